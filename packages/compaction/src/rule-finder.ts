@@ -169,7 +169,7 @@ function judgedEnglish(sentence: string, isCorrecting: boolean): Judgement | und
 
 /** Words before the clause itself. */
 const LEAD =
-  /^(?:(?:ok(?:ay)?|hm+|well|yes|yeah|yep|no(?=\s*[,.!:—–])|nope|nah|also|and|but|so|oh|ah|great|cool|thanks|thx|please|pls|plz|just|then|fine|sorry|wait|omfg|omg|wtf|(?:my )?dude|hey|hi|right|sure|alright|perfect|nice|fyi|again|first|one more thing|by the way|btw|note|ps|actually|as I said|like I said|reminder|update|before you start|[-*•]|\d+[.)])(?:[\s,:.!—–-]+))*/i;
+  /^(?:(?:ok(?:ay)?|hm+|well|yes|yeah|yep|no(?=\s*[,.!:—–])|nope|nah|also|and|but|so|oh|ah|great|cool|thanks|thx|please|pls|plz|just|then|fine|sorry|wait|stop(?=\s*[,.!:—–])|omfg|omg|wtf|(?:my )?dude|hey|hi|right|sure|alright|perfect|nice|fyi|again|first|one more thing|by the way|btw|note|ps|actually|as I said|like I said|reminder|update|before you start|[-*•]|\d+[.)])(?:[\s,:.!—–-]+))*/i;
 
 /** The beginning of a message that says an answer was wrong. */
 const CORRECTS =
@@ -177,14 +177,14 @@ const CORRECTS =
 
 /** Questions that ask for something for good. */
 const ASKED =
-  /^(?:can|could|would|will) you (?:please )?(?:always|never|not|stop \w+ing|only|avoid|keep)\b|\bfrom now on\b/i;
+  /^(?:can|could|would|will) you (?:please )?(?:always|never(?! (?:see|find|read))|not|stop \w+ing|only|avoid|keep)\b|\bfrom now on\b|\bwe(?:'d| had)? (?:agreed|decided|settled) on\b/i;
 
 const ALLOWS =
   /\byou (?:can|may|are allowed to|have permission to)\b.*\b(?:now|again|after all|from now on|from here on)\b|\b(?:now|after all)\b.{0,12}\byou (?:can|may)\b|\b(?:is|are|it'?s|'s) (?:(?:now|also) )?(?:ok(?:ay)?|fine|allowed|permitted) (?:now|again|after all|from now on|from here on)\b|\bnow (?:ok(?:ay)?|fine|allowed)\b|\b(?:forget|ignore|scrap|drop|lift|cancel|take back) (?:about )?(?:the|that|my|what) .{0,40}\b(?:rule|restriction|ban|limit|said|told)\b|\bno longer (?:forbidden|required|necessary|needed|a rule)\b|\b(?:no need to|don'?t (?:have|need) to) .{2,60} (?:any ?more|any longer|now)\b|\bfeel free to\b/i;
 
 /** Clauses that have the words of a rule and are none. */
 const NO_RULE =
-  /^(?:is|are|does|do (?:you|we|they|I)|did|why|how|what|who|when(?:ever)? (?:I|it) |where|which|isn'?t|aren'?t|doesn'?t|I (?:never|always|don'?t|do not|didn'?t|have|had|was|think|guess|suppose|wonder|just|already|pushed|noticed|saw)|it (?:never|always|must have|should (?:be )?(?:work|fine|ok))|they (?:never|always|don'?t)|he |she |never ?mind|no (?:idea|problem|worries|need|rush|way|one|matter|luck|changes?|thanks|clue|doubt|longer|it|that|this|wonder|response|output|errors?)\b|remember when|remember how|if you (?:want|like|need|have))|\b(?:must|should|may|could|would) have\b|\bdon'?t (?:worry|bother|mind|know|think|understand|care|get it|see|you|we|they|be sorry|look|work|panic)\b|\bnever (?:mind|heard|saw|seen|managed|had|got|been|was|were|happened|worked|did|knew)\b|\b(?:has|have|had|was|were) (?:never|always)\b|\b(?:it|that|this|he|she|they|which|who|I|we all) always\b/i;
+  /^(?:(?:is|are|does|do (?:you|we|they|I)|did|why|how|what|who|when(?:ever)? (?:I|it) |where|which|isn'?t|aren'?t|doesn'?t|I (?:never(?! want)|always|don'?t(?! ever want)|do not|didn'?t|have|had|was|think|guess|suppose|wonder|just|already|pushed|noticed|saw)|it (?:never|always|must have|should (?:be )?(?:work|fine|ok))|they (?:never|always|don'?t)|he|she|never ?mind|no (?:idea|problem|worries|need|rush|way|one|matter|luck|changes?|thanks|clue|doubt|longer|it|that|this|wonder|response|output|errors?)\b|remember when|remember how|if you (?:want|like|need|have))\b)|\b(?:must|should|may|could|would) have\b|\bdon'?t (?:worry|bother|mind|know|think|understand|care|get it|see|you|we|they|be sorry|look|work|panic)\b|\bnever (?:mind|heard|saw|seen|managed|had|got|been|was|were|happened|worked|did|knew)\b|\b(?:has|have|had|was|were) (?:never|always)\b|\b(?:it|that|this|he|she|they|which|who|I|we all) always\b/i;
 
 /** Words that bind beyond the task at hand. */
 const STANDING =
@@ -195,6 +195,10 @@ const FORBIDS = [
   /^(?:.{0,60}(?:[,:]|\b(?:and|but|please|just|so|then|also|should|point on|now on|here on|forward|session|otherwise)))?\s*(?:don'?t|do not|dont|don’t) (?:you )?(?:ever |just |even |simply )?[a-z]+/i,
   /\bwe (?:don'?t|do not|no longer) (?:\w+ly )?(?:use|support|want|allow|do|commit|push|mock|ship|add|write|touch|accept|merge|deploy|store|log)\b/i,
   /^(?:(?:use\b|only\b|keep\b|from|for the|going|in this|until|please).{0,60}[,:] |.{0,60}\b(?:and|so|but) )?no (?:more |new |extra |additional |further )?[a-z][\w'-]*s?\b(?!,)/i,
+  /^.{0,60}(?:\b(?:say|said|saying|told|repeat|rules?|clear|yes|right|agreed|good catch|stop|exactly)\b[^,:]{0,12})[,:] no (?!idea|problem|need|way|worries|rush|such|errors?|output)(?:more |new )?[a-z][\w-]+/i,
+  /\bmay not (?:be )?(?:locked?|touch(?:ed)?|exceed(?:ed)?|edit(?:ed)?|import(?:ed)?|depend|contain|leave|commit(?:ted)?|push(?:ed)?|use[sd]?|chang(?:e|ed)|call(?:ed)?)\b/i,
+  /\bnothing\b.{2,50}\b(?:above|over|outside|beyond|except|larger|bigger|longer|without)\b/i,
+  /\bthat'?s the only (?:one|exception)\b/i,
   /\b(?:must|shall|you may|should) ?(?:not|n'?t|never)\b|\b(?:mustn|shouldn)['’]?t\b|\bnot (?:be )?(?:allowed|permitted|supposed|expected)\b|\b(?:forbidden|prohibited|off[- ]limits|hands off|verboten|banned)\b/i,
   /^(?:please )?stop \w+ing\b|^quit \w+ing\b/i,
   /\b(?:leave|keep)\b .{1,60}\b(?:alone|untouched|as (?:it|they) (?:is|are|was|were)|as is|unchanged|intact)\b/i,
@@ -211,7 +215,7 @@ const PREFERS =
 const DEMANDS = [
   /^(?:all|every|each|any|new)\b .{1,60}\b(?:must|should|has to|have to|needs? to|needs?|goes?|gets?|uses?|requires?|is to|are to|belongs?|lives?|stays?|shall)\b/i,
   /^(?!(?:I|we|you|it)\b)[^,]{2,70}\b(?:must|has to|have to|shall|needs to be|is required|are required|is mandatory|are mandatory)\b/i,
-  /\byou (?:must|have to|need to|should) (?:always|first|only)\b|^(?:you )?must\b/i,
+  /\byou (?:must|have to|need to|should) (?:always|first|only)\b|^(?:you )?must\b(?! (?:be (?:the|an?|something|some|that|because)|have)\b)/i,
   /\b(?:make sure|ensure|be sure|take care|see to it) .{0,12}\b(?:you|that|to|all|every|each|no)\b.{0,60}\b(?:always|every|each|all|never|when(?:ever)?|before|after)\b/i,
   /^(?:remember|keep in mind|bear in mind|mind|don'?t forget)\b(?: that\b|:|,| to\b)/i,
   /\bit(?:'s| is) (?:important|essential|crucial|vital|critical|key) (?:that|to)\b/i,
@@ -219,9 +223,12 @@ const DEMANDS = [
   /\bwe(?:'ve| have)? (?:only|always|agreed|decided|settled)\b|\b(?:our|the) (?:convention|policy|rule|standard|house style|style guide) (?:is|says|here)\b/i,
   /^we (?:use|write|say|name|call|keep|deploy|test|commit|release|log|store)\b.*(?:\bhere\b|, not\b|\bin this (?:repo|project|team|code ?base)\b|\bonly\b)/i,
   /^I (?:want|expect|need|would like|'d like) (?:you to (?:always|never|not|only|stop|use|keep|ask|avoid|answer)|all|every|each|no|only|(?:commit|code|test|error|log|file|function|variable|class)? ?(?:messages|answers|comments|names|tests|diffs|functions|files|commits|responses|explanations)\b)/i,
-  /\b(?:answer|answers|reply|replies|respond|speak|talk|explain|write|comments?)\b.{0,24}\bin (?:english|german|french|spanish|korean|chinese|japanese|italian|portuguese|russian|dutch|polish|turkish|british|american|plain|simple|full sentences|bullet)/i,
+  /^(?!draft|translate).*\b(?:answer|answers|reply|replies|respond|speak|talk|explain|write|comments?)\b.{0,24}\bin (?:english|german|french|spanish|korean|chinese|japanese|italian|portuguese|russian|dutch|polish|turkish|british|american|plain|simple|full sentences|bullet)/i,
+  /^(?:answer|reply|respond|explain|write)\b.{0,16}\b(?:short(?:er|ly)?|brief(?:ly)?|concise(?:ly)?|in detail)\b|\b(?:one|a single) [a-z]+ at a time\b/i,
+  /^(?!.*\b(?:it|is|are|was|were|fails?|breaks?|broken|I|we|looks?|appears?|'s)\b)[\w' -]{3,50},? everywhere$/i,
+  /\b(?:change|edit|fix|use|run|call|write|put|update) [\w/.` -]{2,40} instead$/i,
   /^(?:let'?s )?stick (?:to|with)\b|^(?:limit|restrict|confine) (?:yourself|your|the|all|changes|edits)\b|\b(?:get|wait for|need) my (?:ok|okay|go|go-ahead|approval|permission|sign[- ]?off)\b|\b(?:exclusively|strictly)\b|\bmake it a habit\b|\bchanged my mind\b/i,
-  /^(?:[\w/.-]+ ){1,6}(?:(?:start|begin|end)s? with|goes? (?:in|into|under|through|to|out as)|belongs? (?:in|to|under)|lives? (?:in|under)|stays? (?:in|at|on|under|within|below)|(?:is|are) always|gets? an?|(?:is|are) written in|may be at most|should always)\b/i,
+  /^(?:[\w/.-]+ ){1,6}(?:(?:start|begin|end)s? with|goes? (?:in|into|under|through|to|out as)|belongs? (?:in|to|under)|lives? (?:in|under)|stays? (?:in|inside|at|on|off|under|within|below|out of|outside|away from|with)|(?:is|are) always|gets? an?|(?:is|are) written in|may be at most|should always)\b/i,
   /\b(?:at most|no more than|no longer than|a maximum of|max(?:imum)?\.?) (?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|twenty|\w+ty)\b(?=.{0,30}\b(?:lines?|characters?|chars?|words?|columns?|seconds?|retries|files?|levels?|arguments?|per)\b)/i,
   /^treat \S+(?: \S+)? as\b/i,
   /^keep (?!going|trying|it up|working|on\b|me posted|in touch|up\b)/i,
@@ -229,9 +236,9 @@ const DEMANDS = [
   /^only (?:ever |use |edit |change |touch |read |write |modify |run |commit |work |add |look )|\bonly ever\b|\bmay only\b|\bmust only\b|\bcan only\b|^[\w' -]{3,40}\bonly,? please$|^[\w' -]{3,30} diffs? only\b/i,
 ];
 
-/** `X, not Y`. */
+/** `X, not Y`, and `lists not tables`. */
 const CONTRASTS =
-  /^[^?]{2,90}, (?:and )?not (?!sure|that|yet|bad|only|just|really|because|if|quite|even|to mention)[^,?]{1,50}$/i;
+  /^[a-z][\w'-]+(?: [\w-]+){0,2} (?<!\b(?:is|are|was|were|do|does|did|can|could|will|would|should|must|may|might|has|have|had|am|why|if|or|and|but|maybe|probably|still|just|really|it|that|this|I|you|we|they|think|guess|hope|\w+'s|'m|'re|better|certainly|definitely|of course|so|too|to|please) )not [a-z][\w-]+(?: [\w-]+){0,4}$|^[^?]{2,90}, (?:and )?not (?!sure|that|yet|bad|only|just|really|because|if|quite|even|to mention)[^,?]{1,50}$/i;
 
 /** What may follow a `no,`: what is so, or shall be. */
 const SETS_RIGHT =
@@ -241,7 +248,8 @@ const SETS_RIGHT =
 
 /** Clauses are between commas; those of a rule go from the first one with a cue to the last. */
 function judgedEastern(sentence: string): Judgement | undefined {
-  if (ASKS_EASTERN.test(sentence)) return undefined;
+  // "Did we not agree on …?" reminds.
+  if (ASKS_EASTERN.test(sentence) && !/说好|기로 했/.test(sentence)) return undefined;
   let kind: RuleKind | undefined;
   let isStanding = false;
   let isLeading = false;
@@ -288,21 +296,22 @@ const STANDING_EASTERN =
 
 /** A clause that says when: what is to be done then is in the next one. */
 const LEADS_EASTERN =
-  /(?:开始|以后|今后|之前|之后|的?时候|每次.*|会话里?|情况下)\s*$|(?:앞으로|이제부터|지금부터|때마다|때는|전에는|전에|동안|동안에는|경우에도)\s*$/;
+  /(?:开始|以后|今后|之前|之后|的?时候|每次.*|会话里?|情况下)\s*$|(?:앞으로|이제부터|지금부터|때마다|때는|전에는|전에|동안|동안에는|경우에도)\s*$|^\s*(?:请|先)?记住\s*$/;
 
 const ALLOWS_EASTERN =
   /(?:现在|已经|以后)?(?:可以|能|允许|准许).{0,24}了\s*$|(?:不用|不必|无需|不需要)再|(?:取消|忘掉|忽略).{0,16}(?:规则|限制|要求|规定)|(?:이제|지금은|앞으로는?|다시).{0,40}(?:해도|써도|도)\s*(?:돼|됩|되|괜찮|좋)|(?:규칙|제한|금지).{0,10}(?:취소|해제|무시|잊)/;
 
 const FORBIDS_EASTERN =
-  /不要|别(?!人|的|处|名|是|墅|致)|勿|禁止|不准|不许|不允许|不得|不可以|严禁|切勿|千万|绝不|绝对不|不能(?=.{0,12}(?:改|写|用|删|动|推|提交|引入|出现|包含|直接))|都不能|保持不变|지\s*(?:는|도|를)?\s*(?:마(?:세요|십시오|라|요|시|셔|$|[\s.!,])|말(?:고|아|라|것|도록|기|자))|지\s*않도록|면\s*안\s*(?:돼|됩|되|된)|안\s*(?:돼요|됩니다|된다|돼)(?=\s*[.!]?\s*$)|금지|절대|삼가|그만\s*(?:해|하|둬|두)/;
+  /不要|(?<![区分级类性特个差识])别(?!人|的|处|名|是|墅|致)|勿|禁止|不准|不许|不允许|不得|不可以|严禁|切勿|千万|绝不|绝对不|不能(?=.{0,12}(?:改|写|用|删|动|推|提交|引入|出现|包含|直接|超过|少于|大于|锁|阻塞))|都不能|不想再(?:看|见)|保持不变|不超过|지\s*않게\s*(?:해|하|주)|지\s*(?:는|도|를)?\s*(?:마(?:세요|십시오|라|요|시|셔|$|[\s.!,])|말(?:고|아|라|것|도록|기|자))|지\s*않도록|면\s*안\s*(?:돼|됩|되|된)|(?<![이가]\s*)안\s*(?:돼요|됩니다|된다|돼)(?=\s*[.!]?\s*$)|금지|절대|삼가|그만\s*(?:해|하|둬|두)/;
 
-const PREFERS_EASTERN = /尽量|最好|优先|宁可|更喜欢|偏好|가급적|되도록|가능하면|선호|웬만하면/;
+const PREFERS_EASTERN =
+  /尽量|最好|优先|宁可|更喜欢|偏好|가급적|되도록|가능하면|선호|웬만하면|보다.{2,40}(?:좋아요|좋습니다|좋겠|나아요|낫)/;
 
 const CONTRASTS_EASTERN =
-  /(?:是|用|要|改成).{1,24}(?:而不是|不是|不用)|^\s*不是.{1,20}$|(?:이|가)\s*아니(?:라|고)\s*\S|[가-힣A-Za-z)]\s+말고\s+\S/;
+  /(?:是|用|要|改成).{1,24}(?:而不是|不是|不用)|^\s*不是.{1,20}$|(?:이|가)\s*아니(?:라|고)(?:\s*\S|\s*$)|\S\s*대신\s.{1,24}(?:써|쓰세|쓰고|사용)|[가-힣A-Za-z)]\s+말고\s+\S/;
 
 const DEMANDS_EASTERN =
-  /必须|务必|一定要|一定得|一律|统一(?:用|使用|为|放|写)|总是|始终|每次(?!都(?:失败|报错|出错))|以后(?:请|都|要|用|不|别)|今后|从现在(?:开始|起)|从今|从此|接下来都|只(?:能|准|许|改|用|读|在)|都(?:要|得|应该|控制|用|写|必须)|请?用(?:中文|英文|英语|韩语|日语)|用(?:中文|英文|英语)(?:写|回答|回复)|(?:中文|英文|英语)(?:写|回答|回复)|先(?:问|征求|确认|告诉)|确保|保证|记住|앞으로|이제부터|지금부터|항상|언제나|매번|반드시|꼭|무조건|때마다|[가-힣]야\s*(?:합|해|한다|돼|됩|된다|하)|(?:한국어|영어|중국어|일본어|반말|존댓말)(?:로|으로)|(?:로|으로)만\s|만\s*(?:사용|써|쓰|지어|수정|바꾸|읽)|(?:먼저|미리).{0,8}(?:물어|확인|알려|말해)|(?:세션|대화)\s*(?:동안|내내|끝까지)|유지(?:해|하)|잊지\s*마|기억해/;
+  /必须|务必|一定要|一定得|一律|统一(?:用|使用|为|放|写)|总是|始终|每次(?!都(?:失败|报错|出错))|以后(?:请|都|要|用|不|别)|今后|从现在(?:开始|起)|从今|从此|接下来都|只(?:能|准|许|改|用|读|在)|都(?:要|得|应该|控制|用|写|必须)|请?用(?:中文|英文|英语|韩语|日语)|用(?:中文|英文|英语)(?:写|回答|回复)|(?:中文|英文|英语)(?:写|回答|回复)|先(?:问|征求|确认|告诉|给我看|让我看)|就用(?!这|那|它|他|吧)|只负责|由我来|以后.{1,20}(?:时候|时)|说好|(?:控制|保持|限制)在.{1,14}(?:以内|之内|以下)|行以内|回答.{0,4}(?:短|简短|简洁|详细)|确保|保证|记住|앞으로|이제부터|지금부터|항상|언제나|매번|반드시|꼭|무조건|때마다|[가-힣]야\s*(?:합|해|한다|돼|됩|된다|하)|(?:한국어|영어|중국어|일본어|반말|존댓말)(?:로|으로)|(?:로|으로)만\s|만\s*(?:사용|써|쓰|지어|수정|바꾸|읽)|(?:먼저|미리).{0,8}(?:물어|확인|알려|말해)|(?:세션|대화)\s*(?:동안|내내|끝까지)|유지(?:해|하)|잊지\s*마|기억해|까지만\s*(?:하|해)|하나만(?:요|이에요|입니다)|기로\s*(?:했|하죠|합시다)|(?:전에|마다).{0,16}(?:보여|물어|알려)|(?:답변|대답|설명)(?:은|을|는)?.{0,12}(?:짧게|간단|간결|자세히)/;
 
 /** Any word without which an English text has no rule: most messages are read once and no more. Not by Unicode: that takes five times as long. */
 const ANY_CUE =

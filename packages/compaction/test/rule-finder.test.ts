@@ -8,6 +8,8 @@ import { describe, expect, test } from "vitest";
 import { corpus, corpusLabels, type Tally, tally, writtenTurns } from "./rules/labels.ts";
 
 const found = (text: string) => findRules(text).filter(({ kind }) => kind !== "allowed");
+/** Found by its words, unlike a refused call, whose line an agent writes. */
+const worded = (text: string) => found(text).filter(({ kind }) => kind !== "refused");
 const texts = (text: string) => findRules(text).map((rule) => rule.text);
 
 /** Shares of what was found that is labelled, and of what is labelled that was found. */
@@ -28,7 +30,7 @@ describe("rules that people labelled before there was a detector", () => {
     "are found by another reader's labels in %s",
     (set) => {
       const counts: Tally = { right: 0, wrong: [], missed: [] };
-      for (const turn of writtenTurns(set)) tally(counts, turn, found(turn.text));
+      for (const turn of writtenTurns(set)) tally(counts, turn, worded(turn.text));
       const { precision, recall } = scores(counts);
       expect.soft(precision, `wrong: ${counts.wrong.join(" · ")}`).toBeGreaterThanOrEqual(0.8);
       expect.soft(recall, `missed: ${counts.missed.join(" · ")}`).toBeGreaterThanOrEqual(0.7);
@@ -43,7 +45,11 @@ describe("rules that people labelled before there was a detector", () => {
         const turns = await recordedTurns(name === "demo" ? DEMO : join(corpus!, name));
         for (const { entryId } of labels) expect(turns.map(({ id }) => id)).toContain(entryId);
         for (const { text, id } of turns)
-          tally(counts, { text, labels: labels.filter(({ entryId }) => entryId === id) }, found(text));
+          tally(
+            counts,
+            { text, labels: labels.filter(({ entryId }) => entryId === id) },
+            reader === "own" ? found(text) : worded(text),
+          );
       }
       const { precision, recall } = scores(counts);
       expect.soft(precision, `wrong: ${counts.wrong.join(" · ")}`).toBeGreaterThanOrEqual(0.8);

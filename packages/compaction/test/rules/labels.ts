@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 /** A range of a turn: a rule, or (`maybe`) one where two readers may differ, which counts neither way. */
-export interface Label {
+interface Label {
   start: number;
   end: number;
   maybe?: boolean;
