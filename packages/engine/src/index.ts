@@ -56,6 +56,7 @@ export {
   billedCallAt,
   CACHE_CAUSES,
   CACHE_LIFE_MS,
+  CACHE_REASONS,
   type CacheBreak,
   type CacheCall,
   type CacheCause,

@@ -5,10 +5,13 @@ import {
   type AssistantMessage,
   anthropicFormat,
   buildRequest,
+  compaction,
   contextEdit,
   custom,
   message,
   modelChange,
+  type NewEntry,
+  type SessionContext,
   SessionTree,
   type StoredMessage,
   thinkingLevelChange,
@@ -24,13 +27,22 @@ const MINUTE = 60_000;
 class Conversation {
   readonly session: Session;
   /** Content of requests that the file does not record. */
-  system = "You tend a garden.";
+  system = "You tend a garden. It is 09:00:12.";
   model = "claude-sonnet-4-5";
   cache = new PromptCache();
+  /** True for a provider that leaves out thinking of turns that have ended. */
+  dropsThinking = false;
   #time = Date.parse("2026-03-01T09:00:00.000Z");
 
   constructor(session: Session) {
     this.session = session;
+  }
+
+  /** Appends an entry at the time of the conversation. */
+  async append(draft: NewEntry): Promise<string> {
+    const timestamp = new Date(this.#time).toISOString();
+    const [entry] = await this.session.append([{ ...draft, timestamp }]);
+    return entry!.id;
   }
 
   pause(minutes: number): void {
@@ -42,24 +54,27 @@ class Conversation {
   async say(content: StoredMessage | string): Promise<string> {
     const timestamp = this.#time;
     const said = typeof content === "string" ? ({ role: "user", content, timestamp } as const) : content;
-    const [entry] = await this.session.append([
-      message.of({ timestamp: new Date(timestamp).toISOString(), message: said }),
-    ]);
-    return entry!.id;
+    return this.append(message.of({ message: said }));
   }
 
   /** The request as it would go out now. */
   request() {
     const { context } = this.session;
     const model = { provider: "anthropic", modelId: this.model };
-    const built = buildRequest(context, { format: anthropicFormat, model, system: this.system });
+    const { dropsThinking } = this;
+    const built = buildRequest(dropsThinking ? withoutThinking(context) : context, {
+      format: anthropicFormat,
+      model,
+      system: this.system,
+    });
     return { ...built, model: this.model, thinking: context.thinkingLevel, cache_control: {} };
   }
 
   async answer(content: AssistantMessage["content"] = [{ type: "text", text: "So it is." }]) {
     const { read, written } = this.cache.use(this.request(), quarterOfBytes);
+    const startedAt = this.#time;
     this.#time += 2_000;
-    const usage = { input: 3, output: 5, cacheRead: read, cacheWrite: written };
+    const usage = { input: 3, output: 15, cacheRead: read, cacheWrite: written };
     const id = await this.say({
       role: "assistant",
       content,
@@ -67,7 +82,7 @@ class Conversation {
       model: this.model,
       usage,
       stopReason: content.some(({ type }) => type === "toolCall") ? "toolUse" : "stop",
-      timestamp: this.#time,
+      timestamp: startedAt,
     });
     return id;
   }
@@ -77,6 +92,15 @@ class Conversation {
     await this.answer();
     return id;
   }
+}
+
+function withoutThinking(context: SessionContext): SessionContext {
+  const messages = context.messages.map((one) =>
+    one.role === "assistant" && Array.isArray(one.content)
+      ? { ...one, content: one.content.filter(({ type }) => type !== "thinking") }
+      : one,
+  );
+  return { ...context, messages };
 }
 
 /** A conversation of eight turns without a break, about 8,000 tokens. */
@@ -91,6 +115,21 @@ async function converse(): Promise<{ talk: Conversation; session: Session; asked
 
 const call = (id: string) =>
   ({ type: "toolCall", id, name: "read", arguments: { path: `${id}.ts` } }) as const;
+const said = (text: string) => [{ type: "text", text } as const];
+const ANSWER = {
+  role: "assistant",
+  provider: "anthropic",
+  model: "claude-sonnet-4-5",
+  stopReason: "stop",
+} as const;
+const resultOf = (toolCallId: string, text: string): StoredMessage => ({
+  role: "toolResult",
+  toolCallId,
+  toolName: "read",
+  content: [{ type: "text", text }],
+  isError: false,
+  timestamp: 1,
+});
 const PICTURE = `iVBORw0KGgo${"A".repeat(12_001)}`;
 
 /** Acts between two calls, each with the cause that the ledger has to name; they return the entry that broke the prefix. */
@@ -121,13 +160,12 @@ const PLANTED: Record<
     await session.navigate(session.tree.getEntry(asked[2]!)!.parentId);
     return undefined;
   },
-  model: async ({ talk, session }) => {
+  model: async ({ talk }) => {
     talk.model = "claude-haiku-4-5";
     const change = modelChange.of({ provider: "anthropic", modelId: talk.model });
-    return (await session.append([change]))[0]!.id;
+    return talk.append(change);
   },
-  "thinking-level": async ({ session }) =>
-    (await session.append([thinkingLevelChange.of({ thinkingLevel: "high" })]))[0]!.id,
+  "thinking-level": async ({ talk }) => talk.append(thinkingLevelChange.of({ thinkingLevel: "high" })),
   tools: async ({ talk }) =>
     talk.say({ role: "system", content: "", toolsAdded: [{ name: "prune" }], timestamp: 1 }),
   "system-prompt": async ({ talk }) =>
@@ -136,22 +174,30 @@ const PLANTED: Record<
     await talk.say("Read it.");
     await talk.answer([call("slow")]);
     for (const name of ["a", "b", "c"]) await talk.turn(name);
-    const content = [{ type: "text" as const, text: "The pears are ripe." }];
-    return talk.say({
-      role: "toolResult",
-      toolCallId: "slow",
-      toolName: "read",
-      content,
-      isError: false,
-      timestamp: 1,
-    });
+    return talk.say(resultOf("slow", "The pears are ripe."));
   },
   pause: async ({ talk }) => {
     talk.pause(6);
     return undefined;
   },
+  thinking: async ({ talk, session, asked }) => {
+    // A provider that leaves out the thinking of a finished turn: what is sent stays the same.
+    const thought = { type: "thinking", thinking: words(2_500), thinkingSignature: "sig" } as const;
+    await talk.say("Read it.");
+    await talk.answer([thought, call("a")]);
+    await talk.say(resultOf("a", "The pears are ripe."));
+    await talk.answer([thought, { type: "text", text: "They are ripe." }]);
+    talk.dropsThinking = true;
+    expect(cacheLedger(session.tree).breaks).toEqual([]);
+    expect(asked).toHaveLength(8);
+    return undefined;
+  },
+  restart: async ({ talk }) => {
+    talk.system = "You tend a garden. It is 09:41:07.";
+    return undefined;
+  },
   unrecorded: async ({ talk }) => {
-    talk.system = "You tend a garden. It is 09:41.";
+    talk.system = `You tend a garden. It is 09:00:12. ${words(3_000)}`;
     return undefined;
   },
 };
@@ -176,10 +222,79 @@ describe("the cause of a break of the prompt cache", () => {
   test("unknown is what nothing in the file explains: the provider dropped a part", async () => {
     const { talk, session } = await converse();
     talk.cache = new PromptCache();
-    // Of all that it had, the provider kept the system prompt alone.
-    talk.cache.use({ ...talk.request(), messages: [] }, quarterOfBytes);
+    // Of all that it had, the provider kept the first two turns.
+    const request = talk.request();
+    talk.cache.use({ ...request, messages: request.messages.slice(0, 4) }, quarterOfBytes);
     const said = await talk.turn("Next");
     expect(cacheLedger(session.tree).breaks).toMatchObject([{ cause: "unknown", entryId: said }]);
+  });
+
+  test("a request that lacks what the file has above it comes from another program: a branch from its last entry", async () => {
+    const { talk, session, asked } = await converse();
+    // A second program that had read the session after its sixth turn, and that starts with a system prompt of its own.
+    const own = session.leafId!;
+    const sixth = session.tree.getEntry(asked[6]!)!.parentId!;
+    await session.navigate(sixth);
+    const { messages, ...beside } = { ...talk.request(), system: "You tend a garden. It is 09:41:07." };
+    const words = "And elsewhere? Are the pears ripe there, or do they take another week or two?";
+    const elsewhere = { role: "user", content: said(words) };
+    const request = { ...beside, messages: [...messages, elsewhere] };
+    const { read, written } = talk.cache.use(request, quarterOfBytes);
+    await session.navigate(own);
+    await talk.say(words);
+    const usage = { input: 3, output: 5, cacheRead: read, cacheWrite: written };
+    await talk.say({
+      ...ANSWER,
+      content: said("There."),
+      usage,
+      timestamp: Date.parse("2026-03-01T09:01:00Z"),
+    });
+    expect(cacheLedger(session.tree).breaks).toMatchObject([{ cause: "branch", entryId: sixth }]);
+  });
+
+  test("a request that began before the answer above it was written comes from another program", async () => {
+    const { talk, session } = await converse();
+    const asked = await talk.say("And elsewhere?");
+    const startedAt = Date.parse(session.tree.getEntry(asked)!.timestamp);
+    talk.pause(1);
+    const before = talk.cache.use(talk.request(), quarterOfBytes);
+    const usage = { input: 3, output: 5, cacheRead: before.read, cacheWrite: before.written };
+    await talk.say({ ...ANSWER, content: said("So it is."), usage, timestamp: startedAt + 60_000 });
+    const late = { input: 3, output: 5, cacheRead: 0, cacheWrite: before.read };
+    await talk.say({ ...ANSWER, content: said("Elsewhere too."), usage: late, timestamp: startedAt + 10 });
+    expect(cacheLedger(session.tree).breaks).toMatchObject([{ cause: "branch", entryId: asked }]);
+  });
+
+  test("settings that change while a request is on its way are no part of it", async () => {
+    const { talk, session } = await converse();
+    talk.system = "You tend a garden. It is 09:41:07.";
+    const asked = await talk.say("And now?");
+    const startedAt = Date.parse(session.tree.getEntry(asked)!.timestamp) + 5;
+    const { read, written } = talk.cache.use(talk.request(), quarterOfBytes);
+    talk.pause(0.1);
+    const change = await talk.append(thinkingLevelChange.of({ thinkingLevel: "high" }));
+    const usage = { input: 3, output: 5, cacheRead: read, cacheWrite: written };
+    await talk.say({ ...ANSWER, content: said("So it is."), usage, timestamp: startedAt });
+    expect(cacheLedger(session.tree).breaks).toMatchObject([{ cause: "restart", entryId: asked }]);
+    // It is part of the next.
+    await talk.turn("Next");
+    expect(cacheLedger(session.tree).breaks[1]).toMatchObject({
+      cause: "thinking-level",
+      entryId: change,
+    });
+  });
+
+  test("a compaction that begins a path of its own is one all the same", async () => {
+    const { talk, session } = await converse();
+    const summary = {
+      id: "a-root",
+      summary: "They spoke of pears.",
+      firstKeptEntryId: "a-root",
+      tokensBefore: 1,
+    };
+    const [root] = await session.append([{ ...compaction.of(summary), parentId: null }]);
+    await talk.turn("Next");
+    expect(cacheLedger(session.tree).breaks).toMatchObject([{ cause: "compaction", entryId: root!.id }]);
   });
 
   test("a small edit near the end does not explain what a long pause lost", async () => {
@@ -307,7 +422,7 @@ test.each(Array.from({ length: 60 }, (_, seed) => seed))(
         if (kept) await session.appendCompaction(`Summary ${random(1e6)}.`, kept, 1);
       },
       async () => {
-        await session.append([thinkingLevelChange.of({ thinkingLevel: `level-${random(3)}` })]);
+        await talk.append(thinkingLevelChange.of({ thinkingLevel: `level-${random(3)}` }));
       },
       async () => {
         await talk.say({ role: "system", content: "", sections: { a: `${random(3)}` }, timestamp: 1 });
@@ -348,9 +463,14 @@ test.skipIf(!existsSync(corpus))(
     expect(cost.lost).toBeGreaterThan(14.2 * 0.99);
     expect(cost.lost).toBeLessThan(14.2 * 1.01);
     expect(cost.total).toBeCloseTo(30.33, 2);
-    expect(byCause.pause?.breaks).toBe(4);
-    expect(byCause["thinking-level"]?.breaks).toBe(4);
-    expect(byCause.unknown?.breaks).toBeLessThanOrEqual(5);
+    const counts = Object.entries(byCause).map(([cause, of]) => [cause, of.breaks]);
+    expect(Object.fromEntries(counts)).toEqual({
+      pause: 4,
+      "thinking-level": 3,
+      branch: 3,
+      restart: 25,
+      unrecorded: 2,
+    });
     for (const { entryId } of breaks) expect(tree.has(entryId)).toBe(true);
   },
 );

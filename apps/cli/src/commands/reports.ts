@@ -4,6 +4,8 @@ import {
   type BranchSide,
   CACHE_CAUSES,
   CACHE_LIFE_MS,
+  CACHE_REASONS,
+  type CacheCause,
   type CacheLedger,
   type CompactionStats,
   cacheLedger,
@@ -190,8 +192,8 @@ const cache = sessionCommand({
   description: "show where the provider's prompt cache broke, the entry that broke it, and what that cost",
   options: [["--life <minutes>", "life of an unused cache entry (default: 5)", parseMinutes]],
   notes: `Each answer's request is built again from the file and compared with the one before it. A break is a call that missed
-more than 2,000 tokens of the context before. What the file does not record (the system prompt, the tools) is found by
-elimination, where everything recorded was the same and the provider had nothing at all.`,
+more than 2,000 tokens of the context before. What the file does not record (the system prompt, the tools, the start of a
+program) is found by elimination: by the sizes and times that the provider and the program report.`,
   examples: ["espalier cache session.jsonl", "espalier cache session.jsonl --json | jq .byCause"],
   use: "tree",
   async run({ session, shell, options }: SessionCall<{ life?: number }>) {
@@ -216,12 +218,14 @@ function* viewCache(
   yield colours.bold(cacheSummary(ledger));
   if (breaks.length === 0) return;
   yield "";
-  const sums = Object.entries(byCause).map(([cause, of]) => [
-    CACHE_CAUSES[cause as keyof typeof CACHE_CAUSES],
-    ...[of.breaks, of.tokens].map(formatCount),
-    formatCost(of.cost),
-  ]);
+  const causes = Object.keys(byCause) as CacheCause[];
+  const sums = causes.map((cause) => {
+    const of = byCause[cause]!;
+    return [CACHE_CAUSES[cause], ...[of.breaks, of.tokens].map(formatCount), formatCost(of.cost)];
+  });
   yield* viewTable(["cause", "breaks", "tokens", "cost"], sums, colours);
+  yield "";
+  for (const cause of causes) yield colours.dim(`${CACHE_CAUSES[cause]}: ${CACHE_REASONS[cause]}`);
   for (const { call, entryId, tokens, cost, cause } of breaks) {
     yield "";
     yield `${formatTime(session.getEntry(call)?.timestamp)}  ${formatMany(tokens, "token")}, ${formatCost(cost)}: ${CACHE_CAUSES[cause]}`;

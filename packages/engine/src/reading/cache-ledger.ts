@@ -1,4 +1,16 @@
-import { type Entry, modelChange, type Tree } from "@espalier/session-tree";
+import { jsonText } from "@espalier/jsonl-stream";
+import {
+  type ContextMessage,
+  contentBlocks,
+  type Entry,
+  estimateTokens,
+  isFailedAnswer,
+  isMessage,
+  kindOf,
+  modelChange,
+  type Tree,
+  thinkingLevelChange,
+} from "@espalier/session-tree";
 import { type AnthropicPrices, pricesOf } from "@espalier/summarizer";
 import { type BilledCall, billedCallAt, costOf } from "./bills.ts";
 import { type CacheCause, type Compared, type RequestDifference, RequestReader } from "./requests.ts";
@@ -15,9 +27,34 @@ export const CACHE_CAUSES: Readonly<Record<CacheCause, string>> = {
   pictures: "pictures left out",
   branch: "another branch",
   "block-order": "a late result",
+  thinking: "thinking of an earlier turn, left out",
   pause: "a pause",
+  restart: "a restart, or a time in the system prompt",
   unrecorded: "system prompt or tools, not recorded",
   unknown: "unknown",
+};
+
+/** Explanations of the causes in a sentence or two, for people. */
+export const CACHE_REASONS: Readonly<Record<CacheCause, string>> = {
+  model: "Each model has a cache of its own.",
+  tools: "Tools come first in a request: other ones change everything behind them.",
+  "system-prompt": "The system prompt comes before all messages: another one changes everything behind it.",
+  "thinking-level": "Providers cache each thinking level by itself.",
+  compaction: "The summary is written once, and requests are smaller from then on.",
+  edit: "All that follows a changed message is written anew.",
+  hide: "All that follows a hidden message is written anew.",
+  pictures: "All that follows a message without its pictures is written anew.",
+  branch:
+    "The request went on from an earlier entry: after a navigation, or since two programs write to this session.",
+  "block-order": "The result came late, and belongs before what had been sent already.",
+  thinking:
+    "Some models drop the thinking of a finished turn when the user speaks; all that follows it is written anew.",
+  pause: "Providers drop what is not used for a few minutes.",
+  restart:
+    "The request grew by what was said alone, yet the cache had nothing of it: something before the first message was replaced, such as a program's start time in the system prompt.",
+  unrecorded:
+    "Nothing that the file records changed, yet the cache had nothing: other tools, or another system prompt.",
+  unknown: "Nothing in the file explains it.",
 };
 
 /** Request of one answer, beside the request before it in the file. Sizes are tokens unless they say otherwise. */
@@ -53,7 +90,7 @@ export interface CacheBreak {
 export interface CacheLedger {
   calls: CacheCall[];
   breaks: CacheBreak[];
-  /** US dollars: of all answers, and lost to breaks. */
+  /** US dollars: of all answers, at the known price where a bill has none, and lost to breaks. */
   cost: { total: number; lost: number };
   /** Sums of the breaks, the dearest cause first. */
   byCause: Partial<Record<CacheCause, { breaks: number; tokens: number; cost: number }>>;
@@ -91,9 +128,11 @@ export class CacheReader {
   readonly #rates: Rates;
   readonly #calls: CacheCall[] = [];
   readonly #found: { at: CountedCall; entryId: string; cause: CacheCause; missed: number }[] = [];
+  /** The last calls, the newest first. */
+  #earlier: CountedCall[] = [];
+  #first: CountedCall | undefined;
   #row = 0;
   #total = 0;
-  #before: CountedCall | undefined;
 
   constructor(tree: Tree, { prices, lifeMs = CACHE_LIFE_MS }: CacheLedgerOptions = {}) {
     this.#tree = tree;
@@ -124,11 +163,13 @@ export class CacheReader {
 
   #add(call: CountedCall): void {
     const tree = this.#tree;
-    const before = this.#before;
-    this.#before = call;
-    this.#total += costOf(call.billed.usage);
+    const earlier = this.#earlier;
+    const before = earlier[0];
+    this.#first ??= call;
+    this.#earlier = [call, ...earlier.slice(0, CALLS_LOOKED_BACK - 1)];
+    this.#total += this.#rates.total(call);
     this.#rates.learn(call.billed);
-    const compared = this.#requests.next(tree.index.parent(call.row));
+    const compared = this.#requests.next(lastRowOf(tree, call));
     this.#calls.push({
       entryId: call.entryId,
       before: before?.context ?? null,
@@ -142,7 +183,7 @@ export class CacheReader {
       this.#found.push({
         at: call,
         missed,
-        ...explain({ tree, call, before, compared, lifeMs: this.#lifeMs }),
+        ...explain({ tree, call, before, earlier, first: this.#first, compared, lifeMs: this.#lifeMs }),
       });
   }
 }
@@ -172,9 +213,18 @@ export interface CountedCall {
   read: number;
   /** Tokens of its prompt that were written to the cache. */
   written: number;
+  /** Tokens of the answer as the next request has them: not below, not above. */
+  answer: Range;
   /** Time of the request in epoch milliseconds: of the last entry that was written before the answer. */
   sentAt: number;
+  /** Time at which the request began as the answer itself has it; infinite where it has none. */
+  startedAt: number;
+  /** Time at which the answer was written. */
+  writtenAt: number;
 }
+
+/** Limits of a size in tokens. */
+type Range = readonly [least: number, most: number];
 
 /** The newest answer in the file that a provider counted tokens for; undefined where there is none. */
 export function lastCall(tree: Tree): CountedCall | undefined {
@@ -196,36 +246,165 @@ function callAt(tree: Tree, row: number): CountedCall | undefined {
   ];
   const context = fresh + read + written;
   if (context + tokensIn(usage.output) === 0) return undefined;
-  const { id: entryId, timestamp } = tree.entryAt(row);
-  const sentAt = Date.parse(row > 0 ? tree.entryAt(row - 1).timestamp : timestamp);
-  return { row, entryId, billed, context, fresh, read, written, sentAt };
+  const entry = tree.entryAt(row);
+  const { id: entryId, timestamp } = entry;
+  const writtenAt = Date.parse(timestamp);
+  const sentAt = row > 0 ? Date.parse(tree.entryAt(row - 1).timestamp) : writtenAt;
+  const startedAt = isMessage(entry, "assistant") ? entry.message.timestamp : undefined;
+  return {
+    row,
+    entryId,
+    billed,
+    context,
+    fresh,
+    read,
+    written,
+    answer: answerSize(entry, tokensIn(usage.output)),
+    sentAt,
+    startedAt: typeof startedAt === "number" ? startedAt : Number.POSITIVE_INFINITY,
+    writtenAt,
+  };
 }
 
 const tokensIn = (value: unknown): number =>
   typeof value === "number" && value > 0 && value <= Number.MAX_SAFE_INTEGER ? value : 0;
 
-/** Finds the cause of a break: a change of the model, what the file records, a pause, and last by elimination. */
-function explain(given: {
+/** A break, with what explains it. */
+interface Unexplained {
   tree: Tree;
   call: CountedCall;
   before: CountedCall;
+  /** Calls before it in the file, the newest first. */
+  earlier: readonly CountedCall[];
+  /** The first call of the file. */
+  first: CountedCall;
   compared: Compared;
   lifeMs: number;
-}): RequestDifference {
+}
+
+/** Finds the cause of a break: a change of the model, what the file records, a pause, and last by elimination. */
+function explain(given: Unexplained): RequestDifference {
   const { tree, call, before, compared, lifeMs } = given;
-  const { difference, firstNew, isLoop, prefix, beforeTokens } = compared;
+  const { difference, firstNew, prefix, beforeTokens } = compared;
   const { provider, model } = call.billed;
   if (provider !== before.billed.provider || model !== before.billed.model) {
     const change = nearest(tree, call.row, before.row, modelChange.is);
     return { cause: "model", entryId: change?.id ?? call.entryId };
   }
-  const entryId = firstNew?.id ?? call.entryId;
   const isOld = call.sentAt - before.sentAt > lifeMs;
   // An edit near the end explains little where the provider had not even what comes before it.
   const kept = beforeTokens > 0 ? (prefix.tokens / beforeTokens) * before.context : 0;
   if (difference && !(isOld && kept - call.read > before.context / 2)) return difference;
-  if (isOld) return { cause: "pause", entryId };
-  return { cause: call.read === 0 && !isLoop ? "unrecorded" : "unknown", entryId };
+  if (isOld) return { cause: "pause", entryId: firstNew?.id ?? call.entryId };
+  return eliminate(given);
+}
+
+/** Calls before a break that it may go on from, where it does not go on from the last one. */
+const CALLS_LOOKED_BACK = 20;
+/** Clocks of two programs, and of an answer and its line, differ by no more. */
+const CLOCK_MS = 1_000;
+
+/**
+ * Explains a break by the sizes and times that providers and programs report, where all that the file records was the
+ * same and the cache was young.
+ */
+function eliminate({ tree, call, before, earlier, first, compared }: Unexplained): RequestDifference {
+  const { firstNew, isLoop } = compared;
+  const above = tree.index.parent(call.row);
+  if (before.writtenAt - call.startedAt > CLOCK_MS) {
+    let row = above;
+    while (row > 0 && Date.parse(tree.entryAt(row).timestamp) > call.startedAt) row = tree.index.parent(row);
+    return { cause: "branch", entryId: tree.idAt(Math.max(row, 0)) };
+  }
+  const entryId = firstNew?.id ?? call.entryId;
+  if (isLoop) return { cause: "unknown", entryId };
+  const isWhole = call.read <= first.context;
+  const grown = sizeBetween(tree, above, before.row);
+  if (fits(call, before, grown)) {
+    if (!isWhole) return { cause: "unknown", entryId };
+    return { cause: saidByUser(tree, above, before.row) ? "restart" : "unrecorded", entryId };
+  }
+  if (call.context < before.context + before.answer[0] + grown[0] && thoughtBefore(tree, before.row))
+    return { cause: "thinking", entryId };
+  const said = sizeBetween(tree, above, nearestAnswer(tree, above));
+  const other = earlier.slice(1).find((one) => fits(call, one, said));
+  if (other) return { cause: "branch", entryId: other.entryId };
+  return { cause: isWhole ? "unrecorded" : "unknown", entryId };
+}
+
+/** Returns whether a request can be that of another call with its answer and so many tokens more. */
+function fits(call: CountedCall, from: CountedCall, [least, most]: Range): boolean {
+  const grown = call.context - from.context;
+  return grown >= from.answer[0] + least - ROUNDING && grown <= from.answer[1] + most + ROUNDING;
+}
+
+/** Tokens around a message that no text shows. */
+const ROUNDING = 16;
+
+/** Size of what is said on a path: the entries from `row` up to, but without, `above`. */
+function sizeBetween(tree: Tree, row: number, above: number): Range {
+  let [least, most] = [0, 0];
+  for (let at = row; at > above; at = tree.index.parent(at)) {
+    const entry = tree.entryAt(at);
+    const call = callAt(tree, at);
+    for (const message of kindOf(entry).toMessages?.(entry) ?? []) {
+      const [low, high] = call ? call.answer : isFailedAnswer(message) ? [0, 0] : textSize(message);
+      least += low;
+      most += high;
+    }
+  }
+  return [least, most];
+}
+
+/** A token is two to eight characters of English, and no less than one of other languages. */
+function textSize(message: ContextMessage): Range {
+  const tokens = estimateTokens(message);
+  const isPlain = !NOT_ASCII.test(jsonText(message));
+  return [tokens / 2, tokens * (isPlain ? 2 : 4)];
+}
+
+const NOT_ASCII = /[^\x00-\x7f]/;
+
+/** The provider's count where it can be one of this answer: some programs record the first count of a stream. */
+function answerSize(entry: Entry, output: number): Range {
+  if (!isMessage(entry, "assistant") || isFailedAnswer(entry.message)) return [0, output];
+  return output >= estimateTokens(entry.message) / 2 ? [output, output] : textSize(entry.message);
+}
+
+/** The last row of a request: settings that changed while it was on its way are no part of it. */
+function lastRowOf(tree: Tree, { row, startedAt }: CountedCall): number {
+  let at = tree.index.parent(row);
+  for (; at >= 0; at = tree.index.parent(at)) {
+    const entry = tree.entryAt(at);
+    if (!thinkingLevelChange.is(entry) && !modelChange.is(entry)) break;
+    if (Date.parse(entry.timestamp) <= startedAt) break;
+  }
+  return at;
+}
+
+/** The row of the newest answer at or above `row`; negative where there is none. */
+function nearestAnswer(tree: Tree, row: number): number {
+  let at = row;
+  while (at >= 0 && !isMessage(tree.entryAt(at), "assistant")) at = tree.index.parent(at);
+  return at;
+}
+
+/** Returns whether the user spoke between two rows of a path. */
+function saidByUser(tree: Tree, row: number, above: number): boolean {
+  for (let at = row; at > above; at = tree.index.parent(at))
+    if (isMessage(tree.entryAt(at), "user")) return true;
+  return false;
+}
+
+/** Returns whether the turn that ends at a row has thinking. */
+function thoughtBefore(tree: Tree, row: number): boolean {
+  for (let at = row; at >= 0; at = tree.index.parent(at)) {
+    const entry = tree.entryAt(at);
+    if (isMessage(entry, "user")) return false;
+    if (isMessage(entry, "assistant") && contentBlocks(entry.message).some(({ type }) => type === "thinking"))
+      return true;
+  }
+  return false;
 }
 
 /** The newest entry of a kind on the path of a row, above `downTo`. */
@@ -267,6 +446,14 @@ class Rates {
   /** Returns whether the provider reports a cache for this model at all. */
   isCached({ provider, model }: BilledCall): boolean {
     return this.#learnt.get(`${provider}/${model}`)?.cached === true;
+  }
+
+  /** US dollars of a call as its bill has them, else at the known prices. */
+  total({ billed: { provider, model, usage }, fresh, read, written, context }: CountedCall): number {
+    const known = pricesOf({ provider, modelId: model }, context, this.#own);
+    if (costOf(usage) > 0 || !known) return costOf(usage);
+    const output = tokensIn(usage.output) * known.output;
+    return (fresh * known.input + read * known.cacheRead + written * known.cacheWrite + output) / MILLION;
   }
 
   /** US dollars that so many tokens of a call cost more than from the cache. */

@@ -12,6 +12,7 @@ export { type CacheChange, type CacheForecast, cacheChange, forecastCache } from
 export {
   CACHE_CAUSES,
   CACHE_LIFE_MS,
+  CACHE_REASONS,
   CACHE_SLACK,
   type CacheBreak,
   type CacheCall,

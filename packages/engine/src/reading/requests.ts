@@ -28,8 +28,10 @@ import {
 /**
  * Cause for which a provider's prompt cache lacked what the call before had put into it.
  *
- * `unrecorded`: the system prompt or the tools, found by elimination. All that the file records was the same, the cache
- * was young enough, and yet the provider had nothing at all of a request that began with the user's words.
+ * Three are found by elimination: all that the file records was the same, and the cache was young enough.
+ * `restart`: the request grew by what was said alone, so something before the first message was replaced by something of
+ * the same size, such as the time of a program's start in its system prompt. `unrecorded`: the system prompt or the tools.
+ * `thinking`: the request became smaller when the user spoke, since the provider left out the thinking of the turn before.
  * `unknown`: everything else that the file does not explain.
  */
 export type CacheCause =
@@ -43,7 +45,9 @@ export type CacheCause =
   | "pictures"
   | "branch"
   | "block-order"
+  | "thinking"
   | "pause"
+  | "restart"
   | "unrecorded"
   | "unknown";
 
@@ -390,11 +394,13 @@ function messageDifference(
   added: readonly Entry[] | undefined,
   path: readonly Entry[],
 ): RequestDifference {
-  if (!added) return { cause: "branch", entryId: path[0]?.id ?? state.items.at(-1)?.entry.id ?? "" };
+  // A compaction may begin a path of its own: other agents write it as a root.
+  if (!added && path[0]?.id !== state.compactionId)
+    return { cause: "branch", entryId: path[0]?.id ?? state.items.at(-1)?.entry.id ?? "" };
   const old = before.items[shared]!;
   if (state.compactionId !== undefined && state.compactionId !== before.compactionId)
     return { cause: "compaction", entryId: state.compactionId };
-  const edits = added.filter(contextEdit.is);
+  const edits = path.filter(contextEdit.is);
   const edit = edits.findLast(({ targetId }) => targetId === old.entry.id) ?? edits.at(-1);
   if (!edit) return { cause: "unknown", entryId: old.entry.id };
   return { cause: causeOfEdit(edit, old.message), entryId: edit.id };
