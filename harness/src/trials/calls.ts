@@ -284,6 +284,7 @@ const FS_CALLS = [
   "fchmodSync",
   "fdatasyncSync",
   "fstatSync",
+  "fsync",
   "fsyncSync",
   "ftruncateSync",
   "linkSync",
@@ -338,6 +339,7 @@ class FaultyCalls {
           node.readSync(fd, target, offset, isShort ? Math.max(1, length >> 1) : length, position),
         ),
       fdatasync: async (fd) => this.#call("fdatasync", () => node.fdatasync(fd)),
+      fsync: async (fd) => this.#call("fsync", () => node.fsync(fd)),
       randomName: () => node.randomName(),
     };
   }

@@ -100,12 +100,8 @@ class ForgetfulDisk {
       lstatSync: (...args) => this.#powered(() => node.lstatSync(...args)),
       fsyncSync: (fd) => this.#powered(() => this.#sync(fd)),
       fdatasyncSync: (fd) => this.#powered(() => this.#sync(fd)),
-      // Takes its time, during which others write: only what was there when it began is safe.
-      fdatasync: async (fd) => {
-        const { ino, size } = this.#powered(() => fstatSync(fd));
-        await new Promise((resolve) => setTimeout(resolve, 1));
-        this.#powered(() => this.#synced.set(ino, Math.max(size, this.#synced.get(ino) ?? 0)));
-      },
+      fdatasync: (fd) => this.#syncSlowly(fd),
+      fsync: (fd) => this.#syncSlowly(fd),
     };
   }
 
@@ -132,6 +128,17 @@ class ForgetfulDisk {
     const facts = fstatSync(fd);
     if (facts.isDirectory()) this.#names = this.#currentNames();
     else this.#synced.set(facts.ino, facts.size);
+  }
+
+  /** Takes its time, during which others write: only what was there when it began is safe. */
+  async #syncSlowly(fd: number): Promise<void> {
+    const facts = this.#powered(() => fstatSync(fd));
+    const names = facts.isDirectory() ? this.#currentNames() : undefined;
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    this.#powered(() => {
+      if (names) this.#names = names;
+      else this.#synced.set(facts.ino, Math.max(facts.size, this.#synced.get(facts.ino) ?? 0));
+    });
   }
 
   #currentNames(): Map<string, number> {

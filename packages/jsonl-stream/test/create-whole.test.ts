@@ -1,8 +1,17 @@
-import { existsSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
-import { dirname } from "node:path";
-import { createWhole, type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
+import {
+  existsSync,
+  fstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { createWhole, createWholeAsync, type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
 import { describe, expect, test } from "vitest";
-import { failure } from "./failure.ts";
+import { rejection } from "./failure.ts";
 import { failures, refuse } from "./file-failures.ts";
 import { temporaryFolder } from "./temporary-folder.ts";
 
@@ -10,14 +19,19 @@ const chunks = (...texts: string[]): Uint8Array[] => texts.map((text) => new Tex
 const text = (file: string): string => readFileSync(file, "utf8");
 const beside = (file: string): string[] => readdirSync(dirname(file)).sort();
 
-describe("creating a whole file", () => {
+const ways: [string, typeof createWholeAsync][] = [
+  ["on this thread", async (...given) => createWhole(...given)],
+  ["with syncs on others", createWholeAsync],
+];
+
+describe.each(ways)("creating a whole file %s", (_way, make) => {
   const { path } = temporaryFolder();
 
-  test("writes every chunk, 0600 even where the process masks nothing, and leaves nothing beside it", () => {
+  test("writes every chunk, 0600 even where the process masks nothing, and leaves nothing beside it", async () => {
     const name = path("created.jsonl");
     const mask = process.umask(0);
     try {
-      createWhole(name, chunks("one\n", "", "two\n"));
+      await make(name, chunks("one\n", "", "two\n"));
     } finally {
       process.umask(mask);
     }
@@ -27,68 +41,139 @@ describe("creating a whole file", () => {
     expect(beside(name)).toEqual(["created.jsonl"]);
   });
 
-  test("never overwrites: a file, a link to nowhere", () => {
+  test("never overwrites: a file, a link to nowhere", async () => {
     const name = path("taken.jsonl");
     writeFileSync(name, "his\n");
-    expect(failure(() => createWhole(name, chunks("ours\n"))).code).toBe("exists");
+    expect((await rejection(make(name, chunks("ours\n")))).code).toBe("exists");
     expect(text(name)).toBe("his\n");
     symlinkSync(path("nowhere"), path("dangling"));
-    expect(failure(() => createWhole(path("dangling"), chunks("ours\n"))).code).toBe("exists");
+    expect((await rejection(make(path("dangling"), chunks("ours\n")))).code).toBe("exists");
     expect(existsSync(path("nowhere"))).toBe(false);
     expect(beside(name)).toEqual(["created.jsonl", "dangling", "taken.jsonl"]);
   });
 
-  test("where there are no hard links it still never overwrites", () => {
+  test("where there are no hard links it still never overwrites", async () => {
     const name = path("linkless.jsonl");
     const calls: FileCalls = { ...nodeFileCalls, linkSync: refuse("EPERM") };
-    createWhole(name, chunks("one\n"), { calls });
+    await make(name, chunks("one\n"), { calls });
     expect(text(name)).toBe("one\n");
     expect(statSync(name).mode & 0o777).toBe(0o600);
-    expect(failure(() => createWhole(name, chunks("two\n"), { calls })).code).toBe("exists");
+    expect((await rejection(make(name, chunks("two\n"), { calls }))).code).toBe("exists");
     expect(text(name)).toBe("one\n");
     expect(beside(name)).not.toContainEqual(expect.stringMatching(/tmp$/));
   });
 
-  test("a disk that takes a little at a time gets it all", () => {
+  test("a disk that takes a little at a time gets it all", async () => {
     const name = path("bits.jsonl");
     const writeSync: FileCalls["writeSync"] = (fd, bytes, offset, length, position) =>
       nodeFileCalls.writeSync(fd, bytes, offset, Math.min(length, 3), position);
-    createWhole(name, chunks("0123456789\n"), { calls: { ...nodeFileCalls, writeSync } });
+    await make(name, chunks("0123456789\n"), { calls: { ...nodeFileCalls, writeSync } });
     expect(text(name)).toBe("0123456789\n");
   });
 
-  test("a folder that is missing, or is a file, is named", () => {
-    expect(failure(() => createWhole(path("no/such/file"), chunks("x\n"))).code).toBe("not-found");
+  test("a folder that is missing, or is a file, is named", async () => {
+    expect((await rejection(make(path("no/such/file"), chunks("x\n")))).code).toBe("not-found");
     writeFileSync(path("a file"), "");
-    expect(failure(() => createWhole(path("a file/file"), chunks("x\n"))).code).toBe("not-found");
+    expect((await rejection(make(path("a file/file"), chunks("x\n")))).code).toBe("not-found");
   });
 });
 
-describe("creating a whole file that fails leaves nothing", () => {
+describe.each(ways)("creating a whole file %s that fails leaves nothing", (_way, make) => {
   const { path } = temporaryFolder();
 
-  test.each(failures)("at %s", (_name, broken) => {
+  test.each(failures)("at %s", async (_name, broken) => {
     const name = path("never.jsonl");
     expect(["write-failed", "short-write"]).toContain(
-      failure(() => createWhole(name, chunks("one\n"), { calls: { ...nodeFileCalls, ...broken() } })).code,
+      (await rejection(make(name, chunks("one\n"), { calls: { ...nodeFileCalls, ...broken() } }))).code,
     );
     expect(beside(name)).toEqual([]);
   });
 
-  test("nor when the bytes fail to come", () => {
+  test("nor when the bytes fail to come", async () => {
     const name = path("never.jsonl");
     const source = function* (): Generator<Uint8Array> {
       yield* chunks("one\n");
       throw new RangeError("no more");
     };
-    expect(() => createWhole(name, source())).toThrow(RangeError);
+    await expect(make(name, source())).rejects.toThrow(RangeError);
     expect(beside(name)).toEqual([]);
   });
 
-  test("nor where there are no hard links and the last step fails", () => {
+  test("nor where there are no hard links and the last step fails", async () => {
     const name = path("never.jsonl");
     const calls: FileCalls = { ...nodeFileCalls, linkSync: refuse("ENOTSUP"), renameSync: refuse("EIO") };
-    expect(failure(() => createWhole(name, chunks("one\n"), { calls })).code).toBe("write-failed");
+    expect((await rejection(make(name, chunks("one\n"), { calls }))).code).toBe("write-failed");
     expect(beside(name)).toEqual([]);
+  });
+});
+
+describe("files that are made at the same time", () => {
+  const { path } = temporaryFolder();
+
+  /** What was done, in its order: `sync <name>` when a sync ends, `link <name>`. */
+  function recorded(): { calls: FileCalls; acts: string[] } {
+    const acts: string[] = [];
+    const names = new Map<number, string>();
+    const calls: FileCalls = {
+      ...nodeFileCalls,
+      openSync(file, ...rest) {
+        const fd = nodeFileCalls.openSync(file, ...rest);
+        names.set(fd, basename(file).replace(/\.[0-9a-f]{12}\.tmp$/, ""));
+        return fd;
+      },
+      async fsync(fd) {
+        const name = names.get(fd);
+        await nodeFileCalls.fsync(fd);
+        acts.push(`sync ${name}`);
+      },
+      linkSync(existing, file) {
+        nodeFileCalls.linkSync(existing, file);
+        acts.push(`link ${basename(file)}`);
+      },
+    };
+    return { calls, acts };
+  }
+
+  test("share one sync of their folder, behind the sync of each and its name", async () => {
+    const folder = path();
+    mkdirSync(folder);
+    const { calls, acts } = recorded();
+    const names = Array.from({ length: 100 }, (_, n) => `made${n}`);
+    await Promise.all(
+      names.map(async (name) => {
+        await createWholeAsync(join(folder, name), chunks("one\n"), { calls });
+        expect(acts.at(-1)).toBe(`sync ${basename(folder)}`);
+        expect(acts.indexOf(`link ${name}`)).toBeGreaterThan(acts.indexOf(`sync ${name}`));
+      }),
+    );
+    expect(acts.filter((act) => act === `sync ${basename(folder)}`)).toHaveLength(1);
+    expect(acts.filter((act) => act.startsWith("sync made"))).toHaveLength(100);
+    expect(readdirSync(folder).sort()).toEqual(names.sort());
+  });
+
+  test("fail each for itself", async () => {
+    const taken = path("taken.jsonl");
+    writeFileSync(taken, "his\n");
+    const [refused, made] = await Promise.allSettled([
+      createWholeAsync(taken, chunks("ours\n")),
+      createWholeAsync(path("made.jsonl"), chunks("ours\n")),
+    ]);
+    expect(refused).toMatchObject({ status: "rejected", reason: { code: "exists" } });
+    expect(made.status).toBe("fulfilled");
+    expect(beside(taken)).not.toContainEqual(expect.stringMatching(/tmp$/));
+  });
+
+  test("fail all when their folder cannot be synced", async () => {
+    const folder = path();
+    mkdirSync(folder);
+    const calls: FileCalls = {
+      ...nodeFileCalls,
+      fsync: async (fd) => (fstatSync(fd).isDirectory() ? refuse("EIO")() : nodeFileCalls.fsync(fd)),
+    };
+    const make = (name: string) => createWholeAsync(join(folder, name), chunks("one\n"), { calls });
+    const ends = await Promise.allSettled([make("one"), make("two")]);
+    for (const end of ends)
+      expect(end).toMatchObject({ status: "rejected", reason: { code: "write-failed" } });
+    expect(readdirSync(folder)).toEqual([]);
   });
 });

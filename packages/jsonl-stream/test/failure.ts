@@ -10,3 +10,11 @@ export function failure(run: () => unknown): EspalierError {
   }
   throw new Error("Nothing was thrown.");
 }
+
+/** The error a promise is rejected with; anything but one of this package, or nothing, fails the test. */
+export async function rejection(promised: Promise<unknown>): Promise<EspalierError> {
+  const [outcome] = await Promise.allSettled([promised]);
+  return failure(() => {
+    if (outcome!.status === "rejected") throw outcome!.reason;
+  });
+}

@@ -5,21 +5,22 @@ export const refuse = (code: string) => (): never => {
   throw Object.assign(new Error(code), { code });
 };
 
-const failingSecondSync = (): FileCalls["fsyncSync"] => {
+/** Syncs, on this thread or another, that fail when `isFailing` returns true for their number, from 1. */
+function failingSyncs(isFailing: (count: number) => boolean): Pick<FileCalls, "fsync" | "fsyncSync"> {
   let count = 0;
-  return (fd) => {
-    count += 1;
-    if (count === 2) refuse("EIO")();
-    nodeFileCalls.fsyncSync(fd);
+  const refused = () => isFailing(++count);
+  return {
+    fsyncSync: (fd) => (refused() ? refuse("EIO")() : nodeFileCalls.fsyncSync(fd)),
+    fsync: async (fd) => (refused() ? refuse("EIO")() : nodeFileCalls.fsync(fd)),
   };
-};
+}
 
 /** Each way in which the file system can fail while a whole file is put in place, before it has its name for good. */
 export const failures: [string, () => Partial<FileCalls>][] = [
   ["opening", () => ({ openSync: refuse("EIO") })],
   ["writing", () => ({ writeSync: refuse("ENOSPC") })],
   ["writing, without a word", () => ({ writeSync: () => 0 })],
-  ["syncing", () => ({ fsyncSync: refuse("EIO") })],
-  ["syncing the folder", () => ({ fsyncSync: failingSecondSync() })],
+  ["syncing", () => failingSyncs(() => true)],
+  ["syncing the folder", () => failingSyncs((count) => count === 2)],
   ["linking", () => ({ linkSync: refuse("EIO") })],
 ];

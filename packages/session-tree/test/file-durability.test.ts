@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, readlinkSync, rmSync, statSync } from "node:fs";
+import { fstatSync, mkdtempSync, readFileSync, readlinkSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
@@ -145,6 +145,10 @@ test.skipIf(process.platform !== "linux")(
         synced.add(readlinkSync(`/proc/self/fd/${fd}`));
         nodeFileCalls.fsyncSync(fd);
       },
+      fsync(fd) {
+        synced.add(readlinkSync(`/proc/self/fd/${fd}`));
+        return nodeFileCalls.fsync(fd);
+      },
     };
     const home = join(mkdtempSync(join(tmpdir(), "espalier-")), "deep", "home");
     const timestamp = "2026-01-01T00:00:00.000Z";
@@ -161,3 +165,44 @@ test.skipIf(process.platform !== "linux")(
     rmSync(dirname(dirname(home)), { recursive: true });
   },
 );
+
+test("a session that is being made opens when its name is on disk", async () => {
+  const acts: string[] = [];
+  let letSync = (): void => undefined;
+  const isAllowed = new Promise<void>((resolve) => {
+    letSync = resolve;
+  });
+  let reach = (): void => undefined;
+  const isReached = new Promise<void>((resolve) => {
+    reach = resolve;
+  });
+  const calls: FileCalls = {
+    ...nodeFileCalls,
+    async fsync(fd) {
+      if (fstatSync(fd).isDirectory()) {
+        reach();
+        await isAllowed;
+        acts.push("synced");
+      }
+      return nodeFileCalls.fsync(fd);
+    },
+  };
+  const made = fileStore({ home, calls }).create({ ...header(), id: "slow" });
+  await isReached;
+  const store = fileStore({ home });
+  const opened = store.open({ id: "slow" }, "write").then((log) => {
+    acts.push("opened");
+    return log.close();
+  });
+  const leased = store.lease({ id: "slow" }).then((lease) => {
+    acts.push("leased");
+    return lease.release();
+  });
+  // Time for an opening that does not wait.
+  for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+  expect(acts).toEqual([]);
+  letSync();
+  await Promise.all([opened, leased, made.then((log) => log.close())]);
+  expect(acts[0]).toBe("synced");
+  expect(acts.sort()).toEqual(["leased", "opened", "synced"]);
+});

@@ -272,6 +272,7 @@ function machineOf(number: number, step: (call: Call) => unknown): Machine {
       return found.length;
     },
     fdatasync: async (fd) => void step({ name: "fdatasync", args: [fd] }),
+    fsync: async (fd) => void step({ name: "fsync", args: [fd] }),
     randomName: () => `${number}${names++}`.padStart(12, "0"),
   };
   const own: ProcessIdentity = {

@@ -73,7 +73,7 @@ export async function repairSession(log: SessionLog, out: string): Promise<Repai
   const plan = planRepair(tree);
   const now = new Date().toISOString();
   const file = resolve(out);
-  const copy = FileLog.create(file, headerOf(tree, now), repairLines(plan, now));
+  const copy = await FileLog.create(file, headerOf(tree, now), repairLines(plan, now));
   const healed = diagnoseTree(new Tree(await copy.load()), copy);
   await copy.close();
   const report: RepairReport = {

@@ -6,6 +6,7 @@ import {
   Descriptor,
   type FileCalls,
   type FileFacts,
+  groupSync,
   isSameFile,
   nodeFileCalls,
   type OpenMode,
@@ -438,39 +439,6 @@ class FileTail {
     const bytes = new Uint8Array(length);
     return bytes.subarray(0, this.#descriptor.readInto(offset, bytes));
   }
-}
-
-/**
- * Lets all who wait for a sync share one: whoever asks while one runs waits for the next, which begins after what they
- * wrote. A round begins one turn of the event loop late, so that what is written in the same turn is in it.
- *
- * @returns resolves when a sync that began after its call has ended, and rejects as that one does
- */
-function groupSync(sync: () => Promise<void>): () => Promise<void> {
-  let running: Promise<void> | undefined;
-  let next: Promise<void> | undefined;
-  /** True until the round that was promised has begun: what is written until then is in it. */
-  let isGathering = false;
-  const begin = (): Promise<void> => {
-    next = undefined;
-    isGathering = true;
-    const round = new Promise<void>((resolve) => setImmediate(resolve))
-      .then(() => {
-        isGathering = false;
-        return sync();
-      })
-      .finally(() => {
-        if (running === round) running = undefined;
-      });
-    running = round;
-    return round;
-  };
-  return () => {
-    if (running === undefined) return begin();
-    if (isGathering) return running;
-    next ??= running.then(begin, begin);
-    return next;
-  };
 }
 
 /** Written into at each append: memory of its own for each line would cost more than the encoding. */

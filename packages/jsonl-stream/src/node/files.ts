@@ -245,6 +245,8 @@ export const nodeFileCalls = {
   fdatasync: promisify(fs.fdatasync) as (fd: number) => Promise<void>,
   /** As `fdatasyncSync`, with all facts: for folders, so that names last. */
   fsyncSync: (fd: number): void => fs.fsyncSync(fd),
+  /** As `fsyncSync`, on another thread. */
+  fsync: (fd: number): Promise<void> => promisify(fs.fsync)(fd),
   /** A second name for a file; throws `EEXIST` where there is something. */
   linkSync: (existing: string, path: string): void => fs.linkSync(existing, path),
   /** Puts a file in the place of another, at once. */
@@ -262,23 +264,36 @@ export function writingCall<T>(path: string, call: () => T): T {
   try {
     return uninterrupted(call);
   } catch (error) {
-    if (error instanceof EspalierError) throw error;
-    const code = systemCode(error);
-    if (code === "EEXIST")
-      throw new EspalierError("exists", `${path} is already there and was left alone; choose another name.`, {
-        cause: error,
-      });
-    if (isNoFolder(error))
-      throw new EspalierError("not-found", `There is no folder for ${path}; create it first.`, {
-        cause: error,
-      });
-    const cure = "check the rights of its folder, and the room there is";
-    throw new EspalierError(
-      "write-failed",
-      `${path} could not be written (${code ?? "see cause"}); ${cure}.`,
-      { cause: error },
-    );
+    throw writeError(path, error);
   }
+}
+
+/** As {@link writingCall}, for a call on another thread. */
+export async function writingCallAsync<T>(path: string, call: () => Promise<T>): Promise<T> {
+  try {
+    return await uninterruptedAsync(call);
+  } catch (error) {
+    throw writeError(path, error);
+  }
+}
+
+function writeError(path: string, error: unknown): EspalierError {
+  if (error instanceof EspalierError) return error;
+  const code = systemCode(error);
+  if (code === "EEXIST")
+    return new EspalierError("exists", `${path} is already there and was left alone; choose another name.`, {
+      cause: error,
+    });
+  if (isNoFolder(error))
+    return new EspalierError("not-found", `There is no folder for ${path}; create it first.`, {
+      cause: error,
+    });
+  const cure = "check the rights of its folder, and the room there is";
+  return new EspalierError(
+    "write-failed",
+    `${path} could not be written (${code ?? "see cause"}); ${cure}.`,
+    { cause: error },
+  );
 }
 
 /** Error codes of systems that cannot sync a folder (Windows; some network and user-space file systems). */
@@ -296,6 +311,52 @@ export function syncFolderOf(path: string, calls: FileCalls): void {
   } finally {
     closeFile(dirname(path), fd, calls);
   }
+}
+
+/** As {@link syncFolderOf}, on another thread. */
+export async function syncFolderOfAsync(path: string, calls: FileCalls): Promise<void> {
+  if (process.platform === "win32") return;
+  const fd = uninterrupted(() => calls.openSync(dirname(path), constants.O_RDONLY));
+  try {
+    await uninterruptedAsync(() => calls.fsync(fd));
+  } catch (error) {
+    if (!UNSUPPORTED.has(systemCode(error) ?? "")) throw error;
+  } finally {
+    closeFile(dirname(path), fd, calls);
+  }
+}
+
+/**
+ * Lets all who wait for a sync share one: whoever asks while one runs waits for the next, which begins after what they
+ * wrote. A round begins one turn of the event loop late, so that what is written in the same turn is in it.
+ *
+ * @returns resolves when a sync that began after its call has ended, and rejects as that one does
+ */
+export function groupSync(sync: () => Promise<void>): () => Promise<void> {
+  let running: Promise<void> | undefined;
+  let next: Promise<void> | undefined;
+  /** True until the round that was promised has begun: what is written until then is in it. */
+  let isGathering = false;
+  const begin = (): Promise<void> => {
+    next = undefined;
+    isGathering = true;
+    const round = new Promise<void>((resolve) => setImmediate(resolve))
+      .then(() => {
+        isGathering = false;
+        return sync();
+      })
+      .finally(() => {
+        if (running === round) running = undefined;
+      });
+    running = round;
+    return round;
+  };
+  return () => {
+    if (running === undefined) return begin();
+    if (isGathering) return running;
+    next ??= running.then(begin, begin);
+    return next;
+  };
 }
 
 /** Closes a descriptor, which is gone afterwards even when the system reports an error or a signal interrupts the call. */

@@ -20,6 +20,7 @@ export {
 } from "./files.ts";
 export {
   createWhole,
+  createWholeAsync,
   discard,
   linkNew,
   type ReplaceWholeOptions,

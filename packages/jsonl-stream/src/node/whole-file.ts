@@ -1,5 +1,5 @@
 import { constants } from "node:fs";
-import { resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { EspalierError } from "../error.ts";
 import type { ByteView } from "../line-window.ts";
 import {
@@ -8,13 +8,16 @@ import {
   closeFile,
   type FileCalls,
   type FileFacts,
+  groupSync,
   isSameFile,
   nodeFileCalls,
   openView,
   syncFolderOf,
+  syncFolderOfAsync,
   systemCode,
   uninterrupted,
   writingCall,
+  writingCallAsync,
 } from "./files.ts";
 
 /**
@@ -30,21 +33,113 @@ export function createWhole(
 ): void {
   const absolute = resolve(path);
   const { mode = 0o600, calls = nodeFileCalls } = options;
-  const draft = writeDraft(absolute, chunks, mode, calls);
-  const made = [draft];
+  const made = [writeDraft(absolute, chunks, mode, calls)];
   try {
-    if (linkNew(draft, absolute, calls)) {
-      made.push(absolute);
-      writingCall(absolute, () => calls.unlinkSync(draft));
-    } else {
-      claim(absolute, mode, calls);
-      made.push(absolute);
-      writingCall(absolute, () => calls.renameSync(draft, absolute));
-    }
+    putInPlace(made, absolute, mode, calls);
     writingCall(absolute, () => syncFolderOf(absolute, calls));
   } catch (error) {
     discard(made, calls);
     throw error;
+  }
+}
+
+/**
+ * As {@link createWhole}, with the syncs on other threads. Files that are made at the same time share a round: all drafts
+ * are written, all are synced, all get their names, and each folder is synced once. So a file system commits them
+ * together. Each call returns, or throws, for its own file.
+ */
+export async function createWholeAsync(
+  path: string,
+  chunks: Iterable<Uint8Array>,
+  options: WholeFileOptions = {},
+): Promise<void> {
+  const absolute = resolve(path);
+  const { mode = 0o600, calls = nodeFileCalls } = options;
+  const { draft, fd } = fillDraft(absolute, chunks, mode, calls);
+  const file: MadeFile = { path: absolute, fd, mode, made: [draft] };
+  const makers = makersOf(calls);
+  makers.waiting.push(file);
+  await makers.round();
+  if (!("failure" in file)) return;
+  discard(file.made, calls);
+  throw file.failure;
+}
+
+/** A file that a round makes. */
+interface MadeFile {
+  path: string;
+  fd: number;
+  mode: number;
+  /** Paths to remove after a failure: the draft, then also the file. */
+  made: string[];
+  failure?: unknown;
+}
+
+/** Files that wait for the next round, and the round. */
+interface Makers {
+  waiting: MadeFile[];
+  round: () => Promise<void>;
+}
+
+/** For each way of calling the system. */
+const makersByCalls = new WeakMap<FileCalls, Makers>();
+
+function makersOf(calls: FileCalls): Makers {
+  const known = makersByCalls.get(calls);
+  if (known) return known;
+  const waiting: MadeFile[] = [];
+  const makers = { waiting, round: groupSync(() => makeAll(waiting.splice(0), calls)) };
+  makersByCalls.set(calls, makers);
+  return makers;
+}
+
+async function makeAll(files: readonly MadeFile[], calls: FileCalls): Promise<void> {
+  await Promise.all(files.map((file) => attempt(file, () => syncAndClose(file, calls))));
+  for (const file of files) await attempt(file, () => putInPlace(file.made, file.path, file.mode, calls));
+  const folders = new Map<string, Promise<void>>();
+  await Promise.all(
+    files.map((file) =>
+      attempt(file, () => {
+        const folder = dirname(file.path);
+        const synced =
+          folders.get(folder) ?? writingCallAsync(file.path, () => syncFolderOfAsync(file.path, calls));
+        folders.set(folder, synced);
+        return synced;
+      }),
+    ),
+  );
+}
+
+/** Takes a step for a file that had no failure yet; a failure is kept for the caller that made it. */
+async function attempt(file: MadeFile, step: () => void | Promise<void>): Promise<void> {
+  if ("failure" in file) return;
+  try {
+    await step();
+  } catch (error) {
+    file.failure = error;
+  }
+}
+
+async function syncAndClose({ path, fd }: MadeFile, calls: FileCalls): Promise<void> {
+  try {
+    await writingCallAsync(path, () => calls.fsync(fd));
+  } catch (error) {
+    discardDescriptor(fd, calls);
+    throw error;
+  }
+  closeFile(path, fd, calls);
+}
+
+/** Gives the draft in `made` its name. `made` is what has to go after a failure: the draft, then also the name. */
+function putInPlace(made: string[], path: string, mode: number, calls: FileCalls): void {
+  const draft = made[0]!;
+  if (linkNew(draft, path, calls)) {
+    made.push(path);
+    writingCall(path, () => calls.unlinkSync(draft));
+  } else {
+    claim(path, mode, calls);
+    made.push(path);
+    writingCall(path, () => calls.renameSync(draft, path));
   }
 }
 
@@ -179,16 +274,9 @@ function writeDraft(
   calls: FileCalls,
   isReadBack = false,
 ): string {
-  const draft = `${path}.${calls.randomName()}.tmp`;
-  const fd = writingCall(path, () => calls.openSync(draft, FLAGS, mode));
+  const { draft, fd } = fillDraft(path, chunks, mode, calls, isReadBack);
   try {
     try {
-      let end = 0;
-      for (const block of inBlocks(chunks)) {
-        writeAll(path, fd, block, calls);
-        if (isReadBack) assertHolds(path, fd, end, block, calls);
-        end += block.length;
-      }
       writingCall(path, () => calls.fsyncSync(fd));
     } catch (error) {
       discardDescriptor(fd, calls);
@@ -202,26 +290,58 @@ function writeDraft(
   return draft;
 }
 
+/** As {@link writeDraft}, before the sync: the draft is open. */
+function fillDraft(
+  path: string,
+  chunks: Iterable<Uint8Array>,
+  mode: number,
+  calls: FileCalls,
+  isReadBack = false,
+): { draft: string; fd: number } {
+  const draft = `${path}.${calls.randomName()}.tmp`;
+  const fd = writingCall(path, () => calls.openSync(draft, FLAGS, mode));
+  try {
+    let end = 0;
+    for (const block of inBlocks(chunks)) {
+      writeAll(path, fd, block, calls);
+      if (isReadBack) assertHolds(path, fd, end, block, calls);
+      end += block.length;
+    }
+  } catch (error) {
+    discardDescriptor(fd, calls);
+    discard([draft], calls);
+    throw error;
+  }
+  return { draft, fd };
+}
+
 /** Bytes that are collected before they are written: a call for each line would cost more than its bytes. */
 const BLOCK = 1 << 18;
 
+/** Bytes of the first block: a new session is a header. */
+const FIRST_BLOCK = 1 << 12;
+
 /** The same bytes in larger pieces; each is good until the next is asked for. */
 function* inBlocks(chunks: Iterable<Uint8Array>): Generator<Uint8Array, void> {
-  let block: Uint8Array | undefined;
+  let block = new Uint8Array(FIRST_BLOCK);
   let length = 0;
   for (const chunk of chunks) {
     if (length + chunk.length > BLOCK) {
-      if (block) yield block.subarray(0, length);
+      if (length > 0) yield block.subarray(0, length);
       length = 0;
     }
     if (chunk.length > BLOCK) yield chunk;
     else {
-      block ??= new Uint8Array(BLOCK);
+      if (length + chunk.length > block.length) {
+        const larger = new Uint8Array(BLOCK);
+        larger.set(block.subarray(0, length));
+        block = larger;
+      }
       block.set(chunk, length);
       length += chunk.length;
     }
   }
-  if (block && length > 0) yield block.subarray(0, length);
+  if (length > 0) yield block.subarray(0, length);
 }
 
 /** Removes files after a failure, which says more than another failure here could. */

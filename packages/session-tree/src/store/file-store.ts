@@ -3,7 +3,7 @@ import { dirname, join, resolve } from "node:path";
 import { type ByteView, EspalierError } from "@espalier/jsonl-stream";
 import {
   type AppendFile,
-  createWhole,
+  createWholeAsync,
   discard,
   encodeBriefly,
   type FileCalls,
@@ -82,10 +82,11 @@ export function fileStore(options: FileStoreOptions): SessionStore {
       refuseLinksBelow(path, roots);
       makeFolder(dirname(path), calls);
       const make = () => FileLog.create(path, header, lines, calls);
-      return ref === undefined ? ids.create(parsed.id, path, make) : make();
+      return atOnce(() => (ref === undefined ? ids.create(parsed.id, path, make) : make()));
     },
     async open(ref, mode): Promise<SessionLog> {
       const path = find(ref);
+      await making.get(path);
       // Files of the store are its owner's alone; a file elsewhere may be shared on purpose.
       return FileLog.open(path, mode, calls, { tighten: isBelow(path, [own]), processes });
     },
@@ -107,6 +108,7 @@ export function fileStore(options: FileStoreOptions): SessionStore {
     },
     async lease(ref, options) {
       const path = find(ref);
+      await making.get(path);
       // Only what can be opened can be held; nothing is put beside a file that is no session.
       await FileLog.open(path, "read", calls).close();
       return takeFileLease(path, { ...options, calls, processes });
@@ -133,6 +135,46 @@ export function fileStore(options: FileStoreOptions): SessionStore {
       }
     },
   };
+}
+
+/** Sessions that are made at the same time: more would hold descriptors while they wait for the disk. */
+const MADE_AT_ONCE = 256;
+
+const atOnce = limited(MADE_AT_ONCE);
+
+/** Runs at most so many acts at the same time; the others wait in the order of their calls. */
+function limited(limit: number): <Result>(act: () => Promise<Result>) => Promise<Result> {
+  let running = 0;
+  const waiting: (() => void)[] = [];
+  return async (act) => {
+    if (running < limit) running += 1;
+    else await new Promise<void>((resolve) => waiting.push(resolve));
+    try {
+      return await act();
+    } finally {
+      const next = waiting.shift();
+      if (next) next();
+      else running -= 1;
+    }
+  };
+}
+
+/** Files that this process makes now, until their names are on disk. */
+const making = new Map<string, Promise<unknown>>();
+
+/**
+ * Makes a file; an opening of it waits until its name is on disk, lest an entry be acknowledged in a file that a power
+ * loss takes away.
+ */
+async function makingOf(path: string, make: () => Promise<void>): Promise<void> {
+  const made = make();
+  const settled = Promise.allSettled([making.get(path), made]);
+  making.set(path, settled);
+  try {
+    await made;
+  } finally {
+    if (making.get(path) === settled) making.delete(path);
+  }
 }
 
 /** Removes what dead processes left beside a session: where that fails, it says nothing of a session that is gone. */
@@ -321,13 +363,13 @@ export class FileLog implements SessionLog {
   }
 
   /** Makes a file that holds a header and lines, durable and never over another one, and opens it. Throws `exists`. */
-  static create(
+  static async create(
     path: string,
     header: SessionHeader | string,
     lines: Iterable<string | Uint8Array>,
     calls: FileCalls = nodeFileCalls,
-  ): FileLog {
-    createWhole(path, wholeLines(header, lines), { calls });
+  ): Promise<FileLog> {
+    await makingOf(path, () => createWholeAsync(path, wholeLines(header, lines), { calls }));
     return FileLog.open(path, "write", calls);
   }
 

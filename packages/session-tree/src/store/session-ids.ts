@@ -38,6 +38,12 @@ interface Claim {
   isMade: boolean;
 }
 
+/** Files below a folder, relative to it, by their ids. */
+type FilesById = ReadonlyMap<string, string[]>;
+
+/** What was found in this turn of the event loop, by folder: sessions that are made at once look once. */
+const looks = new Map<string, FilesById>();
+
 /**
  * The ids of the sessions below a home. A session whose place the store chose has a claim on its id, a file of its own
  * in `<home>/ids`, made by a call that fails where it exists: so an id is taken once, and found without reading a folder.
@@ -67,7 +73,7 @@ export class SessionIds {
    * @throws EspalierError `not-found`, `ambiguous`, `unreadable`
    */
   find(id: string): string {
-    const files = this.#filesOf(id, true);
+    const files = this.#filesOf(id, true, true);
     if (files.length === 1) return files[0]!;
     if (files.length === 0)
       throw new EspalierError(
@@ -84,12 +90,12 @@ export class SessionIds {
    * Makes a session with an id that no other one below the home has.
    * @throws EspalierError `exists`, `write-failed`, and what `make` throws
    */
-  async create<Made>(id: string, path: string, make: () => Made): Promise<Made> {
+  async create<Made>(id: string, path: string, make: () => Promise<Made>): Promise<Made> {
     const claim = this.#claimOf(id);
     await this.#take(id, claim, path);
     let made: Made;
     try {
-      made = make();
+      made = await make();
     } catch (error) {
       remove(claim);
       throw error;
@@ -110,8 +116,8 @@ export class SessionIds {
 
   async #take(id: string, claim: string, path: string): Promise<void> {
     const text = `${JSON.stringify({ id, files: [path], by: this.#processes.own() })}\n`;
-    for (;;) {
-      const [taken] = this.#filesOf(id, false);
+    for (let attempt = 1; ; attempt += 1) {
+      const [taken] = this.#filesOf(id, false, attempt > 1);
       if (taken !== undefined) throw idTakenError(id, `in ${taken}`);
       try {
         makeFolder(this.#claims);
@@ -170,8 +176,11 @@ export class SessionIds {
     return files.filter((file) => this.#idOf(file) === id);
   }
 
-  /** @param isSure whether folders are read rather than to answer that there is none */
-  #filesOf(id: string, isSure: boolean): string[] {
+  /**
+   * @param isSure whether folders are read rather than to answer that there is none
+   * @param isFresh whether they are read again where another question of this turn of the event loop read them
+   */
+  #filesOf(id: string, isSure: boolean, isFresh: boolean): string[] {
     if (id === "") return [];
     let facts: Stats | undefined;
     try {
@@ -188,7 +197,7 @@ export class SessionIds {
       if (known.length > 0) this.#write(this.#claimOf(id), claimText(id, known, this.#processes));
       if (known.length > 0 || !isSure) return known;
     }
-    return this.#look(id);
+    return this.#look(id, isFresh);
   }
 
   /** Files of the list of known ones that have an id; found in its bytes, without reading it as lines. */
@@ -203,8 +212,19 @@ export class SessionIds {
     return files.filter((file) => this.#idOf(file) === id);
   }
 
+  #look(id: string, isFresh: boolean): string[] {
+    const shared = isFresh ? undefined : looks.get(this.#folder);
+    const { files, unreadable } = shared ? { files: shared } : this.#read();
+    const found = (files.get(id) ?? []).map((file) => join(this.#folder, file));
+    const sound = found.filter((file) => this.#idOf(file) === id);
+    if (sound.length === 0 && unreadable) throw unreadable;
+    // A file that says something else by now: what was known is known no more.
+    if (sound.length < found.length) remove(this.#known);
+    return sound;
+  }
+
   /** Reads the folders, and the headers of files that were not known. */
-  #look(id: string): string[] {
+  #read(): { files: FilesById; unreadable?: EspalierError | undefined } {
     const { files, unreadable } = filesBelow(this.#folder);
     const known = this.#readKnown();
     const isBelieved = files.filter((file) => !known.has(file)).length > READ_AT_ONCE;
@@ -217,14 +237,20 @@ export class SessionIds {
       if (now !== before) hasChanged = true;
       ids.set(file, now);
     }
-    if (hasChanged) this.#keep(ids);
+    const byId = new Map<string, string[]>();
+    for (const [file, id] of ids) {
+      const others = byId.get(id);
+      if (others) others.push(file);
+      else byId.set(id, [file]);
+    }
+    if (hasChanged) this.#keep(byId);
     else this.#touch();
-    const found = [...ids].filter(([, each]) => each === id).map(([file]) => join(this.#folder, file));
-    const sound = found.filter((file) => this.#idOf(file) === id);
-    if (sound.length === 0 && unreadable) throw unreadable;
-    // A file that says something else by now: what was known is known no more.
-    if (sound.length < found.length) remove(this.#known);
-    return sound;
+    // What could not be read now may be read by the next.
+    if (!unreadable) {
+      looks.set(this.#folder, byId);
+      setImmediate(() => looks.delete(this.#folder));
+    }
+    return { files: byId, unreadable };
   }
 
   #readKnown(): Map<string, string> {
@@ -239,25 +265,14 @@ export class SessionIds {
   }
 
   /** Keeps what is known now; an id that several files have is claimed for all of them. */
-  #keep(ids: ReadonlyMap<string, string>): void {
-    const shared = new Map<string, string[]>();
-    const first = new Map<string, string>();
+  #keep(byId: FilesById): void {
     let text = "\n";
-    for (const [file, id] of ids) {
-      text += `${JSON.stringify([id, file])}\n`;
-      const other = first.get(id);
-      if (other === undefined) first.set(id, file);
-      else if (id !== "") shared.set(id, [...(shared.get(id) ?? [other]), file]);
+    for (const [id, files] of byId) {
+      for (const file of files) text += `${JSON.stringify([id, file])}\n`;
+      if (files.length === 1 || id === "") continue;
+      const paths = files.map((file) => join(this.#folder, file));
+      this.#write(this.#claimOf(id), claimText(id, paths, this.#processes));
     }
-    for (const [id, files] of shared)
-      this.#write(
-        this.#claimOf(id),
-        claimText(
-          id,
-          files.map((file) => join(this.#folder, file)),
-          this.#processes,
-        ),
-      );
     this.#write(this.#known, text);
   }
 
