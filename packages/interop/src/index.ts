@@ -23,7 +23,7 @@ export type {
   AiSdkTool,
   JsonValue,
 } from "./formats/ai-sdk.ts";
-export { aiSdk5Format, aiSdkFormat, toAiSdk } from "./formats/ai-sdk.ts";
+export { aiSdk5Format, aiSdkFormat, reasoningParts, toAiSdk } from "./formats/ai-sdk.ts";
 export { fromAnthropic, toAnthropic } from "./formats/anthropic.ts";
 export type {
   ConversationOptions,
@@ -35,6 +35,7 @@ export type {
 } from "./formats/conversation.ts";
 export { fromAiSdk } from "./formats/from-ai-sdk.ts";
 export type { FormatName, Native, NativeBlock, RemoteImageBlock } from "./formats/native.ts";
+export { nativeFor, plainJson } from "./formats/native.ts";
 export {
   fromOpenaiChat,
   fromOpenaiResponses,

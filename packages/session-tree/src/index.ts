@@ -98,6 +98,7 @@ export {
   type ContextMessage,
   type CustomMessage,
   contentBlocks,
+  contentText,
   fieldText,
   type ImageBlock,
   isFailedAnswer,

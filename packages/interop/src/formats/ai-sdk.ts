@@ -261,7 +261,7 @@ function renderAnswer(
   const requests: AnswerPart[] = [];
   for (const block of blocks) {
     if (block.type === "text") parts.push({ type: "text", text: block.text });
-    else if (block.type === "thinking") parts.push(...renderReasoning(block.block));
+    else if (block.type === "thinking") parts.push(...reasoningParts(block.block));
     else if (block.type === "call") {
       const { id: toolCallId, name: toolName, input, opaque } = block;
       parts.push({ type: "tool-call", toolCallId, toolName, input, ...opaque });
@@ -371,8 +371,8 @@ const isAnthropic = (provider: unknown, api: unknown): boolean =>
 const isOpenai = (provider: unknown, api: unknown): boolean =>
   typeof api === "string" ? /^openai.*responses/.test(api) : provider === "openai";
 
-/** The parts of one block. */
-function renderReasoning(block: ThinkingBlock): AiSdkReasoning[] {
+/** Parts of one block of thinking, with its signature as the SDK passes it to the provider. */
+export function reasoningParts(block: ThinkingBlock): AiSdkReasoning[] {
   const { thinking, thinkingSignature, redacted } = block;
   const part = (text: string, providerOptions?: AiSdkOptions): AiSdkReasoning => ({
     type: "reasoning",

@@ -201,6 +201,7 @@ const MESSAGE = byName({
     Array.isArray(tools) ? redactor.list(tools, (tool) => redactor.fields(tool, TOOL)) : redactor.deep(tools),
   native: redactWire,
   codex: redactWire,
+  ui: redactPage,
   content: redactContent,
 });
 const REPLACEMENT = byName({ content: redactContent });
@@ -299,6 +300,17 @@ function redactWire(value: unknown, redactor: Redactor): unknown {
   return redactor.fields(value, (name) =>
     WIRE_BYTES.test(name) && !isText ? keepTextOrLook : wireRule(name),
   );
+}
+
+/** Fields of a page's own messages that hold what a program put there; addresses of `data:` are bytes. */
+function redactPage(value: unknown, redactor: Redactor): unknown {
+  if (Array.isArray(value)) return redactor.list(value, (item) => redactPage(item, redactor));
+  if (!isRecord(value)) return redactor.deep(value);
+  return redactor.fields(value, (name) => {
+    if (name === "data" || name === "output" || name === "metadata") return undefined;
+    if (name === "url" && String(value[name]).startsWith("data:")) return "keep";
+    return name === "parts" || name === "set" ? redactPage : wireRule(name);
+  });
 }
 
 function wireRule(name: string): FieldRule {

@@ -1,0 +1,331 @@
+import { isDeepStrictEqual } from "node:util";
+import { fromAiSdk, plainJson } from "@espalier/interop";
+import { EspalierError } from "@espalier/jsonl-stream";
+import {
+  createId,
+  custom,
+  type Entry,
+  leaf,
+  message,
+  type NewEntry,
+  Redactor,
+  redactEntry,
+  redactText,
+  type StoredMessage,
+} from "@espalier/session-tree";
+import type { ToolSet, UIMessage } from "ai";
+import type { Session } from "../session/session.ts";
+import {
+  Conversation,
+  conversationOf,
+  isTool,
+  keyOf,
+  type Part,
+  type PlainMessage,
+  patchBetween,
+  type SaidMessage,
+  UI,
+  type UiPatch,
+  uiMessages,
+} from "./ui-messages.ts";
+
+/** Options of {@link saveUiMessages}. */
+export interface SaveUiOptions {
+  /** Tools whose `toModelOutput` says what the model reads of a result. Default: none; it reads the output itself. */
+  tools?: ToolSet;
+  /** Model that gave the answers. Default: the session's current one. */
+  model?: { provider: string; modelId: string };
+}
+
+/**
+ * Makes the leaf's path hold these messages, and returns the path: the `saveChat` of the AI SDK's pages. Messages are known
+ * by their ids. What the path has already stays; what is new is appended; an answer that went on grows by what is new; a last
+ * message with another content becomes a branch beside the one before. Where the path goes on after the last message, the
+ * leaf moves back to it. Nothing is ever lost: other versions are in {@link uiVersions}.
+ *
+ * The list may begin in the middle: messages before the last one that the path has are not compared, and a list of which the
+ * path has none is appended.
+ *
+ * @throws EspalierError `moved` where the leaf was moved meanwhile; what `append` throws
+ */
+export function saveUiMessages<Message extends UIMessage>(
+  session: Session,
+  messages: readonly Message[],
+  options: SaveUiOptions = {},
+): Promise<Message[]> {
+  return save<Message>(session, messages, { ...options, isFromClient: false });
+}
+
+/**
+ * Takes what a client sent: the list of `useChat`, or its end. It is saved as {@link saveUiMessages} does, and nothing is
+ * believed but messages of the user, responses to approvals, and outputs of calls that wait for one: a client that changes
+ * an answer, or sends a system message, changes nothing.
+ *
+ * So `sendMessage` appends, `sendMessage` with a `messageId` (edit and resend) begins a branch beside the message, and
+ * `regenerate` moves the leaf back before the answer.
+ *
+ * @throws EspalierError `bad-input` for what is no list of UI messages; what {@link saveUiMessages} throws
+ */
+export async function receiveUiMessages<Message extends UIMessage = UIMessage>(
+  session: Session,
+  messages: unknown,
+  options: SaveUiOptions = {},
+): Promise<Message[]> {
+  const { safeValidateUIMessages } = await import("ai");
+  const checked = await safeValidateUIMessages<Message>({ messages });
+  if (!checked.success)
+    throw new EspalierError("bad-input", "What the client sent is no list of UI messages.", {
+      cause: checked.error,
+    });
+  return save<Message>(session, checked.data, { ...options, isFromClient: true });
+}
+
+interface Saving extends SaveUiOptions {
+  isFromClient: boolean;
+}
+
+async function save<Message extends UIMessage>(
+  session: Session,
+  messages: readonly Message[],
+  options: Saving,
+): Promise<Message[]> {
+  await session.load();
+  const { leafId } = session;
+  const drafts = await draftsFor(
+    session,
+    messages.map((given) => plainMessage(session, given)),
+    options,
+  );
+  const check = () => {
+    if (session.leafId !== leafId) throw moved();
+  };
+  if (drafts.length > 0) await session.append(drafts, { check });
+  return uiMessages<Message>(session);
+}
+
+const moved = () =>
+  new EspalierError(
+    "moved",
+    "The leaf was moved while messages were saved, and nothing was written; read the messages again and save what is new.",
+  );
+
+/** A message as the log would give it back: plain JSON without secrets. */
+function plainMessage({ options: { redact = redactText } }: Session, given: UIMessage): PlainMessage {
+  const lost = (path: string) => {
+    throw new EspalierError(
+      "bad-input",
+      `The message ${given.id} cannot be saved: ${path} is no plain JSON; leave it out.`,
+    );
+  };
+  const ui = JSON.parse(JSON.stringify(plainJson(given, lost))) as PlainMessage;
+  if (redact === false) return ui;
+  const entry = { type: "message", message: { role: "user", content: [], ui } } as NewEntry;
+  const { message } = redactEntry(entry, new Redactor(redact)) as unknown as {
+    message: { ui: PlainMessage };
+  };
+  return message.ui;
+}
+
+/** Entries that make the leaf's path hold these messages. */
+async function draftsFor(
+  session: Session,
+  wanted: readonly PlainMessage[],
+  options: Saving,
+): Promise<NewEntry[]> {
+  const { said } = await conversationOf(session);
+  const known: number[] = [];
+  for (const { id } of wanted) {
+    const at = said.findIndex(({ message }, place) => message.id === id && place > (known.at(-1) ?? -1));
+    if (at < 0) break;
+    known.push(at);
+  }
+  const added = wanted.slice(known.length).filter(({ role }) => !options.isFromClient || role === "user");
+  const at = known.at(-1);
+  const last = at === undefined ? undefined : said[at];
+  if (!last) return new Drafting(session, new Conversation(said), session.leafId, options).addAll(added);
+  const given = wanted[known.length - 1]!;
+  const end = at === said.length - 1 ? session.leafId : last.last.id;
+  const held = new Drafting(session, new Conversation(said.slice(0, at! + 1)), end, options);
+  if (isDeepStrictEqual(last.message, given)) return held.addAll(added);
+  const isSameText = isDeepStrictEqual(last.message.parts, given.parts);
+  if (given.role !== "assistant" ? isSameText : await held.goOn(last, given))
+    return held.changeTo(given, added);
+  const isVersion = known.length === wanted.length && (!options.isFromClient || given.role === "user");
+  if (!isVersion) return held.addAll(added);
+  const before = new Conversation(said.slice(0, at));
+  return new Drafting(session, before, last.first.parentId, options).addAll([given]);
+}
+
+/** Entries to append after a place, and the conversation with them. */
+class Drafting {
+  readonly #session: Session;
+  readonly #conversation: Conversation;
+  readonly #parentId: string | null;
+  readonly #options: Saving;
+  readonly #drafts: NewEntry[] = [];
+  readonly #ids = new Set<string>();
+
+  constructor(session: Session, conversation: Conversation, parentId: string | null, options: Saving) {
+    this.#session = session;
+    this.#conversation = conversation;
+    this.#parentId = parentId;
+    this.#options = options;
+  }
+
+  /** Adds messages, and returns everything to append; a move of the leaf where there is nothing else. */
+  async addAll(messages: readonly PlainMessage[]): Promise<NewEntry[]> {
+    for (const wanted of messages) {
+      const stored = await this.#storedOf(wanted);
+      const id = this.#isFree(wanted.id) ? wanted.id : createId();
+      // An answer right behind another one would be more of that.
+      const isMore =
+        wanted.role === "assistant" && this.#conversation.said.at(-1)?.message.role === wanted.role;
+      const ui = id === wanted.id && !isMore ? {} : { ui: { id: wanted.id } };
+      for (const [at, one] of stored.entries())
+        this.#add(at > 0 ? one : { ...one, ...ui }, at > 0 ? createId() : id);
+      this.#patch(wanted);
+    }
+    const [first, ...rest] = this.#drafts;
+    const parentId = this.#parentId;
+    if (first) return parentId === this.#session.leafId ? this.#drafts : [{ ...first, parentId }, ...rest];
+    return parentId === this.#session.leafId ? [] : [leaf.of({ parentId, targetId: parentId })];
+  }
+
+  /** Adds what an answer has beyond what the path has of it. False where it is another answer. */
+  async goOn({ message: { parts: said } }: SaidMessage, { parts: wanted }: PlainMessage): Promise<boolean> {
+    const { isFromClient } = this.#options;
+    const grown: Part[] = [];
+    let end = 0;
+    for (const part of said) {
+      if (!isSaid(part)) continue;
+      const key = keyOf(part);
+      const at = wanted.findIndex((other, place) => place >= end && keyOf(other) === key);
+      // A page may leave out reasoning and files; another text is another answer.
+      if (at < 0 && (part.type === "text" || isTool(part)) && !isFromClient) return false;
+      if (at < 0) continue;
+      end = at + 1;
+      if (isTool(part)) grown.push(...this.#progress(part, wanted[at]!));
+    }
+    const [, ...stored] = grown.length > 0 ? await this.#converted(grown) : [];
+    if (!isFromClient) stored.push(...(await this.#converted(wanted.slice(end))));
+    for (const one of stored) this.#add(one, createId());
+    return stored.length > 0 || !isFromClient;
+  }
+
+  /** Gives the last message everything else that was sent of it, then adds others. */
+  changeTo(wanted: PlainMessage, added: readonly PlainMessage[]): Promise<NewEntry[]> {
+    const isBelieved = !this.#options.isFromClient || wanted.role === "user";
+    if (isBelieved) this.#patch(wanted);
+    return this.addAll(added);
+  }
+
+  /** The call of a part, where its approval or its output is new. */
+  #progress(said: Part, wanted: Part): Part[] {
+    const { toolCallId } = said;
+    const { approval } = wanted as { approval?: { id?: unknown; approved?: unknown } };
+    const isApproved = approval?.approved !== undefined && said["state"] === "approval-requested";
+    const isRun = isFinal(wanted) && !isFinal(said);
+    // What waits for an approval is run by the server.
+    const isGiven = isRun && (!this.#options.isFromClient || said["state"] === "input-available");
+    if (isGiven) return [isApproved || !approval ? wanted : { ...wanted, approval: undefined }];
+    const { type, toolName, input } = said as Part & Record<string, unknown>;
+    const call = { type, toolCallId, input, ...(toolName === undefined ? {} : { toolName }) };
+    return isApproved ? [{ ...call, state: "approval-responded", approval }] : [];
+  }
+
+  #isFree(id: string): boolean {
+    return FREE_ID.test(id) && !this.#session.tree.has(id) && !this.#ids.has(id);
+  }
+
+  async #storedOf({ role, parts }: PlainMessage): Promise<StoredMessage[]> {
+    const timestamp = Date.now();
+    const stored = role === "system" ? [] : await this.#converted(parts, role);
+    if (stored.length > 0) return stored;
+    if (role === "user") return [{ role, content: [], timestamp }];
+    if (role === "system") {
+      const texts = parts.flatMap(({ type, text }) =>
+        type === "text" && typeof text === "string" ? [text] : [],
+      );
+      return [{ role, content: texts.join("\n"), ui: {}, timestamp } as StoredMessage];
+    }
+    const { provider, modelId: model } = this.#model;
+    return [{ role, content: [], provider, model, stopReason: "stop", timestamp }];
+  }
+
+  get #model(): { provider: string; modelId: string } {
+    return this.#options.model ?? this.#session.context.model ?? { provider: "unknown", modelId: "unknown" };
+  }
+
+  /** Messages of the session for parts of one message, by the SDK's own reading of them. */
+  async #converted(
+    parts: readonly Part[],
+    role: "user" | "assistant" = "assistant",
+  ): Promise<StoredMessage[]> {
+    const { convertToModelMessages } = await import("ai");
+    const said = parts.map((part) =>
+      isFinal(part) || part["preliminary"] !== true ? part : unfinished(part),
+    );
+    const { tools } = this.#options;
+    const given = [{ role, parts: said }] as unknown as UIMessage[];
+    const messages = await convertToModelMessages(given, tools ? { tools } : {});
+    const stored = fromAiSdk(messages, { model: this.#model, timestamp: Date.now() }).messages;
+    const last = stored.at(-1);
+    const isCut = parts.findLast(isSaid)?.["state"] === "streaming";
+    return last?.role === "assistant" && isCut
+      ? [...stored.slice(0, -1), { ...last, stopReason: "aborted" }]
+      : stored;
+  }
+
+  #add(stored: StoredMessage, id: string): void {
+    const draft = { ...message.of({ message: stored }), id };
+    this.#ids.add(id);
+    this.#drafts.push(draft);
+    this.#conversation.take(draft as Entry);
+  }
+
+  /** Keeps what the entries do not say of the last message. */
+  #patch(wanted: PlainMessage): void {
+    const said = this.#conversation.said.at(-1)!;
+    const patch = patchBetween(said.message, wanted);
+    if (!patch) return;
+    const last = this.#drafts.at(-1);
+    const isOwn = last !== undefined && last.id === said.last.id && message.is(last as Entry);
+    const draft = isOwn
+      ? withUi(last, patch)
+      : { ...custom.of({ customType: UI, data: patch }), id: createId() };
+    if (isOwn) this.#drafts.pop();
+    this.#drafts.push(draft);
+    this.#conversation.said[this.#conversation.said.length - 1] = {
+      ...said,
+      message: wanted,
+      last: draft as Entry,
+    };
+  }
+}
+
+/** A draft of a message that says also what only the page has. */
+function withUi(draft: NewEntry, patch: UiPatch): NewEntry {
+  const { message: stored } = draft as NewEntry & { message: StoredMessage & { ui?: UiPatch } };
+  return { ...draft, message: { ...stored, ui: { ...stored.ui, ...patch } } } as NewEntry;
+}
+
+/** Ids that an entry can have: letters, digits, `_` and `-`. */
+const FREE_ID = /^[A-Za-z0-9][\w-]{0,63}$/;
+
+/** Returns whether an entry says this part, and not only the page. */
+const isSaid = (part: Part): boolean =>
+  part.type === "text" ||
+  part.type === "reasoning" ||
+  part.type === "file" ||
+  (isTool(part) && part["state"] !== "input-streaming");
+
+/** Returns whether a call has its result. */
+const isFinal = ({ state, preliminary }: Part): boolean =>
+  (state === "output-available" && preliminary !== true) ||
+  state === "output-error" ||
+  state === "output-denied";
+
+/** A call whose output is not the last one. */
+function unfinished({ output: _output, preliminary: _preliminary, ...call }: Part): Part {
+  return { ...call, state: "input-available" } as Part;
+}

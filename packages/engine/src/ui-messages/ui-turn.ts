@@ -1,0 +1,164 @@
+import { fromAiSdk } from "@espalier/interop";
+import { type AssistantMessage, createId, message, type NewEntry } from "@espalier/session-tree";
+import type { ModelMessage, ToolSet, UIMessage } from "ai";
+import type { AiSdkParams } from "../providers/ai-sdk.ts";
+import { sentEntry } from "../session/replay.ts";
+import type { Session } from "../session/session.ts";
+import { nextRequest } from "../turn/ask.ts";
+import type { Provider } from "../turn/provider.ts";
+import { isAnswered, TurnLog } from "../turn/turn.ts";
+import { saveUiMessages } from "./save.ts";
+import { uiMessages } from "./ui-messages.ts";
+
+/** Options of {@link uiTurn}. */
+export interface UiTurnOptions {
+  /** Ends the answer; what came of it is saved. */
+  signal?: AbortSignal;
+  /** The tools that you give the SDK: their `toModelOutput` says what the model reads of a result. */
+  tools?: ToolSet;
+}
+
+/** A step of the SDK, as far as it is recorded. */
+interface Step {
+  response: { messages: ModelMessage[] };
+  usage: unknown;
+  finishReason: unknown;
+}
+
+/** One answer by the AI SDK, of as many steps as its tools need. Returned by {@link uiTurn}. */
+export interface UiTurn<Message extends UIMessage = UIMessage> {
+  /** For `streamText` or `generateText`, beside your `tools` and `stopWhen`. */
+  request: Omit<AiSdkParams, "tools"> & {
+    abortSignal?: AbortSignal;
+    /** Records the step before, compacts where it is due, and gives the step its messages. */
+    prepareStep(step: { messages: ModelMessage[] }): Promise<{ messages?: ModelMessage[]; system?: string }>;
+    /** Records the step, with its bill. */
+    onStepFinish(step: Step): Promise<void>;
+  };
+  /** For `toUIMessageStream`, `toUIMessageStreamResponse` or `pipeUIMessageStreamToResponse`. */
+  response: {
+    originalMessages: Message[];
+    generateMessageId(): string;
+    /** Saves what the page alone has: metadata, data, sources, and an answer that was aborted. */
+    onFinish(answer: { responseMessage: Message; isAborted: boolean }): Promise<void>;
+  };
+  /** Resolves when the answer was streamed and saved; rejects when it could not be saved. */
+  saved: Promise<void>;
+}
+
+/**
+ * Prepares an answer to the messages at the leaf, which the SDK itself gives:
+ *
+ * ```ts
+ * await receiveUiMessages(session, body.messages);
+ * const turn = await uiTurn(session, provider, { tools });
+ * const result = streamText({ ...turn.request, tools, stopWhen: stepCountIs(20) });
+ * return result.toUIMessageStreamResponse(turn.response);
+ * ```
+ *
+ * Each step is in the log before the next one begins, so that a process that ends in the middle loses no call and no result.
+ * Approved calls are run by the SDK. Works with `generateText` and agents too: they take `request`.
+ *
+ * @throws EspalierError `empty-context` where there is nothing to answer; what `Session.next` throws
+ */
+export async function uiTurn<Message extends UIMessage = UIMessage>(
+  session: Session,
+  provider: Provider<AiSdkParams>,
+  { signal, tools = {} }: UiTurnOptions = {},
+): Promise<UiTurn<Message>> {
+  const log = new TurnLog(session);
+  const options = { log, ...(signal ? { signal } : {}) };
+  const first = await nextRequest(session, provider, options);
+  const originalMessages = await uiMessages<Message>(session);
+  const last = originalMessages.at(-1);
+  const messageId = last?.role === "assistant" ? last.id : createId();
+  const model = { provider: provider.provider, modelId: provider.modelId };
+  let isBegun = last?.role === "assistant";
+  let recorded = 0;
+  let failure: unknown;
+
+  /** Appends messages of the answer that are not in the log yet. */
+  const record = async (messages: readonly ModelMessage[], step?: Step): Promise<void> => {
+    const fresh = messages.slice(recorded);
+    recorded = Math.max(recorded, messages.length);
+    const stored = fromAiSdk(fresh, { model, timestamp: Date.now() }).messages;
+    const drafts: NewEntry[] = [];
+    for (const one of stored) {
+      const said =
+        one.role === "assistant" && step ? { ...one, ...(await billOf(provider, step, fresh)) } : one;
+      const isFirst = one.role === "assistant" && !isBegun;
+      if (isFirst) isBegun = true;
+      drafts.push({ ...message.of({ message: said }), ...(isFirst ? { id: messageId } : {}) });
+    }
+    await log.append(drafts);
+  };
+  const saved = { resolve: () => {}, reject: (_error: unknown) => {} };
+  const saving = new Promise<void>((resolve, reject) => Object.assign(saved, { resolve, reject }));
+  saving.catch(() => undefined);
+
+  return {
+    request: {
+      ...withoutTools(first.params),
+      ...(signal ? { abortSignal: signal } : {}),
+      async prepareStep({ messages }) {
+        // The SDK ignores what a listener throws.
+        if (failure !== undefined) throw failure;
+        const before = recorded;
+        await record(messages.slice(first.params.messages.length));
+        if (isAnswered(session.context.messages)) return {};
+        const isFirst = recorded === 0 && before === 0;
+        const { params } = isFirst ? first : await nextRequest(session, provider, options);
+        await log.append([sentEntry(session.leafId, provider.modelId)], "fsync");
+        return {
+          messages: params.messages,
+          ...(params.system === undefined ? {} : { system: params.system }),
+        };
+      },
+      async onStepFinish(step) {
+        try {
+          await record(step.response.messages, step);
+        } catch (error) {
+          failure = error;
+        }
+      },
+    },
+    response: {
+      originalMessages,
+      generateMessageId: () => messageId,
+      async onFinish({ responseMessage }) {
+        try {
+          if (failure !== undefined) throw failure;
+          const isEmpty = responseMessage.parts.every(({ type }) => type === "step-start");
+          const end = [...(last && last.id !== messageId ? [last] : []), responseMessage];
+          if (!isEmpty) await saveUiMessages(session, end, { tools, model });
+          saved.resolve();
+        } catch (error) {
+          saved.reject(error);
+        }
+      },
+    },
+    saved: saving,
+  };
+}
+
+function withoutTools({ tools: _tools, ...params }: AiSdkParams): Omit<AiSdkParams, "tools"> {
+  return params;
+}
+
+/** Usage and end of a step's answer, as the provider value reads them. */
+async function billOf(
+  provider: Provider<AiSdkParams>,
+  { usage, finishReason }: Step,
+  messages: readonly ModelMessage[],
+): Promise<Partial<AssistantMessage>> {
+  for await (const event of provider.read({ response: { messages }, usage, finishReason }))
+    if (event.type === "answer") {
+      const { usage: billed, stopReason, errorMessage } = event.message;
+      return {
+        ...(billed ? { usage: billed } : {}),
+        stopReason,
+        ...(errorMessage === undefined ? {} : { errorMessage }),
+      };
+    }
+  return {};
+}

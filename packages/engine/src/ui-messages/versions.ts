@@ -1,0 +1,55 @@
+import { ChildIndex, type Entry, isMessage, message, type Tree, tipRows } from "@espalier/session-tree";
+import type { UIMessage } from "ai";
+import type { Session } from "../session/session.ts";
+import { conversationOf, uiMessages } from "./ui-messages.ts";
+
+/** Versions of a message that was edited or given again, for a picker "2 of 3". */
+export interface UiVersions {
+  /** Number of the version on the leaf's path, from 0. */
+  index: number;
+  /** The versions, oldest first: an id for {@link showUiVersion}. */
+  ids: string[];
+}
+
+/** Versions of the messages on the leaf's path, by the ids of these; messages with a single version are not named. */
+export async function uiVersions(session: Session): Promise<Record<string, UiVersions>> {
+  const tree = await session.load();
+  const { said } = await conversationOf(session);
+  const children = new ChildIndex(tree);
+  const versions: Record<string, UiVersions> = {};
+  for (const { message: shown, first } of said) {
+    const ids = besides(tree, children, first);
+    if (ids.length > 1) versions[shown.id] = { index: ids.indexOf(first.id), ids };
+  }
+  return versions;
+}
+
+/**
+ * Shows another version of a message: moves the leaf to the newest end behind it. Returns the messages of that path.
+ *
+ * @throws EspalierError `unknown-entry`
+ */
+export async function showUiVersion<Message extends UIMessage = UIMessage>(
+  session: Session,
+  versionId: string,
+): Promise<Message[]> {
+  const tree = await session.load();
+  const row = tree.row(versionId);
+  const end = tipRows(tree).findLast((tip) => tip >= row && session.isOnPath(versionId, tree.idAt(tip)));
+  await session.moveTo(end === undefined ? versionId : tree.idAt(end));
+  return uiMessages<Message>(session);
+}
+
+/** First entries of the messages that follow the same message as this one, in the same role; in file order. */
+function besides(tree: Tree, children: ChildIndex, first: Entry): string[] {
+  let above = tree.index.parent(tree.row(first.id));
+  while (above >= 0 && tree.kindAt(above).type !== message.type) above = tree.index.parent(above);
+  const role = message.is(first) ? first.message.role : undefined;
+  const found: number[] = [];
+  const open = above < 0 ? [...children.roots] : [...children.of(above)];
+  for (let row = open.pop(); row !== undefined; row = open.pop()) {
+    if (tree.kindAt(row).type !== message.type) open.push(...children.of(row));
+    else if (role === undefined || isMessage(tree.entryAt(row), role)) found.push(row);
+  }
+  return found.sort((a, b) => a - b).map((row) => tree.idAt(row));
+}
