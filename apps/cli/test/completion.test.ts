@@ -1,8 +1,9 @@
-import { execFileSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { bundled, DEMO, demoCopy, espalier, linesOf, temporaryFolder } from "./espalier.ts";
+import { hasTmux, Tmux } from "./tmux.ts";
 
 /** What is offered for the last of these words. */
 const offered = async (...words: string[]) => {
@@ -114,6 +115,73 @@ describe("bash", () => {
   test("runs nothing of what is being typed", () => {
     const folder = temporaryFolder();
     tab(folder, "tree", `$(touch ${join(folder, "ran")})`, "`touch ran`", "");
+    expect(existsSync(join(folder, "ran"))).toBe(false);
+  });
+});
+
+const SHELLS = {
+  bash: { start: "bash --norc -i", load: 'eval "$(espalier completion bash)"' },
+  zsh: {
+    start: "zsh -f -i",
+    load: 'autoload -Uz compinit; compinit -u -D; eval "$(espalier completion zsh)"',
+  },
+  fish: { start: "fish --no-config -i", load: "espalier completion fish | source" },
+};
+
+describe.each(Object.entries(SHELLS))("%s, typed into", (shell, { start, load }) => {
+  const isThere = hasTmux && spawnSync(shell, ["-c", "exit"]).status === 0;
+  const whySkipped = isThere ? "" : ` (skipped: ${hasTmux ? shell : "tmux"} is not installed)`;
+
+  /** A terminal in which the shell runs in a folder, with our completion. */
+  async function typedInto(cwd: string): Promise<Tmux> {
+    const programs = temporaryFolder();
+    const program = join(programs, "espalier");
+    writeFileSync(program, `#!/bin/sh\nexec "${process.execPath}" "${await bundled()}" "$@"\n`);
+    chmodSync(program, 0o755);
+    const PATH = `${programs}:${process.env["PATH"]}`;
+    const screen = await Tmux.run(["--version"], { cwd, columns: 160, env: { PATH, TERM: "screen" } });
+    await screen.shows(`${Tmux.LEFT} 0`);
+    screen.type(`exec ${start}`);
+    screen.type("printf 'begun in %s\\n' here");
+    await screen.shows("begun in here");
+    screen.type(`${load}; clear; printf 'loaded %s\\n' here`);
+    await screen.shows("loaded here");
+    return screen;
+  }
+
+  /** Types a line, presses Tab, and waits for the line as it is then. */
+  async function completes(screen: Tmux, typed: string, line: string): Promise<void> {
+    screen.write(typed);
+    screen.keys("Tab");
+    await screen.shows(line);
+    screen.keys("C-c");
+  }
+
+  test.skipIf(!isThere)(`completes commands, values, sessions and files${whySkipped}`, async () => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, "two words.jsonl"), "");
+    const screen = await typedInto(folder);
+    await completes(screen, "espalier repl", "espalier replay");
+    await completes(screen, "espalier tree --on-busy re", "--on-busy read-only");
+    await completes(screen, "espalier tree two", "two\\ words.jsonl");
+    expect(screen.screen).not.toMatch(/unrecognized|not found|error|unknown/i);
+  });
+
+  test.skipIf(!isThere)(`runs nothing of what is typed, nor of a label${whySkipped}`, async () => {
+    const folder = temporaryFolder();
+    const file = join(folder, "s.jsonl");
+    copyFileSync(DEMO, file);
+    await espalier(["label", file, "leaf", "done $(touch ran); `touch ran`"]);
+    const screen = await typedInto(folder);
+    screen.write("espalier show s.jsonl done");
+    screen.keys("Tab");
+    await screen.shows(/done.*touch.*ran.*touch.*ran/);
+    screen.type(" > shown; printf 'shown %s\\n' here");
+    await screen.shows("shown here");
+    expect(readFileSync(join(folder, "shown"), "utf8")).toContain("done $(touch ran); `touch ran`");
+    screen.write("espalier tree $(touch ran) re");
+    screen.keys("Tab");
+    await completes(screen, "", "espalier tree");
     expect(existsSync(join(folder, "ran"))).toBe(false);
   });
 });

@@ -216,7 +216,7 @@ _espalier() {
     else
       offered+=("\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}")
     fi
-  done < <(espalier complete -- "\${words[@]:1:CURRENT-1}" 2>/dev/null)
+  done < <(espalier complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)
   _describe espalier offered
 }
 compdef _espalier espalier
