@@ -191,18 +191,20 @@ const OTHER_WORDS = [/rate limit/i, /too many requests/i, /per (?:minute|day|hou
  */
 export function isContextOverflow(message: ContextMessage, contextWindow: number): boolean {
   if (message.role !== "assistant" || message.stopReason === "aborted") return false;
-  const { usage, stopReason, errorMessage = "" } = message;
+  const { usage, stopReason } = message;
   const sent = usage ? inputTokens(usage) : 0;
   if (sent > contextWindow) return true;
   if (stopReason === "length") return usage?.output === 0 && sent === contextWindow;
-  return stopReason === "error" && namesOverflow(errorMessage);
+  return stopReason === "error" && namesOverflow(errorWords(message));
 }
 
 /** Returns whether the answer shows that a request was refused for its bytes. */
 export const isByteOverflow = (message: ContextMessage): boolean =>
-  message.role === "assistant" &&
-  message.stopReason === "error" &&
-  TOO_MANY_BYTES.test(message.errorMessage ?? "");
+  message.role === "assistant" && message.stopReason === "error" && TOO_MANY_BYTES.test(errorWords(message));
+
+/** The text of an error; empty where a line that another program wrote has something else there. */
+const errorWords = ({ errorMessage }: { errorMessage?: unknown }): string =>
+  typeof errorMessage === "string" ? errorMessage : "";
 
 const namesOverflow = (words: string): boolean =>
   OVERFLOW_WORDS.some((pattern) => pattern.test(words)) &&
@@ -240,7 +242,7 @@ export function namedWindow(message: ContextMessage): number | undefined {
   // By its words alone: a usage names no window.
   if (!isContextOverflow(message, Number.POSITIVE_INFINITY)) return undefined;
   for (const pattern of WINDOW_WORDS) {
-    const [, digits] = pattern.exec(message.errorMessage ?? "") ?? [];
+    const [, digits] = pattern.exec(errorWords(message)) ?? [];
     const tokens = Number(digits?.replaceAll(",", ""));
     if (Number.isSafeInteger(tokens) && tokens >= SMALLEST) return tokens;
   }

@@ -136,6 +136,13 @@ describe("an overflow", () => {
     );
   });
 
+  test("is not an error that another program wrote as something else than a text", () => {
+    for (const errorMessage of [{ toString: "none" }, ["prompt is too long"], 413, null]) {
+      expect(isContextOverflow(failed("", { errorMessage }), 200_000)).toBe(false);
+      expect(namedWindow(failed("", { errorMessage }))).toBeUndefined();
+    }
+  });
+
   test("names the window in the words of most providers", () => {
     for (const [words, tokens] of [
       ["400 prompt is too long: 213462 tokens > 200000 maximum", 200_000],
