@@ -90,7 +90,7 @@ export function checkConsumer(folder, { name, tarball }, installer, runtimes) {
 }
 
 /** Doors that lead nowhere without their peer: missing-peers.mjs reads their messages. */
-const NEEDS_PEER = /\/postgres$/;
+const NEEDS_PEER = /\/(postgres|adapters\/langgraph)$/;
 
 /** @returns {string[]} */
 function checkRuntime(

@@ -55,6 +55,26 @@ test("simultaneous uses of one id get the same open session, one after the other
   await pool.close();
 });
 
+test("a session is deleted in its turn, and the next use makes another one", async () => {
+  const home = freshHome();
+  const pool = sessionPool({ home });
+  const [first, removed, next] = await Promise.all([
+    pool.use("ada", say("One.")),
+    pool.delete("ada"),
+    pool.use("ada", say("Two.")),
+  ]);
+  expect(removed).toContain(first.file);
+  expect(textsOf(next).join(" ")).not.toContain("One.");
+  expect(pool.size).toBe(1);
+  await pool.delete("ada");
+  expect(pool.size).toBe(0);
+  await expect(pool.delete("ada")).rejects.toMatchObject({ code: "not-found" });
+  const other = await openSession((await pool.use("ada", say("Three."))).id, { home, mode: "read" });
+  await other.close();
+  await pool.close();
+  await expect(pool.delete("ada")).rejects.toMatchObject({ code: "closed" });
+});
+
 test("a session that nobody uses is closed, and another process can have it", async () => {
   const home = freshHome();
   const pool = sessionPool({ home, idleMs: 20 });

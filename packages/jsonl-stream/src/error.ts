@@ -164,15 +164,15 @@ export type CompactionErrorCode =
   | "overflow";
 
 /**
- * Trouble between a program and its database.
+ * Trouble between a program and its database, or another package that it needs.
  *
  * | code | meaning |
  * |---|---|
  * | `address` | an address that cannot be understood |
- * | `not-installed` | the package `pg` is missing |
+ * | `not-installed` | an optional package is missing, such as `pg`; the message names the command that installs it |
  * | `not-migrated` | the database does not have the tables this program needs; `espalier store migrate` creates them |
  * | `newer` | the tables belong to a newer program |
- * | `unsuitable` | a server that is too old, or has another encoding than UTF-8 |
+ * | `unsuitable` | a server that is too old, or has another encoding than UTF-8; a framework of a version that its adapter was not tested with |
  * | `refused` | the server refuses the connection or a statement; `sqlState` says which error |
  * | `unreachable` | no connection, or a lost one: the statement may have run or not |
  * | `timeout` | a statement took too long and was rolled back |

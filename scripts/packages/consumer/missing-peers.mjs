@@ -7,6 +7,7 @@ const messages = [{ role: "user", content: "Hello." }];
 const calls = [
   ["pg", () => openStore("postgres://nobody@127.0.0.1/none")],
   ["pg", () => import("espalier/postgres")],
+  ["@langchain/langgraph-checkpoint", () => import("espalier/adapters/langgraph")],
   [
     "@anthropic-ai/sdk",
     () => anthropicSummarizer({ apiKey: "none" }).summarize({ messages, purpose: "history" }),

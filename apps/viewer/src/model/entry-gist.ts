@@ -127,7 +127,9 @@ const GISTS = new Map(
     session_info: ({ name }) => fieldText(name),
     leaf: ({ targetId }) => `to ${targetId === null ? "the start" : fieldText(targetId)}`,
     usage: ({ kind, provider, model }) => [kind, provider, model].map(fieldText).filter(Boolean).join(" "),
-    custom: ({ customType, data }) => `${fieldText(customType)} ${jsonText(data)}`,
+    // Data may bring a title, for people.
+    custom: ({ customType, data }) =>
+      `${fieldText(customType)} ${fieldText((data as { title?: unknown } | null)?.title) || jsonText(data)}`,
   }),
 );
 

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { type CreateOptions, type OpenOptions, openOrCreate } from "./open.ts";
+import { type CreateOptions, deleteSession, type OpenOptions, openOrCreate } from "./open.ts";
 import type { Session } from "./session.ts";
 
 /** Options of a pool, and those with which it opens or creates every session. */
@@ -29,6 +29,13 @@ export interface SessionPool {
    *   `closed` after `close`; `bad-input` for a use of the same id inside of `work`, which would wait for itself
    */
   use<Result>(id: string, work: (session: Session) => Result | Promise<Result>): Promise<Result>;
+  /**
+   * Closes a session when the uses before have ended, and removes it with the files beside it; the next use makes another.
+   * Returns what was removed.
+   *
+   * @throws as `deleteSession`: `not-found`; `busy` while another process writes it; as `use`: `closed`, `bad-input`
+   */
+  delete(id: string): Promise<string[]>;
   /** Sessions that are open now, in use or not. */
   readonly size: number;
   /** Refuses new uses, waits for those that were accepted, and closes all sessions. A second call waits for the first. */
@@ -144,7 +151,8 @@ export function sessionPool(options: PoolOptions = {}): SessionPool {
     waiting.shift()?.();
   };
 
-  const use = async <Result>(id: string, work: (session: Session) => Result | Promise<Result>) => {
+  /** Calls `act` when the uses of an id before it have ended. */
+  const inTurn = async <Result>(id: string, act: (seat: Seat, outer: readonly Seat[]) => Promise<Result>) => {
     if (closing) throw new EspalierError("closed", "The pool of sessions was closed; make another one.");
     const outer = within.getStore() ?? [];
     const seat = seats.get(id) ?? { id, users: 0, turn: Promise.resolve() };
@@ -153,32 +161,44 @@ export function sessionPool(options: PoolOptions = {}): SessionPool {
     seat.users++;
     rouse(seat);
     try {
-      return await takeTurn(seat, async () => {
-        const session = await opened(seat);
-        try {
-          return await within.run([...outer, seat], async () => work(session));
-        } catch (error) {
-          // It may be why: a file that was removed or could not be synced stays so until it is opened again.
-          await shut(seat).catch((second: unknown) => warn(given, seat, second));
-          throw error;
-        }
-      });
+      return await takeTurn(seat, () => act(seat, outer));
     } finally {
       await leave(seat);
     }
+  };
+
+  const use = <Result>(id: string, work: (session: Session) => Result | Promise<Result>) =>
+    inTurn(id, async (seat, outer) => {
+      const session = await opened(seat);
+      try {
+        return await within.run([...outer, seat], async () => work(session));
+      } catch (error) {
+        // It may be why: a file that was removed or could not be synced stays so until it is opened again.
+        await shut(seat).catch((second: unknown) => warn(given, seat, second));
+        throw error;
+      }
+    });
+
+  /** Makes `close` wait for a use. */
+  const counted = <Result>(ending: Promise<Result>): Promise<Result> => {
+    uses.add(ending);
+    const ended = () => uses.delete(ending);
+    ending.then(ended, ended);
+    return ending;
   };
 
   return {
     get size() {
       return size;
     },
-    use(id, work) {
-      const ending = use(id, work);
-      uses.add(ending);
-      const ended = () => uses.delete(ending);
-      ending.then(ended, ended);
-      return ending;
-    },
+    use: (id, work) => counted(use(id, work)),
+    delete: (id) =>
+      counted(
+        inTurn(id, async (seat) => {
+          await shut(seat);
+          return deleteSession(id, given);
+        }),
+      ),
     close() {
       closing ??= (async () => {
         const shutting = Promise.allSettled([...idle].map(shutIdle));

@@ -1,0 +1,489 @@
+// LangGraph's checkpoints in a session: a thread is a session, a checkpoint an entry below its parent, and the messages of
+// its state are message entries on the same path. docs/decisions/0038-langgraph-checkpoints.md has the reasons.
+import { createRequire } from "node:module";
+import { isDeepStrictEqual } from "node:util";
+import type {
+  BaseCheckpointSaver,
+  ChannelVersions,
+  Checkpoint,
+  CheckpointListOptions,
+  CheckpointMetadata,
+  CheckpointPendingWrite,
+  CheckpointTuple,
+  DeltaChannelHistory,
+  PendingWrite,
+  SerializerProtocol,
+} from "@langchain/langgraph-checkpoint";
+import { custom } from "../extend.ts";
+import {
+  EspalierError,
+  listSessions,
+  type NewEntry,
+  type PoolOptions,
+  type SessionPool,
+  sessionPool,
+} from "../index.ts";
+import { messagesAfter, messagesIn, planMessages } from "./langgraph/messages.ts";
+import {
+  CHECKPOINT,
+  type CheckpointData,
+  type Dumped,
+  inherited,
+  type Place,
+  placeOf,
+  type Ref,
+  type Saved,
+  Thread,
+  WRITES,
+  type Write,
+  type WritesData,
+  Writing,
+  writeKey,
+} from "./langgraph/thread.ts";
+
+/** Package of the host, and the versions of it that the suite of this adapter was run with. */
+const HOST = "@langchain/langgraph-checkpoint";
+const [OLDEST, NEXT] = ["1.2.2", "2.0.0"];
+
+const host = await import("@langchain/langgraph-checkpoint").catch((cause: unknown) => {
+  throw new EspalierError("not-installed", `LangGraph's checkpoints need a package: npm install ${HOST}`, {
+    cause,
+  });
+});
+refuseOtherVersions(createRequire(import.meta.url)(`${HOST}/package.json`).version);
+
+function refuseOtherVersions(version: string): void {
+  const compare = (a: string, b: string) => a.localeCompare(b, "en", { numeric: true });
+  if (compare(version, OLDEST!) >= 0 && compare(version, NEXT!) < 0) return;
+  throw new EspalierError(
+    "unsuitable",
+    `${HOST} ${version} is not one that this adapter was tested with; npm install "${HOST}@>=${OLDEST} <${NEXT}".`,
+  );
+}
+
+type Config = Parameters<BaseCheckpointSaver["getTuple"]>[0];
+
+/** Options of a saver. Everything has a default. */
+export interface EspalierSaverOptions extends PoolOptions {
+  /** Channel with the messages, which become message entries of the session. Default `messages`. */
+  messages?: string;
+  /** LangGraph's serializer. Where its output is not JSON (an encrypting one), no messages are shown. Default: LangGraph's. */
+  serde?: SerializerProtocol;
+}
+
+/** Threads whose values stay in memory between two calls. */
+const OPEN_THREADS = 64;
+
+/** Milliseconds that writes wait for their checkpoint; then they are below what is there. */
+const ARRIVAL_MS = 2_000;
+
+/** Codes of a session that was removed or replaced by another process since it was opened. */
+const GONE: ReadonlySet<string> = new Set(["removed", "changed", "shrunk", "not-found", "closed"]);
+
+/**
+ * Keeps the checkpoints of LangGraph in sessions, so that a thread has a tree, a viewer, forks and a file of its own.
+ *
+ * ```ts
+ * const checkpointer = new EspalierSaver();
+ * const graph = builder.compile({ checkpointer });
+ * ```
+ *
+ * A thread's id is the session's: 1 to 128 letters, digits, `.`, `_` and `-`. One process writes a thread at a time; others
+ * wait for up to `waitMs`. Reading waits for no writer.
+ */
+export class EspalierSaver extends host.BaseCheckpointSaver {
+  readonly #options: PoolOptions;
+  readonly #messages: string;
+  readonly #pool: SessionPool;
+  /** Open threads, the one unused longest first. */
+  readonly #threads = new Map<string, Promise<Thread>>();
+  /** Calls that wait for a checkpoint, by its id. */
+  readonly #awaited = new Map<string, Set<() => void>>();
+
+  constructor({ messages = "messages", serde, ...options }: EspalierSaverOptions = {}) {
+    super(serde);
+    this.#messages = messages;
+    // The entries of a thread are what the graph says, and nothing besides.
+    this.#options = { rules: false, ...options };
+    this.#pool = sessionPool({ ...this.#options, whole: false });
+  }
+
+  /** Waits for running calls and closes all sessions. */
+  async close(): Promise<void> {
+    await this.#pool.close();
+    await Promise.all([...this.#threads.keys()].map((id) => this.#forget(id)));
+  }
+
+  /** The checkpoint of a config, or the newest one of its thread and namespace; undefined where there is none. */
+  override async getTuple(config: Config): Promise<CheckpointTuple | undefined> {
+    const { thread_id, checkpoint_ns = "" } = config.configurable ?? {};
+    if (thread_id === undefined) return undefined;
+    return this.#read(threadId(thread_id), (thread) => {
+      const id = host.getCheckpointId(config) || thread.newest(checkpoint_ns);
+      const place = id === undefined ? undefined : thread.place(checkpoint_ns, id);
+      return place?.saved && this.#tuple(thread, place.saved);
+    });
+  }
+
+  /** The checkpoints of a thread, or of all threads, newest first in each. */
+  override async *list(config: Config, options: CheckpointListOptions = {}): AsyncGenerator<CheckpointTuple> {
+    const { thread_id, checkpoint_ns, checkpoint_id } = config.configurable ?? {};
+    const { before, filter = {} } = options;
+    let { limit = Number.POSITIVE_INFINITY } = options;
+    const last = before?.configurable?.["checkpoint_id"] as string | undefined;
+    const ids = thread_id === undefined ? this.#threadIds() : [threadId(thread_id)];
+    for await (const id of ids) {
+      const tuples = await this.#read(id, async (thread) => {
+        const found: CheckpointTuple[] = [];
+        for (const { data, entryId } of thread.checkpoints(checkpoint_ns)) {
+          if (found.length >= limit) break;
+          if (checkpoint_id !== undefined && data.id !== checkpoint_id) continue;
+          if (last !== undefined && data.id >= last) continue;
+          const metadata = await this.#load(thread, data.metadata);
+          const isMeant = ([key, value]: [string, unknown]) => isDeepStrictEqual(metadata[key], value);
+          if (Object.entries(filter).every(isMeant)) found.push(await this.#tuple(thread, { data, entryId }));
+        }
+        return found;
+      });
+      limit -= tuples?.length ?? 0;
+      yield* tuples ?? [];
+    }
+  }
+
+  async *#threadIds(): AsyncGenerator<string> {
+    for await (const { id, agent } of listSessions(placeOf(this.#options)))
+      if (agent === "espalier" && THREAD_ID.test(id)) yield id;
+  }
+
+  /** Appends a checkpoint below its parent: the messages that are new in it, then the values that are. */
+  override async put(
+    config: Config,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    newVersions: ChannelVersions,
+  ): Promise<Config> {
+    const { thread_id, checkpoint_ns: ns = "", checkpoint_id: parent } = config.configurable ?? {};
+    const thread = threadId(thread_id);
+    const { channel_values, channel_versions: versions, id, ...rest } = checkpoint;
+    const isNew = ([channel]: [string, unknown]) => Object.hasOwn(newVersions, channel);
+    // All of it at once: the graph goes on, and changes these values.
+    const [restDump, metadataDump, fresh] = await Promise.all([
+      this.#dump(rest),
+      this.#dump(metadata),
+      this.#dumpAll(Object.entries(channel_values).filter(isNew)),
+    ]);
+    const old = Object.entries(channel_values).filter((each) => !isNew(each));
+    const outer = ns.slice(0, Math.max(0, ns.lastIndexOf("|")));
+    const around = ns === "" ? undefined : metadata.parents?.[outer];
+    if (parent === undefined && around !== undefined) await this.#arrival(thread, outer, around);
+    await this.#append(thread, async (known) => {
+      const writing = new Writing(known);
+      const above = parent === undefined ? undefined : known.place(ns, parent);
+      const values: Record<string, Ref> = {};
+      for (const [channel, value] of old) {
+        const ref =
+          inherited(above?.saved?.data, channel, versions[channel]) ??
+          (await this.#refByVersion(known, writing, { ns, channel, version: versions[channel], value }));
+        if (ref !== undefined) values[channel] = ref;
+      }
+      for (const [channel, dumped] of fresh)
+        values[channel] = writing.ref(dumped, above?.saved?.data.values[channel]);
+
+      const all = this.#messagesOf(known, writing, values[this.#messages], newVersions, above);
+      const tail = (above ?? known.place(outer, around ?? ""))?.tail ?? null;
+      const at = Date.parse(checkpoint.ts);
+      const { parentId, entries } = all
+        ? planMessages(known, tail, all, { ns, at })
+        : { parentId: tail, entries: [] };
+      const data: CheckpointData = {
+        title: titleOf(
+          ns,
+          metadata,
+          fresh.map(([channel]) => channel),
+        ),
+        ns,
+        id,
+        ...(parent === undefined ? {} : { parent }),
+        checkpoint: writing.inline(restDump),
+        versions,
+        metadata: writing.inline(metadataDump),
+        values,
+        ...writing.stored,
+      };
+      return below(parentId, [...entries, custom.of({ customType: CHECKPOINT, data })]);
+    });
+    for (const arrived of this.#awaited.get(id) ?? []) arrived();
+    return { configurable: { thread_id, checkpoint_ns: ns, checkpoint_id: id } };
+  }
+
+  /** Appends the writes of a task below its checkpoint; those that are there already are not written again. */
+  override async putWrites(config: Config, writes: PendingWrite[], taskId: string, path = ""): Promise<void> {
+    const { thread_id, checkpoint_ns: ns = "", checkpoint_id: id } = config.configurable ?? {};
+    const thread = threadId(thread_id);
+    if (typeof id !== "string" || id === "")
+      throw new EspalierError(
+        "bad-input",
+        "The writes name no checkpoint; pass the config that `put` returned.",
+      );
+    const dumped = await this.#dumpAll(writes);
+    await this.#arrival(thread, ns, id);
+    await this.#append(thread, (known) => {
+      const place = known.place(ns, id);
+      const writing = new Writing(known);
+      const fresh = dumped.flatMap(([channel, value], at): WritesData["writes"] => {
+        const index = host.WRITES_IDX_MAP[channel] ?? at;
+        if (index >= 0 && place?.writes.has(writeKey(taskId, index))) return [];
+        return [[index, channel, writing.ref(value)]];
+      });
+      if (fresh.length === 0) return [];
+      const channels = fresh.map(([, channel]) => channel);
+      const [, node = "input"] = /^~__pregel_pull, ([^,]+)$/.exec(path) ?? [];
+      const title = `${spaceOf(ns)}${plain(node)} · ${named(channels)}`;
+      const data: WritesData = { title, ns, id, task: taskId, path, writes: fresh, ...writing.stored };
+      const draft = custom.of({ customType: WRITES, data });
+      return place ? below(place.tail, [draft]) : [draft];
+    });
+  }
+
+  /** Removes a thread's session and the files beside it; nothing where there is none. */
+  override async deleteThread(id: string): Promise<void> {
+    await this.#forget(threadId(id));
+    try {
+      await this.#pool.delete(id);
+    } catch (error) {
+      if (!(error instanceof EspalierError && error.code === "not-found")) throw error;
+    }
+  }
+
+  /** The writes of a channel along the path of a checkpoint, oldest first, back to the nearest stored value. */
+  override async getDeltaChannelHistory({
+    config,
+    channels,
+  }: {
+    config: Config;
+    channels: string[];
+  }): Promise<Record<string, DeltaChannelHistory>> {
+    const { thread_id, checkpoint_ns: ns = "" } = config.configurable ?? {};
+    const history = new Map(
+      channels.map((channel): [string, DeltaChannelHistory] => [channel, { writes: [] }]),
+    );
+    await this.#read(threadId(thread_id), async (thread) => {
+      const open = new Set(channels);
+      let at = thread.place(ns, host.getCheckpointId(config) || thread.newest(ns) || "")?.saved?.data.parent;
+      while (at !== undefined && open.size > 0) {
+        const place = thread.place(ns, at);
+        for (const channel of open) {
+          const one = history.get(channel)!;
+          const writes = sortedWrites(place).filter((write) => write.channel === channel);
+          one.writes.unshift(...(await Promise.all(writes.map((write) => this.#pending(thread, write)))));
+          const ref = place?.saved?.data.values[channel];
+          if (ref === undefined) continue;
+          one.seed = await this.#load(thread, ref);
+          open.delete(channel);
+        }
+        at = place?.saved?.data.parent;
+      }
+    });
+    return Object.fromEntries(history);
+  }
+
+  async #tuple(thread: Thread, { data }: Saved): Promise<CheckpointTuple> {
+    const { ns: checkpoint_ns, id: checkpoint_id, parent } = data;
+    const configOf = (id: string) => ({
+      configurable: { thread_id: thread.session.id, checkpoint_ns, checkpoint_id: id },
+    });
+    const load = (ref: Ref) => this.#load(thread, ref);
+    const values = Object.entries(data.values).map(async ([channel, ref]) => [channel, await load(ref)]);
+    const checkpoint: Checkpoint = {
+      ...(await load(data.checkpoint)),
+      id: checkpoint_id,
+      channel_versions: { ...data.versions },
+      channel_values: Object.fromEntries(await Promise.all(values)),
+    };
+    const above = parent === undefined ? undefined : thread.place(checkpoint_ns, parent);
+    // Before version 4 the sends of a step were writes of the step before.
+    if (checkpoint.v < 4 && parent !== undefined) {
+      const sends = sortedWrites(above).filter(({ channel }) => channel === host.TASKS);
+      checkpoint.channel_values[host.TASKS] = await Promise.all(sends.map(({ ref }) => load(ref)));
+      const all = Object.values(checkpoint.channel_versions);
+      checkpoint.channel_versions[host.TASKS] =
+        all.length > 0 ? host.maxChannelVersion(...all) : this.getNextVersion(undefined);
+    }
+    const writes = sortedWrites(thread.place(checkpoint_ns, checkpoint_id));
+    return {
+      config: configOf(checkpoint_id),
+      checkpoint,
+      metadata: await load(data.metadata),
+      pendingWrites: await Promise.all(writes.map((write) => this.#pending(thread, write))),
+      ...(parent === undefined ? {} : { parentConfig: configOf(parent) }),
+    };
+  }
+
+  /** The messages of the state; undefined where nothing of them has changed. */
+  #messagesOf(
+    thread: Thread,
+    writing: Writing,
+    ref: Ref | undefined,
+    newVersions: ChannelVersions,
+    above: Place | undefined,
+  ) {
+    if (!Object.hasOwn(newVersions, this.#messages)) return undefined;
+    if (ref !== undefined) return messagesIn(writing.json(ref), writing);
+    const writes = sortedWrites(above).filter(({ channel }) => channel === this.#messages);
+    const shown = thread.shown(above?.tail ?? null);
+    return messagesAfter(
+      shown,
+      writes.map((write) => thread.json(write.ref)),
+      writing,
+    );
+  }
+
+  async #pending(thread: Thread, { task, channel, ref }: Write): Promise<CheckpointPendingWrite> {
+    return [task, channel, await this.#load(thread, ref)];
+  }
+
+  /** A value that LangGraph says is unchanged, and that the parent has not: a copied checkpoint is its own sibling. */
+  async #refByVersion(
+    thread: Thread,
+    writing: Writing,
+    { ns, channel, version, value }: { ns: string; channel: string; version: unknown; value: unknown },
+  ): Promise<Ref | undefined> {
+    const all = thread.checkpoints(ns).map(({ data }) => inherited(data, channel, version));
+    const refs = all.filter((ref) => ref !== undefined);
+    if (refs.length === 0) return undefined;
+    const dumped = await this.#dump(value);
+    if ("json" in dumped) {
+      const equal = refs.find((ref) => isDeepStrictEqual(thread.json(ref), dumped.json));
+      if (equal !== undefined) return equal;
+    }
+    return writing.ref(dumped, refs[0]);
+  }
+
+  /**
+   * Waits until a checkpoint is in the log: LangGraph runs ahead of its own writing, and gives the writes of a step while
+   * its checkpoint waits for the one before.
+   */
+  async #arrival(thread: string, ns: string, id: string): Promise<void> {
+    const waiting = this.#awaited.get(id) ?? new Set();
+    this.#awaited.set(id, waiting);
+    let arrived = () => {};
+    const arrival = new Promise<void>((resolve) => {
+      arrived = resolve;
+    });
+    waiting.add(arrived);
+    const timer = setTimeout(arrived, ARRIVAL_MS);
+    try {
+      const isThere = await this.#read(thread, (known) => known.place(ns, id)?.saved !== undefined);
+      if (!isThere) await arrival;
+    } finally {
+      clearTimeout(timer);
+      waiting.delete(arrived);
+      if (waiting.size === 0) this.#awaited.delete(id);
+    }
+  }
+
+  async #dump(value: unknown): Promise<Dumped> {
+    const [type, bytes] = await this.serde.dumpsTyped(value);
+    return type === "json" ? { json: JSON.parse(Buffer.from(bytes).toString()) } : { type, bytes };
+  }
+
+  #dumpAll(values: readonly [string, unknown][]): Promise<[string, Dumped][]> {
+    return Promise.all(values.map(async ([channel, value]) => [channel, await this.#dump(value)]));
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: a value of the graph, as LangGraph's own serializer types it.
+  async #load(thread: Thread, ref: Ref): Promise<any> {
+    const bytes = typeof ref === "string" ? thread.bytes.get(ref) : undefined;
+    if (bytes) return this.serde.loadsTyped(bytes[0], Buffer.from(bytes[1], "base64"));
+    return this.serde.loadsTyped("json", JSON.stringify(thread.json(ref)));
+  }
+
+  #append(id: string, plan: (thread: Thread) => Promise<NewEntry[]> | NewEntry[]): Promise<void> {
+    return this.#pool.use(id, async (session) => {
+      const drafts = await this.#read(id, plan);
+      if (drafts !== undefined && drafts.length > 0) await session.append(drafts);
+    });
+  }
+
+  /** Calls `work` with a thread as its log is now; undefined where there is no such thread. */
+  async #read<Result>(
+    id: string,
+    work: (thread: Thread) => Promise<Result> | Result,
+  ): Promise<Result | undefined> {
+    for (let isRetry = false; ; isRetry = true) {
+      const wasOpen = this.#threads.has(id);
+      try {
+        const opening = this.#threads.get(id) ?? Thread.open(id, this.#options);
+        this.#threads.delete(id);
+        this.#threads.set(id, opening);
+        const thread = await opening;
+        await thread.refresh();
+        return await work(thread);
+      } catch (error) {
+        const isGone = error instanceof EspalierError && GONE.has(error.code);
+        if (!isGone) throw error;
+        await this.#forget(id);
+        if (!wasOpen || isRetry) {
+          if (error.code === "not-found") return undefined;
+          throw error;
+        }
+      } finally {
+        const [longest] = this.#threads.keys();
+        if (this.#threads.size > OPEN_THREADS && longest !== undefined) void this.#forget(longest);
+      }
+    }
+  }
+
+  /** Closes a thread when the calls that read it have ended. */
+  async #forget(id: string): Promise<void> {
+    const opening = this.#threads.get(id);
+    this.#threads.delete(id);
+    const thread = await opening?.catch(() => undefined);
+    await thread?.close();
+  }
+}
+
+/** A session id: it becomes part of a file's name. */
+const THREAD_ID = /^(?=.{1,128}$)[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/;
+
+/** @throws EspalierError `bad-input` */
+function threadId(given: unknown): string {
+  if (typeof given === "string" && THREAD_ID.test(given)) return given;
+  const shown = typeof given === "string" ? JSON.stringify(given.slice(0, 40)) : `${given}`;
+  throw new EspalierError(
+    "bad-input",
+    `The thread_id ${shown} cannot name a session; give 1 to 128 letters, digits, ".", "_" and "-", for example a UUID.`,
+  );
+}
+
+/** Writes of a checkpoint in the order in which LangGraph applies them. */
+function sortedWrites(place: Place | undefined): Write[] {
+  const keyOf = ({ path, task, index }: Write) => host.writesSortKey(path, task, index);
+  return [...(place?.writes.values() ?? [])].sort((a, b) => host.compareWritesSortKeys(keyOf(a), keyOf(b)));
+}
+
+/** The drafts below an entry, one below the other. */
+function below(parentId: string | null, [first, ...others]: NewEntry[]): NewEntry[] {
+  return first ? [{ ...first, parentId }, ...others] : [];
+}
+
+/** A checkpoint in a few words: `step 2 · loop · messages → tools`. */
+function titleOf(ns: string, { source, step }: CheckpointMetadata, channels: readonly string[]): string {
+  return `${spaceOf(ns)}step ${step} · ${[source, named(channels)].filter(Boolean).join(" · ")}`;
+}
+
+/** Names of the subgraphs of a namespace, without the ids of their tasks. */
+const spaceOf = (ns: string) => (ns === "" ? "" : `${ns.replace(/:[^|]*/g, "").replaceAll("|", "/")}: `);
+
+/** Names of channels: those of the state, `interrupt`, `error`, …, then the nodes that are next. */
+function named(channels: readonly string[]): string {
+  const next = channels.filter((channel) => channel.startsWith(NEXT_NODE));
+  const others = channels.filter((channel) => !next.includes(channel));
+  const names = others.map(plain).join(", ");
+  return [names, ...next.map((channel) => `→ ${channel.slice(NEXT_NODE.length)}`)].filter(Boolean).join(" ");
+}
+
+/** `__interrupt__` as `interrupt`. */
+const plain = (name: string) => name.replace(/^__(pregel_)?|__$/g, "");
+
+const NEXT_NODE = "branch:to:";

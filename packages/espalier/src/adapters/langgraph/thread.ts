@@ -1,0 +1,325 @@
+// A thread of LangGraph in a session: its checkpoints, the writes to them, and their values. A file beside the saver because
+// it is the format of the entries; the saver is the calls of the host.
+import { createHash } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
+import type { Checkpoint } from "@langchain/langgraph-checkpoint";
+import { contextEdit, custom, message } from "../../extend.ts";
+import { type Entry, EspalierError, openSession, type PoolOptions, type Session } from "../../index.ts";
+
+/** `customType` of the entries. */
+export const CHECKPOINT = "langgraph.checkpoint";
+export const WRITES = "langgraph.writes";
+
+/** A value as the serializer gives it. */
+export type Dumped = { json: unknown } | { type: string; bytes: Uint8Array };
+
+/** A value in an entry: itself where it is short, else the digest of one that this or an earlier entry stores. */
+export type Ref = readonly [unknown] | string;
+
+/** A list: so many items of another list, and further ones. So a step that adds a message writes one. */
+type StoredList = readonly [of: string | null, keep: number, add: readonly Ref[]];
+
+/** Values that an entry stores, by digest. */
+interface Stored {
+  blobs?: Record<string, unknown>;
+  /** Large objects, field by field. */
+  fields?: Record<string, Record<string, Ref>>;
+  lists?: Record<string, StoredList>;
+  /** Output of a serializer that is not JSON, base64, with its type. */
+  bytes?: Record<string, [type: string, base64: string]>;
+}
+
+export interface CheckpointData extends Stored {
+  /** For people, as in every entry of the adapter. */
+  title: string;
+  ns: string;
+  id: string;
+  parent?: string;
+  /** The checkpoint without its id, channels and their versions. */
+  checkpoint: Ref;
+  versions: Checkpoint["channel_versions"];
+  metadata: Ref;
+  values: Record<string, Ref>;
+}
+
+export interface WritesData extends Stored {
+  title: string;
+  ns: string;
+  /** Id of the checkpoint. */
+  id: string;
+  task: string;
+  path: string;
+  writes: [index: number, channel: string, ref: Ref][];
+}
+
+export interface Saved {
+  entryId: string;
+  data: CheckpointData;
+}
+
+export interface Write {
+  task: string;
+  path: string;
+  index: number;
+  channel: string;
+  ref: Ref;
+}
+
+export const writeKey = (task: string, index: number) => `${index} ${task}`;
+
+/** The value of a channel, when a checkpoint has it in this version. */
+export function inherited(
+  data: CheckpointData | undefined,
+  channel: string,
+  version: unknown,
+): Ref | undefined {
+  if (data === undefined || !Object.hasOwn(data.values, channel)) return undefined;
+  return data.versions[channel] === version ? data.values[channel] : undefined;
+}
+
+/** One checkpoint: what is known of it, and the entry below which its next entries go. */
+export class Place {
+  saved: Saved | undefined;
+  tail = "";
+  readonly writes = new Map<string, Write>();
+}
+
+/** The store of a saver's sessions. */
+export function placeOf({ store, home }: PoolOptions): Pick<PoolOptions, "store" | "home"> {
+  return { ...(store === undefined ? {} : { store }), ...(home === undefined ? {} : { home }) };
+}
+
+/** Everything that a session says of a thread. Follows its log. */
+export class Thread {
+  readonly session: Session;
+  readonly blobs = new Map<string, unknown>();
+  readonly fields = new Map<string, Record<string, Ref>>();
+  readonly lists = new Map<string, StoredList>();
+  readonly bytes = new Map<string, [string, string]>();
+  /** Messages on the path of each entry. */
+  readonly #shown = new Map<string | null, Shown | undefined>();
+  readonly #places = new Map<string, Map<string, Place>>();
+  readonly #newest = new Map<string, string>();
+  #row = 0;
+
+  constructor(session: Session) {
+    this.session = session;
+  }
+
+  static async open(id: string, options: PoolOptions): Promise<Thread> {
+    return new Thread(await openSession(id, { ...placeOf(options), mode: "read" }));
+  }
+
+  close(): Promise<void> {
+    return this.session.close();
+  }
+
+  /** Takes in what was appended since the last call, by this process or another one. */
+  async refresh(): Promise<void> {
+    await this.session.refresh();
+    const tree = await this.session.load();
+    for (; this.#row < tree.length; this.#row++) this.#take(tree.entryAt(this.#row));
+  }
+
+  #take(entry: Entry): void {
+    const { id, parentId } = entry;
+    let shown = this.#shown.get(parentId);
+    const mark = (entry as Marked).langgraph;
+    if (mark && message.is(entry)) shown = { before: shown, entryId: id, ...mark };
+    else if (mark && contextEdit.is(entry)) shown = { before: shown, entryId: entry.targetId, ...mark };
+    this.#shown.set(id, shown);
+    if (!custom.is(entry) || (entry.customType !== CHECKPOINT && entry.customType !== WRITES)) return;
+    const data = entry.data as CheckpointData | WritesData;
+    for (const [digest, value] of Object.entries(data.blobs ?? {})) this.blobs.set(digest, value);
+    for (const [digest, fields] of Object.entries(data.fields ?? {})) this.fields.set(digest, fields);
+    for (const [digest, list] of Object.entries(data.lists ?? {})) this.lists.set(digest, list);
+    for (const [digest, bytes] of Object.entries(data.bytes ?? {})) this.bytes.set(digest, bytes);
+    const space = this.#places.get(data.ns) ?? new Map<string, Place>();
+    this.#places.set(data.ns, space);
+    const place = space.get(data.id) ?? new Place();
+    space.set(data.id, place);
+    place.tail = id;
+    if ("writes" in data) {
+      const { task, path } = data;
+      for (const [index, channel, ref] of data.writes)
+        place.writes.set(writeKey(task, index), { task, path, index, channel, ref });
+      return;
+    }
+    const { blobs: _, fields: __, lists: ___, bytes: ____, ...rest } = data;
+    place.saved = { entryId: id, data: rest };
+    if (data.id > (this.#newest.get(data.ns) ?? "")) this.#newest.set(data.ns, data.id);
+  }
+
+  place(ns: string, id: string): Place | undefined {
+    return this.#places.get(ns)?.get(id);
+  }
+
+  newest(ns: string): string | undefined {
+    return this.#newest.get(ns);
+  }
+
+  /** Checkpoints of a namespace, or of all, newest first. */
+  checkpoints(ns?: string): Saved[] {
+    const spaces = ns === undefined ? [...this.#places.values()] : [this.#places.get(ns) ?? new Map()];
+    return spaces
+      .flatMap((space) => [...space.values()].flatMap(({ saved }) => saved ?? []))
+      .sort((a, b) => (a.data.id < b.data.id ? 1 : -1));
+  }
+
+  /** @throws EspalierError `damaged` */
+  json(ref: Ref): unknown {
+    if (typeof ref !== "string") return ref[0];
+    if (this.lists.has(ref)) return this.items(ref).map((item) => this.json(item));
+    const fields = this.fields.get(ref);
+    if (fields) return mapFields(fields, (field) => this.json(field));
+    const bytes = this.bytes.get(ref);
+    if (bytes?.[0] === "json") return JSON.parse(Buffer.from(bytes[1], "base64").toString());
+    if (this.blobs.has(ref)) return this.blobs.get(ref);
+    throw new EspalierError(
+      "damaged",
+      `${this.session.file} has lost a value of its graph (${ref}); see what else is missing by \`espalier doctor\`.`,
+    );
+  }
+
+  items(digest: string): Ref[] {
+    const chain: StoredList[] = [];
+    for (let at: string | null = digest; at !== null; at = chain.at(-1)![0]) chain.push(this.lists.get(at)!);
+    const items: Ref[] = [];
+    for (const [, keep, add] of chain.reverse()) {
+      items.length = keep;
+      items.push(...add);
+    }
+    return items;
+  }
+
+  /** The messages that the path of an entry shows, in order. */
+  shown(entryId: string | null): Shown[] {
+    const steps: Shown[] = [];
+    for (let at = this.#shown.get(entryId); at; at = at.before) steps.push(at);
+    const shown = new Map<string, Shown>();
+    for (const step of steps.reverse()) {
+      if (step.digest === null) shown.delete(step.entryId);
+      else shown.set(step.entryId, step);
+    }
+    return [...shown.values()];
+  }
+}
+
+/** Characters of the longest JSON that is repeated rather than referred to. */
+const SHORT = 64;
+
+/** Characters of JSON above which an object is stored field by field, so that one that changes in a field is not written whole. */
+const LARGE = 1_024;
+
+function mapFields<From, To>(fields: Record<string, From>, change: (field: From) => To): Record<string, To> {
+  return Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, change(field)]));
+}
+
+/** What one entry stores: values that the thread does not have yet. */
+export class Writing {
+  readonly blobs: Record<string, unknown> = {};
+  readonly fields: Record<string, Record<string, Ref>> = {};
+  readonly lists: Record<string, StoredList> = {};
+  readonly bytes: Record<string, [type: string, base64: string]> = {};
+  readonly #known: Thread;
+
+  constructor(known: Thread) {
+    this.#known = known;
+  }
+
+  /** What the entry stores, for its data. */
+  get stored(): Stored {
+    const { blobs, fields, lists, bytes } = this;
+    const all = Object.entries({ blobs, fields, lists, bytes });
+    return Object.fromEntries(all.filter(([, values]) => Object.keys(values).length > 0));
+  }
+
+  /** A value of the thread, or one that this entry stores. */
+  json(ref: Ref): unknown {
+    if (typeof ref !== "string") return ref[0];
+    const list = this.lists[ref];
+    if (list) {
+      const kept = list[0] === null ? [] : this.#known.items(list[0]).slice(0, list[1]);
+      return [...kept, ...list[2]].map((item) => this.json(item));
+    }
+    const fields = this.fields[ref];
+    if (fields) return mapFields(fields, (field) => this.json(field));
+    return this.blobs[ref] ?? this.#known.json(ref);
+  }
+
+  /** A value that every entry has anew. */
+  inline(dumped: Dumped): Ref {
+    return "json" in dumped ? [dumped.json] : this.ref(dumped);
+  }
+
+  /** @param before value of the same channel in the checkpoint above */
+  ref(dumped: Dumped, before?: Ref): Ref {
+    if (!("json" in dumped)) return this.#storeBytes(dumped.type, Buffer.from(dumped.bytes));
+    return this.#value(dumped.json, before);
+  }
+
+  #value(json: unknown, before?: Ref): Ref {
+    if (!Array.isArray(json)) return this.item(json);
+    const items = json.map((item) => this.item(item));
+    const old = typeof before === "string" && this.#known.lists.has(before) ? this.#known.items(before) : [];
+    let keep = 0;
+    while (keep < old.length && keep < items.length && isSame(old[keep]!, items[keep]!)) keep++;
+    if (keep > 0 && keep === old.length && keep === items.length) return before!;
+    const list: StoredList = [keep === 0 ? null : (before as string), keep, items.slice(keep)];
+    const text = JSON.stringify(list);
+    const digest = digestOf(`list ${text}`);
+    if (!this.#known.lists.has(digest)) this.lists[digest] = list;
+    return digest;
+  }
+
+  item(json: unknown): Ref {
+    const text = JSON.stringify(inOrder(json));
+    // A line of a session holds no such name.
+    if (text.includes('"__proto__"')) return this.#storeBytes("json", Buffer.from(text));
+    if (text.length <= SHORT) return [json];
+    const digest = digestOf(text);
+    if (isRecord(json) && !("lc" in json) && text.length > LARGE) {
+      if (!this.#known.fields.has(digest))
+        this.fields[digest] = mapFields(json, (field) => this.#value(field));
+    } else if (!this.#known.blobs.has(digest)) this.blobs[digest] = json;
+    return digest;
+  }
+
+  #storeBytes(type: string, bytes: Buffer): string {
+    const digest = digestOf(`${type} ${bytes.toString("base64")}`);
+    if (!this.#known.bytes.has(digest)) this.bytes[digest] = [type, bytes.toString("base64")];
+    return digest;
+  }
+}
+
+const isSame = (a: Ref, b: Ref) => a === b || (typeof a !== "string" && isDeepStrictEqual(a, b));
+
+export const digestOf = (text: string) => createHash("sha256").update(text).digest("hex").slice(0, 32);
+
+/** A message that was loaded has its fields in another order than one that a model gave. */
+function inOrder(json: unknown): unknown {
+  if (!isRecord(json) || !isRecord(json["kwargs"])) return json;
+  const fields = Object.entries(json["kwargs"]).sort(([a], [b]) => (a < b ? -1 : 1));
+  return { ...json, kwargs: Object.fromEntries(fields) };
+}
+
+export const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** Mark of an entry that shows a message of the graph's state. */
+export interface Marked {
+  langgraph?: Mark;
+}
+
+interface Mark {
+  /** The message's id; its digest where it has none. */
+  key: string;
+  /** Null where the entry leaves it out. */
+  digest: string | null;
+}
+
+/** A message on a path, behind those before it; or a change of one of them. */
+export interface Shown extends Mark {
+  before: Shown | undefined;
+  entryId: string;
+}
