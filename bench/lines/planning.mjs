@@ -3,7 +3,7 @@ import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { atMost, fasterThan, ratio } from "../lib/goal.mjs";
 import { sampleMessages } from "../lib/session-lines.mjs";
-import { measureSession, measuresLine, ownSessions } from "../summaries.mjs";
+import { measureSessions, measuresLine } from "../summaries.mjs";
 
 const SETTINGS = { keepRecentTokens: 20_000 };
 
@@ -85,9 +85,8 @@ const summaries = {
   title: "What a summary made without a model carries of the project's own sessions (see summaries.mjs)",
   async run(bench) {
     // It summarizes two dozen times: too much for a smoke run.
-    const sessions = bench.isSmoke ? {} : ownSessions();
-    return Object.entries(sessions).map(([name, messages]) => {
-      const measures = measureSession(messages);
+    const sessions = bench.isSmoke ? {} : measureSessions();
+    return Object.entries(sessions).map(([name, measures]) => {
       return {
         work: `${name}: ${measuresLine(measures)}`,
         unit: "of what users said, of 1",

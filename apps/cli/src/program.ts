@@ -7,6 +7,7 @@ import { changeCommands } from "./commands/changes.ts";
 import { summaryCommands } from "./commands/compact.ts";
 import { addCompletion } from "./commands/completion.ts";
 import { context, show } from "./commands/context.ts";
+import { evaluationCommands } from "./commands/evaluate.ts";
 import { interactiveCommands } from "./commands/interactive.ts";
 import { reportCommands } from "./commands/reports.ts";
 import { sessionsCommands } from "./commands/sessions.ts";
@@ -18,7 +19,7 @@ import { createShell, OutputClosed, type Shell } from "./shell.ts";
 /** All commands, in the order of the help, under their headings. */
 const COMMANDS = {
   "Work with a session:": interactiveCommands,
-  "Read a session:": [tree, context, show, ...reportCommands],
+  "Read a session:": [tree, context, show, ...reportCommands, ...evaluationCommands],
   "Change a session:": [...changeCommands, ...summaryCommands],
   "Find and keep sessions:": [...sessionsCommands, addCompletion],
   "Import and export:": transferCommands,

@@ -13,7 +13,7 @@ import { cutToColumns } from "./text.ts";
 export async function interruptible<Result>(
   shell: Shell,
   what: string,
-  act: (options: Required<ActOptions>) => Promise<Result>,
+  act: (options: Required<ActOptions>, tell: (stage: string) => void) => Promise<Result>,
 ): Promise<Result> {
   const interruption = new AbortController();
   const interrupt = () => {
@@ -23,7 +23,7 @@ export async function interruptible<Result>(
   process.on("SIGINT", interrupt);
   const progress = startProgress(shell, what);
   try {
-    return await act({ signal: interruption.signal, onProgress: progress.report });
+    return await act({ signal: interruption.signal, onProgress: progress.report }, progress.tell);
   } catch (error) {
     if (!interruption.signal.aborted) throw error;
     throw new CommandError("aborted", `${what} was interrupted; the session continues where it was.`, {

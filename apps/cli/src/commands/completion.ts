@@ -117,7 +117,8 @@ async function valuesOf(
   place: StorePlace,
 ): Promise<Completion> {
   if (choices) return { candidates: choices.map((value) => ({ value, description: "" })), files: false };
-  if (name === "session") return { candidates: await sessions(typed, place), files: !place.store };
+  if (name === "session" || name === "sessions")
+    return { candidates: await sessions(typed, place), files: !place.store };
   if (NAMES_ENTRY.has(name) && given[0] !== undefined)
     return { candidates: await entries(given[0], typed, place), files: false };
   return { candidates: [], files: NAMES_FILE.has(name) };

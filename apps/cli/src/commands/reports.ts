@@ -292,7 +292,7 @@ function cellsOf(row: PolicyComparison): string[] {
 }
 
 /** A table for people: the first column to the left, all others, which are figures, to the right. */
-function* viewTable(
+export function* viewTable(
   headings: readonly string[],
   rows: readonly (readonly string[])[],
   colours: Colours,

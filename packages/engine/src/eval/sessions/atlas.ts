@@ -1,8 +1,8 @@
 // A map viewer that flickers, with the tools of opencode.
-import { edit, fail, messagesOf, opencode, plan, read, run } from "./steps.mjs";
+import { edit, fail, messagesOf, opencode, plan, read, run, type Turn } from "./steps.ts";
 
 const A = "packages/atlas/src";
-const mapInOpencode = [
+const mapInOpencode: readonly Turn[] = [
   [
     "The map viewer in packages/atlas flickers while panning. I want it smooth at 60 frames on a cheap laptop. Stay on WebGL 1, we still support old tablets.",
     [

@@ -1,8 +1,8 @@
 // A search service that times out, held in Chinese, with the tools of Gemini.
-import { edit, fail, gemini, messagesOf, plan, read, run } from "./steps.mjs";
+import { edit, fail, gemini, messagesOf, plan, read, run, type Turn } from "./steps.ts";
 
 const D = "/srv/search/internal";
-const searchInChinese = [
+const searchInChinese: readonly Turn[] = [
   [
     "搜索接口在高峰期经常超时，请先定位原因，不要修改线上配置。",
     [

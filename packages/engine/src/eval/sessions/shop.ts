@@ -1,8 +1,8 @@
 // Refunds that were made twice, held in Korean.
-import { claudeCode, edit, fail, messagesOf, plan, read, run } from "./steps.mjs";
+import { claudeCode, edit, fail, messagesOf, plan, read, run, type Turn } from "./steps.ts";
 
 const S = "/home/dev/shop/src";
-const shopInKorean = [
+const shopInKorean: readonly Turn[] = [
   [
     "결제 모듈에서 환불이 두 번 처리되는 문제가 있어요. 원인을 찾아 주세요. 운영 데이터베이스는 절대 건드리지 마세요.",
     [

@@ -1,8 +1,8 @@
 // A job queue that loses jobs, by Codex in code mode: programs of tool calls.
-import { codexCode, edit, fail, messagesOf, plan, read, run } from "./steps.mjs";
+import { codexCode, edit, fail, messagesOf, plan, read, run, type Turn } from "./steps.ts";
 
 const Q = "services/queue";
-const queueInCodeMode = [
+const queueInCodeMode: readonly Turn[] = [
   [
     "Our job queue in services/queue loses jobs when a worker is killed. Find out why. Never touch the billing service, it is frozen until Friday.",
     [
@@ -109,6 +109,22 @@ const queueInCodeMode = [
     "The cache lives thirty seconds now, and docs/operations.md says so. I added no setting because one constant is enough.",
   ],
   [
+    "Operations asks for more patience: eight requeues instead of five, and from now on say every changed constant in the PR.",
+    [
+      edit(
+        `${Q}/lease.py`,
+        "MAX_REQUEUES = 8\ndef requeue_job(job): ...",
+        "Only the constant changes, the backoff stays as it is.",
+      ),
+      run("pytest services/queue -q", "29 passed in 4.6s"),
+      run(
+        "gh pr comment 318 --body 'MAX_REQUEUES is 8 now'",
+        "https://git.example/shop/queue/pull/318#issuecomment-81",
+      ),
+    ],
+    "MAX_REQUEUES is 8 instead of 5, since operations would rather wait than lose a job. The comment on #318 names it.",
+  ],
+  [
     "Load test it: a thousand jobs, kill a worker every ten seconds. Do not use the staging cluster for that.",
     [
       edit("tools/load_test.py", "def kill_random_worker(): ..."),
@@ -163,6 +179,14 @@ const queueInCodeMode = [
       run("python tools/load_test.py --jobs 1000 --kill-every 10", "1000 done, 0 lost, p99 5.1 s"),
     ],
     "p99 fell to 5.1 s. The index failed inside a transaction at first, so the migration has `migrate:no-transaction` now; SWEEP_INTERVAL_SECONDS is 3.",
+  ],
+  [
+    "And sweep every two seconds, three is still visible in the dashboard.",
+    [
+      edit(`${Q}/sweeper.py`, "SWEEP_INTERVAL_SECONDS = 2"),
+      run("python tools/load_test.py --jobs 1000 --kill-every 10", "1000 done, 0 lost, p99 4.2 s"),
+    ],
+    "SWEEP_INTERVAL_SECONDS is 2 and p99 fell to 4.2 s. The database works four per cent more because it sweeps more often, which was accepted.",
   ],
   [
     "Update #318 with these numbers and ask for a second review.",

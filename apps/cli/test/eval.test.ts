@@ -1,0 +1,137 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import {
+  DEMO,
+  espalier,
+  espalierJson,
+  HEADER,
+  said,
+  sessionOf,
+  stateOf,
+  temporaryFolder,
+} from "./espalier.ts";
+
+const ONE = ["--policy", "token-budget"];
+
+describe("espalier eval", () => {
+  test("prints a table of a session, and writes nothing", async () => {
+    const before = stateOf(DEMO);
+    const { code, stdout, stderr } = await espalier(["eval", DEMO, ...ONE]);
+    expect(stderr).toBe("");
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^demo-session\n\npolicy +summarizer +tokens +reach +user +found/);
+    expect(stdout).toMatch(/\ntoken-budget +extractive +[\d,]+ +[01]\.\d\d/);
+    expect(stdout).toMatch(/\nat once +\(identity\) .* 1\.00/);
+    expect(stateOf(DEMO)).toBe(before);
+  });
+
+  test("without sessions measures those that come with it, in the same words each time", async () => {
+    const first = await espalierJson(["eval", ...ONE]);
+    expect(first.code).toBe(0);
+    const { mean, sessions, failures } = first.value;
+    expect(sessions.map(({ session }: { session: string }) => session)).toEqual([
+      "demo",
+      "code mode",
+      "opencode",
+      "korean",
+      "chinese",
+    ]);
+    expect(failures).toEqual([]);
+    expect(mean).toContainEqual(
+      expect.objectContaining({ policy: "token-budget", summarizer: "extractive" }),
+    );
+    expect((await espalier(["eval", ...ONE, "--json"])).stdout).toBe(first.stdout);
+  });
+
+  test("exits 1 where a mean passes its limit, and says which", async () => {
+    const kept = await espalier(["eval", DEMO, ...ONE, "--floor", "user=0.5", "--ceiling", "dump=0.2"]);
+    expect(kept.code).toBe(0);
+    const passed = await espalierJson([
+      "eval",
+      DEMO,
+      ...ONE,
+      "--floor",
+      "found=1.5",
+      "--ceiling",
+      "tokens=10",
+    ]);
+    expect(passed.code).toBe(1);
+    expect(passed.value.failures).toEqual([
+      expect.stringMatching(
+        /^found is [01](\.\d+)? under token-budget with extractive: below its floor of 1\.5\.$/,
+      ),
+      expect.stringMatching(
+        /^tokens is \d+(\.\d+)? under token-budget with extractive: above its ceiling of 10\.$/,
+      ),
+    ]);
+  });
+
+  test("compares a summarizer that is a program", async () => {
+    const folder = temporaryFolder();
+    writeFileSync(
+      join(folder, "mine.mjs"),
+      `let text = ""; for await (const piece of process.stdin) text += piece;
+       const { messages, previousSummary = "" } = JSON.parse(text);
+       const prompts = messages.filter(({ role }) => role === "user").map(({ content }) => typeof content === "string" ? content : content.map((block) => block.text).join(" "));
+       console.log([previousSummary, ...prompts].join("\\n").slice(-6000));`,
+    );
+    const { code, value } = await espalierJson([
+      "eval",
+      DEMO,
+      ...ONE,
+      "--summarizer-command",
+      `node ${join(folder, "mine.mjs")}`,
+    ]);
+    expect(code).toBe(0);
+    const row = value.mean.find(
+      (one: { policy: string | null; summarizer: string }) =>
+        one.policy === null && one.summarizer === "command",
+    );
+    expect(row.user).toBeGreaterThan(0.9);
+    expect(row.isControl).toBe(false);
+    const failing = await espalier([
+      "eval",
+      DEMO,
+      ...ONE,
+      "--summarizer-command",
+      "echo no luck >&2; exit 3",
+      "--floor",
+      "found=0.1",
+    ]);
+    expect(failing.code).toBe(1);
+    expect(failing.stdout).toContain("Nothing was measured under token-budget with command.");
+    expect(failing.stdout).toContain(
+      "demo-session, at once with command: The summarizer command ended with 3: no luck.",
+    );
+  }, 120_000);
+
+  test("says that a session is too short, and names what it does not know", async () => {
+    const short = sessionOf(HEADER, said("a1", null, "hello"));
+    const { code, stdout } = await espalier(["eval", short]);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^session: It is too short to cut: 1 messages with 2 tokens/);
+    const none = sessionOf(HEADER);
+    expect((await espalier(["eval", none])).stdout).toMatch(/too short to cut: 0 messages/);
+    const column = await espalier(["eval", DEMO, "--floor", "beauty=1"]);
+    expect(column.code).toBe(2);
+    expect(column.stderr).toMatch(/There is no column "beauty"; choose one of tokens, reach, user/);
+    const figure = await espalier(["eval", DEMO, "--floor", "found"]);
+    expect(figure.code).toBe(2);
+    expect(figure.stderr).toContain("expected a column and a figure, for example found=0.8");
+    const policy = await espalier(["eval", DEMO, "--policy", "best"]);
+    expect(policy.code).toBe(2);
+    expect(policy.stderr).toContain("token-budget");
+    const missing = await espalier(["eval", "nowhere.jsonl"]);
+    expect(missing.code).toBe(1);
+    expect(missing.stderr).toContain("nowhere.jsonl");
+  });
+
+  test("is offered by the completion, with files and policies", async () => {
+    const offered = async (...words: string[]) =>
+      (await espalier(["complete", "--", ...words])).stdout.trimEnd().split("\n");
+    expect(await offered("eva")).toEqual([expect.stringMatching(/^eval\t/)]);
+    expect(await offered("eval", "./")).toEqual([":files"]);
+    expect((await offered("eval", "--policy", "")).map((line) => line.split("\t")[0])).toContain("pressure");
+  });
+});

@@ -1,0 +1,239 @@
+// A comparison of policies and summarizers on recorded sessions. The same on any machine: no time, no randomness.
+import type { ContextMessage } from "@espalier/session-tree";
+import { extractiveSummarizer, type Summarizer } from "@espalier/summarizer";
+import { POLICY_NAMES, type PolicyName } from "../compaction/policies.ts";
+import { empty, frequency, identity, newest } from "./controls.ts";
+import {
+  assignmentsIn,
+  inventionsIn,
+  priceOfNext,
+  type RuleFigures,
+  RuleWatch,
+  refetchedTokens,
+  valuesIn,
+} from "./facts.ts";
+import { Examination, MEASURES } from "./measures.ts";
+import {
+  type Cuts,
+  cutsOf,
+  playRounds,
+  type Round,
+  roundOf,
+  rulesByCut,
+  summarizedAtOnce,
+} from "./rounds.ts";
+import { meanOf, Transcript } from "./transcript.ts";
+
+/** A session to evaluate by. */
+export interface EvaluatedSession {
+  name: string;
+  /** Messages of a path, oldest first. System messages are not measured. */
+  messages: readonly ContextMessage[];
+}
+
+/** Options of {@link evaluate}. */
+export interface EvaluateOptions {
+  /** Default: all. */
+  policies?: readonly PolicyName[];
+  /** Summarizers besides the extractive one and the controls. */
+  summarizers?: readonly Summarizer[];
+  /** Tokens that each compaction keeps. Default: 20,000; 6,000 for a session that has little more. */
+  keepTokens?: number;
+  signal?: AbortSignal;
+  /** Called before each row. */
+  onProgress?: (done: number, total: number, what: string) => void;
+}
+
+/** Columns of the report: a floor or a ceiling can name each of them. */
+export const COLUMNS = [
+  ...MEASURES,
+  /** Share of the rules that hold which the model still reads after the last round. */
+  "rules",
+  /** Share of the values that changed which the summary has as they are now; and as they were. */
+  "current",
+  "stale",
+  /** Names and numbers that no message has, in one summary. */
+  "inventions",
+  /** Tokens of the next calls' results that had been summarized: they were fetched again. */
+  "refetch",
+  /** US dollars of the next ten requests. */
+  "price",
+] as const;
+
+/** A column of the report. */
+export type Column = (typeof COLUMNS)[number];
+
+/** Figures of one policy and one summarizer, the mean of their rounds; null where there is nothing to measure by. */
+export type Row = Readonly<Record<Column, number | null>> & {
+  /** Null: summarized at once, without a policy. */
+  policy: PolicyName | null;
+  summarizer: string;
+  /** True for summarizers that only show the ends of the scale. */
+  isControl: boolean;
+  /** Summaries that were measured. */
+  rounds: number;
+};
+
+/** Figures of one session, and what they are about. */
+export interface SessionReport {
+  session: string;
+  messages: number;
+  tokens: number;
+  /** Tokens that each compaction kept. */
+  keepTokens: number;
+  /** The reason why it was not measured; null where it was. */
+  skipped: string | null;
+  rows: readonly DetailedRow[];
+}
+
+/** A row with what its figures come from. */
+export type DetailedRow = Row & {
+  ruleFigures: RuleFigures;
+  invented: readonly string[];
+  /** The sentence of a compaction that was refused; null where none was. */
+  problem: string | null;
+};
+
+/** Result of an evaluation: the mean of the sessions, then each of them. */
+export interface Report {
+  mean: readonly Row[];
+  sessions: readonly SessionReport[];
+}
+
+/** Measures how well policies and summarizers carry sessions. Asks no model, unless a summarizer does. */
+export async function evaluate(
+  sessions: readonly EvaluatedSession[],
+  options: EvaluateOptions = {},
+): Promise<Report> {
+  const { policies = POLICY_NAMES, summarizers = [], onProgress = () => {} } = options;
+  const writers = [extractiveSummarizer(), ...summarizers, ...CONTROLS];
+  const total = sessions.length * (1 + writers.length * (1 + policies.length));
+  const reports: SessionReport[] = [];
+  let done = 0;
+  for (const session of sessions) {
+    const begin = (what: string) => onProgress(done++, total, `${session.name}, ${what}`);
+    reports.push(await evaluateSession(session, { ...options, policies, writers, begin }));
+  }
+  return { mean: meanRows(reports), sessions: reports };
+}
+
+const CONTROLS: readonly Summarizer[] = [empty, newest, frequency];
+
+interface SessionOptions extends EvaluateOptions {
+  policies: readonly PolicyName[];
+  writers: readonly Summarizer[];
+  begin: (what: string) => void;
+}
+
+async function evaluateSession(
+  { name, messages }: EvaluatedSession,
+  { policies, writers, keepTokens, signal, begin }: SessionOptions,
+): Promise<SessionReport> {
+  const transcript = new Transcript(messages.filter(({ role }) => role !== "system"));
+  const cuts = cutsOf(transcript, keepTokens);
+  const report = {
+    session: name,
+    messages: transcript.messages.length,
+    tokens: transcript.messages.reduce((sum, message) => sum + message.tokens, 0),
+    keepTokens: cuts.keepTokens,
+  };
+  if (cuts.cuts.length === 0) return { ...report, skipped: tooShort(report), rows: [] };
+  const examine = await examinerOf(transcript, cuts);
+  begin("identity at once");
+  const whole = cuts.cuts.map((cut) =>
+    roundOf(transcript, cut, identity(cut.summarized.map((at) => transcript.messages[at]!.message))),
+  );
+  const rows = [examine(whole, { policy: null, summarizer: "identity", isControl: true, problem: null })];
+  for (const writer of writers) {
+    const isControl = CONTROLS.includes(writer);
+    begin(`${writer.name} at once`);
+    const facts = { summarizer: writer.name, isControl };
+    const atOnce = await summarizedAtOnce(transcript, cuts, writer, signal);
+    rows.push(examine(atOnce.rounds, { ...facts, policy: null, problem: atOnce.problem }));
+    for (const policy of policies) {
+      begin(`${writer.name} under ${policy}`);
+      const { rounds, problem } = await playRounds(transcript, cuts, policy, writer, signal);
+      rows.push(examine(rounds, { ...facts, policy, problem }));
+    }
+  }
+  return { ...report, skipped: null, rows: sorted(rows, policies) };
+}
+
+const tooShort = ({ messages, tokens, keepTokens }: Omit<SessionReport, "skipped" | "rows" | "session">) =>
+  `It is too short to cut: ${messages} messages with ${tokens} tokens, of which a compaction keeps ${keepTokens} and 20 messages must be before them. --keep-recent keeps less.`;
+
+/** Rows by policy, real summarizers first. */
+function sorted(rows: readonly DetailedRow[], policies: readonly PolicyName[]): DetailedRow[] {
+  const place = ({ policy }: Row) => (policy === null ? -1 : policies.indexOf(policy));
+  return [...rows].sort((a, b) => Number(a.isControl) - Number(b.isControl) || place(a) - place(b));
+}
+
+/** Measures rounds into a row. Questions are the same for all summaries of the same messages. */
+async function examinerOf(transcript: Transcript, cuts: Cuts) {
+  const rules = await rulesByCut(transcript, cuts);
+  const assignments = assignmentsIn(transcript);
+  const examinations = new Map<string, Examination>();
+  const examinationOf = (round: Round) => {
+    const key = `${round.now}:${round.kept.join(",")}`;
+    const known = examinations.get(key) ?? new Examination(transcript, round);
+    examinations.set(key, known);
+    return known;
+  };
+  return (
+    rounds: readonly Round[],
+    facts: Pick<DetailedRow, "policy" | "summarizer" | "isControl" | "problem">,
+  ): DetailedRow => {
+    const watch = new RuleWatch();
+    const invented = new Set<string>();
+    const measured = rounds.map((round) => {
+      const { text, kept, contextTokens, point } = round;
+      const at = cuts.cuts.findIndex((cut) => cut.point === point);
+      watch.add(rules[at] ?? [], [text, ...kept.map((number) => transcript.messages[number]!.prose)]);
+      const inventions = inventionsIn(text, transcript, round);
+      for (const name of inventions) invented.add(name);
+      const { updated, current, stale } = valuesIn(text, assignments, round);
+      return {
+        ...examinationOf(round).measure(text),
+        current: updated === 0 ? null : current / updated,
+        stale: updated === 0 ? null : stale / updated,
+        inventions: inventions.length,
+        refetch: refetchedTokens(text, transcript, round),
+        price: priceOfNext(contextTokens, transcript, round),
+      };
+    });
+    const ruleFigures = watch.figures;
+    const { held, of } = ruleFigures;
+    const rulesHeld = of === 0 || rounds.length === 0 ? null : held / of;
+    return {
+      ...facts,
+      rounds: rounds.length,
+      ...figuresOf((column) =>
+        column === "rules" ? rulesHeld : meanOf(measured.map((round) => round[column])),
+      ),
+      ruleFigures,
+      invented: [...invented].sort(),
+    };
+  };
+}
+
+/** Figures of all columns, with the digits that are the same on any machine. */
+function figuresOf(figure: (column: Column) => number | null): Record<Column, number | null> {
+  const rounded = (value: number | null) => value && Math.round(value * 10_000) / 10_000;
+  return Object.fromEntries(COLUMNS.map((column) => [column, rounded(figure(column))])) as Record<
+    Column,
+    number | null
+  >;
+}
+
+/** The mean of each row over the sessions that have it. */
+function meanRows(reports: readonly SessionReport[]): Row[] {
+  const first = reports.find(({ skipped }) => skipped === null);
+  return (first?.rows ?? []).map(({ policy, summarizer, isControl }) => {
+    const same = reports
+      .flatMap(({ rows }) => rows)
+      .filter((row) => row.policy === policy && row.summarizer === summarizer && row.rounds > 0);
+    const rounds = same.reduce((sum, row) => sum + row.rounds, 0);
+    const figures = figuresOf((column) => meanOf(same.map((row) => row[column])));
+    return { policy, summarizer, isControl, rounds, ...figures };
+  });
+}

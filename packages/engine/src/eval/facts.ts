@@ -1,0 +1,227 @@
+// Facts that a context keeps or loses where a summary stands for its older messages: rules, values, inventions, and what the
+// agent pays for them afterwards.
+import type { Rule } from "@espalier/compaction";
+import { isFailedAnswer, type Settings } from "@espalier/session-tree";
+import { type AnthropicPrices, DEFAULT_ANTHROPIC_MODEL, pricesOf, unescapeText } from "@espalier/summarizer";
+import { type Cut, NEXT_CALLS, withoutTags } from "./measures.ts";
+import { namesIn, type ReadMessage, type Transcript, wordsIn } from "./transcript.ts";
+
+/** A rule of the user, and the first round after which the model no longer read it; null while it reads it. */
+export interface RuleRound {
+  text: string;
+  /** Round in which it was stated, from 1. */
+  stated: number;
+  fell: number | null;
+}
+
+/** The rules of a session, round by round. */
+export class RuleWatch {
+  readonly #rounds: Map<string, RuleRound> = new Map();
+  readonly #held: { held: number; of: number }[] = [];
+
+  /** Adds a round: the rules that hold at its end, and everything that the model reads then. */
+  add(rules: readonly Rule[], texts: readonly string[]): void {
+    const round = this.#held.length + 1;
+    const read = texts.map(plain).join("\n");
+    let held = 0;
+    for (const { text, from, kind } of rules) {
+      const key = `${from.entryId}:${from.start}`;
+      const known = this.#rounds.get(key) ?? { text, stated: round, fell: null };
+      this.#rounds.set(key, known);
+      // A refused call is told in words of its own: its parts may stand in several lines.
+      if (isIn(read, text, kind === "refused")) held++;
+      else known.fell ??= round;
+    }
+    this.#held.push({ held, of: rules.length });
+  }
+
+  get figures(): RuleFigures {
+    const last = this.#held.at(-1);
+    return {
+      held: last?.held ?? 0,
+      of: last?.of ?? 0,
+      byRound: this.#held,
+      fallen: [...this.#rounds.values()].filter(({ fell }) => fell !== null),
+    };
+  }
+}
+
+/** Rules that the model still reads, of those that hold. */
+export interface RuleFigures {
+  /** After the last round. */
+  held: number;
+  of: number;
+  byRound: readonly { held: number; of: number }[];
+  fallen: readonly RuleRound[];
+}
+
+/** A text as it is compared: without escapes, marks, capitals and runs of blanks. */
+const plain = (text: string): string =>
+  unescapeText(text)
+    .toLowerCase()
+    .replace(/[*_`"'“”‘’]/g, "")
+    .replace(/[^\S\n]+/g, " ");
+
+/** The share of a rule's words that one line must have. */
+const SHARE_OF_RULE = 0.8;
+
+function isIn(read: string, rule: string, isAnywhere: boolean): boolean {
+  const wanted = plain(rule).replace(/\s+/g, " ").trim();
+  if (read.includes(wanted)) return true;
+  const words = [...new Set(wordsIn(wanted))];
+  if (words.length < 2) return false;
+  // A line is looked at only where it has the rule's longest word.
+  const longest = words.reduce((long, word) => (word.length > long.length ? word : long));
+  return (isAnywhere ? [read] : read.split("\n")).some((line) => {
+    if (!line.includes(longest)) return false;
+    const has = new Set(wordsIn(line));
+    return words.filter((word) => has.has(word)).length >= words.length * SHARE_OF_RULE;
+  });
+}
+
+/** Values that changed in the course of a session: how a text names them. */
+export interface ValueFigures {
+  /** Names that had two values or more. */
+  updated: number;
+  /** Of those: the text has the newest value beside the name. */
+  current: number;
+  /** Of those: the text has an older value beside the name, and not the newest. */
+  stale: number;
+}
+
+interface Assignment {
+  at: number;
+  key: string;
+  value: string;
+}
+
+/** A name, a sign of equality, a number, a switch, or a quoted word. */
+const ASSIGNMENT =
+  /(?<![\w.-])((?=\w{0,60}(?:_|[a-z][A-Z]|[A-Z]{4}))[A-Za-z_]\w{3,60}|port|timeout|version|level|region|branch)["']?[^\S\n]{0,2}(?:=|:|is now|is|to)[^\S\n]{0,2}(?:(true|false|\d[\w.:%]{0,30})|["'`]([^"'`\n]{1,40})["'`])/g;
+
+/** Characters of a message in which values are looked for. */
+const VALUES_READ = 200_000;
+
+/** Values that users and the agent wrote, in their order. What tools printed is not among them. */
+export function assignmentsIn(transcript: Transcript): Assignment[] {
+  return transcript.messages.flatMap((message, at) => {
+    if (message.role !== "user" && message.role !== "assistant") return [];
+    return [...message.text.slice(0, VALUES_READ).matchAll(ASSIGNMENT)].map(
+      ([, key, plainValue, quoted]) => ({
+        at,
+        key: key!,
+        value: (plainValue ?? quoted ?? "").replace(/[.:]+$/, ""),
+      }),
+    );
+  });
+}
+
+/** How a text tells the values that had changed before the cut. Those that a kept message gives are not asked for. */
+export function valuesIn(text: string, assignments: readonly Assignment[], { now, kept }: Cut): ValueFigures {
+  const values = new Map<string, string[]>();
+  for (const { at, key, value } of assignments) {
+    if (at >= now) break;
+    const known = values.get(key) ?? [];
+    if (known.at(-1) !== value) values.set(key, [...known, value]);
+  }
+  const inSight = new Set(kept);
+  for (const { at, key } of assignments) if (inSight.has(at)) values.delete(key);
+  const updated = [...values].filter(([, told]) => new Set(told).size > 1);
+  const lines = text.split("\n");
+  const figures = { updated: updated.length, current: 0, stale: 0 };
+  for (const [key, told] of updated) {
+    const near = lines.filter((line) => line.includes(key));
+    const tells = (value: string) => near.some((line) => hasValue(line, value));
+    if (tells(told.at(-1)!)) figures.current++;
+    else if (told.some(tells)) figures.stale++;
+  }
+  return figures;
+}
+
+function hasValue(line: string, value: string): boolean {
+  for (let at = line.indexOf(value); at >= 0; at = line.indexOf(value, at + 1))
+    if (!/[\w.]/.test(line[at - 1] ?? "") && !/\w/.test(line[at + value.length] ?? "")) return true;
+  return false;
+}
+
+/** Headings, and marks of what was left out: they are of the program that writes a summary. */
+const OWN_WORDS = /^#{1,6} .*$|^[A-Z][A-Z ]{8,60}:?$|\[…[^\]\n]*\]|\(\d+ (?:[a-z ]+ )?(?:left out|more)\)/gm;
+
+/** Names, numbers and paths in a summary that no message before the cut has. */
+export function inventionsIn(text: string, transcript: Transcript, { now }: Cut): string[] {
+  const said = unescapeText(withoutTags(text)).replace(OWN_WORDS, " ").replaceAll("…", " ");
+  const numbers = said.match(/(?<![\w.,-])\d{2,12}(?:\.\d{1,6})?(?![\w.,-]*\w)/g) ?? [];
+  const isThere = (name: string) => {
+    const place = transcript.firstWith(name);
+    return place >= 0 && place < now;
+  };
+  return [...new Set([...namesIn(said), ...numbers])]
+    .filter((name) => !isThere(name) && !isThere(name.replace(/^(?:\.{1,2}\/|~\/|\/)+/, "")))
+    .sort();
+}
+
+/**
+ * Tokens of the results of the next calls that the summarized messages had, and that neither the summary nor a kept message
+ * has: what the agent fetched again. A line is counted once.
+ */
+export function refetchedTokens(
+  text: string,
+  transcript: Transcript,
+  { now, kept, summarized }: Cut,
+): number {
+  const hadLines = lineSet(summarized.map((at) => transcript.messages[at]!));
+  const inSight = lineSet(kept.map((at) => transcript.messages[at]!));
+  let calls = 0;
+  let characters = 0;
+  for (const message of transcript.messages.slice(now)) {
+    calls += message.calls.length;
+    if (message.role === "toolResult")
+      for (const line of message.lines)
+        if (hadLines.has(line) && !inSight.has(line)) {
+          inSight.add(line);
+          if (!text.includes(line)) characters += line.length + 1;
+        }
+    if (calls >= NEXT_CALLS) break;
+  }
+  return Math.ceil(characters / 4);
+}
+
+function lineSet(messages: readonly ReadMessage[]): Set<string> {
+  const lines = new Set<string>();
+  for (const message of messages) for (const line of message.lines) lines.add(line);
+  return lines;
+}
+
+/** Requests whose price is forecast. */
+const NEXT_REQUESTS = 10;
+
+/**
+ * US dollars of the next requests as they were recorded, after this cut: the first writes the whole context to the prompt
+ * cache, each later one reads it there and writes what is new. System prompt and tools are not part of it.
+ *
+ * @param contextTokens characters / 4 of what the model reads right after the cut
+ */
+export function priceOfNext(contextTokens: number, transcript: Transcript, { now }: Cut): number {
+  const prices = pricesIn(transcript);
+  let [prompt, cached, requests, price] = [contextTokens, 0, 0, 0];
+  for (const message of transcript.messages.slice(now)) {
+    if (message.role === "assistant" && !isFailedAnswer(message.message)) {
+      const anew = prompt - cached;
+      price += cached * prices.cacheRead + anew * prices.cacheWrite + message.tokens * prices.output;
+      cached = prompt;
+      if (++requests === NEXT_REQUESTS) break;
+    }
+    prompt += message.tokens;
+  }
+  return price / 1_000_000;
+}
+
+/** Prices of the model that answered last; where they are unknown, those of the model that summaries ask by default. */
+function pricesIn(transcript: Transcript): AnthropicPrices {
+  const answer = transcript.messages.findLast(({ role }) => role === "assistant")?.message;
+  const model: Settings["model"] =
+    answer?.role === "assistant" && typeof answer.provider === "string" && typeof answer.model === "string"
+      ? { provider: answer.provider, modelId: answer.model }
+      : null;
+  return pricesOf(model) ?? pricesOf({ provider: "anthropic", modelId: DEFAULT_ANTHROPIC_MODEL })!;
+}

@@ -1,0 +1,447 @@
+// Measures of a summary, without a model: what it carries of the messages that it stands for, and of what the next calls need.
+import { isRecord } from "@espalier/session-tree";
+import {
+  isCodeName,
+  meanOf,
+  namesIn,
+  pathEnd,
+  type ReadCall,
+  type ReadMessage,
+  RUN_TOGETHER,
+  shareOf,
+  type Transcript,
+  wordsIn,
+} from "./transcript.ts";
+
+/** A point of a session at which the older messages were summarized. Numbers are places in the transcript. */
+export interface Cut {
+  /** Messages before this one had been said. */
+  now: number;
+  /** Messages that the summary stands for, oldest first. */
+  summarized: readonly number[];
+  /** Messages that the model still reads. */
+  kept: readonly number[];
+}
+
+/** Measures of one summary; null where the session has nothing to measure it by. */
+export interface Measures {
+  /** Characters / 4. */
+  tokens: number;
+  /** Share of what the next calls need from the summarized messages that the summary, or a file that it names, has. */
+  reach: number | null;
+  /** Share of the user's requests that it carries. */
+  user: number | null;
+  /** Share of the agent's findings that it carries. */
+  found: number | null;
+  /** Share of the state: files changed last, commands run last, failures, ids, open tasks. */
+  state: number | null;
+  /** Share of its characters in bare lists of names. */
+  dump: number;
+  /** Share of its names that are written again later. */
+  prec: number | null;
+}
+
+export const MEASURES = ["tokens", "reach", "user", "found", "state", "dump", "prec"] as const;
+
+/** The questions of one cut, asked of any number of summaries. */
+export class Examination {
+  readonly transcript: Transcript;
+  readonly cut: Cut;
+  readonly #needs: Need[];
+  readonly #requests: Anchors[];
+  readonly #findings: Anchors[];
+  readonly #facts: Fact[];
+  readonly #later: ReadonlySet<string>;
+
+  constructor(transcript: Transcript, cut: Cut) {
+    this.transcript = transcript;
+    this.cut = cut;
+    const history = cut.summarized.map((at) => transcript.messages[at]!);
+    const future = transcript.messages.slice(cut.now);
+    const rarity = rarityIn(history);
+    this.#needs = needsOf(transcript, cut, history, future);
+    this.#requests = requestsIn(history).flatMap((text) => anchorsOf(text, rarity));
+    this.#findings = findingsIn(history).flatMap((text) => anchorsOf(text, rarity));
+    this.#facts = stateOf(transcript, cut, history);
+    this.#later = unionOf(future.filter(({ role }) => role !== "toolResult"));
+  }
+
+  /** Measures a text as the summary of this cut. */
+  measure(text: string): Measures {
+    const words = new Set(wordsIn(text));
+    const names = [...namesIn(withoutTags(text))];
+    return {
+      tokens: Math.ceil(text.length / 4),
+      reach: reachOf(text, this.#needs),
+      user: carriedOf(text, words, this.#requests),
+      found: carriedOf(text, words, this.#findings),
+      state: meanOf(this.#facts.map((test) => test(text, words))),
+      dump: dumpOf(text),
+      prec: meanOf(names.map((name) => (this.#later.has(name) ? 1 : 0))),
+    };
+  }
+}
+
+/** The text without the tags of blocks, which are no names of the session. */
+export const withoutTags = (text: string): string => text.replace(/<\/?[a-z][a-z-]*>/g, " ");
+
+export function unionOf(messages: readonly ReadMessage[]): Set<string> {
+  const union = new Set<string>();
+  for (const { names } of messages) for (const name of names) union.add(name);
+  return union;
+}
+
+/** A name that a later call uses, and that only the summarized messages have. */
+interface Need {
+  name: string;
+  weight: number;
+  /** Files in which the name can be read again. */
+  files: readonly string[];
+}
+
+/** Calls after the cut that are looked at. */
+export const NEXT_CALLS = 60;
+
+/** Calls after which a need weighs half. */
+const HALF_WEIGHT = 20;
+
+/** Fewer needs than these say nothing. */
+const FEWEST_NEEDS = 3;
+
+function needsOf(
+  transcript: Transcript,
+  cut: Cut,
+  history: readonly ReadMessage[],
+  future: readonly ReadMessage[],
+): Need[] {
+  const before = unionOf(history);
+  const inSight = unionOf(cut.kept.map((at) => transcript.messages[at]!));
+  const needed = new Map<string, number>();
+  let number = 0;
+  const see = (name: string) => void (needed.has(name) || inSight.add(name));
+  for (const message of future) {
+    for (const call of message.calls) {
+      number++;
+      for (const name of namesIn(call.text)) {
+        if (before.has(name) && !inSight.has(name) && !needed.has(name)) needed.set(name, number);
+        inSight.add(name);
+      }
+    }
+    for (const name of message.role === "assistant" ? namesIn(message.prose) : message.names) see(name);
+    if (number >= NEXT_CALLS) break;
+  }
+  if (needed.size === 0) return [];
+  const homes = filesOfNames(transcript, cut, history, needed);
+  return [...needed].map(([name, at]) => {
+    const files = homes.get(name) ?? [];
+    // Nothing brings back what is in no file.
+    return { name, files, weight: 2 ** (-(at - 1) / HALF_WEIGHT) * (files.length > 0 ? 1 : 2) };
+  });
+}
+
+/** Files whose reading or editing showed a name. */
+function filesOfNames(
+  transcript: Transcript,
+  cut: Cut,
+  history: readonly ReadMessage[],
+  needed: ReadonlyMap<string, number>,
+): Map<string, string[]> {
+  const homes = new Map<string, string[]>();
+  for (const call of history.flatMap(({ calls }) => calls)) {
+    const files = filesOf(call);
+    if (files.length === 0) continue;
+    const result = transcript.resultOf(call, cut.now);
+    const shown = [namesIn(call.text), ...(result ? [result.names] : [])];
+    for (const name of needed.keys())
+      if (isCodeName(name) && shown.some((names) => names.has(name)))
+        homes.set(name, [...(homes.get(name) ?? []), ...files]);
+  }
+  return homes;
+}
+
+function filesOf(call: ReadCall): string[] {
+  const path = pathOf(call);
+  if (path !== undefined) return [path];
+  return ((commandOf(call) ?? call.text).slice(0, 2_000).match(/[\w./~@-]{1,200}\.\w{1,5}\b/g) ?? []).slice(
+    0,
+    4,
+  );
+}
+
+function pathOf({ arguments: given }: ReadCall): string | undefined {
+  const path = given["file_path"] ?? given["path"] ?? given["filePath"] ?? given["notebook_path"];
+  return typeof path === "string" && path !== "" ? path : undefined;
+}
+
+/** A shell command, also one in a program of calls. */
+function commandOf({ arguments: given }: ReadCall): string | undefined {
+  const command = given["command"] ?? given["cmd"];
+  if (typeof command === "string") return command;
+  if (Array.isArray(command)) return String(command.at(-1));
+  const program = given["input"];
+  const inside =
+    typeof program === "string"
+      ? /exec_command\(\{\s*"?cmd"?\s*:\s*"((?:[^"\\]|\\.)*)"/.exec(program)?.[1]
+      : undefined;
+  return inside?.replace(/\\(.)/g, "$1");
+}
+
+function reachOf(text: string, needs: readonly Need[]): number | null {
+  if (needs.length < FEWEST_NEEDS) return null;
+  let got = 0;
+  let all = 0;
+  for (const { name, weight, files } of needs) {
+    all += weight;
+    const isInFile = () => files.some((file) => fileName(file).length > 4 && text.includes(fileName(file)));
+    got += weight * (shareOf(text, name) || (isInFile() ? 0.8 : 0));
+  }
+  return got / all;
+}
+
+const fileName = (path: string): string => pathEnd(path, 1);
+
+/** The rarest words and names of something that was said. */
+type Anchors = readonly string[];
+
+const MOST_ANCHORS = 8;
+const FEWEST_ANCHORS = 3;
+
+/** Rarity below this is that of a word which every other message has. */
+const RARE = 0.7;
+
+/** The rarity of a word among messages: the logarithm of their number over that of those which have it. */
+function rarityIn(messages: readonly ReadMessage[]): (word: string) => number {
+  const counts = new Map<string, number>();
+  for (const { words } of messages) for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
+  return (word) => Math.log((messages.length + 1) / (1 + (counts.get(word) ?? 0)));
+}
+
+function anchorsOf(text: string, rarity: (word: string) => number): Anchors[] {
+  const numbers = (text.match(/#?\b\d[\d.,:]{0,20}\b/g) ?? []).filter(({ length }) => length > 1);
+  const anchors = [...new Set([...namesIn(text), ...wordsIn(text), ...numbers])]
+    .filter((word) => rarity(word) > RARE)
+    .sort((a, b) => rarity(b) - rarity(a))
+    .slice(0, MOST_ANCHORS);
+  return anchors.length < FEWEST_ANCHORS ? [] : [anchors];
+}
+
+/** The share of things said of which a text has half of the anchors. */
+function carriedOf(text: string, words: ReadonlySet<string>, said: readonly Anchors[]): number | null {
+  const isTold = (anchor: string) => words.has(anchor) || (anchor.length > 3 && text.includes(anchor));
+  return meanOf(said.map((anchors) => (anchors.filter(isTold).length * 2 >= anchors.length ? 1 : 0)));
+}
+
+const LONGEST_REQUEST = 400;
+const SHORTEST_REQUEST = 12;
+
+/** Lines that agents write in the user's place. */
+const NOT_SAID =
+  /^\[Request interrupted|^This session is being continued|^Caveat:|^Base directory for this skill/;
+
+/** The text without the elements that agents put into a user's message, and without code. In linear time. */
+function withoutBlocks(text: string): string {
+  const opening = /<([a-z-]{1,60})(?:\s[^>]{0,300})?>/g;
+  const unclosed = new Set<string>();
+  let rest = "";
+  let from = 0;
+  for (let tag = opening.exec(text); tag; tag = opening.exec(text)) {
+    const closing = `</${tag[1]}>`;
+    const end = unclosed.has(closing) ? -1 : text.indexOf(closing, opening.lastIndex);
+    if (end < 0) unclosed.add(closing);
+    else {
+      rest += text.slice(from, tag.index);
+      from = end + closing.length;
+      opening.lastIndex = from;
+    }
+  }
+  return (rest + text.slice(from)).replace(/```[\s\S]*?```/g, "").trim();
+}
+
+/** The user's requests, a text for each message. */
+export const requestsIn = (history: readonly ReadMessage[]): string[] =>
+  history
+    .filter(({ role }) => role === "user")
+    .map(({ prose }) => withoutBlocks(prose.slice(0, LONGEST_READ)).slice(0, LONGEST_REQUEST))
+    .filter((text) => text.length > SHORTEST_REQUEST && !NOT_SAID.test(text));
+
+/** Characters of a message of the user in which a request is looked for. */
+const LONGEST_READ = 100_000;
+
+/** Words of a sentence that gives a reason, a cause, a decision or a result. */
+const CONCLUDES =
+  /because|since|so that|instead|rather|root|cause|means|already|no longer|the (?:issue|problem|fix|reason)|→|->|decid|chose|recommend|overkill|risky|fixed|added|removed|replaced|works|pass|因为|所以|原因|决定|改为|通过|失败|때문|원인|결정|대신|수정|추가|통과|실패/i;
+
+/** Sentences of one closing text that count. */
+const MOST_FINDINGS = 4;
+
+/** Sentences in which the agent ended a turn and that say why, or what came out. */
+export function findingsIn(history: readonly ReadMessage[]): string[] {
+  const findings: string[] = [];
+  let closing = "";
+  const close = () => {
+    const sentences = closing
+      .replace(/```[\s\S]*?```/g, "")
+      .split(/(?<=[.!?:])\s+|(?<=[。！？])|\n+/)
+      .filter((sentence) => isOfLength(sentence) && CONCLUDES.test(sentence));
+    findings.push(...sentences.slice(0, MOST_FINDINGS));
+    closing = "";
+  };
+  for (const { role, prose } of history) {
+    if (role === "user") close();
+    else if (role === "assistant" && prose.trim().length > (RUN_TOGETHER.test(prose) ? 20 : 60))
+      closing = prose;
+  }
+  close();
+  return findings;
+}
+
+/** A sentence of about a line to about a paragraph; characters that stand for words count twice. */
+function isOfLength(sentence: string): boolean {
+  const length = sentence.length * (RUN_TOGETHER.test(sentence) ? 2 : 1);
+  return length > 40 && sentence.length < 400;
+}
+
+/** A fact about the state at the cut: the share of it that a text has. */
+type Fact = (text: string, words: ReadonlySet<string>) => number;
+
+/** Commands that change nothing. */
+const LOOKS =
+  /^(?:cd [^&;]+(?:&&|;)\s*)?(?:cat|ls|head|tail|grep|rg|find|sed -n|wc|git (?:status|diff|log|show)|echo|pwd|which|sleep)\b/;
+const EDITS = /edit|write|create|replace|patch/i;
+const TROUBLE = /error|fail|not found|denied|panic|exception/i;
+const ID =
+  /(?<![\w#])#\d{1,6}\b|\b(?=[0-9a-f]{0,40}\d)(?=[0-9a-f]{0,40}[a-f])[0-9a-f]{7,40}\b|\b\d{1,3}(?:\.\d{1,3}){3}\b|\b[A-Z]{2,5}-\d{2,5}\b|https?:\/\/[^\s)`"'<>\]]+/g;
+
+const LAST_EDITS = 6;
+const LAST_RUNS = 4;
+const LAST_FAILURES = 2;
+const LAST_IDS = 4;
+const OPEN_TASKS = 4;
+
+/** Facts that calls and answers tell about the state at the cut. */
+function stateOf(transcript: Transcript, cut: Cut, history: readonly ReadMessage[]): Fact[] {
+  const edits: string[] = [];
+  const runs = new Map<string, { failed: boolean; output: string }>();
+  let tasks: unknown[] = [];
+  for (const call of history.flatMap(({ calls }) => calls)) {
+    const result = transcript.resultOf(call, cut.now);
+    const failed =
+      result !== undefined &&
+      (result.isError || /(?:exit code|exited with code):? [1-9]/i.test(result.text.slice(0, 400)));
+    const command = commandOf(call);
+    const patched = [...call.text.matchAll(/\*\*\* (?:Update|Add) File: ((?:(?!\\n)[^\n"`])+)/g)];
+    const path = pathOf(call);
+    if (patched.length > 0) edits.push(...patched.map(([, file]) => file!.trim()));
+    else if (path !== undefined && EDITS.test(call.name)) {
+      if (!failed) edits.push(path);
+    } else if (command !== undefined && !LOOKS.test(command.trim())) {
+      const key = commandKey(command);
+      runs.delete(key);
+      runs.set(key, { failed, output: result?.text ?? "" });
+    }
+    const listed = call.arguments["todos"] ?? call.arguments["plan"] ?? tasksIn(call);
+    if (Array.isArray(listed)) tasks = listed;
+  }
+  const commands = [...runs.keys()].filter(({ length }) => length > 5);
+  const said = history
+    .filter(({ role }) => role === "assistant")
+    .flatMap(({ prose }) => prose.match(ID) ?? []);
+  const failures = [...runs.values()].filter((run) => run.failed).slice(-LAST_FAILURES);
+  return [
+    ...newest(edits, LAST_EDITS).map(fileFact),
+    ...newest(commands, LAST_RUNS).map(commandFact),
+    ...failures.flatMap(({ output }) => {
+      const lines = output.split("\n");
+      return wordsFact((lines.find((line) => TROUBLE.test(line)) ?? lines[0]!).slice(0, 400), 3);
+    }),
+    ...newest(said, LAST_IDS).map(
+      (id): Fact =>
+        (text) =>
+          text.includes(id) ? 1 : 0,
+    ),
+    ...openTasks(tasks)
+      .slice(0, OPEN_TASKS)
+      .flatMap((task) => wordsFact(task, 2)),
+  ];
+}
+
+const newest = (values: readonly string[], count: number): string[] =>
+  [...new Set(values.toReversed())].slice(0, count);
+
+/** A command without what leads to it and what is done with its output. */
+const commandKey = (command: string): string =>
+  command
+    .split("\n", 1)[0]!
+    .replace(/^(?:cd\s+\S+\s*(?:&&|;)\s*)+/, "")
+    .replace(/\s*(?:2>&1|\|.*)$/g, "")
+    .trim()
+    .slice(0, 60);
+
+const fileFact =
+  (path: string): Fact =>
+  (text) =>
+    Math.max(
+      shareOf(text, path),
+      text.includes(pathEnd(path, 2)) ? 0.9 : 0,
+      text.includes(fileName(path)) ? 0.8 : 0,
+    );
+
+const commandFact =
+  (key: string): Fact =>
+  (text) => {
+    const beginning = key
+      .split(/\s+/)
+      .filter(({ length }) => length > 2)
+      .slice(0, 3)
+      .join(" ");
+    return text.includes(key) ? 1 : text.includes(beginning) ? 0.7 : 0;
+  };
+
+/** Fact that a text tells where it has most of the words; none where there are fewer words than `fewest`. */
+function wordsFact(told: string, fewest: number): Fact[] {
+  const needed = wordsIn(told).slice(0, 12);
+  if (needed.length < fewest) return [];
+  return [(_, words) => (needed.filter((word) => words.has(word)).length >= needed.length * 0.6 ? 1 : 0)];
+}
+
+/** Tasks that a program of calls lists; undefined where it lists none. */
+function tasksIn({ name, text }: ReadCall): { step: string; status: string }[] | undefined {
+  if (name !== "exec" || !text.includes("update_plan")) return undefined;
+  const listed = [...text.matchAll(/"step":"((?:[^"\\]|\\.)*)","status":"(\w+)"/g)];
+  return listed.map(([, step, status]) => ({ step: step!, status: status! }));
+}
+
+function openTasks(tasks: readonly unknown[]): string[] {
+  return tasks.flatMap((task) => {
+    if (!isRecord(task) || /^(?:completed|done)$/.test(String(task["status"] ?? ""))) return [];
+    const text = task["content"] ?? task["step"] ?? task["text"];
+    return typeof text === "string" ? [text] : [];
+  });
+}
+
+/** Words of prose, in any script. */
+const isPlain = (word: string): boolean =>
+  !word.includes("`") &&
+  (/\p{Lo}/u.test(word) ||
+    /^["'(*-]*[a-z]{2,}['’]?[a-z]*[.,:;!?)"'*]*$/.test(word) ||
+    /^[A-Z][a-z]{1,8}[.,:]?$/.test(word));
+
+/** Words in a row without a plain one that make a bare list. */
+const BARE_LIST = 8;
+
+function dumpOf(text: string): number {
+  let dump = 0;
+  for (const line of text.split("\n")) {
+    let run: RegExpMatchArray[] = [];
+    const end = () => {
+      if (run.length >= BARE_LIST) dump += run.at(-1)!.index! + run.at(-1)![0].length - run[0]!.index!;
+      run = [];
+    };
+    for (const word of line.matchAll(/\S+/g)) {
+      if (isPlain(word[0])) end();
+      else run.push(word);
+    }
+    end();
+  }
+  return dump / Math.max(1, text.length);
+}

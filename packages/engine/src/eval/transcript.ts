@@ -1,0 +1,262 @@
+// Messages of a session as the measures read them: each is read once, whatever asks for it.
+import { type ContextMessage, isRecord, messageText, toolCalls } from "@espalier/session-tree";
+
+/** A call of a tool, with its arguments as text. */
+export interface ReadCall {
+  id: string;
+  name: string;
+  arguments: Readonly<Record<string, unknown>>;
+  /** Values of the arguments, a line each. */
+  text: string;
+}
+
+/** One message and everything that is asked of it, each computed at the first question. */
+export class ReadMessage {
+  readonly message: ContextMessage;
+  readonly role: ContextMessage["role"];
+  /** Text blocks alone. */
+  readonly prose: string;
+  readonly calls: readonly ReadCall[];
+  #text: string | undefined;
+  #names: ReadonlySet<string> | undefined;
+  #words: ReadonlySet<string> | undefined;
+  #lines: readonly string[] | undefined;
+
+  constructor(message: ContextMessage) {
+    this.message = message;
+    this.role = message.role;
+    this.prose = messageText(message);
+    this.calls = toolCalls(message).map(({ id, name, arguments: given }) => {
+      const values: Record<string, unknown> = isRecord(given) ? given : { input: given };
+      return { id: String(id), name: String(name), arguments: values, text: valuesText(values) };
+    });
+  }
+
+  /** Text blocks and calls. */
+  get text(): string {
+    this.#text ??= [this.prose, ...this.calls.map((call) => `${call.name} ${call.text}`)]
+      .filter((part) => part !== "")
+      .join("\n");
+    return this.#text;
+  }
+
+  get tokens(): number {
+    return Math.ceil(this.text.length / 4);
+  }
+
+  /** Exact strings: paths, names, ids, addresses. */
+  get names(): ReadonlySet<string> {
+    this.#names ??= namesIn(this.text);
+    return this.#names;
+  }
+
+  /** Names and words of its beginning, by which rarity is counted. */
+  get words(): ReadonlySet<string> {
+    if (!this.#words) {
+      const beginning = this.text.slice(0, COUNTED_LENGTH);
+      this.#words = new Set([...namesIn(beginning), ...wordsIn(beginning)]);
+    }
+    return this.#words;
+  }
+
+  /** Lines that are long enough to be recognised elsewhere. */
+  get lines(): readonly string[] {
+    this.#lines ??= this.text
+      .split("\n")
+      .map((line) => line.trim())
+      .filter(({ length }) => length >= TELLING_LINE);
+    return this.#lines;
+  }
+
+  /** The id of the call that it answers; undefined for every other message. */
+  get answersCall(): string | undefined {
+    return this.message.role === "toolResult" ? String(this.message.toolCallId) : undefined;
+  }
+
+  get isError(): boolean {
+    return this.message.role === "toolResult" && this.message.isError === true;
+  }
+}
+
+/** Characters of a message that count for the rarity of words. */
+const COUNTED_LENGTH = 6_000;
+
+/** Characters of a line that is recognised when a later result has it again. */
+const TELLING_LINE = 20;
+
+/** Depth to which arguments are read. */
+const DEPTH = 6;
+
+function valuesText(value: unknown, depth = DEPTH): string {
+  if (typeof value === "string") return value;
+  if (typeof value !== "object" || value === null || depth === 0) return String(value ?? "");
+  return Object.values(value)
+    .map((part) => valuesText(part, depth - 1))
+    .join("\n");
+}
+
+/** The messages of a path in order, and the text of all of them. */
+export class Transcript {
+  readonly messages: readonly ReadMessage[];
+  /** Number of the message that answers a call, by the call's id. */
+  readonly results: ReadonlyMap<string, number>;
+  readonly #places = new Map<string, number>();
+  #whole: { text: string; ends: number[] } | undefined;
+
+  constructor(messages: readonly ContextMessage[]) {
+    this.messages = messages.map((message) => new ReadMessage(message));
+    this.results = new Map(
+      this.messages.flatMap((message, at) =>
+        message.answersCall ? [[message.answersCall, at] as const] : [],
+      ),
+    );
+  }
+
+  /** Returns the number of the first message that has a text; -1 where none has. */
+  firstWith(text: string): number {
+    const known = this.#places.get(text);
+    if (known !== undefined) return known;
+    const { text: whole, ends } = this.#read();
+    const at = whole.indexOf(text);
+    const place = at < 0 ? -1 : ends.findIndex((end) => at < end);
+    this.#places.set(text, place);
+    return place;
+  }
+
+  #read() {
+    if (!this.#whole) {
+      let length = 0;
+      const ends = this.messages.map(({ text }) => (length += text.length + 1));
+      this.#whole = { text: this.messages.map(({ text }) => text).join("\n"), ends };
+    }
+    return this.#whole;
+  }
+
+  /** The result of a call; undefined where it has none before message `end`. */
+  resultOf(call: ReadCall, end: number): ReadMessage | undefined {
+    const at = this.results.get(call.id);
+    return at === undefined || at >= end ? undefined : this.messages[at];
+  }
+}
+
+/** Endings of files that have a name without a folder. */
+const ENDINGS =
+  "ts|tsx|js|jsx|mjs|cjs|json|jsonl|md|css|html|sh|ps1|py|go|rs|toml|yaml|yml|sql|gd|tscn|cfg|conf|ini|plist|txt|lock|svg|png|env";
+
+/**
+ * Shapes of exact strings. Every repetition before a character that may be missing has an end, so that a message of five
+ * million letters is read in one pass.
+ */
+const NAME = new RegExp(
+  [
+    "https?://[^\\s\"'`<>)\\]}]+",
+    "(?<![\\w@.+~-])(?:~|\\.{1,2})?/?(?:[\\w@.+-]{1,80}/){1,24}[\\w@.+-]+",
+    `\\b[\\w-]{1,100}\\.(?:${ENDINGS})\\b`,
+    "\\b\\d{1,3}(?:\\.\\d{1,3}){3}(?::\\d+)?\\b",
+    "\\b(?:[a-z0-9-]{1,63}\\.){1,4}(?:com|org|net|io|dev|us|app|local|example)\\b(?::\\d+)?",
+    "\\bv?\\d{1,9}\\.\\d{1,9}\\.\\d{1,9}(?:[-.\\w]{0,40}\\w)?\\b",
+    "\\b(?=[0-9a-f]{0,40}\\d)(?=[0-9a-f]{0,40}[a-f])[0-9a-f]{7,40}\\b",
+    "\\b[a-z][a-z0-9]*[A-Z]\\w{2,}\\b",
+    "\\b[A-Z][a-z0-9]+[A-Z]\\w+\\b",
+    "\\b[A-Za-z0-9]+_\\w{2,}\\b",
+    "--[a-z][a-z-]{2,}",
+    "\\b[A-Z][A-Z0-9_]{4,}\\b",
+    "\\b[a-z0-9]{1,60}(?:-[a-z0-9]{1,60}){2,20}\\b",
+    "\\blocalhost:\\d+\\b",
+    "#\\d{2,6}\\b",
+  ].join("|"),
+  "g",
+);
+
+/** Names that stand in every program. */
+const EVERYWHERE: ReadonlySet<string> = new Set([
+  "JavaScript",
+  "TypeScript",
+  "toString",
+  "forEach",
+  "setTimeout",
+  "className",
+  "useState",
+  "useEffect",
+  "console.log",
+  "localStorage",
+  "getElementById",
+  "addEventListener",
+  "querySelector",
+  "stringify",
+  "/dev/null",
+]);
+
+const SHORTEST_NAME = 5;
+const LONGEST_NAME = 140;
+
+/** Characters of a text that are read for names: both ends of a longer one. */
+const READ_LENGTH = 1_000_000;
+
+/** Exact strings of a text: paths, files, addresses, identifiers, flags, versions, hashes. */
+export function namesIn(text: string): Set<string> {
+  const names = new Set<string>();
+  for (const [match] of withinLength(text).matchAll(NAME)) {
+    const name = match.replace(/[.,:;!?]+$/, "");
+    if (
+      name.length >= SHORTEST_NAME &&
+      name.length <= LONGEST_NAME &&
+      !EVERYWHERE.has(name) &&
+      isTelling(name)
+    )
+      names.add(name);
+  }
+  return names;
+}
+
+const withinLength = (text: string): string =>
+  text.length <= READ_LENGTH ? text : `${text.slice(0, READ_LENGTH / 2)}\n${text.slice(-READ_LENGTH / 2)}`;
+
+/** False for numbers, dates with slashes, and words with a slash between them (`and/or`). */
+function isTelling(name: string): boolean {
+  if (/^[\d./-]+$/.test(name)) return /^\d{1,3}(\.\d{1,3}){3}$|^\d+\.\d+\.\d+$/.test(name);
+  return !name.includes("/") || /^https?:|[._]|^[~/]|\/.*\//.test(name);
+}
+
+/** True for a name of code, which a file can bring back; false for paths, addresses, values, flags. */
+export const isCodeName = (name: string): boolean =>
+  !/[/.:#]|^--|^v?\d|^[0-9a-f]{7,40}$/.test(name) || /^[A-Z0-9_]+$/.test(name);
+
+/** Words that say nothing about a text. */
+const COMMON: ReadonlySet<string> = new Set(
+  "the and for with are was were been this that these those you she your our its from not does did done have has had can could will would should just then than there here what which who how why when all any some more most also into out down over under again only very make made use used using let lets now new get got please want need like see sure yes okay check look after before because about same other don't it's i'm let's und der die das ist nicht".split(
+    " ",
+  ),
+);
+
+/**
+ * Words of a text without their commonest endings; words that say nothing are left out. Of languages that run words
+ * together, pairs of characters count as words.
+ */
+export const wordsIn = (text: string): string[] =>
+  (text.toLowerCase().match(/\p{L}[\p{L}\p{N}'_-]{2,100}|\p{Lo}{2,100}/gu) ?? [])
+    .filter((word) => !COMMON.has(word))
+    .flatMap((word) => (RUN_TOGETHER.test(word) ? pairsOf(word) : [word.replace(/(?:ing|ed|es|s)$/u, "")]));
+
+export const RUN_TOGETHER = /[\p{Script=Han}\p{Script=Hangul}\p{Script=Hiragana}\p{Script=Katakana}]/u;
+
+const pairsOf = (word: string): string[] =>
+  word.length <= 2 ? [word] : Array.from({ length: word.length - 1 }, (_, at) => word.slice(at, at + 2));
+
+/** The last parts of a path. */
+export const pathEnd = (path: string, parts: number): string =>
+  path.split("/").filter(Boolean).slice(-parts).join("/");
+
+/** The share of a name that a text has: 1 whole, less for the end of a path. */
+export function shareOf(text: string, name: string): number {
+  if (text.includes(name)) return 1;
+  const parts = name.includes("/") && !/^https?:/.test(name) ? name.split("/").filter(Boolean).length : 0;
+  if (parts >= 3 && text.includes(pathEnd(name, Math.min(parts - 1, 3)))) return 0.9;
+  return parts >= 2 && text.includes(pathEnd(name, 2)) ? 0.7 : 0;
+}
+
+/** The mean of what is known; null where nothing is. */
+export function meanOf(values: readonly (number | null)[]): number | null {
+  const known = values.filter((value): value is number => value !== null);
+  return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length;
+}
