@@ -85,7 +85,7 @@ export class Examination {
 /** The text without the tags of blocks, which are no names of the session. */
 export const withoutTags = (text: string): string => text.replace(/<\/?[a-z][a-z-]*>/g, " ");
 
-export function unionOf(messages: readonly ReadMessage[]): Set<string> {
+function unionOf(messages: readonly ReadMessage[]): Set<string> {
   const union = new Set<string>();
   for (const { names } of messages) for (const name of names) union.add(name);
   return union;
@@ -258,7 +258,7 @@ function withoutBlocks(text: string): string {
 }
 
 /** The user's requests, a text for each message. */
-export const requestsIn = (history: readonly ReadMessage[]): string[] =>
+const requestsIn = (history: readonly ReadMessage[]): string[] =>
   history
     .filter(({ role }) => role === "user")
     .map(({ prose }) => withoutBlocks(prose.slice(0, LONGEST_READ)).slice(0, LONGEST_REQUEST))
@@ -275,7 +275,7 @@ const CONCLUDES =
 const MOST_FINDINGS = 4;
 
 /** Sentences in which the agent ended a turn and that say why, or what came out. */
-export function findingsIn(history: readonly ReadMessage[]): string[] {
+function findingsIn(history: readonly ReadMessage[]): string[] {
   const findings: string[] = [];
   let closing = "";
   const close = () => {

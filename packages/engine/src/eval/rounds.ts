@@ -21,7 +21,7 @@ export interface Round extends Cut {
 }
 
 /** Points at which a session is cut. */
-export const POINTS = 6;
+const POINTS = 6;
 
 /** Fewest messages before a cut that are worth summarizing. */
 const FEWEST_MESSAGES = 20;
