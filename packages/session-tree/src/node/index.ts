@@ -11,4 +11,4 @@ export {
   sessionFiles,
   sessionPath,
 } from "../store/files.ts";
-export { type Processes, type ProcessIdentity, systemProcesses } from "../store/lease.ts";
+export { type Processes, type ProcessIdentity, systemProcesses, takeFileLeaseSync } from "../store/lease.ts";

@@ -28,7 +28,7 @@ import {
   writeDerived,
 } from "./files.ts";
 import { wholeLines } from "./fork.ts";
-import { leaseFiles, type Processes, systemProcesses, takeFileLease } from "./lease.ts";
+import { leaseFiles, type Processes, systemProcesses, takeFileLease, takeFileLeaseSync } from "./lease.ts";
 import { listingOf } from "./listing.ts";
 import { SessionIds } from "./session-ids.ts";
 import { SessionTree } from "./session-tree.ts";
@@ -400,10 +400,23 @@ export class FileLog implements SessionLog {
     return at;
   }
 
+  /** As {@link append}, before it returns, for a host whose calls cannot wait; a sync follows by {@link flush}. */
+  appendSync(lines: readonly string[]): LogAppend {
+    if (this.upgraded && encodeBriefly(lines).length > 0) {
+      this.#file.append(NOTHING);
+      const release = takeFileLeaseSync(this.ref, this.#turn("upgrade"));
+      try {
+        this.#putUpgraded();
+      } finally {
+        release();
+      }
+    }
+    return this.#append(lines);
+  }
+
   /** One at a time among all that append so, by a lease of its own. */
   async #appendIfUnchanged(lines: readonly string[]): Promise<LogAppend> {
-    const [calls, processes] = [this.#calls, this.#processes];
-    const turn = await takeFileLease(this.ref, { name: "turn", waitMs: TURN_MS, calls, processes });
+    const turn = await takeFileLease(this.ref, this.#turn("turn"));
     try {
       const came = this.#file.takeIn();
       if (came && !this.upgraded) {
@@ -448,39 +461,40 @@ export class FileLog implements SessionLog {
     this.#file.close();
   }
 
+  async #upgradeOnDisk(): Promise<void> {
+    // Appending nothing says why this opening cannot write, before anything is written.
+    this.#file.append(NOTHING);
+    const lease = await takeFileLease(this.ref, this.#turn("upgrade"));
+    try {
+      this.#putUpgraded();
+    } finally {
+      await lease.release();
+    }
+  }
+
   /**
    * Puts the upgraded whole in the file's place; the original stays beside it as `<file>.v1` or `.v2`. One process at a
    * time: of two that want to, the second finds another file in the place of the one it opened, and throws `changed`.
    */
-  async #upgradeOnDisk(): Promise<void> {
+  #putUpgraded(): void {
+    const calls = this.#calls;
     const { view, from } = this.upgraded!;
-    // Appending nothing says why this opening cannot write, before anything is written.
     this.#file.append(NOTHING);
-    const [calls, processes] = [this.#calls, this.#processes];
-    const lease = await takeFileLease(this.ref, { name: "upgrade", waitMs: UPGRADE_MS, calls, processes });
-    try {
-      this.#file.append(NOTHING);
-      replaceWhole(this.ref, [view.read(0, view.size)], {
-        keepAs: `${this.ref}.v${from}`,
-        expectedSize: this.#openedSize,
-        calls,
-      });
-      // Before the old one is closed: where this fails, the next append says that another file is here, and what to do.
-      const file = openAppendFile(this.ref, { mode: "write", calls });
-      const old = this.#file;
-      this.#file = file;
-      this.upgraded = undefined;
-      old.close();
-    } finally {
-      await lease.release();
-    }
+    const keepAs = `${this.ref}.v${from}`;
+    replaceWhole(this.ref, [view.read(0, view.size)], { keepAs, expectedSize: this.#openedSize, calls });
+    // Before the old one is closed: where this fails, the next append says that another file is here, and what to do.
+    const file = openAppendFile(this.ref, { mode: "write", calls });
+    this.#file.close();
+    this.#file = file;
+    this.upgraded = undefined;
+  }
+
+  #turn(name: keyof typeof WAIT_MS) {
+    return { name, waitMs: WAIT_MS[name], calls: this.#calls, processes: this.#processes };
   }
 }
 
 const NOTHING = new Uint8Array();
 
-/** Milliseconds to wait for another append that compares: each takes a few. */
-const TURN_MS = 10_000;
-
-/** Milliseconds to wait for another process that brings the file to the current format: it writes and syncs all of it. */
-const UPGRADE_MS = 60_000;
+/** Milliseconds to wait for another append that compares (a few each), or that writes and syncs all in the current format. */
+const WAIT_MS = { turn: 10_000, upgrade: 60_000 };

@@ -64,16 +64,47 @@ const REMOVALS = 3;
  * @throws EspalierError `busy`, `not-found`, `unreadable`, `write-failed`
  */
 export async function takeFileLease(path: string, options: FileLeaseOptions = {}): Promise<SessionLease> {
-  const { waitMs = 0, name = "lease", calls = nodeFileCalls, processes = systemProcesses } = options;
+  const { processes = systemProcesses } = options;
+  const steps = takingLease(path, options);
+  for (let step = steps.next(); ; ) {
+    if (step.done) {
+      const giveBack = step.value;
+      return { release: async () => giveBack() };
+    }
+    try {
+      await processes.pause(step.value);
+    } catch (error) {
+      step = steps.throw(error);
+      continue;
+    }
+    step = steps.next();
+  }
+}
+
+/**
+ * As {@link takeFileLease}, before it returns: for a host whose calls cannot wait. The thread stands still while two
+ * processes want it at once, a few milliseconds. Returns the function that gives it back.
+ */
+export function takeFileLeaseSync(path: string, options: FileLeaseOptions = {}): () => void {
+  const steps = takingLease(path, options);
+  const never = new Int32Array(new SharedArrayBuffer(4));
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+    Atomics.wait(never, 0, 0, step.value);
+  }
+}
+
+/** Takes a lease; yields the milliseconds to wait before the next look, and returns what gives it back. */
+function* takingLease(
+  path: string,
+  { waitMs = 0, name = "lease", calls = nodeFileCalls, processes = systemProcesses }: FileLeaseOptions,
+): Generator<number, () => void> {
   const files = new LeaseFiles(`${path}.${name}`, calls, processes);
   const owner = calls.randomName();
   const own = `${files.path}-${owner}`;
   try {
     let waited = 0;
-    const pause = (milliseconds: number) => {
-      waited += milliseconds;
-      return processes.pause(milliseconds);
-    };
     const since = new Date(processes.now()).toISOString();
     const lease: Lease = { ...processes.own(), since, owner };
     let facts: FileFacts | undefined;
@@ -89,26 +120,29 @@ export async function takeFileLease(path: string, options: FileLeaseOptions = {}
       if (linked) {
         const held = facts;
         discard([own], calls);
-        return { release: async () => release(files, owner, held) };
+        return () => release(files, owner, held);
       }
       canLink = linked === false;
       const rivals = files.rivalsOf(own);
       const holder = files.read(files.path);
+      let pause: number;
       if (files.isLive(holder)) {
         withdraw();
         if (waited >= waitMs) throw busy(files, path, holder);
-        await pause(10);
+        pause = 10;
       } else if (rivals.length === 0) {
         // Given back since it was looked at.
         if (canLink && !files.isThere()) continue;
         const held = facts;
         uninterrupted(() => calls.renameSync(own, files.path));
-        return { release: async () => release(files, owner, held) };
+        return () => release(files, owner, held);
       } else {
         if (waited > RIVALS_MS) throw busy(files, path, rivals[0]!.lease);
         if (rivals.some((rival) => rival.path < own)) withdraw();
-        await pause(1 + Math.random() * 4);
+        pause = 1 + Math.random() * 4;
       }
+      waited += pause;
+      yield pause;
     }
   } catch (error) {
     try {

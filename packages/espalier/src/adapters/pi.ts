@@ -1,0 +1,477 @@
+// Pi's `SessionManager` and compaction, by their names and shapes, over this log: files and memory, synchronous.
+
+import { randomUUID } from "node:crypto";
+import { statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { currentSystemMessage } from "@espalier/compaction";
+import { EspalierError, formatLine } from "@espalier/jsonl-stream";
+import {
+  type BashExecutionMessage,
+  type ContextEditEntry,
+  type CustomMessage,
+  createId,
+  type Entry,
+  FORMAT_VERSION,
+  isMessage,
+  isSessionId,
+  kindOf,
+  message,
+  type SessionHeader,
+  type StoredMessage,
+  Tree,
+  type Usage,
+  type UserContent,
+  WRITER,
+} from "@espalier/session-tree";
+import { makeFolder, sessionFileName } from "@espalier/session-tree/node";
+import {
+  absolutePath,
+  createFile,
+  defaultSessionDir,
+  findMostRecentSession,
+  findSessionFile,
+  type Lines,
+  listFolder,
+  memoryLines,
+  openFile,
+  openSource,
+  type SessionInfo,
+  type SessionListProgress,
+  sessionsRoot,
+  warnOfUntestedHost,
+} from "./pi/files.ts";
+import { SessionReader, withoutLabels } from "./pi/tree.ts";
+
+export {
+  buildContextEntries,
+  buildSessionContext,
+  buildSessionProjection,
+  CURRENT_SESSION_VERSION,
+  type CutPointResult,
+  collectEntriesForBranchSummary,
+  compact,
+  DEFAULT_COMPACTION_SETTINGS,
+  estimateTokens,
+  findCutPoint,
+  getLatestCompactionEntry,
+  migrateSessionEntries,
+  type PiCompactionPreparation,
+  type PiCompactionResult,
+  type PiCompactionSettings,
+  type PiSessionContext,
+  type PiStream,
+  parseSessionEntries,
+  prepareCompaction,
+  type SessionProjection,
+  serializeConversation,
+  shouldCompact,
+} from "./pi/compaction.ts";
+export type { SessionInfo, SessionListProgress } from "./pi/files.ts";
+export type { SessionTreeNode } from "./pi/tree.ts";
+
+/** Options of a new session. */
+export interface NewSessionOptions {
+  /** Default: a random UUID. */
+  id?: string;
+  /** Path of the session this one comes from. */
+  parentSession?: string;
+}
+
+/** The part of a manager that Pi gives to extensions. */
+export type ReadonlySessionManager = Omit<SessionReader, "branch" | "resetLeaf"> &
+  Pick<SessionManager, "getCwd" | "getSessionDir" | "getSessionFile" | "getSessionId">;
+
+/**
+ * Pi's `SessionManager` over a session file of Espalier, or memory. An append is in the file, and was read back from it,
+ * when it returns; it survives the end of the process. It survives a loss of power after `await flush()`.
+ *
+ * A file has one writing process: opening one that another process writes throws `busy` with its `holder`. Managers of one
+ * process share a file, each with a leaf of its own, as in Pi. `close()` gives a file back; the end of the process does
+ * too, and so does the collection of a manager that nobody holds.
+ *
+ * Each static takes the host's own class as its result where one is expected (`Host`, inferred): TypeScript tells
+ * classes apart by their private fields.
+ */
+export class SessionManager extends SessionReader {
+  #cwd: string;
+  #sessionDir: string;
+  readonly #persist: boolean;
+  #file: string | undefined;
+  #lines!: Lines;
+  /** True once the session is in its file. */
+  #isOnDisk = false;
+
+  private constructor(cwd: string, sessionDir: string, persist: boolean) {
+    super();
+    warnOfUntestedHost();
+    this.#cwd = absolutePath(cwd);
+    this.#sessionDir = sessionDir;
+    this.#persist = persist;
+    if (persist && sessionDir !== "") makeFolder(sessionDir);
+  }
+
+  /** A new session, in its folder's file as soon as a user or a model has said something. */
+  static create<Host = SessionManager>(cwd: string, sessionDir?: string, options?: NewSessionOptions): Host {
+    const manager = new SessionManager(cwd, dirFor(cwd, sessionDir), true);
+    manager.newSession(options);
+    return manager as unknown as Host;
+  }
+
+  /**
+   * Opens a file; one that is not there yet is made with the first thing said, an empty one gets a header.
+   * @throws EspalierError `busy`, `not-a-session`, `version`, `unreadable`
+   */
+  static open<Host = SessionManager>(path: string, sessionDir?: string, cwdOverride?: string): Host {
+    const file = absolutePath(path);
+    const folder = sessionDir === undefined ? dirname(file) : absolutePath(sessionDir);
+    const manager = new SessionManager(cwdOverride ?? process.cwd(), folder, true);
+    manager.setSessionFile(file);
+    const { cwd } = manager.getHeader();
+    if (cwdOverride === undefined && cwd !== "") manager.#cwd = absolutePath(cwd);
+    return manager as unknown as Host;
+  }
+
+  /** Opens the newest session of a folder; without one, a new session. */
+  static continueRecent<Host = SessionManager>(cwd: string, sessionDir?: string): Host {
+    const folder = dirFor(cwd, sessionDir);
+    const recent = findMostRecentSession(folder, folder === defaultSessionDir(cwd) ? undefined : cwd);
+    if (recent === null) return SessionManager.create(cwd, folder);
+    return SessionManager.open(recent, folder, cwd);
+  }
+
+  /** A session without a file, from entries at hand if there are any: a header and entries, or entries alone. */
+  static inMemory<Host = SessionManager>(
+    cwd: string = process.cwd(),
+    options?: NewSessionOptions,
+    entries: readonly (SessionHeader | Entry)[] = [],
+  ): Host {
+    const manager = new SessionManager(cwd, "", false);
+    manager.newSession(options);
+    const header = entries.find(({ type }) => type === "session") as SessionHeader | undefined;
+    const lines = entries.filter(({ type }) => type !== "session").map(plainLine);
+    if (entries.length > 0)
+      manager.#goOn(memoryLines(header ?? manager.getHeader(), lines), undefined, false);
+    return manager as unknown as Host;
+  }
+
+  /** A new session with all entries of another one, for another working folder. @throws EspalierError `not-a-session` */
+  static forkFrom<Host = SessionManager>(
+    sourcePath: string,
+    targetCwd: string,
+    sessionDir?: string,
+    options?: NewSessionOptions,
+  ): Host {
+    const path = absolutePath(sourcePath);
+    const manager = new SessionManager(targetCwd, dirFor(targetCwd, sessionDir), true);
+    const source = openSource(path);
+    try {
+      const tree = new Tree(source.view);
+      const header = manager.#newHeader({ ...options, parentSession: path });
+      const file = join(manager.#sessionDir, sessionFileName(header));
+      const lines = Array.from({ length: tree.length }, (_, row) => tree.bytesAt(row));
+      manager.#goOn(createFile(file, header, lines), file, true);
+    } finally {
+      void source.close();
+    }
+    return manager as unknown as Host;
+  }
+
+  /** The file of the session with this id; undefined where there is none. */
+  static findById(cwd: string, id: string, sessionDir?: string): string | undefined {
+    const folder = dirFor(cwd, sessionDir);
+    return findSessionFile(folder, id, folder === defaultSessionDir(cwd) ? undefined : cwd);
+  }
+
+  /** Sessions of a working folder, last active first. */
+  static async list(
+    cwd: string,
+    sessionDir?: string,
+    onProgress?: SessionListProgress,
+    signal?: AbortSignal,
+  ): Promise<SessionInfo[]> {
+    const folder = dirFor(cwd, sessionDir);
+    const filter = folder === defaultSessionDir(cwd) ? undefined : absolutePath(cwd);
+    return listFolder([folder], { filter, onProgress, signal });
+  }
+
+  /** Sessions of all working folders, last active first; of one folder of files, if it is named. */
+  static async listAll(
+    first?: string | SessionListProgress,
+    second?: SessionListProgress | AbortSignal,
+    third?: AbortSignal,
+  ): Promise<SessionInfo[]> {
+    const given = [first, second, third];
+    const onProgress = given.find((one): one is SessionListProgress => typeof one === "function");
+    const signal = given.find((one): one is AbortSignal => one instanceof AbortSignal);
+    const folders = typeof first === "string" ? [absolutePath(first)] : sessionsRoot();
+    return listFolder(folders, { filter: undefined, onProgress, signal });
+  }
+
+  /** Goes on with another file; see {@link SessionManager.open}. */
+  setSessionFile(sessionFile: string): void {
+    const file = absolutePath(sessionFile);
+    const size = statSync(file, { throwIfNoEntry: false })?.size;
+    if (size === undefined || size === 0) {
+      const header = this.#newHeader({});
+      this.#goOn(size === 0 ? createFile(file, header, []) : memoryLines(header, []), file, size === 0);
+      return;
+    }
+    this.#goOn(openFile(file), file, true);
+  }
+
+  /** Begins another session; returns the file that it will have. */
+  newSession(options: NewSessionOptions = {}): string | undefined {
+    this.#begin(this.#newHeader(options), []);
+    return this.#file;
+  }
+
+  /** Returns whether the session has a file, or will have one. */
+  isPersisted(): boolean {
+    return this.#persist;
+  }
+
+  getCwd(): string {
+    return this.#cwd;
+  }
+
+  getSessionDir(): string {
+    return this.#sessionDir;
+  }
+
+  usesDefaultSessionDir(): boolean {
+    return this.#sessionDir === defaultSessionDir(this.#cwd);
+  }
+
+  getSessionId(): string {
+    return this.getHeader().id;
+  }
+
+  getSessionFile(): string | undefined {
+    return this.#file;
+  }
+
+  /** Appends a message under the leaf; returns its id. Summaries have calls of their own. */
+  appendMessage(said: StoredMessage | CustomMessage | BashExecutionMessage): string {
+    return this.#append({ type: "message", message: said }).id;
+  }
+
+  appendThinkingLevelChange(thinkingLevel: string): string {
+    return this.#append({ type: "thinking_level_change", thinkingLevel }).id;
+  }
+
+  appendModelChange(provider: string, modelId: string): string {
+    return this.#append({ type: "model_change", provider, modelId }).id;
+  }
+
+  /** Appends usage that no message has. */
+  appendUsage(kind: string, provider: string, model: string, billed: Usage, note?: string): Entry {
+    return this.#append({
+      type: "usage",
+      kind,
+      provider,
+      model,
+      usage: billed,
+      ...(note ? { note } : {}),
+    });
+  }
+
+  /**
+   * Appends a compaction; null keeps nothing.
+   * @throws EspalierError `off-path` for a first kept entry that is not on the leaf's path
+   */
+  appendCompaction(
+    summary: string,
+    firstKeptEntryId: string | null,
+    tokensBefore: number,
+    details?: unknown,
+    fromHook?: boolean,
+    billed?: Usage,
+  ): string {
+    const id = createId();
+    const kept = firstKeptEntryId ?? id;
+    if (kept !== id && !this.isOnPath(kept)) {
+      const text = `The first kept entry ${JSON.stringify(kept)} is not on the path of the compaction; name one that is, or null to keep nothing.`;
+      throw new EspalierError("off-path", text);
+    }
+    const system = currentSystemMessage(this.buildSessionContext().messages);
+    return this.#append({
+      type: "compaction",
+      id,
+      summary,
+      firstKeptEntryId: kept,
+      tokensBefore,
+      details,
+      usage: billed,
+      fromHook,
+      ...(system ? { systemMessage: { ...system, timestamp: Date.now() } } : {}),
+    }).id;
+  }
+
+  /** Appends state of an extension, which no model reads. */
+  appendCustomEntry(customType: string, data?: unknown): string {
+    return this.#append({ type: "custom", customType, data }).id;
+  }
+
+  /** Names the session; an empty name takes the name away. */
+  appendSessionInfo(name: string): string {
+    return this.#append({ type: "session_info", name: name.replace(/[\r\n]+/g, " ").trim() }).id;
+  }
+
+  /** Appends a text of an extension, which the model reads as a user's. */
+  appendCustomMessageEntry(
+    customType: string,
+    content: UserContent,
+    display: boolean,
+    details?: unknown,
+  ): string {
+    return this.#append({ type: "custom_message", customType, content, display, details }).id;
+  }
+
+  /** Changes what an earlier entry of the branch says from here on; null leaves it out. */
+  appendContextEdit(targetId: string, replacement: ContextEditEntry["replacement"]): string {
+    const target = this.known(targetId);
+    if (!this.isOnPath(targetId))
+      throw new EspalierError("off-path", `Entry ${targetId} is not on the active branch; go there first.`);
+    const role = message.is(target) ? target.message.role : target.type;
+    if (!["user", "assistant", "toolResult", "custom_message"].includes(role)) {
+      const text = `Entry ${targetId} does not contribute editable model content; edit what a user, a model or a tool said.`;
+      throw new EspalierError("bad-input", text);
+    }
+    const asBlocks = role === "assistant" || role === "toolResult";
+    const edited =
+      replacement !== null && asBlocks && typeof replacement.content === "string"
+        ? { content: [{ type: "text", text: replacement.content }] }
+        : replacement;
+    return this.#append({ type: "context_edit", targetId, replacement: edited }).id;
+  }
+
+  /** Labels an entry; no label, or an empty one, takes it away. */
+  appendLabelChange(targetId: string, text: string | undefined): string {
+    this.known(targetId);
+    return this.#append({ type: "label", targetId, label: text }).id;
+  }
+
+  /** Moves the leaf and appends the summary of the branch that is left, in one write. */
+  branchWithSummary(
+    branchFromId: string | null,
+    summary: string,
+    details?: unknown,
+    fromHook?: boolean,
+    billed?: Usage,
+  ): string {
+    if (branchFromId !== null) this.known(branchFromId);
+    const fromId = this.getLeafId() ?? "root";
+    const fields = { parentId: branchFromId, fromId, summary, details, usage: billed, fromHook };
+    return this.#append({ type: "branch_summary", ...fields }).id;
+  }
+
+  /**
+   * Goes on in a new session with the path to an entry, and its labels behind it; returns the new file, which is there as
+   * soon as a user or a model has said something on that path.
+   */
+  createBranchedSession(leafId: string): string | undefined {
+    this.known(leafId);
+    const path = withoutLabels(this.getBranch(leafId));
+    const ids = new Set(path.map(({ id }) => id));
+    const lines = path.map(plainLine);
+    let parentId = path.at(-1)?.id ?? null;
+    for (const [targetId, { label: text, timestamp }] of this.labels) {
+      if (!ids.has(targetId)) continue;
+      const entry = { type: "label", id: createId(), parentId, timestamp, targetId, label: text };
+      lines.push(plainLine(entry));
+      parentId = entry.id;
+    }
+    const parentSession = this.#persist ? this.#file : undefined;
+    const parent = { sessionId: this.getSessionId(), entryId: leafId, kind: "fork" } as const;
+    this.#begin(this.#newHeader(parentSession === undefined ? {} : { parentSession }, parent), lines);
+    return this.#persist ? this.#file : undefined;
+  }
+
+  /** Resolves when everything appended so far survives a loss of power. @throws EspalierError `sync-failed` */
+  async flush(): Promise<void> {
+    await this.#lines.flush();
+  }
+
+  /** Closes the file for this manager and gives it back; appends throw `closed` from then on. */
+  close(): void {
+    this.#lines?.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #newHeader(
+    { id = randomUUID(), parentSession }: NewSessionOptions,
+    parent?: SessionHeader["parent"],
+  ): SessionHeader {
+    if (!isSessionId(id)) {
+      const text = `Session id must be non-empty, contain only alphanumeric characters, '-', '_', and '.', and start and end with an alphanumeric character; ${JSON.stringify(id)} cannot name a file.`;
+      throw new EspalierError("bad-input", text);
+    }
+    return {
+      type: "session",
+      version: FORMAT_VERSION,
+      id,
+      timestamp: new Date().toISOString(),
+      cwd: this.#cwd,
+      writer: WRITER,
+      ...(parentSession === undefined ? {} : { parentSession }),
+      ...(parent ? { parent } : {}),
+    };
+  }
+
+  /** Begins a session with lines; it gets its file now if something was said in them. The one before is closed. */
+  #begin(header: SessionHeader, lines: readonly (string | Uint8Array)[]): void {
+    const memory = memoryLines(header, lines);
+    const file = this.#persist ? join(this.#sessionDir, sessionFileName(header)) : undefined;
+    const isDue = file !== undefined && [...new Tree(memory.view).entries()].some(isConversation);
+    const begun = isDue ? createFile(file, header, lines) : memory;
+    this.#goOn(begun, file, isDue);
+  }
+
+  /** Goes on with other lines; those before are closed. */
+  #goOn(lines: Lines, file: string | undefined, isOnDisk: boolean): void {
+    this.close();
+    this.#file = file;
+    this.#isOnDisk = isOnDisk;
+    this.#lines = lines;
+    this.readAll(lines);
+  }
+
+  /** Writes an entry, reads it back, and moves the leaf to it; where that fails, nothing has changed. */
+  #append(fields: { type: string; [field: string]: unknown }): Entry {
+    const given = {
+      id: createId(),
+      parentId: this.getLeafId(),
+      timestamp: new Date().toISOString(),
+      ...fields,
+    };
+    const line = plainLine(given);
+    // Memory has what the file has: a caller may change its own value, and writing heals damaged text.
+    const entry = JSON.parse(line) as Entry;
+    const problem = kindOf(entry).problem?.(entry);
+    if (problem)
+      throw new EspalierError("invalid-entry", `The ${entry.type} entry is not sound: ${problem}.`);
+    if (this.#persist && !this.#isOnDisk && isConversation(entry)) {
+      const lines = [...this.getEntries().map(plainLine), line];
+      this.#goOn(createFile(this.#file!, this.getHeader(), lines), this.#file, true);
+    } else {
+      this.#lines.append(line);
+      this.takeIn(this.#lines, entry);
+    }
+    return this.getEntry(entry.id)!;
+  }
+}
+
+/** A line as JSON has the value: what it cannot hold (a date, a function) becomes what `JSON.stringify` makes of it. */
+function plainLine(value: object): string {
+  return formatLine(JSON.parse(JSON.stringify(value)), { bytes: Number.POSITIVE_INFINITY });
+}
+
+/** Returns whether a user or a model says something: from then on a session has its file. */
+const isConversation = (entry: Entry): boolean => isMessage(entry, "user") || isMessage(entry, "assistant");
+
+/** The folder of new sessions: the named one, or Pi's for the working folder. */
+const dirFor = (cwd: string, sessionDir: string | undefined): string =>
+  sessionDir ? absolutePath(sessionDir) : defaultSessionDir(cwd);

@@ -1,0 +1,363 @@
+// Pi's sessions on disk: folders, the newest one, lists.
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { createRequire } from "node:module";
+import { homedir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type ByteView, EspalierError, encodeLines } from "@espalier/jsonl-stream";
+import { createWhole, openAppendFile, openView } from "@espalier/jsonl-stream/node";
+import {
+  assertWritable,
+  type Entry,
+  firstHeader,
+  GrowingBytes,
+  message,
+  type SessionHeader,
+  sessionInfo,
+  Tree,
+  upgradeLog,
+} from "@espalier/session-tree";
+import { FileLog, makeFolder, takeFileLeaseSync } from "@espalier/session-tree/node";
+
+/** A session in a list of Pi. */
+export interface SessionInfo {
+  path: string;
+  id: string;
+  /** Empty for old sessions. */
+  cwd: string;
+  name?: string;
+  parentSessionPath?: string;
+  created: Date;
+  /** Time of the newest message of a user or a model. */
+  modified: Date;
+  messageCount: number;
+  firstMessage: string;
+  allMessagesText: string;
+}
+
+/** Progress of a list: files read, all files, and now and then the sessions so far. */
+export type SessionListProgress = (
+  loaded: number,
+  total: number,
+  partialSessions?: readonly SessionInfo[],
+) => void;
+
+/** An absolute path; `~` is the home folder, as in Pi. @throws EspalierError `bad-input` for the address of a database */
+export function absolutePath(path: string): string {
+  if (/^postgres(ql)?:\/\//i.test(path)) {
+    const text =
+      "Pi's SessionManager writes before it returns, which a database cannot; give it a folder or a file, or use `openSession` with this address.";
+    throw new EspalierError("bad-input", text);
+  }
+  if (path.startsWith("file://")) return fileURLToPath(path);
+  if (path === "~" || path.startsWith("~/")) return join(homedir(), path.slice(1));
+  return resolve(path);
+}
+
+function agentDir(): string {
+  const given = process.env["PI_CODING_AGENT_DIR"];
+  return given ? absolutePath(given) : join(homedir(), ".pi", "agent");
+}
+
+/** Pi's folder for the sessions of a working folder; it is made when something is written to it. */
+export function defaultSessionDir(cwd: string): string {
+  const name = absolutePath(cwd)
+    .replace(/^[/\\]/, "")
+    .replace(/[/\\:]/g, "-");
+  return join(agentDir(), "sessions", `--${name}--`);
+}
+
+/** Folders of Pi's sessions, one for each working folder. */
+export function sessionsRoot(): string[] {
+  const root = join(agentDir(), "sessions");
+  if (!existsSync(root)) return [];
+  return readdirSync(root, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() || entry.isSymbolicLink())
+    .map(({ name }) => join(root, name));
+}
+
+/** Session files of a folder. One that is not there has none. */
+function filesIn(folder: string): string[] {
+  if (!existsSync(folder)) return [];
+  const names = readdirSync(folder).filter((name) => name.endsWith(".jsonl"));
+  return names.sort((a, b) => b.localeCompare(a)).map((name) => join(folder, name));
+}
+
+/** The header of a session's file; undefined for what is none, or is gone by now. */
+function headerIn(path: string): SessionHeader | undefined {
+  try {
+    const view = openView(path);
+    try {
+      return firstHeader(view);
+    } finally {
+      view.close();
+    }
+  } catch (error) {
+    // A list shows what can be opened.
+    if (error instanceof EspalierError) return undefined;
+    throw error;
+  }
+}
+
+const isOf = (header: SessionHeader, cwd: string | undefined): boolean =>
+  cwd === undefined || (header.cwd !== "" && absolutePath(header.cwd) === absolutePath(cwd));
+
+/** The file in a folder that changed last and is a session (of a working folder, if one is named); null for none. */
+export function findMostRecentSession(sessionDir: string, cwd?: string): string | null {
+  const files = filesIn(absolutePath(sessionDir))
+    .map((path) => ({ path, time: statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0 }))
+    .sort((a, b) => b.time - a.time);
+  for (const { path } of files) {
+    const header = headerIn(path);
+    if (header && header.id !== "" && isOf(header, cwd)) return path;
+  }
+  return null;
+}
+
+/** The file in a folder whose header has an id. */
+export function findSessionFile(folder: string, id: string, cwd: string | undefined): string | undefined {
+  return filesIn(folder).find((path) => {
+    const header = headerIn(path);
+    return header?.id === id && isOf(header, cwd);
+  });
+}
+
+/** Which sessions to list, and who is told of it. */
+interface ListOptions {
+  /** Only sessions of this working folder. */
+  filter: string | undefined;
+  onProgress: SessionListProgress | undefined;
+  signal: AbortSignal | undefined;
+}
+
+/** Files between two reports of the sessions so far. */
+const REPORTED = 10;
+
+/** Sessions in folders, last active first. */
+export async function listFolder(
+  folders: readonly string[],
+  { filter, onProgress, signal }: ListOptions,
+): Promise<SessionInfo[]> {
+  const files = folders.flatMap(filesIn);
+  const found: SessionInfo[] = [];
+  const sorted = () => [...found].sort((a, b) => b.modified.getTime() - a.modified.getTime());
+  for (const [at, path] of files.entries()) {
+    signal?.throwIfAborted();
+    const header = headerIn(path);
+    if (header && isOf(header, filter)) found.push(infoOf(path, header));
+    const isReported = at === 0 || (at + 1) % REPORTED === 0 || at + 1 === files.length;
+    onProgress?.(at + 1, files.length, isReported ? sorted() : undefined);
+    // A long list does not keep the process from other work.
+    await new Promise(setImmediate);
+  }
+  return sorted();
+}
+
+function infoOf(path: string, header: SessionHeader): SessionInfo {
+  const view = openView(path);
+  try {
+    const found = {
+      name: undefined as string | undefined,
+      count: 0,
+      active: 0,
+      first: "",
+      texts: [] as string[],
+    };
+    for (const entry of new Tree(upgradeLog(view, header)?.view ?? view).entries()) {
+      if (sessionInfo.is(entry)) found.name = entry.name?.trim() || undefined;
+      if (!message.is(entry)) continue;
+      found.count++;
+      const { role } = entry.message;
+      if (role !== "user" && role !== "assistant") continue;
+      found.active = Math.max(found.active, timeOf(entry.message.timestamp, entry));
+      const text = spokenText(entry.message.content);
+      if (text === "") continue;
+      found.texts.push(text);
+      if (found.first === "" && role === "user") found.first = text;
+    }
+    const begun = Date.parse(header.timestamp);
+    const modified = found.active || begun || statSync(path).mtimeMs;
+    return {
+      path,
+      id: header.id,
+      cwd: header.cwd,
+      ...(found.name === undefined ? {} : { name: found.name }),
+      ...(header.parentSession === undefined ? {} : { parentSessionPath: header.parentSession }),
+      created: new Date(header.timestamp),
+      modified: new Date(modified),
+      messageCount: found.count,
+      firstMessage: found.first || "(no messages)",
+      allMessagesText: found.texts.join(" "),
+    };
+  } finally {
+    view.close();
+  }
+}
+
+/** Milliseconds of a message, or of its entry; 0 where neither says. */
+function timeOf(milliseconds: unknown, { timestamp }: Entry): number {
+  return typeof milliseconds === "number" ? milliseconds : Date.parse(timestamp) || 0;
+}
+
+/** Text of a message, its blocks joined by a space as Pi joins them. */
+function spokenText(content: unknown): string {
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return "";
+  return content
+    .filter((block): block is { text: string } => block?.type === "text" && typeof block.text === "string")
+    .map(({ text }) => text)
+    .join(" ");
+}
+
+/** Lines of a session, to which one can be appended before the call returns. */
+export interface Lines {
+  readonly header: SessionHeader;
+  readonly view: ByteView;
+  append(line: string): void;
+  flush(): Promise<void>;
+  close(): void;
+}
+
+/** Lines in memory. */
+export function memoryLines(header: SessionHeader, lines: readonly (string | Uint8Array)[]): Lines {
+  const bytes = new GrowingBytes(encodeLines([JSON.stringify(header)]));
+  const add = (line: string | Uint8Array) => {
+    bytes.add(typeof line === "string" ? encodeLines([line]) : line);
+    bytes.startLine();
+  };
+  for (const line of lines) add(line);
+  return {
+    header,
+    get view() {
+      return bytes.view();
+    },
+    append: add,
+    flush: async () => undefined,
+    close: () => undefined,
+  };
+}
+
+/** Makes a session's file, whole and durable; an empty one gets its lines. @throws EspalierError `exists`, `busy` */
+export function createFile(
+  path: string,
+  header: SessionHeader,
+  lines: readonly (string | Uint8Array)[],
+): Lines {
+  makeFolder(dirname(path));
+  const { view } = memoryLines(header, lines);
+  const bytes = view.read(0, view.size);
+  if (statSync(path, { throwIfNoEntry: false })?.size !== 0) createWhole(path, [bytes]);
+  else {
+    const file = openAppendFile(path, { mode: "write" });
+    try {
+      file.append(bytes);
+      file.sync();
+    } finally {
+      file.close();
+    }
+  }
+  return openFile(path);
+}
+
+/** Opens a session's file for writing, under the lease of this process. */
+export const openFile = (path: string): Lines => heldLines(openSource(path, "write"));
+
+/** @throws EspalierError `not-a-session`, `version`, `not-found`, `not-a-file`, `unreadable` */
+export function openSource(path: string, mode: "read" | "write" = "read"): FileLog {
+  const log = FileLog.open(path, mode);
+  try {
+    if (!log.header) {
+      const text = `Session file is not a valid pi session: ${path}; its first line is no header. \`espalier doctor ${path}\` says what is in it.`;
+      throw new EspalierError("not-a-session", text);
+    }
+    assertWritable(log);
+    return log;
+  } catch (error) {
+    void log.close();
+    throw error;
+  }
+}
+
+/** The lines of a file, while this process holds it. */
+function heldLines(log: FileLog): Lines {
+  let release: () => void;
+  try {
+    release = holdFile(log.ref);
+  } catch (error) {
+    void log.close();
+    throw error;
+  }
+  let isClosed = false;
+  const close = () => {
+    if (isClosed) return;
+    isClosed = true;
+    void log.close();
+    release();
+  };
+  const lines: Lines = {
+    header: log.header!,
+    get view() {
+      return log.view;
+    },
+    append: (line) => void log.appendSync([line]),
+    flush: () => log.flush(),
+    close,
+  };
+  abandoned.register(lines, close);
+  return lines;
+}
+
+/** Pi has no call that closes a manager: one that nobody holds any more gives its file back. */
+const abandoned = new FinalizationRegistry<() => void>((close) => close());
+
+/** Leases of this process by file; managers of one file share one. */
+const leases = new Map<string, { managers: number; release: () => void }>();
+
+function holdFile(path: string): () => void {
+  const held = leases.get(path) ?? { managers: 0, release: takeFileLeaseSync(path) };
+  if (leases.size === 0) process.once("exit", releaseAll);
+  leases.set(path, held);
+  held.managers++;
+  return () => {
+    if (--held.managers > 0) return;
+    leases.delete(path);
+    if (leases.size === 0) process.off("exit", releaseAll);
+    held.release();
+  };
+}
+
+function releaseAll(): void {
+  for (const { release } of leases.values()) release();
+}
+
+/** Names of Pi's package, the newer one first. */
+const PACKAGES = ["@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent"];
+
+let isHostKnown = false;
+
+/** Warns once, in one sentence, where the Pi that is installed beside the program is none that this was tested with. */
+export function warnOfUntestedHost(): void {
+  if (isHostKnown) return;
+  isHostKnown = true;
+  const version = hostVersion(join(process.cwd(), "package.json"));
+  if (version !== undefined && !isTested(version)) process.emitWarning(untestedSentence(version));
+}
+
+/** Version of the Pi that a program in a folder would import; undefined where there is none. */
+export function hostVersion(from: string): string | undefined {
+  for (const name of PACKAGES)
+    for (const folder of createRequire(from).resolve.paths(name) ?? []) {
+      const manifest = join(folder, name, "package.json");
+      if (existsSync(manifest)) return JSON.parse(readFileSync(manifest, "utf8")).version;
+    }
+  return undefined;
+}
+
+/** Versions that the tests ran with: from 0.58 until 1.5. */
+export function isTested(version: string): boolean {
+  const [major = Number.NaN, minor = Number.NaN] = version.split(".").map(Number);
+  return (major === 0 && minor >= 58) || (major === 1 && minor <= 5);
+}
+
+const untestedSentence = (version: string): string =>
+  `Pi ${version} is installed, and espalier/adapters/pi was tested with 0.58 to 1.5; if a session misbehaves, install one of these.`;

@@ -1,0 +1,200 @@
+// One session as Pi's calls read it: entries, paths, labels, contexts, the leaf.
+import { EspalierError } from "@espalier/jsonl-stream";
+import {
+  type Entry,
+  FORMAT_VERSION,
+  kindOf,
+  label,
+  pathRows,
+  type SessionHeader,
+  sessionInfo,
+  Tree,
+} from "@espalier/session-tree";
+import {
+  buildContextEntries,
+  buildSessionContext,
+  buildSessionProjection,
+  type PiSessionContext,
+  type SessionProjection,
+} from "./compaction.ts";
+import type { Lines } from "./files.ts";
+
+/** An entry with those below it, oldest first, and its label. */
+export interface SessionTreeNode {
+  entry: Entry;
+  children: SessionTreeNode[];
+  label?: string;
+  labelTimestamp?: string;
+}
+
+/** The entries of a session, and a leaf among them. Everything is read synchronously. */
+export class SessionReader {
+  #header!: SessionHeader;
+  #tree!: Tree;
+  /** Parsed entries by row. */
+  #entries: Entry[] = [];
+  /** In the order in which their targets were first labelled. */
+  readonly #labels = new Map<string, { label: string; timestamp: string }>();
+  #leafId: string | null = null;
+
+  getHeader(): SessionHeader {
+    return this.#header;
+  }
+
+  getSessionName(): string | undefined {
+    const named = this.#entries.findLast((entry) => sessionInfo.is(entry));
+    return (named as { name?: string } | undefined)?.name?.trim() || undefined;
+  }
+
+  getLeafId(): string | null {
+    return this.#leafId;
+  }
+
+  getLeafEntry(): Entry | undefined {
+    return this.#leafId === null ? undefined : this.getEntry(this.#leafId);
+  }
+
+  getEntry(id: string): Entry | undefined {
+    return this.#entries[this.#tree.index.rowOf(id)];
+  }
+
+  getChildren(parentId: string): Entry[] {
+    const row = this.#tree.index.rowOf(parentId);
+    if (row < 0) return [];
+    return this.#entries.filter((_, at) => this.#tree.index.parent(at) === row);
+  }
+
+  getLabel(id: string): string | undefined {
+    return this.#labels.get(id)?.label;
+  }
+
+  /** Entries of the path that ends in an entry (default: the leaf), root first; none for an unknown id. */
+  getBranch(fromId?: string): Entry[] {
+    const start = fromId ?? this.#leafId;
+    const row = start === null ? -1 : this.#tree.index.rowOf(start);
+    return pathRows(this.#tree, row).map((at) => this.#entries[at]!);
+  }
+
+  buildContextEntries(): Entry[] {
+    return buildContextEntries(this.getBranch());
+  }
+
+  buildSessionProjection(): SessionProjection {
+    return buildSessionProjection(this.getBranch(), this.#leafId);
+  }
+
+  buildSessionContext(): PiSessionContext {
+    return buildSessionContext(this.getBranch(), this.#leafId);
+  }
+
+  getEntryCount(): number {
+    return this.#entries.length;
+  }
+
+  /** All entries in file order: a list of its own, of entries that must not be changed. */
+  getEntries(): Entry[] {
+    return [...this.#entries];
+  }
+
+  /** The roots, those without their parent among them, with all below them. */
+  getTree(): SessionTreeNode[] {
+    const nodes = this.#entries.map((entry): SessionTreeNode => {
+      const found = this.#labels.get(entry.id);
+      const named = found && { label: found.label, labelTimestamp: found.timestamp };
+      return { entry, children: [], ...named };
+    });
+    const roots: SessionTreeNode[] = [];
+    for (const [row, node] of nodes.entries()) {
+      const parent = this.#tree.index.parent(row);
+      (parent < 0 ? roots : nodes[parent]!.children).push(node);
+    }
+    const time = ({ entry }: SessionTreeNode) => Date.parse(entry.timestamp);
+    for (const { children } of nodes) children.sort((a, b) => time(a) - time(b));
+    return roots;
+  }
+
+  /** Moves the leaf; the next append begins a branch there. As in Pi, the move is in the file with that append. */
+  branch(branchFromId: string): void {
+    this.known(branchFromId);
+    this.#leafId = branchFromId;
+  }
+
+  /** Moves the leaf before the first entry. */
+  resetLeaf(): void {
+    this.#leafId = null;
+  }
+
+  /** Takes all entries of a log, and the leaf at its end. */
+  protected readAll({ view, header }: Lines): void {
+    this.#tree = new Tree(view);
+    this.#header = { ...header, version: Math.max(FORMAT_VERSION, header.version) };
+    this.#entries = [];
+    this.#labels.clear();
+    this.#takeRows();
+    const last = this.#entries[this.#tree.lastRow];
+    const target = last && kindOf(last).leafTarget?.(last);
+    this.#leafId = target === undefined ? (last?.id ?? null) : target;
+  }
+
+  /** Takes an entry that was just appended, with those that another manager of this process appended before it. */
+  protected takeIn({ view }: Lines, entry: Entry): void {
+    this.#tree.takeIn(view);
+    this.#tree.remember([entry]);
+    this.#takeRows();
+    this.#leafId = entry.id;
+  }
+
+  #takeRows(): void {
+    for (let row = this.#entries.length; row < this.#tree.length; row++) {
+      const entry = this.#tree.entryAt(row);
+      this.#entries.push(entry);
+      this.#noteLabel(entry);
+    }
+  }
+
+  #noteLabel(entry: Entry): void {
+    if (!label.is(entry)) return;
+    const { targetId, label: text, timestamp } = entry;
+    if (text) this.#labels.set(targetId, { label: text, timestamp });
+    else this.#labels.delete(targetId);
+  }
+
+  /** Labels, in the order in which their targets were first labelled. */
+  protected get labels(): Iterable<[targetId: string, { label: string; timestamp: string }]> {
+    return this.#labels;
+  }
+
+  /** @throws EspalierError `unknown-entry` */
+  protected known(id: string): Entry {
+    const entry = this.getEntry(id);
+    if (entry) return entry;
+    throw new EspalierError(
+      "unknown-entry",
+      `Entry ${id} not found in this session; getEntries() has those there are.`,
+    );
+  }
+
+  protected isOnPath(id: string): boolean {
+    return this.getBranch().some((entry) => entry.id === id);
+  }
+}
+
+/** A path without its labels: what followed one follows what is before it, and a compaction keeps what came after one. */
+export function withoutLabels(path: readonly Entry[]): Entry[] {
+  const kept: Entry[] = [];
+  const successors = new Map<string, string>();
+  let labels: string[] = [];
+  for (const entry of path) {
+    if (entry.type === label.type) {
+      labels.push(entry.id);
+      continue;
+    }
+    for (const id of labels) successors.set(id, entry.id);
+    labels = [];
+    const parentId = kept.at(-1)?.id ?? null;
+    const first = (entry as { firstKeptEntryId?: string }).firstKeptEntryId;
+    const moved = first === undefined ? undefined : successors.get(first);
+    kept.push({ ...entry, parentId, ...(moved === undefined ? {} : { firstKeptEntryId: moved }) } as Entry);
+  }
+  return kept;
+}
