@@ -97,7 +97,7 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
   readonly #pool: SessionPool;
   /** Open threads, the one unused longest first. */
   readonly #threads = new Map<string, Promise<Thread>>();
-  /** Calls that wait for a checkpoint, by its id. */
+  /** Calls that wait for a checkpoint, by {@link awaitedKey}. */
   readonly #awaited = new Map<string, Set<() => void>>();
 
   constructor({ messages = "messages", serde, ...options }: EspalierSaverOptions = {}) {
@@ -212,7 +212,7 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
       };
       return below(parentId, [...entries, custom.of({ customType: CHECKPOINT, data })]);
     });
-    for (const arrived of this.#awaited.get(id) ?? []) arrived();
+    for (const arrived of this.#awaited.get(awaitedKey(thread, ns, id)) ?? []) arrived();
     return { configurable: { thread_id, checkpoint_ns: ns, checkpoint_id: id } };
   }
 
@@ -233,7 +233,7 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
       const fresh = dumped.flatMap(([channel, value], at): WritesData["writes"] => {
         const index = host.WRITES_IDX_MAP[channel] ?? at;
         if (index >= 0 && place?.writes.has(writeKey(taskId, index))) return [];
-        return [[index, channel, writing.ref(value)]];
+        return [[index, channel, writing.ref(value, place?.saved?.data.values[channel])]];
       });
       if (fresh.length === 0) return [];
       const channels = fresh.map(([, channel]) => channel);
@@ -328,14 +328,10 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     above: Place | undefined,
   ) {
     if (!Object.hasOwn(newVersions, this.#messages)) return undefined;
-    if (ref !== undefined) return messagesIn(writing.json(ref), writing);
+    if (ref !== undefined) return messagesIn(writing.items(ref));
     const writes = sortedWrites(above).filter(({ channel }) => channel === this.#messages);
-    const shown = thread.shown(above?.tail ?? null);
-    return messagesAfter(
-      shown,
-      writes.map((write) => thread.json(write.ref)),
-      writing,
-    );
+    const items = writes.flatMap((write) => writing.items(write.ref));
+    return messagesAfter(thread.shown(above?.tail ?? null), items);
   }
 
   async #pending(thread: Thread, { task, channel, ref }: Write): Promise<CheckpointPendingWrite> {
@@ -364,8 +360,9 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
    * its checkpoint waits for the one before.
    */
   async #arrival(thread: string, ns: string, id: string): Promise<void> {
-    const waiting = this.#awaited.get(id) ?? new Set();
-    this.#awaited.set(id, waiting);
+    const key = awaitedKey(thread, ns, id);
+    const waiting = this.#awaited.get(key) ?? new Set();
+    this.#awaited.set(key, waiting);
     let arrived = () => {};
     const arrival = new Promise<void>((resolve) => {
       arrived = resolve;
@@ -378,7 +375,7 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     } finally {
       clearTimeout(timer);
       waiting.delete(arrived);
-      if (waiting.size === 0) this.#awaited.delete(id);
+      if (waiting.size === 0) this.#awaited.delete(key);
     }
   }
 
@@ -394,7 +391,7 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
   // biome-ignore lint/suspicious/noExplicitAny: a value of the graph, as LangGraph's own serializer types it.
   async #load(thread: Thread, ref: Ref): Promise<any> {
     const bytes = typeof ref === "string" ? thread.bytes.get(ref) : undefined;
-    if (bytes) return this.serde.loadsTyped(bytes[0], Buffer.from(bytes[1], "base64"));
+    if (bytes) return this.serde.loadsTyped(bytes[0], new Uint8Array(Buffer.from(bytes[1], "base64")));
     return this.serde.loadsTyped("json", JSON.stringify(thread.json(ref)));
   }
 
@@ -429,7 +426,7 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
         }
       } finally {
         const [longest] = this.#threads.keys();
-        if (this.#threads.size > OPEN_THREADS && longest !== undefined) void this.#forget(longest);
+        if (this.#threads.size > OPEN_THREADS && longest !== undefined) await this.#forget(longest);
       }
     }
   }
@@ -455,6 +452,8 @@ function threadId(given: unknown): string {
     `The thread_id ${shown} cannot name a session; give 1 to 128 letters, digits, ".", "_" and "-", for example a UUID.`,
   );
 }
+
+const awaitedKey = (...place: [thread: string, ns: string, id: string]) => JSON.stringify(place);
 
 /** Writes of a checkpoint in the order in which LangGraph applies them. */
 function sortedWrites(place: Place | undefined): Write[] {

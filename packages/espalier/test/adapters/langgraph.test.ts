@@ -1,12 +1,23 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { AIMessage, type BaseMessage, HumanMessage, ToolMessage } from "@langchain/core/messages";
-import { END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
+import {
+  Annotation,
+  Command,
+  DeltaChannel,
+  END,
+  interrupt,
+  MessagesAnnotation,
+  messagesDeltaReducer,
+  START,
+  StateGraph,
+} from "@langchain/langgraph";
 import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
-import { drawTree, memoryStore, openSession, type SessionStore } from "espalier";
+import { drawTree, type Entry, memoryStore, openSession, type SessionStore } from "espalier";
 import { EspalierSaver } from "espalier/adapters/langgraph";
 import { messageText } from "espalier/extend";
+import fc from "fast-check";
 import { afterAll, expect, test } from "vitest";
 
 const folder = mkdtempSync(join(tmpdir(), "espalier-langgraph-"));
@@ -44,6 +55,8 @@ async function all<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
   return list;
 }
 
+const titlesOf = (entries: readonly Entry[]) =>
+  entries.flatMap((entry) => (entry as { data?: { title: string } }).data?.title ?? []);
 const textsOf = (messages: readonly unknown[]) => messages.map((one) => messageText(one as never));
 
 /** Texts that the session tells a model, at its leaf or at an entry. */
@@ -94,15 +107,16 @@ test("a graph continues its thread in another process, and the session is its co
   await session.close();
 });
 
+const metadata = { source: "loop" as const, step: 0, parents: {} };
+const checkpointOf = (version: number, messages: unknown) => ({
+  ...emptyCheckpoint(),
+  id: uuid6(version),
+  channel_values: { messages },
+  channel_versions: { messages: version },
+});
+
 test("two forks of one checkpoint keep both values", async () => {
   const saver = new EspalierSaver({ store: memoryStore() });
-  const checkpointOf = (version: number, value: string[]) => ({
-    ...emptyCheckpoint(),
-    id: uuid6(version),
-    channel_values: { messages: value },
-    channel_versions: { messages: version },
-  });
-  const metadata = { source: "loop" as const, step: 0, parents: {} };
   const root = await saver.put(onThread("fork"), checkpointOf(1, ["a"]), metadata, { messages: 1 });
   const forks = [];
   for (const value of [
@@ -133,4 +147,167 @@ test("a fork of an old checkpoint is a branch, and each branch reads its own mes
   const session = await openSession("fork", { home, mode: "read" });
   expect(session.branches()).toHaveLength(2);
   await session.close();
+});
+
+test("a copied checkpoint keeps the values of the one it copies", async () => {
+  const saver = new EspalierSaver({ store: memoryStore() });
+  const graph = gardener(saver);
+  await graph.invoke(ask("What grows?"), onThread("copy"));
+  const { values, config } = await graph.getState(onThread("copy"));
+  const copy = await graph.updateState(config, null, "__copy__");
+  expect((await graph.getState(copy)).values).toEqual(values);
+  await saver.close();
+});
+
+test("an interrupted step is resumed from the session", async () => {
+  const home = freshHome();
+  const open = () => {
+    const saver = new EspalierSaver({ home });
+    const graph = new StateGraph(MessagesAnnotation)
+      .addNode("agent", async () => ({ messages: [answer(`You said ${interrupt("Which bed?")}.`)] }))
+      .addEdge(START, "agent")
+      .compile({ checkpointer: saver });
+    return { saver, graph };
+  };
+  const first = open();
+  await first.graph.invoke(ask("Dig."), onThread("bed"));
+  await first.saver.close();
+  const second = open();
+  const { messages } = await second.graph.invoke(new Command({ resume: "the north one" }), onThread("bed"));
+  await second.saver.close();
+  expect(textsOf(messages)).toEqual(["Dig.", "You said the north one."]);
+  expect(await contextOf("bed", { home })).toEqual(["Dig.", "You said the north one."]);
+  const session = await openSession("bed", { home, mode: "read" });
+  expect(titlesOf(session.getEntries())).toEqual(
+    expect.arrayContaining(["agent · interrupt", "input · resume", "agent · resume, messages"]),
+  );
+  await session.close();
+});
+
+test("a subgraph is a branch: below the graph where it shares messages, else with a beginning of its own", async () => {
+  const home = freshHome();
+  const saver = new EspalierSaver({ home });
+  const expert = (name: string) =>
+    new StateGraph(MessagesAnnotation)
+      .addNode("think", async () => ({ messages: [answer(`${name} thinks.`)] }))
+      .addEdge(START, "think")
+      .compile({ checkpointer: true });
+  const graph = new StateGraph(MessagesAnnotation)
+    .addNode("shares", expert("The sharer"))
+    .addNode("apart", async () => {
+      await expert("The stranger").invoke({ messages: [new HumanMessage({ id: "own", content: "Alone." })] });
+      return {};
+    })
+    .addEdge(START, "shares")
+    .addEdge("shares", "apart")
+    .compile({ checkpointer: saver });
+  await graph.invoke(ask("What grows?"), onThread("experts"));
+  await saver.close();
+  const session = await openSession("experts", { home, mode: "read" });
+  const ends = session.branches().map(({ leafId }) => textsOf(session.contextAt(leafId).messages));
+  await session.close();
+  expect(ends).toEqual(
+    expect.arrayContaining([
+      ["What grows?", "The sharer thinks."],
+      ["Alone.", "The stranger thinks."],
+    ]),
+  );
+});
+
+test("the messages of a delta channel are shown, and its history is that of its path", async () => {
+  const home = freshHome();
+  const saver = new EspalierSaver({ home });
+  const messages = () => new DeltaChannel(messagesDeltaReducer, { initialValueFactory: () => [] });
+  const State = Annotation.Root({ messages });
+  const graph = new StateGraph(State)
+    .addNode("agent", async () => ({ messages: [answer(`Answer ${number}.`)] }))
+    .addEdge(START, "agent")
+    .compile({ checkpointer: saver });
+  for (const question of ["One?", "Two?", "Three?"]) await graph.invoke(ask(question), onThread("delta"));
+  const { values } = await graph.getState(onThread("delta"));
+  await saver.close();
+  expect(values.messages).toHaveLength(6);
+  expect(await contextOf("delta", { home })).toEqual(textsOf(values.messages));
+});
+
+/** What happens to a list of messages: ids and texts. */
+const change = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({ act: fc.constant("add" as const), text: fc.string({ minLength: 1 }) }),
+  },
+  fc.record({ act: fc.constant("insert" as const), at: fc.nat(9), text: fc.string({ minLength: 1 }) }),
+  fc.record({ act: fc.constant("replace" as const), at: fc.nat(9), text: fc.string({ minLength: 1 }) }),
+  fc.record({ act: fc.constant("remove" as const), at: fc.nat(9) }),
+  fc.record({ act: fc.constant("fork" as const), at: fc.nat(9) }),
+);
+
+test("at every checkpoint the session tells a model the messages of the state, whatever changed in them", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(change, { minLength: 1, maxLength: 25 }), async (changes) => {
+      const store = memoryStore();
+      const saver = new EspalierSaver({ store, redact: false });
+      const made: { config: ReturnType<typeof onThread>; messages: HumanMessage[] }[] = [];
+      let at: (typeof made)[number] = { config: onThread("any"), messages: [] };
+      for (const [step, one] of changes.entries()) {
+        const messages = [...at.messages];
+        const place = "at" in one ? one.at % Math.max(1, messages.length) : 0;
+        const said = (id: string) => new HumanMessage({ id, content: "text" in one ? one.text : "" });
+        if (one.act === "fork") {
+          at = made[one.at % Math.max(1, made.length)] ?? at;
+          continue;
+        }
+        if (one.act === "add") messages.push(said(`m${step}`));
+        if (one.act === "insert") messages.splice(place, 0, said(`m${step}`));
+        if (one.act === "replace" && messages[place]) messages[place] = said(messages[place].id!);
+        if (one.act === "remove") messages.splice(place, 1);
+        const checkpoint = checkpointOf(step, messages);
+        const config = await saver.put(at.config, checkpoint, metadata, { messages: step });
+        at = { config: config as ReturnType<typeof onThread>, messages };
+        made.push(at);
+      }
+      const session = made.length > 0 ? await openSession("any", { store, mode: "read" }) : undefined;
+      for (const { config, messages } of made) {
+        const stored = await saver.get(config);
+        expect(stored?.channel_values["messages"]).toEqual(messages);
+        const id = stored!.id;
+        const entry = session!
+          .getEntries()
+          .findLast((each) => (each as { data?: { id: string } }).data?.id === id);
+        expect(textsOf(session!.contextAt(entry!.id).messages)).toEqual(messages.map(({ text }) => text));
+      }
+      await session?.close();
+      await saver.close();
+    }),
+    { numRuns: 60 },
+  );
+});
+
+test("a step writes what is new: the hundredth as much as the tenth", async () => {
+  const home = freshHome();
+  const saver = new EspalierSaver({ home });
+  const notes = Annotation<Record<string, string>>({
+    reducer: (a, b) => ({ ...a, ...b }),
+    default: () => ({}),
+  });
+  const State = Annotation.Root({ ...MessagesAnnotation.spec, notes });
+  const graph = new StateGraph(State)
+    .addNode("agent", async ({ messages }) => ({
+      messages: [answer("An answer of some length. ".repeat(20))],
+      notes: { [`note ${messages.length % 3}`]: `${messages.length} `.repeat(500) },
+    }))
+    .addEdge(START, "agent")
+    .compile({ checkpointer: saver });
+  const sizes: number[] = [];
+  for (let turn = 0; turn < 100; turn++) {
+    await graph.invoke(ask(`Question ${turn}, which is longer than a word.`), onThread("growing"));
+    const session = await openSession("growing", { home, mode: "read" });
+    sizes.push(readFileSync(session.file).length);
+    await session.close();
+  }
+  const { values } = await graph.getState(onThread("growing"));
+  await saver.close();
+  expect(values.messages).toHaveLength(200);
+  const bytesOf = (turn: number) => sizes[turn]! - sizes[turn - 1]!;
+  expect(bytesOf(99)).toBeLessThan(bytesOf(10) * 1.1);
 });

@@ -84,7 +84,10 @@ export function memoryStore(): SessionStore {
       const ref = find(named);
       await leases.take(ref).then((lease) => lease.release());
       const removed = [...sessions].filter(([name, { originalOf }]) => name === ref || originalOf === ref);
-      for (const [name] of removed) sessions.delete(name);
+      for (const [name, place] of removed) {
+        sessions.delete(name);
+        place.isRemoved = true;
+      }
       return removed.map(([name]) => name);
     },
   };
@@ -101,6 +104,8 @@ const notFound = (ref: string) =>
 /** Bytes under a name: they grow, and are replaced once an old format was brought to the current one. */
 interface MemoryPlace {
   bytes: GrowingBytes;
+  /** Set when the session was removed. */
+  isRemoved?: boolean;
 }
 
 /** A log whose bytes live in memory. Several of them on the same place behave as several writers of one file. */
@@ -180,6 +185,8 @@ class MemoryLog implements SessionLog {
   }
 
   #assertSame(): void {
+    if (this.#place.isRemoved)
+      throw new EspalierError("removed", `The session ${this.ref} was removed; open or make another.`);
     if (this.#place.bytes === this.#bytes) return;
     const message = `${this.ref} was brought to the current format by another writer; open it again.`;
     throw new EspalierError("changed", message);

@@ -69,7 +69,8 @@ export interface SessionLog {
   append(lines: readonly string[], options?: LineAppendOptions): Promise<LogAppend>;
   /**
    * Takes in what others appended since the last look: the new bytes `[from, to)`, or null.
-   * @throws EspalierError `changed` where another writer has brought an old format to the current one: open it again
+   * @throws EspalierError `changed` where another writer has brought an old format to the current one: open it again;
+   *   `removed` where the session was removed
    */
   takeIn(): Promise<{ from: number; to: number } | null>;
   /**

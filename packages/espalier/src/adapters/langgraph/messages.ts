@@ -2,7 +2,7 @@
 // messages and nothing of checkpoints.
 import { contextEdit, message } from "../../extend.ts";
 import type { NewEntry, StoredMessage, Usage } from "../../index.ts";
-import { digestOf, isRecord, type Marked, type Shown, type Thread, type Writing } from "./thread.ts";
+import { type Item, isRecord, type Marked, type Shown, type Thread } from "./thread.ts";
 
 /** A message of the state. */
 interface Wanted {
@@ -14,27 +14,21 @@ interface Wanted {
 
 type Json = Record<string, unknown>;
 
-/** A list of messages in a value of the state; undefined where it is something else. */
-export function messagesIn(json: unknown, writing: Writing): Wanted[] | undefined {
-  // A delta channel stores its list from time to time, as a snapshot.
-  const list = isRecord(json) && json["type"] === "delta_snapshot" ? json["value"] : json;
-  if (!Array.isArray(list) || !list.every((item) => roleOf(item) !== undefined)) return undefined;
-  return list.map((item: Json) => wanted(item, writing));
+/** The messages of a list; undefined where it is a list of something else. */
+export function messagesIn(items: readonly Item[]): Wanted[] | undefined {
+  const all = items.flatMap((item) => (roleOf(item.json) === undefined ? [] : wanted(item)));
+  return all.length === items.length ? all : undefined;
 }
 
 /** The list of messages behind the writes of a step: all that there is of a delta channel between two snapshots. */
-export function messagesAfter(
-  shown: readonly Shown[],
-  writes: readonly unknown[],
-  writing: Writing,
-): Wanted[] {
+export function messagesAfter(shown: readonly Shown[], writes: readonly Item[]): Wanted[] {
   const list = new Map<string, Wanted>();
   for (const { key, digest } of shown) list.set(key, { key, digest: digest! });
-  for (const item of writes.flat().filter(isRecord)) {
-    const one = wanted(item, writing);
-    if (one.key === REMOVE_ALL) list.clear();
-    else if (kindOf(item) === "remove") list.delete(one.key);
-    else if (roleOf(item) !== undefined) list.set(one.key, one);
+  for (const item of writes) {
+    for (const one of wanted(item))
+      if (one.key === REMOVE_ALL) list.clear();
+      else if (kindOf(one.json!) === "remove") list.delete(one.key);
+      else if (roleOf(one.json) !== undefined) list.set(one.key, one);
   }
   return [...list.values()];
 }
@@ -42,11 +36,10 @@ export function messagesAfter(
 /** The id by which LangGraph removes every message. */
 const REMOVE_ALL = "__remove_all__";
 
-function wanted(json: Json, writing: Writing): Wanted {
-  const ref = writing.item(json);
-  const digest = typeof ref === "string" ? ref : digestOf(JSON.stringify(ref));
+function wanted({ json, digest }: Item): Wanted[] {
+  if (!isRecord(json)) return [];
   const { id } = fieldsOf(json);
-  return { key: typeof id === "string" && id !== "" ? id : digest, digest, json };
+  return [{ key: typeof id === "string" && id !== "" ? id : digest, digest, json }];
 }
 
 /**

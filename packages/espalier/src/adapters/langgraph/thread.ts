@@ -166,14 +166,14 @@ export class Thread {
       .sort((a, b) => (a.data.id < b.data.id ? 1 : -1));
   }
 
-  /** @throws EspalierError `damaged` */
+  /** A value as JSON; undefined where it is none. @throws EspalierError `damaged` */
   json(ref: Ref): unknown {
     if (typeof ref !== "string") return ref[0];
     if (this.lists.has(ref)) return this.items(ref).map((item) => this.json(item));
     const fields = this.fields.get(ref);
     if (fields) return mapFields(fields, (field) => this.json(field));
     const bytes = this.bytes.get(ref);
-    if (bytes?.[0] === "json") return JSON.parse(Buffer.from(bytes[1], "base64").toString());
+    if (bytes) return jsonOf(bytes);
     if (this.blobs.has(ref)) return this.blobs.get(ref);
     throw new EspalierError(
       "damaged",
@@ -204,6 +204,9 @@ export class Thread {
     return [...shown.values()];
   }
 }
+
+const jsonOf = ([type, base64]: [type: string, base64: string]): unknown =>
+  type === "json" ? JSON.parse(Buffer.from(base64, "base64").toString()) : undefined;
 
 /** Characters of the longest JSON that is repeated rather than referred to. */
 const SHORT = 64;
@@ -237,14 +240,34 @@ export class Writing {
   /** A value of the thread, or one that this entry stores. */
   json(ref: Ref): unknown {
     if (typeof ref !== "string") return ref[0];
-    const list = this.lists[ref];
-    if (list) {
-      const kept = list[0] === null ? [] : this.#known.items(list[0]).slice(0, list[1]);
-      return [...kept, ...list[2]].map((item) => this.json(item));
-    }
+    if (this.lists[ref]) return this.#refs(ref).map((item) => this.json(item));
     const fields = this.fields[ref];
     if (fields) return mapFields(fields, (field) => this.json(field));
-    return this.blobs[ref] ?? this.#known.json(ref);
+    const bytes = this.bytes[ref];
+    return bytes ? jsonOf(bytes) : (this.blobs[ref] ?? this.#known.json(ref));
+  }
+
+  /** The items of a list, also of one in a snapshot of a delta channel; any other value is one item. */
+  items(ref: Ref): Item[] {
+    if (typeof ref === "string" && (this.lists[ref] || this.#known.lists.has(ref)))
+      return this.#refs(ref).map((item) => {
+        const json = this.json(item);
+        return { digest: typeof item === "string" ? item : digestOf(textOf(json)), json };
+      });
+    const json = this.json(ref);
+    if (json === undefined) return [{ digest: ref as string, json }];
+    const list = isRecord(json) && json["type"] === "delta_snapshot" ? json["value"] : json;
+    return (Array.isArray(list) ? list : [list]).map((item) => ({
+      digest: digestOf(textOf(item)),
+      json: item,
+    }));
+  }
+
+  #refs(digest: string): readonly Ref[] {
+    const own = this.lists[digest];
+    if (!own) return this.#known.items(digest);
+    const [of, keep, add] = own;
+    return of === null ? add : [...this.#known.items(of).slice(0, keep), ...add];
   }
 
   /** A value that every entry has anew. */
@@ -273,7 +296,7 @@ export class Writing {
   }
 
   item(json: unknown): Ref {
-    const text = JSON.stringify(inOrder(json));
+    const text = textOf(json);
     // A line of a session holds no such name.
     if (text.includes('"__proto__"')) return this.#storeBytes("json", Buffer.from(text));
     if (text.length <= SHORT) return [json];
@@ -294,17 +317,23 @@ export class Writing {
 
 const isSame = (a: Ref, b: Ref) => a === b || (typeof a !== "string" && isDeepStrictEqual(a, b));
 
-export const digestOf = (text: string) => createHash("sha256").update(text).digest("hex").slice(0, 32);
+const digestOf = (text: string) => createHash("sha256").update(text).digest("hex").slice(0, 32);
 
-/** A message that was loaded has its fields in another order than one that a model gave. */
-function inOrder(json: unknown): unknown {
-  if (!isRecord(json) || !isRecord(json["kwargs"])) return json;
+/** JSON of which the digest is taken: a message that was loaded has its fields in another order than one that a model gave. */
+function textOf(json: unknown): string {
+  if (!isRecord(json) || !isRecord(json["kwargs"])) return JSON.stringify(json);
   const fields = Object.entries(json["kwargs"]).sort(([a], [b]) => (a < b ? -1 : 1));
-  return { ...json, kwargs: Object.fromEntries(fields) };
+  return JSON.stringify({ ...json, kwargs: Object.fromEntries(fields) });
 }
 
 export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** An item of a list, with the digest of what was given, from which redaction may have taken something. */
+export interface Item {
+  digest: string;
+  json: unknown;
+}
 
 /** Mark of an entry that shows a message of the graph's state. */
 export interface Marked {

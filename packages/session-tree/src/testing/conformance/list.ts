@@ -65,7 +65,10 @@ export function listConformance({ test, expect }: Trial): void {
     const one = await store.create(header("s1"));
     const two = await store.create(header("s2"), [line("a")]);
     await one.close();
+    const reading = await store.open({ file: one.ref }, "read");
     expect(await store.delete({ file: one.ref })).toEqual([one.ref]);
+    await expect(reading.takeIn()).rejects.toMatchObject({ code: "removed" });
+    await reading.close();
     expect((await all(store)).map(({ id }) => id)).toEqual(["s2"]);
     await expect(store.open({ file: one.ref }, "read")).rejects.toMatchObject({ code: "not-found" });
     await expect(store.delete({ file: one.ref })).rejects.toMatchObject({ code: "not-found" });

@@ -1,0 +1,279 @@
+// Bad input, other tenants and processes, other versions of the host: one sentence each.
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { serverPrograms, startPrivateServer } from "@espalier/store-postgres/testing";
+import { AIMessage, HumanMessage } from "@langchain/core/messages";
+import { emptyCheckpoint, JsonPlusSerializer, uuid6 } from "@langchain/langgraph-checkpoint";
+import { deleteSession, EspalierError, memoryStore, openSession } from "espalier";
+import { EspalierSaver } from "espalier/adapters/langgraph";
+import { migratePostgres, openPostgresStore } from "espalier/postgres";
+import { afterAll, beforeEach, describe, expect, test, vi } from "vitest";
+
+const folder = mkdtempSync(join(tmpdir(), "espalier-langgraph-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+const freshHome = () => mkdtempSync(join(folder, "home-"));
+
+const onThread = (thread_id: unknown) => ({ configurable: { thread_id } });
+const metadata = { source: "loop" as const, step: 0, parents: {} };
+let version = 0;
+function checkpointOf(...texts: string[]) {
+  version++;
+  const messages = texts.map((content, at) => new HumanMessage({ id: `m${at}`, content }));
+  const [channel_values, channel_versions] = [{ messages }, { messages: version }];
+  return { ...emptyCheckpoint(), id: uuid6(version), channel_values, channel_versions };
+}
+const save = (saver: EspalierSaver, thread: unknown, ...texts: string[]) => {
+  const checkpoint = checkpointOf(...texts);
+  return saver.put(onThread(thread), checkpoint, metadata, checkpoint.channel_versions);
+};
+async function textsOf(saver: EspalierSaver, thread: unknown) {
+  const values = (await saver.get(onThread(thread)))?.channel_values as
+    | { messages: HumanMessage[] }
+    | undefined;
+  return values?.messages.map(({ text }) => text);
+}
+
+describe("a thread_id that names no session", () => {
+  const bad = [
+    "../../etc/passwd",
+    "/tmp/x",
+    "__proto__",
+    "a".repeat(10_000),
+    "",
+    "a/b",
+    "x.jsonl/",
+    7,
+    null,
+    {},
+  ];
+  test.each(bad.map((id): [string, unknown] => [JSON.stringify(id).slice(0, 20), id]))(
+    "%s",
+    async (_, id) => {
+      for (const place of [{ store: memoryStore() }, { home: freshHome() }]) {
+        const saver = new EspalierSaver(place);
+        const asked = [
+          () => save(saver, id, "Hello."),
+          () => saver.getTuple(onThread(id)),
+          () => saver.list(onThread(id)).next(),
+          () => saver.putWrites({ configurable: { thread_id: id, checkpoint_id: "1" } }, [["a", 1]], "task"),
+          () => saver.deleteThread(id as string),
+          () => saver.getDeltaChannelHistory({ config: onThread(id), channels: ["a"] }),
+        ];
+        for (const ask of asked) {
+          const error = await ask().then(
+            () => undefined,
+            (reason: unknown) => reason,
+          );
+          expect(error).toBeInstanceOf(EspalierError);
+          expect(error).toMatchObject({ code: "bad-input" });
+          expect((error as Error).message).toMatch(
+            /^The thread_id .{1,60} cannot name a session; give .*UUID\.$/,
+          );
+        }
+        await saver.close();
+      }
+      expect(({} as { messages?: unknown }).messages).toBeUndefined();
+    },
+  );
+});
+
+test("writes without a checkpoint are refused", async () => {
+  const saver = new EspalierSaver({ store: memoryStore() });
+  await expect(saver.putWrites(onThread("a"), [["a", 1]], "task")).rejects.toThrow(
+    "The writes name no checkpoint; pass the config that `put` returned.",
+  );
+  await saver.close();
+});
+
+test("another tenant's thread is not there, neither to read nor to delete nor to list", async () => {
+  const stores: [EspalierSaver, EspalierSaver][] = [
+    [new EspalierSaver({ home: freshHome() }), new EspalierSaver({ home: freshHome() })],
+  ];
+  const server = serverPrograms() ? await startPrivateServer() : undefined;
+  const databases = [];
+  if (server) {
+    await migratePostgres(server.url);
+    databases.push(
+      openPostgresStore(`${server.url}?namespace=ada`),
+      openPostgresStore(`${server.url}?namespace=bob`),
+    );
+    const [ada, bob] = databases.map((store) => new EspalierSaver({ store }));
+    stores.push([ada!, bob!]);
+  }
+  for (const [ada, bob] of stores) {
+    await save(ada, "shared-name", "Ada's.");
+    expect(await textsOf(bob, "shared-name")).toBeUndefined();
+    expect(await bob.list({}).next()).toEqual({ done: true, value: undefined });
+    await bob.deleteThread("shared-name");
+    await save(bob, "shared-name", "Bob's.");
+    expect(await textsOf(ada, "shared-name")).toEqual(["Ada's."]);
+    await Promise.all([ada.close(), bob.close()]);
+  }
+  for (const store of databases) await store.close();
+  await server?.remove();
+});
+
+test("threads of savers that share a home take turns, and each reads what the other wrote", async () => {
+  const home = freshHome();
+  const savers = [new EspalierSaver({ home, idleMs: 0 }), new EspalierSaver({ home, idleMs: 0 })];
+  for (let turn = 0; turn < 6; turn++) {
+    await save(savers[turn % 2]!, "one", `Turn ${turn}.`);
+    expect(await textsOf(savers[(turn + 1) % 2]!, "one")).toEqual([`Turn ${turn}.`]);
+  }
+  await Promise.all(savers.map((saver) => saver.close()));
+});
+
+test("a thread that another process writes is read, and refused for writing in one sentence", async () => {
+  const home = freshHome();
+  const before = new EspalierSaver({ home });
+  await save(before, "busy", "Before.");
+  await before.close();
+  const holder = await openSession("busy", { home });
+  const saver = new EspalierSaver({ home, waitMs: 20 });
+  expect(await textsOf(saver, "busy")).toEqual(["Before."]);
+  const error = await save(saver, "busy", "Mine.").catch((reason: unknown) => reason);
+  expect(error).toMatchObject({ code: "busy" });
+  expect((error as Error).message).not.toContain("\n");
+  await holder.close();
+  await save(saver, "busy", "After.");
+  expect(await textsOf(saver, "busy")).toEqual(["After."]);
+  await saver.close();
+});
+
+test("a thread that another process removed is gone, and can begin again", async () => {
+  const home = freshHome();
+  for (const place of [{ home }, { store: memoryStore() }]) {
+    const saver = new EspalierSaver({ ...place, idleMs: 0 });
+    await save(saver, "gone", "Once.");
+    expect(await textsOf(saver, "gone")).toEqual(["Once."]);
+    await vi.waitFor(() => deleteSession("gone", place), { timeout: 30_000 });
+    expect(await textsOf(saver, "gone")).toBeUndefined();
+    await save(saver, "gone", "Again.");
+    expect(await textsOf(saver, "gone")).toEqual(["Again."]);
+    await saver.close();
+  }
+});
+
+test("secrets are taken out of values and messages, and what was said is not written again", async () => {
+  const home = freshHome();
+  const saver = new EspalierSaver({ home });
+  const secret = `ghp_${"aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hI6"}`;
+  let config = await save(saver, "secret", `My token is ${secret}, and here is more to say about it.`);
+  const session = await openSession("secret", { home, mode: "read" });
+  for (let step = 0; step < 3; step++) {
+    const checkpoint = checkpointOf(`My token is ${secret}, and here is more to say about it.`);
+    config = await saver.put(config, checkpoint, metadata, checkpoint.channel_versions);
+  }
+  await session.close();
+  expect(readFileSync(session.file, "utf8")).not.toContain(secret);
+  expect(readFileSync(session.file, "utf8").match(/here is more/g)).toHaveLength(2);
+  expect((await textsOf(saver, "secret"))?.[0]).toMatch(/^My token is \[redacted .*\], and here/);
+  await saver.close();
+});
+
+/** An encrypting serializer, as hosts have it: its output is no JSON. */
+class Sealed extends JsonPlusSerializer {
+  override async dumpsTyped(value: unknown): Promise<[string, Uint8Array]> {
+    const [type, bytes] = await super.dumpsTyped(value);
+    return [`${type}+sealed`, bytes.map((byte) => byte ^ 0x5a)];
+  }
+  // biome-ignore lint/suspicious/noExplicitAny: as the host has it.
+  override async loadsTyped(type: string, data: Uint8Array): Promise<any> {
+    return super.loadsTyped(
+      type.replace("+sealed", ""),
+      data.map((byte) => byte ^ 0x5a),
+    );
+  }
+}
+
+test("a serializer that encrypts leaves no plain text in the session", async () => {
+  const home = freshHome();
+  const saver = new EspalierSaver({ home, serde: new Sealed() });
+  const config = await save(saver, "sealed", "The treasure is below the pear tree.");
+  await saver.putWrites(config, [["messages", "treasure"]], "task");
+  expect(await textsOf(saver, "sealed")).toEqual(["The treasure is below the pear tree."]);
+  expect((await saver.getTuple(config))?.pendingWrites).toEqual([["task", "messages", "treasure"]]);
+  const session = await openSession("sealed", { home, mode: "read" });
+  expect(readFileSync(session.file, "utf8")).not.toContain("treasure");
+  await session.close();
+  await saver.close();
+});
+
+test("values of any shape come back, those among them that no line can hold", async () => {
+  const saver = new EspalierSaver({ store: memoryStore() });
+  const odd = JSON.parse('{"__proto__": {"polluted": true}, "constructor": [1]}') as object;
+  const values = {
+    odd,
+    list: [odd, null, [], [[]], "x", -1.5],
+    bytes: new Uint8Array([0, 255, 10]),
+    when: new Map([["a", new Set([1])]]),
+    nothing: undefined,
+    long: { text: "a".repeat(3_000), list: Array.from({ length: 300 }, (_, at) => `${at}`.repeat(40)) },
+    __proto__x: "kept",
+    called: new AIMessage({
+      content: "",
+      tool_calls: [{ id: "c", name: "look", args: { deep: [{ a: 1 }] } }],
+    }),
+  };
+  const channel_versions = Object.fromEntries(Object.keys(values).map((name) => [name, 1]));
+  const checkpoint = { ...emptyCheckpoint(), id: uuid6(1), channel_values: values, channel_versions };
+  const config = await saver.put(onThread("odd"), checkpoint, metadata, channel_versions);
+  // As the host's own serializer gives them back: it turns an own `__proto__` into a prototype.
+  const serde = new JsonPlusSerializer();
+  const expected = Object.entries(values).map(async ([name, value]) => [
+    name,
+    await serde.loadsTyped(...(await serde.dumpsTyped(value))),
+  ]);
+  const stored = (await saver.get(config))?.channel_values;
+  expect(stored).toEqual(Object.fromEntries(await Promise.all(expected)));
+  expect(stored?.["bytes"]).toEqual(values.bytes);
+  await saver.close();
+});
+
+test("a value whose line was lost is named, with the next command", async () => {
+  const home = freshHome();
+  const saver = new EspalierSaver({ home });
+  await save(saver, "lost", "A message that is long enough to be stored by its digest.");
+  await saver.close();
+  const session = await openSession("lost", { home, mode: "read" });
+  await session.close();
+  const text = readFileSync(session.file, "utf8");
+  writeFileSync(session.file, text.replace(/"blobs":\{"[0-9a-f]{32}"/, `"blobs":{"${"0".repeat(32)}"`));
+  const other = new EspalierSaver({ home });
+  await expect(other.get(onThread("lost"))).rejects.toThrow(
+    /has lost a value of its graph .*espalier doctor/,
+  );
+  await other.close();
+});
+
+test("half a line at the end of the file is no checkpoint", async () => {
+  const home = freshHome();
+  const saver = new EspalierSaver({ home });
+  await save(saver, "torn", "Whole.");
+  await saver.close();
+  const session = await openSession("torn", { home, mode: "read" });
+  await session.close();
+  appendFileSync(session.file, '{"type":"custom","id":"half","parentId":null,"customType":"langgraph.check');
+  const other = new EspalierSaver({ home });
+  expect(await textsOf(other, "torn")).toEqual(["Whole."]);
+  await save(other, "torn", "Whole again.");
+  expect(await textsOf(other, "torn")).toEqual(["Whole again."]);
+  await other.close();
+});
+
+describe("a host of another version", () => {
+  beforeEach(() => vi.resetModules());
+
+  test.each(["1.1.9", "2.0.0", "10.0.0"])("%s is refused", async (other) => {
+    vi.doMock("node:module", async (original) => ({
+      ...(await original<typeof import("node:module")>()),
+      createRequire: () => () => ({ version: other }),
+    }));
+    await expect(import("espalier/adapters/langgraph")).rejects.toMatchObject({
+      code: "unsuitable",
+      message: `@langchain/langgraph-checkpoint ${other} is not one that this adapter was tested with; npm install "@langchain/langgraph-checkpoint@>=1.2.2 <2.0.0".`,
+    });
+    vi.doUnmock("node:module");
+  });
+});
