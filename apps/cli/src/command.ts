@@ -13,7 +13,7 @@ export interface Answer {
 }
 
 /** Flags and description, then choices or a parser where it has one; an `Option` for everything else. */
-type OptionShape =
+export type OptionShape =
   | readonly [flags: string, description: string, rest?: readonly string[] | ((text: string) => unknown)]
   | Option;
 

@@ -61,3 +61,23 @@ export function parseCount(text: string): number {
   if (Number.isInteger(count) && count > 0) return count;
   throw new InvalidArgumentError("It is a whole number above 0: 20.");
 }
+
+const SPANS = { h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000, m: 30 * 86_400_000, y: 365 * 86_400_000 };
+
+/** A time in the past: `3d` (also h, w, m, y) is that long ago, `2026-11-20` a day of the reader's time zone, or ISO 8601. */
+export function parseSince(text: string): Date {
+  return timeIn(text, "T00:00:00");
+}
+
+/** The same as an end: a day is meant to its last moment. */
+export function parseUntil(text: string): Date {
+  return timeIn(text, "T23:59:59.999");
+}
+
+function timeIn(text: string, ofDay: string): Date {
+  const [, count, unit] = /^(\d+)\s*([hdwmy])$/i.exec(text.trim()) ?? [];
+  if (unit) return new Date(Date.now() - Number(count) * SPANS[unit.toLowerCase() as keyof typeof SPANS]);
+  const date = new Date(/^\d{4}-\d\d-\d\d$/.test(text.trim()) ? `${text.trim()}${ofDay}` : text);
+  if (!Number.isNaN(date.getTime()) && /^\d{4}-/.test(text.trim())) return date;
+  throw new InvalidArgumentError("It is a span or a day: 3d, 1w, 2m, or 2026-11-20.");
+}

@@ -1,4 +1,6 @@
-import { columnsOf, plainText } from "@espalier/session-tree";
+import { basename } from "node:path";
+import type { ListedSession } from "@espalier/engine";
+import { columnsOf, plainLine, plainText } from "@espalier/session-tree";
 
 export { columnsOf, cutToColumns, fieldText, plainLine, plainText } from "@espalier/session-tree";
 
@@ -25,3 +27,14 @@ export function cutLine(text: string, length: number): string {
 export function padToColumns(text: string, columns: number): string {
   return text + " ".repeat(Math.max(0, columns - columnsOf(text)));
 }
+
+/** The words by which people know a session: its name, else its first prompt; the file's name where its header is lost. */
+export const titleOf = ({ name, firstMessage, id, ref }: ListedSession): string =>
+  plainLine(name ?? firstMessage ?? "") || (id === "" ? plainLine(basename(ref)) : "(no prompt yet)");
+
+/** The last part of the folder that a session worked in. */
+export const projectOf = (cwd: string): string => plainLine(cwd.split(/[\\/]/).filter(Boolean).at(-1) ?? "");
+
+/** When a session last went on, ISO 8601: at its last entry, or where no entry says a time, when it was last written. */
+export const lastTimeOf = ({ updatedAt, modified }: Pick<ListedSession, "updatedAt" | "modified">): string =>
+  updatedAt ?? modified;

@@ -1,6 +1,6 @@
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import {
   DEMO,
   espalier,
@@ -63,6 +63,75 @@ describe("a session by its id", () => {
   });
 });
 
+describe("the last entry of a session says when it was", () => {
+  const home = temporaryFolder();
+  const day = (back: number) => new Date(Date.now() - back * 86_400_000).toISOString();
+
+  /** A session in a file that was written just now. */
+  function session(
+    id: string,
+    back: number,
+    { agent = "", cwd = "/garden", text = "What grows here?" } = {},
+  ) {
+    const folder = join(home, "sessions", "all");
+    mkdirSync(folder, { recursive: true });
+    const importedFrom = agent === "" ? {} : { importedFrom: { agent, version: "1", id, digest: "d" } };
+    const timestamp = day(back);
+    const lines = [
+      { type: "session", version: 3, id, timestamp, cwd, ...importedFrom },
+      {
+        type: "message",
+        id: `e-${id}`,
+        parentId: null,
+        timestamp,
+        message: { role: "user", content: text, timestamp: Date.parse(timestamp) },
+      },
+    ];
+    writeFileSync(join(folder, `${id}.jsonl`), lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  }
+  const env = { ESPALIER_HOME: home };
+  const listed = async (...parameters: string[]) =>
+    (await espalierJson(["list", ...parameters], { env })).values.map(({ id }) => id);
+  const found = async (...parameters: string[]) =>
+    (await espalierJson(["search", "grows", ...parameters], { env })).values.map(
+      ({ sessionId }) => sessionId,
+    );
+
+  beforeAll(() => {
+    session("week", 7.5, { agent: "claude-code", cwd: "/work/orchard/pears" });
+    session("today", 0, { cwd: "C:\\Users\\ada\\orchard" });
+    session("month", 31, { agent: "codex" });
+    session("three", 3, {
+      agent: "pi",
+      text: "<command-name>/clear</command-name>\n<command-args></command-args>",
+    });
+  });
+
+  test("list puts the newest first, whenever the files were written", async () => {
+    expect(await listed()).toEqual(["today", "three", "week", "month"]);
+    const { stdout } = await espalier(["list"], { env });
+    expect(stdout).toMatch(/^week +7 days +claude-code +pears +What grows here\?$/m);
+    expect(stdout).toMatch(/^three +3 days +pi +garden +\(no prompt yet\)$/m);
+  });
+
+  test("list and search keep to a time, an agent and a project", async () => {
+    expect(await listed("--since", "1w")).toEqual(["today", "three"]);
+    expect(await listed("--since", "2w", "--until", "1d")).toEqual(["three", "week"]);
+    expect(await listed("--until", day(31).slice(0, 10))).toEqual(["month"]);
+    expect(await listed("--agent", "codex")).toEqual(["month"]);
+    expect(await listed("--project", "orchard")).toEqual(["today", "week"]);
+    expect(await listed("--project", "/work/orchard")).toEqual(["week"]);
+    expect(await found("--since", "2w")).toEqual(["today", "week"]);
+    expect(await found("--agent", "espalier", "--project", "orchard")).toEqual(["today"]);
+  });
+
+  test("a time that is none, and an agent that nobody knows, are told with those there are", async () => {
+    const none = await espalier(["list", "--since", "yesterday"], { env });
+    expect([none.code, none.stderr]).toEqual([2, expect.stringContaining("3d, 1w, 2m, or 2026-11-20")]);
+    expect((await espalier(["search", "x", "--agent", "cursor"], { env })).stderr).toContain("claude-code");
+  });
+});
+
 describe("search", () => {
   test("--json has a line for each entry in which the words stand", async () => {
     const folder = temporaryFolder();
@@ -84,7 +153,7 @@ describe("search", () => {
     const { values: limited } = await espalierJson(["search", "last-modified", file, "--limit", "1"]);
     expect(limited).toEqual([values[0]]);
     const exact = await espalierJson(["search", "LAST-modified", folder, "--case-sensitive"]);
-    expect(exact).toMatchObject({ code: 0, stdout: "" });
+    expect(exact).toMatchObject({ code: 1, stdout: "" });
     expect(stateOf(file)).toBe(before);
   });
 
@@ -98,7 +167,7 @@ describe("search", () => {
 
   test("nothing found is an answer; no folder and no query are not", async () => {
     expect(await espalier(["search", "no such words", DEMO])).toMatchObject({
-      code: 0,
+      code: 1,
       stdout: "Nothing was found.\n",
     });
     const nowhere = await espalierJson(["search", "x", "/nowhere"]);

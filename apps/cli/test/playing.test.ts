@@ -89,7 +89,7 @@ test("list tells of each session below a folder, newest first", async () => {
   ]);
   const { stdout } = await espalier(["list", dirname(file)]);
   expect(stdout).toMatch(
-    /^id +age +size +agent +session\nLTfrBGnUynOG +3 days +\d+ kB +espalier +tidepool works offline/,
+    /^id +age +agent +project +session\nLTfrBGnUynOG +\d+ (?:day|year)s? +espalier +tidepool +tidepool works offline/,
   );
 });
 

@@ -157,7 +157,8 @@ test("the list searches as one types, by name at once and over everything said, 
     lastCompaction: null,
     bytes: 1_500,
     parent,
-    agent: "espalier" as const,
+    importedFrom: null,
+    agent: "espalier",
   });
   const sessions = [
     session("/s/new.jsonl", null, "2026-03-09T11:00:00Z"),

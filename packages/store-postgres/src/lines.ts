@@ -296,7 +296,7 @@ export function factsOf(rows: readonly LineRow[]): SessionFacts {
     if (compaction.is(entry)) facts.lastCompaction = time ?? facts.lastCompaction;
     if (sessionInfo.is(entry)) facts.name = columnText(entry.name ?? "");
     if (facts.firstMessage === null && isMessage(entry, "user"))
-      facts.firstMessage = columnText(listedMessage(entry));
+      facts.firstMessage = columnText(listedMessage(entry) ?? "") || null;
   }
   return facts;
 }

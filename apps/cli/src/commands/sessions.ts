@@ -20,26 +20,41 @@ import {
 } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
 import type { SessionRef } from "@espalier/session-tree";
-import { type Call, command, type SessionCall, sessionCommand } from "../command.ts";
+import { type Call, command, type OptionShape, type SessionCall, sessionCommand } from "../command.ts";
 import { CommandError } from "../failure.ts";
-import { formatAge, formatBytes, formatCount, formatMany, parseCount } from "../numbers.ts";
+import { formatAge, formatCount, formatMany, parseCount, parseSince, parseUntil } from "../numbers.ts";
 import { currentSettings, sessionNamed, storeInUse, storeOf, tellSkipped, withSession } from "../opening.ts";
 import { confirmOnTerminal, jsonLine, print, printLine, printStep, type Shell } from "../shell.ts";
-import { cutToColumns, plainLine } from "../text.ts";
+import { cutToColumns, lastTimeOf, padToColumns, plainLine, projectOf, titleOf } from "../text.ts";
+
+/** Filters of sessions, for `list` and `search`. */
+type Filters = Pick<ListOptions, "agent" | "project" | "since" | "until">;
+
+const FILTERS: readonly OptionShape[] = [
+  ["--since <time>", "only sessions that went on since then: 3d, 1w, 2m, 2026-11-20", parseSince],
+  ["--until <time>", "only sessions whose last entry is not after then", parseUntil],
+  ["--project <folder>", "only sessions of this folder or below it: its path, or its name alone"],
+  ["--agent <name>", "only sessions of this agent", ["espalier", "claude-code", "codex", "pi"]],
+];
 
 const list = command({
   usage: "list [folder]",
   description: "list sessions, newest first: of a folder, or Espalier's and the Pi coding agent's own",
   options: [
+    ...FILTERS,
     ["--sub-agents", "also the runs of sub-agents"],
     ["--parent <id>", "only forks and sub-agents of this session; the beginning of its id is enough"],
   ],
   examples: [
     "espalier list",
+    "espalier list --since 1w --agent claude-code",
     "espalier list ~/.pi/agent/sessions --json | jq -r .file",
     "espalier list --parent 3kq7",
   ],
-  async run({ shell, options }: Call<Pick<ListOptions, "subAgents" | "parent">>, folder: string | undefined) {
+  async run(
+    { shell, options }: Call<Filters & Pick<ListOptions, "subAgents" | "parent">>,
+    folder: string | undefined,
+  ) {
     if (folder !== undefined && !existsSync(folder))
       throw new CommandError("not-found", `There is no folder ${folder}; check the path.`);
     if (folder !== undefined && !statSync(folder).isDirectory())
@@ -55,67 +70,99 @@ const list = command({
     if (shell.json)
       for await (const session of sessions)
         await shell.output.writeLine(jsonLine(listedValue(session, options)));
-    else for await (const line of viewList(sessions, shell)) await printLine(shell, line);
+    else {
+      const shown = options.subAgents ? await underParents(sessions) : sessions;
+      for await (const line of viewList(shown, shell)) await printLine(shell, line);
+    }
   },
 });
 
 /** JSON of a session; `parent` is there only for `--parent` and `--sub-agents`. */
-function listedValue({ id, ref: file, cwd, parent, ...told }: ListedSession, asked: ListOptions): object {
+function listedValue(session: ListedSession, asked: ListOptions): object {
+  const { id, ref: file, cwd, parent, importedFrom: _, ...told } = session;
   const linked = asked.subAgents || asked.parent !== undefined ? { parent } : {};
   return { id: id || null, file, cwd: cwd || null, ...told, ...linked };
 }
 
-/** Columns for what a session is about where no terminal says how many there are. */
+/** Columns of the table where no terminal says how many there are. */
 const WIDE = 160;
 const ID_LENGTH = 12;
+const PROJECT_LENGTH = 14;
 
-/** Columns before what a session is about: id, age, size and agent, with two spaces behind each. */
-const FACTS_WIDTH = ID_LENGTH + 2 + 8 + 2 + 8 + 2 + 8 + 2;
+/** Columns before what a session is about: id, age, agent and project, with two spaces behind each. */
+const FACTS_WIDTH = ID_LENGTH + 2 + 8 + 2 + 11 + 2 + PROJECT_LENGTH + 2;
 
 /** A table of sessions for people. */
 async function* viewList(
-  sessions: AsyncIterable<ListedSession>,
+  sessions: AsyncIterable<ListedSession> | Iterable<ListedSession>,
   { colours, columns }: Pick<Shell, "colours" | "columns">,
   now = Date.now(),
 ): AsyncGenerator<string> {
   const room = Math.max(20, Math.min(columns, WIDE) - FACTS_WIDTH);
   let count = 0;
   for await (const session of sessions) {
-    if (count++ === 0) yield colours.dim(row("id", "age", "size", "agent", "session"));
-    const { id, ref, modified, bytes, agent, name, firstMessage, cwd } = session;
-    const about = cutToColumns(plainLine(name ?? firstMessage ?? (cwd || basename(ref))), room);
+    if (count++ === 0) yield colours.dim(row("id", "age", "agent", "project", "session"));
+    const { id, agent, name, cwd, parent } = session;
+    const mark = parent?.kind === "subagent" ? "└ " : "";
+    const about = cutToColumns(`${mark}${titleOf(session)}`, room);
     yield row(
       plainLine(id).slice(0, ID_LENGTH),
-      formatAge(now - Date.parse(modified)),
-      formatBytes(bytes),
-      agent,
+      formatAge(now - Date.parse(lastTimeOf(session))),
+      plainLine(agent),
+      cutToColumns(projectOf(cwd), PROJECT_LENGTH),
       name === null ? colours.dim(about) : about,
     );
   }
   if (count === 0) yield "There are no sessions here.";
 }
 
-function row(id: string, age: string, size: string, agent: string, about: string): string {
-  return [id.padEnd(ID_LENGTH), age.padStart(8), size.padStart(8), agent.padEnd(8), about].join("  ");
+/** The runs of sub-agents behind the session that began them, the earliest first. */
+async function underParents(sessions: AsyncIterable<ListedSession>): Promise<ListedSession[]> {
+  const all: ListedSession[] = [];
+  for await (const session of sessions) all.push(session);
+  const ids = new Set(all.map(({ id }) => id));
+  const beganBy = ({ parent }: ListedSession) =>
+    parent?.kind === "subagent" && ids.has(parent.sessionId) ? parent.sessionId : undefined;
+  const runs = new Map<string, ListedSession[]>();
+  for (const session of all.toReversed()) {
+    const id = beganBy(session);
+    if (id !== undefined) runs.set(id, [...(runs.get(id) ?? []), session]);
+  }
+  const withRuns = (session: ListedSession): ListedSession[] => [
+    session,
+    ...(runs.get(session.id) ?? []).flatMap(withRuns),
+  ];
+  return all.filter((session) => beganBy(session) === undefined).flatMap(withRuns);
+}
+
+function row(id: string, age: string, agent: string, project: string, about: string): string {
+  const facts = [
+    id.padEnd(ID_LENGTH),
+    age.padStart(8),
+    agent.padEnd(11),
+    padToColumns(project, PROJECT_LENGTH),
+  ];
+  return [...facts, about].join("  ");
 }
 
 const search = command({
   usage: "search <query> [folder]",
   description: "search all sessions below a folder, or Espalier's and the Pi coding agent's own",
   options: [
+    ...FILTERS,
     ["--limit <count>", "stop after this many", parseCount],
     ["--case-sensitive", "distinguish capital and small letters"],
   ],
   notes: `The query is literal text. It is searched for in messages, calls with their arguments, results and summaries, on all
 branches and behind compactions, but not in the model's thoughts; the newest sessions come first. Instead of a folder, the
-file of one session can be named.`,
+file of one session can be named. As with grep, the exit code is 1 when nothing is found.`,
   examples: [
-    'espalier search "disk full"',
+    'espalier search "disk full" --since 1w',
     "espalier search cache-control ~/old-sessions --limit 20",
     "espalier search flaky session.jsonl --json | jq -r .entryId",
   ],
   async run(
-    { shell, options }: Call<{ limit?: number; caseSensitive?: boolean }>,
+    { shell, options }: Call<Filters & { limit?: number; caseSensitive?: boolean }>,
     query: string,
     place: string | undefined,
   ) {
@@ -131,7 +178,9 @@ file of one session can be named.`,
       // On a terminal, hits appear while the search goes on.
       if (Number.isFinite(shell.columns)) await shell.output.flush();
     }
-    if (count === 0 && !shell.json) await printLine(shell, "Nothing was found.");
+    if (count > 0) return;
+    shell.exitCode = 1;
+    if (!shell.json) await printLine(shell, "Nothing was found.");
   },
 });
 

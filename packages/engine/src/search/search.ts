@@ -13,10 +13,11 @@ import {
   toolCalls,
 } from "@espalier/session-tree";
 import { fileStore, sessionFiles } from "@espalier/session-tree/node";
+import { type ListOptions, listSessions } from "../session/stores.ts";
 import { espalierHome, sessionFolders } from "../settings/home.ts";
 
 /** Range and mode of a search. */
-export interface SearchOptions {
+export interface SearchOptions extends Pick<ListOptions, "agent" | "project" | "since" | "until"> {
   /** These sessions, by path or id, in this order. */
   files?: Iterable<string>;
   /** All sessions in this folder and below it. Default: the engine's own, and the Pi coding agent's. */
@@ -68,12 +69,16 @@ export async function* searchSessions(query: string, options: SearchOptions = {}
   }
 }
 
-async function* sources({ files, folder, home = espalierHome(), store, onSkipped }: SearchOptions) {
+async function* sources(options: SearchOptions) {
+  const { files, folder, home = espalierHome(), store, onSkipped, agent, project, since, until } = options;
   const folders = folder === undefined ? sessionFolders(home) : [folder];
   const from = store ?? fileStore({ home, folders });
   const told = onSkipped ? { onSkipped } : {};
   const source = (ref: string) => ({ ref, open: () => from.open({ file: ref }, "read") });
+  const filters = [agent, project, since, until];
   if (files !== undefined) for (const ref of files) yield source(ref);
+  else if (filters.some((filter) => filter !== undefined))
+    for await (const { ref } of listSessions({ ...options, subAgents: true })) yield source(ref);
   else if (store) for await (const { ref } of store.list(told)) yield source(ref);
   else for (const { path } of sessionFiles(folders, { home, ...told })) yield source(path);
 }

@@ -58,8 +58,8 @@ const isDatabase = (address: string): boolean => /^postgres(ql)?:\/\//i.test(add
 
 /** A session in a list, and the agent that it belongs to. */
 export interface ListedSession extends SessionListing {
-  /** The agent whose folder it is in. */
-  agent: "espalier" | "pi";
+  /** The agent that it was imported from (`claude-code`, `codex`, `pi`), or whose folder it is in: `pi`, else `espalier`. */
+  agent: string;
 }
 
 /** Filters of a list of sessions. */
@@ -77,30 +77,78 @@ export interface ListOptions extends StoreListOptions {
    * itself may be deleted.
    */
   parent?: string;
+  /** Lists only sessions of this agent: `espalier`, `claude-code`, `codex`, `pi`. */
+  agent?: string;
+  /** Lists only sessions whose folder is this one or below it: a path, or the name of a folder on the way. */
+  project?: string;
+  /** Lists only sessions whose last entry is of this time or later. */
+  since?: Date;
+  /** Lists only sessions whose last entry is of this time or earlier. */
+  until?: Date;
 }
 
 /**
- * Lists sessions, newest first. A folder inside a listed one that cannot be read is skipped and reported to `onSkipped`;
- * links to folders and files are not followed there.
+ * Lists sessions, the one with the newest last entry first. A folder inside a listed one that cannot be read is skipped
+ * and reported to `onSkipped`; links to folders and files are not followed there.
  *
  * @throws EspalierError `unreadable` for a folder that was named and cannot be read
  */
 export async function* listSessions(options: ListOptions = {}): AsyncGenerator<ListedSession> {
-  const {
-    folder,
-    home = espalierHome(),
-    store,
-    parent,
-    subAgents = parent !== undefined,
-    onSkipped,
-  } = options;
+  const { folder, home = espalierHome(), store, onSkipped } = options;
   const isOfPi = withinFolder(piSessions());
   const folders = folder === undefined ? sessionFolders(home) : [folder];
-  for await (const listing of (store ?? fileStore({ home, folders })).list(onSkipped ? { onSkipped } : {})) {
-    if (!subAgents && listing.parent?.kind === "subagent") continue;
-    if (parent !== undefined && !listing.parent?.sessionId.startsWith(parent)) continue;
-    yield { ...listing, agent: !store && isOfPi(listing.ref) ? "pi" : "espalier" };
+  const listings = (store ?? fileStore({ home, folders })).list(onSkipped ? { onSkipped } : {});
+  for await (const listing of newestFirst(listings)) {
+    const agent = listing.importedFrom ?? (!store && isOfPi(listing.ref) ? "pi" : "espalier");
+    const listed = { ...listing, agent };
+    if (isListed(listed, options)) yield listed;
   }
+}
+
+function isListed(listed: ListedSession, options: ListOptions): boolean {
+  const { parent, subAgents = parent !== undefined, agent, project, since, until } = options;
+  const time = lastTime(listed);
+  return (
+    (subAgents || listed.parent?.kind !== "subagent") &&
+    (parent === undefined || listed.parent?.sessionId.startsWith(parent) === true) &&
+    (agent === undefined || listed.agent === agent) &&
+    (project === undefined || isInProject(listed.cwd, project)) &&
+    (since === undefined || time >= since.getTime()) &&
+    (until === undefined || time <= until.getTime())
+  );
+}
+
+/** Milliseconds of a session's last entry; of its last write, where no entry says a time. */
+function lastTime({ updatedAt, modified }: SessionListing): number {
+  const time = Date.parse(updatedAt ?? "");
+  return Number.isNaN(time) ? Date.parse(modified) : time;
+}
+
+function isInProject(cwd: string, project: string): boolean {
+  if (/[/\\]|^[.~]/.test(project)) return withinFolder(project)(cwd) || resolve(cwd) === resolve(project);
+  return cwd.split(/[/\\]/).includes(project);
+}
+
+/**
+ * Orders by the last entry what comes by the last write. An entry is written at its time or, when it is imported or
+ * copied, later: whatever is as new as the last write of the next one is newer than all that follow.
+ */
+async function* newestFirst(listings: AsyncIterable<SessionListing>): AsyncGenerator<SessionListing> {
+  // The newest at the end.
+  const waiting: { time: number; listing: SessionListing }[] = [];
+  for await (const listing of listings) {
+    const written = Date.parse(listing.modified);
+    while (waiting.length > 0 && waiting.at(-1)!.time >= written) yield waiting.pop()!.listing;
+    const time = lastTime(listing);
+    let low = 0;
+    for (let high = waiting.length; low < high; ) {
+      const middle = (low + high) >>> 1;
+      if (waiting[middle]!.time < time) low = middle + 1;
+      else high = middle;
+    }
+    waiting.splice(low, 0, { time, listing });
+  }
+  for (let next = waiting.pop(); next; next = waiting.pop()) yield next.listing;
 }
 
 /** Runs for every session of a list: only a relative path is resolved. */

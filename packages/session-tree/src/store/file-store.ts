@@ -241,7 +241,7 @@ interface Known {
 }
 
 /** Version of the shape: a file of another one is not used, so listings are made anew. */
-const SHAPE = 2;
+const SHAPE = 3;
 
 /**
  * Cache of listings, in `<home>/listings.json` (mode 0600), so that the next list opens only files that

@@ -49,6 +49,7 @@ function listingBy(usual: FastLineScanner, view: ByteView, at: ListedAt): Sessio
     id: head.header?.id ?? "",
     ref: at.ref,
     cwd: head.header?.cwd ?? "",
+    importedFrom: importedFrom(head.header),
     firstMessage: head.firstMessage,
     modified: at.modified,
     bytes: at.bytes ?? view.size,
@@ -57,11 +58,39 @@ function listingBy(usual: FastLineScanner, view: ByteView, at: ListedAt): Sessio
   };
 }
 
-/** A message as a list shows it: the beginning of its text. */
-export function listedMessage({ message }: MessageEntry): string {
+/** The agent that a header names as that of an imported session; null where it names none. */
+export function importedFrom(header: SessionHeader | undefined): string | null {
+  const agent: unknown = header?.importedFrom?.agent;
+  return typeof agent === "string" && agent !== "" ? agent : null;
+}
+
+/** A message as a list shows it: the beginning of what the user typed; undefined where that is nothing. */
+export function listedMessage({ message }: MessageEntry): string | undefined {
+  const text = messageText(message);
+  const start = typedFrom(text);
   // No character has more than two code units: of a text of megabytes no more is taken apart.
-  const beginning = messageText(message).slice(0, 2 * FIRST_MESSAGE_LENGTH);
-  return Array.from(beginning).slice(0, FIRST_MESSAGE_LENGTH).join("");
+  const beginning = text.slice(start, start + 2 * FIRST_MESSAGE_LENGTH);
+  return Array.from(beginning).slice(0, FIRST_MESSAGE_LENGTH).join("") || undefined;
+}
+
+/** Blocks that agents put before what the user typed, or in its place: `<command-name>/clear</command-name>`. */
+const AGENT_BLOCK =
+  /\s*<(command-(?:name|message|args|contents)|local-command-(?:caveat|stdout|stderr)|bash-(?:input|stdout|stderr)|system-reminder|environment_context|user_instructions|ide_\w{1,40})>/y;
+
+/** Returns where the user's own words begin: behind the blocks of the agent. */
+function typedFrom(text: string): number {
+  let at = 0;
+  for (;;) {
+    AGENT_BLOCK.lastIndex = at;
+    const [block, name] = AGENT_BLOCK.exec(text) ?? [];
+    if (block === undefined) break;
+    const close = `</${name}>`;
+    const end = text.indexOf(close, at + block.length);
+    if (end < 0) return text.length;
+    at = end + close.length;
+  }
+  while (at > 0 && at < text.length && /\s/.test(text[at]!)) at++;
+  return at;
 }
 
 function readHead(usual: FastLineScanner, view: ByteView) {
@@ -76,8 +105,8 @@ function readHead(usual: FastLineScanner, view: ByteView) {
         if (part.is === "header" && !hasEntries) header ??= part.header;
         else if (part.is === "entry") hasEntries = true;
         if (part.is === "entry" && isMessage(part.entry, "user")) {
-          firstMessage = listedMessage(part.entry);
-          return false;
+          firstMessage = listedMessage(part.entry) ?? null;
+          if (firstMessage !== null) return false;
         }
       }
       return offset > HEAD_BYTES ? false : undefined;

@@ -88,9 +88,11 @@ export interface SessionListing {
   /** Storage name: opens it as `{ file: ref }`. */
   ref: string;
   cwd: string;
+  /** The agent that it was imported from, as its header says: `claude-code`, `codex`, `pi`; null for one that was not. */
+  importedFrom: string | null;
   /** The last name it was given. */
   name: string | null;
-  /** The first user message, shortened. */
+  /** The first user message that has typed text, shortened; blocks that an agent puts before it are left out. */
   firstMessage: string | null;
   /** Last write of the log, ISO 8601. */
   modified: string;

@@ -1,6 +1,6 @@
 import type { ListedSession, SearchHit } from "@espalier/engine";
 import { formatAge, formatBytes, formatCount, formatShortCost } from "../../numbers.ts";
-import { cutToColumns, padToColumns, plainLine } from "../../text.ts";
+import { cutToColumns, lastTimeOf, padToColumns, plainLine, projectOf, titleOf } from "../../text.ts";
 import { fitLines, type Line, line, type Span, selectLine, span } from "../screen/frame.ts";
 import type { SessionFacts, SessionSort, SessionsState, TerminalState } from "../state/state.ts";
 import { fieldLines } from "../state/text-field.ts";
@@ -96,7 +96,7 @@ function listedLine(
     ...(showsProject ? [padToColumns(cutToColumns(projectOf(session.cwd), PROJECT), PROJECT)] : []),
     formatBytes(session.bytes).padStart(7),
     (facts ? formatCount(facts.branches) : "·").padStart(8),
-    formatAge(Math.max(0, now - Date.parse(session.modified))).padStart(8),
+    formatAge(Math.max(0, now - Date.parse(lastTimeOf(session)))).padStart(8),
     (facts ? formatShortCost(facts.cost) : "·").padStart(7),
   ];
   const title = padToColumns(cutToColumns(titleOf(session), room), room);
@@ -111,16 +111,10 @@ type SessionsRow =
   | { type: "session"; session: ListedSession }
   | { type: "hit"; hit: SearchHit; session: ListedSession | undefined };
 
-const titleOf = ({ name, firstMessage, id, ref }: ListedSession): string =>
-  plainLine(name ?? firstMessage ?? "") || plainLine(id || ref);
-
-/** The last part of the folder that a session worked in. */
-export const projectOf = (cwd: string): string => plainLine(cwd.split(/[\\/]/).filter(Boolean).at(-1) ?? "");
-
 const COMPARE: Readonly<
   Record<SessionSort, (state: SessionsState) => (a: ListedSession, b: ListedSession) => number>
 > = {
-  age: () => (a, b) => (a.modified < b.modified ? 1 : a.modified > b.modified ? -1 : 0),
+  age: () => (a, b) => Date.parse(lastTimeOf(b)) - Date.parse(lastTimeOf(a)),
   name: () => (a, b) => titleOf(a).localeCompare(titleOf(b)),
   size: () => (a, b) => b.bytes - a.bytes,
   cost:

@@ -1,5 +1,5 @@
 import { formatMany } from "../../numbers.ts";
-import { cutToColumns, plainLine } from "../../text.ts";
+import { cutToColumns, plainLine, projectOf } from "../../text.ts";
 import { ACT_BINDINGS, type Binding, shownKeys } from "../keys/act-bindings.ts";
 import { GENERAL_BINDINGS, SESSIONS_BINDINGS } from "../keys/sessions-bindings.ts";
 import { TREE_BINDINGS } from "../keys/tree-bindings.ts";
@@ -19,7 +19,7 @@ import type { Dialog, TerminalState, TreeState } from "../state/state.ts";
 import { fieldLines } from "../state/text-field.ts";
 import { FILTERS } from "../tree/tree-rows.ts";
 import { bodyHeight, frameHeight } from "./layout.ts";
-import { projectOf, shownSessions, viewSessions } from "./sessions.ts";
+import { shownSessions, viewSessions } from "./sessions.ts";
 import { viewTreeScreen } from "./tree.ts";
 
 /** The screen of a state: where one is, what there is, and which keys act. */
