@@ -7,7 +7,7 @@ const PROGRAM = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/goo
 
 /** Whether there is a browser to drive; where there is none, that is said once. */
 export const hasBrowser = PROGRAM !== undefined;
-if (!hasBrowser) console.warn("chromium is not installed: the viewer's page is not driven in a browser.");
+if (!hasBrowser) console.warn("chromium is not installed: pages are not driven in a browser.");
 
 const FLAGS = [
   "--no-sandbox",

@@ -319,6 +319,19 @@ test("the end of the list is enough", async () => {
   expect(textsOf(await uiMessages(session))).toEqual(["One.", "Two."]);
 });
 
+test("a page that shows another version goes on where it is", async () => {
+  const session = await open();
+  const asked = user("q1", "What grows here?");
+  await saveUiMessages(session, [asked, answer("a1", step, says("Pears.")), user("q2", "And there?")]);
+  await saveUiMessages(session, [asked, answer("a2", step, says("Plums."))]);
+  const read = await receiveUiMessages(session, [
+    answer("a1", step, says("Pears.")),
+    user("q3", "And up there?"),
+  ]);
+  expect(textsOf(read)).toEqual(["What grows here?", "Pears.", "And up there?"]);
+  expect(await uiVersions(session)).toMatchObject({ a1: { index: 0 }, q3: { index: 1, ids: ["q2", "q3"] } });
+});
+
 test("a client is believed in what a user may say, and in nothing else", async () => {
   const session = await open();
   const asked = user("q1", "What grows here?");

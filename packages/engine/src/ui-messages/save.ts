@@ -20,6 +20,7 @@ import {
   conversationOf,
   isTool,
   keyOf,
+  newestEnd,
   type Part,
   type PlainMessage,
   patchBetween,
@@ -132,19 +133,23 @@ async function draftsFor(
   wanted: readonly PlainMessage[],
   options: Saving,
 ): Promise<NewEntry[]> {
-  const { said } = await conversationOf(session);
-  const known: number[] = [];
-  for (const { id } of wanted) {
-    const at = said.findIndex(({ message }, place) => message.id === id && place > (known.at(-1) ?? -1));
-    if (at < 0) break;
-    known.push(at);
+  let { said } = await conversationOf(session);
+  let known = knownIn(said, wanted);
+  let endId = session.leafId;
+  const [first] = wanted;
+  if (known.length === 0 && first && session.tree.has(first.id)) {
+    // The page shows another path than the leaf's, which another page has moved.
+    const end = newestEnd(session, first.id);
+    const other = await conversationOf(session, end);
+    known = knownIn(other.said, wanted);
+    if (known.length > 0) [said, endId] = [other.said, end];
   }
   const added = wanted.slice(known.length).filter(({ role }) => !options.isFromClient || role === "user");
   const at = known.at(-1);
   const last = at === undefined ? undefined : said[at];
   if (!last) return new Drafting(session, new Conversation(said), session.leafId, options).addAll(added);
   const given = wanted[known.length - 1]!;
-  const end = at === said.length - 1 ? session.leafId : last.last.id;
+  const end = at === said.length - 1 ? endId : last.last.id;
   const held = new Drafting(session, new Conversation(said.slice(0, at! + 1)), end, options);
   if (isDeepStrictEqual(last.message, given)) return held.addAll(added);
   const isSameText = isDeepStrictEqual(last.message.parts, given.parts);
@@ -154,6 +159,17 @@ async function draftsFor(
   if (!isVersion) return held.addAll(added);
   const before = new Conversation(said.slice(0, at));
   return new Drafting(session, before, last.first.parentId, options).addAll([given]);
+}
+
+/** Places of the first messages of a list, as far as they are known by their ids, in order. */
+function knownIn(said: readonly SaidMessage[], wanted: readonly PlainMessage[]): number[] {
+  const known: number[] = [];
+  for (const { id } of wanted) {
+    const at = said.findIndex(({ message }, place) => message.id === id && place > (known.at(-1) ?? -1));
+    if (at < 0) break;
+    known.push(at);
+  }
+  return known;
 }
 
 /** Entries to append after a place, and the conversation with them. */

@@ -8,11 +8,13 @@ import {
   type Entry,
   isCustom,
   isFailedAnswer,
+  isOnPath,
   isRecord,
   message,
   messageText,
   type StoredMessage,
   type ToolResultMessage,
+  tipRows,
 } from "@espalier/session-tree";
 import type { UIMessage } from "ai";
 import type { Session } from "../session/session.ts";
@@ -76,11 +78,18 @@ interface PartReference {
   unset?: string[];
 }
 
-/** Reads the leaf's path as UI messages. */
-export async function conversationOf(session: Session): Promise<Conversation> {
+/** Reads a path as UI messages: by default that of the leaf. */
+export async function conversationOf(session: Session, endId?: string): Promise<Conversation> {
   const conversation = new Conversation();
-  for (const entry of await session.withinReach(() => session.getBranch())) conversation.take(entry);
+  for (const entry of await session.withinReach(() => session.getBranch(endId))) conversation.take(entry);
   return conversation;
+}
+
+/** Id of the newest end behind an entry; its own where nothing is behind it. Throws `unknown-entry`. */
+export function newestEnd({ tree }: Session, id: string): string {
+  const row = tree.row(id);
+  const end = tipRows(tree).findLast((tip) => isOnPath(tree, row, tip));
+  return end === undefined ? id : tree.idAt(end);
 }
 
 /** UI messages of a path, entry by entry. */

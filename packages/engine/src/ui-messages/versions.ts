@@ -1,7 +1,7 @@
-import { ChildIndex, type Entry, isMessage, message, type Tree, tipRows } from "@espalier/session-tree";
+import { ChildIndex, type Entry, isMessage, message, type Tree } from "@espalier/session-tree";
 import type { UIMessage } from "ai";
 import type { Session } from "../session/session.ts";
-import { conversationOf, uiMessages } from "./ui-messages.ts";
+import { conversationOf, newestEnd, uiMessages } from "./ui-messages.ts";
 
 /** Versions of a message that was edited or given again, for a picker "2 of 3". */
 export interface UiVersions {
@@ -33,10 +33,8 @@ export async function showUiVersion<Message extends UIMessage = UIMessage>(
   session: Session,
   versionId: string,
 ): Promise<Message[]> {
-  const tree = await session.load();
-  const row = tree.row(versionId);
-  const end = tipRows(tree).findLast((tip) => tip >= row && session.isOnPath(versionId, tree.idAt(tip)));
-  await session.moveTo(end === undefined ? versionId : tree.idAt(end));
+  await session.load();
+  await session.moveTo(newestEnd(session, versionId));
   return uiMessages<Message>(session);
 }
 
