@@ -15,6 +15,12 @@ const LAPSE_MS = 20_000;
 const LOOK_MS = 25;
 
 /**
+ * A row that lets its statement return before the disk has it. A lease that a crash of the server takes away had no
+ * owner any more, since its connection ended; with the owner's next append it is on disk.
+ */
+const WITHOUT_DISK = "set_config('synchronous_commit', 'off', true)";
+
+/**
  * Takes a free lease: none is there, its owner's connection is gone (the lock that lives with the connection
  * can be had), or the owner gave no sign of life for {@link LAPSE_MS}. One that this very attempt took, whose answer was
  * lost, is taken.
@@ -23,13 +29,25 @@ const TAKE = {
   name: "espalier-take",
   text: `INSERT INTO espalier.lease AS held
       (session, owner, connection, backend, pid, host, brief, since, beat)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp(), clock_timestamp())
+    SELECT $1, $2::uuid, $3::bigint, $4::integer, $5::integer, $6, $7::boolean, clock_timestamp(), clock_timestamp()
+    FROM ${WITHOUT_DISK}
     ON CONFLICT (session) DO UPDATE SET owner = excluded.owner, connection = excluded.connection,
       backend = excluded.backend, pid = excluded.pid, host = excluded.host, brief = excluded.brief,
       since = excluded.since, beat = excluded.beat
     WHERE held.owner = excluded.owner OR held.beat < clock_timestamp() - make_interval(secs => $8)
       OR (held.backend <> pg_backend_pid() AND pg_try_advisory_xact_lock_shared(held.connection))
     RETURNING owner`,
+};
+
+const RELEASE = {
+  name: "espalier-release",
+  text: `DELETE FROM espalier.lease USING ${WITHOUT_DISK} WHERE session = $1 AND owner = $2`,
+};
+
+const BEAT = {
+  name: "espalier-beat",
+  text: `UPDATE espalier.lease SET beat = clock_timestamp(), connection = $3, backend = $4
+    FROM ${WITHOUT_DISK} WHERE session = ANY ($1) AND owner = ANY ($2::uuid[])`,
 };
 
 const HOLDER = {
@@ -64,7 +82,10 @@ export class PostgresLeases {
   }
 
   /** @throws EspalierError `busy` with the `holder`, and as every call of the store */
-  async take({ key, ref }: SessionPlace, { waitMs = 0 }: LeaseOptions = {}): Promise<SessionLease> {
+  async take(
+    { key, ref }: Pick<SessionPlace, "key" | "ref">,
+    { waitMs = 0 }: LeaseOptions = {},
+  ): Promise<SessionLease> {
     const held: Held = { key, owner: randomUUID() };
     this.#held.add(held);
     try {
@@ -103,12 +124,7 @@ export class PostgresLeases {
     if (!this.#held.has(held)) return;
     const { key, owner } = held;
     try {
-      await retryIdempotent(this.#database, () =>
-        this.#database.query({ text: "DELETE FROM espalier.lease WHERE session = $1 AND owner = $2" }, [
-          key,
-          owner,
-        ]),
-      );
+      await retryIdempotent(this.#database, () => this.#database.query(RELEASE, [key, owner]));
     } finally {
       this.#held.delete(held);
       if (this.#held.size === 0) await this.#end();
@@ -166,14 +182,9 @@ export class PostgresLeases {
     if (life?.isOver) this.#life = undefined;
     if (this.#held.size === 0) return;
     const { lock, backend } = await this.#alive();
-    for (const { key, owner } of this.#held)
-      await this.#database.query(
-        {
-          text: `UPDATE espalier.lease SET beat = clock_timestamp(), connection = $3, backend = $4
-            WHERE session = $1 AND owner = $2`,
-        },
-        [key, owner, lock, backend],
-      );
+    const held = [...this.#held];
+    const [keys, owners] = [held.map(({ key }) => key), held.map(({ owner }) => owner)];
+    await this.#database.query(BEAT, [keys, owners, lock, backend]);
   }
 }
 

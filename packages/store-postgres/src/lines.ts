@@ -123,6 +123,34 @@ export function bytesOfLine({ line, raw }: FetchedLine): Uint8Array {
   return line === null ? new Uint8Array(raw!) : encoder.encode(line);
 }
 
+/** Lines as a table of a statement, whose values begin at `$first`; see {@link lineValues}. */
+export const LINE_ROWS = (first: number): string => {
+  const types = ["bigint", "text", "text", "text", "boolean", "text", "text", "bytea"];
+  const arrays = types.map((type, at) => `$${first + at}::${type}[]`).join(", ");
+  return `unnest(${arrays}) WITH ORDINALITY AS row (at, id, parent, type, moves, first_kept, line, raw, number)`;
+};
+
+/** Lines as the values of a statement, and what they add to their session. */
+export function lineValues(rows: readonly LineRow[]) {
+  const starts: number[] = [];
+  let bytes = 0;
+  for (const row of rows) {
+    starts.push(bytes);
+    bytes += row.bytes.length + 1;
+  }
+  const values = [
+    starts,
+    rows.map(({ id }) => id),
+    rows.map(({ parent }) => parent),
+    rows.map(({ type }) => type),
+    rows.map(({ moves }) => moves),
+    rows.map(({ firstKept }) => firstKept),
+    rows.map(({ text }) => text),
+    rows.map(({ raw }) => raw),
+  ];
+  return { values, bytes, isPlain: rows.every(({ isPlain }) => isPlain), facts: factsOf(rows) };
+}
+
 /**
  * Counts lines into their session and inserts them, in one statement. The session's row is the counter: who updates it
  * holds it until the commit, so positions and bytes have no gaps and no order but that of the commits.
@@ -140,8 +168,7 @@ const INSERT = {
     INSERT INTO espalier.line (session, position, at, id, parent, type, moves, first_kept, line, raw)
     SELECT $1, first_line + row.number - 1, first_byte + row.at, row.id, row.parent, row.type, row.moves,
       row.first_kept, row.line, row.raw
-    FROM counter, unnest($10::bigint[], $11::text[], $12::text[], $13::text[], $14::boolean[], $15::text[], $16::text[],
-      $17::bytea[]) WITH ORDINALITY AS row (at, id, parent, type, moves, first_kept, line, raw, number)
+    FROM counter, ${LINE_ROWS(10)}
   )
   SELECT first_line, first_byte FROM counter`,
 };
@@ -166,31 +193,18 @@ export async function insertLines(
   rows: readonly LineRow[],
   onlyBehind?: number,
 ): Promise<Inserted> {
-  const facts = factsOf(rows);
-  const starts: number[] = [];
-  let bytes = 0;
-  for (const row of rows) {
-    starts.push(bytes);
-    bytes += row.bytes.length + 1;
-  }
+  const { values, bytes, isPlain, facts } = lineValues(rows);
   const [counter] = await connection.query<{ first_line: string; first_byte: string }>(INSERT, [
     key,
     made,
     rows.length,
     bytes,
-    rows.every(({ isPlain }) => isPlain),
+    isPlain,
     facts.name,
     facts.firstMessage,
     facts.updatedAt,
     facts.lastCompaction,
-    starts,
-    rows.map(({ id }) => id),
-    rows.map(({ parent }) => parent),
-    rows.map(({ type }) => type),
-    rows.map(({ moves }) => moves),
-    rows.map(({ firstKept }) => firstKept),
-    rows.map(({ text }) => text),
-    rows.map(({ raw }) => raw),
+    ...values,
     onlyBehind ?? null,
   ]);
   if (!counter) throw await whyNone(connection, { key, ref, made }, onlyBehind);

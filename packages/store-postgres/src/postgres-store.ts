@@ -8,6 +8,7 @@ import {
   type SessionHeader,
   type SessionRef,
   type SessionStore,
+  sessionRef,
 } from "@espalier/session-tree";
 import {
   type Connection,
@@ -41,8 +42,10 @@ import {
   createSession,
   findSession,
   insertSession,
+  isRef,
   listSessions,
   madeOnce,
+  notFound,
   sessionNamed,
 } from "./sessions.ts";
 
@@ -113,10 +116,16 @@ export function postgresStore(database: Database, namespace: string): PostgresSt
       yield* listSessions(database, namespace);
     },
     async lease(ref, options) {
-      const { place } = await find(ref);
+      const asked = sessionRef(ref);
+      // A name is a key: the lease itself says that there is none of it.
+      const isName = "file" in asked && isRef(asked.file);
+      const { key, ref: name } = isName
+        ? { key: sessionKey(namespace, asked.file), ref: asked.file }
+        : (await find(ref)).place;
       return writing(() =>
-        leases.take(place, options).catch((error: unknown) => {
-          throw namesNoSession(error) ? gone(place.ref) : error;
+        leases.take({ key, ref: name }, options).catch((error: unknown) => {
+          if (!namesNoSession(error)) throw error;
+          throw isName ? notFound(database, name) : gone(name);
         }),
       );
     },
@@ -238,17 +247,16 @@ async function forkInside(
   { leafId, additions }: ForkPlan,
 ): Promise<FoundSession> {
   const place: SessionPlace = { key: sessionKey(namespace, ref), ref, made: randomUUID() };
-  const made = madeOnce(database, place, async (connection) => {
-    await insertSession(connection, namespace, place, header.id);
-    await insertLines(connection, place, [rowOfHeader(formatLine(header))]);
+  const make = async (connection: Connection) => {
+    await insertSession(connection, namespace, place, header.id, [rowOfHeader(formatLine(header))]);
     const values = [source.key, leafId, place.key];
     const [copied] = await connection.query<ExtentRow>(COPY, values);
     await tell(connection, place);
     const rows = additions.map((entry) => rowOfLine(formatLine(entry)));
     const added = rows.length > 0 ? await insertLines(connection, place, rows) : undefined;
     return { extent: added?.end ?? extentOf(copied!), isPlain: true };
-  });
-  return { place, header, ...(await made) };
+  };
+  return { place, header, ...(await madeOnce(database, place, make, true)) };
 }
 
 async function tell(connection: Connection, { key }: SessionPlace): Promise<void> {

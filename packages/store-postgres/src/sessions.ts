@@ -25,8 +25,10 @@ import {
   type FoundSession,
   insertLines,
   isKeyable,
+  LINE_ROWS,
   type LineRow,
   LONGEST_KEY,
+  lineValues,
   namespaceOf,
   rowOfHeader,
   rowOfLine,
@@ -51,14 +53,16 @@ export async function createSession(
   lines: Iterable<string | Uint8Array>,
 ): Promise<FoundSession> {
   const place: SessionPlace = { key: sessionKey(namespace, ref), ref, made: randomUUID() };
+  const parsed = parsedHeader(header);
   // An iterable may answer only once, so it is read once, even when the connection is lost.
-  const rows = rowsOf(lineOf(header), lines);
-  const made = await madeOnce(database, place, async (connection) => {
-    await insertSession(connection, namespace, place, parsedHeader(header).id);
-    const extent = await insertAll(connection, place, rows);
-    return { extent, isPlain: rows.every((row) => row.isPlain) };
-  });
-  return { place, header: parsedHeader(header), ...made };
+  const [first = [], ...further] = batches(rowsOf(lineOf(header), lines));
+  const make = async (connection: Connection): Promise<Made> => {
+    let extent = await insertSession(connection, namespace, place, parsed.id, first);
+    for (const batch of further) extent = (await insertLines(connection, place, batch)).end;
+    return { extent, isPlain: [first, ...further].flat().every((row) => row.isPlain) };
+  };
+  const made = await madeOnce(database, place, make, further.length > 0);
+  return { place, header: parsed, ...made };
 }
 
 /** Size of the session of this name, unless it is another one by now. */
@@ -69,15 +73,20 @@ export const EXTENT = {
 
 type Made = Pick<FoundSession, "extent" | "isPlain">;
 
-/** Makes a session in one transaction, once however often the connection is lost over it. */
+/**
+ * Makes a session, all of it or nothing, and once however often the connection is lost over it.
+ *
+ * @param inSteps false where one statement makes it: no transaction needs to be begun
+ */
 export function madeOnce(
   database: Database,
   place: SessionPlace,
   make: (connection: Connection) => Promise<Made>,
+  inSteps: boolean,
 ): Promise<Made> {
   return retryIdempotent(database, async (attempt) => {
     try {
-      return await database.transaction(make);
+      return await (inSteps ? database.transaction(make) : make(database));
     } catch (error) {
       // The name may be taken by an earlier attempt whose answer was lost.
       const mayBeOwn = error instanceof EspalierError && error.code === "exists" && attempt > 1;
@@ -93,17 +102,28 @@ export function madeOnce(
 /** Rules that a session breaks whose name is taken. */
 const TAKEN: ReadonlySet<string> = new Set(["session_pkey", "session_name"]);
 
-/** A session that is kept under its id is no second one of that id. */
+/** Makes a session and its first lines. A session that is kept under its id is no second one of that id. */
 const INSERT_SESSION = {
-  text: `INSERT INTO espalier.session (key, namespace, ref, made, id)
-    SELECT $1, $2, $3, $4::uuid, $5
+  name: "espalier-create",
+  text: `WITH created AS (
+    INSERT INTO espalier.session (key, namespace, ref, made, id, lines, bytes, plain, name, first_message, updated_at,
+      last_compaction)
+    SELECT $1, $2, $3, $4::uuid, $5, $6, $7, $8, $9, $10, $11, $12
     WHERE $5::text IS NOT NULL OR NOT EXISTS (
       SELECT FROM espalier.session WHERE namespace = $2 AND coalesce(id, ref) = $3 AND original_of IS NULL
     )
-    RETURNING key`,
+    RETURNING key
+  ), inserted AS (
+    INSERT INTO espalier.line (session, position, at, id, parent, type, moves, first_kept, line, raw)
+    SELECT created.key, row.number - 1, row.at, row.id, row.parent, row.type, row.moves, row.first_kept, row.line, row.raw
+    FROM created, ${LINE_ROWS(13)}
+  )
+  SELECT key FROM created`,
 };
 
 /**
+ * Makes a session of its first lines by one statement. Returns its extent.
+ *
  * @param id of the header; the table keeps it where it is not the name
  * @throws EspalierError `exists`; `invalid-entry` for what cannot be a name
  */
@@ -112,7 +132,8 @@ export async function insertSession(
   namespace: string,
   { key, ref, made }: SessionPlace,
   id: string,
-): Promise<void> {
+  rows: readonly LineRow[],
+): Promise<Extent> {
   checkRef(ref);
   const taken = (cause?: unknown) =>
     new EspalierError(
@@ -120,25 +141,20 @@ export async function insertSession(
       `There is a session ${ref} already; open it, or give the new one another name or id.`,
       { cause },
     );
+  const { values, bytes, isPlain, facts } = lineValues(rows);
   try {
-    const values = [key, namespace, ref, made, id === ref ? null : isRef(id) ? id : ""];
-    const rows = await connection.query(INSERT_SESSION, values);
-    if (rows.length === 0) throw taken();
+    const created = await connection.query(INSERT_SESSION, [
+      ...[key, namespace, ref, made, id === ref ? null : isRef(id) ? id : ""],
+      ...[rows.length, bytes, isPlain],
+      ...[facts.name, facts.firstMessage, facts.updatedAt, facts.lastCompaction],
+      ...values,
+    ]);
+    if (created.length === 0) throw taken();
   } catch (cause) {
     if (!(cause instanceof EspalierError && TAKEN.has(cause.constraint ?? ""))) throw cause;
     throw taken(cause);
   }
-}
-
-/** Inserts rows in batches; answers what the session has then. */
-async function insertAll(
-  connection: Connection,
-  place: SessionPlace,
-  rows: readonly LineRow[],
-): Promise<Extent> {
-  let extent: Extent = { lines: 0, bytes: 0 };
-  for (const batch of batches(rows)) extent = (await insertLines(connection, place, batch)).end;
-  return extent;
+  return { lines: rows.length, bytes };
 }
 
 function* batches(rows: readonly LineRow[]): Generator<LineRow[]> {
@@ -179,7 +195,7 @@ function checkRef(ref: string): void {
 }
 
 /** True for a text that can be a key: any other id is in the header alone, and finds nothing. */
-const isRef = (text: string): boolean => text !== "" && isKeyable(text);
+export const isRef = (text: string): boolean => text !== "" && isKeyable(text);
 
 interface FoundRow extends FetchedLine, ExtentRow {
   ref: string;
@@ -219,11 +235,14 @@ export async function findSession(
       ? await sessionWith(database, namespace, text)
       : await sessionNamed(database, namespace, text);
   if (found) return found;
-  throw new EspalierError(
-    "not-found",
-    `There is no session ${JSON.stringify(text)} in ${database.place}; \`espalier list\` with --store shows those there are.`,
-  );
+  throw notFound(database, text);
 }
+
+export const notFound = ({ place }: Database, ref: string) =>
+  new EspalierError(
+    "not-found",
+    `There is no session ${JSON.stringify(ref)} in ${place}; \`espalier list\` with --store shows those there are.`,
+  );
 
 async function sessionWith(database: Database, namespace: string, id: string) {
   const rows = await retryIdempotent(database, () => database.query<FoundRow>(BY_ID, [namespace, id]));
@@ -404,7 +423,7 @@ export function upgradeSession(
       // An attempt whose answer was lost has done it.
       if (now?.made === made) return { place: { key, ref, made }, extent: extentOf(now), isPlain };
       if (now?.made !== place.made || Number(now.lines) !== seen.lines) throw replaced(ref);
-      await insertSession(connection, namespaceOf(place), original, name);
+      await insertSession(connection, namespaceOf(place), original, name, []);
       await connection.query(MARK, [key, original.key]);
       await connection.query({ text: "UPDATE espalier.line SET session = $2 WHERE session = $1" }, [
         key,
@@ -414,7 +433,9 @@ export function upgradeSession(
         { text: "UPDATE espalier.session SET made = $2, lines = 0, bytes = 0, plain = true WHERE key = $1" },
         [key, made],
       );
-      const extent = await insertAll(connection, { key, ref, made }, rows);
+      let extent: Extent = { lines: 0, bytes: 0 };
+      for (const batch of batches(rows))
+        extent = (await insertLines(connection, { key, ref, made }, batch)).end;
       return { place: { key, ref, made }, extent, isPlain };
     }),
   );

@@ -17,7 +17,7 @@ function watched(database: Database, namespace: string) {
     if (!/espalier\.(session|line|lease)\b/.test(text)) return;
     const isBound =
       /\b(key|session|namespace) = \$1\b/.test(text) ||
-      /^INSERT INTO \S+( AS held)?\s*\((key|session),/.test(text);
+      /^(WITH \w+ AS \(\s*)?INSERT INTO \S+( AS held)?\s*\((key|session),/.test(text);
     const [given] = values as string[];
     if (!isBound || !(given === namespace || given?.startsWith(`${namespace}/`))) strangers.push(text);
   };
