@@ -5,6 +5,7 @@ import { lines as memory } from "./lines/memory.mjs";
 import { lines as planning } from "./lines/planning.mjs";
 import { lines as postgres } from "./lines/postgres.mjs";
 import { lines as reading } from "./lines/reading.mjs";
+import { lines as servers } from "./lines/servers.mjs";
 import { lines as terminal } from "./lines/terminal.mjs";
 import { lines as turns } from "./lines/turns.mjs";
 import { lines as viewer } from "./lines/viewer.mjs";
@@ -20,6 +21,7 @@ export const lines = [
   turns,
   imports,
   postgres,
+  servers,
   terminal,
   viewer,
 ].flat();

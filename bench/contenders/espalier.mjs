@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { nodeFileCalls } from "../.work/jsonlStreamNode.mjs";
 import * as sessionTree from "../.work/sessionTree.mjs";
 import * as sessionTreeNode from "../.work/sessionTreeNode.mjs";
-import { medianTime, peakMegabytes, timed } from "../lib/bench.mjs";
+import { medianTime, peakMegabytes, percentile, timed, timesAtOnce } from "../lib/bench.mjs";
 
 // Whoever uses more loads more: what a process holds is what its task needs.
 const loadEngine = () => import("../.work/engine.mjs");
@@ -292,4 +292,35 @@ export const tasks = {
     await session.close();
     return { curve };
   },
+
+  /** Many sessions of one process, all at once: they are made, and each takes its turns. */
+  async server({ folder, address, sessions, turns, message, answer }) {
+    const engine = await loadEngine();
+    const store = address ? await engine.openStore(address) : undefined;
+    const place = { cwd: "/", compaction, ...(store ? { store } : { home: folder }) };
+    const before = heldBytes();
+    const open = [];
+    const creates = await timesAtOnce(sessions, 1, async (at) => {
+      open[at] = await engine.createSession({ ...place, id: `user${at}` });
+    });
+    const said = await timesAtOnce(sessions, turns, async (at) => {
+      await open[at].append(entryOf(message));
+      await open[at].append(entryOf(answer));
+    });
+    const kilobytes = (heldBytes() - before) / sessions / 1_000;
+    for (const session of open) await session.close();
+    await store?.close();
+    return {
+      createP99: percentile(creates.times, 99),
+      turnP99: percentile(said.times, 99),
+      turnsPerSecond: (sessions * turns * 1_000) / said.ms,
+      kilobytes,
+    };
+  },
 };
+
+function heldBytes() {
+  globalThis.gc();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}

@@ -2,8 +2,10 @@
 import { spawnSync } from "node:child_process";
 import {
   closeSync,
+  fdatasync,
   fdatasyncSync,
   fstatSync,
+  fsync,
   fsyncSync,
   lstatSync,
   openSync,
@@ -14,7 +16,8 @@ import {
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
-import { medianTime, peakMegabytes, timed } from "../lib/bench.mjs";
+import { promisify } from "node:util";
+import { medianTime, peakMegabytes, percentile, timed, timesAtOnce } from "../lib/bench.mjs";
 
 const BLOCK = 1 << 20;
 let counter = 0;
@@ -23,6 +26,22 @@ let counter = 0;
 const blockToRead = () => Buffer.from(new ArrayBuffer(BLOCK + 64), 48, BLOCK);
 
 export const tasks = {
+  /** As many files, or rows, as sessions, all at once, each on disk when it answers; then two lines a turn to each. */
+  async server({ folder, address, sessions, turns, message, answer }) {
+    const place = await (address ? bareTable(address) : bareFiles(folder));
+    const creates = await timesAtOnce(sessions, 1, (at) => place.create(at, "a header"));
+    const said = await timesAtOnce(sessions, turns, async (at) => {
+      await place.append(at, JSON.stringify(message));
+      await place.append(at, JSON.stringify(answer));
+    });
+    await place.close();
+    return {
+      createP99: percentile(creates.times, 99),
+      turnP99: percentile(said.times, 99),
+      turnsPerSecond: (sessions * turns * 1_000) / said.ms,
+    };
+  },
+
   /** Reads lines of a file, those that touch in one go, and parses them. */
   async parse({ path, spans }) {
     const runs = runsOf(spans);
@@ -225,4 +244,41 @@ function runsOf(spans) {
     } else runs.push({ from: start, to: start + length, lines: [[start, length]] });
   }
   return runs;
+}
+
+/** A file each; the disk is waited for on other threads. */
+async function bareFiles(folder) {
+  const syncs = { file: promisify(fsync), data: promisify(fdatasync) };
+  const files = [];
+  return {
+    async create(at, text) {
+      files[at] = openSync(join(folder, `${at}.jsonl`), "wx+");
+      writeSync(files[at], `${text}\n`);
+      await syncs.file(files[at]);
+      const own = openSync(folder, "r");
+      await syncs.file(own);
+      closeSync(own);
+    },
+    async append(at, text) {
+      writeSync(files[at], `${text}\n`);
+      await syncs.data(files[at]);
+    },
+    close: async () => {
+      for (const file of files) closeSync(file);
+    },
+  };
+}
+
+/** A table that has nothing but a number for each text, by as many connections as a store has. */
+async function bareTable(address) {
+  const { poolDatabase } = await import("../.work/storePostgres.mjs");
+  const url = new URL(address);
+  url.search = "";
+  const database = poolDatabase(`${url}`, "the bench's server");
+  await database.query({
+    text: "CREATE TABLE IF NOT EXISTS bare (id bigserial PRIMARY KEY, body text NOT NULL)",
+  });
+  const insert = (_, text) =>
+    database.query({ name: "bare", text: "INSERT INTO bare (body) VALUES ($1)" }, [text]);
+  return { create: insert, append: insert, close: () => database.close() };
 }

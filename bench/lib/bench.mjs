@@ -182,6 +182,25 @@ export async function medianTime(count, work) {
   return median(times);
 }
 
+/** Times of acts that so many callers do at once, each one after the other. */
+export async function timesAtOnce(callers, acts, act) {
+  const times = [];
+  const { ms } = await timed(() =>
+    Promise.all(
+      Array.from({ length: callers }, async (_, caller) => {
+        for (let at = 0; at < acts; at++) times.push((await timed(() => act(caller, at))).ms);
+      }),
+    ),
+  );
+  return { ms, times };
+}
+
+/** The time that so many percent are within. */
+export function percentile(times, percent) {
+  const sorted = [...times].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor((sorted.length * percent) / 100))];
+}
+
 /** Peak memory of this process in megabytes. On Linux from its status: `maxRSS` begins with the memory of its parent. */
 export function peakMegabytes() {
   if (process.platform !== "linux") return process.resourceUsage().maxRSS / 1024;

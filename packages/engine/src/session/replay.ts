@@ -117,7 +117,7 @@ export const SENT = "espalier.sent";
 export type RunState =
   /** Nothing waits for a model: nothing was said yet, or what was said is answered. */
   | { state: "answered" }
-  /** Something was said, or a tool gave a result, that was never sent. */
+  /** Something was said, a tool gave a result, or a provider paused its answer, and that was never sent. */
   | { state: "unsent"; entryId: string }
   /** A request went out and no answer came: it may have been received, carried out and billed. */
   | { state: "outcome-unknown"; entryId: string; model: string | null; sentAt: string };
@@ -146,7 +146,10 @@ function stateOn(path: readonly Entry[]): RunState | undefined {
       return { state: "outcome-unknown", model: typeof model === "string" ? model : null, ...sent };
     }
     // The outcome of one that failed is known too.
-    if (isMessage(entry, "assistant")) return { state: "answered" };
+    if (isMessage(entry, "assistant")) {
+      const isPaused = entry.message.stopReason === "deferred";
+      return isPaused ? { state: "unsent", entryId: entry.id } : { state: "answered" };
+    }
     if (isMessage(entry, "user") || isMessage(entry, "toolResult"))
       return { state: "unsent", entryId: entry.id };
   }

@@ -24,6 +24,7 @@ import { type AnswerEvent, type Limits, limitsOf, type Provider, promptOf } from
 import {
   INTERRUPTED,
   isAnswered,
+  isPaused,
   missingResults,
   openCalls,
   Turn,
@@ -131,7 +132,8 @@ export interface RecordOptions<Params = unknown> {
  * 2. send and read: the provider answers; a failure or an abort becomes an answer too;
  * 3. record: the answer is in the log;
  * 4. retry: when the request was too long, the session is compacted and the request is sent once more;
- * 5. compact: when the answer has no calls and the policy finds a compaction due.
+ * 5. go on: a paused answer (Anthropic's `pause_turn`) is sent back as it is, and its next part is recorded like the first;
+ * 6. compact: when the answer has no calls and the policy finds a compaction due.
  *
  * @throws EspalierError `overflow` when compacting does not help, `auto-off`; `moved` when the leaf was moved to another
  *   branch meanwhile, after the answer is in the log
@@ -149,7 +151,8 @@ export async function recordAnswer<Params>(
     if (event.type === "text") onText?.(event.text);
     onEvent(event);
   };
-  for (let asked = request, overflows = 0; ; overflows++) {
+  const before: AssistantMessage[] = [];
+  for (let asked = request, overflows = 0; ; ) {
     // On disk before the request is sent: after a crash it shows that an answer may have been billed.
     await log.append([sentEntry(session.leafId, provider.modelId)], "fsync");
     const { messages, tokens } = asked.context;
@@ -163,7 +166,7 @@ export async function recordAnswer<Params>(
     const size = trustedTokens(session.context, limits.overheadTokens);
     const then = afterAnswer(answer, provider, size, limits.settings);
     if (then === "overflow" && !isWhole(answer)) {
-      if (overflows > 0) throw stillTooLong(answer, session, limits);
+      if (overflows++ > 0) throw stillTooLong(answer, session, limits);
       await makeRoom(session, log, { answer, entry: entry! }, limits, signal);
       tell({ type: "retry", afterMs });
       // The delay ends by itself, or by an abort, whose reason is thrown.
@@ -171,7 +174,12 @@ export async function recordAnswer<Params>(
       asked = await nextRequest(session, provider, { ...request.options, log });
       continue;
     }
-    const turn = new Turn(session, log, answer, { error, signal, tell });
+    if (isPaused(answer)) {
+      before.push(answer);
+      asked = await nextRequest(session, provider, { ...request.options, log });
+      continue;
+    }
+    const turn = new Turn(session, log, answer, { error, signal, tell, before });
     if (turn.calls.length === 0) {
       const failure = await compactAfter(session, then, limits, signal);
       if (failure) tell({ type: "compact_failed", message: failure });

@@ -42,6 +42,15 @@ export interface TurnCall {
   input: Record<string, unknown>;
 }
 
+/** Outcome of asking besides the answer itself. */
+interface Asked {
+  error: unknown;
+  signal: AbortSignal;
+  tell: (event: TurnEvent) => void;
+  /** Parts of the answer that ended in a pause. */
+  before: readonly AssistantMessage[];
+}
+
 /** A recorded answer, and its calls, which wait for their results. */
 export class Turn {
   /** The answer as the session keeps it. One that failed or was aborted says so in `stopReason`. */
@@ -50,17 +59,16 @@ export class Turn {
   readonly calls: readonly TurnCall[];
   /** Error of the SDK, or the abort's reason, when the answer was cut short. */
   readonly error: unknown;
+  /** The text of the answer. Where the provider paused, the parts before the pause are included. */
+  readonly text: string;
   readonly #session: Session;
   readonly #log: TurnLog;
   readonly #signal: AbortSignal;
   readonly #tell: (event: TurnEvent) => void;
 
-  constructor(
-    session: Session,
-    log: TurnLog,
-    answer: AssistantMessage,
-    { error, signal, tell }: { error: unknown; signal: AbortSignal; tell: (event: TurnEvent) => void },
-  ) {
+  constructor(session: Session, log: TurnLog, answer: AssistantMessage, asked: Asked) {
+    const { error, signal, tell, before } = asked;
+    this.text = [...before, answer].map(messageText).join("");
     this.message = answer;
     this.calls = callsOf(answer).map(({ id, name, arguments: input }) => ({ id, name, input }));
     this.error = error;
@@ -68,11 +76,6 @@ export class Turn {
     this.#log = log;
     this.#signal = signal;
     this.#tell = tell;
-  }
-
-  /** The text of the answer. */
-  get text(): string {
-    return messageText(this.message);
   }
 
   /**
@@ -244,11 +247,15 @@ export function openCalls(messages: readonly ContextMessage[]): ToolCallBlock[] 
   return [];
 }
 
-/** Returns whether the conversation ends in an answer, or is empty: then there is nothing to send. */
+/** Returns whether the conversation ends in a whole answer, or is empty: then there is nothing to send. */
 export function isAnswered(messages: readonly ContextMessage[]): boolean {
   const last = messages.findLast((message) => SPEAKING.has(message.role) && !isFailedAnswer(message));
-  return last === undefined || last.role === "assistant";
+  return last === undefined || (last.role === "assistant" && !isPaused(last));
 }
+
+/** Returns whether the provider paused an answer, and goes on with it when it gets it back as it is. */
+export const isPaused = (answer: AssistantMessage): boolean =>
+  answer.stopReason === "deferred" && toolCalls(answer).length === 0;
 
 const SPEAKING: ReadonlySet<string> = new Set(["user", "assistant", "toolResult"]);
 

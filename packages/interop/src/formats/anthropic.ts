@@ -3,7 +3,10 @@ import {
   type AssistantMessage,
   anthropicFormat,
   type ContentBlock,
+  contentBlocks,
+  isFailedAnswer,
   isRecord,
+  type SessionContext,
   type StopReason,
   type Usage,
 } from "@espalier/session-tree";
@@ -21,7 +24,7 @@ import {
   type WriteOptions,
   writeRequest,
 } from "./conversation.ts";
-import { nativeFormat, stored, withNative } from "./native.ts";
+import { nativeFor, nativeFormat, stored, withNative } from "./native.ts";
 
 const FORMAT = "anthropic";
 
@@ -156,7 +159,7 @@ function withoutNulls(fields: Fields): Fields {
 const STOP_REASONS: ReadonlyMap<unknown, StopReason> = new Map([
   ["end_turn", "stop"],
   ["stop_sequence", "stop"],
-  ["pause_turn", "stop"],
+  ["pause_turn", "deferred"],
   ["refusal", "error"],
   ["max_tokens", "length"],
   ["model_context_window_exceeded", "length"],
@@ -198,8 +201,40 @@ function readUsage(usage: Fields): Usage {
   return { input, output, cacheRead, cacheWrite, totalTokens: input + output + cacheRead + cacheWrite };
 }
 
+/** Type of a stored call of a server tool. */
+const SERVER_CALL = `${FORMAT}.server_tool_use`;
+
+/**
+ * Leaves out calls of server tools that have no result, where an answer was cut off or a paused one was never continued: the API
+ * refuses them, except in the paused answer at the end, which it continues.
+ */
+function withoutOpenServerCalls<Context extends Pick<SessionContext, "messages">>(context: Context): Context {
+  const calls = new Set<unknown>();
+  const results = new Set<unknown>();
+  for (const message of context.messages) {
+    if (message.role !== "assistant") continue;
+    for (const block of contentBlocks(message)) {
+      const { id, tool_use_id } = nativeFor(block, FORMAT)?.value ?? {};
+      if ((block.type as string) === SERVER_CALL) calls.add(id);
+      else if (tool_use_id !== undefined) results.add(tool_use_id);
+    }
+  }
+  const open = new Set([...calls].filter((id) => !results.has(id)));
+  if (open.size === 0) return context;
+  const last = context.messages.findLast((message) => !isFailedAnswer(message));
+  const messages = context.messages.map((message) => {
+    if (message.role !== "assistant") return message;
+    if (message === last && message.stopReason === "deferred") return message;
+    const content = contentBlocks(message).filter(
+      (block) => (block.type as string) !== SERVER_CALL || !open.has(nativeFor(block, FORMAT)?.value["id"]),
+    );
+    return { ...message, content } as typeof message;
+  });
+  return { ...context, messages };
+}
+
 /** `anthropicFormat`, with the blocks and fields that only this provider knows. */
-export const anthropicNative = nativeFormat(anthropicFormat, FORMAT, {
+export const anthropicNative = nativeFormat({ ...anthropicFormat, prepare: withoutOpenServerCalls }, FORMAT, {
   text: (text, fields) => ({ type: "text", text, ...fields }),
   picture: ({ url, data, mediaType }, fields) => ({
     type: "image",

@@ -75,7 +75,10 @@ export interface UserMessage {
   timestamp: number;
 }
 
-/** End of an answer. `error` and `aborted` answers are kept in the file and left out of every request. */
+/**
+ * End of an answer. `error` and `aborted` answers are kept in the file and left out of every request. A `deferred` one was
+ * paused by its provider, which goes on with it in the next request.
+ */
 export type StopReason = "stop" | "length" | "toolUse" | "error" | "aborted" | "deferred";
 
 /** Answer of a model, with its usage and its end. */

@@ -299,13 +299,19 @@ function checkPairs(turns: readonly CheckedTurn[], options: CheckOptions, must: 
     if (turn.role === "user") {
       checkResults(turn, open, options, must);
       open = [];
-    } else open = checkCalls(turn, used, options, must);
+    } else open = checkCalls(turn, turn === turns.at(-1), used, options, must);
   }
   answered(open, must);
 }
 
 /** Returns the ids of a turn's calls. */
-function checkCalls({ blocks }: CheckedTurn, used: Set<string>, { strict }: CheckOptions, must: Must) {
+function checkCalls(
+  { blocks }: CheckedTurn,
+  isLast: boolean,
+  used: Set<string>,
+  { strict }: CheckOptions,
+  must: Must,
+) {
   const calls: string[] = [];
   for (const { block, at } of blocks) {
     must(
@@ -318,10 +324,22 @@ function checkCalls({ blocks }: CheckedTurn, used: Set<string>, { strict }: Chec
     used.add(id);
     calls.push(id);
   }
+  checkServerCalls(blocks, isLast, must);
   const end = blocks.at(-1);
   const isThinking = /^(redacted_)?thinking$/.test(String(end?.block["type"]));
   must(!isThinking, `${end?.at}: the final block in an assistant message cannot be thinking`);
   return calls;
+}
+
+/** A tool that the provider runs has its result in the same turn; in one that is to be continued it may be missing. */
+function checkServerCalls(blocks: readonly PlacedBlock[], isLast: boolean, must: Must): void {
+  const results = new Set(blocks.map(({ block }) => block["tool_use_id"]));
+  for (const { block, at } of blocks) {
+    const { type, id, name } = block;
+    if (type !== "server_tool_use" || isLast) continue;
+    const problem = `${at}: \`${name}\` tool use with id \`${id}\` was found without a corresponding \`${name}_tool_result\` block`;
+    must(results.has(id), problem);
+  }
 }
 
 function checkResults(

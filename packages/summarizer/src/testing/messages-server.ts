@@ -79,6 +79,8 @@ class Answering {
   readonly #stopping: AbortSignal;
   readonly #count: CountTokens;
   readonly #cache = new PromptCache();
+  /** Contents of answers that ended in `pause_turn`, as JSON: a request that ends in one is continued. */
+  readonly #paused: string[] = [];
   #inFlight = 0;
 
   constructor(options: MessagesServerOptions, stopping: AbortSignal) {
@@ -114,7 +116,7 @@ class Answering {
       headers: incoming.headers,
       raw,
       body,
-      problems: checkAnthropicRequest(checked, { endsWithUser: !isCount }),
+      problems: checkAnthropicRequest(checked, { endsWithUser: !isCount && !this.#continues(body) }),
       receivedAt: performance.now(),
       inFlight: ++this.#inFlight,
     };
@@ -125,6 +127,17 @@ class Answering {
       this.#inFlight--;
       request.answeredAt = performance.now();
     }
+  }
+
+  /** True for a request that gives a paused answer back as it is: its last answer ends in one. */
+  #continues({ messages }: ReceivedRequest["body"]): boolean {
+    const last: unknown = Array.isArray(messages) ? messages.at(-1) : undefined;
+    const { role, content } = (last ?? {}) as { role?: unknown; content?: unknown };
+    if (role !== "assistant" || !Array.isArray(content)) return false;
+    return this.#paused.some((paused) => {
+      const { length } = JSON.parse(paused) as unknown[];
+      return JSON.stringify(content.slice(-length)) === paused;
+    });
   }
 
   #isAuthorized({ headers }: IncomingMessage): boolean {
@@ -145,6 +158,8 @@ class Answering {
     }
     const given = typeof reply === "function" ? await reply(request, request.n) : reply;
     const usage = given.kind === "message" ? this.#usage(body, given, size) : {};
+    if (given.kind === "message" && given.stopReason === "pause_turn")
+      this.#paused.push(JSON.stringify(identified(given, `msg_${request.n}`)));
     await sendReply(response, request, given, usage, this.#stopping);
   }
 
@@ -263,7 +278,9 @@ export type ReplyBlock =
   | { type: "text"; text: string }
   | { type: "thinking"; thinking: string; signature: string }
   | { type: "redacted_thinking"; data: string }
-  | { type: "tool_use"; id?: string; name: string; input: Record<string, unknown> };
+  | { type: "tool_use"; id?: string; name: string; input: Record<string, unknown> }
+  | { type: "server_tool_use"; id: string; name: string; input: Record<string, unknown> }
+  | { type: "web_search_tool_result"; tool_use_id: string; content: readonly Record<string, unknown>[] };
 
 /** Failure in the middle of a streamed answer. */
 export interface ReplyBreak {
@@ -447,7 +464,7 @@ function identified({ content }: MessageReply, id: string): ReplyBlock[] {
 function emptied(block: ReplyBlock): Record<string, unknown> {
   if (block.type === "text") return { type: "text", text: "" };
   if (block.type === "thinking") return { type: "thinking", thinking: "", signature: "" };
-  return block.type === "tool_use" ? { ...block, input: {} } : block;
+  return "input" in block ? { ...block, input: {} } : block;
 }
 
 function* deltas(block: ReplyBlock, length: number): Generator<Record<string, unknown>> {
@@ -456,7 +473,7 @@ function* deltas(block: ReplyBlock, length: number): Generator<Record<string, un
   else if (block.type === "thinking") {
     for (const thinking of pieces(block.thinking, length)) yield { type: "thinking_delta", thinking };
     yield { type: "signature_delta", signature: block.signature };
-  } else if (block.type === "tool_use") {
+  } else if ("input" in block) {
     const json = JSON.stringify(block.input);
     for (const partial of pieces(json, length)) yield { type: "input_json_delta", partial_json: partial };
   }
