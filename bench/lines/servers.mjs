@@ -158,22 +158,22 @@ async function filledStore(address, size) {
     await connection.query({ text: "SET LOCAL session_replication_role = replica" });
     await connection.query(
       {
-        // In the order of the keys, which is none of their times.
+        // In the order of their times, which is none of their keys.
         text: `CREATE TEMPORARY TABLE made AS SELECT n, md5(n::text) AS id, 'bench/' || md5(n::text) AS key,
             replace($2, 'ID', md5(n::text)) AS header, $3::text AS message
-          FROM generate_series(1, $1::bigint) AS n ORDER BY key`,
+          FROM generate_series(1, $1::bigint) AS n`,
       },
       [size, JSON.stringify({ ...HEADER, id: "ID" }), entryLine("a", null)],
     );
     await connection.query({
       text: `INSERT INTO espalier.session (key, namespace, ref, made, lines, bytes, modified, first_message, updated_at)
         SELECT key, 'bench', id, gen_random_uuid(), 2, octet_length(header) + octet_length(message) + 2,
-          now() - n * interval '1 minute', 'why', '${HEADER.timestamp}' FROM made`,
+          now() - (${size} - n) * interval '1 minute', 'why', '${HEADER.timestamp}' FROM made`,
     });
     await connection.query({
       text: `INSERT INTO espalier.line (session, position, at, id, parent, type, moves, line)
         SELECT key, 0, 0, NULL, NULL, NULL, NULL, header FROM made UNION ALL
-        SELECT key, 1, octet_length(header) + 1, 'a', NULL, 'message', true, message FROM made ORDER BY 1, 2`,
+        SELECT key, 1, octet_length(header) + 1, 'a', NULL, 'message', true, message FROM made`,
     });
   });
   await database.query({ text: "VACUUM ANALYZE espalier.session, espalier.line" });

@@ -186,10 +186,12 @@ const KEEPALIVES =
 /**
  * Settings of every connection, whatever those of the server, the database or the role: text is UTF-8, and a commit
  * that was acknowledged is on disk. A setting that is stricter than `on` stays. Every statement finds its rows by a
- * key: a plan made while the tables were small must not read them whole when they have grown.
+ * key: a plan made while the tables were small must not read them whole when they have grown, and one made when they are large
+ * must not start processes to read them at the same time, which takes longer than the statement.
  */
 const PINNED = `SET client_encoding = 'UTF8'; SET default_transaction_isolation = 'read committed';
   SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
+  SET max_parallel_workers_per_gather = 0;
   SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local')`;
 
 /** Connections to the database of an address, made when they are needed and kept for the next. */

@@ -325,7 +325,8 @@ function plainRows(lines: Iterable<string | Uint8Array>): LineRow[] {
 
 const decoder = new TextDecoder();
 
-/** Sessions that one statement lists. */
+/** Sessions that the first statement of a list brings, which is as much as people look at, and each later one. */
+const FIRST_PAGE = 50;
 const PAGE = 200;
 
 interface ListedRow extends FetchedLine {
@@ -340,15 +341,16 @@ interface ListedRow extends FetchedLine {
   last_compaction: string | null;
 }
 
-const LIST = {
-  name: "espalier-list",
+/** The limit is a part of the text: a planner that does not know it may sort all sessions. */
+const listOf = (limit: number) => ({
+  name: `espalier-list-${limit}`,
   text: `SELECT s.ref, s.modified, s.modified::text AS moment, s.bytes, s.name, s.first_message, s.updated_at,
       s.last_compaction, head.line, head.raw
     FROM espalier.session s
     LEFT JOIN espalier.line head ON head.session = s.key AND head.position = 0
     WHERE s.namespace = $1 AND s.original_of IS NULL AND (s.modified, s.ref) < ($2::timestamptz, $3)
-    ORDER BY s.modified DESC, s.ref DESC LIMIT ${PAGE}`,
-};
+    ORDER BY s.modified DESC, s.ref DESC LIMIT ${limit}`,
+});
 
 /**
  * Sessions, the one written last first. One that is written while they are listed is not listed twice, and not at all
@@ -358,14 +360,14 @@ const LIST = {
  */
 export async function* listSessions(database: Database, namespace: string): AsyncGenerator<SessionListing> {
   let before: [string, string] = ["infinity", ""];
-  for (;;) {
+  for (let limit = FIRST_PAGE; ; limit = PAGE) {
     const values = [namespace, ...before];
     const rows = await withSessionError("unreadable", () =>
-      retryIdempotent(database, () => database.query<ListedRow>(LIST, values)),
+      retryIdempotent(database, () => database.query<ListedRow>(listOf(limit), values)),
     );
     for (const row of rows) yield listing(row);
     const last = rows.at(-1);
-    if (!last || rows.length < PAGE) return;
+    if (!last || rows.length < limit) return;
     before = [last.moment, last.ref];
   }
 }
