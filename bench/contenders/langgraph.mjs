@@ -1,5 +1,5 @@
-// LangGraph's checkpointers under a graph that keeps a conversation: a prompt in, an answer out.
-import { statSync } from "node:fs";
+// LangGraph's checkpointers, and ours, under a graph that keeps a conversation: a prompt in, an answer out.
+import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { MemorySaver, MessagesAnnotation, StateGraph } from "@langchain/langgraph";
@@ -11,13 +11,7 @@ export const tasks = {
   async turns({ folder, lengths, message, answer, saver, address }) {
     const said = textOf(message);
     const answered = textOf(answer);
-    const file = join(folder, "langgraph.sqlite");
-    const checkpointer =
-      saver === "sqlite"
-        ? await sqliteSaver(file)
-        : saver === "postgres"
-          ? await postgresSaver(address)
-          : new MemorySaver();
+    const { checkpointer, size } = await SAVERS[saver]({ folder, address });
     const graph = new StateGraph(MessagesAnnotation)
       .addNode("model", () => ({ messages: [new AIMessage(answered)] }))
       .addEdge("__start__", "model")
@@ -30,33 +24,48 @@ export const tasks = {
         at % 2 === 0 ? new HumanMessage(said) : new AIMessage(answered),
       );
       await graph.updateState(config, { messages: missing }, "model");
-      const before = saver === "sqlite" ? sizeOf(file) : 0;
+      const before = size?.();
       const ms = await medianTime(TURNS, () => graph.invoke({ messages: [new HumanMessage(said)] }, config));
       count = length + 2 * TURNS;
-      const bytes = saver === "sqlite" ? (sizeOf(file) - before) / TURNS : 0;
-      curve.push({ x: length, ms, ...(saver === "sqlite" ? { bytes } : {}) });
+      curve.push({ x: length, ms, ...(size ? { bytes: (size() - before) / TURNS } : {}) });
     }
-    await checkpointer.end?.();
+    await (checkpointer.end ?? checkpointer.close)?.call(checkpointer);
     return { curve };
   },
 };
 
-/** Its driver is compiled when it is installed, for the Node that does that, which need not be this one. */
-async function sqliteSaver(file) {
-  const { SqliteSaver } = await import("@langchain/langgraph-checkpoint-sqlite");
-  return SqliteSaver.fromConnString(file);
-}
+/** Savers by name; `size` is in bytes. */
+const SAVERS = {
+  memory: async () => ({ checkpointer: new MemorySaver() }),
+  /** Its driver is compiled when it is installed, for the Node that does that, which need not be this one. */
+  async sqlite({ folder }) {
+    const { SqliteSaver } = await import("@langchain/langgraph-checkpoint-sqlite");
+    const file = join(folder, "langgraph.sqlite");
+    return {
+      checkpointer: SqliteSaver.fromConnString(file),
+      size: () => sizeOf(file) + sizeOf(`${file}-wal`),
+    };
+  },
+  async postgres({ address }) {
+    const { PostgresSaver } = await import("@langchain/langgraph-checkpoint-postgres");
+    const checkpointer = PostgresSaver.fromConnString(address);
+    await checkpointer.setup();
+    return { checkpointer };
+  },
+  async espalier({ folder }) {
+    const { EspalierSaver } = await import("../.work/espalierAdaptersLanggraph.mjs");
+    const sessions = join(folder, "sessions");
+    const files = () => readdirSync(sessions, { recursive: true, withFileTypes: true });
+    return {
+      checkpointer: new EspalierSaver({ home: folder }),
+      size: () => files().reduce((sum, { parentPath, name }) => sum + fileSize(join(parentPath, name)), 0),
+    };
+  },
+};
 
-async function postgresSaver(address) {
-  const { PostgresSaver } = await import("@langchain/langgraph-checkpoint-postgres");
-  const saver = PostgresSaver.fromConnString(address);
-  await saver.setup();
-  return saver;
-}
+const sizeOf = (path) => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 
-function sizeOf(file) {
-  const parts = [file, `${file}-wal`].map((path) => statSync(path, { throwIfNoEntry: false })?.size ?? 0);
-  return parts[0] + parts[1];
-}
+/** Bytes of a file; a folder has none of its own. */
+const fileSize = (path) => (statSync(path).isFile() ? sizeOf(path) : 0);
 
 const textOf = ({ content }) => content.map(({ text }) => text ?? "").join("\n");

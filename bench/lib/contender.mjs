@@ -143,7 +143,8 @@ export async function bundleProject(folder) {
     format: "esm",
     platform: "node",
     target: "node20",
-    external: ["jiti", "pg-native", "cloudflare:sockets"],
+    // A host is the one that the contender's graph uses.
+    external: ["jiti", "pg-native", "cloudflare:sockets", "@langchain/*"],
     banner: {
       js: "import{createRequire as bundleRequire}from'node:module';const require=bundleRequire(import.meta.url);",
     },

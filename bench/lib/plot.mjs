@@ -95,6 +95,7 @@ const NAMES = {
   limit: "limit",
   langgraph: "LangGraph, memory",
   "langgraph sqlite": "LangGraph, SQLite",
+  "langgraph on espalier": "LangGraph, Espalier",
 };
 
 function seriesOf(points) {

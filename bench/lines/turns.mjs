@@ -26,9 +26,15 @@ const turns = {
     const espalier = await turnsOf("espalier");
     const memory = await turnsOf("langgraph", "memory");
     const sqlite = await turnsOf("langgraph", "sqlite", { ownNode: true });
+    const adapted = await turnsOf("langgraph", "espalier");
     const last = (one) => one?.curve.at(-1);
     const first = espalier?.curve[0];
-    const names = { espalier, langgraph: memory, "langgraph sqlite": sqlite };
+    const names = {
+      espalier,
+      langgraph: memory,
+      "langgraph sqlite": sqlite,
+      "langgraph on espalier": adapted,
+    };
     const curveOf = (field) =>
       lengths.map((x, at) => ({
         x,
@@ -44,6 +50,15 @@ const turns = {
           ratio(last(espalier)?.[field], first?.[field]),
           growth,
         ),
+        ...(field === "bytes"
+          ? [
+              atMost(
+                `nor does a turn of LangGraph on it: ≤ ${growth} ×`,
+                ratio(last(adapted)?.bytes, adapted?.curve[0]?.bytes),
+                growth,
+              ),
+            ]
+          : []),
       ],
       curve: curveOf(field),
     });

@@ -11,7 +11,7 @@ afterAll(() => rmSync(work, { recursive: true }));
 
 const folder = join(import.meta.dirname, "..");
 /** Need a model to talk to, and have a test of their own. */
-const TALKS = /^(?:1\d-agent-|20-server)/;
+const TALKS = /^(?:1\d-agent-|20-server|3\d-)/;
 const examples = readdirSync(folder).filter((name) => /^\d\d-.*\.ts$/.test(name) && !TALKS.test(name));
 
 test("there are examples", () => expect(examples.length).toBeGreaterThan(4));

@@ -1,5 +1,5 @@
 // LangGraph's checkpoints in a session: a thread is a session, a checkpoint an entry below its parent, and the messages of
-// its state are message entries on the same path. docs/decisions/0038-langgraph-checkpoints.md has the reasons.
+// its state are message entries on the same path. docs/decisions/0039-langgraph-checkpoints.md has the reasons.
 import { createRequire } from "node:module";
 import { isDeepStrictEqual } from "node:util";
 import type {
