@@ -1,0 +1,102 @@
+// A host's own value inside of the entry that shows it: given back equal, and no long text is written twice.
+import { EspalierError } from "../index.ts";
+
+/** Characters from which on a text that the entry shows is named by its place instead of written again. */
+const LONG = 64;
+
+/** Depth of a value beyond which it is written as a text of JSON: a line of a session is at most 256 deep. */
+const DEEPEST = 200;
+
+/**
+ * Prepares a value for an entry. Objects, lists, texts, numbers, truth values, null and bytes (`Uint8Array`) come back
+ * equal; a member that is undefined is left out.
+ *
+ * @param shown fields of the entry without the value, such as its message
+ * @throws EspalierError `bad-input` for a value that JSON cannot hold
+ */
+export function storeValue(value: unknown, shown: object): unknown {
+  const places: Places = new Map();
+  notePlaces(shown, [], places);
+  const stored = store(value, places, [], "the value");
+  const text = JSON.stringify(stored);
+  // A session heals half a surrogate pair and refuses `__proto__`; inside of a text both are letters.
+  const isPlain = !text.includes("\\ud") && !text.includes("__proto__") && depthOf(stored) <= DEEPEST;
+  return isPlain
+    ? stored
+    : { [MARK]: "json", text: JSON.stringify(store(value, new Map(), [], "the value")) };
+}
+
+/** True for a value that no line can hold as it is: nested too deep, half of a character, a member `__proto__`. */
+export const isStoredAsText = (stored: unknown): boolean =>
+  (stored as Record<string, unknown>)[MARK] === "json";
+
+/** The value that {@link storeValue} prepared, made anew with each call. */
+export function restoreValue(stored: unknown, shown: object): unknown {
+  if (Array.isArray(stored)) return stored.map((item) => restoreValue(item, shown));
+  if (typeof stored !== "object" || stored === null) return stored;
+  const { [MARK]: kind, ...marked } = stored as Record<string, unknown>;
+  if (kind === "same") return memberAt(shown, marked["at"]);
+  if (kind === "text") return JSON.stringify(memberAt(shown, marked["of"]));
+  if (kind === "bytes") return new Uint8Array(Buffer.from(String(marked["base64"]), "base64"));
+  if (kind === "json") return restoreValue(JSON.parse(String(marked["text"])), shown);
+  const fields = kind === "object" ? (marked["fields"] as object) : stored;
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, field]) => [name, restoreValue(field, shown)]),
+  );
+}
+
+/** Marks an object that stands for something else; a host's object that has such a member is wrapped in one. */
+const MARK = "$stored";
+
+/** Long texts that the entry shows, each with what stands for it: `same` a text there, or the JSON `text` of an object. */
+type Places = Map<string, { same: readonly string[] } | { text: readonly string[] }>;
+
+const memberAt = (shown: object, at: unknown): unknown =>
+  (at as string[]).reduce<unknown>((value, name) => (value as Record<string, unknown>)[name], shown);
+
+function notePlaces(value: unknown, at: readonly string[], places: Places): void {
+  const add = (text: string, place: { same: readonly string[] } | { text: readonly string[] }) => {
+    if (text.length >= LONG && text.isWellFormed() && !places.has(text)) places.set(text, place);
+  };
+  if (typeof value === "string") add(value, { same: at });
+  if (typeof value !== "object" || value === null) return;
+  // Hosts write the arguments of a call as text.
+  if (at.at(-1) === "arguments") add(JSON.stringify(value), { text: at });
+  for (const [name, member] of Object.entries(value)) notePlaces(member, [...at, name], places);
+}
+
+function store(value: unknown, places: Places, above: readonly object[], name: string): unknown {
+  if (typeof value === "string") {
+    const place = places.get(value);
+    if (!place) return value;
+    return "same" in place ? { [MARK]: "same", at: place.same } : { [MARK]: "text", of: place.text };
+  }
+  if (value === null || typeof value === "boolean" || Number.isFinite(value)) return value;
+  if (value instanceof Uint8Array) return { [MARK]: "bytes", base64: Buffer.from(value).toString("base64") };
+  if (typeof value !== "object" || above.includes(value) || !isPlainObject(value)) throw notJson(name);
+  const inside = [...above, value];
+  if (Array.isArray(value))
+    return Array.from(value, (item, at) => store(item, places, inside, `${name}[${at}]`));
+  const fields = Object.fromEntries(
+    Object.entries(value)
+      .filter(([, field]) => field !== undefined)
+      .map(([field, member]) => [field, store(member, places, inside, `${name}.${field}`)]),
+  );
+  return Object.hasOwn(fields, MARK) ? { [MARK]: "object", fields } : fields;
+}
+
+function isPlainObject(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return Array.isArray(value) || prototype === Object.prototype || prototype === null;
+}
+
+function depthOf(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 0;
+  return 1 + Object.values(value).reduce<number>((deepest, member) => Math.max(deepest, depthOf(member)), 0);
+}
+
+const notJson = (name: string) =>
+  new EspalierError(
+    "bad-input",
+    `${name.slice(0, 200)} is nothing that JSON can hold; leave it out or make it a text.`,
+  );
