@@ -86,7 +86,15 @@ export async function withSession<Result>(
     if (session.heldBy) shell.complain(`Another process writes ${word}; continuing with ${session.file}.`);
     if (use === "read" || use === "tree" || use === "plan") warnOfHeader(shell, session);
     if (use === "tree") warnOfDamage(shell, session, session.tree.issues);
-    return await run(session);
+    const oldFormat = session.log.upgraded?.from;
+    try {
+      return await run(session);
+    } finally {
+      if (oldFormat !== undefined && !session.log.upgraded)
+        shell.complain(
+          `${session.file} has format version ${FORMAT_VERSION} now; as it was, it is kept as ${session.file}.v${oldFormat}.`,
+        );
+    }
   } finally {
     await session.close();
   }

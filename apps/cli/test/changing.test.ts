@@ -186,6 +186,17 @@ test("rules are shown at any entry, added and dropped, as JSON and as lines", as
   expect(readFileSync(file).equals(before)).toBe(true);
 });
 
+test("the first change of an old file says which format it has now, and where the old one is", async () => {
+  const file = join(temporaryFolder(), "old.jsonl");
+  const header = { type: "session", id: "old", timestamp: "2025-01-01T00:00:00.000Z", cwd: "/garden" };
+  const said = { type: "message", timestamp: header.timestamp, message: { role: "user", content: "so?" } };
+  writeFileSync(file, [header, said].map((line) => `${JSON.stringify(line)}\n`).join(""));
+  expect((await espalier(["tree", file])).stderr).toBe("");
+  const { stderr } = await espalier(["name", file, "pears"]);
+  expect(stderr).toBe(`${file} has format version 3 now; as it was, it is kept as ${file}.v1.\n`);
+  expect((await espalier(["name", file, "apples"])).stderr).toBe("");
+});
+
 test("label, name and pin each append one entry", async () => {
   const file = demoCopy();
   const label = await espalierJson(["label", file, "leaf", "the  end"]);

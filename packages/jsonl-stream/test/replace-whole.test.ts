@@ -1,5 +1,6 @@
 import {
   appendFileSync,
+  chmodSync,
   linkSync,
   mkdirSync,
   readdirSync,
@@ -33,9 +34,10 @@ function original(): { name: string; keepAs: string } {
 test("the original stays, the same file under its other name", () => {
   const { name, keepAs } = original();
   const { ino } = statSync(name);
+  chmodSync(name, 0o640);
   replaceWhole(name, chunks("new", "\n"), { keepAs });
   expect([text(name), text(keepAs), statSync(keepAs).ino]).toEqual(["new\n", "old\n", ino]);
-  expect(statSync(name).mode & 0o777).toBe(0o600);
+  expect(statSync(name).mode & 0o777).toBe(0o640);
   expect(beside(name)).toEqual(["session.jsonl", "session.jsonl.v1"]);
 });
 

@@ -1,4 +1,13 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
@@ -11,7 +20,7 @@ import {
   referenceIssues,
   SessionTree,
 } from "@espalier/session-tree";
-import { FileLog } from "@espalier/session-tree/node";
+import { FileLog, fileStore } from "@espalier/session-tree/node";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { readAsPi } from "./pi-rules.ts";
 
@@ -227,6 +236,21 @@ describe("the first append to a session of an old format", () => {
     const theirs = readAsPi(readFileSync(path, "utf8"));
     expect(theirs.entries.map(({ id }) => id)).toEqual([...reopened.tree.ids()]);
     expect(JSON.stringify(theirs.messages)).toBe(JSON.stringify(reopened.context.messages));
+  });
+
+  test("leaves the rights of a file outside the store as they are, and takes those of others in it", async () => {
+    const path = write(V1);
+    chmodSync(path, 0o644);
+    await (await open(path)).append(hello);
+    expect([path, `${path}.v1`].map((file) => statSync(file).mode & 0o777)).toEqual([0o644, 0o644]);
+    const home = join(folder, "home");
+    mkdirSync(join(home, "sessions"), { recursive: true });
+    const own = join(home, "sessions", "old.jsonl");
+    writeFileSync(own, `${V1.join("\n")}\n`);
+    chmodSync(own, 0o644);
+    const log = await fileStore({ home }).open({ file: own }, "write");
+    await (await SessionTree.open(log)).append(hello);
+    expect([own, `${own}.v1`].map((file) => statSync(file).mode & 0o777)).toEqual([0o600, 0o600]);
   });
 
   test("goes on behind a torn tail, which stays as it is", async () => {

@@ -158,6 +158,8 @@ function claim(path: string, mode: number, calls: FileCalls): void {
 
 /** Options of replacing a file. */
 export interface ReplaceWholeOptions extends WholeFileOptions {
+  /** Default: that of the original. */
+  mode?: number;
   /** The name under which the original stays. It may already be there, as its second name or with its bytes. */
   keepAs: string;
   /** Bytes the original must still have just before it is replaced, lest lines appended meanwhile be left behind. */
@@ -177,8 +179,9 @@ export interface ReplaceWholeOptions extends WholeFileOptions {
 export function replaceWhole(path: string, chunks: Iterable<Uint8Array>, options: ReplaceWholeOptions): void {
   const absolute = resolve(path);
   const keepAs = resolve(options.keepAs);
-  const { mode = 0o600, expectedSize, calls = nodeFileCalls } = options;
+  const { expectedSize, calls = nodeFileCalls } = options;
   const original = lookAt(absolute, calls);
+  const { mode = Number(original.mode) & 0o777 } = options;
   const draft = writeDraft(absolute, chunks, mode, calls, true);
   let copy: string[] = [];
   try {
