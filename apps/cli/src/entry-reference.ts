@@ -1,6 +1,7 @@
 import type { Session } from "@espalier/engine";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { labelsInForce } from "@espalier/session-tree";
-import { CommandError } from "./failure.ts";
+import { CommandError, nearest } from "./failure.ts";
 
 /** Fewest characters of an id that can be given instead of the whole id. */
 const SHORTEST_BEGINNING = 4;
@@ -29,8 +30,16 @@ export function entryNamed(session: Session, reference: string): string | null {
     for (const id of tree.ids()) if (id.startsWith(reference)) beginning.add(id);
     if (beginning.size > 0) return only([...beginning], reference, "have an id that begins with");
   }
+  const meant = nearest(reference, labelsOf(session));
+  if (meant !== undefined)
+    throw new EspalierError(
+      "unknown-entry",
+      `There is no entry ${JSON.stringify(reference)} in this session. Did you mean the label ${JSON.stringify(meant)}?`,
+    );
   return tree.idAt(tree.row(reference));
 }
+
+const labelsOf = ({ tree }: Session): string[] => [...labelsInForce(tree).values()].map(({ label }) => label);
 
 /** As {@link entryNamed}, but refuses the place before the first entry. */
 export function existingEntry(session: Session, reference: string): string {

@@ -1,4 +1,5 @@
-import { CommanderError } from "commander";
+import { type Command, CommanderError } from "commander";
+import leven from "leven";
 import { plainLine } from "./text.ts";
 
 /** A command that did not do what it was asked for, as it is told: by code to programs, by a sentence to people. */
@@ -67,5 +68,35 @@ function usageSentence(message: string, command: string): string {
   const hint = rest.join(" ").trim();
   return plainLine(
     `${sentence.replace(/\.\.$/, ".")} ${hint} See \`espalier ${command && `${command} `}--help\`.`,
+  );
+}
+
+/** The known word that somebody probably meant: the nearest within a third of its letters; undefined for none. */
+export function nearest(word: string, known: Iterable<string>): string | undefined {
+  const farthest = Math.max(1, Math.floor(word.length / 3));
+  let found: string | undefined;
+  let distance = farthest + 1;
+  for (const each of known) {
+    if (Math.abs(each.length - word.length) >= distance) continue;
+    const apart = leven(word, each, { maxDistance: distance });
+    if (apart < distance) [found, distance] = [each, apart];
+  }
+  return found;
+}
+
+/** The error for a word in the place of a command, with the command that was probably meant. */
+export function unknownCommand(word: string, program: Command): CommanderError {
+  const meant = nearest(
+    word,
+    program
+      .createHelp()
+      .visibleCommands(program)
+      .map((command) => command.name()),
+  );
+  const hint = meant === undefined ? "" : `\n(Did you mean ${meant}?)`;
+  return new CommanderError(
+    WRONG_USAGE,
+    "commander.unknownCommand",
+    `error: unknown command '${word}'${hint}`,
   );
 }

@@ -28,7 +28,7 @@ import {
 } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { chainOf, type Summarizer } from "@espalier/summarizer";
-import { CommandError } from "./failure.ts";
+import { CommandError, nearest } from "./failure.ts";
 import { formatBytes } from "./numbers.ts";
 import { confirmOnTerminal, type Shell } from "./shell.ts";
 import { plainLine } from "./text.ts";
@@ -153,27 +153,33 @@ export async function sessionNamed(store: SessionStore | undefined, word: string
   for (const ref of [{ id: word }, ...(store ? [{ file: word }] : [])])
     if (await isThere(storeInUse({ store }), ref)) return ref;
   const begun: ListedSession[] = [];
+  const names: string[] = [];
   let unreadable: EspalierError | undefined;
   const onSkipped = (_place: string, error: EspalierError) => {
     unreadable ??= error;
   };
   if (word !== "")
     for await (const session of listSessions({ ...storeOf({ store }), subAgents: true, onSkipped }))
-      if ([session.id, ...(store ? [session.ref] : [])].some((name) => name.startsWith(word)))
-        begun.push(session);
+      for (const name of [session.id, ...(store ? [session.ref] : [])]) {
+        if (name.startsWith(word) && begun.at(-1) !== session) begun.push(session);
+        names.push(name);
+      }
   const meant = begun.filter(
     ({ id }) => id === word || !begun.some((other) => id.startsWith(`${other.id}.`)),
   );
   if (meant.length === 1) return { file: meant[0]!.ref };
   // The session may be in the folder that cannot be read.
   if (meant.length === 0 && unreadable) throw unreadable;
+  const near = meant.length === 0 ? nearest(word, names) : undefined;
+  if (near !== undefined)
+    throw new CommandError("not-found", `There is no session with the id ${word}. Did you mean ${near}?`);
   // Opening it says that there is none.
   if (meant.length === 0) return { id: word };
-  const names = meant.slice(0, 3).map(({ id }) => id);
-  if (meant.length > names.length) names.push("…");
+  const ids = meant.slice(0, 3).map(({ id }) => id);
+  if (meant.length > ids.length) ids.push("…");
   throw new CommandError(
     "not-found",
-    `${meant.length} sessions have an id that begins with ${word}: ${names.join(", ")}; give more of it.`,
+    `${meant.length} sessions have an id that begins with ${word}: ${ids.join(", ")}; give more of it.`,
   );
 }
 

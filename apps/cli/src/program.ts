@@ -13,7 +13,7 @@ import { reportCommands } from "./commands/reports.ts";
 import { sessionsCommands } from "./commands/sessions.ts";
 import { transferCommands } from "./commands/transfer.ts";
 import { tree } from "./commands/tree.ts";
-import { failureOf } from "./failure.ts";
+import { failureOf, unknownCommand } from "./failure.ts";
 import { createShell, OutputClosed, type Shell } from "./shell.ts";
 
 /** All commands, in the order of the help, under their headings. */
@@ -103,16 +103,17 @@ export async function runCommandLine(parameters: readonly string[]): Promise<num
     return shell.exitCode;
   } catch (error) {
     const called = program.commands.find((command) => command.name() === program.args[0]);
-    return await reportFailure(shell, called ? error : meantAsCommand(error, program.args), called?.name());
+    return await reportFailure(shell, called ? error : meantAsCommand(error, program), called?.name());
   }
 }
 
 /** Turns the usage error of `open`, which receives an unknown command as its session, into one that names the command. */
-function meantAsCommand(error: unknown, [name, ...others]: readonly string[]): unknown {
+function meantAsCommand(error: unknown, program: Command, words: readonly string[] = program.args): unknown {
+  const [name, ...others] = words;
   const isUsage = error instanceof CommanderError && error.exitCode !== 0;
   if (!isUsage || name === undefined || others.length === 0 || existsSync(name)) return error;
-  if (name === "help") return meantAsCommand(error, [...others, ""]);
-  return new CommanderError(2, "commander.unknownCommand", `error: unknown command '${name}'`);
+  if (name === "help") return meantAsCommand(error, program, [...others, ""]);
+  return unknownCommand(name, program);
 }
 
 /** Ends the process after an uncaught error, such as one in a timer of an extension. */

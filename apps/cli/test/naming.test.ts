@@ -1,5 +1,7 @@
+import { copyFileSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
-import { DEMO, espalierJson, HEADER, said, sessionOf } from "./espalier.ts";
+import { DEMO, espalierJson, HEADER, said, sessionOf, temporaryFolder } from "./espalier.ts";
 
 const idOf = async (file: string, reference: string) => {
   const { value } = await espalierJson(["show", file, reference]);
@@ -49,5 +51,18 @@ test("an id that is not there names those near it", async () => {
   expect(await idOf(DEMO, "vPdDiWYGH0yb")).toEqual({
     code: "unknown-entry",
     message: 'There is no entry "vPdDiWYGH0yb" in this session. Near it: vPdDiWYGH0ya.',
+  });
+});
+
+test("a label or a session with a slip in it is refused with the one that was probably meant", async () => {
+  expect((await idOf(DEMO, "before-cahe")).message).toMatch(/Did you mean the label "before-cache"\?$/);
+  expect((await idOf(DEMO, "zebra")).message).not.toContain("Did you mean");
+  const env = { ESPALIER_HOME: temporaryFolder() };
+  mkdirSync(join(env.ESPALIER_HOME, "sessions"));
+  copyFileSync(DEMO, join(env.ESPALIER_HOME, "sessions", "s.jsonl"));
+  const { value } = await espalierJson(["show", "LTfrBGnUynOO", "leaf"], { env });
+  expect(value.error).toMatchObject({
+    code: "not-found",
+    message: expect.stringMatching(/Did you mean LTfrBGnUynOG\?$/),
   });
 });

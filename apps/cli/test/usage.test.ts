@@ -39,9 +39,14 @@ test("wrong usage is one sentence on stderr and exit 2, with --json an error obj
 test("a command that does not exist is named, whatever stands behind it", async () => {
   for (const behind of [[DEMO], [DEMO, "more"], ["--flag"], [DEMO, "--flag"]]) {
     const { code, stderr } = await espalier(["tre", ...behind]);
-    expect({ code, stderr }).toEqual({ code: 2, stderr: "Unknown command 'tre'. See `espalier --help`.\n" });
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: "Unknown command 'tre'. (Did you mean tree?) See `espalier --help`.\n",
+    });
   }
-  expect((await espalier(["help", "tre"])).stderr).toBe("Unknown command 'tre'. See `espalier --help`.\n");
+  expect((await espalier(["help", "tre"])).stderr).toBe(
+    "Unknown command 'tre'. (Did you mean tree?) See `espalier --help`.\n",
+  );
 });
 
 test("an error in a timer of an extension ends the command in one sentence that says where it is from", async () => {

@@ -4,13 +4,13 @@ import type { Agent } from "@espalier/agent";
 import { listSessions, missingKey, openSession, searchSessions } from "@espalier/engine";
 import { messageText, redactFolder } from "@espalier/session-tree";
 import type { ViewerSessions } from "@espalier/viewer";
-import { CommanderError, InvalidArgumentError } from "commander";
+import { type Command, CommanderError, InvalidArgumentError } from "commander";
 import { runChat } from "../chat/chat.ts";
 import { providerMessage } from "../chat/chat-drawing.ts";
 import { type ChatChoices, noKey, openConversation } from "../chat/conversation.ts";
 import { type Call, command, type SessionCall, sessionCommand } from "../command.ts";
 import { playDemo } from "../demo.ts";
-import { CommandError } from "../failure.ts";
+import { CommandError, unknownCommand } from "../failure.ts";
 import { renderMarkdown } from "../markdown/markdown.ts";
 import {
   askAboutProject,
@@ -39,7 +39,7 @@ const open = command({
     ref: string | undefined,
   ) {
     const isTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true && !shell.json;
-    const file = ref === undefined ? undefined : await fileOf(shell, ref, program.args[0] === "open");
+    const file = ref === undefined ? undefined : await fileOf(shell, ref, program);
     // Without a terminal the help is printed, as without a command.
     if (ref === undefined && !isTerminal) throw new CommanderError(2, "commander.help", "(outputHelp)");
     if (!isTerminal)
@@ -54,7 +54,7 @@ const open = command({
 });
 
 /** File or name of a session. A word that names none was meant as a command, unless it follows `open`. */
-async function fileOf(shell: Shell, ref: string, isNamed: boolean): Promise<string> {
+async function fileOf(shell: Shell, ref: string, program: Command): Promise<string> {
   const isFile = !shell.store && existsSync(ref);
   try {
     const log = await storeInUse(shell).open(await sessionNamed(shell.store, ref), "read");
@@ -63,8 +63,8 @@ async function fileOf(shell: Shell, ref: string, isNamed: boolean): Promise<stri
     return log.ref;
   } catch (error) {
     if (isFile) throw error;
-    if (isNamed || ref.includes("/")) throw error;
-    throw new CommanderError(2, "commander.unknownCommand", `error: unknown command '${ref}'`);
+    if (program.args[0] === "open" || ref.includes("/")) throw error;
+    throw unknownCommand(ref, program);
   }
 }
 
