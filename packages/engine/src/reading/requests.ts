@@ -71,16 +71,28 @@ export interface Compared {
   isLoop: boolean;
 }
 
-/** Message of a request, and its edit. */
+/** Message of a request by its place in the file: a long session is more than memory should hold. */
 interface Item {
-  entry: Entry;
-  message: ContextMessage;
+  row: number;
+  /** Position among the messages of its entry. */
+  at: number;
   edit: ContextEditEntry | undefined;
+  /** The message as its edit made it. */
+  edited: ContextMessage | undefined;
+  /** Of a result: its call, and the position of the answer with it. */
+  closes: { callId: unknown; answer: number } | undefined;
   /**
    * Thinking of an answer: there is none, it is sent, only a running tool loop carries it (something before it changed), or
    * it is left out, since a result from below belongs above it.
    */
   thinking: "none" | "sent" | "in-loop" | "left-out";
+}
+
+/** An entry, its row, and the bytes of its line, which are about those of its message in a request. */
+interface Place {
+  entry: Entry;
+  row: number;
+  bytes: number;
 }
 
 /** A request as its entries make it: messages in reading order, the rest beside them. */
@@ -89,12 +101,13 @@ class RequestState {
   settings: Settings;
   /** System messages, which make the system prompt and the tools. */
   readonly system: { entry: Entry; message: SystemMessage }[] = [];
-  readonly items: Item[] = [];
-  readonly messages: ContextMessage[] = [];
-  #inLoop = 0;
+  items: Item[] = [];
+  #isReordered = false;
+  /** Kept only for thinking that depends on the running tool loop. */
+  #messages: ContextMessage[] | undefined = [];
   /** Sums up to and with each item. */
-  readonly tokens: number[] = [];
-  readonly bytes: number[] = [];
+  tokens: number[] = [];
+  bytes: number[] = [];
   /** Calls without a result yet: the position of their answer. */
   readonly open = new Map<unknown, number>();
   readonly compactionId: string | undefined;
@@ -108,9 +121,9 @@ class RequestState {
   }
 
   add(
-    entry: Entry,
+    { entry, row, bytes }: Place,
+    at: number,
     message: ContextMessage,
-    bytes: number,
     edit?: ContextEditEntry,
     prefixChanged = false,
   ): void {
@@ -122,11 +135,10 @@ class RequestState {
       return;
     const hasThinking = contentBlocks(message as { content?: unknown }).some(isThinking);
     const thinking = hasThinking ? (prefixChanged ? "in-loop" : "sent") : "none";
-    if (thinking === "in-loop") this.#inLoop++;
-    this.messages.push(message);
-    this.items.push({ entry, message, edit, thinking });
+    this.#messages?.push(message);
+    this.items.push({ row, at, edit, edited: edit && message, thinking, closes: undefined });
     this.tokens.push((this.tokens.at(-1) ?? 0) + estimateTokens(message));
-    this.bytes.push((this.bytes.at(-1) ?? 0) + bytes);
+    this.bytes.push((this.bytes.at(-1) ?? 0) + (edit ? estimateBytes(message) : bytes));
     if (message.role === "toolResult") this.#close(message.toolCallId);
     for (const { id } of toolCalls(message)) this.open.set(id, this.items.length - 1);
   }
@@ -134,14 +146,40 @@ class RequestState {
   /** A request has a result right behind its call: thinking in between follows something else than it did. */
   #close(callId: unknown): void {
     const answer = this.open.get(callId);
+    if (answer === undefined) return;
     this.open.delete(callId);
-    for (let at = (answer ?? this.items.length) + 1; at < this.items.length; at++)
-      if (this.items[at]!.thinking !== "none") this.items[at]!.thinking = "left-out";
+    this.items.at(-1)!.closes = { callId, answer };
+    for (let at = answer + 1; at < this.items.length; at++)
+      if (this.items[at]!.thinking !== "none") {
+        this.items[at]!.thinking = "left-out";
+        this.#isReordered = true;
+      }
   }
 
-  /** Finds the running tool loop anew. */
+  /** This request as it was at a row above; undefined where something after it changed what was before. */
+  upTo(row: number): RequestState | undefined {
+    if (this.#isReordered) return undefined;
+    let count = this.items.length;
+    while (count > 0 && this.items[count - 1]!.row > row) count--;
+    const state = new RequestState(row, this.settings, this.compactionId);
+    state.system.push(...this.system);
+    state.items = this.items.slice(0, count);
+    state.tokens = this.tokens.slice(0, count);
+    state.bytes = this.bytes.slice(0, count);
+    for (const [callId, answer] of this.open) if (answer < count) state.open.set(callId, answer);
+    for (let at = count; at < this.items.length; at++) {
+      const { closes } = this.items[at]!;
+      if (closes && closes.answer < count) state.open.set(closes.callId, closes.answer);
+    }
+    state.#messages = this.#messages?.slice(0, count);
+    return state;
+  }
+
+  /** Finds the running tool loop anew. Only what was there from the beginning can depend on it. */
   findLoop(): void {
-    if (this.#inLoop > 0) this.loopFrom = runningLoop(this.messages);
+    if (this.#messages && !this.items.some(({ thinking }) => thinking === "in-loop"))
+      this.#messages = undefined;
+    if (this.#messages) this.loopFrom = runningLoop(this.#messages);
   }
 
   /** True where this request carries the thinking of an answer. */
@@ -180,7 +218,7 @@ export class RequestReader {
     const before = this.#last;
     const added = before && this.#entriesBetween(before.row, row);
     if (before && added && !added.some(looksBack)) return this.#extend(before, row, added);
-    const state = this.#build(row);
+    const state = (before && !added && this.#branch(before, row)) || this.#build(row);
     this.#last = state;
     return before ? this.#compare(before, state, added) : NOTHING_BEFORE;
   }
@@ -200,16 +238,11 @@ export class RequestReader {
     const { settings, loopFrom } = before;
     const system = before.system.length;
     const state = Object.assign(before, { row });
-    for (const entry of added) {
-      state.settings = applySettings(state.settings, entry);
-      const kind = kindOf(entry);
-      if (kind.problem?.(entry)) continue;
-      for (const message of kind.toMessages?.(entry) ?? []) state.add(entry, message, this.#bytesOf(entry));
-    }
+    this.#addTo(state, added);
     const { firstNew, isLoop } = since(added);
     state.findLoop();
     const late =
-      lateResult(state, shared, open) ?? changedLoop(state, loopFrom, shared, firstNew ?? added[0]);
+      this.#lateResult(state, shared, open) ?? changedLoop(state, loopFrom, shared, firstNew ?? added[0]);
     const difference =
       (state.system.length > system
         ? systemDifference(state.system.slice(0, system), state.system)
@@ -225,6 +258,29 @@ export class RequestReader {
     };
   }
 
+  #addTo(state: RequestState, added: readonly Entry[]): void {
+    for (const entry of added) {
+      state.settings = applySettings(state.settings, entry);
+      const kind = kindOf(entry);
+      if (kind.problem?.(entry)) continue;
+      const place = this.#placeOf(entry);
+      for (const [at, message] of kind.toMessages?.(entry)?.entries() ?? []) state.add(place, at, message);
+    }
+  }
+
+  /** A request on another branch, from what it shares with the one before; undefined where it has to be built anew. */
+  #branch(before: RequestState, row: number): RequestState | undefined {
+    const common = commonAncestorRow(this.#tree, before.row, row);
+    const left = this.#entriesBetween(common, before.row);
+    const entered = this.#entriesBetween(common, row);
+    if (!left || !entered || entered.some(looksBack) || left.some(reachesBack)) return undefined;
+    const state = before.upTo(common);
+    if (!state) return undefined;
+    this.#addTo(state, entered);
+    state.findLoop();
+    return Object.assign(state, { row });
+  }
+
   #build(row: number): RequestState {
     const { entries, before } = pathWindowAt(this.#tree, row);
     const projected = projectPath(entries);
@@ -234,29 +290,43 @@ export class RequestReader {
     const edits = new Map<string, ContextEditEntry>();
     for (const entry of entries)
       if (contextEdit.is(entry) && !contextEdit.problem?.(entry)) edits.set(entry.targetId, entry);
-    for (const { entry, messages, prefixChanged } of projected)
-      for (const message of messages) {
-        const edit = edits.get(entry.id);
-        const bytes = edit ? estimateBytes(message) : this.#bytesOf(entry);
-        state.add(entry, message, bytes, edit, prefixChanged);
-      }
+    for (const { entry, messages, prefixChanged } of projected) {
+      if (messages.length === 0) continue;
+      const place = this.#placeOf(entry);
+      const edit = edits.get(entry.id);
+      for (const [at, message] of messages.entries()) state.add(place, at, message, edit, prefixChanged);
+    }
     state.findLoop();
     return state;
   }
 
-  /** Bytes of an entry's line, which are about those of its message in a request. */
-  #bytesOf(entry: Entry): number {
+  #placeOf(entry: Entry): Place {
     const row = this.#tree.index.rowOf(entry.id);
-    return row < 0 ? 0 : this.#tree.index.lineLength(row);
+    return { entry, row, bytes: row < 0 ? 0 : this.#tree.index.lineLength(row) };
+  }
+
+  #messageOf({ row, at, edited }: Item): ContextMessage | undefined {
+    if (edited) return edited;
+    const entry = this.#tree.entryAt(row);
+    return kindOf(entry).toMessages?.(entry)[at];
+  }
+
+  #isSame(a: Item, b: Item): boolean {
+    if (a.row === b.row && a.at === b.at && a.edit?.id === b.edit?.id) return true;
+    const [one, other] = [this.#messageOf(a), this.#messageOf(b)];
+    return one && other
+      ? one.role === other.role && jsonText(spoken(one)) === jsonText(spoken(other))
+      : false;
   }
 
   #compare(before: RequestState, state: RequestState, added: readonly Entry[] | undefined): Compared {
     const least = Math.min(before.items.length, state.items.length);
     let shared = 0;
     const same = (at: number) =>
-      isSame(before.items[at]!, state.items[at]!) && before.sendsThinking(at) === state.sendsThinking(at);
+      this.#isSame(before.items[at]!, state.items[at]!) &&
+      before.sendsThinking(at) === state.sendsThinking(at);
     while (shared < least && same(shared)) shared++;
-    const late = shared === before.items.length ? lateResult(state, shared, before.open) : undefined;
+    const late = shared === before.items.length ? this.#lateResult(state, shared, before.open) : undefined;
     const path = added ?? this.#newOnPath(before.row, state.row);
     const beside =
       systemDifference(before.system, state.system) ?? levelDifference(before.settings, state.settings, path);
@@ -265,7 +335,7 @@ export class RequestReader {
       (isOwn ? beside : undefined) ??
       late?.difference ??
       (beside || shared < before.items.length
-        ? messageDifference(before, state, shared, added, path)
+        ? this.#messageDifference(before, state, shared, added, path)
         : undefined);
     return {
       difference,
@@ -273,6 +343,49 @@ export class RequestReader {
       prefix: prefixOf(state, startsAnew(difference) ? 0 : (late?.shared ?? shared)),
       ...since(path),
     };
+  }
+
+  /**
+   * A result that came after its call had been sent without one. A request puts results right behind their calls, so it
+   * changes what was sent.
+   */
+  #lateResult(
+    state: RequestState,
+    from: number,
+    open: ReadonlyMap<unknown, number>,
+  ): { difference: RequestDifference; shared: number } | undefined {
+    if (open.size === 0) return undefined;
+    const late = state.items
+      .slice(from)
+      .flatMap((item) => {
+        const message = this.#messageOf(item);
+        const answer = message?.role === "toolResult" ? open.get(message.toolCallId) : undefined;
+        return answer === undefined ? [] : [{ entryId: this.#tree.idAt(item.row), shared: answer + 1 }];
+      })
+      .sort((a, b) => a.shared - b.shared)[0];
+    return late && { difference: { cause: "block-order", entryId: late.entryId }, shared: late.shared };
+  }
+
+  /** The first difference of two requests in their messages. `added` is undefined where the path is another one. */
+  #messageDifference(
+    before: RequestState,
+    state: RequestState,
+    shared: number,
+    added: readonly Entry[] | undefined,
+    path: readonly Entry[],
+  ): RequestDifference {
+    const idOf = (item: Item | undefined) => (item ? this.#tree.idAt(item.row) : "");
+    // A compaction may begin a path of its own: other agents write it as a root.
+    if (!added && path[0]?.id !== state.compactionId)
+      return { cause: "branch", entryId: path[0]?.id ?? idOf(state.items.at(-1)) };
+    const old = before.items[shared]!;
+    if (state.compactionId !== undefined && state.compactionId !== before.compactionId)
+      return { cause: "compaction", entryId: state.compactionId };
+    const edits = path.filter(contextEdit.is);
+    const edit = edits.findLast(({ targetId }) => targetId === idOf(old)) ?? edits.at(-1);
+    const message = this.#messageOf(old);
+    if (!edit || !message) return { cause: "unknown", entryId: idOf(old) };
+    return { cause: causeOfEdit(edit, message), entryId: edit.id };
   }
 
   /** Entries on the path of `row` that are not on that of `from`, oldest first. */
@@ -298,6 +411,12 @@ function looksBack(entry: Entry): boolean {
   return firstKept !== undefined || edit !== undefined;
 }
 
+/** True for entries that a request on another branch has to be built anew without. */
+const reachesBack = (entry: Entry): boolean =>
+  looksBack(entry) ||
+  kindOf(entry).settings?.(entry)?.thinkingLevel !== undefined ||
+  isMessage(entry, "system");
+
 /** Tools and system prompt come first in a request: nothing behind them is shared where they differ. */
 const startsAnew = (difference: RequestDifference | undefined): boolean =>
   difference?.cause === "tools" || difference?.cause === "system-prompt";
@@ -322,11 +441,6 @@ function changedLoop(
   return shared === undefined || !added
     ? undefined
     : { difference: { cause: "block-order", entryId: added.id }, shared };
-}
-
-function isSame(a: Item, b: Item): boolean {
-  if (a.entry.id === b.entry.id && a.edit?.id === b.edit?.id) return true;
-  return a.message.role === b.message.role && jsonText(spoken(a.message)) === jsonText(spoken(b.message));
 }
 
 /** Parts of a message that a request carries. */
@@ -364,46 +478,6 @@ function levelDifference(
   if (before.thinkingLevel === now.thinkingLevel) return undefined;
   const change = added.findLast(thinkingLevelChange.is) ?? added.at(-1);
   return { cause: "thinking-level", entryId: change?.id ?? "" };
-}
-
-/**
- * A result that came after its call had been sent without one. A request puts results right behind their calls, so it
- * changes what was sent.
- */
-function lateResult(
-  state: RequestState,
-  from: number,
-  open: ReadonlyMap<unknown, number>,
-): { difference: RequestDifference; shared: number } | undefined {
-  if (open.size === 0) return undefined;
-  const late = state.items
-    .slice(from)
-    .flatMap(({ entry, message }) => {
-      const answer = message.role === "toolResult" ? open.get(message.toolCallId) : undefined;
-      return answer === undefined ? [] : [{ entry, shared: answer + 1 }];
-    })
-    .sort((a, b) => a.shared - b.shared)[0];
-  return late && { difference: { cause: "block-order", entryId: late.entry.id }, shared: late.shared };
-}
-
-/** The first difference of two requests in their messages. `added` is undefined where the path is another one. */
-function messageDifference(
-  before: RequestState,
-  state: RequestState,
-  shared: number,
-  added: readonly Entry[] | undefined,
-  path: readonly Entry[],
-): RequestDifference {
-  // A compaction may begin a path of its own: other agents write it as a root.
-  if (!added && path[0]?.id !== state.compactionId)
-    return { cause: "branch", entryId: path[0]?.id ?? state.items.at(-1)?.entry.id ?? "" };
-  const old = before.items[shared]!;
-  if (state.compactionId !== undefined && state.compactionId !== before.compactionId)
-    return { cause: "compaction", entryId: state.compactionId };
-  const edits = path.filter(contextEdit.is);
-  const edit = edits.findLast(({ targetId }) => targetId === old.entry.id) ?? edits.at(-1);
-  if (!edit) return { cause: "unknown", entryId: old.entry.id };
-  return { cause: causeOfEdit(edit, old.message), entryId: edit.id };
 }
 
 function causeOfEdit({ replacement }: ContextEditEntry, before: ContextMessage): CacheCause {
