@@ -115,6 +115,22 @@ test("navigate to a user message goes before it and hands its text back", async 
   );
 });
 
+test("navigate --dry-run says what the model would read there and what the cache would lack, and writes nothing", async () => {
+  const file = demoCopy();
+  const before = readFileSync(file);
+  const planned = await espalierJson(["navigate", file, "before-cache", "--dry-run"]);
+  const people = await espalier(["navigate", file, "before-cache", "--dry-run"]);
+  expect(people.stdout).toMatch(
+    /^The leaf would be at vPdDiWYGH0ya: the model would read \d+ messages, 3,857 tokens\.\nPrompt cache: the next request writes about 4,166 tokens anew, \$0\.0144 more than from the cache; .*6 calls\.\n$/,
+  );
+  expect(readFileSync(file).equals(before)).toBe(true);
+  const { value } = await espalierJson(["navigate", file, "before-cache"]);
+  expect(planned.value).toMatchObject({ leafId: value.leafId, tokens: 3_857, cache: value.cache });
+  // A user message is reopened.
+  const reopened = await espalierJson(["navigate", file, "pvYri3CNCbdd", "--dry-run"]);
+  expect(reopened.value.leafId).toBe("PAk36PjB9auf");
+});
+
 test("undo takes back the newest act, and again the one before", async () => {
   const file = demoCopy();
   await espalier(["navigate", file, "before-cache"]);

@@ -14,6 +14,7 @@ test("going somewhere asks for a summary or none, and hands the engine what was 
   const scratch = opened().keys("<", "}", "g");
   const entryId = labelled(scratch, "before-cache");
   expect(scratch.screen).toContain("with a summary of the abandoned branch");
+  expect(scratch.screen).toMatch(/Prompt cache: .*4,166/s);
   scratch.keys("s");
   expect(scratch.effects.at(-1)).toEqual({
     type: "act",

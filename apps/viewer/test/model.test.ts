@@ -182,6 +182,8 @@ describe("what else is told of a session", () => {
     expect([view.covered, view.kept, view.previousRow]).toEqual([[0, 1, 2], [3], -1]);
     expect(sum(view.before)).toBeGreaterThan(sum(view.after) - 9);
     expect(view.prompts).toHaveLength(1);
+    // The summary and what follows it are written anew.
+    expect(view.cache.anew).toBe(sum(view.after));
     expect(() => compactionAt(tree, 0)).toThrow("not a compaction");
   });
 

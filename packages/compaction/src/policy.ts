@@ -10,7 +10,7 @@ import {
   type Usage,
 } from "@espalier/session-tree";
 import {
-  type AnthropicPrices,
+  type TokenPrices,
   charsEstimator,
   contextTokens,
   type TokenEstimator,
@@ -39,7 +39,7 @@ export interface PolicySituation {
   /** Start of the session, ISO 8601; absent where it is unknown. */
   startedAt?: string;
   /** Prices of the current model, in US dollars for a million tokens; absent where they are unknown. */
-  prices?: AnthropicPrices;
+  prices?: Required<TokenPrices>;
   /** Counts the messages of the whole path above `path`, for policies that count from the root; absent: none. */
   messagesAbove?: () => number;
   /** Results moved to files right before; absent where nothing was tried. */

@@ -66,6 +66,7 @@ export {
   type CompactionStats,
   cacheLedger,
   compareBranches,
+  forecastNavigation,
   type HistoryHit,
   type HistoryQuery,
   type HistoryRequest,

@@ -1,6 +1,5 @@
 export {
   type AnthropicModel,
-  type AnthropicPrices,
   anthropicModel,
   anthropicModels,
   clampOutput,
@@ -9,6 +8,7 @@ export {
   PRICES_DATE,
   pricesOf,
   type SentBody,
+  type TokenPrices,
   thinkingBudget,
 } from "./anthropic/request.ts";
 export {

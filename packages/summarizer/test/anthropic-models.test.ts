@@ -1,6 +1,12 @@
-import { anthropicModel, anthropicModels, clampOutput, contextWindowOf } from "@espalier/summarizer";
+import {
+  anthropicModel,
+  anthropicModels,
+  clampOutput,
+  contextWindowOf,
+  pricesOf,
+} from "@espalier/summarizer";
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, test } from "vitest";
 
 describe("anthropicModels", () => {
   it("knows a model with and without its date, and guesses small sizes for any other", () => {
@@ -25,6 +31,17 @@ describe("anthropicModels", () => {
       expect(prices!.output).toBeGreaterThan(prices!.cacheWrite);
     }
   });
+});
+
+test("own prices count first, and an absent price equals that of the input", () => {
+  const own = { "openai/gpt-5": { input: 2, output: 8, cacheRead: 0.5 } };
+  expect(pricesOf({ provider: "openai", modelId: "gpt-5" }, 0, own)).toEqual({
+    input: 2,
+    output: 8,
+    cacheRead: 0.5,
+    cacheWrite: 2,
+  });
+  expect(pricesOf({ provider: "openai", modelId: "gpt-5" })).toBeUndefined();
 });
 
 describe("clampOutput", () => {

@@ -5,10 +5,11 @@ import {
   createSession,
   dropRule,
   forecastAct,
+  forecastNavigation,
   rulesOf,
   type Session,
 } from "@espalier/engine";
-import { contextOfPath, type ForkPosition } from "@espalier/session-tree";
+import { contextOfPath, type ForkPosition, promptText } from "@espalier/session-tree";
 import { Option } from "commander";
 import { type Answer, type Call, command, type SessionCall, sessionCommand } from "../command.ts";
 import { entryNamed, existingEntry } from "../entry-reference.ts";
@@ -45,6 +46,22 @@ interface Navigation {
   summarize?: boolean;
   instructions?: string;
   label?: string;
+}
+
+/** A navigation before it is made: the context there, and its effect on the prompt cache. */
+function planNavigation(session: Session, entryId: string | null): Answer {
+  const { leafId, options, tree } = session;
+  const entry = entryId === null ? undefined : session.getEntry(entryId);
+  // A user message is reopened: the leaf moves before it.
+  const target = session.placeOf(entry && promptText(entry) !== null ? entry.parentId : entryId);
+  const rowOf = (id: string | null) => (id === null ? -1 : tree.row(id));
+  const cache = forecastNavigation(tree, rowOf(leafId), rowOf(target), options.prices);
+  const { messages, tokens } = session.contextAt(target);
+  const size = `${formatMany(messages.length, "message")}, ${formatMany(tokens, "token")}`;
+  return {
+    value: { leafId: target, messages: messages.length, tokens, cache },
+    lines: [`The leaf would be ${placeName(target)}: the model would read ${size}.`, cacheSentence(cache)],
+  };
 }
 
 export async function navigate(
@@ -309,6 +326,8 @@ undo reverts it. To hide an entry that a compaction has summarized, hide the com
 
 const INSTRUCTIONS = ["--instructions <text>", "what the summary should focus on"] as const;
 
+type NavigateOptions = Omit<Navigation, "entryId"> & { dryRun?: boolean };
+
 const navigateCommand = sessionCommand({
   usage: "navigate <session> <id>",
   description: "continue from another entry; what follows it stays in the file, as a branch",
@@ -316,15 +335,24 @@ const navigateCommand = sessionCommand({
     ["--summarize", "summarize the abandoned branch into the target"],
     INSTRUCTIONS,
     ["--label <text>", "label the target"],
+    [
+      "--dry-run",
+      "print what the model would read there, and what the prompt cache would lack; write nothing",
+    ],
   ],
   notes: "A user message is reopened: the leaf moves before it, and its text is printed for editing.",
   examples: [
     "espalier navigate session.jsonl before-cache --summarize",
+    "espalier navigate session.jsonl before-cache --dry-run",
     "espalier navigate session.jsonl start",
   ],
-  use: ({ summarize }: Omit<Navigation, "entryId">) => (summarize ? "summarize" : "change"),
-  async run({ session, shell, options }: SessionCall<Omit<Navigation, "entryId">>, reference: string) {
+  use: ({ summarize, dryRun }: NavigateOptions) => (dryRun ? "plan" : summarize ? "summarize" : "change"),
+  async run(
+    { session, shell, options: { dryRun = false, ...options } }: SessionCall<NavigateOptions>,
+    reference: string,
+  ) {
     const entryId = entryNamed(session, reference);
+    if (dryRun) return planNavigation(session, entryId);
     return answer(
       await interruptible(shell, "The summary", (act) => navigate(session, { entryId, ...options }, act)),
     );

@@ -5,6 +5,7 @@ import {
   TURN_PREFIX_SUMMARIZATION_PROMPT,
   UPDATE_SUMMARIZATION_PROMPT,
 } from "@espalier/compaction";
+import { type CacheForecast, forecastNavigation } from "@espalier/engine/reading";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type CompactionEntry,
@@ -41,6 +42,8 @@ export interface CompactionView {
   prompts: string[] | null;
   /** US dollars; null when the cost is not recorded. */
   cost: number | null;
+  /** Effect on the provider's prompt cache. */
+  cache: CacheForecast;
   /** Tokens; null where nothing was billed. */
   usage: { input: number; output: number } | null;
   /** Details that it recorded; programs other than the engine record fewer, or none. */
@@ -69,6 +72,7 @@ export function compactionAt(tree: Tree, row: number): CompactionView {
     previousRow: before.previousRow,
     prompts: promptsOf(entry, before.previousRow >= 0),
     cost: bill?.cost || null,
+    cache: forecastNavigation(tree, tree.index.parent(row), row),
     usage: bill ? { input: bill.input, output: bill.output } : null,
     details: detailsOf(entry),
   };

@@ -7,20 +7,12 @@ import {
   type StopReason,
   type ToolDefinition,
 } from "@espalier/session-tree";
+import type { TokenPrices } from "@espalier/summarizer";
 import type { LanguageModel, ModelMessage, ToolSet } from "ai";
 import type { AnswerEvent, Provider } from "../turn/provider.ts";
-import {
-  answered,
-  badAnswer,
-  billed,
-  count,
-  field,
-  isAsyncIterable,
-  providerSummarizer,
-  type TokenPrices,
-} from "./shared.ts";
+import { answered, badAnswer, billed, count, field, isAsyncIterable, providerSummarizer } from "./shared.ts";
 
-export type { TokenPrices } from "./shared.ts";
+export type { TokenPrices };
 
 /** What each request has. */
 export interface AiSdkProviderOptions {

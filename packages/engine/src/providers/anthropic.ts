@@ -1,6 +1,7 @@
 // Claude, as a provider value.
 import type Anthropic from "@anthropic-ai/sdk";
 import { fromAnthropic, nativeFormats } from "@espalier/interop";
+import { jsonText } from "@espalier/jsonl-stream";
 import {
   type AnthropicRequest,
   type AssistantMessage,
@@ -44,7 +45,8 @@ export interface AnthropicOptions {
 export type AnthropicParams = Anthropic.MessageCreateParamsNonStreaming;
 
 /**
- * A model of Claude's through `@anthropic-ai/sdk`. The end of the conversation is marked for the provider's cache.
+ * A model of Claude's through `@anthropic-ai/sdk`. The end of the conversation, and of what stays before it, is marked for the
+ * provider's cache.
  *
  * @param client the client, of any cloud; or a function that makes one, called before the first request
  */
@@ -59,6 +61,7 @@ export function anthropic(
   const writer = new RequestWriter();
   const clientOf = typeof client === "function" ? client : async () => client;
   let asked: AnthropicParams | undefined;
+  let lastMessages: AnthropicRequest["messages"] | undefined;
   let lastRequest: LastRequest | undefined;
 
   async function* read(answer: unknown): AsyncGenerator<AnswerEvent> {
@@ -110,9 +113,11 @@ export function anthropic(
     params(context, { system, tools: definitions, maxOutputTokens }) {
       const format = nativeFormats.anthropic;
       const request = buildRequest(context, { format, model, system, tools: definitions });
+      const marked = cacheMarked(withOwnTools(request, tools), lastMessages);
+      lastMessages = request.messages;
       asked = {
         ...parameters,
-        ...cacheMarked(withOwnTools(request, tools)),
+        ...marked,
         model: modelId,
         max_tokens: Math.min(maxOutputTokens + thinkingTokens, known.maxOutputTokens),
       } as AnthropicParams;
@@ -152,19 +157,48 @@ function withOwnTools(request: AnthropicRequest, own: readonly Anthropic.ToolUni
   return { ...request, tools: [...tools, ...hosted] as NonNullable<AnthropicRequest["tools"]> };
 }
 
+/** Marks that a request may have: the API's limit. */
+const MOST_MARKS = 4;
+const MARK = { cache_control: { type: "ephemeral" } } as const;
+
 /**
- * The last user block is marked, so that the provider keeps everything up to it; the mark itself is no part of what is
- * compared, so the next request finds the prefix.
+ * Marks the places up to which the provider keeps a request, and at which it looks for what it kept: the last turn of the
+ * user; the last one that the request before had too, since the provider looks back over twenty blocks only; and the end
+ * of system prompt and tools, which outlasts a compaction, an edit and a branch. Marks are no part of what is compared.
  */
-function cacheMarked(request: AnthropicRequest): AnthropicRequest {
-  const messages = [...request.messages];
-  const at = messages.findLastIndex(({ role }) => role === "user");
-  const last = messages[at];
-  if (!last || typeof last.content === "string") return request;
-  const content = [...last.content] as { type: string }[];
-  content[content.length - 1] = Object.assign({}, content.at(-1), { cache_control: { type: "ephemeral" } });
-  messages[at] = { ...last, content } as (typeof messages)[number];
-  return { ...request, messages };
+function cacheMarked(request: AnthropicRequest, before: AnthropicRequest["messages"] = []): AnthropicRequest {
+  const free = MOST_MARKS - (request.tools ?? []).filter((tool) => "cache_control" in tool).length;
+  const turns = request.messages.flatMap(({ role, content }, at) =>
+    role === "user" && content.length > 0 ? [at] : [],
+  );
+  const last = turns.pop();
+  const shared = sharedMessages(request.messages, before);
+  const stable = shared > 0 ? turns.findLast((at) => at < shared) : turns.at(-1);
+  const marked = [last, stable].filter((at) => at !== undefined).slice(0, Math.max(0, free));
+  const messages = request.messages.map((message, at) =>
+    marked.includes(at)
+      ? ({ ...message, content: withMark<object>(message.content) } as typeof message)
+      : message,
+  );
+  return { ...request, ...(free > marked.length ? markedHead(request) : {}), messages };
+}
+
+/** System prompt and tools, with a mark at their end. */
+function markedHead({ system, tools = [] }: AnthropicRequest): object {
+  if (system) return { system: [{ type: "text", text: system, ...MARK }] };
+  return tools.length > 0 ? { tools: withMark(tools) } : {};
+}
+
+const withMark = <Block extends object>(blocks: readonly Block[]): Block[] =>
+  blocks.map((block, at) => (at === blocks.length - 1 ? { ...block, ...MARK } : block));
+
+/** Messages at the beginning of a request that the one before had too. */
+function sharedMessages(
+  messages: AnthropicRequest["messages"],
+  before: AnthropicRequest["messages"],
+): number {
+  const differs = messages.findIndex((message, at) => jsonText(message) !== jsonText(before[at]));
+  return differs < 0 ? messages.length : differs;
 }
 
 /** The prompt as its provider counted it, which tells whether an instruction more still fits; nothing where it did not. */

@@ -6,18 +6,10 @@ import {
   type StopReason,
   type ToolDefinition,
 } from "@espalier/session-tree";
+import type { TokenPrices } from "@espalier/summarizer";
 import type OpenAI from "openai";
 import type { AnswerEvent, Provider } from "../turn/provider.ts";
-import {
-  answered,
-  badAnswer,
-  billed,
-  count,
-  field,
-  isAsyncIterable,
-  providerSummarizer,
-  type TokenPrices,
-} from "./shared.ts";
+import { answered, badAnswer, billed, count, field, isAsyncIterable, providerSummarizer } from "./shared.ts";
 
 /** The model, and what each of its requests has. */
 interface CommonOptions<Tool> {
@@ -53,7 +45,7 @@ export interface OpenaiResponsesOptions extends CommonOptions<OpenAI.Responses.T
   parameters?: Partial<OpenAI.Responses.ResponseCreateParamsNonStreaming>;
 }
 
-export type { TokenPrices } from "./shared.ts";
+export type { TokenPrices };
 
 /** A client of the SDK, for any address; or a function that makes one, called before the first request. */
 export type OpenaiClient = OpenAI | (() => Promise<OpenAI>);

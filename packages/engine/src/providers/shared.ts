@@ -14,18 +14,9 @@ import {
   sdkError,
   summaryError,
   summaryPrompt,
+  type TokenPrices,
 } from "@espalier/summarizer";
 import type { AnswerEvent, Provider } from "../turn/provider.ts";
-
-/** Prices in US dollars for a million tokens; an absent price equals `input`. */
-export interface TokenPrices {
-  /** US dollars for a million tokens of the prompt. */
-  input: number;
-  /** US dollars for a million tokens of the answer, reasoning included. */
-  output: number;
-  /** Price of prompt tokens read from the provider's cache. */
-  cacheRead?: number;
-}
 
 /** Tokens of one answer; `input` are the prompt's tokens that did not come from a cache. */
 export interface TokenCounts {

@@ -1,6 +1,14 @@
 import { jsonText } from "@espalier/jsonl-stream";
-import { estimateTokens, estimateTotal, isFailedAnswer, type SessionContext } from "@espalier/session-tree";
-import type { AnthropicPrices } from "@espalier/summarizer";
+import {
+  contextOfPath,
+  estimateTokens,
+  estimateTotal,
+  isFailedAnswer,
+  pathWindowAt,
+  type SessionContext,
+  type Tree,
+} from "@espalier/session-tree";
+import { pricesOf, type TokenPrices } from "@espalier/summarizer";
 
 /** Effect of an act on the next request's use of the prompt cache. Sizes are tokens as the provider counts them. */
 export interface CacheForecast {
@@ -30,7 +38,7 @@ export interface CacheChange {
 export function forecastCache(
   context: SessionContext,
   { tokens, shared }: CacheChange,
-  prices?: AnthropicPrices,
+  prices?: Required<TokenPrices>,
 ): CacheForecast {
   const { overhead, scale, estimate } = calibrate(context);
   const after = Math.round(overhead + scale * tokens);
@@ -50,6 +58,25 @@ export function cacheChange(before: SessionContext, after: SessionContext): Cach
   const differs = after.messages.findIndex((message, at) => !isSame(message, at));
   const shared = differs < 0 ? after.messages : after.messages.slice(0, differs);
   return { tokens: estimateTotal(after.messages), shared: estimateTotal(shared) };
+}
+
+/**
+ * Forecasts the effect of going from one row to another on the prompt cache: a navigation, or over a compaction. -1 is
+ * before the first entry.
+ *
+ * @param own prices that count before those of the catalogue, by `provider/model` or model
+ */
+export function forecastNavigation(
+  tree: Tree,
+  from: number,
+  to: number,
+  own?: Readonly<Record<string, TokenPrices>>,
+): CacheForecast {
+  const [before, after] = [from, to].map((row) => {
+    const window = pathWindowAt(tree, row);
+    return contextOfPath(window.entries, window.before);
+  }) as [SessionContext, SessionContext];
+  return forecastCache(before, cacheChange(before, after), pricesOf(after.model, after.tokens, own));
 }
 
 /**

@@ -11,7 +11,7 @@ import {
   type Tree,
   thinkingLevelChange,
 } from "@espalier/session-tree";
-import { type AnthropicPrices, pricesOf } from "@espalier/summarizer";
+import { pricesOf, type TokenPrices } from "@espalier/summarizer";
 import { type BilledCall, billedCallAt, costOf } from "./bills.ts";
 import { type CacheCause, type Compared, type RequestDifference, RequestReader } from "./requests.ts";
 
@@ -99,7 +99,7 @@ export interface CacheLedger {
 /** Facts of a ledger that no session file records. */
 export interface CacheLedgerOptions {
   /** Own prices by `provider/model` or model, before those of the session and of the catalogue. */
-  prices?: Readonly<Record<string, AnthropicPrices>> | undefined;
+  prices?: Readonly<Record<string, TokenPrices>> | undefined;
   /** Life of an unused cache entry in milliseconds. Default: five minutes. */
   lifeMs?: number;
 }

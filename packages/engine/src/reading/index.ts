@@ -8,7 +8,13 @@ export {
   rowsHidden,
 } from "@espalier/compaction/policies";
 export { addBill, type BilledCall, billedCallAt, nothingBilled, type UsageTotals } from "./bills.ts";
-export { type CacheChange, type CacheForecast, cacheChange, forecastCache } from "./cache-forecast.ts";
+export {
+  type CacheChange,
+  type CacheForecast,
+  cacheChange,
+  forecastCache,
+  forecastNavigation,
+} from "./cache-forecast.ts";
 export {
   CACHE_CAUSES,
   CACHE_LIFE_MS,

@@ -31,13 +31,13 @@ import {
   usage,
 } from "@espalier/session-tree";
 import {
-  type AnthropicPrices,
   type FileTool,
   type Sleep,
   type Summarizer,
   type SummaryProgress,
   type SummaryRequest,
   soundUsage,
+  type TokenPrices,
 } from "@espalier/summarizer";
 import { type PolicyName, type PolicySettings, resolvePolicy } from "../compaction/policies.ts";
 import type { ExtensionContext, ExtensionModels, ExtensionUi } from "../extensions/members.ts";
@@ -66,7 +66,7 @@ export interface SessionOptions {
   /** Budget of the session in US dollars, for answers and summaries. Default: there is none. */
   maxCost?: number;
   /** Prices of models by `provider/model` or model, before the known ones. Default: those of the catalogue. */
-  prices?: Readonly<Record<string, AnthropicPrices>>;
+  prices?: Readonly<Record<string, TokenPrices>>;
   /** Summaries asked for at the same time. Default 2; 1 for servers that take one request at a time. */
   concurrency?: number;
   /**

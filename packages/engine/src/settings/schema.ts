@@ -58,9 +58,15 @@ const SETTING_RULES: Record<SettingsKey, SettingRule> = {
   prices: {
     schema: z.record(
       z.string().min(1),
-      z.strictObject({ input: dollars, output: dollars, cacheRead: dollars, cacheWrite: dollars }),
+      z.strictObject({
+        input: dollars,
+        output: dollars,
+        cacheRead: dollars.optional(),
+        cacheWrite: dollars.optional(),
+      }),
     ),
-    allowed: "a table of input, output, cacheRead and cacheWrite in dollars for a million tokens, by model",
+    allowed:
+      "a table of input and output, and of cacheRead and cacheWrite where they differ, in dollars for a million tokens, by model",
   },
   contextSize: count(2),
   tailKeepSize: count(1),

@@ -11,7 +11,7 @@ import {
 } from "@espalier/compaction/policies";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { redactText } from "@espalier/session-tree";
-import type { AnthropicPrices } from "@espalier/summarizer";
+import type { TokenPrices } from "@espalier/summarizer";
 import { POLICY_NAMES, type PolicyName } from "../compaction/policies.ts";
 
 /** All settings, resolved: sizes are tokens but for `requestBytes`, thresholds of `pressure` percent. */
@@ -42,7 +42,7 @@ export interface Settings
   /** Budget of a session in US dollars: a request that would cost more is refused. Default: there is none. */
   maxCost?: number;
   /** Prices by `provider/model` or model, before the known ones: US dollars for a million tokens. Default none. */
-  prices?: Readonly<Record<string, AnthropicPrices>>;
+  prices?: Readonly<Record<string, TokenPrices>>;
 }
 
 /** The name of a setting, as files, flags and `espalier config` have it. */

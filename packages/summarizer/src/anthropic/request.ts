@@ -122,16 +122,16 @@ export function thinkingBudget(fields: Readonly<Record<string, unknown>>): numbe
   return typeof budget === "number" && budget > 0 ? budget : 0;
 }
 
-/** Prices in US dollars for a million tokens. `cacheWrite` is that of a five-minute cache. */
-export interface AnthropicPrices {
-  /** Of tokens of the prompt that no cache had. */
+/** Prices in US dollars for a million tokens; an absent price equals `input`. */
+export interface TokenPrices {
+  /** US dollars for a million tokens of the prompt that no cache had. */
   input: number;
-  /** Of tokens of the answer, thinking included. */
+  /** US dollars for a million tokens of the answer, thinking included. */
   output: number;
-  /** Of tokens of the prompt that the cache had. */
-  cacheRead: number;
-  /** Of tokens that were put into the cache. */
-  cacheWrite: number;
+  /** Price of prompt tokens read from the provider's cache. */
+  cacheRead?: number;
+  /** Price of prompt tokens written to it, for a cache of five minutes. */
+  cacheWrite?: number;
 }
 
 /** Facts of a model. Sizes in tokens. */
@@ -141,15 +141,15 @@ export interface AnthropicModel {
   /** The most that `max_tokens` may be. */
   maxOutputTokens: number;
   /** Absent where unknown. */
-  prices?: AnthropicPrices;
+  prices?: Required<TokenPrices>;
   /** Prices of requests with more than `above` tokens of prompt, where they differ. */
-  longPrompt?: { above: number; prices: AnthropicPrices };
+  longPrompt?: { above: number; prices: Required<TokenPrices> };
   /** True for models that think by default: thinking counts against `max_tokens` too. */
   thinksByDefault?: boolean;
 }
 
 /** A price list in the usual proportions: a cache write costs 1.25 times the input, a read a tenth. */
-const prices = (input: number, output: number, cacheRead = input / 10): AnthropicPrices => ({
+const prices = (input: number, output: number, cacheRead = input / 10): Required<TokenPrices> => ({
   input,
   output,
   cacheRead,
@@ -159,13 +159,13 @@ const MILLION = 1_000_000;
 const OUTPUT_4_5 = 64_000;
 const OUTPUT_128K = 128_000;
 
-const small = (price: AnthropicPrices, maxOutputTokens = OUTPUT_4_5): AnthropicModel => ({
+const small = (price: Required<TokenPrices>, maxOutputTokens = OUTPUT_4_5): AnthropicModel => ({
   contextWindow: 200_000,
   maxOutputTokens,
   prices: price,
 });
 
-const large = (price: AnthropicPrices, thinksByDefault = false): AnthropicModel => ({
+const large = (price: Required<TokenPrices>, thinksByDefault = false): AnthropicModel => ({
   contextWindow: MILLION,
   maxOutputTokens: OUTPUT_128K,
   prices: price,
@@ -225,17 +225,21 @@ export const PRICES_DATE = "2026-11-22";
 export function pricesOf(
   model: Settings["model"],
   promptTokens = 0,
-  own: Readonly<Record<string, AnthropicPrices>> = {},
-): AnthropicPrices | undefined {
+  own: Readonly<Record<string, TokenPrices>> = {},
+): Required<TokenPrices> | undefined {
   if (!model) return undefined;
   const { provider, modelId } = model;
-  for (const name of [`${provider}/${modelId}`, modelId]) if (Object.hasOwn(own, name)) return own[name];
+  const name = [`${provider}/${modelId}`, modelId].find((one) => Object.hasOwn(own, one));
+  if (name !== undefined) {
+    const { input, output, cacheRead = input, cacheWrite = input } = own[name]!;
+    return { input, output, cacheRead, cacheWrite };
+  }
   const known = provider === "anthropic" ? knownModel(modelId) : undefined;
   return known && pricesFor(promptTokens, known);
 }
 
 /** Prices of a request with so many tokens of prompt; undefined where the model's are not known. */
-export function pricesFor(promptTokens: number, model: AnthropicModel): AnthropicPrices | undefined {
+export function pricesFor(promptTokens: number, model: AnthropicModel): Required<TokenPrices> | undefined {
   const { prices, longPrompt } = model;
   return longPrompt && promptTokens > longPrompt.above ? longPrompt.prices : prices;
 }

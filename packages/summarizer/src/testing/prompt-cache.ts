@@ -1,23 +1,31 @@
 import { createHash } from "node:crypto";
 
 /**
- * Simulates a provider's cache: the longest prefix of tools, system and messages that an earlier request with a cache
- * marker had too, to the byte. A cache knows one model, and is of no use once thinking or the choice of tools differ.
+ * Simulates a provider's cache: the longest prefix of tools, system and messages that an earlier request had too, to the
+ * byte, and that ended at a mark of that request. A prefix is found at a mark, and up to twenty blocks before one. A cache
+ * knows one model; messages are of no use once thinking or the choice of tools differ.
  */
 export class PromptCache {
   readonly #prefixes = new Set<string>();
 
   /** Tokens read and written for one request, which is remembered. */
   use(body: RequestBody, count: CountTokens): { read: number; written: number } {
-    const messages = Array.isArray(body["messages"]) ? body["messages"] : [];
-    const prefixes = hashPrefixes(body, messages);
-    const known = prefixes.findLastIndex((prefix) => this.#prefixes.has(prefix));
-    const read = known < 0 ? 0 : count({ ...body, messages: messages.slice(0, known) });
-    if (!JSON.stringify(body).includes('"cache_control"')) return { read, written: 0 };
-    for (const prefix of prefixes) this.#prefixes.add(prefix);
-    return { read, written: count(body) - read };
+    const places = placesOf(body);
+    const marks = places.flatMap(({ isMarked }, at) => (isMarked ? [at] : []));
+    const last = marks.at(-1);
+    if (last === undefined) return { read: 0, written: 0 };
+    const known = places.findLastIndex(
+      ({ hash }, at) =>
+        this.#prefixes.has(hash) && marks.some((mark) => at <= mark && mark - at < BLOCKS_LOOKED_BACK),
+    );
+    for (const mark of marks) this.#prefixes.add(places[mark]!.hash);
+    const read = known < 0 ? 0 : count(places[known]!.prefix());
+    return { read, written: Math.max(0, count(places[last]!.prefix()) - read) };
   }
 }
+
+/** Blocks before a mark in which the Messages API looks for a prefix that it has. */
+const BLOCKS_LOOKED_BACK = 20;
 
 /** The body of a request to the Messages API. */
 export type RequestBody = Readonly<Record<string, unknown>>;
@@ -25,20 +33,55 @@ export type RequestBody = Readonly<Record<string, unknown>>;
 /** Tokens of a request, as far as this server is concerned. */
 export type CountTokens = (body: RequestBody) => number;
 
-/** Bytes of the parts that a model reads / 4. */
+/** Bytes of the parts that a model reads / 4; marks are none. */
 export const quarterOfBytes: CountTokens = (body) =>
-  Math.ceil(Buffer.byteLength(JSON.stringify([body["system"], body["tools"], body["messages"]])) / 4);
+  Math.ceil(Buffer.byteLength(withoutMarks([body["system"], body["tools"], body["messages"]])) / 4);
 
-/** A hash for the request without messages, with the first, with the first two, and so on. */
-function hashPrefixes(body: RequestBody, messages: readonly unknown[]): string[] {
-  const { model, tools, system, thinking, tool_choice } = body;
-  const hashes = [hash("", [model, tools, system, thinking, tool_choice])];
-  for (const message of messages) hashes.push(hash(hashes.at(-1)!, message));
-  return hashes;
+/** The end of a block: a place at which a prefix can end. */
+interface Place {
+  hash: string;
+  isMarked: boolean;
+  /** The request up to here. */
+  prefix(): RequestBody;
 }
 
-/** Markers of the cache are no part of what is cached. */
-function hash(before: string, value: unknown): string {
-  const text = JSON.stringify(value, (key, inner) => (key === "cache_control" ? undefined : inner));
-  return createHash("sha256").update(before).update(text).digest("base64");
+/** Places of a request in the order in which the provider reads it: tools, system, messages. */
+function placesOf(body: RequestBody): Place[] {
+  const { model, thinking, tool_choice, system } = body;
+  const places: Place[] = [];
+  const add = (value: unknown, prefix: () => RequestBody) => {
+    const hash = createHash("sha256");
+    hash.update(places.at(-1)?.hash ?? String(model)).update(withoutMarks(value));
+    places.push({ hash: hash.digest("base64"), isMarked: isMarked(value), prefix });
+  };
+  const tools = listOf(body["tools"]);
+  for (const [at, tool] of tools.entries()) add(tool, () => ({ tools: tools.slice(0, at + 1) }));
+  if (Array.isArray(system))
+    for (const [at, block] of system.entries())
+      add(block, () => ({ tools, system: system.slice(0, at + 1) }));
+  else if (system !== undefined) add(system, () => ({ tools, system }));
+  const messages = listOf(body["messages"]);
+  for (const [at, message] of messages.entries()) {
+    const { content, ...rest } = message as { content?: unknown };
+    const blocks = Array.isArray(content) ? content : [content];
+    for (const [index, block] of blocks.entries()) {
+      const begun = () => ({
+        ...rest,
+        content: Array.isArray(content) ? content.slice(0, index + 1) : content,
+      });
+      const settings = at === 0 && index === 0 ? [thinking, tool_choice] : [];
+      add([rest, block, settings], () => ({ tools, system, messages: [...messages.slice(0, at), begun()] }));
+    }
+  }
+  // A mark on the request itself is one on its last block.
+  const last = places.at(-1);
+  if (last && body["cache_control"] !== undefined) last.isMarked = true;
+  return places;
 }
+
+const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
+
+const isMarked = (value: unknown): boolean => JSON.stringify(value)?.includes('"cache_control"') === true;
+
+const withoutMarks = (value: unknown): string =>
+  JSON.stringify(value, (key, inner) => (key === "cache_control" ? undefined : inner)) ?? "";

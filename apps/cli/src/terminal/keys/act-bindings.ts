@@ -1,6 +1,8 @@
 import { rulesOn } from "@espalier/compaction";
+import { forecastNavigation } from "@espalier/engine";
 import { jsonText } from "@espalier/jsonl-stream";
 import { message, messageText, pathOf, promptText } from "@espalier/session-tree";
+import { cacheSentence } from "../../commands/compact.ts";
 import { line, span } from "../screen/frame.ts";
 import { askText, CANCEL, dialog, paragraph } from "../state/dialog.ts";
 import {
@@ -92,6 +94,9 @@ const withFocus =
   (state: TerminalState): Next =>
     next({ ...state, dialog: askText("What should the summary focus on?", textField(), accept) });
 
+/** Entries of a session in which two contexts are built within one key. */
+const ROWS_FORECAST = 20_000;
+
 const navigate = changes((state, tree, entryId) => {
   const { model } = tree.view;
   const isPrompt = promptText(model.tree.entryAt(tree.cursor)) !== null;
@@ -102,9 +107,13 @@ const navigate = changes((state, tree, entryId) => {
   const where = isPrompt
     ? "The leaf moves before this message; its text is reopened for editing."
     : "The leaf moves here; nothing of the other branch is lost.";
+  const target = isPrompt ? model.tree.index.parent(tree.cursor) : tree.cursor;
+  const isSmall = model.tree.length <= ROWS_FORECAST;
+  const cache = isSmall ? forecastNavigation(model.tree, model.leafRow, target) : undefined;
+  const text = cache && cache.anew > 0 ? `${where} ${cacheSentence(cache)}` : where;
   return next({
     ...state,
-    dialog: dialog("Continue from here", () => [line(where)], [
+    dialog: dialog("Continue from here", paragraph(text), [
       { key: "n", title: "without a summary", run: go({ summarize: false }) },
       withSummary(tree, "s", "with a summary of the abandoned branch", go({ summarize: true })),
       withSummary(

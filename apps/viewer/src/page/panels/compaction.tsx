@@ -87,7 +87,15 @@ function Inspection({ model, row, actions }: { model: SessionModel; row: number;
   );
 }
 
-function factsOf({ details, timestamp, cost, usage, covered, kept }: CompactionView): [string, string][] {
+function factsOf({
+  details,
+  timestamp,
+  cost,
+  usage,
+  cache,
+  covered,
+  kept,
+}: CompactionView): [string, string][] {
   const { reason, policy, source, model, durationMs } = details;
   return [
     ["When", formatTime(timestamp)],
@@ -97,11 +105,18 @@ function factsOf({ details, timestamp, cost, usage, covered, kept }: CompactionV
     ["Model", model?.modelId ? `${textIn(model.provider)}/${textIn(model.modelId)}` : ""],
     ["Cost", cost === null ? "" : formatDollars(cost)],
     ["Billed", usage ? `${formatTokens(usage.input)} in, ${formatTokens(usage.output)} out` : ""],
+    ["Written anew", cacheText(cache)],
     ["Took", typeof durationMs === "number" ? `${(durationMs / 1_000).toFixed(1)} s` : ""],
     ["Covered", formatCount(covered.length, "entry", "entries")],
     ["Kept", formatCount(kept.length, "entry", "entries")],
     ["Cut", details.isSplitTurn ? "inside a turn" : ""],
   ];
+}
+
+/** Effect of a compaction on the prompt cache: tokens that the next request wrote anew, and the calls until that has paid. */
+function cacheText({ anew, cost, paysBackAfter }: CompactionView["cache"]): string {
+  const paid = paysBackAfter ? `, paid back after ${formatCount(paysBackAfter, "call")}` : "";
+  return `about ${formatTokens(anew)} tokens${cost ? ` (${formatDollars(cost)})` : ""}${paid}`;
 }
 
 /** Any program may have written the details: other values than texts are ignored. */
