@@ -9,12 +9,7 @@ import {
   type SessionContext,
   type Usage,
 } from "@espalier/session-tree";
-import {
-  type TokenPrices,
-  charsEstimator,
-  contextTokens,
-  type TokenEstimator,
-} from "@espalier/summarizer";
+import { charsEstimator, contextTokens, type TokenEstimator, type TokenPrices } from "@espalier/summarizer";
 import type { EntryRange } from "./compact.ts";
 import {
   type CompactionPlan,

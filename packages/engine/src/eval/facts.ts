@@ -2,7 +2,7 @@
 // agent pays for them afterwards.
 import type { Rule } from "@espalier/compaction";
 import { isFailedAnswer, type Settings } from "@espalier/session-tree";
-import { type AnthropicPrices, DEFAULT_ANTHROPIC_MODEL, pricesOf, unescapeText } from "@espalier/summarizer";
+import { DEFAULT_ANTHROPIC_MODEL, pricesOf, type TokenPrices, unescapeText } from "@espalier/summarizer";
 import { type Cut, NEXT_CALLS, withoutTags } from "./measures.ts";
 import { namesIn, type ReadMessage, type Transcript, wordsIn } from "./transcript.ts";
 
@@ -217,7 +217,7 @@ export function priceOfNext(contextTokens: number, transcript: Transcript, { now
 }
 
 /** Prices of the model that answered last; where they are unknown, those of the model that summaries ask by default. */
-function pricesIn(transcript: Transcript): AnthropicPrices {
+function pricesIn(transcript: Transcript): TokenPrices {
   const answer = transcript.messages.findLast(({ role }) => role === "assistant")?.message;
   const model: Settings["model"] =
     answer?.role === "assistant" && typeof answer.provider === "string" && typeof answer.model === "string"
