@@ -217,7 +217,7 @@ export function priceOfNext(contextTokens: number, transcript: Transcript, { now
 }
 
 /** Prices of the model that answered last; where they are unknown, those of the model that summaries ask by default. */
-function pricesIn(transcript: Transcript): TokenPrices {
+function pricesIn(transcript: Transcript): Required<TokenPrices> {
   const answer = transcript.messages.findLast(({ role }) => role === "assistant")?.message;
   const model: Settings["model"] =
     answer?.role === "assistant" && typeof answer.provider === "string" && typeof answer.model === "string"
