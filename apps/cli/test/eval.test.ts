@@ -1,5 +1,6 @@
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { startOpenaiServer } from "@espalier/engine/testing";
 import { describe, expect, test } from "vitest";
 import {
   DEMO,
@@ -110,9 +111,9 @@ describe("espalier eval", () => {
     const short = sessionOf(HEADER, said("a1", null, "hello"));
     const { code, stdout } = await espalier(["eval", short]);
     expect(code).toBe(1);
-    expect(stdout).toMatch(/^session: It is too short to cut: 1 messages with 2 tokens/);
+    expect(stdout).toMatch(/^session: It is too short to cut: it has 1 messages with 2 tokens/);
     const none = sessionOf(HEADER);
-    expect((await espalier(["eval", none])).stdout).toMatch(/too short to cut: 0 messages/);
+    expect((await espalier(["eval", none])).stdout).toMatch(/too short to cut: it has 0 messages/);
     const column = await espalier(["eval", DEMO, "--floor", "beauty=1"]);
     expect(column.code).toBe(2);
     expect(column.stderr).toMatch(/There is no column "beauty"; choose one of tokens, reach, user/);
@@ -127,11 +128,105 @@ describe("espalier eval", () => {
     expect(missing.stderr).toContain("nowhere.jsonl");
   });
 
+  test("writes a page, which gives way to the next one; a session does not", async () => {
+    const folder = temporaryFolder();
+    const page = join(folder, "report.html");
+    for (let time = 0; time < 2; time++) {
+      const { code, value } = await espalierJson(["eval", DEMO, ...ONE, "--html", page]);
+      expect(code).toBe(0);
+      expect(value.html).toBe(page);
+    }
+    expect(readFileSync(page, "utf8")).toContain("What a compaction keeps");
+    const session = sessionOf(HEADER, said("a1", null, "hello"));
+    const before = stateOf(session);
+    const refused = await espalier(["eval", DEMO, ...ONE, "--html", session]);
+    expect(refused.code).toBe(1);
+    expect(refused.stderr).toContain("is a session and stays as it is");
+    expect(stateOf(session)).toBe(before);
+  }, 120_000);
+
   test("is offered by the completion, with files and policies", async () => {
     const offered = async (...words: string[]) =>
       (await espalier(["complete", "--", ...words])).stdout.trimEnd().split("\n");
     expect(await offered("eva")).toEqual([expect.stringMatching(/^eval\t/)]);
     expect(await offered("eval", "./")).toEqual([":files"]);
     expect((await offered("eval", "--policy", "")).map((line) => line.split("\t")[0])).toContain("pressure");
+  });
+});
+
+describe("espalier eval --judge", () => {
+  /** A judge that has one question, answers it with what the text says, and grades by a word. */
+  const reply = (task: string): unknown => {
+    if (task.includes("Write questions"))
+      return [
+        {
+          category: "rule",
+          question: "Which code?",
+          answer: "NOAA",
+          quote: "never show a number that isn't from NOAA",
+        },
+      ];
+    if (task.includes("<questions>"))
+      return [
+        {
+          id: "q1",
+          answer: task.split("<questions>")[0]!.includes("never show a number") ? "NOAA" : "unknown",
+        },
+      ];
+    if (task.includes("<answers>"))
+      return [...task.matchAll(/^(a\d+)\n.*\n.*\n {2}answer: (.*)$/gm)].map(([, id, text]) => ({
+        id,
+        grade: text === "NOAA" ? 1 : 0,
+      }));
+    return { tool: "read", arguments: {} };
+  };
+
+  test("tells its cost first, then the scores; a limit that cannot be kept asks nothing", async () => {
+    const server = await startOpenaiServer(({ body }) => {
+      const messages = body["messages"] as { content: string }[];
+      return { text: JSON.stringify(reply(messages.at(-1)!.content)) };
+    });
+    const env = { OPENAI_BASE_URL: server.url, OPENAI_API_KEY: undefined };
+    const judged = ["eval", DEMO, ...ONE, "--judge", "openai:scripted"];
+    try {
+      const unknown = await espalier([...judged, "--max-cost", "1"], { env });
+      expect(unknown.code).toBe(1);
+      expect(unknown.stderr).toContain(
+        "The price of openai:scripted is not known, so --max-cost cannot be kept",
+      );
+      const home = temporaryFolder();
+      const price = { input: 1, output: 1, cacheRead: 1, cacheWrite: 1 };
+      writeFileSync(join(home, "settings.json"), JSON.stringify({ prices: { "openai/scripted": price } }));
+      const priced = { ...env, ESPALIER_HOME: home };
+      const dear = await espalier([...judged, "--max-cost", "0.0001"], { env: priced });
+      expect(dear.code).toBe(1);
+      expect(dear.stderr).toMatch(
+        /The judge would cost about \$0\.\d+, more than --max-cost of \$0\.0001; nothing was asked/,
+      );
+      expect(server.requests).toEqual([]);
+      const { code, stdout, stderr } = await espalier([...judged, "--max-cost", "1"], { env: priced });
+      expect(stderr).toMatch(
+        /^The judge openai:scripted is asked about \d+ times with about [\d,]+ tokens: about \$0\.\d+\.\n$/,
+      );
+      expect(code).toBe(0);
+      expect(stdout).toContain("demo-session, judged by openai:scripted: 1 question");
+      expect(stdout).toMatch(/token-budget +extractive +1\.00/);
+      expect(server.requests.flatMap(({ problems }) => problems)).toEqual([]);
+    } finally {
+      await server.close();
+    }
+  }, 120_000);
+
+  test("needs a key, a model, and figures", async () => {
+    const judge = (...words: string[]) =>
+      espalier(["eval", DEMO, ...ONE, ...words], {
+        env: { OPENAI_API_KEY: undefined, OPENAI_BASE_URL: undefined },
+      });
+    expect((await judge("--judge", "anthropic")).stderr).toContain(
+      "The judge anthropic needs a key: set ANTHROPIC_API_KEY.",
+    );
+    expect((await judge("--judge", "openai:x")).stderr).toContain("set OPENAI_API_KEY");
+    expect((await judge("--judge", "openai:x", "--max-cost", "much")).code).toBe(2);
+    expect((await judge("--judge", "openai:x", "--seed", "1.5")).code).toBe(2);
   });
 });

@@ -67,7 +67,7 @@ describe("the ends of the scale", () => {
       state: 1,
       rules: 1,
       current: 1,
-      inventions: 0,
+      invented: 0,
       refetch: 0,
     });
     expect(rowOf(mean, "empty")).toMatchObject({
@@ -172,8 +172,8 @@ describe("what is not in the session", () => {
     const text =
       "## Files\nsrc/real/file.ts has 4711 lines, src/made/up.ts has 9876, and makeItUp runs (12 more).";
     const { row } = await measured(session, text);
-    expect(row.invented).toEqual(["9876", "makeItUp", "src/made/up.ts"]);
-    expect(row.inventions).toBe(3);
+    expect(row.inventions).toEqual(["9876", "makeItUp", "src/made/up.ts"]);
+    expect(row.invented).toBe(3);
   });
 });
 
@@ -207,7 +207,7 @@ describe("sessions and summarizers that are no good", () => {
     expect(report.mean).toEqual([]);
     expect(report.sessions[0]).toMatchObject({
       rows: [],
-      skipped: expect.stringMatching(/too short to cut: 2 messages/),
+      skipped: expect.stringMatching(/too short to cut: it has 2 messages/),
     });
     expect((await evaluate([])).sessions).toEqual([]);
   });

@@ -2,19 +2,31 @@ import { spawn } from "node:child_process";
 import { basename } from "node:path";
 import { text as textOf } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
-import { openSession, POLICY_NAMES, type PolicyName } from "@espalier/engine";
+import { missingKey, openSession, POLICY_NAMES, type PolicyName, providerNamed } from "@espalier/engine";
 // Types alone: the evaluation is loaded when it is used.
-import type { Column, DetailedRow, EvaluatedSession, Report, Row } from "@espalier/engine/eval";
+import type {
+  Category,
+  Column,
+  DetailedRow,
+  EvaluatedSession,
+  JudgedSession,
+  JudgeForecast,
+  JudgeOptions,
+  Report,
+  Row,
+} from "@espalier/engine/eval";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { message } from "@espalier/session-tree";
 import { type Summarizer, summarizer, summaryError } from "@espalier/summarizer";
 import { InvalidArgumentError, Option } from "commander";
 import { type Call, command } from "../command.ts";
 import { CommandError } from "../failure.ts";
 import { formatCost, formatCount, formatMany } from "../numbers.ts";
-import { withSession } from "../opening.ts";
+import { currentSettings, withSession } from "../opening.ts";
 import { interruptible } from "../progress.ts";
-import type { Shell } from "../shell.ts";
+import { confirmOnTerminal, type Shell } from "../shell.ts";
 import { plainLine } from "../text.ts";
+import { writeExport } from "../write-export.ts";
 import { viewTable } from "./reports.ts";
 
 interface EvalOptions {
@@ -23,6 +35,10 @@ interface EvalOptions {
   keepRecent?: number;
   floor?: Limit[];
   ceiling?: Limit[];
+  html?: string;
+  judge?: string;
+  maxCost?: number;
+  seed?: number;
 }
 
 /** A column and the figure that it must not pass. */
@@ -33,7 +49,8 @@ interface Limit {
 
 const evaluation = command({
   usage: "eval [sessions...]",
-  description: "measure how much of a session each policy and summarizer keeps; without a model",
+  description:
+    "measure how much of a session each policy and summarizer keeps; asks no model without --judge",
   options: [
     new Option("--policy <policy>", "only this policy; repeatable")
       .choices(POLICY_NAMES)
@@ -55,38 +72,54 @@ const evaluation = command({
       "--ceiling <column=figure>",
       "exit 1 where a mean is above it, for example dump=0.2; repeatable",
     ).argParser(collectLimits),
+    ["--html <file>", "write the report as a page with pictures"],
+    ["--judge <model>", "a model that also judges the summaries: anthropic:MODEL, openai:MODEL"],
+    ["--max-cost <dollars>", "the most that the judge may cost", parseDollars],
+    ["--seed <number>", "order in which the judge grades (default: 1)", parseSeed],
   ],
   notes: `A session is cut at six points. At each, what is before the kept tail is summarized, and the summary is measured by what the
 session did next. Sessions of other agents have to be imported first. Without sessions, those that come with espalier are
-measured. Nothing is written. Floors and ceilings are for the means under policies; controls have none.
-docs/guides/evaluate-a-compaction.md says what each column can and cannot tell.`,
+measured. The sessions stay as they are. Floors and ceilings are for the means under policies; controls have none.
+A judge writes questions from the history, answers them from each summary, and grades the answers without knowing whose they are;
+its cost is told before it is asked. docs/guides/evaluate-a-compaction.md says what each column can and cannot tell.`,
   examples: [
     "espalier eval session.jsonl",
     "espalier eval session.jsonl --policy token-budget --floor found=0.8 --ceiling dump=0.2",
     'espalier eval session.jsonl --summarizer-command "node my-summarizer.mjs" --json | jq .mean',
+    "espalier eval session.jsonl --html report.html",
+    "espalier eval session.jsonl --policy token-budget --judge anthropic:claude-sonnet-5-5 --max-cost 2",
   ],
   async run({ shell, options }: Call<EvalOptions>, refs: string[]) {
-    const { COLUMNS, evaluate } = await import("@espalier/engine/eval");
+    const { CATEGORIES, COLUMNS, evaluate, reportPage } = await import("@espalier/engine/eval");
     const limits = [
       ...(options.floor ?? []).map((limit) => ({ ...limit, isFloor: true })),
       ...(options.ceiling ?? []).map((limit) => ({ ...limit, isFloor: false })),
     ].map((limit) => ({ ...limit, column: knownColumn(limit.column, COLUMNS) }));
     const sessions = refs.length === 0 ? await ownSessions() : await sessionsNamed(shell, refs);
-    const { policy, summarizerCommand, keepRecent } = options;
+    const { policy = POLICY_NAMES, summarizerCommand, keepRecent, html } = options;
+    const summarizers = summarizerCommand === undefined ? [] : [commandSummarizer(summarizerCommand)];
+    const policies = POLICY_NAMES.filter((name) => policy.includes(name));
+    const judge = await judgeOf(shell, options, sessions, (1 + summarizers.length) * (1 + policies.length));
     const report = await interruptible(shell, "The evaluation", ({ signal }, tell) =>
       evaluate(sessions, {
-        ...(policy ? { policies: POLICY_NAMES.filter((name) => policy.includes(name)) } : {}),
-        ...(summarizerCommand === undefined ? {} : { summarizers: [commandSummarizer(summarizerCommand)] }),
+        policies,
+        summarizers,
         ...(keepRecent === undefined ? {} : { keepTokens: keepRecent }),
+        ...(judge ? { judge } : {}),
         signal,
         onProgress: (_done, _total, what) => tell(what),
       }),
     );
+    const page = html === undefined ? undefined : writeExport(html, onePiece(reportPage(report))).file;
     const failures = report.mean.flatMap((row) => [
       ...new Set(limits.flatMap((limit) => failureOf(row, limit) ?? [])),
     ]);
     if (failures.length > 0 || report.mean.length === 0) shell.exitCode = 1;
-    return { value: { ...report, failures }, lines: viewReport(report, failures, COLUMNS, shell) };
+    const lines = viewReport(report, failures, { columns: COLUMNS, categories: CATEGORIES }, shell);
+    return {
+      value: { ...report, failures, ...(page === undefined ? {} : { html: page }) },
+      lines: page === undefined ? lines : withLine(lines, `The page is ${plainLine(page)}.`),
+    };
   },
 });
 
@@ -97,6 +130,75 @@ function collectPolicies(name: string, given: readonly PolicyName[] = []): Polic
   const known = POLICY_NAMES.find((policy) => policy === name);
   if (!known) throw new InvalidArgumentError(`choose one of ${POLICY_NAMES.join(", ")}`);
   return [...given, known];
+}
+
+function* onePiece(text: string): Generator<string, number> {
+  yield text;
+  return 1;
+}
+
+function* withLine(lines: Iterable<string>, last: string): Generator<string> {
+  yield* lines;
+  yield "";
+  yield last;
+}
+
+function parseDollars(text: string): number {
+  const dollars = Number(text);
+  if (dollars > 0 && Number.isFinite(dollars)) return dollars;
+  throw new InvalidArgumentError("expected US dollars above 0, for example 1.50");
+}
+
+function parseSeed(text: string): number {
+  const seed = Number(text);
+  if (Number.isInteger(seed) && seed >= 0 && seed < 2 ** 32) return seed;
+  throw new InvalidArgumentError("expected a whole number, for example 7");
+}
+
+/**
+ * The judge that was asked for, after its cost was told; undefined where none was.
+ *
+ * @throws CommandError `no-key`, `aborted`; EspalierError `over-budget`, `bad-input`
+ */
+async function judgeOf(
+  shell: Shell,
+  { judge: name, maxCost, seed, keepRecent }: EvalOptions,
+  sessions: readonly EvaluatedSession[],
+  summaries: number,
+): Promise<JudgeOptions | undefined> {
+  if (name === undefined) return undefined;
+  const { values: settings } = await currentSettings(shell);
+  const missing = missingKey(name, { settings });
+  if (missing) throw new CommandError("no-key", `The judge ${name} needs a key: set ${missing}.`);
+  const { forecastJudgement } = await import("@espalier/engine/eval");
+  const provider = await providerNamed(name, { settings });
+  const judge = { provider, maxCost, prices: settings.prices, ...(seed === undefined ? {} : { seed }) };
+  const forecasts = sessions.map(({ messages }) =>
+    forecastJudgement(messages, summaries, { ...judge, keepTokens: keepRecent }),
+  );
+  const sum = (of: (forecast: JudgeForecast) => number) => forecasts.reduce((all, one) => all + of(one), 0);
+  const cost = forecasts.some((forecast) => forecast.cost === null) ? null : sum((one) => one.cost!);
+  const tokens = sum(({ inputTokens, outputTokens }) => inputTokens + outputTokens);
+  const price = cost === null ? "its price is not known (setting prices)" : `about ${formatCost(cost)}`;
+  shell.complain(
+    `The judge ${name} is asked about ${formatMany(
+      sum(({ requests }) => requests),
+      "time",
+    )} with about ${formatCount(tokens)} tokens: ${price}.`,
+  );
+  if (maxCost !== undefined && cost === null)
+    throw new EspalierError(
+      "bad-input",
+      `The price of ${name} is not known, so --max-cost cannot be kept; add it to the setting prices, or leave --max-cost out.`,
+    );
+  if (maxCost !== undefined && cost! > maxCost)
+    throw new EspalierError(
+      "over-budget",
+      `The judge would cost about ${formatCost(cost!)}, more than --max-cost of ${formatCost(maxCost)}; nothing was asked. Raise it, or judge fewer sessions or policies.`,
+    );
+  if (maxCost === undefined && shell.interactive && !(await confirmOnTerminal("Ask it?")))
+    throw new CommandError("aborted", "The judge was not asked, and nothing was spent.");
+  return judge;
 }
 
 function parseTokens(text: string): number {
@@ -196,17 +298,14 @@ function commandSummarizer(line: string): Summarizer {
   );
 }
 
-/** Columns of the table, with their headings. */
-const HEADINGS: Partial<Record<Column, string>> = { inventions: "invented" };
-
 /** Rules that are listed at most. */
 const LISTED_RULES = 8;
 
 /** A report for people: the mean of all sessions as a table, and what the figures do not say. */
 function* viewReport(
-  { mean, sessions }: Report,
+  { mean, sessions, judged = [] }: Report,
   failures: readonly string[],
-  columns: readonly Column[],
+  { columns, categories }: { columns: readonly Column[]; categories: readonly Category[] },
   { colours }: Pick<Shell, "colours">,
 ): Generator<string> {
   const measured = sessions.filter(({ skipped }) => skipped === null);
@@ -216,7 +315,7 @@ function* viewReport(
       measured.length === 1 ? names : `Mean of ${formatMany(measured.length, "session")}: ${names}`,
     );
     yield "";
-    const headings = ["policy", "summarizer", ...columns.map((column) => HEADINGS[column] ?? column)];
+    const headings = ["policy", "summarizer", ...columns];
     // Controls under policies are in --json and on the page.
     const shown = mean.filter(({ isControl, policy }) => !isControl || policy === null);
     const cells = shown.map((row) => [
@@ -238,7 +337,49 @@ function* viewReport(
     const where = `${session}, ${row.policy ?? "at once"} with ${row.summarizer}`;
     if (row.problem !== null) yield colours.yellow(plainLine(`${where}: ${row.problem}`));
   }
+  for (const session of judged) yield* viewJudged(session, categories, colours);
   for (const failure of failures) yield colours.red(failure);
+}
+
+/** Questions that are listed at most. */
+const LISTED_QUESTIONS = 12;
+
+/** The judgement of one session: scores, what was lost, and what did not count. */
+function* viewJudged(
+  { session, judge, probes, dropped, rubbish, empty, full, rows, spent }: JudgedSession,
+  categories: readonly Category[],
+  colours: Shell["colours"],
+): Generator<string> {
+  const figure = (value: number | null) => (value === null ? "–" : value.toFixed(2));
+  yield "";
+  yield colours.bold(plainLine(`${session}, judged by ${judge}: ${formatMany(probes, "question")}`));
+  yield "";
+  const cells = rows.map(({ policy, summarizer: name, score, categories: of, next }) => [
+    policy ?? "at once",
+    name,
+    ...[score, ...categories.map((category) => of[category]), next].map(figure),
+  ]);
+  yield* viewTable(["policy", "summarizer", "score", ...categories, "next call"], cells, colours);
+  yield "";
+  const lost = rows.flatMap((row) => row.lost.map((probe) => ({ row, probe })));
+  for (const { row, probe } of lost.slice(0, LISTED_QUESTIONS))
+    yield plainLine(
+      `  lost ${row.policy ?? "at once"}, ${row.summarizer}, ${probe.category}: ${probe.question}`,
+    );
+  if (lost.length > LISTED_QUESTIONS)
+    yield colours.dim(`  … and ${lost.length - LISTED_QUESTIONS} more; --json lists all`);
+  const { unquoted, unreadable, inTail, ungraded } = dropped;
+  yield colours.dim(
+    `Of the questions, nothing answers ${figure(empty)} and the whole history ${figure(full)}. Left out: ${unquoted} without a literal quotation, ${unreadable} unreadable, ${inTail} that the kept messages answer, ${ungraded} without an answer or a grade.`,
+  );
+  if (rubbish > 0)
+    yield colours.yellow(
+      `${formatMany(rubbish, "answer")} of the judge could not be read, twice each; they are not counted.`,
+    );
+  const cost = spent.cost === null ? "of unknown price" : formatCost(spent.cost);
+  yield colours.dim(
+    `${formatMany(spent.requests, "request")}, ${formatCount(spent.tokens)} tokens, ${cost}.`,
+  );
 }
 
 function* viewFallen(
@@ -263,5 +404,5 @@ function cellOf(column: Column, figure: number | null): string {
   if (figure === null) return "–";
   if (column === "tokens" || column === "refetch") return formatCount(Math.round(figure));
   if (column === "price") return formatCost(figure);
-  return column === "inventions" ? figure.toFixed(1) : figure.toFixed(2);
+  return column === "invented" ? figure.toFixed(1) : figure.toFixed(2);
 }

@@ -12,10 +12,12 @@ import {
   refetchedTokens,
   valuesIn,
 } from "./facts.ts";
+import { type Candidate, Judge, type JudgedSession, type JudgeOptions } from "./judge.ts";
 import { Examination, MEASURES } from "./measures.ts";
 import {
   type Cuts,
   cutsOf,
+  FEWEST_MESSAGES,
   playRounds,
   type Round,
   roundOf,
@@ -39,6 +41,8 @@ export interface EvaluateOptions {
   summarizers?: readonly Summarizer[];
   /** Tokens that each compaction keeps. Default: 20,000; 6,000 for a session that has little more. */
   keepTokens?: number;
+  /** A model that judges the summaries of the real summarizers, besides the measures. Default: none. */
+  judge?: JudgeOptions;
   signal?: AbortSignal;
   /** Called before each row. */
   onProgress?: (done: number, total: number, what: string) => void;
@@ -53,7 +57,7 @@ export const COLUMNS = [
   "current",
   "stale",
   /** Names and numbers that no message has, in one summary. */
-  "inventions",
+  "invented",
   /** Tokens of the next calls' results that had been summarized: they were fetched again. */
   "refetch",
   /** US dollars of the next ten requests. */
@@ -89,7 +93,7 @@ export interface SessionReport {
 /** A row with what its figures come from. */
 export type DetailedRow = Row & {
   ruleFigures: RuleFigures;
-  invented: readonly string[];
+  inventions: readonly string[];
   /** The sentence of a compaction that was refused; null where none was. */
   problem: string | null;
 };
@@ -98,6 +102,8 @@ export type DetailedRow = Row & {
 export interface Report {
   mean: readonly Row[];
   sessions: readonly SessionReport[];
+  /** Judgements of a model; absent where none was asked. */
+  judged?: readonly JudgedSession[];
 }
 
 /** Measures how well policies and summarizers carry sessions. Asks no model, unless a summarizer does. */
@@ -109,12 +115,25 @@ export async function evaluate(
   const writers = [extractiveSummarizer(), ...summarizers, ...CONTROLS];
   const total = sessions.length * (1 + writers.length * (1 + policies.length));
   const reports: SessionReport[] = [];
+  const judge = options.judge && new Judge(options.judge, options.signal);
+  const judged: JudgedSession[] = [];
   let done = 0;
   for (const session of sessions) {
     const begin = (what: string) => onProgress(done++, total, `${session.name}, ${what}`);
-    reports.push(await evaluateSession(session, { ...options, policies, writers, begin }));
+    const candidates: Candidate[] = [];
+    const { report, material } = await evaluateSession(session, {
+      ...options,
+      policies,
+      writers,
+      begin,
+      onRounds: (candidate) => candidates.push(candidate),
+    });
+    reports.push(report);
+    if (!judge || !material) continue;
+    onProgress(done, total, `${session.name}, the judge`);
+    judged.push(await judge.judge(session.name, material.transcript, material.cuts, candidates));
   }
-  return { mean: meanRows(reports), sessions: reports };
+  return { mean: meanRows(reports), sessions: reports, ...(judge ? { judged } : {}) };
 }
 
 const CONTROLS: readonly Summarizer[] = [empty, newest, frequency];
@@ -123,21 +142,23 @@ interface SessionOptions extends EvaluateOptions {
   policies: readonly PolicyName[];
   writers: readonly Summarizer[];
   begin: (what: string) => void;
+  /** Called with the summaries of each real summarizer. */
+  onRounds: (candidate: Candidate) => void;
 }
 
 async function evaluateSession(
   { name, messages }: EvaluatedSession,
-  { policies, writers, keepTokens, signal, begin }: SessionOptions,
-): Promise<SessionReport> {
+  { policies, writers, keepTokens, signal, begin, onRounds }: SessionOptions,
+): Promise<{ report: SessionReport; material?: { transcript: Transcript; cuts: Cuts } }> {
   const transcript = new Transcript(messages.filter(({ role }) => role !== "system"));
   const cuts = cutsOf(transcript, keepTokens);
-  const report = {
+  const facts = {
     session: name,
     messages: transcript.messages.length,
     tokens: transcript.messages.reduce((sum, message) => sum + message.tokens, 0),
     keepTokens: cuts.keepTokens,
   };
-  if (cuts.cuts.length === 0) return { ...report, skipped: tooShort(report), rows: [] };
+  if (cuts.cuts.length === 0) return { report: { ...facts, skipped: tooShort(facts), rows: [] } };
   const examine = await examinerOf(transcript, cuts);
   begin("identity at once");
   const whole = cuts.cuts.map((cut) =>
@@ -146,21 +167,29 @@ async function evaluateSession(
   const rows = [examine(whole, { policy: null, summarizer: "identity", isControl: true, problem: null })];
   for (const writer of writers) {
     const isControl = CONTROLS.includes(writer);
-    begin(`${writer.name} at once`);
-    const facts = { summarizer: writer.name, isControl };
-    const atOnce = await summarizedAtOnce(transcript, cuts, writer, signal);
-    rows.push(examine(atOnce.rounds, { ...facts, policy: null, problem: atOnce.problem }));
-    for (const policy of policies) {
-      begin(`${writer.name} under ${policy}`);
-      const { rounds, problem } = await playRounds(transcript, cuts, policy, writer, signal);
-      rows.push(examine(rounds, { ...facts, policy, problem }));
+    for (const policy of [null, ...policies]) {
+      begin(`${writer.name} ${policy === null ? "at once" : `under ${policy}`}`);
+      const { rounds, problem } = await (policy === null
+        ? summarizedAtOnce(transcript, cuts, writer, signal)
+        : playRounds(transcript, cuts, policy, writer, signal));
+      if (!isControl) onRounds({ policy, summarizer: writer.name, rounds });
+      rows.push(examine(rounds, { policy, summarizer: writer.name, isControl, problem }));
     }
   }
-  return { ...report, skipped: null, rows: sorted(rows, policies) };
+  return {
+    report: { ...facts, skipped: null, rows: sorted(rows, policies) },
+    material: { transcript, cuts },
+  };
 }
 
-const tooShort = ({ messages, tokens, keepTokens }: Omit<SessionReport, "skipped" | "rows" | "session">) =>
-  `It is too short to cut: ${messages} messages with ${tokens} tokens, of which a compaction keeps ${keepTokens} and 20 messages must be before them. --keep-recent keeps less.`;
+function tooShort({
+  messages,
+  tokens,
+  keepTokens,
+}: Pick<SessionReport, "messages" | "tokens" | "keepTokens">): string {
+  const hint = messages > FEWEST_MESSAGES ? " --keep-recent keeps less." : "";
+  return `It is too short to cut: it has ${messages} messages with ${tokens} tokens, and a cut needs ${FEWEST_MESSAGES} messages before the newest ${keepTokens} tokens, which a compaction keeps.${hint}`;
+}
 
 /** Rows by policy, real summarizers first. */
 function sorted(rows: readonly DetailedRow[], policies: readonly PolicyName[]): DetailedRow[] {
@@ -184,19 +213,19 @@ async function examinerOf(transcript: Transcript, cuts: Cuts) {
     facts: Pick<DetailedRow, "policy" | "summarizer" | "isControl" | "problem">,
   ): DetailedRow => {
     const watch = new RuleWatch();
-    const invented = new Set<string>();
+    const all = new Set<string>();
     const measured = rounds.map((round) => {
       const { text, kept, contextTokens, point } = round;
       const at = cuts.cuts.findIndex((cut) => cut.point === point);
       watch.add(rules[at] ?? [], [text, ...kept.map((number) => transcript.messages[number]!.prose)]);
       const inventions = inventionsIn(text, transcript, round);
-      for (const name of inventions) invented.add(name);
+      for (const name of inventions) all.add(name);
       const { updated, current, stale } = valuesIn(text, assignments, round);
       return {
         ...examinationOf(round).measure(text),
         current: updated === 0 ? null : current / updated,
         stale: updated === 0 ? null : stale / updated,
-        inventions: inventions.length,
+        invented: inventions.length,
         refetch: refetchedTokens(text, transcript, round),
         price: priceOfNext(contextTokens, transcript, round),
       };
@@ -211,7 +240,7 @@ async function examinerOf(transcript: Transcript, cuts: Cuts) {
         column === "rules" ? rulesHeld : meanOf(measured.map((round) => round[column])),
       ),
       ruleFigures,
-      invented: [...invented].sort(),
+      inventions: [...all].sort(),
     };
   };
 }

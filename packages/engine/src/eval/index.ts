@@ -9,7 +9,16 @@ export {
   type Row,
   type SessionReport,
 } from "./evaluate.ts";
+export {
+  forecastJudgement,
+  type JudgedRow,
+  type JudgedSession,
+  type JudgeForecast,
+  type JudgeOptions,
+} from "./judge.ts";
 export { type Cut, Examination, type Measures } from "./measures.ts";
+export { reportPage } from "./page.ts";
+export { CATEGORIES, type Category } from "./probes.ts";
 export { type Cuts, cutsOf } from "./rounds.ts";
 export { atlas } from "./sessions/atlas.ts";
 export { queue } from "./sessions/queue.ts";

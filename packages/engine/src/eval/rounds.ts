@@ -24,7 +24,7 @@ export interface Round extends Cut {
 const POINTS = 6;
 
 /** Fewest messages before a cut that are worth summarizing. */
-const FEWEST_MESSAGES = 20;
+export const FEWEST_MESSAGES = 20;
 
 /** Tokens that stay as they are: those of the settings, and those for sessions that have little more. */
 const KEPT_TOKENS = 20_000;

@@ -1,0 +1,446 @@
+// A model as the judge of summaries: what can be answered from each, compared with nothing and with everything.
+import { EspalierError } from "@espalier/jsonl-stream";
+import { type ContextMessage, isRecord } from "@espalier/session-tree";
+import { type AnthropicPrices, escapeText, pricesOf, withRetry } from "@espalier/summarizer";
+import type { PolicyName } from "../compaction/policies.ts";
+import { costOf } from "../reading/bills.ts";
+import type { Provider } from "../turn/provider.ts";
+import {
+  answerTask,
+  byId,
+  CATEGORIES,
+  type Category,
+  type CheckedProbes,
+  checkProbes,
+  chooseProbes,
+  type Graded,
+  gradeTask,
+  jsonIn,
+  NEXT_CALL,
+  PROBES_WANTED,
+  type Probe,
+  SYSTEM,
+  WRITE_PROBES,
+} from "./probes.ts";
+import { type Cuts, cutsOf, type Round } from "./rounds.ts";
+import { meanOf, namesIn, type ReadMessage, Transcript } from "./transcript.ts";
+
+/** A model that judges. */
+export interface JudgeOptions {
+  provider: Provider;
+  /** US dollars that all requests together may cost. Default: no limit. */
+  maxCost?: number | undefined;
+  /** Prices of models before the known ones. */
+  prices?: Readonly<Record<string, AnthropicPrices>> | undefined;
+  /** Seed of the order in which answers are graded. Default 1. */
+  seed?: number;
+}
+
+/** Summaries that are judged: those of a policy and a summarizer, one for each cut. */
+export interface Candidate {
+  policy: PolicyName | null;
+  summarizer: string;
+  rounds: readonly Round[];
+}
+
+/** Judgement of one summary. */
+export interface JudgedRow {
+  policy: PolicyName | null;
+  summarizer: string;
+  /** (summary − empty) / (full − empty) of the mean grades; null where the whole history answers no more than nothing does. */
+  score: number | null;
+  /** Mean grades by category; null where no probe of it counts. */
+  categories: Readonly<Record<Category, number | null>>;
+  /** Questions that the whole history answers and the summary does not. */
+  lost: readonly { category: Category; question: string }[];
+  /** 1: the call that was recorded; 0.5: its tool alone; 0: another one; null: no answer that can be read. */
+  next: number | null;
+}
+
+/** Judgement of the summaries of one session, at one cut. */
+export interface JudgedSession {
+  session: string;
+  judge: string;
+  /** Messages before the cut. */
+  now: number;
+  /** Probes that counted. */
+  probes: number;
+  /** Probes that did not: no literal quotation; not readable; answered by the kept messages; an answer or a grade lacks. */
+  dropped: { unquoted: number; unreadable: number; inTail: number; ungraded: number };
+  /** Answers of the judge that were not the JSON that was asked for, after a second try. */
+  rubbish: number;
+  /** Mean grades of an empty text and of the whole history. */
+  empty: number | null;
+  full: number | null;
+  rows: readonly JudgedRow[];
+  spent: { requests: number; tokens: number; cost: number | null };
+}
+
+/** Size of a judgement before it is made. */
+export interface JudgeForecast {
+  requests: number;
+  inputTokens: number;
+  outputTokens: number;
+  /** US dollars; null where the price of the model is not known. */
+  cost: number | null;
+}
+
+/** Tokens of an answer at most. */
+const MOST_OUTPUT = 8_000;
+
+/** The share of the window that a record takes: estimates are rough, and tasks come on top. */
+const SHARE_OF_WINDOW = 0.6;
+
+/** Answers that are graded in one request. */
+const GRADED_AT_ONCE = 40;
+
+/** Tokens, as forecast: of a summary, of the questions, of an answer, of a grade. */
+const SUMMARY_TOKENS = 2_200;
+const QUESTION_TOKENS = 35;
+const ANSWER_TOKENS = 40;
+const GRADE_TOKENS = 14;
+const TASK_TOKENS = 500;
+
+/** Forecasts the requests that judging a session takes, with so many summaries of it. */
+export function forecastJudgement(
+  messages: readonly ContextMessage[],
+  summaries: number,
+  options: JudgeOptions & { keepTokens?: number | undefined },
+): JudgeForecast {
+  const transcript = new Transcript(messages);
+  const cut = judgedCut(cutsOf(transcript, options.keepTokens));
+  if (!cut) return { requests: 0, inputTokens: 0, outputTokens: 0, cost: 0 };
+  const tokensOf = (numbers: readonly number[]) =>
+    numbers.reduce((sum, at) => sum + roughTokens(transcript.messages[at]!.text), 0);
+  const [history, tail] = [tokensOf(cut.summarized), tokensOf(cut.kept)];
+  const parts = partsOf(
+    cut.summarized.map((at) => transcript.messages[at]!),
+    options.provider,
+  ).length;
+  const questions = PROBES_WANTED * QUESTION_TOKENS;
+  const texts = summaries + 3;
+  const batches = Math.ceil((PROBES_WANTED * texts) / GRADED_AT_ONCE);
+  const requests = parts * 2 + 2 + summaries * 2 + batches;
+  const inputTokens =
+    requests * TASK_TOKENS +
+    history * 2 +
+    tail * (1 + summaries) +
+    summaries * SUMMARY_TOKENS * 2 +
+    texts * questions +
+    PROBES_WANTED * texts * (QUESTION_TOKENS + ANSWER_TOKENS * 2);
+  const outputTokens =
+    parts * PROBES_WANTED * 120 +
+    PROBES_WANTED * texts * (ANSWER_TOKENS + GRADE_TOKENS) +
+    summaries * ANSWER_TOKENS * 3;
+  return { requests, inputTokens, outputTokens, cost: priceOf(inputTokens, outputTokens, options) };
+}
+
+function priceOf(
+  input: number,
+  output: number,
+  { provider, prices }: Pick<JudgeOptions, "provider" | "prices">,
+): number | null {
+  const known = pricesOf(provider, input, prices);
+  return known ? (input * known.input + output * known.output) / 1_000_000 : null;
+}
+
+/** The cut in the middle of a session: there is enough before it, and enough after it. */
+const judgedCut = ({ cuts }: Cuts) => cuts[Math.floor(cuts.length / 2)];
+
+/** Tokens of a text in any script: a character outside of ASCII may be one. */
+const roughTokens = (text: string): number => {
+  const others = text.match(/[^\x20-\x7e\s]/g)?.length ?? 0;
+  return Math.ceil((text.length - others) / 4 + others);
+};
+
+/** The judge of a session and its account. */
+export class Judge {
+  readonly #options: JudgeOptions;
+  readonly #signal: AbortSignal | undefined;
+  #requests = 0;
+  #tokens = 0;
+  #cost: number | null = 0;
+  #rubbish = 0;
+
+  constructor(options: JudgeOptions, signal?: AbortSignal) {
+    this.#options = options;
+    this.#signal = signal;
+  }
+
+  /**
+   * Judges summaries of one cut: writes probes from the history, answers them from each text, and grades the answers in an order
+   * that does not tell whose they are.
+   *
+   * @throws EspalierError `over-budget`; the provider's errors
+   */
+  async judge(
+    session: string,
+    transcript: Transcript,
+    cuts: Cuts,
+    written: readonly Candidate[],
+  ): Promise<JudgedSession> {
+    const before = {
+      requests: this.#requests,
+      tokens: this.#tokens,
+      cost: this.#cost,
+      rubbish: this.#rubbish,
+    };
+    const cut = judgedCut(cuts)!;
+    const candidates = written.flatMap(({ rounds, ...of }) => {
+      const round = rounds.find(({ point }) => point === cut.point);
+      return round ? [{ ...of, round }] : [];
+    });
+    const history = cut.summarized.map((at) => transcript.messages[at]!);
+    const tail = cut.kept.map((at) => transcript.messages[at]!);
+    const parts = partsOf(history, this.#options.provider);
+    const checked: CheckedProbes[] = [];
+    for (const [part, messages] of parts.entries())
+      checked.push(
+        checkProbes(await this.#ask(recordOf(messages), WRITE_PROBES, Array.isArray), messages, part),
+      );
+    const probes = chooseProbes(checked);
+    const sources: Source[] = [
+      { name: "empty", texts: [{ text: "", probes }] },
+      { name: "tail", texts: [{ text: recordOf(newestOf(tail, this.#options.provider)), probes }] },
+      {
+        name: "full",
+        // Each question is put to the part that has its quotation.
+        texts: parts.map((messages, part) => ({
+          text: recordOf(messages),
+          probes: probes.filter((probe) => probe.part === part),
+        })),
+      },
+      ...candidates.map(({ round }, at) => ({
+        name: at,
+        texts: [{ text: textElement(round.text), probes }],
+      })),
+    ];
+    const answers: Answered[] = [];
+    for (const source of sources) answers.push(...(await this.#answers(source)));
+    const grades = await this.#grade(answers);
+    const graded = (name: Source["name"], probe: Probe) => grades.get(`${name}:${probe.id}`);
+    const inTail = probes.filter((probe) => graded("tail", probe) === 1);
+    const asked = probes.filter((probe) => !inTail.includes(probe));
+    const counted = asked.filter((probe) => sources.every(({ name }) => graded(name, probe) !== undefined));
+    const meanFor = (name: Source["name"], of: readonly Probe[] = counted) =>
+      meanOf(of.map((probe) => graded(name, probe)!));
+    const [empty, full] = [meanFor("empty"), meanFor("full")];
+    const rows: JudgedRow[] = [];
+    for (const [at, { policy, summarizer, round }] of candidates.entries()) {
+      const mean = meanFor(at);
+      const isAbove = mean !== null && empty !== null && full !== null && full > empty;
+      const inCategory = (category: Category) => counted.filter((probe) => probe.category === category);
+      rows.push({
+        policy,
+        summarizer,
+        score: isAbove ? rounded((mean - empty) / (full - empty)) : null,
+        categories: Object.fromEntries(
+          CATEGORIES.map((category) => [category, rounded(meanFor(at, inCategory(category)))]),
+        ) as JudgedRow["categories"],
+        lost: counted
+          .filter((probe) => graded("full", probe) === 1 && graded(at, probe) === 0)
+          .map(({ category, question }) => ({ category, question })),
+        next: await this.#nextCall(round, transcript),
+      });
+    }
+    const { provider } = this.#options;
+    return {
+      session,
+      judge: `${provider.provider}:${provider.modelId}`,
+      now: cut.now,
+      probes: counted.length,
+      dropped: {
+        unquoted: checked.reduce((sum, { unquoted }) => sum + unquoted, 0),
+        unreadable: checked.reduce((sum, { unreadable }) => sum + unreadable, 0),
+        inTail: inTail.length,
+        ungraded: asked.length - counted.length,
+      },
+      rubbish: this.#rubbish - before.rubbish,
+      empty: rounded(empty),
+      full: rounded(full),
+      rows,
+      spent: {
+        requests: this.#requests - before.requests,
+        tokens: this.#tokens - before.tokens,
+        cost: this.#cost === null ? null : this.#cost - (before.cost ?? 0),
+      },
+    };
+  }
+
+  /** Answers from each text of a source; what cannot be read lacks. */
+  async #answers({ name, texts }: Source): Promise<Answered[]> {
+    const answers: Answered[] = [];
+    for (const { text, probes } of texts) {
+      if (probes.length === 0) continue;
+      const said = byId(
+        await this.#ask(text || textElement(""), answerTask(probes), Array.isArray),
+        ({ answer }) => (typeof answer === "string" ? answer : undefined),
+      );
+      for (const probe of probes) {
+        const answer = said?.get(probe.id);
+        if (answer !== undefined) answers.push({ key: `${name}:${probe.id}`, probe, answer });
+      }
+    }
+    return answers;
+  }
+
+  /** Grades by `source:probe`, asked for in shuffled order under numbers. */
+  async #grade(answers: readonly Answered[]): Promise<Map<string, number>> {
+    const order = shuffled(answers, this.#options.seed ?? 1);
+    const grades = new Map<string, number>();
+    for (let from = 0; from < order.length; from += GRADED_AT_ONCE) {
+      const batch = order.slice(from, from + GRADED_AT_ONCE).map((one, at) => ({ ...one, id: `a${at + 1}` }));
+      const asked: Graded[] = batch;
+      const said = byId(await this.#ask("", gradeTask(asked), Array.isArray), ({ grade }) =>
+        grade === 0 || grade === 0.5 || grade === 1 ? grade : undefined,
+      );
+      for (const { id, key } of batch) {
+        const grade = said?.get(id);
+        if (grade !== undefined) grades.set(key, grade);
+      }
+    }
+    return grades;
+  }
+
+  /** Compares the call that is proposed from a summary and what is kept with the one that was made. */
+  async #nextCall({ text, kept, now }: Round, transcript: Transcript): Promise<number | null> {
+    const recorded = transcript.messages.slice(now).find(({ calls }) => calls.length > 0)?.calls[0];
+    if (!recorded) return null;
+    const tail = kept.map((at) => transcript.messages[at]!);
+    const record = `${textElement(text)}\n${recordOf(newestOf(tail, this.#options.provider))}`;
+    const proposed = await this.#ask(record, NEXT_CALL, isRecord);
+    if (!isRecord(proposed) || typeof proposed["tool"] !== "string") return null;
+    if (proposed["tool"].toLowerCase() !== recorded.name.toLowerCase()) return 0;
+    const mine = new Set(targetsIn(JSON.stringify(proposed["arguments"] ?? {})));
+    const theirs = targetsIn(JSON.stringify(recorded.arguments));
+    return theirs.length > 0 && theirs.filter((name) => mine.has(name)).length * 2 >= theirs.length ? 1 : 0.5;
+  }
+
+  /** Asks for JSON, once more where the answer is something else; undefined where that is no better. */
+  async #ask(material: string, task: string, isRight: (value: unknown) => boolean): Promise<unknown> {
+    for (const words of [task, `${task}\nAnswer with the JSON alone: no other word.`]) {
+      const value = jsonIn(await this.#send(material, words));
+      if (value !== undefined && isRight(value)) return value;
+    }
+    this.#rubbish++;
+    return undefined;
+  }
+
+  async #send(material: string, task: string): Promise<string> {
+    const { provider, maxCost } = this.#options;
+    const input = roughTokens(material) + roughTokens(task) + roughTokens(SYSTEM);
+    if (maxCost !== undefined) {
+      const next = priceOf(input, 0, this.#options) ?? 0;
+      if ((this.#cost ?? 0) + next > maxCost)
+        throw new EspalierError(
+          "over-budget",
+          `The judge has cost $${(this.#cost ?? 0).toFixed(4)} and its next request would pass --max-cost of $${maxCost}. Raise it, or judge fewer sessions.`,
+        );
+    }
+    if (!provider.summarizer)
+      throw new EspalierError("bad-input", `The model ${provider.modelId} cannot be asked for a text.`);
+    const { text, usage } = await withRetry(provider.summarizer).summarize({
+      purpose: "history",
+      systemPrompt: SYSTEM,
+      transcript: material,
+      instructions: task,
+      sections: [],
+      messages: [],
+      maxOutputTokens: Math.min(MOST_OUTPUT, provider.maxOutputTokens),
+      ...(this.#signal ? { signal: this.#signal } : {}),
+    });
+    const read = usage ? usage.input + usage.cacheRead + usage.cacheWrite : input;
+    const written = usage?.output ?? roughTokens(text);
+    this.#requests++;
+    this.#tokens += read + written;
+    const cost = costOf(usage) || priceOf(read, written, this.#options);
+    this.#cost = cost === null || this.#cost === null ? null : this.#cost + cost;
+    return text;
+  }
+}
+
+/** A text, or several, from which probes are answered. */
+interface Source {
+  name: "empty" | "tail" | "full" | number;
+  texts: readonly { text: string; probes: readonly Probe[] }[];
+}
+
+interface Answered {
+  key: string;
+  probe: Probe;
+  answer: string;
+}
+
+const rounded = (value: number | null): number | null => value && Math.round(value * 1_000) / 1_000;
+
+const textElement = (text: string): string => `<text>\n${escapeText(text)}\n</text>`;
+
+const recordOf = (messages: readonly ReadMessage[]): string =>
+  `<record>\n${messages.map(({ role, text }) => `<message role="${role}">\n${escapeText(text)}\n</message>`).join("\n")}\n</record>`;
+
+const roomOf = ({ contextWindow }: Provider): number => Math.floor(contextWindow * SHARE_OF_WINDOW);
+
+/** Characters of one message that are judged at most, for each token of the room. */
+const LONGEST_SHARE = 0.5;
+
+/** A history in parts that fit into one request each; a message that does not is cut to its beginning. */
+function partsOf(history: readonly ReadMessage[], provider: Provider): ReadMessage[][] {
+  const room = roomOf(provider);
+  const parts: ReadMessage[][] = [[]];
+  let filled = 0;
+  for (const message of history) {
+    const fitting = cutTo(message, room * LONGEST_SHARE);
+    const tokens = roughTokens(fitting.text) + 12;
+    if (filled + tokens > room && filled > 0) {
+      parts.push([]);
+      filled = 0;
+    }
+    parts.at(-1)!.push(fitting);
+    filled += tokens;
+  }
+  return parts;
+}
+
+/** The newest messages that fit into one request beside a summary. */
+function newestOf(messages: readonly ReadMessage[], provider: Provider): ReadMessage[] {
+  const newest: ReadMessage[] = [];
+  let left = roomOf(provider) * 0.8;
+  for (const message of messages.toReversed()) {
+    const fitting = cutTo(message, roomOf(provider) * LONGEST_SHARE);
+    left -= roughTokens(fitting.text) + 12;
+    if (left < 0) break;
+    newest.unshift(fitting);
+  }
+  return newest;
+}
+
+function cutTo(message: ReadMessage, tokens: number): ReadMessage {
+  if (roughTokens(message.text) <= tokens) return message;
+  const [cut] = new Transcript([
+    { role: "user", content: message.text.slice(0, Math.floor(tokens)), timestamp: 0 },
+  ]).messages;
+  return cut!;
+}
+
+/** Names and values by which calls are compared. */
+function targetsIn(values: string): string[] {
+  const names = [...namesIn(values)];
+  return names.length > 0 ? names : (values.match(/[\p{L}\d]{3,}/gu) ?? []);
+}
+
+/** The same order for the same seed (mulberry32 and Fisher-Yates). */
+function shuffled<Item>(items: readonly Item[], seed: number): Item[] {
+  const order = [...items];
+  let state = seed >>> 0;
+  const random = () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+  for (let at = order.length - 1; at > 0; at--) {
+    const other = Math.floor(random() * (at + 1));
+    [order[at], order[other]] = [order[other]!, order[at]!];
+  }
+  return order;
+}
