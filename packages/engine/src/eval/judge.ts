@@ -1,7 +1,7 @@
 // A model as the judge of summaries: what can be answered from each, compared with nothing and with everything.
 import { EspalierError } from "@espalier/jsonl-stream";
 import { type ContextMessage, isRecord } from "@espalier/session-tree";
-import { type AnthropicPrices, escapeText, pricesOf, withRetry } from "@espalier/summarizer";
+import { escapeText, pricesOf, type TokenPrices, withRetry } from "@espalier/summarizer";
 import type { PolicyName } from "../compaction/policies.ts";
 import { costOf } from "../reading/bills.ts";
 import type { Provider } from "../turn/provider.ts";
@@ -31,7 +31,7 @@ export interface JudgeOptions {
   /** US dollars that all requests together may cost. Default: no limit. */
   maxCost?: number | undefined;
   /** Prices of models before the known ones. */
-  prices?: Readonly<Record<string, AnthropicPrices>> | undefined;
+  prices?: Readonly<Record<string, TokenPrices>> | undefined;
   /** Seed of the order in which answers are graded. Default 1. */
   seed?: number;
 }
