@@ -5,6 +5,7 @@ import { receiveUiMessages, uiMessages, uiTurn, uiVersions } from "@espalier/eng
 import { memoryStore } from "@espalier/session-tree";
 import { type Reply, startMessagesServer, textReply, toolReply } from "@espalier/summarizer/testing";
 import {
+  createUIMessageStream,
   jsonSchema,
   readUIMessageStream,
   stepCountIs,
@@ -36,6 +37,10 @@ const tools: ToolSet = {
 const provider = aiSdk(model, { maxTokens: 1_000, system: "You tend a garden.", tools });
 const open = (): Promise<Session> => createSession({ cwd: "/garden", store: memoryStore() });
 const says = (id: string, text: string): UIMessage => ({ id, role: "user", parts: [{ type: "text", text }] });
+
+const step = { type: "step-start" };
+const look = { type: "tool-look", state: "output-available" };
+const text = { type: "text", text: "Pears." };
 
 /** One request of a page: what it sends is taken, answered, and shown. Returns the messages that the page has then. */
 async function send(session: Session, sent: UIMessage[], signal?: AbortSignal): Promise<UIMessage[]> {
@@ -123,6 +128,47 @@ test("a call of the page's own tools waits for its output", async () => {
   const shown = await send(session, [question!, { ...waiting!, parts }]);
   expect(await uiMessages(session)).toEqual(JSON.parse(JSON.stringify(shown)));
   expect(JSON.stringify(server.requests.at(-1)!.body)).toContain("Roses.");
+});
+
+test("metadata and data of a stream are kept with its answer", async () => {
+  const session = await open();
+  reply = (n) => (n === 1 ? toolReply([{ id: "c1", name: "look", input: {} }]) : textReply("Pears."));
+  await receiveUiMessages(session, [says("q1", "What grows here?")]);
+  const turn = await uiTurn(session, provider, { tools });
+  const { generateMessageId: generateId, ...response } = turn.response;
+  const stream = createUIMessageStream<UIMessage>({
+    ...response,
+    generateId,
+    execute({ writer }) {
+      writer.write({ type: "start", messageId: generateId() });
+      writer.write({ type: "data-weather", data: { sun: true } });
+      const result = streamText({ ...turn.request, tools, stopWhen: stepCountIs(5) });
+      writer.merge(result.toUIMessageStream({ sendStart: false, messageMetadata: () => ({ seconds: 2 }) }));
+    },
+  });
+  let shown: UIMessage | undefined;
+  for await (const message of readUIMessageStream({ stream })) shown = message;
+  await turn.saved;
+  expect((await uiMessages(session))[1]).toEqual(JSON.parse(JSON.stringify(shown)));
+  expect(shown).toMatchObject({
+    metadata: { seconds: 2 },
+    parts: [{ type: "data-weather" }, step, look, step, text],
+  });
+});
+
+test("a step that cannot be recorded ends the answer, and is told", async () => {
+  const errors: string[] = [];
+  const log = { ...console, error: (message: string) => errors.push(message) };
+  const session = await createSession({ cwd: "/garden", store: memoryStore(), log });
+  reply = () => toolReply([{ id: "c1", name: "look", input: {} }]);
+  await session.say("What grows here?");
+  const turn = await uiTurn(session, provider, { tools });
+  const result = streamText({ ...turn.request, tools, stopWhen: stepCountIs(5), onError: () => {} });
+  for await (const chunk of result.toUIMessageStream(turn.response))
+    if (chunk.type === "tool-input-start") await session.close();
+  await expect(turn.saved).rejects.toMatchObject({ code: "closed" });
+  expect(errors).toEqual([expect.stringContaining("An answer was not recorded")]);
+  expect(server.requests).toHaveLength(1);
 });
 
 test("an answer that is aborted keeps what came of it, and the next message goes on", async () => {

@@ -235,18 +235,20 @@ class Drafting {
     return this.addAll(added);
   }
 
-  /** The call of a part, where its approval or its output is new. */
+  /** The call of a part, where the response to its approval or its output is new. */
   #progress(said: Part, wanted: Part): Part[] {
-    const { toolCallId } = said;
-    const { approval } = wanted as { approval?: { id?: unknown; approved?: unknown } };
-    const isApproved = approval?.approved !== undefined && said["state"] === "approval-requested";
-    const isRun = isFinal(wanted) && !isFinal(said);
+    const [asked, answer] = [said["approval"], wanted["approval"]] as (Approval | undefined)[];
+    const isAsking = said["state"] === "approval-requested" && asked?.id === answer?.id;
+    const approval = isAsking && answer?.approved !== undefined ? { approval: answer } : undefined;
+    const { type, toolCallId, toolName, input } = said;
+    const call = { type, toolCallId, toolName, input, ...approval };
     // What waits for an approval is run by the server.
-    const isGiven = isRun && (!this.#options.isFromClient || said["state"] === "input-available");
-    if (isGiven) return [isApproved || !approval ? wanted : { ...wanted, approval: undefined }];
-    const { type, toolName, input } = said as Part & Record<string, unknown>;
-    const call = { type, toolCallId, input, ...(toolName === undefined ? {} : { toolName }) };
-    return isApproved ? [{ ...call, state: "approval-responded", approval }] : [];
+    const isTaken = !this.#options.isFromClient || said["state"] === "input-available";
+    if (isTaken && isFinal(wanted) && !isFinal(said)) {
+      const { state, output, errorText } = wanted;
+      return [{ ...call, state, output, errorText }];
+    }
+    return approval ? [{ ...call, state: "approval-responded" }] : [];
   }
 
   #isFree(id: string): boolean {
@@ -323,6 +325,11 @@ class Drafting {
 function withUi(draft: NewEntry, patch: UiPatch): NewEntry {
   const { message: stored } = draft as NewEntry & { message: StoredMessage & { ui?: UiPatch } };
   return { ...draft, message: { ...stored, ui: { ...stored.ui, ...patch } } } as NewEntry;
+}
+
+interface Approval {
+  id?: unknown;
+  approved?: unknown;
 }
 
 /** Ids that an entry can have: letters, digits, `_` and `-`. */

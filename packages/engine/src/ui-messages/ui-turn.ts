@@ -18,31 +18,35 @@ export interface UiTurnOptions {
   tools?: ToolSet;
 }
 
-/** A step of the SDK, as far as it is recorded. */
-interface Step {
-  response: { messages: ModelMessage[] };
-  usage: unknown;
-  finishReason: unknown;
-}
-
 /** One answer by the AI SDK, of as many steps as its tools need. Returned by {@link uiTurn}. */
 export interface UiTurn<Message extends UIMessage = UIMessage> {
   /** For `streamText` or `generateText`, beside your `tools` and `stopWhen`. */
   request: Omit<AiSdkParams, "tools"> & {
     abortSignal?: AbortSignal;
-    /** Records the step before, compacts where it is due, and gives the step its messages. */
+    /**
+     * Records the step before, compacts where it is due, and gives the step its messages. Where you have one of your own, call
+     * this one in it.
+     */
     prepareStep(step: { messages: ModelMessage[] }): Promise<{ messages?: ModelMessage[]; system?: string }>;
-    /** Records the step, with its bill. */
-    onStepFinish(step: Step): Promise<void>;
+    /** Records the step, with its bill. Where you have one of your own, call this one in it. */
+    onStepFinish(step: {
+      response: { messages: ModelMessage[] };
+      usage: unknown;
+      finishReason: unknown;
+    }): Promise<void>;
   };
   /** For `toUIMessageStream`, `toUIMessageStreamResponse` or `pipeUIMessageStreamToResponse`. */
   response: {
     originalMessages: Message[];
+    /** Returns the id under which the answer is recorded. */
     generateMessageId(): string;
     /** Saves what the page alone has: metadata, data, sources, and an answer that was aborted. */
     onFinish(answer: { responseMessage: Message; isAborted: boolean }): Promise<void>;
   };
-  /** Resolves when the answer was streamed and saved; rejects when it could not be saved. */
+  /**
+   * Resolves when `response` was streamed and saved. Rejects when a step or the answer could not be recorded, which is logged
+   * too: the SDK ignores it.
+   */
   saved: Promise<void>;
 }
 
@@ -94,6 +98,13 @@ export async function uiTurn<Message extends UIMessage = UIMessage>(
   };
   const saved = { resolve: () => {}, reject: (_error: unknown) => {} };
   const saving = new Promise<void>((resolve, reject) => Object.assign(saved, { resolve, reject }));
+  const fail = (error: unknown) => {
+    failure ??= error;
+    const reason = error instanceof Error ? error.message : String(error);
+    session.logger.error(`An answer was not recorded: ${reason}`, { error });
+    saved.reject(error);
+  };
+  // A caller who does not wait reads it in the log.
   saving.catch(() => undefined);
 
   return {
@@ -101,7 +112,6 @@ export async function uiTurn<Message extends UIMessage = UIMessage>(
       ...withoutTools(first.params),
       ...(signal ? { abortSignal: signal } : {}),
       async prepareStep({ messages }) {
-        // The SDK ignores what a listener throws.
         if (failure !== undefined) throw failure;
         const before = recorded;
         await record(messages.slice(first.params.messages.length));
@@ -115,11 +125,7 @@ export async function uiTurn<Message extends UIMessage = UIMessage>(
         };
       },
       async onStepFinish(step) {
-        try {
-          await record(step.response.messages, step);
-        } catch (error) {
-          failure = error;
-        }
+        await record(step.response.messages, step).catch(fail);
       },
     },
     response: {
@@ -127,19 +133,22 @@ export async function uiTurn<Message extends UIMessage = UIMessage>(
       generateMessageId: () => messageId,
       async onFinish({ responseMessage }) {
         try {
-          if (failure !== undefined) throw failure;
+          if (failure !== undefined) return;
           const isEmpty = responseMessage.parts.every(({ type }) => type === "step-start");
           const end = [...(last && last.id !== messageId ? [last] : []), responseMessage];
           if (!isEmpty) await saveUiMessages(session, end, { tools, model });
           saved.resolve();
         } catch (error) {
-          saved.reject(error);
+          fail(error);
         }
       },
     },
     saved: saving,
   };
 }
+
+/** A step of the SDK, as far as it is recorded. */
+type Step = Parameters<UiTurn["request"]["onStepFinish"]>[0];
 
 function withoutTools({ tools: _tools, ...params }: AiSdkParams): Omit<AiSdkParams, "tools"> {
   return params;
