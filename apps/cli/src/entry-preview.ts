@@ -1,3 +1,4 @@
+import type { Session } from "@espalier/engine";
 import { jsonText } from "@espalier/jsonl-stream";
 import {
   type ContextMessage,
@@ -97,4 +98,14 @@ function splitLines(text: string): string[] {
   return plainText(text)
     .split("\n")
     .map((line) => line.replaceAll("\t", "  ").trimEnd());
+}
+
+/** Columns of an entry's line where no terminal says how many there are. */
+export const WIDE = 120;
+
+/** One line for an entry: its id, its role or type, and what it says. */
+export function entryLine(session: Session, id: string, width: number): string {
+  const entry = session.getEntry(id)!;
+  const role = message.is(entry) ? entry.message.role : entry.type;
+  return cutToColumns(`${plainLine(`${id} ${role}`)}  ${previewEntry(entry) ?? ""}`, width);
 }

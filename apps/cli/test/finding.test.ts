@@ -255,6 +255,8 @@ describe("stats", () => {
       "kinds",
       "compactions",
       "cache",
+      "subAgents",
+      "withSubAgents",
     ]);
     expect(value.cache).toEqual({ breaks: 14, tokens: 194_713, lost: expect.closeTo(0.6034, 4) });
     expect(Object.keys(value.usage)).toEqual(["input", "output", "cacheRead", "cacheWrite", "totalTokens"]);
@@ -295,7 +297,7 @@ describe("stats", () => {
 describe("cache", () => {
   test("--json has each break with its entry, its price and its cause", async () => {
     const { value } = await espalierJson(["cache", DEMO]);
-    expect(Object.keys(value)).toEqual(["calls", "breaks", "cost", "byCause", "requests"]);
+    expect(Object.keys(value)).toEqual(["calls", "breaks", "cost", "byCause", "requests", "subAgents"]);
     expect([value.calls, value.requests.length, value.breaks.length]).toEqual([72, 72, 14]);
     expect(value.breaks).toContainEqual({
       call: expect.any(String),
@@ -325,6 +327,45 @@ describe("cache", () => {
     expect((await espalier(["cache", file])).stdout).toBe("Prompt cache: no break in 0 calls.\n");
     expect((await espalier(["cache", file, "--life", "no"])).stderr).toContain("expected minutes above 0");
   });
+});
+
+test("the cost of sub-agents, and of theirs, is added to the session that started them", async () => {
+  const bill = (id: string, total: number) => {
+    const cost = { input: total, output: 0, cacheRead: 0, cacheWrite: 0, total };
+    const usage = { input: 100, output: 3, cacheRead: 0, cacheWrite: 0, totalTokens: 103, cost };
+    const content: unknown[] = [];
+    const message = { role: "assistant", content, provider: "p", model: "m", stopReason: "stop", usage };
+    return { ...said(id, null, ""), message };
+  };
+  const file = sessionOf({ ...HEADER, id: "boss" }, bill("a1", 1));
+  const home = temporaryFolder();
+  mkdirSync(join(home, "sessions"));
+  const env = { ESPALIER_HOME: home };
+  const run = (id: string, parent: string, total: number, kind = "subagent") =>
+    writeFileSync(
+      join(home, "sessions", `${id}.jsonl`),
+      [{ ...HEADER, id, parent: { sessionId: parent, entryId: null, kind } }, bill("b1", total)]
+        .map((line) => `${JSON.stringify(line)}\n`)
+        .join(""),
+    );
+  run("scout", "boss", 0.5);
+  run("helper", "scout", 0.25);
+  // A fork has the lines of its source: they were paid for once. Others' sub-agents are theirs.
+  run("fork", "boss", 8, "fork");
+  run("stranger", "another", 8);
+  const { value } = await espalierJson(["stats", file], { env });
+  expect([value.cost, value.withSubAgents]).toMatchObject([1, { calls: 3, cost: 1.75 }]);
+  expect(value.subAgents).toMatchObject([
+    { id: "scout", cost: 0.5, calls: 1 },
+    { id: "helper", cost: 0.25, calls: 1 },
+  ]);
+  expect((await espalier(["stats", file], { env })).stdout).toMatch(
+    /^\$1\.00 for 1 call\n2 sub-agents: 2 calls, 206 tokens, \$0\.7500; \$1\.75 with them\n/,
+  );
+  expect((await espalierJson(["cache", file], { env })).value.subAgents).toMatchObject([
+    { id: "scout", total: 0.5, lost: 0 },
+    { id: "helper", total: 0.25, lost: 0 },
+  ]);
 });
 
 test("the help of each ends in examples", async () => {

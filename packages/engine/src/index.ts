@@ -72,6 +72,7 @@ export {
   type HistoryRequest,
   historyOf,
   isArchived,
+  nothingBilled,
   type ReadableSession,
   type RequestDifference,
   rowsHidden,
@@ -163,6 +164,8 @@ export {
   type OpenStore,
   openStore,
   type StoreMigration,
+  type SubAgentRun,
+  subAgentsOf,
 } from "./session/stores.ts";
 export { espalierHome, piSessions } from "./settings/home.ts";
 export {

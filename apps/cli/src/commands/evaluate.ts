@@ -25,9 +25,9 @@ import { formatCost, formatCount, formatMany } from "../numbers.ts";
 import { currentSettings, withSession } from "../opening.ts";
 import { interruptible } from "../progress.ts";
 import { confirmOnTerminal, type Shell } from "../shell.ts";
+import { viewTable } from "../table.ts";
 import { plainLine } from "../text.ts";
 import { writeExport } from "../write-export.ts";
-import { viewTable } from "./reports.ts";
 
 interface EvalOptions {
   policy?: PolicyName[];

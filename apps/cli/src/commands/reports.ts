@@ -2,13 +2,6 @@ import { setTimeout } from "node:timers/promises";
 import {
   type BranchComparison,
   type BranchSide,
-  CACHE_CAUSES,
-  CACHE_LIFE_MS,
-  CACHE_REASONS,
-  type CacheCause,
-  type CacheLedger,
-  type CompactionStats,
-  cacheLedger,
   compareBranches,
   type HistoryHit,
   historyOf,
@@ -16,20 +9,17 @@ import {
   paced,
   type ReplayStep,
   type Session,
-  type SessionStats,
-  statsOf,
-  type UsageTotals,
 } from "@espalier/engine";
-import { message } from "@espalier/session-tree";
 import { InvalidArgumentError } from "commander";
 import { type SessionCall, sessionCommand } from "../command.ts";
-import { previewEntry } from "../entry-preview.ts";
+import { entryLine, previewEntry, WIDE } from "../entry-preview.ts";
 import { entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
-import { formatCost, formatCount, formatMany, formatSeconds, formatTime, parseCount } from "../numbers.ts";
-import { currentSettings } from "../opening.ts";
-import { type Colours, jsonLine, printLine, printLines, printStep, type Shell } from "../shell.ts";
+import { formatCost, formatCount, formatMany, formatTime, parseCount } from "../numbers.ts";
+import { jsonLine, printLine, printLines, printStep, type Shell } from "../shell.ts";
+import { viewTable } from "../table.ts";
 import { columnsOf, cutLine, cutToColumns, padToColumns, plainLine, plainText } from "../text.ts";
+import { costCommands } from "./costs.ts";
 
 const diff = sessionCommand({
   usage: "diff <session> <a> <b>",
@@ -44,9 +34,6 @@ const diff = sessionCommand({
     return { value: comparison, lines: viewDiff(session, comparison, shell) };
   },
 });
-
-/** Columns of an entry's line where no terminal says how many there are. */
-const WIDE = 120;
 
 /** Two branches for people: where they part, what each comes to, and what was said on each. */
 function* viewDiff(
@@ -86,166 +73,6 @@ function* sideLines(
   if (entryIds.length === 0) yield "  nothing";
   for (const id of entryIds) yield `  ${entryLine(session, id, width - 2)}`;
   for (const file of files) yield colours.cyan(cutToColumns(`  file ${plainLine(file)}`, width));
-}
-
-function entryLine(session: Session, id: string, width: number): string {
-  const entry = session.getEntry(id)!;
-  const role = message.is(entry) ? entry.message.role : entry.type;
-  return cutToColumns(`${plainLine(`${id} ${role}`)}  ${previewEntry(entry) ?? ""}`, width);
-}
-
-const stats = sessionCommand({
-  usage: "stats <session>",
-  description: "show the cost of a session, by model and by purpose, and its compactions over time",
-  notes: "Each call is counted once, on all branches, also those whose summary was discarded.",
-  examples: ["espalier stats session.jsonl", "espalier stats session.jsonl --json | jq .compactions"],
-  use: "tree",
-  async run({ session, shell }: SessionCall<object>) {
-    const figures = statsOf(session);
-    const { prices } = (await currentSettings(shell)).values;
-    const ledger = cacheLedger(session.tree, { prices });
-    const { breaks, cost } = ledger;
-    const tokens = breaks.reduce((sum, one) => sum + one.tokens, 0);
-    return {
-      value: { ...statsValue(figures), cache: { breaks: breaks.length, tokens, lost: cost.lost } },
-      lines: viewStats(figures, ledger, shell),
-    };
-  },
-});
-
-/** Usage and cost are separate in every sum. */
-function statsValue({ total, path, branches, models, kinds, compactions }: SessionStats): object {
-  return {
-    ...apart(total),
-    path: apart(path),
-    branches: branches.map(({ leafId, ...sum }) => ({ leafId, ...apart(sum) })),
-    models: models.map(({ provider, model, ...sum }) => ({ provider, model, ...apart(sum) })),
-    kinds: kinds.map(({ kind, ...sum }) => ({ kind, ...apart(sum) })),
-    compactions,
-  };
-}
-
-const apart = ({ cost, calls, ...usage }: UsageTotals): object => ({ calls, usage, cost });
-
-const BILL_HEADINGS = ["calls", "input", "output", "cache read", "cache write", "cost"];
-const COMPACTION_HEADINGS = ["compaction", "when", "tokens", "removed", "took", "cost", "by"];
-
-/** Cost and compactions of a session, for people. */
-function* viewStats(
-  { total, path, models, kinds, compactions, branches }: SessionStats,
-  ledger: CacheLedger,
-  { colours }: Pick<Shell, "colours">,
-): Generator<string> {
-  if (total.calls === 0) yield "No model call was billed.";
-  else {
-    const share = branches.length > 1 ? `, of which ${formatCost(path.cost)} on the path of the leaf` : "";
-    const calls = formatMany(total.calls, "call");
-    // What an import brings is billed in tokens alone: that it was free would not be true.
-    yield colours.bold(
-      total.cost > 0 ? `${formatCost(total.cost)} for ${calls}${share}` : `${calls}; their cost is unknown`,
-    );
-    yield "";
-    yield* bills(
-      "model",
-      models,
-      ({ provider, model }) => (provider === model ? model : `${provider}/${model}`),
-      colours,
-    );
-    yield "";
-    yield* bills("what for", kinds, ({ kind }) => kind, colours);
-    yield "";
-    yield cacheSummary(ledger);
-  }
-  yield "";
-  if (compactions.length === 0) yield "It was never compacted.";
-  else yield* viewTable(COMPACTION_HEADINGS, compactions.map(compactionCells), colours);
-}
-
-function bills<Row extends UsageTotals>(
-  heading: string,
-  rows: readonly Row[],
-  nameOf: (row: Row) => string,
-  colours: Shell["colours"],
-): Generator<string> {
-  const cells = rows.map((row) => {
-    const counts = [row.calls, row.input, row.output, row.cacheRead, row.cacheWrite].map(formatCount);
-    return [plainLine(nameOf(row)), ...counts, formatCost(row.cost)];
-  });
-  return viewTable([heading, ...BILL_HEADINGS], cells, colours);
-}
-
-function compactionCells(stats: CompactionStats): string[] {
-  const { entryId, timestamp, tokensBefore, tokensAfter, removed, durationMs, cost, policy, source } = stats;
-  return [
-    `${plainLine(entryId)}${stats.onPath ? "" : " (another branch)"}`,
-    formatTime(timestamp),
-    `${formatCount(tokensBefore)} → ${tokensAfter === null ? "?" : formatCount(tokensAfter)}`,
-    removed === null ? "?" : formatMany(removed, "message"),
-    durationMs === null ? "?" : formatSeconds(durationMs),
-    formatCost(cost),
-    plainLine([policy, source].filter((name) => name !== null).join(", ")),
-  ];
-}
-
-const cache = sessionCommand({
-  usage: "cache <session>",
-  description: "show where the provider's prompt cache broke, the entry that broke it, and what that cost",
-  options: [["--life <minutes>", "life of an unused cache entry (default: 5)", parseMinutes]],
-  notes: `Each answer's request is built again from the file and compared with the one before it. A break is a call that missed
-more than 2,000 tokens of the context before. What the file does not record (the system prompt, the tools, the start of a
-program) is found by elimination: by the sizes and times that the provider and the program report.`,
-  examples: ["espalier cache session.jsonl", "espalier cache session.jsonl --json | jq .byCause"],
-  use: "tree",
-  async run({ session, shell, options }: SessionCall<{ life?: number }>) {
-    const { life: lifeMs = CACHE_LIFE_MS } = options;
-    const { prices } = (await currentSettings(shell)).values;
-    const ledger = cacheLedger(session.tree, { lifeMs, prices });
-    const { calls, breaks, cost, byCause } = ledger;
-    return {
-      value: { calls: calls.length, breaks, cost, byCause, requests: calls },
-      lines: viewCache(session, ledger, shell),
-    };
-  },
-});
-
-/** Breaks of the prompt cache for people: sums by cause, then each with the entry that broke it. */
-function* viewCache(
-  session: Session,
-  ledger: CacheLedger,
-  { colours, columns }: Pick<Shell, "colours" | "columns">,
-): Generator<string> {
-  const { breaks, byCause } = ledger;
-  yield colours.bold(cacheSummary(ledger));
-  if (breaks.length === 0) return;
-  yield "";
-  const causes = Object.keys(byCause) as CacheCause[];
-  const sums = causes.map((cause) => {
-    const of = byCause[cause]!;
-    return [CACHE_CAUSES[cause], ...[of.breaks, of.tokens].map(formatCount), formatCost(of.cost)];
-  });
-  yield* viewTable(["cause", "breaks", "tokens", "cost"], sums, colours);
-  yield "";
-  for (const cause of causes) yield colours.dim(`${CACHE_CAUSES[cause]}: ${CACHE_REASONS[cause]}`);
-  for (const { call, entryId, tokens, cost, cause } of breaks) {
-    yield "";
-    yield `${formatTime(session.getEntry(call)?.timestamp)}  ${formatMany(tokens, "token")}, ${formatCost(cost)}: ${CACHE_CAUSES[cause]}`;
-    yield colours.dim(`  ${entryLine(session, entryId, Math.min(columns, WIDE) - 2)}`);
-  }
-}
-
-/** The prompt cache of a session in one sentence. */
-function cacheSummary({ calls, breaks, cost }: CacheLedger): string {
-  const of = `${formatCount(breaks.length)} of ${formatMany(calls.length, "call")}`;
-  if (breaks.length === 0) return `Prompt cache: no break in ${formatMany(calls.length, "call")}.`;
-  const tokens = breaks.reduce((sum, one) => sum + one.tokens, 0);
-  const lost = cost.lost > 0 ? `: ${formatCost(cost.lost)} of ${formatCost(cost.total)}` : "";
-  return `Prompt cache: ${of} paid anew for ${formatMany(tokens, "token")}${lost}.`;
-}
-
-function parseMinutes(text: string): number {
-  const minutes = Number(text);
-  if (minutes > 0 && Number.isFinite(minutes)) return minutes * 60_000;
-  throw new InvalidArgumentError("expected minutes above 0, for example 60");
 }
 
 const policies = sessionCommand({
@@ -289,28 +116,6 @@ function cellsOf(row: PolicyComparison): string[] {
     eligible ? formatCount(anew) : "-",
     paysBackAfter === null ? "-" : formatMany(paysBackAfter, "call"),
   ];
-}
-
-/** A table for people: the first column to the left, all others, which are figures, to the right. */
-export function* viewTable(
-  headings: readonly string[],
-  rows: readonly (readonly string[])[],
-  colours: Colours,
-): Generator<string> {
-  const widths = headings.map((heading, column) =>
-    Math.max(columnsOf(heading), ...rows.map((cells) => columnsOf(cells[column] ?? ""))),
-  );
-  const line = (cells: readonly string[]) =>
-    cells
-      .map((cell, column) =>
-        column === 0
-          ? padToColumns(cell, widths[column]!)
-          : " ".repeat(Math.max(0, widths[column]! - columnsOf(cell))) + cell,
-      )
-      .join("  ")
-      .trimEnd();
-  yield colours.dim(line(headings));
-  for (const cells of rows) yield line(cells);
 }
 
 interface ReplayOptions {
@@ -395,7 +200,7 @@ function* viewHistory(hits: readonly HistoryHit[], { colours }: Pick<Shell, "col
 }
 
 /** Read-only analyses of a session. */
-export const reportCommands = [diff, stats, cache, policies, replay, history] as const;
+export const reportCommands = [diff, ...costCommands, policies, replay, history] as const;
 
 function closingLine(steps: number, { verify = false }: ReplayOptions): string {
   const all = formatMany(steps, "step");

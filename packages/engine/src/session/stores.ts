@@ -1,14 +1,16 @@
 import { isAbsolute, resolve, sep } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
-import type {
-  LeaseOptions,
-  OpenMode,
-  SessionLease,
-  SessionListing,
-  SessionLog,
-  SessionRef,
-  SessionStore,
-  StoreListOptions,
+import {
+  type LeaseOptions,
+  type OpenMode,
+  type SessionLease,
+  type SessionListing,
+  type SessionLog,
+  type SessionRef,
+  type SessionStore,
+  SessionTree,
+  type StoreListOptions,
+  type Tree,
 } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { espalierHome, piSessions, sessionFolders } from "../settings/home.ts";
@@ -149,6 +151,55 @@ async function* newestFirst(listings: AsyncIterable<SessionListing>): AsyncGener
     waiting.splice(low, 0, { time, listing });
   }
   for (let next = waiting.pop(); next; next = waiting.pop()) yield next.listing;
+}
+
+/** Run of a sub-agent. */
+export interface SubAgentRun {
+  listing: ListedSession;
+  tree: Tree;
+}
+
+/**
+ * Reads the sessions of the sub-agents that a session started, and of those that they started, each once: those of the
+ * default list. What cannot be read is reported to `onSkipped`.
+ */
+export async function* subAgentsOf(
+  { header }: Pick<SessionTree, "header">,
+  options: Pick<ListOptions, "home" | "store" | "onSkipped"> = {},
+): AsyncGenerator<SubAgentRun> {
+  const { home = espalierHome(), store = fileStore({ home }), onSkipped } = options;
+  const runs: ListedSession[] = [];
+  for await (const listing of listSessions({ ...options, subAgents: true }))
+    if (listing.parent?.kind === "subagent") runs.push(listing);
+  const begun = new Set([header?.id]);
+  // A set that grows is walked to its end.
+  for (const parentId of begun)
+    for (const listing of runs) {
+      if (listing.parent?.sessionId !== parentId || begun.has(listing.id)) continue;
+      begun.add(listing.id);
+      const log = await openRun(store, listing.ref, onSkipped);
+      if (!log) continue;
+      try {
+        yield { listing, tree: await (await SessionTree.open(log)).load() };
+      } finally {
+        await log.close();
+      }
+    }
+}
+
+/** Opens the log of a run to be read; undefined, and reported, where that fails. */
+async function openRun(
+  store: SessionStore,
+  file: string,
+  onSkipped: ListOptions["onSkipped"],
+): Promise<SessionLog | undefined> {
+  try {
+    return await store.open({ file }, "read");
+  } catch (error) {
+    if (!(error instanceof EspalierError)) throw error;
+    onSkipped?.(file, error);
+    return undefined;
+  }
 }
 
 /** Runs for every session of a list: only a relative path is resolved. */
