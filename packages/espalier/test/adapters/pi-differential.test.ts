@@ -5,7 +5,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, expect, test } from "vitest";
 import { SessionManager } from "../../src/adapters/pi.ts";
-import { play, tell } from "./pi/play.ts";
+import { type Played, play, tell } from "./pi/play.ts";
 
 /** The newest version that its registry has whole; it needs a newer Node than this project. */
 const PACKAGES = ["node@24", "@earendil-works/pi-coding-agent@0.87.1"];
@@ -35,24 +35,29 @@ const call = fc.record({
   text: fc.constantFrom("one", "two words", "drei\nZeilen", "🌳 a tree", "", "x".repeat(300)),
 });
 
-/** What the real Pi answers; undefined where npx cannot have it. */
-function realPi(question: object): { played: ReturnType<typeof play>[]; read: unknown[] } | undefined {
+/** Runs a program of this folder with Node 24 and the real Pi beside it. False where npx cannot have them. */
+function runWithPi(program: string, ...given: string[]): boolean {
+  const packages = PACKAGES.flatMap((name) => ["-p", name]);
+  const path = join(import.meta.dirname, "pi", program);
+  const options = { stdio: "pipe", timeout: 280_000 } as const;
+  try {
+    execFileSync("npx", ["--yes", ...packages, "node", path, ...given], options);
+    return true;
+  } catch (error) {
+    // What the program itself says is no reason to skip it.
+    if (String((error as { stderr?: unknown }).stderr).includes("/adapters/pi/")) throw error;
+    return false;
+  }
+}
+
+/** What the real Pi answers. */
+function realPi(question: object): { played: Played[]; read: unknown[] } | undefined {
   const [input, output] = [join(folder, "question.json"), join(folder, "answer.json")];
   writeFileSync(input, JSON.stringify({ folder: join(folder, "theirs"), ...question }));
-  const program = join(import.meta.dirname, "pi/real.ts");
-  const packages = PACKAGES.flatMap((name) => ["-p", name]);
-  try {
-    execFileSync("npx", ["--yes", ...packages, "node", program, input, output], {
-      stdio: "pipe",
-      timeout: 280_000,
-    });
-  } catch (error) {
-    const said = String((error as { stderr?: unknown }).stderr);
-    if (/(real|play)\.ts/.test(said)) throw error;
-    return undefined;
-  }
-  return JSON.parse(readFileSync(output, "utf8"));
+  return runWithPi("real.ts", input, output) ? JSON.parse(readFileSync(output, "utf8")) : undefined;
 }
+
+const NO_PI = "Pi or Node 24 cannot be had by npx here.";
 
 // One seed: a sequence that fails is a fault, not bad luck of a run. Another one is a number away.
 const SEED = 23;
@@ -62,7 +67,7 @@ test("200 random sequences do on ours what they do on Pi, and each reads the fil
 }, (context) => {
   const sequences = fc.sample(fc.array(call, { minLength: 1, maxLength: 40 }), { numRuns: 200, seed: SEED });
   const theirs = realPi({ sequences });
-  if (!theirs) return context.skip("Pi or Node 24 cannot be had by npx here.");
+  if (!theirs) return context.skip(NO_PI);
   const ours = sequences.map((calls) => play(SessionManager, calls, join(folder, "ours")));
   for (const [at, played] of ours.entries()) {
     const { told, refused } = theirs.played[at]!;
@@ -80,3 +85,27 @@ function read(file: string): unknown {
   using session = SessionManager.open<SessionManager>(file);
   return tell(session);
 }
+
+test("a host of Pi's SDK prompts, calls a tool, leaves a branch and compacts on ours", {
+  timeout: 300_000,
+}, (context) => {
+  const [home, output] = [join(folder, "host"), join(folder, "host.json")];
+  if (!runWithPi("host.ts", home, output)) return context.skip(NO_PI);
+  const { file, messages, ours, theirs } = JSON.parse(readFileSync(output, "utf8"));
+  expect(ours).toEqual(theirs);
+  expect(read(file)).toEqual(ours);
+  expect(messages).toEqual(["system", "compactionSummary", "assistant", "user", "assistant"]);
+  const types = ours.entries.map(({ type }: { type: string }) => type);
+  expect(types.filter((type: string) => type !== "message")).toEqual([
+    ...["model_change", "thinking_level_change", "branch_summary", "label", "session_info", "compaction"],
+  ]);
+  const command = join(import.meta.dirname, "../../../../scripts/espalier.mjs");
+  const shown = execFileSync(process.execPath, [command, "tree", file], { encoding: "utf8" });
+  for (const text of [
+    "The garden",
+    "What does garden.txt say?",
+    "Cut the pear tree.",
+    "Water the pear tree.",
+  ])
+    expect(shown).toContain(text);
+});

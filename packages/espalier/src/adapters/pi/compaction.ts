@@ -173,7 +173,7 @@ interface PiAnswer {
   usage?: Usage;
 }
 
-/** Pi's way to a model: `session.agent.streamFn`, or a function of that shape. */
+/** Pi's way to a model: `session.agent.streamFunction` (`streamFn` in older versions), or a function of that shape. */
 export type PiStream = (model: never, context: never, options: never) => PiStreamed | Promise<PiStreamed>;
 
 /** What {@link PiStream} gives: the answer when it is whole. */
@@ -210,7 +210,7 @@ export async function compact(
 ): Promise<PiCompactionResult> {
   if (!streamFn) {
     const text =
-      "compact() has no way to the model; give it `session.agent.streamFn` as `streamFn`, its eighth argument.";
+      "compact() has no way to the model; give it `session.agent.streamFunction` as its eighth argument.";
     throw new EspalierError("bad-input", text);
   }
   const { enabled, ...sizes } = preparation.settings;
