@@ -2,7 +2,7 @@
 // and its words go into every summary.
 import assert from "node:assert/strict";
 import { defineExtension } from "espalier";
-import { conversation } from "./conversation.ts";
+import { conversation } from "./parts/conversation.ts";
 
 const artifactIndex = defineExtension((api) => {
   const artifacts = api.state<string[]>("artifact-index", {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { defineExtension } from "espalier";
 import { messageText } from "espalier/extend";
-import { conversation } from "./conversation.ts";
+import { conversation } from "./parts/conversation.ts";
 
 /** Stands for a call to any model at all. */
 async function askSmallModel(transcript: string): Promise<string> {

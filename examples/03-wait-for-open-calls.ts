@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { defineExtension, type Entry, type EspalierError } from "espalier";
 import { isMessage, toolCalls } from "espalier/extend";
-import { conversation } from "./conversation.ts";
+import { conversation } from "./parts/conversation.ts";
 
 /** Calls on a path that nobody answered. */
 function openCalls(path: readonly Entry[]): string[] {

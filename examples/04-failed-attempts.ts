@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { defineExtension } from "espalier";
 import { isMessage, messageText } from "espalier/extend";
-import { conversation } from "./conversation.ts";
+import { conversation } from "./parts/conversation.ts";
 
 const failedAttempts = defineExtension((api) => {
   api.on("session_before_fork", ({ entriesToSummarize, userWantsSummary }) => {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { defineExtension } from "espalier";
-import { conversation } from "./conversation.ts";
+import { conversation } from "./parts/conversation.ts";
 
 const API_KEY = /\bkey-[A-Za-z0-9]{16,}\b/g;
 
