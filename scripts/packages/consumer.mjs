@@ -145,7 +145,13 @@ function checkTypes(/** @type {string} */ folder, /** @type {string[]} */ entrie
       openai: [join(root, "packages/engine/node_modules/openai/index.d.mts")],
       ai: [join(root, "packages/engine/node_modules/ai/dist/index.d.ts")],
       // Hosts of the adapters.
-      "*": [join(root, "packages/espalier/node_modules/*")],
+      "@anthropic-ai/claude-agent-sdk": [
+        join(root, "packages/espalier/node_modules/@anthropic-ai/claude-agent-sdk/sdk.d.ts"),
+      ],
+      "@langchain/langgraph-checkpoint": [
+        join(root, "packages/espalier/node_modules/@langchain/langgraph-checkpoint/dist/index.d.ts"),
+      ],
+      "@openai/agents": [join(root, "packages/espalier/node_modules/@openai/agents/dist/index.d.ts")],
     },
   };
   write(folder, "tsconfig.json", JSON.stringify({ compilerOptions, files: ["entries.ts"] }));

@@ -17,7 +17,7 @@ import {
   type Session,
   sessionPool,
 } from "../index.ts";
-import { type LineEntry, PathEnd } from "./claude-lines.ts";
+import { type LineEntry, PathEnd } from "./claude-agent-sdk/lines.ts";
 import { refuseOtherVersions } from "./host-version.ts";
 import { restoreValue, storeValue } from "./stored-value.ts";
 
@@ -212,7 +212,8 @@ function folded(
 }
 
 /** Letters and digits that stand for a text in an id. */
-const shortHash = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, 16);
+const shortHash = (text: string, length: number): string =>
+  createHash("sha256").update(text).digest("hex").slice(0, length);
 
 /**
  * The id of the session that holds a transcript: the SDK's id, the project, and for a sub-agent its path. Whatever a key
@@ -227,13 +228,13 @@ function sessionIdOf({ projectKey, sessionId, subpath }: SessionKey): string {
   if (subpath === undefined) return main;
   if (typeof subpath !== "string" || subpath === "" || subpath.length > LONGEST)
     throw badKey("subpath", subpath, `it is a text of 1 to ${LONGEST} characters`);
-  return `${main}.agent-${shortHash(subpath)}`;
+  return `${main}.agent-${shortHash(subpath, 16)}`;
 }
 
 function projectPart(projectKey: string): string {
   if (typeof projectKey !== "string" || projectKey === "" || projectKey.length > LONGEST)
     throw badKey("projectKey", projectKey, `it is a text of 1 to ${LONGEST} characters`);
-  return shortHash(projectKey);
+  return shortHash(projectKey, 24);
 }
 
 const SESSION_ID = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,78}[A-Za-z0-9])?$/;

@@ -19,7 +19,7 @@ import {
   sessionPool,
 } from "../index.ts";
 import { refuseOtherVersions } from "./host-version.ts";
-import { itemOf, messageOf } from "./openai-items.ts";
+import { itemOf, messageOf } from "./openai-agents/items.ts";
 import { restoreValue, storeValue } from "./stored-value.ts";
 
 /** A session for `run(agent, input, { session })`, with every member that the SDK knows for a store. */

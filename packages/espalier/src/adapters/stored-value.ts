@@ -18,17 +18,24 @@ export function storeValue(value: unknown, shown: object): unknown {
   const places: Places = new Map();
   notePlaces(shown, [], places);
   const stored = store(value, places, [], "the value");
-  const text = JSON.stringify(stored);
-  // A session heals half a surrogate pair and refuses `__proto__`; inside of a text both are letters.
-  const isPlain = !text.includes("\\ud") && !text.includes("__proto__") && depthOf(stored) <= DEEPEST;
-  return isPlain
+  // Inside of a text of JSON all of it is letters.
+  return fitsLine(stored)
     ? stored
     : { [MARK]: "json", text: JSON.stringify(store(value, new Map(), [], "the value")) };
 }
 
-/** True for a value that no line can hold as it is: nested too deep, half of a character, a member `__proto__`. */
-export const isStoredAsText = (stored: unknown): boolean =>
-  (stored as Record<string, unknown>)[MARK] === "json";
+/**
+ * Returns whether a line of a session can hold a value as it is. A session heals half of a character, and refuses a member
+ * `__proto__` and what is nested too deep.
+ */
+export function fitsLine(value: unknown, depth = 0): boolean {
+  if (typeof value === "string") return value.isWellFormed();
+  if (typeof value !== "object" || value === null) return true;
+  if (depth >= DEEPEST) return false;
+  return Object.entries(value).every(
+    ([name, member]) => name !== "__proto__" && name.isWellFormed() && fitsLine(member, depth + 1),
+  );
+}
 
 /** The value that {@link storeValue} prepared, made anew with each call. */
 export function restoreValue(stored: unknown, shown: object): unknown {
@@ -88,11 +95,6 @@ function store(value: unknown, places: Places, above: readonly object[], name: s
 function isPlainObject(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
   return Array.isArray(value) || prototype === Object.prototype || prototype === null;
-}
-
-function depthOf(value: unknown): number {
-  if (typeof value !== "object" || value === null) return 0;
-  return 1 + Object.values(value).reduce<number>((deepest, member) => Math.max(deepest, depthOf(member)), 0);
 }
 
 const notJson = (name: string) =>

@@ -697,3 +697,39 @@ test("two processes write one transcript in turns, and every line is there once"
   await expect(waiter.append(KEY, [line({ uuid: "late" })])).rejects.toMatchObject({ code: "busy" });
   expect(await waiter.load(KEY)).toHaveLength(25);
 });
+
+test("a write that a crash cut anywhere gives whole lines from the first on, and the SDK can repeat it", async () => {
+  const home = temporaryFolder();
+  const files = fileStore({ home });
+  const first = claudeSessionStore({ store: files, foldSessionSummary });
+  await first.append(KEY, transcript.slice(0, 3));
+  await first.close();
+  let ref = "";
+  for await (const listing of files.list()) ({ ref } = listing);
+  const start = readFileSync(ref).length;
+  const second = claudeSessionStore({ store: files, foldSessionSummary });
+  await second.append(KEY, transcript.slice(3, 8));
+  await second.close();
+  const whole = readFileSync(ref);
+  for (let end = whole.length; end >= start; end -= 97) {
+    writeFileSync(ref, whole.subarray(0, end));
+    const store = claudeSessionStore({ store: files, foldSessionSummary }) as ClaudeSessionStore & Whole;
+    const lines = (await store.load(KEY))!;
+    expect(lines, `cut at ${end}`).toEqual(transcript.slice(0, lines.length));
+    await store.append(KEY, transcript.slice(3, 8));
+    expect(await store.load(KEY), `repeated after ${end}`).toEqual(transcript.slice(0, 8));
+    const [summary] = await store.listSessionSummaries("proj");
+    expect(summary!.data["firstPrompt"]).toBe("What grows here?");
+    await store.close();
+  }
+});
+
+test("a text that speaks of half characters or of __proto__ is read like any other", async () => {
+  const memory = memoryStore();
+  const store = open({ store: memory });
+  const code = prompt("u1", null, 0, String.raw`const face = "\ud83d\ude00"; object.__proto__ = null;`);
+  await store.append(KEY, [code]);
+  expect(await store.load(KEY)).toEqual([code]);
+  const session = await openSession(store.sessionId(KEY), { store: memory, mode: "read" });
+  expect(messageText(session.context.messages[0]!)).toContain("__proto__");
+});

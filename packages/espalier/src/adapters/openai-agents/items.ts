@@ -1,8 +1,9 @@
 // Items of the OpenAI Agents SDK as messages of a session, and back. Apart from the session: this is the table of the format.
 import type { AgentInputItem } from "@openai/agents";
-import { messageText } from "../extend.ts";
-import { toOpenaiResponses } from "../import.ts";
-import type { ContextMessage, StoredMessage } from "../index.ts";
+import { messageText } from "../../extend.ts";
+import { toOpenaiResponses } from "../../import.ts";
+import type { ContextMessage, StoredMessage } from "../../index.ts";
+import { fitsLine } from "../stored-value.ts";
 
 type Fields = Record<string, unknown>;
 
@@ -66,7 +67,8 @@ function readable(fields: Fields): Fields {
   const text = JSON.stringify(fields, (_, value: unknown) =>
     value instanceof Uint8Array ? "[bytes]" : value,
   );
-  return text.includes("__proto__") ? { input: text } : (JSON.parse(text) as Fields);
+  const plain = JSON.parse(text) as Fields;
+  return fitsLine(plain) ? plain : { input: text };
 }
 
 /** The text of a content, a part of one, or an output; names what is no text. */

@@ -1,10 +1,10 @@
 // Lines of a transcript as entries: each alone, as they arrive. Apart from the store: this is the knowledge of the format.
 import { createHash, randomUUID } from "node:crypto";
 import type { SessionKey, SessionStoreEntry } from "@anthropic-ai/claude-agent-sdk";
-import { bytesView, compaction, custom, isMessage, message, sessionInfo, toolCalls } from "../extend.ts";
-import { claudeCodeImporter } from "../import.ts";
-import type { ContextMessage, Entry, NewEntry, Session, Usage } from "../index.ts";
-import { isStoredAsText, restoreValue, storeValue } from "./stored-value.ts";
+import { bytesView, compaction, custom, isMessage, message, sessionInfo, toolCalls } from "../../extend.ts";
+import { claudeCodeImporter } from "../../import.ts";
+import type { ContextMessage, Entry, NewEntry, Session, Usage } from "../../index.ts";
+import { fitsLine, restoreValue, storeValue } from "../stored-value.ts";
 
 type Line = SessionStoreEntry;
 
@@ -53,7 +53,7 @@ export class PathEnd {
         ...shown,
         id: ownId,
         ...(at === 0 && !isAside ? { parentId } : {}),
-        ...(typeof line.timestamp === "string" ? { timestamp } : {}),
+        ...(isTimed(line) ? { timestamp } : {}),
         ...(isLast ? { line: storeValue(line, shown) } : {}),
         ...(this.#isFirst && this.#key.subpath !== undefined ? { subpath: this.#key.subpath } : {}),
       } as NewEntry<LineEntry>;
@@ -78,7 +78,7 @@ export class PathEnd {
         .replace(/[^\w.-]+/g, "-")
         .slice(0, 64)}`,
     }) as Entry;
-    if (isStoredAsText(storeValue(line, {}))) return [holder];
+    if (!fitsLine(line)) return [holder];
     const { description } = line;
     if (line.type === "agent_metadata" && typeof description === "string")
       return [sessionInfo.of({ name: description }) as Entry];
@@ -100,7 +100,7 @@ export class PathEnd {
 
   /** Adds what a line alone does not say: the tool of a result, the model, and tokens that were counted before. */
   #completed(body: Body, line: Line, ownId: string): Body {
-    const now = typeof line.timestamp === "string" ? {} : { timestamp: Date.now() };
+    const now = isTimed(line) ? {} : { timestamp: Date.now() };
     if (compaction.type === body.type) {
       const details = body["details"] as { settings: object };
       const settings = { ...details.settings, modelId: this.#model() };
@@ -223,6 +223,8 @@ const SOUND_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 /** The id of the entry of a line. */
 const entryId = (uuid: string): string =>
   SOUND_ID.test(uuid) ? uuid : createHash("sha256").update(uuid).digest("hex").slice(0, 24);
+
+const isTimed = ({ timestamp }: Line): boolean => !Number.isNaN(Date.parse(String(timestamp)));
 
 const answerId = (said: ContextMessage): string | undefined => (said as { responseId?: string }).responseId;
 
