@@ -7,6 +7,7 @@ espalier undo session.jsonl                     # or not
 espalier hide session.jsonl works-offline       # leave an answer out of what the model reads
 espalier fork session.jsonl checkpoint --out mine.jsonl
 espalier policies session.jsonl                 # what each way of compacting would keep
+espalier eval session.jsonl                     # how much of it each summary keeps, measured
 espalier replay session.jsonl --verify          # step by step, each built anew and compared
 espalier export session.jsonl --format markdown --out session.md
 espalier doctor session.jsonl                   # what is wrong, by line and offset

@@ -184,16 +184,16 @@ describe("espalier eval --judge", () => {
   test("tells its cost first, then the scores; a limit that cannot be kept asks nothing", async () => {
     const server = await startOpenaiServer(({ body }) => {
       const messages = body["messages"] as { content: string }[];
-      return { text: JSON.stringify(reply(messages.at(-1)!.content)) };
+      const task = messages.at(-1)!.content;
+      const isJudged = /Write questions|<questions>|<answers>|Name the one tool call/.test(task);
+      return { text: isJudged ? JSON.stringify(reply(task)) : "## Goal\nTides without a network." };
     });
     const env = { OPENAI_BASE_URL: server.url, OPENAI_API_KEY: undefined };
     const judged = ["eval", DEMO, ...ONE, "--judge", "openai:scripted"];
     try {
       const unknown = await espalier([...judged, "--max-cost", "1"], { env });
       expect(unknown.code).toBe(1);
-      expect(unknown.stderr).toContain(
-        "The price of openai:scripted is not known, so --max-cost cannot be kept",
-      );
+      expect(unknown.stderr).toContain("so --max-cost cannot be kept");
       const home = temporaryFolder();
       const price = { input: 1, output: 1, cacheRead: 1, cacheWrite: 1 };
       writeFileSync(join(home, "settings.json"), JSON.stringify({ prices: { "openai/scripted": price } }));
@@ -201,7 +201,7 @@ describe("espalier eval --judge", () => {
       const dear = await espalier([...judged, "--max-cost", "0.0001"], { env: priced });
       expect(dear.code).toBe(1);
       expect(dear.stderr).toMatch(
-        /The judge would cost about \$0\.\d+, more than --max-cost of \$0\.0001; nothing was asked/,
+        /The judge openai:scripted would cost about \$0\.\d+, more than --max-cost of \$0\.0001; nothing was asked/,
       );
       expect(server.requests).toEqual([]);
       const { code, stdout, stderr } = await espalier([...judged, "--max-cost", "1"], { env: priced });
@@ -211,6 +211,13 @@ describe("espalier eval --judge", () => {
       expect(code).toBe(0);
       expect(stdout).toContain("demo-session, judged by openai:scripted: 1 question");
       expect(stdout).toMatch(/token-budget +extractive +1\.00/);
+      const summarized = await espalier(
+        ["eval", DEMO, ...ONE, "--summarizer", "openai:scripted", "--max-cost", "1"],
+        { env: priced },
+      );
+      expect(summarized.stderr).toMatch(/^The summarizer openai:scripted is asked about \d+ times/);
+      expect(summarized.code).toBe(0);
+      expect(summarized.stdout).toMatch(/\ntoken-budget +openai:scripted +\d/);
       expect(server.requests.flatMap(({ problems }) => problems)).toEqual([]);
     } finally {
       await server.close();

@@ -2,7 +2,14 @@ import { spawn } from "node:child_process";
 import { basename } from "node:path";
 import { text as textOf } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
-import { missingKey, openSession, POLICY_NAMES, type PolicyName, providerNamed } from "@espalier/engine";
+import {
+  missingKey,
+  openSession,
+  POLICY_NAMES,
+  type PolicyName,
+  providerNamed,
+  type ResolvedSettings,
+} from "@espalier/engine";
 // Types alone: the evaluation is loaded when it is used.
 import type {
   Category,
@@ -17,12 +24,12 @@ import type {
 } from "@espalier/engine/eval";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { message } from "@espalier/session-tree";
-import { type Summarizer, summarizer, summaryError } from "@espalier/summarizer";
+import { pricesOf, type Summarizer, summarizer, summaryError } from "@espalier/summarizer";
 import { InvalidArgumentError, Option } from "commander";
 import { type Call, command } from "../command.ts";
 import { CommandError } from "../failure.ts";
 import { formatCost, formatCount, formatMany } from "../numbers.ts";
-import { currentSettings, withSession } from "../opening.ts";
+import { currentSettings, readySummarizer, withSession } from "../opening.ts";
 import { interruptible } from "../progress.ts";
 import { confirmOnTerminal, type Shell } from "../shell.ts";
 import { viewTable } from "../table.ts";
@@ -74,14 +81,14 @@ const evaluation = command({
     ).argParser(collectLimits),
     ["--html <file>", "write the report as a page with pictures"],
     ["--judge <model>", "a model that also judges the summaries: anthropic:MODEL, openai:MODEL"],
-    ["--max-cost <dollars>", "the most that the judge may cost", parseDollars],
+    ["--max-cost <dollars>", "the most that models may cost", parseDollars],
     ["--seed <number>", "order in which the judge grades (default: 1)", parseSeed],
   ],
   notes: `A session is cut at six points. At each, what is before the kept tail is summarized, and the summary is measured by what the
 session did next. Sessions of other agents have to be imported first. Without sessions, those that come with espalier are
 measured. The sessions stay as they are. Floors and ceilings are for the means under policies; controls have none.
 A judge writes questions from the history, answers them from each summary, and grades the answers without knowing whose they are;
-its cost is told before it is asked. docs/guides/evaluate-a-compaction.md says what each column can and cannot tell.`,
+a model that --summarizer names is a row of its own. What models cost is told before they are asked. docs/guides/evaluate-a-compaction.md says what each column can and cannot tell.`,
   examples: [
     "espalier eval session.jsonl",
     "espalier eval session.jsonl --policy token-budget --floor found=0.8 --ceiling dump=0.2",
@@ -97,9 +104,14 @@ its cost is told before it is asked. docs/guides/evaluate-a-compaction.md says w
     ].map((limit) => ({ ...limit, column: knownColumn(limit.column, COLUMNS) }));
     const sessions = refs.length === 0 ? await ownSessions() : await sessionsNamed(shell, refs);
     const { policy = POLICY_NAMES, summarizerCommand, keepRecent, html } = options;
-    const summarizers = summarizerCommand === undefined ? [] : [commandSummarizer(summarizerCommand)];
+    const named = await namedSummarizer(shell);
+    const summarizers = [
+      ...(named ? [named] : []),
+      ...(summarizerCommand === undefined ? [] : [commandSummarizer(summarizerCommand)]),
+    ];
     const policies = POLICY_NAMES.filter((name) => policy.includes(name));
-    const judge = await judgeOf(shell, options, sessions, (1 + summarizers.length) * (1 + policies.length));
+    const judge = await judgeOf(options, await currentSettings(shell));
+    await tellCost(shell, { options, sessions, policies: policies.length, summarizers, named, judge });
     const report = await interruptible(shell, "The evaluation", ({ signal }, tell) =>
       evaluate(sessions, {
         policies,
@@ -155,50 +167,92 @@ function parseSeed(text: string): number {
   throw new InvalidArgumentError("expected a whole number, for example 7");
 }
 
+/** The model that `--summarizer` names; undefined where none is named. Its row has the name that was given. */
+async function namedSummarizer(shell: Shell): Promise<Summarizer | undefined> {
+  const { summarizer: name } = shell.globals;
+  if (name === undefined || name === "extractive") return undefined;
+  return { ...(await readySummarizer(shell)), name };
+}
+
 /**
- * The judge that was asked for, after its cost was told; undefined where none was.
+ * The judge that was asked for; undefined where none was.
  *
- * @throws CommandError `no-key`, `aborted`; EspalierError `over-budget`, `bad-input`
+ * @throws CommandError `no-key`
  */
 async function judgeOf(
-  shell: Shell,
-  { judge: name, maxCost, seed, keepRecent }: EvalOptions,
-  sessions: readonly EvaluatedSession[],
-  summaries: number,
+  { judge: name, maxCost, seed }: EvalOptions,
+  { values: settings }: ResolvedSettings,
 ): Promise<JudgeOptions | undefined> {
   if (name === undefined) return undefined;
-  const { values: settings } = await currentSettings(shell);
   const missing = missingKey(name, { settings });
   if (missing) throw new CommandError("no-key", `The judge ${name} needs a key: set ${missing}.`);
-  const { forecastJudgement } = await import("@espalier/engine/eval");
   const provider = await providerNamed(name, { settings });
-  const judge = { provider, maxCost, prices: settings.prices, ...(seed === undefined ? {} : { seed }) };
-  const forecasts = sessions.map(({ messages }) =>
-    forecastJudgement(messages, summaries, { ...judge, keepTokens: keepRecent }),
-  );
-  const sum = (of: (forecast: JudgeForecast) => number) => forecasts.reduce((all, one) => all + of(one), 0);
-  const cost = forecasts.some((forecast) => forecast.cost === null) ? null : sum((one) => one.cost!);
-  const tokens = sum(({ inputTokens, outputTokens }) => inputTokens + outputTokens);
-  const price = cost === null ? "its price is not known (setting prices)" : `about ${formatCost(cost)}`;
-  shell.complain(
-    `The judge ${name} is asked about ${formatMany(
-      sum(({ requests }) => requests),
-      "time",
-    )} with about ${formatCount(tokens)} tokens: ${price}.`,
-  );
-  if (maxCost !== undefined && cost === null)
+  return { provider, maxCost, prices: settings.prices, ...(seed === undefined ? {} : { seed }) };
+}
+
+/** Everything that decides what models cost. */
+interface Asked {
+  options: EvalOptions;
+  sessions: readonly EvaluatedSession[];
+  policies: number;
+  summarizers: readonly Summarizer[];
+  named: Summarizer | undefined;
+  judge: JudgeOptions | undefined;
+}
+
+/**
+ * Tells the cost of the models that are about to be asked, and asks a person where nothing limits it.
+ *
+ * @throws EspalierError `over-budget`, `bad-input`; CommandError `aborted`
+ */
+async function tellCost(
+  shell: Shell,
+  { options, sessions, policies, summarizers, named, judge }: Asked,
+): Promise<void> {
+  if (!judge && !named) return;
+  const { forecastJudgement, forecastSummaries } = await import("@espalier/engine/eval");
+  const { prices } = (await currentSettings(shell)).values;
+  const { maxCost, keepRecent: keepTokens } = options;
+  const summaries = (1 + summarizers.length) * (1 + policies);
+  const forecasts: { who: string; model: Summarizer["model"]; of: Omit<JudgeForecast, "cost">[] }[] = [];
+  if (named)
+    forecasts.push({
+      who: `The summarizer ${named.name}`,
+      model: named.model,
+      of: sessions.map(({ messages }) => forecastSummaries(messages, policies, keepTokens)),
+    });
+  if (judge)
+    forecasts.push({
+      who: `The judge ${options.judge}`,
+      model: judge.provider,
+      of: sessions.map(({ messages }) => forecastJudgement(messages, summaries, { ...judge, keepTokens })),
+    });
+  let total: number | null = 0;
+  for (const { who, model, of } of forecasts) {
+    const sum = (field: "requests" | "inputTokens" | "outputTokens") =>
+      of.reduce((all, one) => all + one[field], 0);
+    const [input, output] = [sum("inputTokens"), sum("outputTokens")];
+    const price = pricesOf(model ?? null, Math.ceil(input / Math.max(1, sum("requests"))), prices);
+    const cost = price ? (input * price.input + output * price.output) / 1_000_000 : null;
+    total = total === null || cost === null ? null : total + cost;
+    const told = cost === null ? "its price is not known (setting prices)" : `about ${formatCost(cost)}`;
+    shell.complain(
+      `${who} is asked about ${formatMany(sum("requests"), "time")} with about ${formatCount(input + output)} tokens: ${told}.`,
+    );
+  }
+  const who = forecasts.map((forecast) => forecast.who).join(" and ");
+  if (maxCost !== undefined && total === null)
     throw new EspalierError(
       "bad-input",
-      `The price of ${name} is not known, so --max-cost cannot be kept; add it to the setting prices, or leave --max-cost out.`,
+      `The price of a model is not known (${who}), so --max-cost cannot be kept; add it to the setting prices, or leave --max-cost out.`,
     );
-  if (maxCost !== undefined && cost! > maxCost)
+  if (maxCost !== undefined && total! > maxCost)
     throw new EspalierError(
       "over-budget",
-      `The judge would cost about ${formatCost(cost!)}, more than --max-cost of ${formatCost(maxCost)}; nothing was asked. Raise it, or judge fewer sessions or policies.`,
+      `${who} would cost about ${formatCost(total!)}, more than --max-cost of ${formatCost(maxCost)}; nothing was asked. Raise it, or take fewer sessions or policies.`,
     );
-  if (maxCost === undefined && shell.interactive && !(await confirmOnTerminal("Ask it?")))
-    throw new CommandError("aborted", "The judge was not asked, and nothing was spent.");
-  return judge;
+  if (maxCost === undefined && shell.interactive && !(await confirmOnTerminal("Go on?")))
+    throw new CommandError("aborted", "No model was asked, and nothing was spent.");
 }
 
 function parseTokens(text: string): number {

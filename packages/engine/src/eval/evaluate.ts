@@ -43,8 +43,9 @@ export interface EvaluateOptions {
   keepTokens?: number;
   /** A model that judges the summaries of the real summarizers, besides the measures. Default: none. */
   judge?: JudgeOptions;
+  /** Ends the evaluation. Default: it runs to its end. */
   signal?: AbortSignal;
-  /** Called before each row. */
+  /** Called before each row. Default: nothing is called. */
   onProgress?: (done: number, total: number, what: string) => void;
 }
 

@@ -11,6 +11,7 @@ export interface RuleRound {
   text: string;
   /** Round in which it was stated, from 1. */
   stated: number;
+  /** Round after which it was gone first, from 1; null while the model reads it. */
   fell: number | null;
 }
 
@@ -48,10 +49,13 @@ export class RuleWatch {
 
 /** Rules that the model still reads, of those that hold. */
 export interface RuleFigures {
-  /** After the last round. */
+  /** Rules that the model reads after the last round. */
   held: number;
+  /** Rules that hold then. */
   of: number;
-  byRound: readonly { held: number; of: number }[];
+  /** The same after each round. */
+  byRound: readonly Pick<RuleFigures, "held" | "of">[];
+  /** Rules that the model no longer read after some round while they held. */
   fallen: readonly RuleRound[];
 }
 

@@ -9,8 +9,10 @@ export {
   type Row,
   type SessionReport,
 } from "./evaluate.ts";
+export type { RuleFigures, RuleRound } from "./facts.ts";
 export {
   forecastJudgement,
+  type JudgeBill,
   type JudgedRow,
   type JudgedSession,
   type JudgeForecast,
@@ -19,9 +21,9 @@ export {
 export { type Cut, Examination, type Measures } from "./measures.ts";
 export { reportPage } from "./page.ts";
 export { CATEGORIES, type Category } from "./probes.ts";
-export { type Cuts, cutsOf } from "./rounds.ts";
+export { type Cuts, cutsOf, forecastSummaries, type Round } from "./rounds.ts";
 export { atlas } from "./sessions/atlas.ts";
 export { queue } from "./sessions/queue.ts";
 export { search } from "./sessions/search.ts";
 export { shop } from "./sessions/shop.ts";
-export { Transcript } from "./transcript.ts";
+export { type ReadCall, ReadMessage, Transcript } from "./transcript.ts";

@@ -69,17 +69,32 @@ export interface JudgedSession {
   dropped: { unquoted: number; unreadable: number; inTail: number; ungraded: number };
   /** Answers of the judge that were not the JSON that was asked for, after a second try. */
   rubbish: number;
-  /** Mean grades of an empty text and of the whole history. */
+  /** Mean grade of an empty text, from 0 to 1; null where no probe counts. */
   empty: number | null;
+  /** Mean grade of the whole history, from 0 to 1; null where no probe counts. */
   full: number | null;
   rows: readonly JudgedRow[];
-  spent: { requests: number; tokens: number; cost: number | null };
+  /** Bill of the judge for this session. */
+  spent: JudgeBill;
+}
+
+/** Bill of a judge. */
+export interface JudgeBill {
+  /** Number of requests. */
+  requests: number;
+  /** Tokens of requests and answers. */
+  tokens: number;
+  /** US dollars; null where the price of the model is not known. */
+  cost: number | null;
 }
 
 /** Size of a judgement before it is made. */
 export interface JudgeForecast {
+  /** Number of requests. */
   requests: number;
+  /** Tokens of all requests. */
   inputTokens: number;
+  /** Tokens of all answers. */
   outputTokens: number;
   /** US dollars; null where the price of the model is not known. */
   cost: number | null;

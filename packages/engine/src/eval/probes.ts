@@ -6,6 +6,7 @@ import type { ReadMessage } from "./transcript.ts";
 /** Kinds of questions that an agent has which goes on from a summary. */
 export const CATEGORIES = ["request", "rule", "decision", "failed", "finding", "state", "next"] as const;
 
+/** Category of a question. */
 export type Category = (typeof CATEGORIES)[number];
 
 /** A question with its answer, and the words of the history that prove it. */

@@ -2,14 +2,14 @@
 import { generateSummary, type Rule } from "@espalier/compaction";
 import { memoryOffloadStorage } from "@espalier/compaction/policies";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { estimateTotal, memoryStore, message } from "@espalier/session-tree";
+import { type ContextMessage, estimateTotal, memoryStore, message } from "@espalier/session-tree";
 import type { Summarizer } from "@espalier/summarizer";
 import type { PolicyName } from "../compaction/policies.ts";
 import { rulesOf } from "../session/edit.ts";
 import { createSession } from "../session/open.ts";
 import type { Session } from "../session/session.ts";
 import type { Cut } from "./measures.ts";
-import { ReadMessage, type Transcript } from "./transcript.ts";
+import { ReadMessage, Transcript } from "./transcript.ts";
 
 /** A cut with the text that is in the place of the summarized messages. */
 export interface Round extends Cut {
@@ -35,8 +35,9 @@ const FEWEST_CUTS = 4;
 
 /** Cuts of a session, oldest first, and the tokens that each of them keeps. */
 export interface Cuts {
+  /** Tokens of the newest messages that stay as they are. */
   keepTokens: number;
-  cuts: readonly (Cut & { point: number })[];
+  cuts: readonly (Cut & Pick<Round, "point">)[];
 }
 
 /** Cuts a session at six points; of a short session less is kept, unless `keepTokens` says how much. */
@@ -99,6 +100,26 @@ function sentenceOf(error: unknown, signal: AbortSignal | undefined): string {
   if (error instanceof EspalierError) return error.message;
   throw error;
 }
+
+/** Forecasts the requests to a summarizer for one session: at once, and under so many policies. */
+export function forecastSummaries(
+  messages: readonly ContextMessage[],
+  policies: number,
+  keepTokens?: number,
+): { requests: number; inputTokens: number; outputTokens: number } {
+  const transcript = new Transcript(messages);
+  const { cuts } = cutsOf(transcript, keepTokens);
+  const tokensOf = (numbers: readonly number[]) =>
+    numbers.reduce((sum, at) => sum + transcript.messages[at]!.tokens, 0);
+  const atOnce = cuts.reduce((sum, { summarized }) => sum + tokensOf(summarized), 0);
+  // Each round summarizes what is new in one request or two, and updates the summary before it.
+  const played = tokensOf(cuts.at(-1)?.summarized ?? []) + cuts.length * WRITTEN_TOKENS;
+  const requests = cuts.length * (1 + 2 * policies);
+  return { requests, inputTokens: atOnce + policies * played, outputTokens: requests * WRITTEN_TOKENS };
+}
+
+/** Tokens of a summary, as forecast. */
+const WRITTEN_TOKENS = 1_500;
 
 /** A cut with a text as its summary. */
 export function roundOf(transcript: Transcript, cut: Cut & { point: number }, text: string): Round {

@@ -40,6 +40,7 @@ export class ReadMessage {
     return this.#text;
   }
 
+  /** Characters / 4 of its text. */
   get tokens(): number {
     return Math.ceil(this.text.length / 4);
   }
@@ -73,6 +74,7 @@ export class ReadMessage {
     return this.message.role === "toolResult" ? String(this.message.toolCallId) : undefined;
   }
 
+  /** True for the result of a call that failed. */
   get isError(): boolean {
     return this.message.role === "toolResult" && this.message.isError === true;
   }

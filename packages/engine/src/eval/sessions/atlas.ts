@@ -144,4 +144,5 @@ const mapInOpencode: readonly Turn[] = [
   ],
 ];
 
+/** A map viewer that flickers, with the tools of opencode. */
 export const atlas = messagesOf(opencode, mapInOpencode);

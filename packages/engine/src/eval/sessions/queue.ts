@@ -221,4 +221,5 @@ const queueInCodeMode: readonly Turn[] = [
   ],
 ];
 
+/** A job queue that loses jobs, by Codex in code mode. */
 export const queue = messagesOf(codexCode, queueInCodeMode);

@@ -133,4 +133,5 @@ const searchInChinese: readonly Turn[] = [
   ],
 ];
 
+/** A search service that times out, in Chinese. */
 export const search = messagesOf(gemini, searchInChinese);

@@ -151,4 +151,5 @@ const shopInKorean: readonly Turn[] = [
   ],
 ];
 
+/** Refunds that were made twice, in Korean. */
 export const shop = messagesOf(claudeCode, shopInKorean);
