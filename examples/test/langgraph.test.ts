@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -47,4 +48,25 @@ test("30-langgraph talks, uses its tool, and keeps everything in the session", a
   expect(session.context.messages.map(({ role }) => role)).toEqual([...turn, ...turn]);
   expect(session.branches()).toHaveLength(1);
   await session.close();
+});
+
+test("the tree of the thread says who said what, and which step came next", () => {
+  const command = join(import.meta.dirname, "../../scripts/espalier.mjs");
+  const { stdout, stderr } = spawnSync(process.execPath, [command, "tree", "graph", "--all"], {
+    env: process.env,
+    encoding: "utf8",
+  });
+  expect(stderr).toBe("");
+  const lines = stdout.split("\n").map((line) => line.replace(/^\S{12} /, ""));
+  expect(lines.slice(3, 12)).toEqual([
+    "custom  step -1 · input · start",
+    "custom  start writes messages → model",
+    "user  What grows here?",
+    "custom  step 0 · loop · messages → model",
+    "custom  model writes messages → tools",
+    "assistant  look(north)",
+    "custom  step 1 · loop · messages → tools",
+    "custom  tools writes messages → model",
+    "toolResult  look: Ripe pears in north.",
+  ]);
 });

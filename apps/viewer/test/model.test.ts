@@ -268,6 +268,28 @@ describe("what else is told of a session", () => {
     expect(gistAt(evil, 0).text).toBe("safeevil two\ufffd");
   });
 
+  test("state of an extension is shown by the title that it brings", () => {
+    const titled = (id: string, parentId: string | null, data: unknown) => ({
+      type: "custom",
+      id,
+      parentId,
+      timestamp: "",
+      customType: "graph.step",
+      data,
+    });
+    const all = [
+      titled("a", null, { title: "step 1", n: 1 }),
+      titled("b", "a", { n: 1 }),
+      titled("c", "b", "step"),
+    ];
+    const gists = treeOf(all);
+    expect([0, 1, 2].map((row) => gistAt(gists, row).text)).toEqual([
+      "step 1",
+      'graph.step {"n":1}',
+      'graph.step "step"',
+    ]);
+  });
+
   test("every kind of entry has a name", () => {
     for (const kind of new Set(outlineOf(tree).kinds)) expect(Object.hasOwn(ROW_KINDS, kind)).toBe(true);
   });

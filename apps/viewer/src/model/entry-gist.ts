@@ -127,11 +127,12 @@ const GISTS = new Map(
     session_info: ({ name }) => fieldText(name),
     leaf: ({ targetId }) => `to ${targetId === null ? "the start" : fieldText(targetId)}`,
     usage: ({ kind, provider, model }) => [kind, provider, model].map(fieldText).filter(Boolean).join(" "),
-    // Data may bring a title, for people.
-    custom: ({ customType, data }) =>
-      `${fieldText(customType)} ${fieldText((data as { title?: unknown } | null)?.title) || jsonText(data)}`,
+    custom: ({ customType, data }) => titleIn(data) || `${fieldText(customType)} ${jsonText(data)}`,
   }),
 );
+
+/** Title that the data of a custom entry brings, for people; empty where there is none. */
+export const titleIn = (data: unknown): string => fieldText((data as { title?: unknown } | null)?.title);
 
 /** Summaries begin with a heading that all of them have: what follows it says more. */
 export const withoutHeadings = (text: string): string => text.slice(0, LOOKED_AT).replace(/^#+ .*$/gm, " ");

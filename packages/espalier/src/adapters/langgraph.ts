@@ -238,7 +238,7 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
       if (fresh.length === 0) return [];
       const channels = fresh.map(([, channel]) => channel);
       const [, node = "input"] = /^~__pregel_pull, ([^,]+)$/.exec(path) ?? [];
-      const title = `${spaceOf(ns)}${plain(node)} · ${named(channels)}`;
+      const title = `${spaceOf(ns)}${plain(node)} writes ${named(channels)}`;
       const data: WritesData = { title, ns, id, task: taskId, path, writes: fresh, ...writing.stored };
       const draft = custom.of({ customType: WRITES, data });
       return place ? below(place.tail, [draft]) : [draft];

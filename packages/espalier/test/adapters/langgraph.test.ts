@@ -99,9 +99,9 @@ test("a graph continues its thread in another process, and the session is its co
     .flatMap((entry) => (entry as { data?: { title: string } }).data?.title ?? []);
   expect(titles.slice(0, 5)).toEqual([
     "step -1 · input · start",
-    "start · messages → agent",
+    "start writes messages → agent",
     "step 0 · loop · messages → agent",
-    "agent · messages → tools",
+    "agent writes messages → tools",
     "step 1 · loop · messages → tools",
   ]);
   await session.close();
@@ -179,7 +179,11 @@ test("an interrupted step is resumed from the session", async () => {
   expect(await contextOf("bed", { home })).toEqual(["Dig.", "You said the north one."]);
   const session = await openSession("bed", { home, mode: "read" });
   expect(titlesOf(session.getEntries())).toEqual(
-    expect.arrayContaining(["agent · interrupt", "input · resume", "agent · resume, messages"]),
+    expect.arrayContaining([
+      "agent writes interrupt",
+      "input writes resume",
+      "agent writes resume, messages",
+    ]),
   );
   await session.close();
 });

@@ -3,6 +3,7 @@ import {
   branchSummary,
   compaction,
   contextEdit,
+  custom,
   customMessage,
   type Entry,
   entryFields,
@@ -10,7 +11,7 @@ import {
   toolCalls,
 } from "@espalier/session-tree";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { billOf, saidIn } from "../../model/entry-gist.ts";
+import { billOf, saidIn, titleIn } from "../../model/entry-gist.ts";
 import { ROW_KINDS, type RowKind } from "../../model/outline.ts";
 import type { ViewerActions } from "../app/address.ts";
 import { MessageView } from "../entry/message-view.tsx";
@@ -240,7 +241,15 @@ function EntryBody({ entry, row, results, actions }: EntryCardProps) {
     const { customType, content, display } = entry;
     return <MessageView message={{ role: "custom", customType, content, display, timestamp: 0 }} />;
   }
-  return <PlainText text={briefly(entryFields(entry))} />;
+  const fields = <PlainText text={briefly(entryFields(entry))} />;
+  const title = custom.is(entry) ? titleIn(entry.data) : "";
+  if (title === "") return fields;
+  return (
+    <details class="summary-text">
+      <summary>{title}</summary>
+      {fields}
+    </details>
+  );
 }
 
 function briefly(fields: Readonly<Record<string, unknown>>): string {
