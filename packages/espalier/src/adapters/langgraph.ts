@@ -1,6 +1,7 @@
 // LangGraph's checkpoints in a session: a thread is a session, a checkpoint an entry below its parent, and the messages of
 // its state are message entries on the same path. docs/decisions/0039-langgraph-checkpoints.md has the reasons.
 import { createRequire } from "node:module";
+import { setImmediate } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import type {
   BaseCheckpointSaver,
@@ -74,9 +75,6 @@ export interface EspalierSaverOptions extends PoolOptions {
 /** Threads whose values stay in memory between two calls. */
 const OPEN_THREADS = 64;
 
-/** Milliseconds that writes wait for their checkpoint; then they are below what is there. */
-const ARRIVAL_MS = 2_000;
-
 /** Codes of a session that was removed or replaced by another process since it was opened. */
 const GONE: ReadonlySet<string> = new Set(["removed", "changed", "shrunk", "not-found", "closed"]);
 
@@ -97,8 +95,8 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
   readonly #pool: SessionPool;
   /** Open threads, the one unused longest first. */
   readonly #threads = new Map<string, Promise<Thread>>();
-  /** Calls that wait for a checkpoint, by {@link awaitedKey}. */
-  readonly #awaited = new Map<string, Set<() => void>>();
+  /** Calls under way, by thread and namespace. */
+  readonly #calls = new Map<string, Calls>();
 
   constructor({ messages = "messages", serde, ...options }: EspalierSaverOptions = {}) {
     super(serde);
@@ -133,6 +131,7 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     const last = before?.configurable?.["checkpoint_id"] as string | undefined;
     const ids = thread_id === undefined ? this.#threadIds() : [threadId(thread_id)];
     for await (const id of ids) {
+      if (limit <= 0) return;
       const tuples = await this.#read(id, async (thread) => {
         const found: CheckpointTuple[] = [];
         for (const { data, entryId } of thread.checkpoints(checkpoint_ns)) {
@@ -162,8 +161,20 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     metadata: CheckpointMetadata,
     newVersions: ChannelVersions,
   ): Promise<Config> {
-    const { thread_id, checkpoint_ns: ns = "", checkpoint_id: parent } = config.configurable ?? {};
-    const thread = threadId(thread_id);
+    const { thread_id, checkpoint_ns: ns = "" } = config.configurable ?? {};
+    const work = this.#put(threadId(thread_id), config, checkpoint, metadata, newVersions);
+    await this.#during(threadId(thread_id), ns, "puts", work);
+    return { configurable: { thread_id, checkpoint_ns: ns, checkpoint_id: checkpoint.id } };
+  }
+
+  async #put(
+    thread: string,
+    config: Config,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    newVersions: ChannelVersions,
+  ): Promise<void> {
+    const { checkpoint_ns: ns = "", checkpoint_id: parent } = config.configurable ?? {};
     const { channel_values, channel_versions: versions, id, ...rest } = checkpoint;
     const isNew = ([channel]: [string, unknown]) => Object.hasOwn(newVersions, channel);
     // All of it at once: the graph goes on, and changes these values.
@@ -191,7 +202,7 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
 
       const all = this.#messagesOf(known, writing, values[this.#messages], newVersions, above);
       const tail = (above ?? known.place(outer, around ?? ""))?.tail ?? null;
-      const at = Date.parse(checkpoint.ts);
+      const at = Date.parse(checkpoint.ts) || Date.now();
       const { parentId, entries } = all
         ? planMessages(known, tail, all, { ns, at })
         : { parentId: tail, entries: [] };
@@ -212,8 +223,6 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
       };
       return below(parentId, [...entries, custom.of({ customType: CHECKPOINT, data })]);
     });
-    for (const arrived of this.#awaited.get(awaitedKey(thread, ns, id)) ?? []) arrived();
-    return { configurable: { thread_id, checkpoint_ns: ns, checkpoint_id: id } };
   }
 
   /** Appends the writes of a task below its checkpoint; those that are there already are not written again. */
@@ -225,21 +234,37 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
         "bad-input",
         "The writes name no checkpoint; pass the config that `put` returned.",
       );
+    const earlier = [...(this.#calls.get(callsKey(thread, ns))?.writes ?? [])];
+    const work = this.#putWrites(thread, { ns, id, writes, task: taskId, path, earlier });
+    await this.#during(thread, ns, "writes", work);
+  }
+
+  async #putWrites(
+    thread: string,
+    {
+      ns,
+      id,
+      writes,
+      task,
+      path,
+      earlier,
+    }: Pick<WritesData, "ns" | "id" | "task" | "path"> & { writes: PendingWrite[]; earlier: Promise<void>[] },
+  ): Promise<void> {
     const dumped = await this.#dumpAll(writes);
-    await this.#arrival(thread, ns, id);
+    await this.#arrival(thread, ns, id, earlier);
     await this.#append(thread, (known) => {
       const place = known.place(ns, id);
       const writing = new Writing(known);
       const fresh = dumped.flatMap(([channel, value], at): WritesData["writes"] => {
-        const index = host.WRITES_IDX_MAP[channel] ?? at;
-        if (index >= 0 && place?.writes.has(writeKey(taskId, index))) return [];
+        const index = Object.hasOwn(host.WRITES_IDX_MAP, channel) ? host.WRITES_IDX_MAP[channel]! : at;
+        if (index >= 0 && place?.writes.has(writeKey(task, index))) return [];
         return [[index, channel, writing.ref(value, place?.saved?.data.values[channel])]];
       });
       if (fresh.length === 0) return [];
       const channels = fresh.map(([, channel]) => channel);
       const [, node = "input"] = /^~__pregel_pull, ([^,]+)$/.exec(path) ?? [];
       const title = `${spaceOf(ns)}${plain(node)} writes ${named(channels)}`;
-      const data: WritesData = { title, ns, id, task: taskId, path, writes: fresh, ...writing.stored };
+      const data: WritesData = { title, ns, id, task, path, writes: fresh, ...writing.stored };
       const draft = custom.of({ customType: WRITES, data });
       return place ? below(place.tail, [draft]) : [draft];
     });
@@ -355,27 +380,47 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     return writing.ref(dumped, refs[0]);
   }
 
-  /**
-   * Waits until a checkpoint is in the log: LangGraph runs ahead of its own writing, and gives the writes of a step while
-   * its checkpoint waits for the one before.
-   */
-  async #arrival(thread: string, ns: string, id: string): Promise<void> {
-    const key = awaitedKey(thread, ns, id);
-    const waiting = this.#awaited.get(key) ?? new Set();
-    this.#awaited.set(key, waiting);
-    let arrived = () => {};
-    const arrival = new Promise<void>((resolve) => {
-      arrived = resolve;
-    });
-    waiting.add(arrived);
-    const timer = setTimeout(arrived, ARRIVAL_MS);
+  /** Notes a call as under way until it ends. */
+  async #during<Result>(
+    thread: string,
+    ns: string,
+    kind: keyof Calls,
+    work: Promise<Result>,
+  ): Promise<Result> {
+    const key = callsKey(thread, ns);
+    const calls = this.#calls.get(key) ?? { puts: new Set(), writes: new Set() };
+    this.#calls.set(key, calls);
+    const ended = work.then(
+      () => undefined,
+      () => undefined,
+    );
+    calls[kind].add(ended);
     try {
-      const isThere = await this.#read(thread, (known) => known.place(ns, id)?.saved !== undefined);
-      if (!isThere) await arrival;
+      return await work;
     } finally {
-      clearTimeout(timer);
-      waiting.delete(arrived);
-      if (waiting.size === 0) this.#awaited.delete(key);
+      calls[kind].delete(ended);
+      if (calls.puts.size + calls.writes.size === 0) this.#calls.delete(key);
+    }
+  }
+
+  /**
+   * Waits until a checkpoint is in the log, or nothing is under way that could bring it. LangGraph runs ahead of its own
+   * writing, and gives the writes of a step while its checkpoint waits for the calls before.
+   */
+  async #arrival(
+    thread: string,
+    ns: string,
+    id: string,
+    earlier: readonly Promise<void>[] = [],
+  ): Promise<void> {
+    const isThere = (known: Thread) => known.place(ns, id)?.saved !== undefined;
+    while (!(await this.#read(thread, isThere))) {
+      const { puts, writes } = this.#calls.get(callsKey(thread, ns)) ?? {};
+      const running = [...(puts ?? []), ...earlier.filter((call) => writes?.has(call))];
+      if (running.length === 0) return;
+      await Promise.race(running);
+      // The host makes its next call now.
+      await setImmediate();
     }
   }
 
@@ -453,7 +498,13 @@ function threadId(given: unknown): string {
   );
 }
 
-const awaitedKey = (...place: [thread: string, ns: string, id: string]) => JSON.stringify(place);
+/** Calls under way in a namespace; each ends without an error. */
+interface Calls {
+  puts: Set<Promise<void>>;
+  writes: Set<Promise<void>>;
+}
+
+const callsKey = (thread: string, ns: string) => `${thread} ${ns}`;
 
 /** Writes of a checkpoint in the order in which LangGraph applies them. */
 function sortedWrites(place: Place | undefined): Write[] {

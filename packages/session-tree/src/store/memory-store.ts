@@ -86,7 +86,7 @@ export function memoryStore(): SessionStore {
       const removed = [...sessions].filter(([name, { originalOf }]) => name === ref || originalOf === ref);
       for (const [name, place] of removed) {
         sessions.delete(name);
-        place.isRemoved = true;
+        place.bytes = new GrowingBytes(new Uint8Array());
       }
       return removed.map(([name]) => name);
     },
@@ -101,11 +101,9 @@ const notFound = (ref: string) =>
     `There is no session ${ref} in this store; its list names the existing ones.`,
   );
 
-/** Bytes under a name: they grow, and are replaced once an old format was brought to the current one. */
+/** Bytes under a name: they grow, and are replaced once an old format was brought to the current one, or when they are removed. */
 interface MemoryPlace {
   bytes: GrowingBytes;
-  /** Set when the session was removed. */
-  isRemoved?: boolean;
 }
 
 /** A log whose bytes live in memory. Several of them on the same place behave as several writers of one file. */
@@ -185,10 +183,8 @@ class MemoryLog implements SessionLog {
   }
 
   #assertSame(): void {
-    if (this.#place.isRemoved)
-      throw new EspalierError("removed", `The session ${this.ref} was removed; open or make another.`);
     if (this.#place.bytes === this.#bytes) return;
-    const message = `${this.ref} was brought to the current format by another writer; open it again.`;
+    const message = `${this.ref} was removed or brought to the current format; open it again.`;
     throw new EspalierError("changed", message);
   }
 

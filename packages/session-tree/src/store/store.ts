@@ -70,7 +70,7 @@ export interface SessionLog {
   /**
    * Takes in what others appended since the last look: the new bytes `[from, to)`, or null.
    * @throws EspalierError `changed` where another writer has brought an old format to the current one: open it again;
-   *   `removed` where the session was removed
+   *   `removed` or `changed` where the session was removed
    */
   takeIn(): Promise<{ from: number; to: number } | null>;
   /**

@@ -132,8 +132,11 @@ export class Thread {
     const data = entry.data as CheckpointData | WritesData;
     for (const [digest, value] of Object.entries(data.blobs ?? {})) this.blobs.set(digest, value);
     for (const [digest, fields] of Object.entries(data.fields ?? {})) this.fields.set(digest, fields);
-    for (const [digest, list] of Object.entries(data.lists ?? {})) this.lists.set(digest, list);
     for (const [digest, bytes] of Object.entries(data.bytes ?? {})) this.bytes.set(digest, bytes);
+    // A list that names a later one, or itself, would have no end; one that names none is reported when it is read.
+    for (const [digest, list] of Object.entries(data.lists ?? {}))
+      if (!this.lists.has(digest) && (list[0] === null || this.lists.has(list[0])))
+        this.lists.set(digest, list);
     const space = this.#places.get(data.ns) ?? new Map<string, Place>();
     this.#places.set(data.ns, space);
     const place = space.get(data.id) ?? new Place();
