@@ -1,7 +1,5 @@
 // LangGraph's checkpoints in a session: a thread is a session, a checkpoint an entry below its parent, and the messages of
 // its state are message entries on the same path. docs/decisions/0039-langgraph-checkpoints.md has the reasons.
-import { createRequire } from "node:module";
-import { setImmediate } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import type {
   BaseCheckpointSaver,
@@ -15,7 +13,7 @@ import type {
   PendingWrite,
   SerializerProtocol,
 } from "@langchain/langgraph-checkpoint";
-import { custom } from "../extend.ts";
+import { custom, leaf } from "../extend.ts";
 import {
   EspalierError,
   listSessions,
@@ -24,10 +22,13 @@ import {
   type SessionPool,
   sessionPool,
 } from "../index.ts";
+import { refuseOtherVersions } from "./host-version.ts";
+import { Arrivals, type CallPlace } from "./langgraph/arrivals.ts";
 import { messagesAfter, messagesIn, planMessages } from "./langgraph/messages.ts";
 import {
   CHECKPOINT,
   type CheckpointData,
+  checkpointTitle,
   type Dumped,
   inherited,
   type Place,
@@ -40,31 +41,21 @@ import {
   type WritesData,
   Writing,
   writeKey,
+  writesTitle,
 } from "./langgraph/thread.ts";
 
-/** Package of the host, and the versions of it that the suite of this adapter was run with. */
-const HOST = "@langchain/langgraph-checkpoint";
-const [OLDEST, NEXT] = ["1.2.2", "2.0.0"];
-
 const host = await import("@langchain/langgraph-checkpoint").catch((cause: unknown) => {
-  throw new EspalierError("not-installed", `LangGraph's checkpoints need a package: npm install ${HOST}`, {
-    cause,
-  });
-});
-refuseOtherVersions(createRequire(import.meta.url)(`${HOST}/package.json`).version);
-
-function refuseOtherVersions(version: string): void {
-  const compare = (a: string, b: string) => a.localeCompare(b, "en", { numeric: true });
-  if (compare(version, OLDEST!) >= 0 && compare(version, NEXT!) < 0) return;
   throw new EspalierError(
-    "unsuitable",
-    `${HOST} ${version} is not one that this adapter was tested with; npm install "${HOST}@>=${OLDEST} <${NEXT}".`,
+    "not-installed",
+    "LangGraph's checkpoints need a package: npm install @langchain/langgraph-checkpoint",
+    { cause },
   );
-}
+});
+refuseOtherVersions("@langchain/langgraph-checkpoint", "1.2.2", "2.0.0");
 
 type Config = Parameters<BaseCheckpointSaver["getTuple"]>[0];
 
-/** Options of a saver. Everything has a default. */
+/** Options of a saver, and of the pool of its sessions. Everything has a default; nothing is redacted without `redact`. */
 export interface EspalierSaverOptions extends PoolOptions {
   /** Channel with the messages, which become message entries of the session. Default `messages`. */
   messages?: string;
@@ -95,14 +86,13 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
   readonly #pool: SessionPool;
   /** Open threads, the one unused longest first. */
   readonly #threads = new Map<string, Promise<Thread>>();
-  /** Calls under way, by thread and namespace. */
-  readonly #calls = new Map<string, Calls>();
+  readonly #arrivals = new Arrivals();
 
   constructor({ messages = "messages", serde, ...options }: EspalierSaverOptions = {}) {
     super(serde);
     this.#messages = messages;
-    // The entries of a thread are what the graph says, and nothing besides.
-    this.#options = { rules: false, ...options };
+    // A thread holds what the graph says, as it says it.
+    this.#options = { redact: false, ...options, rules: false };
     this.#pool = sessionPool({ ...this.#options, whole: false });
   }
 
@@ -162,8 +152,9 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     newVersions: ChannelVersions,
   ): Promise<Config> {
     const { thread_id, checkpoint_ns: ns = "" } = config.configurable ?? {};
-    const work = this.#put(threadId(thread_id), config, checkpoint, metadata, newVersions);
-    await this.#during(threadId(thread_id), ns, "puts", work);
+    const thread = threadId(thread_id);
+    const place = { thread, ns, id: checkpoint.id };
+    await this.#arrivals.put(place, () => this.#put(thread, config, checkpoint, metadata, newVersions));
     return { configurable: { thread_id, checkpoint_ns: ns, checkpoint_id: checkpoint.id } };
   }
 
@@ -186,7 +177,10 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     const old = Object.entries(channel_values).filter((each) => !isNew(each));
     const outer = ns.slice(0, Math.max(0, ns.lastIndexOf("|")));
     const around = ns === "" ? undefined : metadata.parents?.[outer];
-    if (parent === undefined && around !== undefined) await this.#arrival(thread, outer, around);
+    if (parent === undefined && around !== undefined) {
+      const place = { thread, ns: outer, id: around };
+      await this.#arrivals.of(place, () => this.#has(place));
+    }
     await this.#append(thread, async (known) => {
       const writing = new Writing(known);
       const above = parent === undefined ? undefined : known.place(ns, parent);
@@ -207,11 +201,7 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
         ? planMessages(known, tail, all, { ns, at })
         : { parentId: tail, entries: [] };
       const data: CheckpointData = {
-        title: titleOf(
-          ns,
-          metadata,
-          fresh.map(([channel]) => channel),
-        ),
+        title: checkpointTitle(ns, metadata, Object.keys(Object.fromEntries(fresh))),
         ns,
         id,
         ...(parent === undefined ? {} : { parent }),
@@ -234,25 +224,22 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
         "bad-input",
         "The writes name no checkpoint; pass the config that `put` returned.",
       );
-    const earlier = [...(this.#calls.get(callsKey(thread, ns))?.writes ?? [])];
-    const work = this.#putWrites(thread, { ns, id, writes, task: taskId, path, earlier });
-    await this.#during(thread, ns, "writes", work);
+    const place = { thread, ns, id };
+    await this.#arrivals.write(
+      place,
+      () => this.#has(place),
+      (arrival) => this.#putWrites(place, { writes, task: taskId, path, arrival }),
+    );
   }
 
   async #putWrites(
-    thread: string,
-    {
-      ns,
-      id,
-      writes,
-      task,
-      path,
-      earlier,
-    }: Pick<WritesData, "ns" | "id" | "task" | "path"> & { writes: PendingWrite[]; earlier: Promise<void>[] },
+    { thread, ns, id }: CallPlace,
+    given: { writes: PendingWrite[]; task: string; path: string; arrival: Promise<void> },
   ): Promise<void> {
+    const { writes, task, path, arrival } = given;
     const dumped = await this.#dumpAll(writes);
-    await this.#arrival(thread, ns, id, earlier);
-    await this.#append(thread, (known) => {
+    await arrival;
+    await this.#append(thread, (known, leafId) => {
       const place = known.place(ns, id);
       const writing = new Writing(known);
       const fresh = dumped.flatMap(([channel, value], at): WritesData["writes"] => {
@@ -262,11 +249,12 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
       });
       if (fresh.length === 0) return [];
       const channels = fresh.map(([, channel]) => channel);
-      const [, node = "input"] = /^~__pregel_pull, ([^,]+)$/.exec(path) ?? [];
-      const title = `${spaceOf(ns)}${plain(node)} writes ${named(channels)}`;
+      const title = writesTitle(ns, path, channels);
       const data: WritesData = { title, ns, id, task, path, writes: fresh, ...writing.stored };
       const draft = custom.of({ customType: WRITES, data });
-      return place ? below(place.tail, [draft]) : [draft];
+      if (!place || place.tail === leafId) return [draft];
+      // Late writes are no reason to leave the newest checkpoint.
+      return [...below(place.tail, [draft]), leaf.of({ parentId: leafId, targetId: leafId })];
     });
   }
 
@@ -380,48 +368,8 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     return writing.ref(dumped, refs[0]);
   }
 
-  /** Notes a call as under way until it ends. */
-  async #during<Result>(
-    thread: string,
-    ns: string,
-    kind: keyof Calls,
-    work: Promise<Result>,
-  ): Promise<Result> {
-    const key = callsKey(thread, ns);
-    const calls = this.#calls.get(key) ?? { puts: new Set(), writes: new Set() };
-    this.#calls.set(key, calls);
-    const ended = work.then(
-      () => undefined,
-      () => undefined,
-    );
-    calls[kind].add(ended);
-    try {
-      return await work;
-    } finally {
-      calls[kind].delete(ended);
-      if (calls.puts.size + calls.writes.size === 0) this.#calls.delete(key);
-    }
-  }
-
-  /**
-   * Waits until a checkpoint is in the log, or nothing is under way that could bring it. LangGraph runs ahead of its own
-   * writing, and gives the writes of a step while its checkpoint waits for the calls before.
-   */
-  async #arrival(
-    thread: string,
-    ns: string,
-    id: string,
-    earlier: readonly Promise<void>[] = [],
-  ): Promise<void> {
-    const isThere = (known: Thread) => known.place(ns, id)?.saved !== undefined;
-    while (!(await this.#read(thread, isThere))) {
-      const { puts, writes } = this.#calls.get(callsKey(thread, ns)) ?? {};
-      const running = [...(puts ?? []), ...earlier.filter((call) => writes?.has(call))];
-      if (running.length === 0) return;
-      await Promise.race(running);
-      // The host makes its next call now.
-      await setImmediate();
-    }
+  async #has({ thread, ns, id }: CallPlace): Promise<boolean> {
+    return (await this.#read(thread, (known) => known.place(ns, id)?.saved !== undefined)) ?? false;
   }
 
   async #dump(value: unknown): Promise<Dumped> {
@@ -440,9 +388,12 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     return this.serde.loadsTyped("json", JSON.stringify(thread.json(ref)));
   }
 
-  #append(id: string, plan: (thread: Thread) => Promise<NewEntry[]> | NewEntry[]): Promise<void> {
+  #append(
+    id: string,
+    plan: (thread: Thread, leafId: string | null) => Promise<NewEntry[]> | NewEntry[],
+  ): Promise<void> {
     return this.#pool.use(id, async (session) => {
-      const drafts = await this.#read(id, plan);
+      const drafts = await this.#read(id, (thread) => plan(thread, session.leafId));
       if (drafts !== undefined && drafts.length > 0) await session.append(drafts);
     });
   }
@@ -498,14 +449,6 @@ function threadId(given: unknown): string {
   );
 }
 
-/** Calls under way in a namespace; each ends without an error. */
-interface Calls {
-  puts: Set<Promise<void>>;
-  writes: Set<Promise<void>>;
-}
-
-const callsKey = (thread: string, ns: string) => `${thread} ${ns}`;
-
 /** Writes of a checkpoint in the order in which LangGraph applies them. */
 function sortedWrites(place: Place | undefined): Write[] {
   const keyOf = ({ path, task, index }: Write) => host.writesSortKey(path, task, index);
@@ -516,24 +459,3 @@ function sortedWrites(place: Place | undefined): Write[] {
 function below(parentId: string | null, [first, ...others]: NewEntry[]): NewEntry[] {
   return first ? [{ ...first, parentId }, ...others] : [];
 }
-
-/** A checkpoint in a few words: `step 2 · loop · messages → tools`. */
-function titleOf(ns: string, { source, step }: CheckpointMetadata, channels: readonly string[]): string {
-  return `${spaceOf(ns)}step ${step} · ${[source, named(channels)].filter(Boolean).join(" · ")}`;
-}
-
-/** Names of the subgraphs of a namespace, without the ids of their tasks. */
-const spaceOf = (ns: string) => (ns === "" ? "" : `${ns.replace(/:[^|]*/g, "").replaceAll("|", "/")}: `);
-
-/** Names of channels: those of the state, `interrupt`, `error`, …, then the nodes that are next. */
-function named(channels: readonly string[]): string {
-  const next = channels.filter((channel) => channel.startsWith(NEXT_NODE));
-  const others = channels.filter((channel) => !next.includes(channel));
-  const names = others.map(plain).join(", ");
-  return [names, ...next.map((channel) => `→ ${channel.slice(NEXT_NODE.length)}`)].filter(Boolean).join(" ");
-}
-
-/** `__interrupt__` as `interrupt`. */
-const plain = (name: string) => name.replace(/^__(pregel_)?|__$/g, "");
-
-const NEXT_NODE = "branch:to:";

@@ -1,11 +1,11 @@
 // Bad input, other tenants and processes, other versions of the host: one sentence each.
-import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { serverPrograms, startPrivateServer } from "@espalier/store-postgres/testing";
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { emptyCheckpoint, JsonPlusSerializer, uuid6 } from "@langchain/langgraph-checkpoint";
-import { deleteSession, EspalierError, memoryStore, openSession } from "espalier";
+import { deleteSession, EspalierError, memoryStore, openSession, redactText } from "espalier";
 import { EspalierSaver } from "espalier/adapters/langgraph";
 import { migratePostgres, openPostgresStore } from "espalier/postgres";
 import { afterAll, beforeEach, describe, expect, test, vi } from "vitest";
@@ -155,9 +155,9 @@ test("a thread that another process removed is gone, and can begin again", async
   }
 });
 
-test("secrets are taken out of values and messages, and what was said is not written again", async () => {
+test("secrets are taken out of values and messages on request, and what was said is not written again", async () => {
   const home = freshHome();
-  const saver = new EspalierSaver({ home });
+  const saver = new EspalierSaver({ home, redact: redactText });
   const secret = `ghp_${"aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hI6"}`;
   let config = await save(saver, "secret", `My token is ${secret}, and here is more to say about it.`);
   const session = await openSession("secret", { home, mode: "read" });
@@ -263,16 +263,20 @@ test("half a line at the end of the file is no checkpoint", async () => {
 });
 
 describe("a host of another version", () => {
+  const HOST = "@langchain/langgraph-checkpoint";
   beforeEach(() => vi.resetModules());
 
   test.each(["1.1.9", "2.0.0", "10.0.0"])("%s is refused", async (other) => {
+    const modules = mkdtempSync(join(folder, "modules-"));
+    mkdirSync(join(modules, HOST), { recursive: true });
+    writeFileSync(join(modules, HOST, "package.json"), JSON.stringify({ version: other }));
     vi.doMock("node:module", async (original) => ({
       ...(await original<typeof import("node:module")>()),
-      createRequire: () => () => ({ version: other }),
+      createRequire: () => ({ resolve: { paths: () => [modules] } }),
     }));
     await expect(import("espalier/adapters/langgraph")).rejects.toMatchObject({
       code: "unsuitable",
-      message: `@langchain/langgraph-checkpoint ${other} is not one that this adapter was tested with; npm install "@langchain/langgraph-checkpoint@>=1.2.2 <2.0.0".`,
+      message: `${HOST} ${other} is not a version that this adapter was tested with; npm install "${HOST}@>=1.2.2 <2.0.0".`,
     });
     vi.doUnmock("node:module");
   });

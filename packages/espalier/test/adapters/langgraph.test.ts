@@ -115,6 +115,38 @@ const checkpointOf = (version: number, messages: unknown) => ({
   channel_versions: { messages: version },
 });
 
+test.each(["sync", "async", "exit"] as const)(
+  "the thread is one line with durability %s",
+  async (durability) => {
+    const home = freshHome();
+    const saver = new EspalierSaver({ home });
+    const graph = gardener(saver);
+    for (const question of ["What grows?", "Still?"])
+      await graph.invoke(ask(question), { ...onThread("line"), durability });
+    const { values } = await graph.getState(onThread("line"));
+    await saver.close();
+    expect(await contextOf("line", { home })).toEqual(values.messages.map(({ text }: BaseMessage) => text));
+    const session = await openSession("line", { home, mode: "read" });
+    expect(session.branches()).toHaveLength(1);
+    await session.close();
+  },
+);
+
+test("late writes leave the leaf at the newest checkpoint", async () => {
+  const home = freshHome();
+  const saver = new EspalierSaver({ home });
+  const [first, second] = [checkpointOf(1, []), checkpointOf(2, ["b"])];
+  const parent = await saver.put(onThread("late"), first, metadata, { messages: 1 });
+  const newest = await saver.put(parent, second, metadata, { messages: 2 });
+  await saver.putWrites(parent, [["messages", "a"]], "task");
+  expect((await saver.getTuple(parent))?.pendingWrites).toEqual([["task", "messages", "a"]]);
+  const session = await openSession("late", { home, mode: "read" });
+  const leaf = session.getEntry(session.leafId!) as { data?: { id: string } } | undefined;
+  expect(leaf?.data?.id).toBe(newest.configurable?.["checkpoint_id"]);
+  await session.close();
+  await saver.close();
+});
+
 test("two forks of one checkpoint keep both values", async () => {
   const saver = new EspalierSaver({ store: memoryStore() });
   const root = await saver.put(onThread("fork"), checkpointOf(1, ["a"]), metadata, { messages: 1 });

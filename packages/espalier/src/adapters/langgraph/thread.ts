@@ -2,7 +2,7 @@
 // it is the format of the entries; the saver is the calls of the host.
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import type { Checkpoint } from "@langchain/langgraph-checkpoint";
+import type { Checkpoint, CheckpointMetadata } from "@langchain/langgraph-checkpoint";
 import { contextEdit, custom, message } from "../../extend.ts";
 import { type Entry, EspalierError, openSession, type PoolOptions, type Session } from "../../index.ts";
 
@@ -355,3 +355,34 @@ export interface Shown extends Mark {
   before: Shown | undefined;
   entryId: string;
 }
+
+/** A checkpoint in a few words: `step 2 · loop · messages → tools`. */
+export function checkpointTitle(
+  ns: string,
+  { source, step }: CheckpointMetadata,
+  channels: readonly string[],
+): string {
+  return `${spaceOf(ns)}step ${step} · ${[source, named(channels)].filter(Boolean).join(" · ")}`;
+}
+
+/** The writes of a task in a few words: `agent writes messages → tools`. */
+export function writesTitle(ns: string, path: string, channels: readonly string[]): string {
+  const [, node = "input"] = /^~__pregel_pull, ([^,]+)$/.exec(path) ?? [];
+  return `${spaceOf(ns)}${plain(node)} writes ${named(channels)}`;
+}
+
+/** Names of the subgraphs of a namespace, without the ids of their tasks. */
+const spaceOf = (ns: string) => (ns === "" ? "" : `${ns.replace(/:[^|]*/g, "").replaceAll("|", "/")}: `);
+
+/** Names of channels: those of the state, `interrupt`, `error`, …, then the nodes that are next. */
+function named(channels: readonly string[]): string {
+  const next = channels.filter((channel) => channel.startsWith(NEXT_NODE));
+  const others = channels.filter((channel) => !next.includes(channel));
+  const names = others.map(plain).join(", ");
+  return [names, ...next.map((channel) => `→ ${channel.slice(NEXT_NODE.length)}`)].filter(Boolean).join(" ");
+}
+
+/** `__interrupt__` as `interrupt`. */
+const plain = (name: string) => name.replace(/^__(pregel_)?|__$/g, "");
+
+const NEXT_NODE = "branch:to:";
