@@ -23,9 +23,10 @@ import {
   sessionPool,
 } from "../index.ts";
 import { refuseOtherVersions } from "./host-version.ts";
-import { Arrivals, type CallPlace } from "./langgraph/arrivals.ts";
 import { messagesAfter, messagesIn, planMessages } from "./langgraph/messages.ts";
 import {
+  Arrivals,
+  type CallPlace,
   CHECKPOINT,
   type CheckpointData,
   checkpointTitle,
