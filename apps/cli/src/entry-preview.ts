@@ -50,7 +50,8 @@ function messageGist(said: ContextMessage): string {
 function blockNames(said: { content?: unknown }): string[] {
   return contentBlocks(said).flatMap((block) => {
     if (block.type === "image") return ["(picture)"];
-    return block.type === "thinking" && block.thinking ? [`(thinking) ${fieldText(block.thinking)}`] : [];
+    if (block.type === "thinking") return block.thinking ? [`(thinking) ${fieldText(block.thinking)}`] : [];
+    return block.type === "text" ? [] : [`(${fieldText(block.type)})`];
   });
 }
 

@@ -195,6 +195,18 @@ test("commands that only read leave bytes and times as they are", async () => {
   expect(stateOf(file)).toBe(before);
 });
 
+test("a message of blocks that only a provider or an SDK knows is drawn by their types", async () => {
+  const value = { type: "tool-approval-response", approvalId: "a1", approved: true };
+  const block = { type: "ai-sdk.tool-approval-response", native: { format: "ai-sdk", value } };
+  const entry = { type: "message", id: "e2", parentId: "e1", timestamp: "2026-01-01T00:00:02.000Z" };
+  const approval = { ...entry, message: { role: "user", content: [block], timestamp: 1 } };
+  const { value: tree } = await espalierJson(["tree", sessionOf(HEADER, said("e1", null, "Dig."), approval)]);
+  expect(tree.entries.map(({ preview }: { preview: string }) => preview)).toEqual([
+    "Dig.",
+    "(ai-sdk.tool-approval-response)",
+  ]);
+});
+
 test("an entry of an extension's own kind is drawn by its kind, and is data without it", async () => {
   const own = {
     type: "garden.weather",
