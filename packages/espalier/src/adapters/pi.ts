@@ -55,9 +55,12 @@ export {
   findCutPoint,
   getLatestCompactionEntry,
   migrateSessionEntries,
+  type PiAnswer,
+  type PiAnswering,
   type PiCompactionPreparation,
   type PiCompactionResult,
   type PiCompactionSettings,
+  type PiModel,
   type PiSessionContext,
   type PiStream,
   parseSessionEntries,
@@ -67,7 +70,7 @@ export {
   shouldCompact,
 } from "./pi/compaction.ts";
 export type { SessionInfo, SessionListProgress } from "./pi/files.ts";
-export type { SessionTreeNode } from "./pi/tree.ts";
+export type { SessionReader, SessionTreeNode } from "./pi/tree.ts";
 
 /** Options of a new session. */
 export interface NewSessionOptions {
@@ -230,22 +233,27 @@ export class SessionManager extends SessionReader {
     return this.#persist;
   }
 
+  /** The folder the agent works in. */
   getCwd(): string {
     return this.#cwd;
   }
 
+  /** The folder of new files. */
   getSessionDir(): string {
     return this.#sessionDir;
   }
 
+  /** Returns whether that is Pi's folder for the working folder. */
   usesDefaultSessionDir(): boolean {
     return this.#sessionDir === defaultSessionDir(this.#cwd);
   }
 
+  /** The id in the header. */
   getSessionId(): string {
     return this.getHeader().id;
   }
 
+  /** The file that the session has, or will have; undefined in memory. */
   getSessionFile(): string | undefined {
     return this.#file;
   }
@@ -255,10 +263,12 @@ export class SessionManager extends SessionReader {
     return this.#append({ type: "message", message: said }).id;
   }
 
+  /** Changes the thinking level for the entries below. */
   appendThinkingLevelChange(thinkingLevel: string): string {
     return this.#append({ type: "thinking_level_change", thinkingLevel }).id;
   }
 
+  /** Changes the model for the entries below. */
   appendModelChange(provider: string, modelId: string): string {
     return this.#append({ type: "model_change", provider, modelId }).id;
   }
@@ -397,6 +407,7 @@ export class SessionManager extends SessionReader {
     this.#lines?.close();
   }
 
+  /** As `close`. */
   [Symbol.dispose](): void {
     this.close();
   }

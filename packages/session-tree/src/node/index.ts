@@ -11,4 +11,10 @@ export {
   sessionFiles,
   sessionPath,
 } from "../store/files.ts";
-export { type Processes, type ProcessIdentity, systemProcesses, takeFileLeaseSync } from "../store/lease.ts";
+export {
+  type FileLeaseOptions,
+  type Processes,
+  type ProcessIdentity,
+  systemProcesses,
+  takeFileLeaseSync,
+} from "../store/lease.ts";

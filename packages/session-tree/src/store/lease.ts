@@ -30,7 +30,8 @@ interface Lease extends ProcessIdentity {
  */
 const NAMES = ["lease", "upgrade", "turn"] as const;
 
-interface FileLeaseOptions extends LeaseOptions {
+/** Options of a lease of a file. */
+export interface FileLeaseOptions extends LeaseOptions {
   /** Default `lease`. */
   name?: (typeof NAMES)[number];
   /** Default: the calls of `node:fs`. */

@@ -39,11 +39,12 @@ export interface SessionProjection extends PiSessionContext {
   entries: { sourceEntry: Entry; messages: ContextMessage[] }[];
 }
 
-/** Entries as Pi's functions take them: a path, or all, with the id of a leaf among them. */
-type Given = [entries: readonly Entry[], leafId?: string | null, byId?: ReadonlyMap<string, Entry>];
-
 /** The path to a leaf; null is before the first entry, and an unknown id means the last entry, as in Pi. */
-function pathTo(...[entries, leafId, byId]: Given): Entry[] {
+function pathTo(
+  entries: readonly Entry[],
+  leafId?: string | null,
+  byId?: ReadonlyMap<string, Entry>,
+): Entry[] {
   if (leafId === null) return [];
   const index = byId ?? new Map(entries.map((entry) => [entry.id, entry]));
   const path: Entry[] = [];
@@ -58,20 +59,33 @@ function pathTo(...[entries, leafId, byId]: Given): Entry[] {
 }
 
 /** The entries that are read at a leaf, the newest compaction first. */
-export const buildContextEntries = (...given: Given): Entry[] =>
-  projectPath(pathTo(...given)).map(({ entry }) => entry);
+export function buildContextEntries(
+  entries: readonly Entry[],
+  leafId?: string | null,
+  byId?: ReadonlyMap<string, Entry>,
+): Entry[] {
+  return projectPath(pathTo(entries, leafId, byId)).map(({ entry }) => entry);
+}
 
 /** The context at a leaf, with the entry of each message. */
-export function buildSessionProjection(...given: Given): SessionProjection {
-  const path = pathTo(...given);
-  const entries = projectPath(path).map(({ entry, messages }) => ({ sourceEntry: entry, messages }));
-  const messages = entries.flatMap((projected) => projected.messages);
-  return { entries, messages, ...settingsAlong(path) };
+export function buildSessionProjection(
+  entries: readonly Entry[],
+  leafId?: string | null,
+  byId?: ReadonlyMap<string, Entry>,
+): SessionProjection {
+  const path = pathTo(entries, leafId, byId);
+  const projected = projectPath(path).map(({ entry, messages }) => ({ sourceEntry: entry, messages }));
+  const messages = projected.flatMap((said) => said.messages);
+  return { entries: projected, messages, ...settingsAlong(path) };
 }
 
 /** The context at a leaf. */
-export function buildSessionContext(...given: Given): PiSessionContext {
-  const { messages, thinkingLevel, model } = buildSessionProjection(...given);
+export function buildSessionContext(
+  entries: readonly Entry[],
+  leafId?: string | null,
+  byId?: ReadonlyMap<string, Entry>,
+): PiSessionContext {
+  const { messages, thinkingLevel, model } = buildSessionProjection(entries, leafId, byId);
   return { messages, thinkingLevel, model };
 }
 
@@ -157,29 +171,32 @@ export function prepareCompaction(
 }
 
 /** The part of Pi's model that is read here. */
-interface PiModel {
+export interface PiModel {
   provider: string;
   id: string;
+  /** Tokens of a request and its answer. Default 200,000. */
   contextWindow?: number;
+  /** The most tokens of an answer. Default 8,192. */
   maxTokens?: number;
   reasoning?: boolean;
 }
 
 /** Answer of Pi's model. */
-interface PiAnswer {
+export interface PiAnswer {
   content: readonly { type: string; text?: string }[];
   stopReason: string;
   errorMessage?: string;
   usage?: Usage;
 }
 
-/** Pi's way to a model: `session.agent.streamFunction` (`streamFn` in older versions), or a function of that shape. */
-export type PiStream = (model: never, context: never, options: never) => PiStreamed | Promise<PiStreamed>;
-
-/** What {@link PiStream} gives: the answer when it is whole. */
-interface PiStreamed {
+/** An answer on its way: the stream of Pi, of which only the end is read. */
+export interface PiAnswering {
+  /** The answer when it is whole. */
   result(): Promise<PiAnswer>;
 }
+
+/** Pi's way to a model: `session.agent.streamFunction` (`streamFn` in older versions), or a function of that shape. */
+export type PiStream = (model: never, context: never, options: never) => PiAnswering | Promise<PiAnswering>;
 
 /** A summary in Pi's shape. */
 export interface PiCompactionResult {

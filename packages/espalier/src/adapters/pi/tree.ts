@@ -37,33 +37,40 @@ export class SessionReader {
   readonly #labels = new Map<string, { label: string; timestamp: string }>();
   #leafId: string | null = null;
 
+  /** The first line of the session. */
   getHeader(): SessionHeader {
     return this.#header;
   }
 
+  /** The newest name; undefined where there is none. */
   getSessionName(): string | undefined {
     const named = this.#entries.findLast((entry) => sessionInfo.is(entry));
     return (named as { name?: string } | undefined)?.name?.trim() || undefined;
   }
 
+  /** The entry under which the next one is appended; null before the first. */
   getLeafId(): string | null {
     return this.#leafId;
   }
 
+  /** The entry of the leaf; undefined before the first. */
   getLeafEntry(): Entry | undefined {
     return this.#leafId === null ? undefined : this.getEntry(this.#leafId);
   }
 
+  /** The entry with this id; undefined where there is none. */
   getEntry(id: string): Entry | undefined {
     return this.#entries[this.#tree.index.rowOf(id)];
   }
 
+  /** Entries directly below an entry, in file order. */
   getChildren(parentId: string): Entry[] {
     const row = this.#tree.index.rowOf(parentId);
     if (row < 0) return [];
     return this.#entries.filter((_, at) => this.#tree.index.parent(at) === row);
   }
 
+  /** The label of an entry; undefined where it has none. */
   getLabel(id: string): string | undefined {
     return this.#labels.get(id)?.label;
   }
@@ -75,18 +82,22 @@ export class SessionReader {
     return pathRows(this.#tree, row).map((at) => this.#entries[at]!);
   }
 
+  /** The entries that are read at the leaf, the newest compaction first. */
   buildContextEntries(): Entry[] {
     return buildContextEntries(this.getBranch());
   }
 
+  /** The context at the leaf, with the entry of each message. */
   buildSessionProjection(): SessionProjection {
     return buildSessionProjection(this.getBranch(), this.#leafId);
   }
 
+  /** The context at the leaf. */
   buildSessionContext(): PiSessionContext {
     return buildSessionContext(this.getBranch(), this.#leafId);
   }
 
+  /** Number of entries. */
   getEntryCount(): number {
     return this.#entries.length;
   }
@@ -124,7 +135,11 @@ export class SessionReader {
     this.#leafId = null;
   }
 
-  /** Takes all entries of a log, and the leaf at its end. */
+  /**
+   * Takes all entries of a log, and the leaf at its end.
+   *
+   * @internal
+   */
   protected readAll({ view, header }: Lines): void {
     this.#tree = new Tree(view);
     this.#header = { ...header, version: Math.max(FORMAT_VERSION, header.version) };
@@ -136,7 +151,11 @@ export class SessionReader {
     this.#leafId = target === undefined ? (last?.id ?? null) : target;
   }
 
-  /** Takes an entry that was just appended, with those that another manager of this process appended before it. */
+  /**
+   * Takes an entry that was just appended, with those that another manager of this process appended before it.
+   *
+   * @internal
+   */
   protected takeIn({ view }: Lines, entry: Entry): void {
     this.#tree.takeIn(view);
     this.#tree.remember([entry]);
@@ -174,6 +193,7 @@ export class SessionReader {
     );
   }
 
+  /** Returns whether an entry is on the path of the leaf. */
   protected isOnPath(id: string): boolean {
     return this.getBranch().some((entry) => entry.id === id);
   }
