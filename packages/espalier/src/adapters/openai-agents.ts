@@ -177,9 +177,12 @@ class StoredSession implements OpenaiSession {
       throw new EspalierError("bad-input", "A compacted history begins with a compaction item.");
     await this.#use(async (session) => {
       const rows = rowsOf(session);
-      const at = rows.findLastIndex((_, from) =>
-        isDeepStrictEqual(itemsOf(rows.slice(from)), retained.map(asStored)),
-      );
+      const kept = retained.map(asStored);
+      // What the system said before a compaction is not read behind it: such an item is appended again.
+      const isKept = !retained.some((item) => "role" in item && item.role === "system");
+      const at = isKept
+        ? rows.findLastIndex((_, from) => isDeepStrictEqual(itemsOf(rows.slice(from)), kept))
+        : -1;
       const id = randomUUID();
       const summary = "[The conversation until here, in a form that only OpenAI can read.]";
       const entry = compaction.of({

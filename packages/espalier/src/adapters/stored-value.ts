@@ -43,8 +43,13 @@ export function restoreValue(stored: unknown, shown: object): unknown {
   if (typeof stored !== "object" || stored === null) return stored;
   const { [MARK]: kind, ...marked } = stored as Record<string, unknown>;
   if (kind === "same") return memberAt(shown, marked["at"]);
-  if (kind === "text") return JSON.stringify(memberAt(shown, marked["of"]));
-  if (kind === "bytes") return new Uint8Array(Buffer.from(String(marked["base64"]), "base64"));
+  if (kind === "text") return JSON.stringify(memberAt(shown, marked["at"]));
+  if (kind === "bytes")
+    return new Uint8Array(Buffer.from(String(restoreValue(marked["base64"], shown)), "base64"));
+  if (kind === "picture") {
+    const { mimeType, data } = memberAt(shown, marked["at"]) as Record<string, string>;
+    return dataUrl(mimeType, data);
+  }
   if (kind === "json") return restoreValue(JSON.parse(String(marked["text"])), shown);
   const fields = kind === "object" ? (marked["fields"] as object) : stored;
   return Object.fromEntries(
@@ -55,31 +60,38 @@ export function restoreValue(stored: unknown, shown: object): unknown {
 /** Marks an object that stands for something else; a host's object that has such a member is wrapped in one. */
 const MARK = "$stored";
 
-/** Long texts that the entry shows, each with what stands for it: `same` a text there, or the JSON `text` of an object. */
-type Places = Map<string, { same: readonly string[] } | { text: readonly string[] }>;
+/**
+ * Long texts that the entry shows, each with what stands for it: the `same` text there, the JSON `text` of an object, the
+ * address with the bytes of a `picture`.
+ */
+type Places = Map<string, { kind: "same" | "text" | "picture"; at: readonly string[] }>;
+
+const dataUrl = (mimeType: unknown, data: unknown): string => `data:${mimeType};base64,${data}`;
 
 const memberAt = (shown: object, at: unknown): unknown =>
   (at as string[]).reduce<unknown>((value, name) => (value as Record<string, unknown>)[name], shown);
 
 function notePlaces(value: unknown, at: readonly string[], places: Places): void {
-  const add = (text: string, place: { same: readonly string[] } | { text: readonly string[] }) => {
-    if (text.length >= LONG && text.isWellFormed() && !places.has(text)) places.set(text, place);
+  const add = (text: string, kind: "same" | "text" | "picture") => {
+    if (text.length >= LONG && text.isWellFormed() && !places.has(text)) places.set(text, { kind, at });
   };
-  if (typeof value === "string") add(value, { same: at });
+  if (typeof value === "string") add(value, "same");
   if (typeof value !== "object" || value === null) return;
   // Hosts write the arguments of a call as text.
-  if (at.at(-1) === "arguments") add(JSON.stringify(value), { text: at });
+  if (at.at(-1) === "arguments") add(JSON.stringify(value), "text");
+  const { type, mimeType, data } = value as Record<string, unknown>;
+  if (type === "image") add(dataUrl(mimeType, data), "picture");
   for (const [name, member] of Object.entries(value)) notePlaces(member, [...at, name], places);
 }
 
 function store(value: unknown, places: Places, above: readonly object[], name: string): unknown {
   if (typeof value === "string") {
     const place = places.get(value);
-    if (!place) return value;
-    return "same" in place ? { [MARK]: "same", at: place.same } : { [MARK]: "text", of: place.text };
+    return place ? { [MARK]: place.kind, at: place.at } : value;
   }
   if (value === null || typeof value === "boolean" || Number.isFinite(value)) return value;
-  if (value instanceof Uint8Array) return { [MARK]: "bytes", base64: Buffer.from(value).toString("base64") };
+  if (value instanceof Uint8Array)
+    return { [MARK]: "bytes", base64: store(Buffer.from(value).toString("base64"), places, above, name) };
   if (typeof value !== "object" || above.includes(value) || !isPlainObject(value)) throw notJson(name);
   const inside = [...above, value];
   if (Array.isArray(value))

@@ -309,6 +309,10 @@ test("a compaction of the SDK is a compaction of the session, which keeps what t
   await session.addItems([said("four")]);
   await session.replaceHistoryWithCompaction([sealed, answered("another")]);
   expect(await session.getItems()).toEqual([sealed, answered("another")]);
+  const rule: AgentInputItem = { type: "message", role: "system", content: "Be short." };
+  await session.addItems([rule, said("five")]);
+  await session.replaceHistoryWithCompaction([sealed, rule, said("five")]);
+  expect(await session.getItems()).toEqual([sealed, rule, said("five")]);
   await expect(session.replaceHistoryWithCompaction([said("four")])).rejects.toThrow(
     "A compacted history begins with a compaction item.",
   );
@@ -535,3 +539,29 @@ function bundled(source: URL, folder: string): string {
   });
   return program;
 }
+
+test("a picture, the arguments of a call and a long text are written once", async () => {
+  const home = temporaryFolder();
+  const sessions = open({ home });
+  const data = "iVBORw0KGgo".repeat(30);
+  const bytes = Uint8Array.from({ length: 300 }, (_, at) => at % 251);
+  const items: AgentInputItem[] = [
+    { role: "user", content: [{ type: "input_image", image: `data:image/png;base64,${data}` }] },
+    { type: "function_call", callId: "c1", name: "write", arguments: JSON.stringify({ text: long }) },
+    {
+      type: "function_call_result",
+      callId: "c1",
+      name: "write",
+      status: "completed",
+      output: { type: "image", image: { data: bytes, mediaType: "image/png" } },
+    },
+  ];
+  await sessions.session("garden").addItems(items);
+  await sessions.close();
+  expect(await open({ home }).session("garden").getItems()).toStrictEqual(items);
+  let ref = "";
+  for await (const listing of fileStore({ home }).list()) ({ ref } = listing);
+  const written = readFileSync(ref, "utf8");
+  for (const once of [data, long, Buffer.from(bytes).toString("base64")])
+    expect(written.split(once)).toHaveLength(2);
+});
