@@ -339,3 +339,36 @@ test("a whole answer is recorded like a stream", async () => {
   const turn = await session.record(provider, await session.next(provider), { send: () => answer });
   expect(turn.message).toMatchObject({ stopReason: "stop", usage: { totalTokens: 7 } });
 });
+
+test("a provider without its client, or its model, says what it needs", () => {
+  const nothing = undefined as never;
+  const makers = [
+    () => anthropic(nothing),
+    () => anthropic(null as never),
+    () => openai(nothing, { model: "gpt-5" }),
+    () => openai(new OpenAI({ apiKey: "key" }), nothing),
+    () => openaiResponses(nothing, nothing),
+    () => aiSdk(nothing),
+  ];
+  for (const make of makers)
+    expect(make).toThrow(
+      expect.objectContaining({ code: "bad-input", message: expect.stringContaining(" needs ") }),
+    );
+});
+
+test("the loopback server of OpenAI's APIs answers what it does not know as the provider does", async () => {
+  const server = await startOpenaiServer(() => ({ text: "Pears." }));
+  endings.push(server.close);
+  const statusOf = async (path: string, init: RequestInit) => {
+    const response = await fetch(`${server.url}${path}`, init);
+    return [response.status, ((await response.json()) as { error: { type: string } }).error.type];
+  };
+  const body = JSON.stringify({ model: "gpt-5", messages: [] });
+  expect(await statusOf("/completions", { method: "POST", body })).toEqual([404, "invalid_request_error"]);
+  expect(await statusOf("/models", {})).toEqual([404, "invalid_request_error"]);
+  expect(await statusOf("/chat/completions", { method: "POST", body: "pears" })).toEqual([
+    400,
+    "invalid_request_error",
+  ]);
+  expect(server.requests).toHaveLength(1);
+});

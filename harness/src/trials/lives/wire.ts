@@ -4,6 +4,7 @@ import type { Provider } from "@espalier/engine";
 import { type AiSdkParams, aiSdk } from "@espalier/engine/ai-sdk";
 import { anthropic } from "@espalier/engine/anthropic";
 import { openai, openaiResponses } from "@espalier/engine/openai";
+import { chatCompletion, type OpenaiReply, responseOf } from "@espalier/engine/testing";
 import { createGateway, generateText, jsonSchema, type ToolSet, tool } from "ai";
 import OpenAI from "openai";
 
@@ -142,8 +143,9 @@ const TOKENS = { input: 10, output: 10 };
 /** An answer as the protocol writes it. */
 export function replyTo(protocol: Protocol, answer: Given, n: number): object {
   if (protocol === "anthropic") return anthropicReply(answer, n);
-  if (protocol === "chat") return chatReply(answer, n);
-  return protocol === "responses" ? responsesReply(answer, n) : gatewayReply(answer);
+  if (protocol === "ai-sdk") return gatewayReply(answer);
+  const facts = { n, model: answer.model, reply: openaiReply(answer) };
+  return protocol === "chat" ? chatCompletion(facts) : responseOf(facts);
 }
 
 const ended = ({ isCutOff, calls }: Given, cut: string, called: string, stopped: string): string =>
@@ -168,58 +170,13 @@ function anthropicReply(answer: Given, n: number): object {
   };
 }
 
-function chatReply(answer: Given, n: number): object {
-  const calls = answer.calls.map(({ id, name, input }) => ({
-    id,
-    type: "function",
-    function: { name, arguments: JSON.stringify(input) },
-  }));
-  const content = answer.text === "" ? null : answer.text;
-  const message = {
-    role: "assistant",
-    content,
-    refusal: null,
-    ...(calls.length > 0 ? { tool_calls: calls } : {}),
-  };
-  return {
-    id: `chat_${n}`,
-    object: "chat.completion",
-    created: n,
-    model: answer.model,
-    choices: [
-      { index: 0, message, logprobs: null, finish_reason: ended(answer, "length", "tool_calls", "stop") },
-    ],
-    usage: { prompt_tokens: TOKENS.input, completion_tokens: TOKENS.output, total_tokens: 20 },
-  };
-}
-
-function responsesReply(answer: Given, n: number): object {
-  const reasoning = answer.thoughts.map(({ text, mark }, at) => ({
-    type: "reasoning",
-    id: `rs_${n}_${at}`,
-    summary: text === "" ? [] : [{ type: "summary_text", text }],
-    encrypted_content: mark,
-  }));
-  const content = [{ type: "output_text", text: answer.text, annotations: [] }];
-  const message = { type: "message", id: `msg_${n}`, role: "assistant", status: "completed", content };
-  const calls = answer.calls.map(({ id, name, input }, at) => ({
-    type: "function_call",
-    id: `fc_${n}_${at}`,
-    call_id: id,
-    name,
-    arguments: JSON.stringify(input),
-    status: "completed",
-  }));
-  return {
-    id: `resp_${n}`,
-    object: "response",
-    created_at: n,
-    model: answer.model,
-    status: answer.isCutOff ? "incomplete" : "completed",
-    output: [...reasoning, ...(answer.text === "" ? [] : [message]), ...calls],
-    usage: { input_tokens: TOKENS.input, output_tokens: TOKENS.output, total_tokens: 20 },
-  };
-}
+/** An answer as the loopback server of OpenAI's APIs takes it. */
+const openaiReply = ({ text, thoughts, calls, isCutOff }: Given): OpenaiReply => ({
+  ...(text === "" ? {} : { text }),
+  thoughts,
+  calls,
+  isCutOff,
+});
 
 function gatewayReply(answer: Given): object {
   const reasoning = answer.thoughts.map(({ text, mark, isSealed }) => ({

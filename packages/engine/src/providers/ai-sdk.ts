@@ -10,24 +10,24 @@ import {
 import type { TokenPrices } from "@espalier/summarizer";
 import type { LanguageModel, ModelMessage, ToolSet } from "ai";
 import type { AnswerEvent, Provider } from "../turn/provider.ts";
-import { answered, badAnswer, billed, count, field, isAsyncIterable, providerSummarizer } from "./shared.ts";
+import {
+  answered,
+  badAnswer,
+  billed,
+  type CommonOptions,
+  checkGiven,
+  count,
+  field,
+  isAsyncIterable,
+  providerSummarizer,
+} from "./shared.ts";
 
 export type { TokenPrices };
 
 /** What each request has. */
-export interface AiSdkProviderOptions {
-  /** The most tokens of an answer. Default: the session's reserve, 16,384. */
-  maxTokens?: number;
-  /** System prompt. Default: none. */
-  system?: string;
+export interface AiSdkProviderOptions extends CommonOptions {
   /** Tools by name. Their `execute` is not called: the session asks your program, so that each result is kept. */
   tools?: ToolSet;
-  /** Tokens of a request and its answer. Default 128,000; a smaller one is learnt from the provider's own error. */
-  contextWindow?: number;
-  /** The most tokens of an answer that the model can give. Default 128,000. */
-  maxOutputTokens?: number;
-  /** Default: none, and answers have no cost. */
-  prices?: TokenPrices;
   /** The provider's name in entries. Default: the first word of the model's: `openai` for `openai.responses`. */
   provider?: string;
 }
@@ -46,6 +46,7 @@ export function aiSdk(
   languageModel: LanguageModel,
   options: AiSdkProviderOptions = {},
 ): Provider<AiSdkParams> {
+  checkGiven(languageModel, "a model of the AI SDK", 'aiSdk(anthropic("claude-sonnet-4-5"))');
   const { tools = {}, contextWindow = 128_000, maxOutputTokens = 128_000, prices } = options;
   const named = modelOf(languageModel);
   const model = { ...named, provider: options.provider ?? named.provider };

@@ -20,7 +20,7 @@ import {
   toUsage,
 } from "@espalier/summarizer";
 import type { AnswerEvent, Provider } from "../turn/provider.ts";
-import { badAnswer, isAsyncIterable } from "./shared.ts";
+import { badAnswer, checkGiven, isAsyncIterable } from "./shared.ts";
 
 /** The model, and what each of its requests has. */
 export interface AnthropicOptions {
@@ -54,6 +54,7 @@ export function anthropic(
   client: Anthropic | (() => Promise<Anthropic>),
   options: AnthropicOptions = {},
 ): Provider<AnthropicParams> {
+  checkGiven(client, "a client of @anthropic-ai/sdk", "anthropic(new Anthropic(), { … })");
   const { model: modelId = DEFAULT_ANTHROPIC_MODEL, maxTokens, tools = [], parameters = {} } = options;
   const known = knownModel(modelId);
   const thinkingTokens = thinkingBudget(parameters as Record<string, unknown>);

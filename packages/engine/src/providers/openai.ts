@@ -9,38 +9,38 @@ import {
 import type { TokenPrices } from "@espalier/summarizer";
 import type OpenAI from "openai";
 import type { AnswerEvent, Provider } from "../turn/provider.ts";
-import { answered, badAnswer, billed, count, field, isAsyncIterable, providerSummarizer } from "./shared.ts";
+import {
+  answered,
+  badAnswer,
+  billed,
+  type CommonOptions,
+  checkGiven,
+  count,
+  field,
+  isAsyncIterable,
+  providerSummarizer,
+} from "./shared.ts";
 
 /** The model, and what each of its requests has. */
-interface CommonOptions<Tool> {
+interface ModelOptions<Tool> extends CommonOptions {
   /** As the server names it. */
   model: string;
-  /** The most tokens of an answer, reasoning included. Default: the session's reserve, 16,384. */
-  maxTokens?: number;
-  /** System prompt. Default: none. */
-  system?: string;
   /** Tools, as the SDK types them. Default: none. */
   tools?: readonly Tool[];
-  /** Tokens of a request and its answer. Default 128,000; a smaller one is learnt from the server's own error. */
-  contextWindow?: number;
-  /** The most tokens of an answer that the model can give. Default 128,000. */
-  maxOutputTokens?: number;
   /** The server's name in entries. Default `openai`. */
   provider?: string;
-  /** Default: none, and answers have no cost. */
-  prices?: TokenPrices;
   /** True for a server that is not OpenAI's own, and limits answers by `max_tokens`. Default: by the client's address. */
   isCompatible?: boolean;
 }
 
 /** Options of {@link openai}. */
-export interface OpenaiOptions extends CommonOptions<OpenAI.ChatCompletionTool> {
+export interface OpenaiOptions extends ModelOptions<OpenAI.ChatCompletionTool> {
   /** More fields of the request, such as `temperature`. */
   parameters?: Partial<OpenAI.ChatCompletionCreateParamsNonStreaming>;
 }
 
 /** Options of {@link openaiResponses}. */
-export interface OpenaiResponsesOptions extends CommonOptions<OpenAI.Responses.Tool> {
+export interface OpenaiResponsesOptions extends ModelOptions<OpenAI.Responses.Tool> {
   /** More fields of the request, such as `reasoning`. */
   parameters?: Partial<OpenAI.Responses.ResponseCreateParamsNonStreaming>;
 }
@@ -60,6 +60,7 @@ export function openai(
   client: OpenaiClient,
   options: OpenaiOptions,
 ): Provider<OpenAI.ChatCompletionCreateParamsNonStreaming> {
+  checkProvider(client, options);
   const { tools = [], parameters = {}, prices } = options;
   const { base, model, clientOf } = common(client, options);
   const own = new Map(tools.map((tool) => [nameOf(tool), tool]));
@@ -104,6 +105,7 @@ export function openaiResponses(
   client: OpenaiClient,
   options: OpenaiResponsesOptions,
 ): Provider<OpenAI.Responses.ResponseCreateParamsNonStreaming> {
+  checkProvider(client, options);
   const { tools = [], parameters = {}, prices } = options;
   const { base, model, clientOf } = common(client, options);
   const own = new Map(tools.map((tool) => ["name" in tool ? tool.name : "", tool]));
@@ -154,10 +156,15 @@ export function openaiResponses(
   return { ...provider, summarizer: providerSummarizer(provider) };
 }
 
+function checkProvider(client: unknown, options: { model?: string } | undefined): void {
+  checkGiven(client, "a client of openai", 'openai(new OpenAI(), { model: "gpt-5" })');
+  checkGiven(options?.model, "the name of a model", 'openai(client, { model: "gpt-5" })');
+}
+
 /** Names of models whose reasoning can be had encrypted. */
 const REASONS = /^(o\d|gpt-[5-9]|codex)/;
 
-function common<Tool>(client: OpenaiClient, options: CommonOptions<Tool>) {
+function common<Tool>(client: OpenaiClient, options: ModelOptions<Tool>) {
   const { provider = "openai", model: modelId, contextWindow = WINDOW, maxOutputTokens = WINDOW } = options;
   return {
     model: { provider, modelId },

@@ -18,6 +18,27 @@ import {
 } from "@espalier/summarizer";
 import type { AnswerEvent, Provider } from "../turn/provider.ts";
 
+/** Options of every provider that is not Anthropic's. */
+export interface CommonOptions {
+  /** The most tokens of an answer, reasoning included. Default: the session's reserve, 16,384. */
+  maxTokens?: number;
+  /** System prompt. Default: none. */
+  system?: string;
+  /** Tokens of a request and its answer. Default 128,000; a smaller one is learnt from the provider's own error. */
+  contextWindow?: number;
+  /** The most tokens of an answer that the model can give. Default 128,000. */
+  maxOutputTokens?: number;
+  /** Default: none, and answers have no cost. */
+  prices?: TokenPrices;
+}
+
+/** Throws `bad-input` where something is missing that the types ask for, such as a client in plain JavaScript. */
+export function checkGiven(value: unknown, what: string, example: string): void {
+  const isGiven = typeof value === "string" ? value !== "" : ["object", "function"].includes(typeof value);
+  if (isGiven && value !== null) return;
+  throw new EspalierError("bad-input", `A provider needs ${what}: ${example}.`);
+}
+
 /** Tokens of one answer; `input` are the prompt's tokens that did not come from a cache. */
 export interface TokenCounts {
   input: number;

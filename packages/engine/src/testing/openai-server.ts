@@ -8,6 +8,8 @@ export interface OpenaiReply {
   text?: string;
   /** Reasoning: encrypted in Responses, `reasoning_content` in Chat Completions. */
   reasoning?: string;
+  /** Reasoning of Responses in its place: a summary for each, and the ciphertext. */
+  thoughts?: readonly { text: string; mark: string }[];
   calls?: readonly { id: string; name: string; input: Record<string, unknown> }[];
   /** True where the answer ends at its limit. */
   isCutOff?: boolean;
@@ -42,7 +44,8 @@ export interface OpenaiServer {
 }
 
 /**
- * Starts a server on a free port of 127.0.0.1. A request that breaks a rule of its API is answered with 400.
+ * Starts a server on a free port of 127.0.0.1. A request that breaks a rule of its API is answered with 400, one to
+ * another path with 404.
  *
  * @param reply gives the answer to a request and its number, from 1
  */
@@ -53,8 +56,15 @@ export async function startOpenaiServer(
   const server = createServer((incoming, response) => {
     void bodyOf(incoming).then((body) => {
       const path = (incoming.url ?? "").replace(/^\/v1/, "");
-      const problems = path === "/chat/completions" ? chatProblems(body) : responsesProblems(body);
-      const request = { path, body, problems };
+      const problemsOf = incoming.method === "POST" ? PROBLEMS[path] : undefined;
+      if (!problemsOf) {
+        const message = `Invalid URL (${incoming.method} ${incoming.url})`;
+        return json(response, 404, {
+          error: { message, type: "invalid_request_error", param: null, code: null },
+        });
+      }
+      const problems = body ? problemsOf(body) : ["We could not parse the JSON body of your request."];
+      const request = { path, body: body ?? {}, problems };
       requests.push(request);
       const answer =
         problems.length > 0 ? { status: 400, message: problems.join("; ") } : reply(request, requests.length);
@@ -64,9 +74,10 @@ export async function startOpenaiServer(
           error: { message, type: "invalid_request_error", param: null, code },
         });
       }
-      const facts: Facts = { n: requests.length, model: String(body["model"]), reply: answer };
+      const { model, stream } = request.body;
+      const facts: Facts = { n: requests.length, model: String(model), reply: answer };
       const isChat = path === "/chat/completions";
-      if (body["stream"] !== true) return json(response, 200, isChat ? completion(facts) : responseOf(facts));
+      if (stream !== true) return json(response, 200, isChat ? chatCompletion(facts) : responseOf(facts));
       return streamed(response, isChat ? chunks(facts) : events(facts), answer.breaksAfter);
     });
   });
@@ -82,16 +93,30 @@ export async function startOpenaiServer(
   };
 }
 
-interface Facts {
+/** Rules of the APIs that the server speaks, by path. */
+const PROBLEMS: Readonly<Record<string, (body: Record<string, unknown>) => string[]>> = {
+  "/chat/completions": chatProblems,
+  "/responses": responsesProblems,
+};
+
+/** An answer, and what else its form needs. */
+export interface Facts {
+  /** Its number. */
   n: number;
   model: string;
   reply: OpenaiReply;
 }
 
-async function bodyOf(incoming: IncomingMessage): Promise<Record<string, unknown>> {
+/** The JSON object of a request; undefined where it is none. */
+async function bodyOf(incoming: IncomingMessage): Promise<Record<string, unknown> | undefined> {
   const pieces: Buffer[] = [];
   for await (const piece of incoming as AsyncIterable<Buffer>) pieces.push(piece);
-  return JSON.parse(Buffer.concat(pieces).toString("utf8"));
+  try {
+    const body: unknown = JSON.parse(Buffer.concat(pieces).toString("utf8"));
+    return typeof body === "object" && body !== null ? (body as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function json(response: ServerResponse, status: number, body: object): void {
@@ -132,7 +157,8 @@ const chatCalls = ({ calls = [] }: OpenaiReply) =>
     function: { name, arguments: JSON.stringify(input) },
   }));
 
-function completion({ n, model, reply }: Facts) {
+/** A whole answer of Chat Completions. */
+export function chatCompletion({ n, model, reply }: Facts) {
   const calls = chatCalls(reply);
   const message = {
     role: "assistant",
@@ -175,9 +201,16 @@ function chunks({ n, model, reply }: Facts): object[] {
   ];
 }
 
-function responseOf({ n, model, reply }: Facts) {
+/** A whole answer of Responses. */
+export function responseOf({ n, model, reply }: Facts) {
   const { text, reasoning, calls = [], isCutOff } = reply;
-  const thought = { type: "reasoning", id: `rs_${n}`, summary: [], encrypted_content: reasoning };
+  const { thoughts = reasoning ? [{ text: "", mark: reasoning }] : [] } = reply;
+  const thought = thoughts.map(({ text, mark }, at) => ({
+    type: "reasoning",
+    id: `rs_${n}_${at}`,
+    summary: text === "" ? [] : [{ type: "summary_text", text }],
+    encrypted_content: mark,
+  }));
   const said = { type: "output_text", text, annotations: [] };
   const message = {
     type: "message",
@@ -201,7 +234,7 @@ function responseOf({ n, model, reply }: Facts) {
     model,
     status: isCutOff ? "incomplete" : "completed",
     incomplete_details: isCutOff ? { reason: "max_output_tokens" } : null,
-    output: [...(reasoning ? [thought] : []), ...(text ? [message] : []), ...called],
+    output: [...thought, ...(text ? [message] : []), ...called],
     usage: {
       input_tokens: 120,
       output_tokens: 10,
