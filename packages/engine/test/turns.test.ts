@@ -9,7 +9,7 @@ import { type Reply, startMessagesServer, textReply } from "@espalier/summarizer
 import { jsonSchema, simulateReadableStream } from "ai";
 import { MockLanguageModelV3 } from "ai/test";
 import OpenAI from "openai";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test, vi } from "vitest";
 
 const endings: (() => Promise<unknown>)[] = [];
 afterAll(async () => {
@@ -371,4 +371,19 @@ test("the loopback server of OpenAI's APIs answers what it does not know as the 
     "invalid_request_error",
   ]);
   expect(server.requests).toHaveLength(1);
+});
+
+test("a message that does not fit is reported in sentences, without a stack", async () => {
+  const { provider } = await anthropicAt([], { contextWindow: 20_000, maxTokens: 1_000 });
+  const session = await createSession({ store: memoryStore() });
+  await session.say("pears ".repeat(20_000));
+  const reported = vi.spyOn(console, "error").mockImplementation(() => undefined);
+  try {
+    await expect(session.next(provider)).rejects.toMatchObject({ code: "irreducible" });
+    expect(reported.mock.calls).toEqual([
+      [expect.stringMatching(/^The session was not compacted, .* do not fit .*\.$/)],
+    ]);
+  } finally {
+    reported.mockRestore();
+  }
 });

@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { type CreateOptions, deleteSession, type OpenOptions, openOrCreate } from "./open.ts";
 import type { Session } from "./session.ts";
+import { sentencesOnStderr } from "./state.ts";
 
 /** Options of a pool, and those with which it opens or creates every session. */
 export interface PoolOptions
@@ -211,7 +212,7 @@ export function sessionPool(options: PoolOptions = {}): SessionPool {
 }
 
 /** Reports a session that could not be closed where no caller waits for it. */
-function warn({ log = console }: Pick<PoolOptions, "log">, { id }: Seat, error: unknown): void {
+function warn({ log = sentencesOnStderr }: Pick<PoolOptions, "log">, { id }: Seat, error: unknown): void {
   const reason = error instanceof Error ? error.message : String(error);
   log.error(`The session ${id} could not be closed: ${reason}`, { error });
 }

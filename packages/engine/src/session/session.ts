@@ -73,6 +73,7 @@ import {
   type SessionOptions,
   type Settle,
   type ShutdownReason,
+  sentencesOnStderr,
   sessionShutdown,
   shapedContext,
 } from "./state.ts";
@@ -121,7 +122,7 @@ export class Session extends SessionTree {
     this.#settings = new CurrentSettings(options);
     this.host = emptyHost(onReport);
     this.events = options.events ?? new EventBus();
-    this.logger = options.log ?? console;
+    this.logger = options.log ?? sentencesOnStderr;
     this.subscribe((change) => this.#followChange(change));
   }
 

@@ -48,6 +48,18 @@ import type { Session } from "./session.ts";
 /** The host that holds a session's extensions. */
 export type EngineHost = ExtensionHost<EngineHooks, ExtensionContext>;
 
+/** Log of a session that has no other: a sentence on stderr for each report. Errors come without their stacks. */
+export const sentencesOnStderr: PolicyLog = {
+  warn: (message, facts) => console.warn(withReason(message, facts)),
+  error: (message, facts) => console.error(withReason(message, facts)),
+};
+
+function withReason(message: string, facts?: object): string {
+  const { error } = (facts ?? {}) as { error?: unknown };
+  const reason = error instanceof Error ? error.message : "";
+  return reason === "" || message.includes(reason) ? message : `${message.replace(/\.$/, "")}: ${reason}`;
+}
+
 /** Options of a session: summaries, compaction, and what a shell lends it. */
 export interface SessionOptions {
   /** Writes summaries. Default: the extractive one, which needs no network. */
@@ -95,7 +107,7 @@ export interface SessionOptions {
   summarizerForModel?: (model: string) => Summarizer | undefined;
   /** Publishes progress, changes and failures. Default: a bus of the session's own. */
   events?: EventBus;
-  /** Receives warnings and errors that stop nothing. Default `console`, which writes to stderr. */
+  /** Receives warnings and errors that stop nothing. Default: a sentence for each on stderr. */
   log?: PolicyLog;
   /** The time, epoch milliseconds. Default: the system's. */
   now?: () => number;
