@@ -83,7 +83,7 @@ describe("through a compaction", () => {
 
   test("one behind which somebody hid an entry by hand is told by the messages: no summary has what was hidden", () => {
     const hidden = growEntries(`${before} > k1(u2 "summary") > e1(a2) > u3`).map((entry) =>
-      entry.id === "e1" ? { ...entry, reason: "manual" } : entry,
+      entry.id === "e1" ? ({ ...entry, reason: "manual" } as Entry) : entry,
     );
     expect(told(hidden).sources).toEqual(["u1", "a1", "u2", "u3"]);
   });

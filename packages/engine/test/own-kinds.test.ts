@@ -2,8 +2,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createSession, defineExtension, type Extension, openSession } from "@espalier/engine";
 import {
+  type BaseEntry,
   defineEntry,
-  type Entry,
   type EntryKind,
   memoryStore,
   messageText,
@@ -12,7 +12,7 @@ import {
 import { expect, test } from "vitest";
 import { newFile, stage } from "./policy-stage.ts";
 
-interface Weather extends Entry {
+interface Weather extends BaseEntry {
   type: "garden.weather";
   degrees: number;
 }

@@ -5,6 +5,6 @@ const [file, act] = process.argv.slice(2) as [string, "navigate" | "walk" | unde
 const session = await openSession({ file }, { compaction: { autoCompact: false } });
 const before = session.context.messages.length;
 if (act === "navigate") await session.navigate(null);
-if (act === "walk") for (const entry of session.tree.entries()) if (entry.type === "none") throw new Error();
+if (act === "walk") for (const entry of session.tree.entries()) if (entry.id === "") throw new Error();
 console.log(JSON.stringify({ before, after: session.context.messages.length, model: session.context.model }));
 await session.close();

@@ -61,6 +61,7 @@ export {
 } from "@espalier/extensions";
 export { type ByteView, bytesView } from "@espalier/jsonl-stream";
 export {
+  type BaseEntry,
   branchSummary,
   compaction,
   contextEdit,

@@ -20,11 +20,11 @@ export {
   readPathWindow,
 } from "./context/window.ts";
 export {
+  type BaseEntry,
   type ContextEdit,
   createId,
   defineEntry,
   deriveId,
-  type Entry,
   type EntryBehaviour,
   type EntryKind,
   entryFields,
@@ -57,6 +57,7 @@ export {
   contextEdit,
   custom,
   customMessage,
+  type Entry,
   entryKinds,
   isCustom,
   isFailedAnswerEntry,
@@ -70,6 +71,7 @@ export {
   type ModelChangeEntry,
   message,
   modelChange,
+  type OwnEntry,
   type SessionInfoEntry,
   sessionInfo,
   type ThinkingLevelChangeEntry,

@@ -1,4 +1,4 @@
-import { type ContextMessage, estimateTotal } from "@espalier/session-tree";
+import { type ContextMessage, type Entry, estimateTotal } from "@espalier/session-tree";
 import type { Sleep } from "@espalier/summarizer";
 import {
   isSummaryError,
@@ -145,7 +145,7 @@ export function splitMessages(
 }
 
 /** A cut between messages depends on the messages alone. */
-const NO_ENTRY = { type: "message", id: "", parentId: null, timestamp: "" };
+const NO_ENTRY = { type: "message", id: "", parentId: null, timestamp: "" } as Entry;
 
 /** Puts the summary, as one user message, in front of the preserved messages. */
 export function buildCompressedHistory(

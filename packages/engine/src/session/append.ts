@@ -57,7 +57,7 @@ export async function handledDrafts<Drafted extends NewEntry | Entry>(
   const handlerContext = contextForHandlers(session);
   const append: HandledAppend = { session, isOver: false, outer: running.getStore() };
   const transformed = async (draft: Drafted) =>
-    redacted((await host.transform(entryBeforeAppend, draft, handlerContext)) as Drafted);
+    redacted((await host.transform(entryBeforeAppend, draft as NewEntry, handlerContext)) as Drafted);
   try {
     return await running.run(append, () => Promise.all(drafts.map(transformed)));
   } finally {

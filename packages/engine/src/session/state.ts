@@ -205,7 +205,7 @@ export const context = transformHook<readonly ContextMessage[], "messages">("con
 });
 
 /** Transforms every entry before it is written, for example to redact it. Only the returned entry is kept. */
-export const entryBeforeAppend = transformHook<NewEntry<Entry>, "entry">("entry_before_append", {
+export const entryBeforeAppend = transformHook<NewEntry, "entry">("entry_before_append", {
   field: "entry",
   validate: (entry) =>
     typeof entry === "object" && entry !== null && typeof entry.type === "string"

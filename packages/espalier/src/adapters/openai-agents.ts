@@ -8,9 +8,8 @@ import type {
   SessionHistoryTransactionArgs,
   SessionHistoryTransactionAwareSession,
 } from "@openai/agents";
-import { compaction, contextEdit, custom, isCustom, leaf } from "../extend.ts";
+import { type BaseEntry, compaction, contextEdit, custom, isCustom, leaf } from "../extend.ts";
 import {
-  type Entry,
   EspalierError,
   type NewEntry,
   type PoolOptions,
@@ -83,7 +82,7 @@ export function openaiSessions(options: Omit<PoolOptions, "rules" | "whole"> = {
 const ID = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$/;
 
 /** Entry of an item. */
-interface ItemEntry extends Entry {
+interface ItemEntry extends BaseEntry {
   /** The item, by `storeValue`; an entry without one was appended by another program. */
   item?: unknown;
   /** The leaf before its batch, where more of the batch follows: what is missing then was cut off by a crash. */

@@ -9,7 +9,7 @@ export interface EntryBody {
 
 /** An entry with the fields a reader looks for first in front. (Assigning is several times faster than spreading.) */
 export function entryOf(body: EntryBody, id: string, parentId: string | null, timestamp: string): Entry {
-  return Object.assign({ type: body.type, id, parentId, timestamp }, body);
+  return Object.assign({ type: body.type, id, parentId, timestamp }, body) as Entry;
 }
 
 /** A point in time as a source names it: ISO 8601 for entries, epoch milliseconds for messages. */

@@ -1,5 +1,6 @@
 import { jsonText } from "@espalier/jsonl-stream";
-import type { ContextEdit, Entry, EntryKind, Settings } from "../entry/entry.ts";
+import type { ContextEdit, EntryKind, Settings } from "../entry/entry.ts";
+import type { Entry } from "../entry/kinds.ts";
 import { kindOf } from "../entry/kinds.ts";
 import { type ContextMessage, contentBlocks } from "../entry/message.ts";
 

@@ -4,7 +4,8 @@ import {
   EspalierError,
   forEachLineBackward,
 } from "@espalier/jsonl-stream";
-import type { Entry, EntryKind, Settings } from "../entry/entry.ts";
+import type { EntryKind, Settings } from "../entry/entry.ts";
+import type { Entry } from "../entry/kinds.ts";
 import { entryKinds, kindOf } from "../entry/kinds.ts";
 import {
   EntryScan,

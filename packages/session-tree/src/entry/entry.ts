@@ -2,11 +2,8 @@ import { EspalierError } from "@espalier/jsonl-stream";
 import { customAlphabet } from "nanoid";
 import type { ContextMessage, UserContent } from "./message.ts";
 
-/**
- * An entry is one line of a session: never changed, never removed. What it carries beyond these four fields depends
- * on its `type`; an entry of an unknown type is kept as it is.
- */
-export interface Entry {
+/** Fields that every entry has. A kind of your own extends it: `interface Note extends BaseEntry { type: "garden.note"; … }`. */
+export interface BaseEntry {
   /** Kind of the entry, such as `message`. */
   type: string;
   /** Unique in its session; ours have 12 letters and digits (71 bits). */
@@ -21,7 +18,7 @@ export interface Entry {
 export type FilledIn = "id" | "parentId" | "timestamp";
 
 /** An entry to append: `id`, `parentId` and `timestamp` may be left out. */
-export type NewEntry<E extends Entry = Entry> = Omit<E, FilledIn> & Partial<Pick<E, FilledIn>>;
+export type NewEntry<E extends BaseEntry = BaseEntry> = Omit<E, FilledIn> & Partial<Pick<E, FilledIn>>;
 
 /** A change of what an earlier entry says from here on: null leaves it out. */
 export interface ContextEdit {
@@ -40,7 +37,7 @@ export interface Settings {
 }
 
 /** Behaviour of a kind of entry; everything but `movesLeaf` is optional. */
-export interface EntryBehaviour<E extends Entry> {
+export interface EntryBehaviour<E extends BaseEntry> {
   /** False for entries beside the conversation (labels, names, usage): appending one leaves the leaf. */
   movesLeaf: boolean;
   /** Messages of the entry for a model, before edits. None by default. */
@@ -67,21 +64,24 @@ export interface EntryBehaviour<E extends Entry> {
 }
 
 /** A kind of entry: makes them, recognises them, and answers for them. */
-export interface EntryKind<E extends Entry = Entry> extends EntryBehaviour<E> {
+export interface EntryKind<E extends BaseEntry = BaseEntry> extends EntryBehaviour<E> {
   /** The `type` of its entries. */
   readonly type: E["type"];
   /**
    * Returns whether an entry is of this kind and sound, so that its fields are what `E` says. A line of the same type
    * with a `problem` is not: it may lack anything.
    */
-  is(entry: Entry): entry is E;
+  is(entry: BaseEntry): entry is E;
   /** A new entry of this kind; the log gives it an id, a parent and a time. */
   of(fields: Omit<E, FilledIn | "type"> & Partial<Pick<E, FilledIn>>): NewEntry<E>;
 }
 
 /** Makes a kind of entry out of its type and what it says of itself. */
 /* @__NO_SIDE_EFFECTS__ */
-export function defineEntry<E extends Entry>(type: E["type"], behaviour: EntryBehaviour<E>): EntryKind<E> {
+export function defineEntry<E extends BaseEntry>(
+  type: E["type"],
+  behaviour: EntryBehaviour<E>,
+): EntryKind<E> {
   return {
     ...behaviour,
     type,
@@ -91,7 +91,7 @@ export function defineEntry<E extends Entry>(type: E["type"], behaviour: EntryBe
 }
 
 /** Own fields of an entry of any kind: without `type` and those that the log fills in. */
-export function entryFields(entry: Entry): Record<string, unknown> {
+export function entryFields(entry: BaseEntry): Record<string, unknown> {
   const { type: _type, id: _id, parentId: _parentId, timestamp: _timestamp, ...fields } = entry;
   return fields;
 }

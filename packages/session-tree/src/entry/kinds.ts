@@ -1,5 +1,5 @@
 import { EspalierError } from "@espalier/jsonl-stream";
-import { type ContextEdit, defineEntry, type Entry, type EntryKind } from "./entry.ts";
+import { type BaseEntry, type ContextEdit, defineEntry, type EntryKind } from "./entry.ts";
 import {
   type AssistantMessage,
   type ContextMessage,
@@ -154,7 +154,7 @@ export const leaf = defineEntry<LeafEntry>("leaf", {
  * The position is the code by which an index remembers the kind; 0 stands for every unknown type.
  */
 export const entryKinds: readonly EntryKind[] = [
-  defineEntry<Entry>("", { movesLeaf: true }),
+  defineEntry<BaseEntry>("", { movesLeaf: true }),
   message,
   compaction,
   branchSummary,
@@ -174,16 +174,16 @@ const codes = new Map(entryKinds.map((kind, code) => [kind.type, code]));
  * The kind that answers for an entry: one of the format, or one that the entry's session was given (`OwnKinds`).
  * An unknown type moves the leaf and says nothing (its bytes are kept).
  */
-export function kindOf(entry: Entry): EntryKind {
+export function kindOf(entry: BaseEntry): EntryKind {
   const code = codes.get(entry.type);
   return code === undefined ? (adopted.get(entry) ?? entryKinds[0]!) : entryKinds[code]!;
 }
 
 /** Entries of a type that the format lacks, each with the kind that its session was given for it. */
-const adopted = new WeakMap<Entry, EntryKind>();
+const adopted = new WeakMap<BaseEntry, EntryKind>();
 
 /** Makes a kind besides those of the format answer for one entry. */
-function adoptEntry(entry: Entry, kind: EntryKind): void {
+function adoptEntry(entry: BaseEntry, kind: EntryKind): void {
   adopted.set(entry, kind);
 }
 
@@ -219,7 +219,7 @@ export class OwnKinds {
   }
 
   /** Makes the session's own kind, if there is one, answer for an entry; returns the entry. */
-  adopt(entry: Entry): Entry {
+  adopt<E extends BaseEntry>(entry: E): E {
     const kind = this.#byType.get(entry.type);
     if (kind) adoptEntry(entry, kind);
     return entry;
@@ -245,7 +245,7 @@ function refuseKind(kind: EntryKind): void {
 }
 
 /** Problem of an entry of a custom kind: the one that the kind returns, or a failure of the kind itself. */
-function problemOf(kind: EntryKind, entry: Entry): string | undefined {
+function problemOf(kind: EntryKind, entry: BaseEntry): string | undefined {
   try {
     const problem = kind.problem?.(entry);
     if (problem !== undefined) return problem;
@@ -259,8 +259,41 @@ function problemOf(kind: EntryKind, entry: Entry): string | undefined {
   }
 }
 
+/**
+ * An entry is one line of a session: never changed, never removed. Its `type` says what it carries, and narrows it:
+ *
+ * ```ts
+ * if (entry.type === "message") console.log(entry.message.role);
+ * ```
+ *
+ * An entry of an unknown type is kept as it is. Lines of old and damaged files may lack what their type promises;
+ * `message.is(entry)` looks.
+ */
+export type Entry =
+  | MessageEntry
+  | CompactionEntry
+  | BranchSummaryEntry
+  | CustomMessageEntry
+  | ContextEditEntry
+  | ModelChangeEntry
+  | ThinkingLevelChangeEntry
+  | CustomEntry
+  | LabelEntry
+  | SessionInfoEntry
+  | UsageEntry
+  | LeafEntry
+  | OwnEntry;
+
+/**
+ * An entry of a kind that the format lacks: one of an extension, whose type has a dot, or of a newer program. `damaged` is in
+ * the place of one whose line cannot be read any more.
+ */
+export interface OwnEntry extends BaseEntry {
+  type: `${string}.${string}` | "damaged";
+}
+
 /** Something said: by the user, the model, a tool, a shell or (newest files) the system. */
-export interface MessageEntry extends Entry {
+export interface MessageEntry extends BaseEntry {
   type: "message";
   message: StoredMessage;
 }
@@ -279,19 +312,19 @@ function modelOf(answer: AssistantMessage) {
 
 /** True for a message entry with this role. */
 export function isMessage<Role extends StoredMessage["role"]>(
-  entry: Entry,
+  entry: BaseEntry,
   role: Role,
 ): entry is MessageEntry & { message: Extract<StoredMessage, { role: Role }> } {
   return message.is(entry) && entry.message.role === role;
 }
 
 /** True for an answer that was kept in the file and never reached the conversation. */
-export function isFailedAnswerEntry(entry: Entry): boolean {
+export function isFailedAnswerEntry(entry: BaseEntry): boolean {
   return message.is(entry) && isFailedAnswer(entry.message);
 }
 
 /** Replaces the older part of its path, in the context, by a summary. */
-export interface CompactionEntry extends Entry {
+export interface CompactionEntry extends BaseEntry {
   type: "compaction";
   summary: string;
   /** The first entry that stays visible; the own id keeps nothing. */
@@ -329,7 +362,7 @@ function recordedSettings(details: unknown) {
 }
 
 /** Summarizes an abandoned branch for the branch that continues. */
-export interface BranchSummaryEntry extends Entry {
+export interface BranchSummaryEntry extends BaseEntry {
   type: "branch_summary";
   summary: string;
   /** The leaf that was left (files of Pi before 0.84.3 hold the destination). */
@@ -343,7 +376,7 @@ export interface BranchSummaryEntry extends Entry {
 }
 
 /** Text that an extension put into the conversation; the model reads it as a user's. */
-export interface CustomMessageEntry extends Entry {
+export interface CustomMessageEntry extends BaseEntry {
   type: "custom_message";
   /** The extension's own name for this kind of message. */
   customType: string;
@@ -355,28 +388,28 @@ export interface CustomMessageEntry extends Entry {
 }
 
 /** Changes what an earlier entry of the path says to the model from here on. */
-export interface ContextEditEntry extends Entry, ContextEdit {
+export interface ContextEditEntry extends BaseEntry, ContextEdit {
   type: "context_edit";
   /** Set where a user asked for it, so that an undo takes it back; absent on acts of a program. */
   reason?: "manual";
 }
 
 /** Changes the model for the entries below. */
-export interface ModelChangeEntry extends Entry {
+export interface ModelChangeEntry extends BaseEntry {
   type: "model_change";
   provider: string;
   modelId: string;
 }
 
 /** Changes the thinking level for the entries below. */
-export interface ThinkingLevelChangeEntry extends Entry {
+export interface ThinkingLevelChangeEntry extends BaseEntry {
   type: "thinking_level_change";
   /** `off`, `minimal`, `low`, `medium`, `high` in files of Pi; any word is kept. */
   thinkingLevel: string;
 }
 
 /** State of an extension, or of the core under a `customType` that begins with `espalier.`; folded along the path. */
-export interface CustomEntry extends Entry {
+export interface CustomEntry extends BaseEntry {
   type: "custom";
   /** Name of the state's owner; see `ExtensionState` of `@espalier/engine`. */
   customType: string;
@@ -385,26 +418,26 @@ export interface CustomEntry extends Entry {
 }
 
 /** True for a custom entry of this type. */
-export function isCustom(entry: Entry, customType: string): entry is CustomEntry {
+export function isCustom(entry: BaseEntry, customType: string): entry is CustomEntry {
   return custom.is(entry) && entry.customType === customType;
 }
 
 /** A name for a place in the tree. The last label in file order wins; without `label` it is cleared. */
-export interface LabelEntry extends Entry {
+export interface LabelEntry extends BaseEntry {
   type: "label";
   targetId: string;
   label?: string;
 }
 
 /** The session's name; the last one in file order wins. */
-export interface SessionInfoEntry extends Entry {
+export interface SessionInfoEntry extends BaseEntry {
   type: "session_info";
   /** Absent or empty: the session has no name any more. Ours are never absent, as the format has it. */
   name?: string;
 }
 
 /** Usage that a provider billed for a call without a message: a warmed cache, a summary that was thrown away. */
-export interface UsageEntry extends Entry {
+export interface UsageEntry extends BaseEntry {
   type: "usage";
   /** Purpose of the call: `cache_warm`, `compaction`, `branch_summary`, …; any word is kept. */
   kind: string;
@@ -417,7 +450,7 @@ export interface UsageEntry extends Entry {
  * Sets the leaf: our one addition to the format. Its parent is its target, so that a reader which takes the last line
  * for the leaf arrives at the same place.
  */
-export interface LeafEntry extends Entry {
+export interface LeafEntry extends BaseEntry {
   type: "leaf";
   /** Null: before the first entry. */
   targetId: string | null;

@@ -10,7 +10,8 @@ import {
   skipSpace,
   skipValue,
 } from "@espalier/jsonl-stream";
-import { type Entry, parseHeader, type SessionHeader } from "./entry.ts";
+import { parseHeader, type SessionHeader } from "./entry.ts";
+import type { Entry } from "./kinds.ts";
 import { entryKinds } from "./kinds.ts";
 
 /**

@@ -1,4 +1,5 @@
-import type { Entry, NewEntry, SessionHeader } from "./entry.ts";
+import type { NewEntry, SessionHeader } from "./entry.ts";
+import type { Entry } from "./kinds.ts";
 import { type ContextMessage, fieldText, isRecord, parsedItem } from "./message.ts";
 import { redactText } from "./redact-text.ts";
 

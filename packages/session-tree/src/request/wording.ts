@@ -1,4 +1,4 @@
-import type { Entry } from "../entry/entry.ts";
+import type { Entry } from "../entry/kinds.ts";
 import { customMessage, isMessage } from "../entry/kinds.ts";
 import { type BashExecutionMessage, contentText } from "../entry/message.ts";
 

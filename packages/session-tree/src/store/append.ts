@@ -1,7 +1,7 @@
 import { EspalierError, formatLine } from "@espalier/jsonl-stream";
 import { isInWindow } from "../context/window.ts";
-import { createId, type Entry, FORMAT_VERSION, type NewEntry, timestamp } from "../entry/entry.ts";
-import { kindOf, type OwnKinds } from "../entry/kinds.ts";
+import { type BaseEntry, createId, FORMAT_VERSION, type NewEntry, timestamp } from "../entry/entry.ts";
+import { type Entry, kindOf, type OwnKinds } from "../entry/kinds.ts";
 import type { SessionTree } from "./session-tree.ts";
 import type { SessionLog } from "./store.ts";
 
@@ -64,7 +64,7 @@ function lineOf(entry: Entry): string {
   }
 }
 
-function checkEntry(entry: Entry, site: AppendSite, idGiven: boolean, parentGiven: boolean): void {
+function checkEntry(entry: BaseEntry, site: AppendSite, idGiven: boolean, parentGiven: boolean): void {
   const { id, type, parentId, timestamp } = entry;
   const invalid = (problem: string) => notSound(type, problem);
   if (typeof type !== "string" || type === "" || type === "session")
@@ -104,7 +104,7 @@ function checkEntry(entry: Entry, site: AppendSite, idGiven: boolean, parentGive
 }
 
 /** An entry beside the conversation does not move the leaf, except a `leaf`, which names its new place. */
-function checkBeside(entry: Entry, site: AppendSite): void {
+function checkBeside(entry: BaseEntry, site: AppendSite): void {
   const named = (entry as { targetId?: unknown }).targetId;
   if (typeof named === "string" && !site.has(named)) {
     throw new EspalierError("unknown-entry", `There is no entry ${JSON.stringify(named)} in this session.`);

@@ -1,5 +1,6 @@
 import { encodeLines, formatLine } from "@espalier/jsonl-stream";
-import { createId, type Entry, FORMAT_VERSION, type SessionHeader, WRITER } from "../entry/entry.ts";
+import { createId, FORMAT_VERSION, type SessionHeader, WRITER } from "../entry/entry.ts";
+import type { Entry } from "../entry/kinds.ts";
 import { kindOf, label, sessionInfo } from "../entry/kinds.ts";
 import { headerLine } from "../entry/line.ts";
 import { promptText } from "../request/wording.ts";

@@ -1,7 +1,8 @@
 import { EspalierError, jsonText } from "@espalier/jsonl-stream";
 import { contextOfPath, type SessionContext } from "../context/context.ts";
 import { isInWindow, LeafPath, type PathWindow, PathWindowBuilder, pathWindowAt } from "../context/window.ts";
-import type { Entry, EntryKind, NewEntry, SessionHeader } from "../entry/entry.ts";
+import type { EntryKind, NewEntry, SessionHeader } from "../entry/entry.ts";
+import type { Entry } from "../entry/kinds.ts";
 import { branchSummary, compaction, kindOf, leaf, OwnKinds } from "../entry/kinds.ts";
 import { movingRow } from "../tree/queries.ts";
 import { isOnPath, pathOf, Tree } from "../tree/tree.ts";

@@ -1,4 +1,4 @@
-import type { Entry } from "../entry/entry.ts";
+import type { Entry } from "../entry/kinds.ts";
 
 /** A sound entry in which one field has a wrong value, or is missing. */
 export interface WrongField {

@@ -1,5 +1,5 @@
 import stringWidth from "string-width";
-import type { Entry } from "../entry/entry.ts";
+import type { Entry } from "../entry/kinds.ts";
 import { branchSummary, compaction, contextEdit } from "../entry/kinds.ts";
 import { fieldText } from "../entry/message.ts";
 import { plainText, withoutOrders } from "../entry/plain-text.ts";

@@ -1,11 +1,11 @@
 import { type ByteView, forEachLine, isSpace, type LineVisitor } from "@espalier/jsonl-stream";
 import {
-  type Entry,
   FORMAT_VERSION,
   type SessionHeader,
   type SessionIssue,
   type SessionIssueKind,
 } from "../entry/entry.ts";
+import type { Entry } from "../entry/kinds.ts";
 import { entryKinds, kindCode } from "../entry/kinds.ts";
 import {
   EntryScan,

@@ -1,4 +1,5 @@
-import type { Entry, EntryKind, SessionIssue, SessionIssueKind } from "../entry/entry.ts";
+import type { EntryKind, SessionIssue, SessionIssueKind } from "../entry/entry.ts";
+import type { Entry } from "../entry/kinds.ts";
 import { isMessage, kindCode, label, message, type SessionInfoEntry, sessionInfo } from "../entry/kinds.ts";
 import { DAMAGED } from "../entry/line.ts";
 import { messageText } from "../entry/message.ts";

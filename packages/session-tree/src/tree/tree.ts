@@ -1,6 +1,7 @@
 import type { ByteView } from "@espalier/jsonl-stream";
 import { EspalierError } from "@espalier/jsonl-stream";
-import type { Entry, EntryKind, SessionHeader, SessionIssue } from "../entry/entry.ts";
+import type { EntryKind, SessionHeader, SessionIssue } from "../entry/entry.ts";
+import type { Entry } from "../entry/kinds.ts";
 import { entryKinds, kindCode, kindOf, type OwnKinds } from "../entry/kinds.ts";
 import { DAMAGED, EntryScan, idIn, placeholder, readSessionLine, scanEntry } from "../entry/line.ts";
 import { LineIntake } from "./intake.ts";

@@ -1,7 +1,16 @@
 // Lines of a transcript as entries: each alone, as they arrive. Apart from the store: this is the knowledge of the format.
 import { createHash, randomUUID } from "node:crypto";
 import type { SessionKey, SessionStoreEntry } from "@anthropic-ai/claude-agent-sdk";
-import { bytesView, compaction, custom, isMessage, message, sessionInfo, toolCalls } from "../../extend.ts";
+import {
+  type BaseEntry,
+  bytesView,
+  compaction,
+  custom,
+  isMessage,
+  message,
+  sessionInfo,
+  toolCalls,
+} from "../../extend.ts";
 import { claudeCodeImporter } from "../../import.ts";
 import type { ContextMessage, Entry, NewEntry, Session, Usage } from "../../index.ts";
 import { fitsLine, restoreValue, storeValue } from "../stored-value.ts";
@@ -9,7 +18,7 @@ import { fitsLine, restoreValue, storeValue } from "../stored-value.ts";
 type Line = SessionStoreEntry;
 
 /** An entry of a transcript. */
-export interface LineEntry extends Entry {
+export interface LineEntry extends BaseEntry {
   /** The line, by `storeValue`; on the last entry of a line that says several things. */
   line?: unknown;
   /** Path of the transcript of a sub-agent, on the first entry of its session. */
@@ -228,7 +237,7 @@ const isTimed = ({ timestamp }: Line): boolean => !Number.isNaN(Date.parse(Strin
 
 const answerId = (said: ContextMessage): string | undefined => (said as { responseId?: string }).responseId;
 
-const isBeside = ({ type }: Entry): boolean => type === custom.type || type === compaction.type;
+const isBeside = ({ type }: BaseEntry): boolean => type === custom.type || type === compaction.type;
 
 function isResult({ message: said }: Line): boolean {
   const { content } = (said ?? {}) as { content?: unknown };
