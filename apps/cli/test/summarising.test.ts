@@ -180,6 +180,29 @@ test("a summarizer that was named fails with its own error; --fallback lets the 
   expect(without).toMatchObject({ code: 1, value: { error: { code: "bad-input" } } });
 });
 
+test("a budget of the settings ends in a sentence before a summarizer is asked, and nothing is written", async () => {
+  const file = demoCopy();
+  const before = readFileSync(file);
+  const home = temporaryFolder();
+  writeFileSync(join(home, "settings.json"), JSON.stringify({ maxCost: 1 }));
+  const server = await startMessagesServer({ reply: textReply(SUMMARY) });
+  const env = { ...claudeAt(server.url), ESPALIER_HOME: home };
+  try {
+    for (const act of [
+      ["compact", file, "--keep-recent", "3000"],
+      ["navigate", file, "before-cache", "--summarize"],
+    ]) {
+      const { code, stderr } = await espalier([...act, "--summarizer", "anthropic"], { env });
+      expect(code).toBe(1);
+      expect(stderr).toMatch(/This session has cost \$1\.\d\d, and .*; its budget \(maxCost\) is \$1\.00\. Raise/);
+    }
+    expect(server.requests).toEqual([]);
+  } finally {
+    await server.close();
+  }
+  expect(readFileSync(file).equals(before)).toBe(true);
+});
+
 test("Ctrl-C ends a summary that is under way, and leaves no trace of it", async () => {
   const file = demoCopy();
   const before = stateOf(file);

@@ -237,6 +237,13 @@ describe("a bad value", () => {
     expect(message).toContain('fallback is "constructor"; give it true or false');
   });
 
+  it("that lacks a part names the part", async () => {
+    user({ prices: { "provider/model": { input: 1 } } });
+    expect((await problem()).message).toMatch(/prices lacks output; give it a table of input and output, and of/);
+    user({ prices: { "provider/model": { input: 1, output: 5 } } });
+    await expect(resolved({})).resolves.toBeDefined();
+  });
+
   it("under a key that there is not tells which there are", async () => {
     user({ keepLats: 3 });
     expect((await problem()).message).toMatch(/keepLats.*keepLast/);

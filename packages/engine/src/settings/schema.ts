@@ -191,7 +191,9 @@ function problemAt(layer: SettingsLayer, values: Readonly<Record<string, unknown
       key,
       `there is no setting ${key}; known are ${Object.keys(settingsSchema.shape).join(", ")}.`,
     );
-  const written = JSON.stringify(valueAt(values, path)) ?? "nothing";
+  const written = JSON.stringify(valueAt(values, path));
+  if (written === undefined)
+    return settingsError(layer, key, `${key}${of} lacks ${path.at(-1)}; give it ${rule.allowed}.`);
   // A long value may be a key of an unknown form, and is not quoted.
   const given = written.length > LONGEST_SHOWN ? `a value of ${written.length} characters` : written;
   return settingsError(layer, key, `${key}${of} is ${given}; give it ${rule.allowed}.`);
