@@ -214,7 +214,7 @@ export interface CountedCall {
   /** Tokens of its prompt that were written to the cache. */
   written: number;
   /** Tokens of the answer as the next request has them: not below, not above. */
-  answer: Range;
+  answer: readonly [least: number, most: number];
   /** Time of the request in epoch milliseconds: of the last entry that was written before the answer. */
   sentAt: number;
   /** Time at which the request began as the answer itself has it; infinite where it has none. */
@@ -224,7 +224,7 @@ export interface CountedCall {
 }
 
 /** Limits of a size in tokens. */
-type Range = readonly [least: number, most: number];
+type Range = CountedCall["answer"];
 
 /** The newest answer in the file that a provider counted tokens for; undefined where there is none. */
 export function lastCall(tree: Tree): CountedCall | undefined {
