@@ -194,7 +194,9 @@ test("a budget of the settings ends in a sentence before a summarizer is asked, 
     ]) {
       const { code, stderr } = await espalier([...act, "--summarizer", "anthropic"], { env });
       expect(code).toBe(1);
-      expect(stderr).toMatch(/This session has cost \$1\.\d\d, and .*; its budget \(maxCost\) is \$1\.00\. Raise/);
+      expect(stderr).toMatch(
+        /This session has cost \$1\.\d\d, and .*; its budget \(maxCost\) is \$1\.00\. Raise/,
+      );
     }
     expect(server.requests).toEqual([]);
   } finally {

@@ -239,7 +239,9 @@ describe("a bad value", () => {
 
   it("that lacks a part names the part", async () => {
     user({ prices: { "provider/model": { input: 1 } } });
-    expect((await problem()).message).toMatch(/prices lacks output; give it a table of input and output, and of/);
+    expect((await problem()).message).toMatch(
+      /prices lacks output; give it a table of input and output, and of/,
+    );
     user({ prices: { "provider/model": { input: 1, output: 5 } } });
     await expect(resolved({})).resolves.toBeDefined();
   });
