@@ -57,7 +57,7 @@ interface Limit {
 const evaluation = command({
   usage: "eval [sessions...]",
   description:
-    "measure how much of a session each policy and summarizer keeps; asks no model without --judge",
+    "measure how much of a session each policy and summarizer keeps; asks a model only where one is named",
   options: [
     new Option("--policy <policy>", "only this policy; repeatable")
       .choices(POLICY_NAMES)
@@ -87,8 +87,9 @@ const evaluation = command({
   notes: `A session is cut at six points. At each, what is before the kept tail is summarized, and the summary is measured by what the
 session did next. Sessions of other agents have to be imported first. Without sessions, those that come with espalier are
 measured. The sessions stay as they are. Floors and ceilings are for the means under policies; controls have none.
-A judge writes questions from the history, answers them from each summary, and grades the answers without knowing whose they are;
-a model that --summarizer names is a row of its own. What models cost is told before they are asked. docs/guides/evaluate-a-compaction.md says what each column can and cannot tell.`,
+A judge writes questions from the history, answers them from each summary, and grades the answers without knowing whose they
+are. A model that --summarizer names is a row of its own. What models cost is told before they are asked.
+docs/guides/evaluate-a-compaction.md says what each column can and cannot tell.`,
   examples: [
     "espalier eval session.jsonl",
     "espalier eval session.jsonl --policy token-budget --floor found=0.8 --ceiling dump=0.2",
