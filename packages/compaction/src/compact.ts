@@ -1,5 +1,5 @@
 import type { FailedAttempt } from "@espalier/jsonl-stream";
-import { CHARS_PER_TOKEN, type ContextMessage, type Usage } from "@espalier/session-tree";
+import { CHARS_PER_TOKEN, type ContextMessage, estimateTokens, type Usage } from "@espalier/session-tree";
 import {
   billOf,
   cutText,
@@ -10,6 +10,7 @@ import {
   requestSummary,
   runPool,
   SUMMARY_SECTIONS,
+  type Summarizer,
   type SummaryAnswer,
   type SummaryError,
   type SummaryOmission,
@@ -53,7 +54,8 @@ export async function compact(
   preparation: CompactionPreparation,
   options: SummaryOptions,
 ): Promise<CompactionSummary> {
-  const answered = await askParts(summaryParts(preparation), preparation, options);
+  const parts = summaryParts(preparation, options.summarizer);
+  const answered = await askParts(parts, preparation, options);
   const to = (wanted: SummaryPart["part"]) => answered.find(({ part }) => part.part === wanted);
   const [history, turn] = [to("history"), to("turnPrefix")];
   const prose = [
@@ -190,8 +192,16 @@ const PART_RULE = "\n\n---\n\n";
 /** Tokens of what joins two parts: they are in the summary's room too. */
 const JOINT_TOKENS = Math.ceil(`${PART_RULE}${TURN_HEADING}\n\n`.length / CHARS_PER_TOKEN);
 
-/** The share of a summary's room that the beginning of a turn takes where there is a history too. */
-const TURN_PREFIX_SHARE = 1 / 3;
+/**
+ * Share of a summary's room that the beginning of a turn takes where there is a history too: as much as it has of the
+ * messages, but a quarter (300 of 1,200 words) for each of both at the least.
+ */
+function turnPrefixShare({ messagesToSummarize, turnPrefixMessages }: CompactionPreparation): number {
+  const sizeOf = (messages: readonly ContextMessage[]) =>
+    messages.reduce((sum, message) => sum + estimateTokens(message), 1);
+  const [history, turn] = [sizeOf(messagesToSummarize), sizeOf(turnPrefixMessages)];
+  return Math.min(Math.max(turn / (history + turn), 1 / 4), 3 / 4);
+}
 
 interface SummaryPart {
   part: "history" | "turnPrefix";
@@ -202,13 +212,21 @@ interface SummaryPart {
 }
 
 /** The requests that a plan takes: one for the history, one for the beginning of a turn that is cut. */
-function summaryParts(preparation: CompactionPreparation): SummaryPart[] {
-  const { messagesToSummarize, turnPrefixMessages, previousSummary, maxSummaryTokens } = preparation;
+function summaryParts(preparation: CompactionPreparation, { maxOutputTokens }: Summarizer): SummaryPart[] {
+  const { messagesToSummarize, turnPrefixMessages, previousSummary } = preparation;
   const { historyIds, turnPrefixIds, style = {} } = preparation;
   const { instructions, sections, systemPrompt } = style;
   const hasHistory = messagesToSummarize.length > 0;
   const hasTurnPrefix = turnPrefixMessages.length > 0;
-  const prefixTokens = Math.max(1, Math.floor(maxSummaryTokens * (hasHistory ? TURN_PREFIX_SHARE : 1)));
+  // Two parts together are no longer than one answer would be.
+  const maxSummaryTokens =
+    hasHistory && hasTurnPrefix
+      ? Math.min(preparation.maxSummaryTokens, maxOutputTokens)
+      : preparation.maxSummaryTokens;
+  const prefixTokens = Math.max(
+    1,
+    Math.floor(maxSummaryTokens * (hasHistory ? turnPrefixShare(preparation) : 1)),
+  );
   const request = newestRequest(turnPrefixMessages) ?? newestRequest(messagesToSummarize);
   const prompt = previousSummary ? UPDATE_SUMMARIZATION_PROMPT : SUMMARIZATION_PROMPT;
   const history = {

@@ -58,6 +58,22 @@ describe("a split turn", () => {
     expect(result.summary).toContain("<read-files>\na.ts\n</read-files>");
   });
 
+  test("is told in no more than one answer of a summarizer may have", async () => {
+    const summarizer = { ...scriptedSummarizer(answerTo), maxOutputTokens: 1_000 };
+    const path = new PathBuilder();
+    path.user(words(9_000));
+    path.answer("old answer");
+    path.user("the question of this turn");
+    path.answer(words(9_000));
+    path.tool("read", { path: "a.ts" }, words(9_000));
+    path.answer(words(10));
+    const plan = planned(path, { keepRecentTokens: 10 });
+    expect(plan.isSplitTurn).toBe(true);
+    await compact(plan, { summarizer });
+    const given = summarizer.requests.map(({ maxOutputTokens }) => maxOutputTokens);
+    expect(given).toEqual([324, 666]);
+  });
+
   test("tells the history's request which request follows, and asks for nothing of it as a next step", async () => {
     const summarizer = scriptedSummarizer(answerTo);
     await compact(splitTurn(), { summarizer });

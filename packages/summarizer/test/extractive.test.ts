@@ -34,6 +34,19 @@ describe("what the summary of a session says", () => {
     expect(section(text, "## Next Steps")).toContain("next I will import InvoiceRow");
   });
 
+  it("keeps a flag that the agent typed once, and no name that only outputs have", async () => {
+    const later = Array.from({ length: 30 }, (_, at) =>
+      edit(`src/part-${at}.ts`, `export const part${at} = ${at};`),
+    ).flat();
+    const { text } = await ask([
+      user("Rebuild the index of the shop"),
+      ...run("npm run index --rebuild-shards --max-age 30", "shardCounter raised, oldIndexName dropped"),
+      ...later,
+    ]);
+    expect(text).toContain("--max-age");
+    expect(text).not.toContain("oldIndexName");
+  });
+
   it("reports an error nobody resolved, and of one that was resolved, what helped", async () => {
     const { text } = await ask(invoiceSession());
     const blocked = section(text, "### Blocked");

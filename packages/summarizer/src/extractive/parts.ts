@@ -162,8 +162,8 @@ export const share = (at: number, { messageCount }: SessionRecord) => at / Math.
 export const FOCUS = 5;
 const isOpen = (turn: Turn, { turns }: SessionRecord) => turn === turns.at(-1) && !turn.finished;
 const basename = (path: string) => path.slice(path.lastIndexOf("/") + 1) || path;
-const CONCLUSIONS = 3;
-const LONGEST_CONCLUSION = 600;
+const CONCLUSIONS = 6;
+const LONGEST_CONCLUSION = 1_000;
 const LONGEST_REQUEST = 400;
 const TASK_DOING = "Task under way: ";
 

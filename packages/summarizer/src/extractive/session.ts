@@ -92,12 +92,17 @@ export interface CommandWork extends Command {
   settled?: { errorLine: string; at: number; changed: string | undefined };
 }
 
-/** Use of a name: messages that have it, the newest, and the file of the last call that had it. */
-interface NameUse {
+/** Use of a name: messages that have it, the newest, who wrote it, and the file of the last call that had it. */
+export interface NameUse {
   messages: number;
   last: number;
+  /** Bits of {@link WROTE}. */
+  wrote: number;
   home: string | undefined;
 }
+
+/** Writers of a name: the more of them, the likelier it is written again. */
+export const WROTE = { user: 1, agent: 2, call: 4, output: 8 } as const;
 
 const KEPT_TURNS = 200;
 const KEPT_SAYINGS = 300;
@@ -113,6 +118,9 @@ const OPEN_CALLS = 1_000;
 
 /** Characters of a text that are searched for names. */
 const SEARCHED = 64_000;
+
+/** Characters of an output that are searched for names which others write as well. */
+const SEARCHED_OUTPUT = 8_000;
 
 export function createSessionRecord(): SessionRecord {
   return {
@@ -149,7 +157,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     const at = record.messageCount;
     record.newestWords = words;
     record.rarity.read(words);
-    readNames(words, undefined);
+    readNames(words, WROTE.user);
     readHandles(words);
     if (!isRequest(words)) return;
     record.firstRequest ??= words;
@@ -165,7 +173,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     const asked = toolCalls(message);
     if (text.trim() !== "") {
       turn.lastText = text.slice(0, KEPT_TEXT);
-      readNames(text, undefined);
+      readNames(text, WROTE.agent);
       readHandles(text);
       for (const sentence of splitSentences(text)) {
         if (sentence.length < 24 || /[?？:：]$/.test(sentence) || !isReason(sentence)) continue;
@@ -183,7 +191,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
       for (const [index, description] of descriptions.entries()) {
         if (description.plan.length > 0) record.plan = description.plan;
         const given = argumentText(nested[index]!.arguments);
-        readNames(given, description.paths.length === 1 ? description.paths[0] : undefined);
+        readNames(given, WROTE.call, description.paths.length === 1 ? description.paths[0] : undefined);
         written += `\n${given}`;
       }
     }
@@ -196,6 +204,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
   function readResult(message: ToolResultMessage): void {
     const output = messageText(message);
     record.rarity.read(output);
+    readNames(output.slice(0, SEARCHED_OUTPUT), WROTE.output);
     const asked = calls.get(message.toolCallId) ?? [];
     calls.delete(message.toolCallId);
     currentTurn().finished = false;
@@ -207,7 +216,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     const command = typeof message.command === "string" ? message.command : "";
     const output = typeof message.output === "string" ? message.output : "";
     record.rarity.read(`${command}\n${output}`);
-    readNames(command, undefined);
+    readNames(command, WROTE.user);
     const call: CallDescription = { purpose: "run", paths: [], command: readCommand(command), plan: [] };
     recordOutcome(call, output, typeof message.exitCode === "number" && message.exitCode !== 0);
   }
@@ -260,18 +269,22 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     forgetOldest(record.commands, KEPT_WORKS);
   }
 
-  function readNames(text: string, home: string | undefined): void {
+  function readNames(text: string, writer: number, home?: string): void {
     eachName(text.slice(0, SEARCHED), (name) => {
       const use = record.names.get(name);
-      if (use === undefined) record.names.set(name, { messages: 1, last: record.messageCount, home });
+      const isSaid = writer !== WROTE.output;
+      if (use === undefined)
+        record.names.set(name, { messages: isSaid ? 1 : 0, last: record.messageCount, wrote: writer, home });
       else {
-        if (use.last !== record.messageCount) use.messages++;
+        use.wrote |= writer;
+        if (!isSaid) return;
+        if (use.last !== record.messageCount || use.messages === 0) use.messages++;
         use.last = record.messageCount;
         use.home = home ?? use.home;
       }
     });
     if (record.names.size > KEPT_NAMES * 2) {
-      for (const [name, use] of record.names) if (use.messages === 1) record.names.delete(name);
+      for (const [name, use] of record.names) if (use.messages <= 1) record.names.delete(name);
       forgetOldest(record.names, KEPT_NAMES);
     }
   }

@@ -24,8 +24,10 @@ import {
   type CommandWork,
   createSessionRecord,
   type FileWork,
+  type NameUse,
   type SessionRecord,
   sessionReader,
+  WROTE,
 } from "./session.ts";
 import { focusOn } from "./speech.ts";
 import { codeSpan, quote, wholeCodePoints } from "./text.ts";
@@ -240,6 +242,10 @@ function noteLines({ previous, branches }: Facts, room: number): Line[] {
 }
 
 const HANDLES = 8;
+
+/** Most addresses among the handles: they are long, and hardly one is written again. */
+const ADDRESSES = 2;
+const isAddress = (handle: string) => handle.startsWith("http");
 const LONGEST_HANDLE = 160;
 
 /** Handles named last, and those named most, each at the end of the words before it. */
@@ -254,6 +260,10 @@ function handleLines({ record, previous, focus }: Facts, told: string): Line[] {
   const chosen = [...known]
     .filter(([handle]) => !told.includes(handle))
     .sort(([, a], [, b]) => b.worth - a.worth)
+    .filter(
+      ([handle], at, all) =>
+        !isAddress(handle) || all.slice(0, at).filter(([each]) => isAddress(each)).length < ADDRESSES,
+    )
     .slice(0, HANDLES)
     .map(([, { text }]) => quote(text, LONGEST_HANDLE));
   return listLines(LABELS.handles, chunked(chosen, "; "));
@@ -283,11 +293,15 @@ function fileLines(facts: Facts): Line[] {
   const { record, previous, branches } = facts;
   const files = new Map([...record.files].map(([path, file]) => [path, { ...file, names: [] as string[] }]));
   const inherited = [...branches.files, ...previous.files];
-  const ages = new Map(inherited.map(({ path }, index) => [path, 0.5 - index / inherited.length / 2]));
+  const ages = new Map(
+    [inherited.filter(({ edits }) => edits > 0), inherited.filter(({ edits }) => edits === 0)].flatMap(
+      (kind) => kind.map(({ path }, index) => [path, 0.5 - index / kind.length / 2] as const),
+    ),
+  );
   for (const { path, edits, names } of inherited) {
     const file = files.get(path);
     if (file !== undefined) Object.assign(file, { edits: file.edits + edits, created: false, names });
-    else files.set(path, { path, reads: 1, edits, created: false, last: -1, failure: undefined, names });
+    else files.set(path, { path, reads: 2, edits, created: false, last: -1, failure: undefined, names });
   }
   // What an earlier summary has is older than all messages.
   const newness = ({ path, last }: FileWork) =>
@@ -330,22 +344,49 @@ function namesOf(file: FileWork & { names: string[] }, record: SessionRecord): s
 
 /** The names written most and last that stand nowhere else: of flags, of settings, of what a program prints. */
 function nameLines({ record, previous, focus }: Facts, told: string, room: number): Line[] {
-  const worth = new Map(previous.names.map((name, index) => [name, 1 - index / previous.names.length / 2]));
-  for (const [name, { messages, last }] of record.names) {
-    const newness = share(last, record);
-    if (messages > 1 || newness > NEW || worth.has(name))
-      worth.set(
-        name,
-        (worth.get(name) ?? 0) + Math.log1p(messages) * (1 + newness) + (focus(name) ? FOCUS : 0),
-      );
-  }
-  const each = ([name, value]: [string, number]) => value / (name.length + 8);
-  const ranked = [...worth].filter(([name]) => !told.includes(name)).sort((a, b) => each(b) - each(a));
-  const names = fitting(
-    ranked.map(([name]) => name),
-    room,
+  const isUpdate = previous.names.length > 0;
+  const worth = new Map(
+    previous.names.map((name, index) => [name, INHERITED * (1 - (0.6 * index) / previous.names.length)]),
   );
+  for (const [name, use] of record.names) {
+    const newness = isUpdate ? 0.5 + share(use.last, record) / 2 : share(use.last, record);
+    const said = worthOfName(name, use, newness) + (focus(name) ? FOCUS : 0);
+    if (said > 0) worth.set(name, (worth.get(name) ?? 0) + said);
+  }
+  const each = ([name, value]: [string, number]) => value / (name.length + 20);
+  const ranked = [...worth]
+    .filter(([name]) => !told.includes(name))
+    .sort((a, b) => each(b) - each(a))
+    .map(([name]) => name);
+  const isFlag = (name: string) => name.startsWith("--");
+  const others = ranked.filter((name) => !isFlag(name)).slice(0, MOST_NAMES);
+  const names = fitting([...others, ...ranked.filter(isFlag)], room);
   return listLines(LABELS.names, chunked(names, ", ", 40));
+}
+
+/** Worth of the first name of an earlier summary. */
+const INHERITED = 2;
+const MOST_NAMES = 28;
+
+/** Names below this worth are hardly ever written again. */
+const LEAST_WORTH = 0.75;
+
+/**
+ * Worth of a name: how likely somebody writes it again. The weights are those of 16 recorded sessions, rounded: it counts
+ * most how lately it was written, then by whom. No file has the flags and hosts that the agent typed.
+ */
+function worthOfName(name: string, { messages, wrote }: NameUse, newness: number): number {
+  if (wrote === WROTE.output) return 0;
+  const isTyped = (wrote & WROTE.call) !== 0 && /^--|\.[a-z]+$/.test(name);
+  if (messages === 1 && newness <= NEW && !isTyped) return 0;
+  const isSaid = (wrote & (WROTE.user | WROTE.agent)) !== 0;
+  const said =
+    (0.5 + Math.log1p(messages)) *
+    (0.2 + newness) *
+    ((wrote & WROTE.user) !== 0 ? 1.8 : 1) *
+    ((wrote & WROTE.output) !== 0 ? 1.4 : 1) *
+    (isTyped ? 1.5 : isSaid ? 1 : 0.6);
+  return name.startsWith("--") || said > LEAST_WORTH ? said : 0;
 }
 
 /** A name that was written once counts where this share of the messages is before it. */

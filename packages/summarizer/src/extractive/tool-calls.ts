@@ -104,7 +104,9 @@ export function pathsIn(key: string): string[] {
     .filter(
       (word) =>
         word.length <= LONGEST_PATH &&
-        /^(?!.*\.\.[\w.])(?:[\w./~@-]+\.[A-Za-z]\w*|(?:~|\.{1,2})?(?:\/[\w.@-]+){2,})$/.test(word),
+        /^(?!.*\.\.[\w.]|\.\w+\.\w[\w.]*$)(?:[\w./~@-]+\.[A-Za-z]\w*|(?:~|\.{1,2})?(?:\/[\w.@-]+){2,})$/.test(
+          word,
+        ),
     );
   return [...new Set(words)];
 }
