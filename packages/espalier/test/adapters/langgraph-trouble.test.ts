@@ -247,6 +247,21 @@ test("a value whose line was lost is named, with the next command", async () => 
   await other.close();
 });
 
+test("a list that names itself is lost, and not read for ever", async () => {
+  const home = freshHome();
+  const saver = new EspalierSaver({ home });
+  await save(saver, "circle", "A message.");
+  await saver.close();
+  const session = await openSession("circle", { home, mode: "read" });
+  await session.close();
+  const text = readFileSync(session.file, "utf8");
+  const [, digest] = /"lists":\{"([0-9a-f]{32})":\[null/.exec(text)!;
+  writeFileSync(session.file, text.replace(`"${digest}":[null`, `"${digest}":["${digest}"`));
+  const other = new EspalierSaver({ home });
+  await expect(other.get(onThread("circle"))).rejects.toMatchObject({ code: "damaged" });
+  await other.close();
+});
+
 test("half a line at the end of the file is no checkpoint", async () => {
   const home = freshHome();
   const saver = new EspalierSaver({ home });

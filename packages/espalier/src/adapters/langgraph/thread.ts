@@ -179,21 +179,29 @@ export class Thread {
     const bytes = this.bytes.get(ref);
     if (bytes) return jsonOf(bytes);
     if (this.blobs.has(ref)) return this.blobs.get(ref);
-    throw new EspalierError(
-      "damaged",
-      `${this.session.file} has lost a value of its graph (${ref}); see what else is missing by \`espalier doctor\`.`,
-    );
+    throw this.#lost(ref);
   }
 
   items(digest: string): Ref[] {
     const chain: StoredList[] = [];
-    for (let at: string | null = digest; at !== null; at = chain.at(-1)![0]) chain.push(this.lists.get(at)!);
+    for (let at: string | null = digest; at !== null; at = chain.at(-1)![0]) {
+      const list = this.lists.get(at);
+      if (!list) throw this.#lost(at);
+      chain.push(list);
+    }
     const items: Ref[] = [];
     for (const [, keep, add] of chain.reverse()) {
       items.length = keep;
       items.push(...add);
     }
     return items;
+  }
+
+  #lost(digest: string): EspalierError {
+    return new EspalierError(
+      "damaged",
+      `${this.session.file} has lost a value of its graph (${digest}); see what else is missing by \`espalier doctor\`.`,
+    );
   }
 
   /** The messages that the path of an entry shows, in order. */
