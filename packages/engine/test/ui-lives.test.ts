@@ -178,7 +178,7 @@ const act = fc.oneof(
 
 test("whatever a page does, it shows what the log has, and no request is refused", async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(act, { maxLength: 10 }), async (acts) => {
+    fc.asyncProperty(fc.array(act, { minLength: 3, maxLength: 12, size: "max" }), async (acts) => {
       server.requests.length = 0;
       const page = await new Page().open();
       for (const [at, one] of acts.entries()) {
