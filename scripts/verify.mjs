@@ -17,7 +17,7 @@ const checks = [
   {
     name: "tests",
     command: "vitest run --no-color --reporter=default --reporter=./scripts/verify/count-reporter.mjs",
-    minutes: 18,
+    minutes: 40,
     live: true,
   },
   { name: "build", command: "turbo run build --continue --output-logs=errors-only", minutes: 3 },

@@ -140,7 +140,18 @@ test("undo takes back the newest act, and again the one before", async () => {
     leafId: "2ur7kch3b1oZ",
     summaryEntryId: null,
     editorText: null,
+    act: expect.objectContaining({ kind: "navigation" }),
   });
+  expect((await espalierJson(["redo", file])).value.leafId).toBe("vPdDiWYGH0ya");
+  await espalier(["label", file, "leaf", "here"]);
+  const planned = await espalier(["undo", file, "--dry-run"]);
+  expect(planned.stdout).toMatch(/^Would undo the label “here” of 20\d\d-.*\.\n$/);
+  expect((await espalier(["undo", file])).stdout).toMatch(
+    /^Undone: the label “here” of .*\.\nThe leaf is at vPdDiWYGH0ya/,
+  );
+  expect((await espalierJson(["redo", file])).value.act).toMatchObject({ kind: "label", text: "here" });
+  const { value } = await espalierJson(["redo", file]);
+  expect(value.error.code).toBe("nothing-to-redo");
 });
 
 test("fork copies a path into a session of its own", async () => {

@@ -302,7 +302,7 @@ test.skipIf(!hasTmux)(
     await shows("Ebb. Flood.", { idle: true });
 
     tmux.type("/undo");
-    await shows("Undone; it stays");
+    await shows("Undone: the prompt “In short, please.”");
     await shows(/› In short, please\.\s*$/);
     tmux.keys("C-c");
     tmux.type("/label aborted");

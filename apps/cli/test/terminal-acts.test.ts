@@ -62,6 +62,10 @@ test("one key hides the entry under the cursor from the model, and shows it agai
 
 test("one thing at a time, and nothing where a session is only read", () => {
   const scratch = opened().keys("u");
+  // The first one says what it takes back.
+  expect(scratch.screen).toContain("is undone. It stays in the file");
+  expect(scratch.effects).toEqual([]);
+  scratch.keys("u");
   expect(scratch.effects).toEqual([{ type: "act", act: { name: "undo" } }]);
   scratch.keys("u");
   expect(scratch.effects).toHaveLength(1);
@@ -77,7 +81,7 @@ test("one thing at a time, and nothing where a session is only read", () => {
 });
 
 test("a text that comes back is written anew, over several lines, and appended", () => {
-  const scratch = opened().keys("u");
+  const scratch = opened().keys("u", "u");
   scratch.happen({
     type: "acted",
     outcome: { value: {}, sentences: ["Taken back."], editorText: "Do it\nagain" },
@@ -100,7 +104,7 @@ test("the text that a fork hands back is there to be changed, also when the whol
 
 test("where somebody else writes, one may wait, only read, fork or share, and sharing is remembered", () => {
   const act = { name: "undo" } as const;
-  const busy = () => opened().keys("u").happen({ type: "busy", act, holder: "Process 1 writes it." });
+  const busy = () => opened().keys("u", "u").happen({ type: "busy", act, holder: "Process 1 writes it." });
   expect(busy().screen).toContain("Process 1 writes it.");
   expect(busy().keys("f").effects.at(-1)).toEqual({ type: "act", act, onBusy: "fork" });
   expect(busy().keys("r", "u").screen).toContain("You chose to read this session only");

@@ -111,7 +111,6 @@ export type {
   NavigateOptions,
   NavigateResult,
 } from "./session/navigate.ts";
-export { type LastAct, lastAct } from "./session/navigate.ts";
 export type { HoldOptions, OnBusy } from "./session/open.ts";
 export {
   type CreateOptions,
@@ -167,6 +166,7 @@ export {
   type SubAgentRun,
   subAgentsOf,
 } from "./session/stores.ts";
+export { type LastAct, lastAct, type UndoResult } from "./session/undo.ts";
 export { espalierHome, piSessions } from "./settings/home.ts";
 export {
   type LeftOutSetting,

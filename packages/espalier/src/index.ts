@@ -18,6 +18,7 @@ export {
   type ForkOptions,
   type ForkResult,
   historyOf,
+  type LastAct,
   type ListedSession,
   listSessions,
   type MessageDraft,
@@ -48,6 +49,7 @@ export {
   type TurnCall,
   type TurnEvent,
   type TurnRequest,
+  type UndoResult,
 } from "@espalier/engine";
 export { EspalierError, type EspalierErrorCode } from "@espalier/jsonl-stream";
 export {

@@ -62,7 +62,8 @@ export type LogErrorCode =
  * | `not-loaded` | the store has not read the whole log into memory yet |
  * | `empty-context` | nothing to send |
  * | `bad-tool` | a tool whose schema no model would read |
- * | `nothing-to-undo` | no navigation, prompt, compaction or hiding to undo |
+ * | `nothing-to-redo` | the last thing that was done is no undo |
+ * | `nothing-to-undo` | no act of a user to undo |
  * | `nothing-to-merge` | the other branch has nothing that is not here |
  * | `not-in-context` | an entry that the model does not read at the leaf, where one that it reads is required |
  * | `unknown-rule` | a rule that does not hold at the leaf |
@@ -92,6 +93,7 @@ export type SessionErrorCode =
   | "not-loaded"
   | "empty-context"
   | "bad-tool"
+  | "nothing-to-redo"
   | "nothing-to-undo"
   | "nothing-to-merge"
   | "not-in-context"

@@ -2,6 +2,7 @@ import type { Agent } from "@espalier/agent";
 import { POLICY_NAMES, type PolicyName, type Session } from "@espalier/engine";
 import { messageText, promptText } from "@espalier/session-tree";
 import { anthropicModels } from "@espalier/summarizer";
+import { actName } from "../commands/changes.ts";
 import { viewContext } from "../commands/context.ts";
 import { viewTree } from "../commands/tree.ts";
 import { existingEntry } from "../entry-reference.ts";
@@ -371,11 +372,18 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
   },
   {
     name: "undo",
-    description: "Undo the newest prompt, to edit it, /compact or /hide",
+    description: "Undo the newest prompt, to edit it, /compact, /hide or a label",
     async run(chat) {
-      const { editorText } = await chat.session.undo();
-      chat.say("Undone; it stays in the file as a branch.");
+      const { editorText, act } = await chat.session.undo();
+      chat.say(`Undone: ${actName(act)}; /redo does it again.`);
       if (editorText) chat.edit(editorText);
+    },
+  },
+  {
+    name: "redo",
+    description: "Do again what /undo took back",
+    async run(chat) {
+      chat.say(`Done again: ${actName((await chat.session.redo()).act)}.`);
     },
   },
   {

@@ -6,6 +6,8 @@ import {
   dropRule,
   forecastAct,
   forecastNavigation,
+  type LastAct,
+  lastAct,
   rulesOf,
   type Session,
 } from "@espalier/engine";
@@ -14,12 +16,12 @@ import { Option } from "commander";
 import { type Answer, type Call, command, type SessionCall, sessionCommand } from "../command.ts";
 import { entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
-import { formatCount, formatMany } from "../numbers.ts";
+import { formatCount, formatMany, formatTime } from "../numbers.ts";
 import { changeOptions, isThere, withSession } from "../opening.ts";
 import { interruptible } from "../progress.ts";
 import { print, type Shell } from "../shell.ts";
 import { filledMessages, readStdinLines, type StdinLine } from "../stdin-lines.ts";
-import { plainLine, plainText } from "../text.ts";
+import { cutToColumns, plainLine, plainText } from "../text.ts";
 import { cacheSentence } from "./compact.ts";
 
 /** A change of a session, for the command of its name and for the terminal's interface. */
@@ -83,8 +85,37 @@ export async function navigate(
 
 export async function undo(session: Session): Promise<Change> {
   const arrival = await session.undo();
-  const { leafId, editorText } = arrival;
-  return { value: arrival, sentences: [leafSentence(session, leafId)], entryId: leafId, editorText };
+  const { leafId, editorText, act } = arrival;
+  const sentences = [`Undone: ${actName(act)}.`, leafSentence(session, leafId)];
+  return { value: arrival, sentences, entryId: leafId, editorText };
+}
+
+export async function redo(session: Session): Promise<Change> {
+  const arrival = await session.redo();
+  const { leafId, act } = arrival;
+  const sentences = [`Done again: ${actName(act)}.`, leafSentence(session, leafId)];
+  return { value: arrival, sentences, entryId: leafId };
+}
+
+const ACT_NAMES: Readonly<Record<LastAct["kind"], string>> = {
+  prompt: "the prompt",
+  navigation: "the navigation",
+  summary: "the navigation or merge with a summary",
+  compaction: "the compaction",
+  edit: "the hiding of an entry, or its end",
+  label: "the label",
+  name: "the name",
+  pin: "the pin",
+};
+
+/** Characters of a prompt that name it. */
+const WORDS = 60;
+
+/** An act for people: `the prompt “What grows here?” of 2026-03-08 17:16`. */
+export function actName({ kind, text, timestamp }: LastAct): string {
+  const words = cutToColumns(plainLine(text), WORDS);
+  const day = formatTime(timestamp);
+  return `${ACT_NAMES[kind]}${words && ` “${words}”`}${day && ` of ${day}`}`;
 }
 
 interface Forking {
@@ -361,12 +392,26 @@ const navigateCommand = sessionCommand({
 
 const undoCommand = sessionCommand({
   usage: "undo <session>",
-  description: "undo the newest prompt, navigation, compaction or hiding; again, the one before",
-  notes: `Nothing is removed: the leaf moves back, and what was undone stays as a branch. An automatic compaction is not undone by
-itself, only one that a user asked for.`,
-  examples: ["espalier undo session.jsonl"],
+  description:
+    "undo the newest prompt, navigation, compaction, hiding, label, name or pin; again, the one before",
+  options: [["--dry-run", "print what would be undone; write nothing"]],
+  notes: `Nothing is removed: the leaf moves back, and what was undone stays as a branch; \`redo\` does it again. An automatic
+compaction is not undone by itself, only one that a user asked for.`,
+  examples: ["espalier undo session.jsonl", "espalier undo session.jsonl --dry-run"],
+  use: ({ dryRun }: { dryRun?: boolean }) => (dryRun ? "read" : "change"),
+  async run({ session, options: { dryRun } }: SessionCall<{ dryRun?: boolean }>) {
+    if (!dryRun) return answer(await undo(session));
+    const act = lastAct(session.tree, session.leafId) ?? null;
+    return { value: { act }, lines: [act ? `Would undo ${actName(act)}.` : "There is nothing to undo."] };
+  },
+});
+
+const redoCommand = sessionCommand({
+  usage: "redo <session>",
+  description: "do again what undo took back, while nothing else was done since",
+  examples: ["espalier redo session.jsonl"],
   use: "change",
-  run: async ({ session }: SessionCall<object>) => answer(await undo(session)),
+  run: async ({ session }: SessionCall<object>) => answer(await redo(session)),
 });
 
 const forkCommand = sessionCommand({
@@ -422,6 +467,7 @@ export const changeCommands = [
   hideCommand,
   navigateCommand,
   undoCommand,
+  redoCommand,
   forkCommand,
   mergeCommand,
 ] as const;

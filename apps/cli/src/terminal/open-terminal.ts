@@ -12,6 +12,7 @@ import {
   label,
   merge,
   navigate,
+  redo,
   rename,
   undo,
 } from "../commands/changes.ts";
@@ -388,7 +389,9 @@ const ACTS: { readonly [Name in Act["name"]]: ActShape<Name> } = {
   rename: { use: "annotate", run: rename },
   rules: { use: "annotate", run: changeRules },
   merge: { use: "summarize", run: (session, { name, ...act }, options) => merge(session, act, options) },
-  undo: { use: "change", run: undo },
+  // The text of an undone prompt is not reopened: the next key would be typed into it.
+  undo: { use: "change", run: async (session) => ({ ...(await undo(session)), editorText: null }) },
+  redo: { use: "change", run: redo },
   compact: {
     use: "summarize",
     async run(session, { instructions }, options) {

@@ -11,23 +11,17 @@ import {
   sessionBeforeFork,
   sessionNavigate,
 } from "@espalier/branch-summary";
-import { type CompactionDetails, omittedEntries, type Rule, rulesBlock, rulesOn } from "@espalier/compaction";
+import { omittedEntries, type Rule, rulesBlock, rulesOn } from "@espalier/compaction";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   branchSummary,
-  compaction,
-  contextEdit,
   createId,
   type Entry,
-  isMessage,
-  isOnPath,
   label,
   leaf,
-  leafRowAt,
   type NewEntry,
   pathRows,
   promptText,
-  type Tree,
   type Usage,
 } from "@espalier/session-tree";
 import { fileLists, recordedFiles, type Summarizer, soundUsage, summaryError } from "@espalier/summarizer";
@@ -111,7 +105,7 @@ function rootIdOf({ tree, leafId }: Session): string {
 }
 
 /** Follows every move of the leaf: restores files of the new context, and tells extensions. */
-async function finishMove(session: Session, event: Omit<NavigateEvent, "newLeafId">): Promise<void> {
+export async function finishMove(session: Session, event: Omit<NavigateEvent, "newLeafId">): Promise<void> {
   await restoreFiles(session);
   await session.tell(sessionNavigate, { ...event, newLeafId: session.leafId });
 }
@@ -127,74 +121,6 @@ function destinationOf(
   const editorText = promptText(tree.entryAt(row));
   const placeId = session.placeOf(editorText === null ? targetId : tree.parentIdAt(row));
   return { placeId, editorText };
-}
-
-/** Undoes the last act of a user; see `lastAct`. */
-export async function undo(session: Session): Promise<NavigateResult> {
-  await session.load();
-  const act = lastAct(session.tree, session.leafId);
-  if (!act) {
-    throw new EspalierError(
-      "nothing-to-undo",
-      "There is nothing to take back: no prompt, compaction or hiding on this path and no navigation before it.",
-    );
-  }
-  const oldLeafId = session.leafId;
-  const targetId = session.placeOf(act.backTo);
-  await session.append(leaf.of({ parentId: targetId, targetId, undoes: act.entryId }));
-  await finishMove(session, { oldLeafId, summaryEntryId: null, fromExtension: false });
-  return { leafId: session.leafId, summaryEntryId: null, editorText: act.editorText };
-}
-
-const ACTS: ReadonlySet<string> = new Set([
-  leaf.type,
-  branchSummary.type,
-  compaction.type,
-  contextEdit.type,
-  "message",
-]);
-
-/** The last act of a user that can be undone. */
-export interface LastAct {
-  /** The entry of the act. */
-  entryId: string;
-  /** The leaf before it; null before the first entry. */
-  backTo: string | null;
-  /** The text of the prompt that is taken back; null for every other act. */
-  editorText: string | null;
-}
-
-/**
- * Finds the newest act of a user that was not undone yet: a navigation, or a prompt, compaction or hiding on the leaf's
- * path. Automatic compactions and edits do not count, nor does an undo, which records the act that it undid: undoing
- * twice goes back two steps.
- */
-export function lastAct(tree: Tree, leafId: string | null): LastAct | undefined {
-  const leafRow = leafId === null ? -1 : tree.row(leafId);
-  const undone = new Set<string>();
-  for (let row = tree.length - 1; row >= 0; row--) {
-    const { type } = tree.kindAt(row);
-    if (!ACTS.has(type)) continue;
-    const entry = tree.entryAt(row);
-    if (leaf.is(entry) && entry.undoes !== undefined) undone.add(entry.undoes);
-    else if (undone.has(entry.id)) continue;
-    // One that is not sound has moved the leaf all the same.
-    else if (type === leaf.type || type === branchSummary.type) {
-      const before = leafRowAt(tree, row - 1);
-      return { entryId: entry.id, backTo: before < 0 ? null : tree.idAt(before), editorText: null };
-    } else if ((isMessage(entry, "user") || isAskedFor(entry)) && isOnPath(tree, row, leafRow)) {
-      const editorText = isMessage(entry, "user") ? promptText(entry) : null;
-      return { entryId: entry.id, backTo: tree.parentIdAt(row), editorText };
-    }
-  }
-  return undefined;
-}
-
-/** Returns whether a user requested this compaction or edit. Only Espalier records it; those of other programs are skipped. */
-function isAskedFor(entry: Entry): boolean {
-  if (contextEdit.is(entry)) return entry.reason === "manual";
-  if (!compaction.is(entry)) return false;
-  return (entry.details as Partial<CompactionDetails> | null | undefined)?.reason === "manual";
 }
 
 /** Options of a merge: its target, and its summary. */

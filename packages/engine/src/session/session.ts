@@ -61,7 +61,6 @@ import {
   type NavigateOptions,
   type NavigateResult,
   navigate,
-  undo,
 } from "./navigate.ts";
 import { contextToSend, prepareRequest, type RequestPreparation } from "./prepare-request.ts";
 import { type ReplayOptions, type ReplayStep, replay } from "./replay.ts";
@@ -77,6 +76,7 @@ import {
   sessionShutdown,
   shapedContext,
 } from "./state.ts";
+import { redo, type UndoResult, undo } from "./undo.ts";
 
 /** Most rounds in which closing waits for work that began meanwhile: a handler that answers every entry by an entry never ends. */
 const CLOSING_ROUNDS = 10;
@@ -231,7 +231,7 @@ export class Session extends SessionTree {
   /**
    * Appends entries under the leaf, in one write; resolves when they are in the log. In this order:
    *
-   * 1. admit: a handler of `entry_before_append` cannot append to the session that waits for it;
+   * 1. admit: no handler of `entry_before_append` appends to the session that waits for it;
    * 2. hooks, when the appends before have ended: every entry passes through `entry_before_append`;
    * 3. redact: secrets are taken out of what the hooks returned; rules in a user's message join the batch;
    * 4. check: the caller's last chance to refuse, such as a compaction whose path has changed;
@@ -370,9 +370,14 @@ export class Session extends SessionTree {
     return navigate(this, targetId, options);
   }
 
-  /** Undoes the newest navigation, prompt, `compact` or `hide`; again, the one before. Throws `nothing-to-undo`. */
-  undo(): Promise<NavigateResult> {
+  /** Undoes the newest prompt, navigation, `compact`, `hide`, label, name or pin; again, the one before. Throws `nothing-to-undo`. */
+  undo(): Promise<UndoResult> {
     return undo(this);
+  }
+
+  /** Does again what `undo` took back, while nothing else was done since. Throws `nothing-to-redo`. */
+  redo(): Promise<UndoResult> {
+    return redo(this);
   }
 
   /** Starts a new session from a path of this one. Throws `unknown-entry`, `exists`, `cancelled`. */
@@ -450,10 +455,7 @@ export class Session extends SessionTree {
     return [...this.extensionMembers.commands.values()];
   }
 
-  /**
-   * Runs a command that an extension registered, and waits for what it began.
-   * @throws EspalierError `unknown-command`, `command-failed`
-   */
+  /** Runs a command that an extension registered, and waits for what it began. Throws `unknown-command`, `command-failed`. */
   runCommand(name: string, args = "", signal?: AbortSignal): Promise<void> {
     return runCommand(this, name, args, signal);
   }

@@ -12,6 +12,8 @@ export interface BaseEntry {
   parentId: string | null;
   /** ISO 8601, UTC. */
   timestamp: string;
+  /** The entry whose effect this one takes back, when an undo or a redo wrote it. */
+  undoes?: string;
 }
 
 /** The fields that the log fills in when they are left out. */

@@ -454,6 +454,4 @@ export interface LeafEntry extends BaseEntry {
   type: "leaf";
   /** Null: before the first entry. */
   targetId: string | null;
-  /** The act that this takes back, when it was written by an undo. */
-  undoes?: string;
 }

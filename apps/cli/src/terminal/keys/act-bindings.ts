@@ -1,7 +1,8 @@
 import { rulesOn } from "@espalier/compaction";
-import { forecastNavigation } from "@espalier/engine";
+import { forecastNavigation, lastAct } from "@espalier/engine";
 import { jsonText } from "@espalier/jsonl-stream";
 import { message, messageText, pathOf, promptText } from "@espalier/session-tree";
+import { actName } from "../../commands/changes.ts";
 import { cacheSentence } from "../../commands/compact.ts";
 import { line, span } from "../screen/frame.ts";
 import { askText, CANCEL, dialog, paragraph } from "../state/dialog.ts";
@@ -36,6 +37,7 @@ const TITLES: Readonly<Record<Act["name"], string>> = {
   merge: "merging",
   append: "appending",
   undo: "undoing",
+  redo: "redoing",
 };
 
 export const beginAct = (state: TerminalState, act: Act, onBusy?: "fork" | "share"): Next => {
@@ -212,7 +214,24 @@ const merge = changes((state, tree) => {
     ),
   });
 });
-const undo = changes((state) => beginAct(state, { name: "undo" }));
+const undo = changes((state, tree) => {
+  const { model } = tree.view;
+  const run = (closed: TerminalState) =>
+    beginAct({ ...closed, tree: { ...tree, undoes: true } }, { name: "undo" });
+  if (tree.undoes || model.isPartial) return run(state);
+  const act = lastAct(model.tree, model.leafId);
+  if (!act) return refused(state, "There is nothing to undo.");
+  const text = `${actName(act)} is undone. It stays in the file, and U does it again.`;
+  return next({
+    ...state,
+    dialog: dialog("Undo", paragraph(`${text.charAt(0).toUpperCase()}${text.slice(1)}`), [
+      { key: "u", title: "undo it", run },
+      CANCEL,
+    ]),
+  });
+});
+
+const redo = changes((state) => beginAct(state, { name: "redo" }));
 
 const compare: ActBinding["run"] = (state, tree) => {
   const { model } = tree.view;
@@ -258,7 +277,13 @@ const exportHere = begins((state, _, entryId) => {
 /** Everything one can do to a session or take out of it, in the order of the help. */
 export const ACT_BINDINGS: readonly ActBinding[] = [
   { keys: ["g"], title: "continue from here, with or without a summary", hint: "go here", run: navigate },
-  { keys: ["u"], title: "undo the newest navigation, prompt, compaction or hiding", hint: "undo", run: undo },
+  {
+    keys: ["u"],
+    title: "undo the newest prompt, navigation, compaction, hiding, label or name",
+    hint: "undo",
+    run: undo,
+  },
+  { keys: ["U"], title: "redo what was undone", run: redo },
   { keys: ["F"], title: "fork to a session of its own", hint: "fork", run: fork },
   { keys: ["l"], title: "label this entry", hint: "label", run: setLabel },
   { keys: ["H"], title: "hide this entry from the model, or show it again", run: hide },

@@ -119,6 +119,8 @@ export interface TreeState {
   /** Contents of the tabs, and the row that each was read for. */
   readonly context: { readonly row: number; readonly value: ReadContext } | undefined;
   readonly usage: { readonly row: number; readonly value: PathUsage } | undefined;
+  /** True once an undo was confirmed: the first one says what it takes back. */
+  readonly undoes?: boolean;
   /** Remembered choice for a session that another process writes. */
   readonly onBusy: "share" | undefined;
 }
@@ -181,7 +183,8 @@ export type Act =
   | { name: "compact"; instructions?: string }
   | { name: "merge"; fromId: string }
   | { name: "append"; text: string }
-  | { name: "undo" };
+  | { name: "undo" }
+  | { name: "redo" };
 
 /** Side effects of an event, as data; their results come back as events. */
 export type TerminalEffect =

@@ -1,0 +1,226 @@
+import type { CompactionDetails } from "@espalier/compaction";
+import { EspalierError } from "@espalier/jsonl-stream";
+import {
+  branchSummary,
+  compaction,
+  contextEdit,
+  custom,
+  type Entry,
+  isCustom,
+  isMessage,
+  isOnPath,
+  label,
+  leaf,
+  leafRowAt,
+  messageText,
+  type NewEntry,
+  promptText,
+  sessionInfo,
+  type Tree,
+} from "@espalier/session-tree";
+import { PIN } from "./edit.ts";
+import { finishMove, type NavigateResult } from "./navigate.ts";
+import type { Session } from "./session.ts";
+
+/** An act of a user, which an undo takes back. */
+export interface LastAct {
+  kind: "prompt" | "navigation" | "summary" | "compaction" | "edit" | "label" | "name" | "pin";
+  /** The entry of the act. */
+  entryId: string;
+  /** The prompt, the label or the name; empty for every other act, and where one was taken away. */
+  text: string;
+  /** ISO 8601. */
+  timestamp: string;
+}
+
+/** The outcome of an undo or a redo. */
+export interface UndoResult extends NavigateResult {
+  /** What was taken back, or done again. */
+  act: LastAct;
+}
+
+/** The act of an entry, if its kind is one: of a prompt, compaction, edit or pin only on the leaf's path. */
+function actOf(tree: Tree, row: number, leafRow: number): LastAct | undefined {
+  const { type } = tree.kindAt(row);
+  if (!ACTS.has(type)) return undefined;
+  const entry = tree.entryAt(row);
+  const act = (kind: LastAct["kind"], text = ""): LastAct => {
+    const { id: entryId, timestamp } = entry;
+    return { kind, entryId, text, timestamp };
+  };
+  // One that is not sound has moved the leaf all the same.
+  if (type === leaf.type) return act("navigation");
+  if (type === branchSummary.type) return act("summary");
+  if (label.is(entry)) return act("label", entry.label);
+  if (sessionInfo.is(entry)) return act("name", entry.name);
+  if (!isOnPath(tree, row, leafRow)) return undefined;
+  if (isMessage(entry, "user")) return act("prompt", messageText(entry.message));
+  if (isCustom(entry, PIN)) return act("pin");
+  if (!isAskedFor(entry)) return undefined;
+  return act(contextEdit.is(entry) ? "edit" : "compaction");
+}
+
+const ACTS: ReadonlySet<string> = new Set([
+  leaf.type,
+  branchSummary.type,
+  compaction.type,
+  contextEdit.type,
+  label.type,
+  sessionInfo.type,
+  custom.type,
+  "message",
+]);
+
+/** Returns whether a user requested this compaction or edit. Only Espalier records it; those of other programs are skipped. */
+function isAskedFor(entry: Entry): boolean {
+  if (contextEdit.is(entry)) return entry.reason === "manual";
+  if (!compaction.is(entry)) return false;
+  return (entry.details as Partial<CompactionDetails> | null | undefined)?.reason === "manual";
+}
+
+/** The entry whose effect this one takes back; undefined for one that no undo or redo wrote. */
+function undoneBy(entry: Entry): string | undefined {
+  const { undoes } = entry as { undoes?: unknown };
+  return typeof undoes === "string" ? undoes : undefined;
+}
+
+/**
+ * Finds the newest act of a user that is not undone. Compactions and edits that came by themselves do not count, nor
+ * does an undo, which names the act that it took back in `undoes`: undoing twice goes back two steps. A redo takes an
+ * undo back in the same way.
+ */
+export function lastAct(tree: Tree, leafId: string | null): LastAct | undefined {
+  const leafRow = leafId === null ? -1 : tree.row(leafId);
+  const undone = new Set<string>();
+  for (let row = tree.length - 1; row >= 0; row--) {
+    if (!ACTS.has(tree.kindAt(row).type)) continue;
+    const entry = tree.entryAt(row);
+    const isUndone = undone.has(entry.id);
+    const undoes = undoneBy(entry);
+    if (undoes !== undefined && !isUndone) undone.add(undoes);
+    if (undoes !== undefined || isUndone) continue;
+    const act = actOf(tree, row, leafRow);
+    if (act) return act;
+  }
+  return undefined;
+}
+
+/**
+ * Undoes the last act of a user: the leaf goes back to where it was, or a label, a name or a pin becomes what it was.
+ * @throws EspalierError `nothing-to-undo`
+ */
+export async function undo(session: Session): Promise<UndoResult> {
+  const tree = await session.load();
+  const act = lastAct(tree, session.leafId);
+  if (!act)
+    throw new EspalierError(
+      "nothing-to-undo",
+      "There is nothing to undo: no prompt, compaction or hiding on this path, no navigation before it, no label and no name.",
+    );
+  const row = tree.row(act.entryId);
+  const entry = tree.entryAt(row);
+  const inPlace = restored(tree, entry, row, act.entryId);
+  if (inPlace) return { ...(await writeInPlace(session, inPlace)), act };
+  const before = tree.parentIdAt(row);
+  const movesLeaf = act.kind === "navigation" || act.kind === "summary";
+  const result = await moveBack(session, movesLeaf ? leafBefore(tree, row) : before, act.entryId);
+  return { ...result, editorText: act.kind === "prompt" ? promptText(entry) : null, act };
+}
+
+/**
+ * Does again what the last undo took back, while nothing else was done since.
+ * @throws EspalierError `nothing-to-redo`
+ */
+export async function redo(session: Session): Promise<UndoResult> {
+  const tree = await session.load();
+  const row = lastUndo(tree);
+  if (row < 0)
+    throw new EspalierError("nothing-to-redo", "There is nothing to redo: the last thing done was no undo.");
+  const entry = tree.entryAt(row);
+  const undone = tree.row(undoneBy(entry)!);
+  const act = actOf(tree, undone, undone)!;
+  const inPlace = restored(tree, entry, row, entry.id);
+  if (inPlace) return { ...(await writeInPlace(session, inPlace)), act };
+  return { ...(await moveBack(session, leafBefore(tree, row), entry.id)), act };
+}
+
+/** The row of the undo that a redo takes back: the newest one that is in force, with nothing done behind it; -1 for none. */
+function lastUndo(tree: Tree): number {
+  const undone = new Set<string>();
+  for (let row = tree.length - 1; row >= 0; row--) {
+    const { type } = tree.kindAt(row);
+    if (!ACTS.has(type)) continue;
+    const entry = tree.entryAt(row);
+    if (undone.has(entry.id)) continue;
+    const undoes = undoneBy(entry);
+    if (undoes === undefined) {
+      if (type === "message" || actOf(tree, row, row)) return -1;
+      continue;
+    }
+    const target = tree.has(undoes) ? tree.entryAt(tree.row(undoes)) : undefined;
+    // A merge elsewhere goes there and back in one append: its way back is no undo of somebody.
+    if (!target || (isMerge(target) && tree.row(undoes) === row - 1)) return -1;
+    if (undoneBy(target) === undefined) return row;
+    undone.add(undoes);
+  }
+  return -1;
+}
+
+const isMerge = (entry: Entry): boolean =>
+  branchSummary.is(entry) && (entry.details as { merge?: unknown } | null | undefined)?.merge !== undefined;
+
+/** The leaf before a row was written; null before the first entry. */
+function leafBefore(tree: Tree, row: number): string | null {
+  const before = leafRowAt(tree, row - 1);
+  return before < 0 ? null : tree.idAt(before);
+}
+
+/** The entry that makes a label, name or pin what it was before a row; undefined for an entry that is none of these. */
+function restored(tree: Tree, entry: Entry, row: number, undoes: string): NewEntry | undefined {
+  if (label.is(entry)) {
+    const { targetId } = entry;
+    const text = newestAbove(tree, row, (above) => label.is(above) && above.targetId === targetId);
+    return {
+      ...label.of({ targetId, ...(text && label.is(text) && text.label ? { label: text.label } : {}) }),
+      undoes,
+    };
+  }
+  if (sessionInfo.is(entry)) {
+    const named = newestAbove(tree, row, (above) => sessionInfo.is(above));
+    return { ...sessionInfo.of({ name: (named && sessionInfo.is(named) && named.name) || "" }), undoes };
+  }
+  if (!isCustom(entry, PIN)) return undefined;
+  const { targetId } = pinOf(entry);
+  let above = tree.index.parent(row);
+  while (above >= 0 && !isPinOf(tree.entryAt(above), targetId)) above = tree.index.parent(above);
+  const pinned = above >= 0 && pinOf(tree.entryAt(above)).pinned !== false;
+  return { ...custom.of({ customType: PIN, data: { targetId, pinned } }), undoes };
+}
+
+const pinOf = (entry: Entry) =>
+  ((entry as { data?: unknown }).data ?? {}) as { targetId?: unknown; pinned?: unknown };
+const isPinOf = (entry: Entry, targetId: unknown): boolean =>
+  isCustom(entry, PIN) && pinOf(entry).targetId === targetId;
+
+function newestAbove(tree: Tree, row: number, isSought: (entry: Entry) => boolean): Entry | undefined {
+  for (let above = row - 1; above >= 0; above--) {
+    const { type } = tree.kindAt(above);
+    if (type !== label.type && type !== sessionInfo.type) continue;
+    const entry = tree.entryAt(above);
+    if (isSought(entry)) return entry;
+  }
+  return undefined;
+}
+
+async function writeInPlace(session: Session, entry: NewEntry): Promise<NavigateResult> {
+  await session.append(entry);
+  return { leafId: session.leafId, summaryEntryId: null, editorText: null };
+}
+
+async function moveBack(session: Session, to: string | null, undoes: string): Promise<NavigateResult> {
+  const oldLeafId = session.leafId;
+  const targetId = session.placeOf(to);
+  await session.append(leaf.of({ parentId: targetId, targetId, undoes }));
+  await finishMove(session, { oldLeafId, summaryEntryId: null, fromExtension: false });
+  return { leafId: session.leafId, summaryEntryId: null, editorText: null };
+}
