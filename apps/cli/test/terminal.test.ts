@@ -71,7 +71,7 @@ test.skipIf(!hasTmux)("a session is found by what was said in it, walked through
   screen.keys("u");
   await screen.shows("U does it again");
   screen.keys("u");
-  await screen.shows(`The leaf is at ${before.leafId}`);
+  await screen.shows("Undone: the navigation or merge with a summary");
   expect((await treeOf(file)).leafId).toBe(before.leafId);
 
   // Label and name.

@@ -11,7 +11,7 @@ import {
   withSummarize,
 } from "@espalier/summarizer";
 import { contextForHandlers } from "../extensions/context.ts";
-import { refuseOverBudget } from "../session/budget.ts";
+import { refuseOverBudget } from "../reading/budget.ts";
 import type { Session } from "../session/session.ts";
 import { summaryRequest } from "../session/state.ts";
 

@@ -1,8 +1,8 @@
 import { EspalierError } from "@espalier/jsonl-stream";
 import type { Settings, Tree } from "@espalier/session-tree";
 import { pricesOf } from "@espalier/summarizer";
-import { billedCallAt, costOf } from "../reading/bills.ts";
-import type { Session } from "./session.ts";
+import type { Session } from "../session/session.ts";
+import { billedCallAt, costOf } from "./bills.ts";
 
 /**
  * Refuses a request before the money for it is spent: what the session has cost, on all branches, and the least that the
