@@ -82,7 +82,7 @@ async function bundleForBrowsers(
     platform: "browser",
     external,
     target: "es2023",
-    minifyWhitespace: true,
+    // White space stays: without it the marks of calls without effects go too, and a page carries what it does not use.
     minifySyntax: true,
     define: { "process.env.NODE_ENV": '"production"' },
     logLevel: "warning",
