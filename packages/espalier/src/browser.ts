@@ -1,8 +1,6 @@
 // What reads sessions where there is no Node: trees, contexts, requests, statistics.
 export {
   type BranchComparison,
-  type CacheLedger,
-  cacheLedger,
   compareBranches,
   type HistoryHit,
   historyOf,

@@ -51,6 +51,7 @@ export {
   type TurnRequest,
   type UndoResult,
 } from "@espalier/engine";
+export { type CacheLedger, cacheLedger } from "@espalier/engine/reading";
 export { EspalierError, type EspalierErrorCode } from "@espalier/jsonl-stream";
 export {
   anthropicFormat,

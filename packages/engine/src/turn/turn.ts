@@ -66,6 +66,7 @@ export class Turn {
   readonly #signal: AbortSignal;
   readonly #tell: (event: TurnEvent) => void;
 
+  /** @internal `session.record` makes turns. */
   constructor(session: Session, log: TurnLog, answer: AssistantMessage, asked: Asked) {
     const { error, signal, tell, before } = asked;
     this.text = [...before, answer].map(messageText).join("");

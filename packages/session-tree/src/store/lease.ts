@@ -83,7 +83,7 @@ export async function takeFileLease(path: string, options: FileLeaseOptions = {}
 }
 
 /**
- * As {@link takeFileLease}, before it returns: for a host whose calls cannot wait. The thread stands still while two
+ * As `takeFileLease`, before it returns: for a host whose calls cannot wait. The thread stands still while two
  * processes want it at once, a few milliseconds. Returns the function that gives it back.
  */
 export function takeFileLeaseSync(path: string, options: FileLeaseOptions = {}): () => void {
