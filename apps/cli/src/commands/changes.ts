@@ -102,7 +102,7 @@ const ACT_NAMES: Readonly<Record<LastAct["kind"], string>> = {
   navigation: "the navigation",
   summary: "the navigation or merge with a summary",
   compaction: "the compaction",
-  edit: "the hiding of an entry, or its end",
+  edit: "the hiding or showing of an entry",
   label: "the label",
   name: "the name",
   pin: "the pin",
@@ -393,10 +393,10 @@ const navigateCommand = sessionCommand({
 const undoCommand = sessionCommand({
   usage: "undo <session>",
   description:
-    "undo the newest prompt, navigation, compaction, hiding, label, name or pin; again, the one before",
+    "undo the newest prompt, navigation, compaction, hiding, label, name or pin; repeat to undo the one before",
   options: [["--dry-run", "print what would be undone; write nothing"]],
-  notes: `Nothing is removed: the leaf moves back, and what was undone stays as a branch; \`redo\` does it again. An automatic
-compaction is not undone by itself, only one that a user asked for.`,
+  notes: `Nothing is removed: the leaf moves back, and what was undone stays as a branch; \`redo\` restores it. An automatic
+compaction is not a step of its own: undo takes it back with the act before it.`,
   examples: ["espalier undo session.jsonl", "espalier undo session.jsonl --dry-run"],
   use: ({ dryRun }: { dryRun?: boolean }) => (dryRun ? "read" : "change"),
   async run({ session, options: { dryRun } }: SessionCall<{ dryRun?: boolean }>) {

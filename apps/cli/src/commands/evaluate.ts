@@ -57,7 +57,7 @@ interface Limit {
 const evaluation = command({
   usage: "eval [sessions...]",
   description:
-    "measure how much of a session each policy and summarizer keeps; asks a model only where one is named",
+    "measure how much of a session each policy and summarizer keeps; asks a model only if you name one",
   options: [
     new Option("--policy <policy>", "only this policy; repeatable")
       .choices(POLICY_NAMES)
@@ -73,23 +73,23 @@ const evaluation = command({
     ],
     new Option(
       "--floor <column=figure>",
-      "exit 1 where a mean is below it, for example found=0.8; repeatable",
+      "exit 1 if the column's mean is below the figure, for example found=0.8; repeatable",
     ).argParser(collectLimits),
     new Option(
       "--ceiling <column=figure>",
-      "exit 1 where a mean is above it, for example dump=0.2; repeatable",
+      "exit 1 if the column's mean is above the figure, for example dump=0.2; repeatable",
     ).argParser(collectLimits),
     ["--html <file>", "write the report as a page with pictures"],
     ["--judge <model>", "a model that also judges the summaries: anthropic:MODEL, openai:MODEL"],
-    ["--max-cost <dollars>", "the most that models may cost", parseDollars],
+    ["--max-cost <dollars>", "maximum cost of models in US dollars", parseDollars],
     ["--seed <number>", "order in which the judge grades (default: 1)", parseSeed],
   ],
-  notes: `A session is cut at six points. At each, what is before the kept tail is summarized, and the summary is measured by what the
-session did next. Sessions of other agents have to be imported first. Without sessions, those that come with espalier are
-measured. The sessions stay as they are. Floors and ceilings are for the means under policies; controls have none.
-A judge writes questions from the history, answers them from each summary, and grades the answers without knowing whose they
-are. A model that --summarizer names is a row of its own. What models cost is told before they are asked.
-docs/guides/evaluate-a-compaction.md says what each column can and cannot tell.`,
+  notes: `A session is cut at six points. At each point, the messages before the kept tail are summarized, and the summary is measured
+by what the session did next. Import sessions of other agents first. Without arguments, the sessions that come with espalier
+are measured. No session is changed. Floors and ceilings apply to the means under policies, not to the controls.
+A judge writes questions from the history, answers them from each summary, and grades the answers without knowing their
+source. A model that --summarizer names is a row of its own. The cost is printed before a model is asked.
+docs/guides/evaluate-a-compaction.md explains the columns and their limits.`,
   examples: [
     "espalier eval session.jsonl",
     "espalier eval session.jsonl --policy token-budget --floor found=0.8 --ceiling dump=0.2",
@@ -425,11 +425,11 @@ function* viewJudged(
     yield colours.dim(`  … and ${lost.length - LISTED_QUESTIONS} more; --json lists all`);
   const { unquoted, unreadable, inTail, ungraded } = dropped;
   yield colours.dim(
-    `Of the questions, nothing answers ${figure(empty)} and the whole history ${figure(full)}. Left out: ${unquoted} without a literal quotation, ${unreadable} unreadable, ${inTail} that the kept messages answer, ${ungraded} without an answer or a grade.`,
+    `Score without any history ${figure(empty)}, with the whole history ${figure(full)}. Questions left out: ${unquoted} without a literal quotation, ${unreadable} unreadable, ${inTail} that the kept messages answer, ${ungraded} without an answer or a grade.`,
   );
   if (rubbish > 0)
     yield colours.yellow(
-      `${formatMany(rubbish, "answer")} of the judge could not be read, twice each; they are not counted.`,
+      `${formatMany(rubbish, "answer")} of the judge could not be read, also not after a retry; they are not counted.`,
     );
   const cost = spent.cost === null ? "of unknown price" : formatCost(spent.cost);
   yield colours.dim(

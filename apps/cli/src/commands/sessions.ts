@@ -31,8 +31,8 @@ import { cutToColumns, lastTimeOf, padToColumns, plainLine, projectOf, titleOf }
 type Filters = Pick<ListOptions, "agent" | "project" | "since" | "until">;
 
 const FILTERS: readonly OptionShape[] = [
-  ["--since <time>", "only sessions that went on since then: 3d, 1w, 2m, 2026-11-20", parseSince],
-  ["--until <time>", "only sessions whose last entry is not after then", parseUntil],
+  ["--since <time>", "only sessions with an entry since then: 3d, 1w, 2m, 2026-11-20", parseSince],
+  ["--until <time>", "only sessions without an entry after then", parseUntil],
   ["--project <folder>", "only sessions of this folder or below it: its path, or its name alone"],
   ["--agent <name>", "only sessions of this agent", ["espalier", "claude-code", "codex", "pi"]],
 ];
@@ -84,7 +84,7 @@ function listedValue(session: ListedSession, asked: ListOptions): object {
   return { id: id || null, file, cwd: cwd || null, ...told, ...linked };
 }
 
-/** Columns of the table where no terminal says how many there are. */
+/** Width of the table in columns where stdout is no terminal. */
 const WIDE = 160;
 const ID_LENGTH = 12;
 const PROJECT_LENGTH = 14;

@@ -91,7 +91,7 @@ export interface SessionReport {
   rows: readonly DetailedRow[];
 }
 
-/** A row with what its figures come from. */
+/** A row and the data behind its figures. */
 export type DetailedRow = Row & {
   ruleFigures: RuleFigures;
   inventions: readonly string[];
@@ -143,7 +143,7 @@ interface SessionOptions extends EvaluateOptions {
   policies: readonly PolicyName[];
   writers: readonly Summarizer[];
   begin: (what: string) => void;
-  /** Called with the summaries of each real summarizer. */
+  /** Receives the summaries of each summarizer that is not a control. */
   onRounds: (candidate: Candidate) => void;
 }
 

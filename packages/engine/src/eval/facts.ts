@@ -6,12 +6,12 @@ import { DEFAULT_ANTHROPIC_MODEL, pricesOf, type TokenPrices, unescapeText } fro
 import { type Cut, NEXT_CALLS, withoutTags } from "./measures.ts";
 import { namesIn, type ReadMessage, type Transcript, wordsIn } from "./transcript.ts";
 
-/** A rule of the user, and the first round after which the model no longer read it; null while it reads it. */
+/** A rule of the user, and the first round after which the model no longer reads it. */
 export interface RuleRound {
   text: string;
   /** Round in which it was stated, from 1. */
   stated: number;
-  /** Round after which it was gone first, from 1; null while the model reads it. */
+  /** First round after which the model does not read it, from 1; null while the model reads it. */
   fell: number | null;
 }
 
@@ -47,15 +47,15 @@ export class RuleWatch {
   }
 }
 
-/** Rules that the model still reads, of those that hold. */
+/** Rules that the model still reads, of those that are still valid. */
 export interface RuleFigures {
   /** Rules that the model reads after the last round. */
   held: number;
-  /** Rules that hold then. */
+  /** Rules that are valid after the last round. */
   of: number;
-  /** The same after each round. */
+  /** `held` and `of` after each round. */
   byRound: readonly Pick<RuleFigures, "held" | "of">[];
-  /** Rules that the model no longer read after some round while they held. */
+  /** Valid rules that the model did not read after some round. */
   fallen: readonly RuleRound[];
 }
 
@@ -83,13 +83,13 @@ function isIn(read: string, rule: string, isAnywhere: boolean): boolean {
   });
 }
 
-/** Values that changed in the course of a session: how a text names them. */
+/** Values that changed during a session, compared with their values in a text. */
 export interface ValueFigures {
-  /** Names that had two values or more. */
+  /** Number of names that had two values or more. */
   updated: number;
-  /** Of those: the text has the newest value beside the name. */
+  /** Number of `updated` names beside which the text has the newest value. */
   current: number;
-  /** Of those: the text has an older value beside the name, and not the newest. */
+  /** Number of `updated` names beside which the text has an older value, and not the newest. */
   stale: number;
 }
 

@@ -88,7 +88,7 @@ export interface JudgeBill {
   cost: number | null;
 }
 
-/** Size of a judgement before it is made. */
+/** Estimated size and cost of a judgement. */
 export interface JudgeForecast {
   /** Number of requests. */
   requests: number;
@@ -100,7 +100,7 @@ export interface JudgeForecast {
   cost: number | null;
 }
 
-/** Tokens of an answer at most. */
+/** Maximum tokens of an answer. */
 const MOST_OUTPUT = 8_000;
 
 /** The share of the window that a record takes: estimates are rough, and tasks come on top. */

@@ -13,11 +13,11 @@ import {
   wordsIn,
 } from "./transcript.ts";
 
-/** A point of a session at which the older messages were summarized. Numbers are places in the transcript. */
+/** A point of a session at which the older messages were summarized. Numbers are positions in the transcript. */
 export interface Cut {
-  /** Messages before this one had been said. */
+  /** Position of the first message after the cut. */
   now: number;
-  /** Messages that the summary stands for, oldest first. */
+  /** Messages that the summary replaces, oldest first. */
   summarized: readonly number[];
   /** Messages that the model still reads. */
   kept: readonly number[];
@@ -27,7 +27,10 @@ export interface Cut {
 export interface Measures {
   /** Characters / 4. */
   tokens: number;
-  /** Share of what the next calls need from the summarized messages that the summary, or a file that it names, has. */
+  /**
+   * Share of needed names that the summary has, itself or in a file that it names. The next calls need a name when they
+   * use it and only the summarized messages had it.
+   */
   reach: number | null;
   /** Share of the user's requests that it carries. */
   user: number | null;
@@ -139,7 +142,7 @@ function needsOf(
   });
 }
 
-/** Files whose reading or editing showed a name. */
+/** Files of the calls that read or edited a needed name, by name. */
 function filesOfNames(
   transcript: Transcript,
   cut: Cut,

@@ -51,7 +51,7 @@ export class ReadMessage {
     return this.#names;
   }
 
-  /** Names and words of its beginning, by which rarity is counted. */
+  /** Names and words of the beginning of the text. The rarity of a word is counted from them. */
   get words(): ReadonlySet<string> {
     if (!this.#words) {
       const beginning = this.text.slice(0, COUNTED_LENGTH);
@@ -232,8 +232,8 @@ const COMMON: ReadonlySet<string> = new Set(
 );
 
 /**
- * Words of a text without their commonest endings; words that say nothing are left out. Of languages that run words
- * together, pairs of characters count as words.
+ * Words of a text without common endings and without stop words. In languages without spaces between words, each pair of
+ * characters is a word.
  */
 export const wordsIn = (text: string): string[] =>
   (text.toLowerCase().match(/\p{L}[\p{L}\p{N}'_-]{2,100}|\p{Lo}{2,100}/gu) ?? [])

@@ -157,7 +157,7 @@ export function openaiResponses(
 }
 
 function checkProvider(client: unknown, options: { model?: string } | undefined): void {
-  checkGiven(client, "a client of openai", 'openai(new OpenAI(), { model: "gpt-5" })');
+  checkGiven(client, "a client of the package openai", 'openai(new OpenAI(), { model: "gpt-5" })');
   checkGiven(options?.model, "the name of a model", 'openai(client, { model: "gpt-5" })');
 }
 

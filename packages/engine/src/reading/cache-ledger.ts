@@ -37,23 +37,24 @@ export const CACHE_CAUSES: Readonly<Record<CacheCause, string>> = {
 /** Explanations of the causes in a sentence or two, for people. */
 export const CACHE_REASONS: Readonly<Record<CacheCause, string>> = {
   model: "Each model has a cache of its own.",
-  tools: "Tools come first in a request: other ones change everything behind them.",
-  "system-prompt": "The system prompt comes before all messages: another one changes everything behind it.",
-  "thinking-level": "Providers cache each thinking level by itself.",
+  tools: "Tools come first in a request: different tools change everything after them.",
+  "system-prompt":
+    "The system prompt comes before all messages: a different one changes everything after it.",
+  "thinking-level": "Providers cache each thinking level separately.",
   compaction: "The summary is written once, and requests are smaller from then on.",
-  edit: "All that follows a changed message is written anew.",
-  hide: "All that follows a hidden message is written anew.",
-  pictures: "All that follows a message without its pictures is written anew.",
+  edit: "Everything after a changed message is written again.",
+  hide: "Everything after a hidden message is written again.",
+  pictures: "Everything after a message that lost its pictures is written again.",
   branch:
-    "The request went on from an earlier entry: after a navigation, or since two programs write to this session.",
-  "block-order": "The result came late, and belongs before what had been sent already.",
+    "The request continued from an earlier entry: after a navigation, or because two programs write to this session.",
+  "block-order": "The result came late, and its place is before messages that were already sent.",
   thinking:
-    "Some models drop the thinking of a finished turn when the user speaks; all that follows it is written anew.",
-  pause: "Providers drop what is not used for a few minutes.",
+    "Some models drop the thinking of a finished turn when the user sends a message; everything after it is written again.",
+  pause: "Providers drop a cache entry that is not used for a few minutes.",
   restart:
-    "The request grew by what was said alone, yet the cache had nothing of it: something before the first message was replaced, such as a program's start time in the system prompt.",
+    "The request grew only by new messages, but the cache had none of it: something before the first message changed, such as a program's start time in the system prompt.",
   unrecorded:
-    "Nothing that the file records changed, yet the cache had nothing: other tools, or another system prompt.",
+    "Nothing that the file records changed, but the cache had nothing: probably different tools or a different system prompt.",
   unknown: "Nothing in the file explains it.",
 };
 
@@ -213,7 +214,7 @@ export interface CountedCall {
   read: number;
   /** Tokens of its prompt that were written to the cache. */
   written: number;
-  /** Tokens of the answer as the next request has them: not below, not above. */
+  /** Least and most tokens of the answer in the next request. */
   answer: readonly [least: number, most: number];
   /** Time of the request in epoch milliseconds: of the last entry that was written before the answer. */
   sentAt: number;
@@ -269,7 +270,7 @@ function callAt(tree: Tree, row: number): CountedCall | undefined {
 const tokensIn = (value: unknown): number =>
   typeof value === "number" && value > 0 && value <= Number.MAX_SAFE_INTEGER ? value : 0;
 
-/** A break, with what explains it. */
+/** A break whose cause is not known yet, with the data to find it. */
 interface Unexplained {
   tree: Tree;
   call: CountedCall;
@@ -332,7 +333,7 @@ function eliminate({ tree, call, before, earlier, first, compared }: Unexplained
   return { cause: isWhole ? "unrecorded" : "unknown", entryId };
 }
 
-/** Returns whether a request can be that of another call with its answer and so many tokens more. */
+/** Returns whether `call` can continue `from`: its request, its answer, and a number of tokens in the range. */
 function fits(call: CountedCall, from: CountedCall, [least, most]: Range): boolean {
   const grown = call.context - from.context;
   return grown >= from.answer[0] + least - ROUNDING && grown <= from.answer[1] + most + ROUNDING;

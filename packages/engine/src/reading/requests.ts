@@ -71,7 +71,7 @@ export interface Compared {
   isLoop: boolean;
 }
 
-/** Message of a request by its place in the file: a long session is more than memory should hold. */
+/** Message of a request, as its position in the file: the messages of a long session would take too much memory. */
 interface Item {
   row: number;
   /** Position among the messages of its entry. */
@@ -156,7 +156,7 @@ class RequestState {
       }
   }
 
-  /** This request as it was at a row above; undefined where something after it changed what was before. */
+  /** Returns this request as it was at an earlier row; undefined where a later entry changed something before that row. */
   upTo(row: number): RequestState | undefined {
     if (this.#isReordered) return undefined;
     let count = this.items.length;

@@ -60,7 +60,7 @@ const isDatabase = (address: string): boolean => /^postgres(ql)?:\/\//i.test(add
 
 /** A session in a list, and the agent that it belongs to. */
 export interface ListedSession extends SessionListing {
-  /** The agent that it was imported from (`claude-code`, `codex`, `pi`), or whose folder it is in: `pi`, else `espalier`. */
+  /** Agent that it was imported from (`claude-code`, `codex`, `pi`); without an import, `pi` in Pi's folder, else `espalier`. */
   agent: string;
 }
 

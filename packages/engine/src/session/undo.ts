@@ -106,7 +106,7 @@ export function lastAct(tree: Tree, leafId: string | null): LastAct | undefined 
 }
 
 /**
- * Undoes the last act of a user: the leaf goes back to where it was, or a label, a name or a pin becomes what it was.
+ * Undoes the last act of a user: moves the leaf back, or restores the value of a label, a name or a pin.
  * @throws EspalierError `nothing-to-undo`
  */
 export async function undo(session: Session): Promise<UndoResult> {
@@ -115,7 +115,7 @@ export async function undo(session: Session): Promise<UndoResult> {
   if (!act)
     throw new EspalierError(
       "nothing-to-undo",
-      "There is nothing to undo: no prompt, compaction or hiding on this path, no navigation before it, no label and no name.",
+      "There is nothing to undo: this path has no prompt, compaction or hiding, and the session no navigation, label, name or pin.",
     );
   const row = tree.row(act.entryId);
   const entry = tree.entryAt(row);

@@ -66,7 +66,7 @@ const SETTING_RULES: Record<SettingsKey, SettingRule> = {
       }),
     ),
     allowed:
-      "a table of input and output, and of cacheRead and cacheWrite where they differ, in dollars for a million tokens, by model",
+      "a table of input and output, and of cacheRead and cacheWrite where they differ from input, in dollars per million tokens, for each model",
   },
   contextSize: count(2),
   tailKeepSize: count(1),

@@ -39,13 +39,13 @@ export interface SaveUiOptions {
 }
 
 /**
- * Makes the leaf's path hold these messages, and returns the path: the `saveChat` of the AI SDK's pages. Messages are known
- * by their ids. What the path has already stays; what is new is appended; an answer that went on grows by what is new; a last
- * message with another content becomes a branch beside the one before. Where the path goes on after the last message, the
- * leaf moves back to it. Nothing is ever lost: other versions are in {@link uiVersions}.
+ * Saves UI messages on the leaf's path, and returns the path: the `saveChat` of the AI SDK's documentation. Messages are
+ * matched by their ids. Messages on the path stay; new messages are appended; an answer that grew gets its new parts; a last
+ * message whose content changed becomes a branch beside its old version. Where the path has messages after the last one of
+ * the list, the leaf moves back to that one. Nothing is lost: {@link uiVersions} has the other versions.
  *
- * The list may begin in the middle: messages before the last one that the path has are not compared, and a list of which the
- * path has none is appended.
+ * The list may begin in the middle of the conversation: messages before the last one that the path has are not compared, and
+ * a list of which the path has none is appended.
  *
  * @throws EspalierError `moved` where the leaf was moved meanwhile; what `append` throws
  */
@@ -75,9 +75,13 @@ export async function receiveUiMessages<Message extends UIMessage = UIMessage>(
   const { safeValidateUIMessages } = await import("ai");
   const checked = await safeValidateUIMessages<Message>({ messages });
   if (!checked.success)
-    throw new EspalierError("bad-input", "What the client sent is no list of UI messages.", {
-      cause: checked.error,
-    });
+    throw new EspalierError(
+      "bad-input",
+      "The client sent something other than a list of UI messages; send the `messages` of `useChat`.",
+      {
+        cause: checked.error,
+      },
+    );
   return save<Message>(session, checked.data, { ...options, isFromClient: true });
 }
 
@@ -115,7 +119,7 @@ function plainMessage({ options: { redact = redactText } }: Session, given: UIMe
   const lost = (path: string) => {
     throw new EspalierError(
       "bad-input",
-      `The message ${given.id} cannot be saved: ${path} is no plain JSON; leave it out.`,
+      `The message ${given.id} cannot be saved: ${path} is not plain JSON; leave it out.`,
     );
   };
   const ui = JSON.parse(JSON.stringify(plainJson(given, lost))) as PlainMessage;
@@ -188,7 +192,7 @@ class Drafting {
     this.#options = options;
   }
 
-  /** Adds messages, and returns everything to append; a move of the leaf where there is nothing else. */
+  /** Adds messages, and returns the entries to append; with nothing to append, an entry that moves the leaf. */
   async addAll(messages: readonly PlainMessage[]): Promise<NewEntry[]> {
     for (const wanted of messages) {
       const stored = await this.#storedOf(wanted);
@@ -335,7 +339,7 @@ interface Approval {
 /** Ids that an entry can have: letters, digits, `_` and `-`. */
 const FREE_ID = /^[A-Za-z0-9][\w-]{0,63}$/;
 
-/** Returns whether an entry says this part, and not only the page. */
+/** Returns whether entries hold this part, so that it is not only the page's. */
 const isSaid = (part: Part): boolean =>
   part.type === "text" ||
   part.type === "reasoning" ||

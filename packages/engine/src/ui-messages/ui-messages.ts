@@ -60,8 +60,8 @@ export interface SaidMessage {
 export const UI = "espalier.ui";
 
 /**
- * Differences between a UI message and what its entries say, in the field `ui` of its last entry's message, or in an
- * entry of type {@link UI}: nothing that an entry says is in the log twice.
+ * Data of a UI message that its entries do not hold. It is in the field `ui` of its last entry's message, or in an entry of
+ * type {@link UI}, so that nothing is in the log twice.
  */
 export interface UiPatch {
   /** Absent where it is the id of the first entry. */
@@ -270,7 +270,7 @@ function callPart({ toolCallId, toolName, input, providerOptions, providerExecut
 
 type Fields = Record<string, unknown>;
 
-/** A picture or another file; a word for what only another provider can read. */
+/** Parts of a picture or another file; a short text for a block that only another provider can read. */
 function fileParts(block: ContentBlock): Part[] {
   const { type, data, mimeType, url } = block as unknown as Fields;
   const native = nativeOf(block);

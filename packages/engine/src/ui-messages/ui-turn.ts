@@ -40,7 +40,7 @@ export interface UiTurn<Message extends UIMessage = UIMessage> {
     originalMessages: Message[];
     /** Returns the id under which the answer is recorded. */
     generateMessageId(): string;
-    /** Saves what the page alone has: metadata, data, sources, and an answer that was aborted. */
+    /** Saves what only the page has: metadata, data, sources, and an answer that was aborted. */
     onFinish(answer: { responseMessage: Message; isAborted: boolean }): Promise<void>;
   };
   /**

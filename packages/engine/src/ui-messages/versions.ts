@@ -3,7 +3,7 @@ import type { UIMessage } from "ai";
 import type { Session } from "../session/session.ts";
 import { conversationOf, newestEnd, uiMessages } from "./ui-messages.ts";
 
-/** Versions of a message that was edited or given again, for a picker "2 of 3". */
+/** Versions of a message that was edited or regenerated, for a picker "2 of 3". */
 export interface UiVersions {
   /** Number of the version on the leaf's path, from 0. */
   index: number;

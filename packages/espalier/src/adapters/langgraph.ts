@@ -48,7 +48,7 @@ import {
 const host = await import("@langchain/langgraph-checkpoint").catch((cause: unknown) => {
   throw new EspalierError(
     "not-installed",
-    "LangGraph's checkpoints need a package: npm install @langchain/langgraph-checkpoint",
+    "EspalierSaver needs a package that is not installed: npm install @langchain/langgraph-checkpoint",
     { cause },
   );
 });

@@ -38,7 +38,7 @@ const OPENAI_AGENTS = ["0.20.0", "0.21.0"] as const;
 /** Sessions of the OpenAI Agents SDK, and the pool of the sessions that hold them. */
 export interface OpenaiSessions extends SessionPool {
   /**
-   * The session with this id, which is made at its first use.
+   * Returns the session with this id. Its first use creates it.
    * @throws EspalierError `bad-input` for an id that cannot name a session
    */
   session(id: string): OpenaiSession;

@@ -113,7 +113,7 @@ export class SessionManager extends SessionReader {
     if (persist && sessionDir !== "") makeFolder(sessionDir);
   }
 
-  /** A new session, in its folder's file as soon as a user or a model has said something. */
+  /** Creates a session. Its file is written with the first message of a user or a model. */
   static create<Host = SessionManager>(cwd: string, sessionDir?: string, options?: NewSessionOptions): Host {
     const manager = new SessionManager(cwd, dirFor(cwd, sessionDir), true);
     manager.newSession(options);

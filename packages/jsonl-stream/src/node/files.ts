@@ -288,7 +288,7 @@ function writeError(path: string, error: unknown): EspalierError {
     return new EspalierError("not-found", `There is no folder for ${path}; create it first.`, {
       cause: error,
     });
-  const cure = "check the rights of its folder, and the room there is";
+  const cure = "check the permissions of its folder and the free space on the disk";
   return new EspalierError(
     "write-failed",
     `${path} could not be written (${code ?? "see cause"}); ${cure}.`,

@@ -110,7 +110,7 @@ async function makeAll(files: readonly MadeFile[], calls: FileCalls): Promise<vo
   );
 }
 
-/** Takes a step for a file that had no failure yet; a failure is kept for the caller that made it. */
+/** Runs a step for a file that has not failed. Keeps a failure for the caller that creates this file. */
 async function attempt(file: MadeFile, step: () => void | Promise<void>): Promise<void> {
   if ("failure" in file) return;
   try {

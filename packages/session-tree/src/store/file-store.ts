@@ -473,8 +473,8 @@ export class FileLog implements SessionLog {
   }
 
   /**
-   * Puts the upgraded whole in the file's place; the original stays beside it as `<file>.v1` or `.v2`. One process at a
-   * time: of two that want to, the second finds another file in the place of the one it opened, and throws `changed`.
+   * Replaces the file with its upgraded content; the original stays beside it as `<file>.v1` or `.v2`. When two processes
+   * upgrade a file, the second one finds that it is no longer the file it opened, and throws `changed`.
    */
   #putUpgraded(): void {
     const calls = this.#calls;

@@ -92,7 +92,7 @@ export interface SessionListing {
   importedFrom: string | null;
   /** The last name it was given. */
   name: string | null;
-  /** The first user message that has typed text, shortened; blocks that an agent puts before it are left out. */
+  /** Typed text of the first user message that has some, shortened; blocks that an agent put before it are left out. */
   firstMessage: string | null;
   /** Last write of the log, ISO 8601. */
   modified: string;

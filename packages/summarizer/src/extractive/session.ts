@@ -119,7 +119,7 @@ const OPEN_CALLS = 1_000;
 /** Characters of a text that are searched for names. */
 const SEARCHED = 64_000;
 
-/** Characters of an output that are searched for names which others write as well. */
+/** Characters of each output that are searched for names that other messages have too. */
 const SEARCHED_OUTPUT = 8_000;
 
 export function createSessionRecord(): SessionRecord {

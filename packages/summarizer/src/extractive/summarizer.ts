@@ -368,7 +368,7 @@ function nameLines({ record, previous, focus }: Facts, told: string, room: numbe
 const INHERITED = 2;
 const MOST_NAMES = 28;
 
-/** Names below this worth are hardly ever written again. */
+/** Lowest worth of a name in the summary: sessions hardly ever write a name below it again. */
 const LEAST_WORTH = 0.75;
 
 /**

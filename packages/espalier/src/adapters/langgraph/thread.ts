@@ -391,7 +391,7 @@ function named(channels: readonly string[]): string {
   return [names, ...next.map((channel) => `→ ${channel.slice(NEXT_NODE.length)}`)].filter(Boolean).join(" ");
 }
 
-/** `__interrupt__` as `interrupt`. */
+/** Returns a channel's name without LangGraph's marks: `interrupt` for `__interrupt__`. */
 const plain = (name: string) => name.replace(/^__(pregel_)?|__$/g, "");
 
 const NEXT_NODE = "branch:to:";

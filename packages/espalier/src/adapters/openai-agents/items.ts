@@ -48,7 +48,7 @@ function answer(
   return { role: "assistant", content, provider: "openai", model, stopReason, timestamp: Date.now() };
 }
 
-/** Arguments of a call as the object that a session keeps; what is not one becomes its `input`. */
+/** Arguments of a call as an object, as sessions keep them; arguments of another type become the object's `input`. */
 function argumentsOf(fields: Fields): Fields {
   const { type: _type, id: _id, callId: _callId, status: _status, providerData: _data, ...own } = fields;
   const { arguments: given } = own;

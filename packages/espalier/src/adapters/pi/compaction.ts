@@ -152,7 +152,7 @@ export function findCutPoint(
   return { firstKeptEntryIndex: firstKeptIndex, ...cut };
 }
 
-/** Plan of a compaction in Pi's shape, with ours in it, which {@link compact} carries out. */
+/** Plan of a compaction in Pi's shape. It contains Espalier's plan, which {@link compact} carries out. */
 export interface PiCompactionPreparation extends Omit<CompactionPreparation, "settings"> {
   settings: PiCompactionSettings;
 }
@@ -191,7 +191,7 @@ export interface PiAnswer {
 
 /** An answer on its way: the stream of Pi, of which only the end is read. */
 export interface PiAnswering {
-  /** The answer when it is whole. */
+  /** Resolves with the complete answer. */
   result(): Promise<PiAnswer>;
 }
 
