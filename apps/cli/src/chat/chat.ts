@@ -375,13 +375,13 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
     description: "Undo the newest prompt, to edit it, /compact, /hide or a label",
     async run(chat) {
       const { editorText, act } = await chat.session.undo();
-      chat.say(`Undone: ${actName(act)}; /redo does it again.`);
+      chat.say(`Undone: ${actName(act)}; /redo restores it.`);
       if (editorText) chat.edit(editorText);
     },
   },
   {
     name: "redo",
-    description: "Do again what /undo took back",
+    description: "Redo what /undo undid",
     async run(chat) {
       chat.say(`Done again: ${actName((await chat.session.redo()).act)}.`);
     },

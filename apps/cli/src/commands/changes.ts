@@ -108,7 +108,7 @@ const ACT_NAMES: Readonly<Record<LastAct["kind"], string>> = {
   pin: "the pin",
 };
 
-/** Characters of a prompt that name it. */
+/** Characters of a prompt that are shown as its name. */
 const WORDS = 60;
 
 /** An act for people: `the prompt “What grows here?” of 2026-03-08 17:16`. */

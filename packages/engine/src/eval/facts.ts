@@ -103,7 +103,7 @@ interface Assignment {
 const ASSIGNMENT =
   /(?<![\w.-])((?=\w{0,60}(?:_|[a-z][A-Z]|[A-Z]{4}))[A-Za-z_]\w{3,60}|port|timeout|version|level|region|branch)["']?[^\S\n]{0,2}(?:=|:|is now|is|to)[^\S\n]{0,2}(?:(true|false|\d[\w.:%]{0,30})|["'`]([^"'`\n]{1,40})["'`])/g;
 
-/** Characters of a message in which values are looked for. */
+/** Characters of each message that are searched for values. */
 const VALUES_READ = 200_000;
 
 /** Values that users and the agent wrote, in their order. What tools printed is not among them. */
@@ -200,8 +200,8 @@ function lineSet(messages: readonly ReadMessage[]): Set<string> {
 const NEXT_REQUESTS = 10;
 
 /**
- * US dollars of the next requests as they were recorded, after this cut: the first writes the whole context to the prompt
- * cache, each later one reads it there and writes what is new. System prompt and tools are not part of it.
+ * US dollars of the recorded requests after this cut. The first one writes the whole context to the prompt cache; each later
+ * one reads it from the cache and writes only new messages. System prompt and tools are not included.
  *
  * @param contextTokens characters / 4 of what the model reads right after the cut
  */

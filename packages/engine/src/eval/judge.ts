@@ -349,7 +349,7 @@ export class Judge {
       if ((this.#cost ?? 0) + next > maxCost)
         throw new EspalierError(
           "over-budget",
-          `The judge has cost $${(this.#cost ?? 0).toFixed(4)} and its next request would pass --max-cost of $${maxCost}. Raise it, or judge fewer sessions.`,
+          `The judge has cost $${(this.#cost ?? 0).toFixed(4)} and its next request would exceed --max-cost of $${maxCost}. Raise it, or judge fewer sessions.`,
         );
     }
     if (!provider.summarizer)

@@ -93,7 +93,11 @@ function picturesOf(rows: readonly Row[]): string[] {
       barPicture(shown, "price", dollars),
       "System prompt and tools are not part of it.",
     ),
-    figure("Rules still read", barPicture(shown, "rules", share), "Of those that hold after the last round."),
+    figure(
+      "Rules still read",
+      barPicture(shown, "rules", share),
+      "Share of the rules that are still valid after the last round.",
+    ),
     "</div>",
   ];
 }
@@ -221,7 +225,7 @@ function judgedPart({ session, judge, probes, dropped, empty, full, rows }: Judg
   const { unquoted, unreadable, inTail, ungraded } = dropped;
   return [
     `<h2>${textOf(`${session}, judged by ${judge}`)}</h2>`,
-    `<p class="soft">${probes} questions count: nothing answers ${empty ?? "–"} of them, the whole history ${full ?? "–"}. Left out: ${unquoted} without a literal quotation, ${unreadable} unreadable, ${inTail} that the kept messages answer, ${ungraded} without an answer or a grade.</p>`,
+    `<p class="soft">${probes} questions. Score without any history ${empty ?? "–"}, with the whole history ${full ?? "–"}. Left out: ${unquoted} without a literal quotation, ${unreadable} unreadable, ${inTail} that the kept messages answer, ${ungraded} without an answer or a grade.</p>`,
     `<div class="scroll"><table><thead><tr>${heading}</tr></thead><tbody>${lines.join("\n")}</tbody></table></div>`,
     lost.length === 0
       ? ""

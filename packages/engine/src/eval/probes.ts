@@ -3,7 +3,7 @@ import { isRecord } from "@espalier/session-tree";
 import { unescapeText } from "@espalier/summarizer";
 import type { ReadMessage } from "./transcript.ts";
 
-/** Kinds of questions that an agent has which goes on from a summary. */
+/** Kinds of questions that an agent has when it continues from a summary. */
 export const CATEGORIES = ["request", "rule", "decision", "failed", "finding", "state", "next"] as const;
 
 /** Category of a question. */

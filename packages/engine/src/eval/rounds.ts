@@ -20,7 +20,7 @@ export interface Round extends Cut {
   contextTokens: number;
 }
 
-/** Points at which a session is cut. */
+/** Number of points at which a session is cut. */
 const POINTS = 6;
 
 /** Fewest messages before a cut that are worth summarizing. */

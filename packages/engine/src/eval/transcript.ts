@@ -249,7 +249,7 @@ const pairsOf = (word: string): string[] =>
 export const pathEnd = (path: string, parts: number): string =>
   path.split("/").filter(Boolean).slice(-parts).join("/");
 
-/** The share of a name that a text has: 1 whole, less for the end of a path. */
+/** Share of a name that a text contains: 1 for the whole name, less for only the end of a path. */
 export function shareOf(text: string, name: string): number {
   if (text.includes(name)) return 1;
   const parts = name.includes("/") && !/^https?:/.test(name) ? name.split("/").filter(Boolean).length : 0;
@@ -257,7 +257,7 @@ export function shareOf(text: string, name: string): number {
   return parts >= 2 && text.includes(pathEnd(name, 2)) ? 0.7 : 0;
 }
 
-/** The mean of what is known; null where nothing is. */
+/** Mean of the values that are not null; null if all are. */
 export function meanOf(values: readonly (number | null)[]): number | null {
   const known = values.filter((value): value is number => value !== null);
   return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length;

@@ -283,7 +283,7 @@ interface Unexplained {
   lifeMs: number;
 }
 
-/** Finds the cause of a break: a change of the model, what the file records, a pause, and last by elimination. */
+/** Finds the cause of a break. Tries a change of the model, changes in the file, a pause, and last elimination. */
 function explain(given: Unexplained): RequestDifference {
   const { tree, call, before, compared, lifeMs } = given;
   const { difference, firstNew, prefix, beforeTokens } = compared;

@@ -135,7 +135,7 @@ export async function redo(session: Session): Promise<UndoResult> {
   const tree = await session.load();
   const row = lastUndo(tree);
   if (row < 0)
-    throw new EspalierError("nothing-to-redo", "There is nothing to redo: the last thing done was no undo.");
+    throw new EspalierError("nothing-to-redo", "There is nothing to redo: the last act was not an undo.");
   const entry = tree.entryAt(row);
   const undone = tree.row(undoneBy(entry)!);
   const act = actOf(tree, undone, undone)!;

@@ -85,7 +85,7 @@ const ID = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$/;
 interface ItemEntry extends BaseEntry {
   /** The item, by `storeValue`; an entry without one was appended by another program. */
   item?: unknown;
-  /** The leaf before its batch, where more of the batch follows: what is missing then was cut off by a crash. */
+  /** The leaf before the batch; absent in its last entry. A session that ends in an entry with it lost the rest in a crash. */
   leafBefore?: string | null;
   /** SHA-256 of the transaction that it ends. */
   transaction?: string;
@@ -299,7 +299,7 @@ function findTransaction(session: Session, operationId: string): { id: string; a
   }
 }
 
-/** Moves the leaf to where it was before a batch of which a process that died has written a part. */
+/** Moves the leaf back to its position before a batch that a crash left incomplete. */
 async function takeBackHalf(session: Session): Promise<void> {
   const { leafId } = session;
   const { leafBefore } = (leafId === null ? {} : session.getEntry(leafId)) as ItemEntry;

@@ -210,7 +210,7 @@ export class SessionManager extends SessionReader {
     return listFolder(folders, { filter: undefined, onProgress, signal });
   }
 
-  /** Goes on with another file; see {@link SessionManager.open}. */
+  /** Switches to another file; see {@link SessionManager.open}. */
   setSessionFile(sessionFile: string): void {
     const file = absolutePath(sessionFile);
     const size = statSync(file, { throwIfNoEntry: false })?.size;
@@ -402,7 +402,7 @@ export class SessionManager extends SessionReader {
     await this.#lines.flush();
   }
 
-  /** Closes the file for this manager and gives it back; appends throw `closed` from then on. */
+  /** Closes this manager and releases its file; later appends throw `closed`. */
   close(): void {
     this.#lines?.close();
   }

@@ -17,7 +17,7 @@ export type Dumped = { json: unknown } | { type: string; bytes: Uint8Array };
 /** A value in an entry: itself where it is short, else the digest of one that this or an earlier entry stores. */
 export type Ref = readonly [unknown] | string;
 
-/** A list: so many items of another list, and further ones. So a step that adds a message writes one. */
+/** A list, stored as the first items of another list plus new items. So a step that adds a message writes only that one. */
 type StoredList = readonly [of: string | null, keep: number, add: readonly Ref[]];
 
 /** Values that an entry stores, by digest. */
@@ -115,7 +115,7 @@ export class Thread {
     return this.session.close();
   }
 
-  /** Takes in what was appended since the last call, by this process or another one. */
+  /** Reads the entries that this process or another one appended since the last call. */
   async refresh(): Promise<void> {
     await this.session.refresh();
     const tree = await this.session.load();
@@ -282,7 +282,7 @@ export class Writing {
     return of === null ? add : [...this.#known.items(of).slice(0, keep), ...add];
   }
 
-  /** A value that every entry has anew. */
+  /** Returns a value that its entry stores itself, without a reference to an older one. */
   inline(dumped: Dumped): Ref {
     return "json" in dumped ? [dumped.json] : this.ref(dumped);
   }

@@ -58,7 +58,7 @@ function pathTo(
   return path.reverse();
 }
 
-/** The entries that are read at a leaf, the newest compaction first. */
+/** Entries of the context at a leaf, the newest compaction first. */
 export function buildContextEntries(
   entries: readonly Entry[],
   leafId?: string | null,
@@ -258,7 +258,7 @@ export async function compact(
   };
 }
 
-/** A summarizer that asks Pi's model. */
+/** Summarizer that calls Pi's model. */
 function piSummarizer(model: PiModel, streamFn: PiStream, ask: object): Summarizer {
   const named = { provider: model.provider, modelId: model.id };
   return {
@@ -298,7 +298,7 @@ export const serializeConversation = (messages: readonly ContextMessage[]): stri
 
 export { estimateTokens };
 
-/** Entries that are left when one goes from a leaf to another entry, and the deepest entry on both paths. */
+/** Entries that a navigation from a leaf to another entry abandons, and the deepest entry on both paths. */
 export function collectEntriesForBranchSummary(
   session: { getBranch(fromId?: string): Entry[] },
   oldLeafId: string | null,

@@ -307,7 +307,7 @@ function heldLines(log: FileLog): Lines {
   return lines;
 }
 
-/** Pi has no call that closes a manager: one that nobody holds any more gives its file back. */
+/** Releases the files of managers that were garbage-collected: Pi has no call that closes a manager. */
 const abandoned = new FinalizationRegistry<() => void>((close) => close());
 
 /** Leases of this process by file; managers of one file share one. */
