@@ -252,6 +252,8 @@ export interface Selection {
 export interface FittedPlan {
   plan: CompactionPreparation;
   fits: boolean;
+  /** Tokens by which the summary's blocks were cut, as what is kept leaves too little room for them. */
+  lacking: number;
 }
 
 /**
@@ -299,8 +301,9 @@ export function planSelection(
   const plannedSize = Math.min(sizes.planned(planned), Math.floor(most / 4));
   const room = most - conditions.overheadTokens - system - plannedSize;
   const words = conversationOf(kept).filter(({ role }) => role !== "toolResult");
+  const wholeBlocks = blocksOf(span, kept, fileLists(fileOps), conditions);
   const blocks = fittingBlocks(
-    blocksOf(span, kept, fileLists(fileOps), conditions),
+    wholeBlocks,
     settings.contextWindow,
     Math.min(room / 2, room - sumSizes(words, sizes.message)),
     (tried) => sizes.message(summaryOf(tried)),
@@ -334,7 +337,8 @@ export function planSelection(
     edits: [...removalEdits(span, selection), ...edits],
     settings,
   };
-  return { plan, fits: left >= 0 };
+  const lacking = blocks === wholeBlocks ? 0 : estimate(summaryOf(wholeBlocks)) - estimate(summaryOf(blocks));
+  return { plan, fits: left >= 0, lacking };
 }
 
 function filesOf(
@@ -478,11 +482,13 @@ function fittingBlocks(
 ): SummaryBlocks {
   const most = Math.max(0, room);
   let fitting = blocks;
-  for (let limitTokens = blockLimit(contextWindow); limitTokens > SMALLEST_LIMIT; ) {
-    const size = sizeOf(fitting);
-    if (size <= most) break;
-    limitTokens = Math.max(SMALLEST_LIMIT, Math.floor(limitTokens * Math.min(0.8, most / size)));
-    fitting = { ...blocks, limitTokens };
-  }
+  // What the user ruled stays whole as long as anything else can give way.
+  for (const limit of ["limitTokens", "ruleTokens"] as const)
+    for (let tokens = blockLimit(contextWindow); tokens > SMALLEST_LIMIT; ) {
+      const size = sizeOf(fitting);
+      if (size <= most) return fitting;
+      tokens = Math.max(SMALLEST_LIMIT, Math.floor(tokens * Math.min(0.8, most / size)));
+      fitting = { ...fitting, [limit]: tokens };
+    }
   return fitting;
 }

@@ -361,8 +361,9 @@ export function rulesText(rules: readonly Worded[], room: number): string {
   const order = rules
     .map((_, at) => at)
     .sort((a, b) => RULE_KINDS.indexOf(rules[a]!.kind) - RULE_KINDS.indexOf(rules[b]!.kind) || b - a);
-  const told = (shown: ReadonlySet<number>): string =>
-    [
+  const told = (shown: ReadonlySet<number>): string => {
+    if (shown.size === 0) return `(rules left out: ${rules.length}; \`espalier rules\`)`;
+    return [
       BLOCK_HEADING,
       ...lines.filter((_, at) => shown.has(at)),
       ...(shown.size < rules.length
@@ -371,6 +372,7 @@ export function rulesText(rules: readonly Worded[], room: number): string {
           ]
         : []),
     ].join("\n");
+  };
   const shown = new Set(order);
   while (shown.size > 0 && escapeText(told(shown)).length > room) shown.delete(order[shown.size - 1]!);
   return told(shown);

@@ -14,8 +14,10 @@ export interface SummaryBlocks {
   /** The newest thing the user said, when it is not kept as it was. */
   latestUserMessage?: string;
   files: FileLists;
-  /** The most tokens of each block where that is less than the window allows. */
+  /** The most tokens of each block but the rules, where that is less than the window allows. */
   limitTokens?: number;
+  /** The most tokens of the rules, where that is less than the window allows: they give way last. */
+  ruleTokens?: number;
 }
 
 /** No block takes more of the model's window than this. */
@@ -46,14 +48,15 @@ export function blockLimit(contextWindow: number): number {
  *   message together no more than a sixteenth or 600 tokens (characters / 4, their tags included)
  */
 export function joinSummary(prose: string, blocks: SummaryBlocks, contextWindow: number): string {
-  const limitTokens = Math.min(blockLimit(contextWindow), blocks.limitTokens ?? Number.POSITIVE_INFINITY);
+  const within = (limit = Number.POSITIVE_INFINITY) => Math.min(blockLimit(contextWindow), limit);
+  const limitTokens = within(blocks.limitTokens);
   const most = limitTokens * CHARS_PER_TOKEN;
   const said = withoutNote(prose.trim()).replace(BLOCK_TAG, "&lt;");
   const parts = [
     said,
     said === "" ? "" : SUMMARY_NOTE,
     block("pinned", pinnedText(blocks.pinned, roomIn("pinned", most)), most),
-    rulesBlock(blocks.rules ?? [], limitTokens),
+    rulesBlock(blocks.rules ?? [], within(blocks.ruleTokens)),
     ...userBlocks(
       blocks,
       most,

@@ -117,6 +117,14 @@ describe("a block", () => {
     expect(joinSummary("", blocks, WINDOW).length).toBeLessThanOrEqual(400);
   });
 
+  test("of rules stays whole where the others are limited, and is a number where nothing of it fits", () => {
+    const rules = [{ text: "never push", kind: "never" as const }];
+    const blocks = { pinned: [], rules, goal: "g".repeat(10_000), files: NO_FILES, limitTokens: 16 };
+    expect(joinSummary("", blocks, WINDOW)).toContain("- never push\n</rules>");
+    const none = joinSummary("", { ...blocks, ruleTokens: 16 }, WINDOW);
+    expect(none).toContain("<rules>\n(rules left out: 1; `espalier rules`)\n</rules>");
+  });
+
   test("of pins gives each its share: a long one does not push out the others", () => {
     const pinned = [
       { id: "long", text: "x".repeat(50_000) },

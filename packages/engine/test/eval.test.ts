@@ -295,3 +295,19 @@ describe("sessions and summarizers that are no good", () => {
     await expect(evaluate([{ name: "queue", messages: queue }], { signal })).rejects.toThrow();
   });
 });
+
+test("what a provider counted in the recorded run is not the size of the context that is played", async () => {
+  const usage = { input: 500_000, output: 10, cacheRead: 0, cacheWrite: 0, totalTokens: 500_010 };
+  const played = async (more: object) => {
+    const messages = [
+      user("Never push to main, whatever happens."),
+      answer("I will not."),
+      ...filler(0, 60).map((said) => (said.role === "assistant" ? { ...said, ...more } : said)),
+    ];
+    const { mean } = await evaluate([{ name: "s", messages }], { policies: ["pressure"], keepTokens: 400 });
+    return rowOf(mean, "extractive", "pressure");
+  };
+  const billed = await played({ usage });
+  expect(billed.tokens).toBeGreaterThan(0);
+  expect(billed).toEqual(await played({}));
+});

@@ -117,8 +117,8 @@ function planPruning(
   for (let correction = 1; ; correction++) {
     const selection = selectByPriority(span, budget);
     if (!hasWork(selection)) break;
-    const { plan, fits } = planSelection(span, selection, conditions);
-    const excess = plan.tokensAfter + overheadTokens - wanted;
+    const { plan, fits, lacking } = planSelection(span, selection, conditions);
+    const excess = plan.tokensAfter + overheadTokens - wanted + lacking;
     const isDone = (fits && excess <= 0) || correction === CORRECTIONS;
     if (isDone && (isByHand || plan.tokensAfter < plan.tokensBefore)) return plan;
     if (isDone) break;

@@ -208,8 +208,16 @@ async function appendUpTo(
 ): Promise<void> {
   const drafts = transcript.messages
     .slice(from, now)
-    .map(({ message: said }, at) => message.of({ id: `${ID}${from + at}`, message: said as never }));
+    .map(({ message: said }, at) =>
+      message.of({ id: `${ID}${from + at}`, message: withoutUsage(said) as never }),
+    );
   if (drafts.length > 0) await session.append(drafts);
+}
+
+/** What a provider counted was the context of the recorded run; a policy would take it for the one that is played. */
+function withoutUsage(said: object): object {
+  const { usage: _, ...rest } = said as { usage?: unknown };
+  return rest;
 }
 
 /** Beginning of the ids of messages; their number follows. */
