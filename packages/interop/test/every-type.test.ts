@@ -33,8 +33,14 @@ const blocks: { [Type in ContentBlockParam["type"]]: { messages: MessageParam[];
     given(block),
   ]),
   server_tool_use: around(
-    { type: "server_tool_use", id: "srvtoolu_1", name: "web_fetch", input: {} },
-    inAnswer,
+    { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", input: {} },
+    // Without its result the provider takes it only where an answer paused.
+    (block) =>
+      inAnswer(block, {
+        type: "web_search_tool_result",
+        ...served,
+        content: { type: "web_search_tool_result_error", error_code: "unavailable" },
+      }),
   ),
   web_search_tool_result: around(
     {

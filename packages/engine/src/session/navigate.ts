@@ -76,9 +76,12 @@ export async function navigate(
     const id = createId();
     const entries: NewEntry[] = [];
     if (summary) entries.push(branchSummary.of({ id, parentId: placeId, ...summary }));
-    else if (placeId !== session.leafId) entries.push(leaf.of({ parentId: placeId, targetId: placeId }));
+    else if (placeId !== session.leafId) entries.push(leaf.of({ id, parentId: placeId, targetId: placeId }));
     const labelled = summary ? id : targetId;
-    if (labelText && labelled !== null) entries.push(label.of({ targetId: labelled, label: labelText }));
+    if (labelText && labelled !== null) {
+      const part = entries.length > 0 ? { navigation: id } : {};
+      entries.push(label.of({ targetId: labelled, label: labelText, ...part }));
+    }
     const check = () => {
       refuseAborted();
       if (summary && session.leafId !== oldLeafId) throw branchWentOn();

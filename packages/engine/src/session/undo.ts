@@ -51,7 +51,7 @@ function actOf(tree: Tree, row: number, leafRow: number): LastAct | undefined {
   // One that is not sound has moved the leaf all the same.
   if (type === leaf.type) return act("navigation");
   if (type === branchSummary.type) return act("summary");
-  if (label.is(entry)) return act("label", entry.label);
+  if (label.is(entry)) return entry.navigation === undefined ? act("label", entry.label) : undefined;
   if (sessionInfo.is(entry)) return act("name", entry.name);
   if (!isOnPath(tree, row, leafRow)) return undefined;
   if (isMessage(entry, "user")) return act("prompt", messageText(entry.message));

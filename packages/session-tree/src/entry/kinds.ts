@@ -427,6 +427,8 @@ export interface LabelEntry extends BaseEntry {
   type: "label";
   targetId: string;
   label?: string;
+  /** The navigation that set it, as a part of its own act: an undo passes over the label, which stays. */
+  navigation?: string;
 }
 
 /** The session's name; the last one in file order wins. */
