@@ -396,7 +396,7 @@ const undoCommand = sessionCommand({
     "undo the newest prompt, navigation, compaction, hiding, label, name or pin; repeat to undo the one before",
   options: [["--dry-run", "print what would be undone; write nothing"]],
   notes: `Nothing is removed: the leaf moves back, and what was undone stays as a branch; \`redo\` restores it. An automatic
-compaction is not a step of its own: undo takes it back with the act before it.`,
+compaction is not undone by itself: undoing the prompt before it takes it off the path.`,
   examples: ["espalier undo session.jsonl", "espalier undo session.jsonl --dry-run"],
   use: ({ dryRun }: { dryRun?: boolean }) => (dryRun ? "read" : "change"),
   async run({ session, options: { dryRun } }: SessionCall<{ dryRun?: boolean }>) {

@@ -282,7 +282,7 @@ export class Writing {
     return of === null ? add : [...this.#known.items(of).slice(0, keep), ...add];
   }
 
-  /** Returns a value that its entry stores itself, without a reference to an older one. */
+  /** Returns a value for an entry: JSON whole, even if an older entry has it; bytes by digest. */
   inline(dumped: Dumped): Ref {
     return "json" in dumped ? [dumped.json] : this.ref(dumped);
   }
