@@ -2,7 +2,7 @@
 // runs the examples of the README. Neither `pg` nor a provider's SDK is there.
 import { spawnSync } from "node:child_process";
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { buildSync, transformSync } from "esbuild";
 import { root } from "../tools.mjs";
@@ -80,6 +80,7 @@ export function checkConsumer(folder, { name, tarball }, installer, runtimes) {
       (other) => `${installer.name} installs ${other} beside ${name}, which needs no other package.`,
     ),
     ...checkTypes(folder, entries),
+    ...strayPeers(join(folder, "node_modules", name), doors),
     ...checkBundles(folder),
     ...runtimes.flatMap((runtime) =>
       checkRuntime(folder, runtime, entries, commands).map(
@@ -162,6 +163,29 @@ function checkTypes(/** @type {string} */ folder, /** @type {string[]} */ entrie
   // Errors among others' declarations are theirs.
   const ours = stdout.split("\n").filter((line) => /^(entries\.ts|node_modules\/espalier\/)/.test(line));
   return ours.map((line) => `the published types do not compile: ${line}`);
+}
+
+/** Lists the packages that a door's declarations reach through another file: without them its users cannot compile. */
+function strayPeers(
+  /** @type {string} */ folder,
+  /** @type {Record<string, string | { types?: string }>} */ doors,
+) {
+  const importsOf = (/** @type {string} */ file) =>
+    [...readFileSync(file, "utf8").matchAll(/(?:from|import) ['"]([^'"]+)['"]/g)].map(([, id = ""]) => id);
+  return Object.entries(doors).flatMap(([door, target]) => {
+    if (typeof target === "string" || !target.types) return [];
+    const own = join(folder, target.types);
+    const files = new Set([own]);
+    const packages = new Set();
+    for (const file of files)
+      for (const id of importsOf(file))
+        if (id.startsWith(".")) files.add(join(dirname(file), id.replace(/\.js$/, ".d.ts")));
+        else if (!id.startsWith("node:")) packages.add(id);
+    for (const id of importsOf(own)) packages.delete(id);
+    return [...packages].map(
+      (id) => `the types of door ${door} need ${id}, which only another door imports.`,
+    );
+  });
 }
 
 /** Bytes, compressed, of a page that needs so much of the door of browsers. */

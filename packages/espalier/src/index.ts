@@ -78,4 +78,4 @@ export {
   type Usage,
 } from "@espalier/session-tree";
 export { fileStore } from "@espalier/session-tree/node";
-export { extractiveSummarizer, type Summarizer, summarizer } from "@espalier/summarizer";
+export { extractiveSummarizer, type Summarizer, summarizer, type TokenPrices } from "@espalier/summarizer";
