@@ -71,9 +71,7 @@ export function responsesProblems(request: Json): string[] {
     );
     if (item["type"] === "function_call_output") {
       must(owed.shift() === item["call_id"], `${at}: No tool call found for function call output`);
-      const parts: Json[] =
-        typeof item["output"] === "string" ? [{ type: "input_text", text: item["output"] }] : item["output"];
-      must(parts.length > 0 && parts.every(isPart), `${at}: empty output`);
+      must(isContent(item["output"]), `${at}: empty output`);
     } else if (item["type"] === "function_call") {
       checkCall(item["call_id"], item["name"], 64, 64, `${at}`, must, ids);
       must(isRecord(JSON.parse(item["arguments"])), `${at}: arguments are the JSON of an object`);
@@ -92,17 +90,19 @@ export function responsesProblems(request: Json): string[] {
       must(owed.length === 0, `${at}: No tool output found for function call`);
       must(item["type"] === "message", `${at}: unknown item`);
       if (item["role"] === "assistant") must(isReadable(item["content"]), `${at}: empty answer`);
-      else
-        must(
-          item["role"] === "user" && item["content"].length > 0 && item["content"].every(isPart),
-          `${at}: empty message`,
-        );
+      else must(item["role"] === "user" && isContent(item["content"]), `${at}: empty message`);
     }
   });
   must(owed.length === 0, "No tool output found for function call");
   checkTools(request["tools"], (tool) => tool, must);
   checkUnicode(request, must);
   return problems;
+}
+
+/** A text is short for one part. */
+function isContent(content: string | Json[]): boolean {
+  const parts = typeof content === "string" ? [{ type: "input_text", text: content }] : content;
+  return Array.isArray(parts) && parts.length > 0 && parts.every(isPart);
 }
 
 function isPart(part: Json): boolean {
