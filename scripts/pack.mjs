@@ -5,7 +5,7 @@ import { packEspalier } from "./packages/pack.mjs";
 
 const [given] = process.argv.slice(2);
 if (given === undefined) {
-  console.error("Usage: npm run pack -- FOLDER");
+  console.error("Usage: npm run pack -- FOLDER, for example: npm run pack -- ../my-agent/espalier");
   process.exit(2);
 }
 const folder = resolve(given);
