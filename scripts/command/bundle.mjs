@@ -73,9 +73,12 @@ async function bundleForBrowsers(
 ) {
   const { metafile } = await build({
     absWorkingDir: root,
-    entryPoints: { browser },
+    // A request on its own is what most pages need: as chunks of their own, a page carries those that it needs.
+    entryPoints: { browser, "browser-request": join(root, "packages/session-tree/src/request/request.ts") },
     outdir: folder,
+    chunkNames: "browser-[hash]",
     bundle: true,
+    splitting: true,
     metafile: true,
     sourcemap,
     format: "esm",
