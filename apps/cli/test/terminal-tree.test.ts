@@ -56,6 +56,10 @@ test("a turn is a row, a branch is indented where it parts, and the path and its
   ]);
 });
 
+test("a session without a name is headed by its first prompt", () => {
+  expect(new Scratch().open(forked()).screen).toMatch(/^ question +project/);
+});
+
 test("Space shows the entries of a turn and hides them again; on a branch it folds the branch", () => {
   const scratch = new Scratch().open(forked()).keys("<", " ");
   expect(rows(scratch)[1]).toBe(" ● model thought1");

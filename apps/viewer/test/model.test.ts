@@ -156,6 +156,7 @@ describe("what else is told of a session", () => {
 
   test("facts name labels, compactions with what they keep, and summaries with what they tell of", () => {
     const facts = factsOf(tree);
+    expect(facts).toMatchObject({ name: null, title: "Where does the tide table cache live?" });
     expect(facts.labels).toEqual([{ row: 1, label: "found" }]);
     expect(facts.compactions).toEqual([{ row: 4, id: "c1", firstKeptRow: 3, tokensBefore: 30 }]);
     expect(facts.summaries).toEqual([{ row: 7, fromRow: 6 }]);

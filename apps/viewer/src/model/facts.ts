@@ -8,6 +8,7 @@ import {
   rowsOf,
   sessionName,
   type Tree,
+  titleOf,
 } from "@espalier/session-tree";
 import { Breath } from "./context.ts";
 import { oneLine, textOfEntry } from "./entry-gist.ts";
@@ -33,6 +34,8 @@ export interface EditMark {
 export interface SessionFacts {
   id: string;
   name: string | null;
+  /** The name, else the first prompt, else the id. */
+  title: string;
   cwd: string;
   /** ISO 8601; empty where there is no header. */
   created: string;
@@ -58,6 +61,7 @@ export function factsOf(tree: Tree): SessionFacts {
   return {
     id: header?.id ?? "",
     name: sessionName(tree) ?? null,
+    title: titleOf(tree) ?? tree.header?.id ?? "",
     cwd: header?.cwd ?? "",
     created: header?.timestamp ?? "",
     version: header?.version ?? 0,

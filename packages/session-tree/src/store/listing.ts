@@ -4,6 +4,8 @@ import { compaction, isMessage, type MessageEntry, sessionInfo } from "../entry/
 import { EntryScan, JoinedEntryFinder, readLineParts, scanEntry, spells } from "../entry/line.ts";
 import { messageText } from "../entry/message.ts";
 import { FastLineScanner } from "../tree/compiled-scan.ts";
+import { roleAt, sessionName } from "../tree/queries.ts";
+import type { Tree } from "../tree/tree.ts";
 import type { SessionListing } from "./store.ts";
 
 /** Characters of the first message that a list shows. */
@@ -71,6 +73,22 @@ export function listedMessage({ message }: MessageEntry): string | undefined {
   // No character has more than two code units: of a text of megabytes no more is taken apart.
   const beginning = text.slice(start, start + 2 * FIRST_MESSAGE_LENGTH);
   return Array.from(beginning).slice(0, FIRST_MESSAGE_LENGTH).join("") || undefined;
+}
+
+/** Rows of a tree in which the first prompt is searched, as far as a list would. */
+const TITLE_ROWS = 500;
+
+/** The words by which people know a session: its name, else its first prompt as a list shows it; undefined for neither. */
+export function titleOf(tree: Tree): string | undefined {
+  const name = sessionName(tree);
+  if (name !== undefined) return name;
+  for (let row = 0; row < Math.min(tree.length, TITLE_ROWS); row++) {
+    if (roleAt(tree, row) !== "user") continue;
+    const entry = tree.entryAt(row);
+    const words = isMessage(entry, "user") ? listedMessage(entry) : undefined;
+    if (words !== undefined) return words;
+  }
+  return undefined;
 }
 
 /** Blocks that agents put before what the user typed, or in its place: `<command-name>/clear</command-name>`. */

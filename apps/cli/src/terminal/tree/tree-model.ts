@@ -14,6 +14,7 @@ import {
   sessionName,
   type Tree,
   type TreeShape,
+  titleOf,
 } from "@espalier/session-tree";
 import { outlineOf } from "@espalier/viewer/model";
 import { previewEntry } from "../../entry-preview.ts";
@@ -37,6 +38,8 @@ export interface TreeModel {
   /** -1 before the first entry. */
   readonly leafRow: number;
   readonly name: string | undefined;
+  /** The name, else the first prompt, once the whole log was read. */
+  readonly title: string | undefined;
   /** Current labels, by the row they are for. */
   readonly labels: ReadonlyMap<number, string>;
   /** Rows of the leaf's path that the model no longer reads: a compaction replaces them. */
@@ -75,6 +78,7 @@ export function treeModel(
     leafId,
     leafRow,
     name: sessionName(tree),
+    title: isPartial ? sessionName(tree) : titleOf(tree),
     labels,
     archived: archivedRows({ tree, leafId }),
     hiddenRows: rowsHidden({ tree, leafId }),

@@ -48,7 +48,7 @@ function heading(state: TerminalState): Line {
 function treeHeading(tree: TreeState, columns: number): Line {
   const { view: shown, cwd, readOnly } = tree;
   const { model, filter } = shown;
-  const title = plainLine(model.name ?? model.tree.header?.id ?? "") || "A session without a name";
+  const title = plainLine(model.title ?? model.tree.header?.id ?? "") || "A session without a name";
   const facts = [
     model.isPartial ? "reading …" : formatMany(model.length, "entry", "entries"),
     ...(model.isPartial ? [] : [formatMany(model.order.branchStarts.length + 1, "branch", "branches")]),

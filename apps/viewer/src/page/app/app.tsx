@@ -96,7 +96,7 @@ function OpenedSession({ source, session, address, theme }: OpenedSessionProps) 
         const opened = await SessionModel.open(await source.open(session));
         if (ended) return;
         setModel(opened);
-        document.title = `${visibleControls(opened.facts.name ?? opened.facts.id)} · Espalier`;
+        document.title = `${visibleControls(opened.facts.title)} · Espalier`;
         if (source.isServed) end = followSession(session, opened);
         await opened.readCosts();
       } catch (error) {

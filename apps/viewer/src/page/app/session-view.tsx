@@ -82,7 +82,7 @@ export function SessionView({ model, address, theme, writableAs }: SessionViewPr
           <Mark />
         </a>
         <h1>
-          <bdi>{facts.name ?? (facts.id || "Session")}</bdi>
+          <bdi>{facts.title || "Session"}</bdi>
         </h1>
         <span class="quiet wide-only">
           {formatCount(facts.length, "entry", "entries")}
