@@ -8,9 +8,14 @@ import { plant, soundAnswer, words } from "./build-session.ts";
 const MODEL = { provider: "anthropic", model: "claude-sonnet-4-5" } as const;
 
 /** Turns of a thousand tokens each, counted by a provider that counts 1.2 for one of ours, and 500 for the prompt. */
-async function converse(session: Session, turns: number, model: string = MODEL.model): Promise<void> {
+async function converse(
+  session: Session,
+  turns: number,
+  model: string = MODEL.model,
+  prompt: string = words(1_000),
+): Promise<void> {
   for (let turn = 1; turn <= turns; turn++) {
-    await session.appendMessages([{ role: "user", content: words(1_000) }]);
+    await session.appendMessages([{ role: "user", content: prompt }]);
     const counted = Math.round(500 + 1.2 * session.context.tokens);
     const usage: Usage = { input: 3, output: 1, cacheRead: counted - 3, cacheWrite: 0 };
     const answer: Partial<AssistantMessage> = { ...MODEL, model, usage, stopReason: "stop" };
@@ -98,12 +103,25 @@ test("to go back writes nothing anew; to another branch what is not shared", asy
   const before = structuredClone(session.context);
   await session.navigate(fork);
   expect(forecastAct(session, before)).toMatchObject({ anew: 0, cost: 0, paysBackAfter: 0 });
-  await converse(session, 3);
+  await converse(session, 3, MODEL.model, words(1_000).toUpperCase());
   const branch = structuredClone(session.context);
   await session.navigate(there);
   const { anew } = forecastAct(session, branch);
   expect(anew).toBeGreaterThan(1.2 * 2_000);
   expect(anew).toBeLessThan(1.2 * 2_050);
+});
+
+test("what a branch says in the same words is shared, whenever it was said", async () => {
+  const { session } = await plant({ turns: 0 });
+  await converse(session, 4);
+  const fork = session.getBranch().filter(({ type }) => type === "message")[3]!.id;
+  const there = session.leafId!;
+  await session.navigate(fork);
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  await converse(session, 3);
+  const branch = structuredClone(session.context);
+  await session.navigate(there);
+  expect(forecastAct(session, branch)).toMatchObject({ anew: 0 });
 });
 
 test("a policy sees the price of the model, the session's own before the catalogue's", async () => {

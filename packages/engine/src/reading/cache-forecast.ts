@@ -1,5 +1,6 @@
 import { jsonText } from "@espalier/jsonl-stream";
 import {
+  type ContextMessage,
   contextOfPath,
   estimateTokens,
   estimateTotal,
@@ -53,11 +54,18 @@ export function forecastCache(
 
 /** The change from one context to another: after a navigation, an edit, an undo. */
 export function cacheChange(before: SessionContext, after: SessionContext): CacheChange {
-  const isSame = (message: unknown, at: number) =>
-    message === before.messages[at] || jsonText(message) === jsonText(before.messages[at]);
+  const isSame = (message: ContextMessage, at: number) => {
+    const other = before.messages[at];
+    return message === other || (other !== undefined && sentText(message) === sentText(other));
+  };
   const differs = after.messages.findIndex((message, at) => !isSame(message, at));
   const shared = differs < 0 ? after.messages : after.messages.slice(0, differs);
   return { tokens: estimateTotal(after.messages), shared: estimateTotal(shared) };
+}
+
+/** What a provider is sent of a message, as text: neither its time nor its bill. */
+function sentText({ timestamp: _, ...message }: ContextMessage): string {
+  return jsonText({ ...message, usage: undefined });
 }
 
 /**
