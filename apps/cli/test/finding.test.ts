@@ -98,7 +98,7 @@ describe("the last entry of a session says when it was", () => {
     );
 
   beforeAll(() => {
-    session("week", 7.5, { agent: "claude-code", cwd: "/work/orchard/pears" });
+    session("week", 7.5, { agent: "claude-code", cwd: "/home/ada/orchard/pears" });
     session("today", 0, { cwd: "C:\\Users\\ada\\orchard" });
     session("month", 31, { agent: "codex" });
     session("three", 3, {
@@ -120,7 +120,7 @@ describe("the last entry of a session says when it was", () => {
     expect(await listed("--until", day(31).slice(0, 10))).toEqual(["month"]);
     expect(await listed("--agent", "codex")).toEqual(["month"]);
     expect(await listed("--project", "orchard")).toEqual(["today", "week"]);
-    expect(await listed("--project", "/work/orchard")).toEqual(["week"]);
+    expect(await listed("--project", "/home/ada/orchard")).toEqual(["week"]);
     expect(await found("--since", "2w")).toEqual(["today", "week"]);
     expect(await found("--agent", "espalier", "--project", "orchard")).toEqual(["today"]);
   });

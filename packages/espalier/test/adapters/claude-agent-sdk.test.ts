@@ -415,7 +415,7 @@ test("a line with a uuid is kept once, however often it comes; one without is ke
 const at = (second: number) => `2026-01-01T00:00:${String(second).padStart(2, "0")}.000Z`;
 const common = (uuid: string, parentUuid: string | null, second: number) => ({
   ...{ uuid, parentUuid, timestamp: at(second), sessionId: "3f1c0a52-6f0e-4a55-9c5e-0d3a8f6b7c11" },
-  ...{ cwd: "/work/garden", version: "2.1.330", isSidechain: false, userType: "external" },
+  ...{ cwd: "/home/ada/garden", version: "2.1.330", isSidechain: false, userType: "external" },
 });
 const prompt = (
   uuid: string,
@@ -496,7 +496,7 @@ test.each([100, 1, 3])(
     onTestFinished(() => session.close());
     expect(session.name).toBe("The garden");
     // The first line names no folder.
-    expect(session.header?.cwd).toBe(size === 1 ? process.cwd() : "/work/garden");
+    expect(session.header?.cwd).toBe(size === 1 ? process.cwd() : "/home/ada/garden");
     const said = (path = session.getBranch()) =>
       path.flatMap((entry) =>
         message.is(entry) ? `${entry.message.role} ${messageText(entry.message)}`.slice(0, 30).trim() : [],

@@ -211,7 +211,7 @@ export interface PiCompactionResult {
 }
 
 /**
- * Asks Pi's model for the summary of a plan. It is checked as any summary here: an empty, refused or cut-off one throws.
+ * Asks Pi's model for the summary of a plan. Throws for an empty, refused or cut-off summary, as every compaction does.
  * @throws EspalierError the codes of summaries; `bad-input` without a `streamFn`
  */
 export async function compact(
