@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { claudeCodeImporter, codexImporter, piImporter, type SessionImporter } from "@espalier/interop";
-import { importSessions, localAgents } from "@espalier/interop/node";
+import { describeFound, foundSessions, importSessions, localAgents } from "@espalier/interop/node";
 import { bytesView } from "@espalier/jsonl-stream";
 import { memoryStore, referenceIssues, SessionTree } from "@espalier/session-tree";
 import { describe, expect, test } from "vitest";
@@ -183,6 +183,24 @@ describe("what is imported", () => {
       { index: 0, total: 1 },
       { index: 0, total: 1 },
     ]);
+  });
+
+  test("is counted by the names of files, without runs of sub-agents and without Pi, which needs no import", () => {
+    const home = scratchFolder();
+    const env = { HOME: home };
+    expect(describeFound(foundSessions(env))).toBe("");
+    const project = join(home, ".claude", "projects", "-home-me-project");
+    for (const name of ["a", "b", "agent-1", join("a", "subagents", "agent-2")])
+      writeLines(join(project, `${name}.jsonl`), claudeLines);
+    writeLines(join(home, ".codex", "archived_sessions", rolloutName()), codexLines);
+    writeLines(join(home, ".pi", "agent", "sessions", "here", "p.jsonl"), []);
+    const found = foundSessions(env);
+    expect(found).toEqual([
+      { agent: "claude-code", title: "Claude Code", sessions: 2 },
+      { agent: "codex", title: "Codex", sessions: 1 },
+    ]);
+    expect(describeFound(found)).toBe("2 Claude Code sessions, 1 Codex");
+    expect(describeFound(found.slice(1))).toBe("1 Codex session");
   });
 
   test("is told by its content in a folder of anything, and the rest is told too", async () => {

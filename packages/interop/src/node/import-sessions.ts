@@ -303,6 +303,8 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** An agent on this machine: the folders of its sessions, and their importer. */
 export interface LocalAgent {
   readonly agent: string;
+  /** Its name for people. */
+  readonly title: string;
   /** Folders with sessions, by the environment. They need not exist. */
   folders(env: Environment): string[];
   /** Returns whether a file of this name can be a session; other files are passed over. */
@@ -321,6 +323,7 @@ const byAge = (a: FoundFile, b: FoundFile): number => a.born - b.born || (a.path
 /** `<folder>/<session>.jsonl`, and below `<folder>/<session>/subagents` those of its sub-agents. */
 const claudeCode: LocalAgent = {
   agent: "claude-code",
+  title: "Claude Code",
   folders: (env) => [join(env["CLAUDE_CONFIG_DIR"] || join(homeOf(env), ".claude"), "projects")],
   isSession: (path) => path.endsWith(".jsonl"),
   siblingFolders: (path) => [dirname(conversationOf(path))],
@@ -350,6 +353,7 @@ const CODEX_FOLDERS = ["sessions", "archived_sessions"];
 
 const codex: LocalAgent = {
   agent: "codex",
+  title: "Codex",
   folders: (env) => {
     const home = env["CODEX_HOME"] || join(homeOf(env), ".codex");
     return CODEX_FOLDERS.map((folder) => join(home, folder));
@@ -369,6 +373,7 @@ const codex: LocalAgent = {
 
 const pi: LocalAgent = {
   agent: "pi",
+  title: "Pi",
   folders: (env) => [
     env["PI_CODING_AGENT_SESSION_DIR"] ||
       join(env["PI_CODING_AGENT_DIR"] || join(homeOf(env), ".pi", "agent"), "sessions"),
@@ -405,3 +410,31 @@ export function agentOfFile(path: string, files = new SourceFiles()): LocalAgent
   }
   return undefined;
 }
+
+/** Sessions of one agent that are on this machine. */
+export interface FoundSessions extends Pick<LocalAgent, "agent" | "title"> {
+  sessions: number;
+}
+
+/**
+ * Counts the sessions on this machine that a list shows only after an import: those of Claude Code and Codex. Pi's are
+ * listed without one. Files are counted by their names and never opened; runs of sub-agents are not counted.
+ *
+ * @param env names the folders of agents
+ */
+export function foundSessions(env: Environment = process.env): FoundSessions[] {
+  return [claudeCode, codex].flatMap(({ agent, title, folders, isSession }) => {
+    const isCounted = (path: string) =>
+      isSession(path) && !isSubAgent(path) && !basename(path).startsWith("agent-");
+    const files = folders(env).flatMap((folder) => findFiles(folder, isCounted, nothingSaid));
+    return files.length > 0 ? [{ agent, title, sessions: files.length }] : [];
+  });
+}
+
+/** `8 Claude Code sessions, 3 Codex`; empty where none was found. */
+export const describeFound = (found: readonly FoundSessions[]): string =>
+  found
+    .map(({ title, sessions }, at) =>
+      at > 0 ? `${sessions} ${title}` : `${sessions} ${title} ${sessions === 1 ? "session" : "sessions"}`,
+    )
+    .join(", ");
