@@ -121,7 +121,8 @@ test("tree draws branches, labels, summaries and the leaf, and folds what is lon
   expect(stdout).toMatch(/^│ {2}├─ Ng1Ocsqz18Ns user {2}Before we throw it away/m);
   expect(stdout).toMatch(/^bAP06xkp4nVl summary of 3cLUh4aAMXUk {2}Find out whether/m);
   expect(stdout).toMatch(/^nrT0ch0vvELC compaction {2}Make tidepool/m);
-  expect(stdout.trimEnd()).toMatch(/\n2ur7kch3b1oZ custom .* \*$/);
+  // The leaf is state of an extension: the mark is at the last thing said.
+  expect(stdout.trimEnd()).toMatch(/\n5jKLvJ8IUUb8 assistant .* \[ready-to-release\] \*$/);
   expect(stdout).not.toContain("\u001b");
 });
 
@@ -235,4 +236,48 @@ export default (api: any) => api.registerKind(defineEntry("garden.weather", {
   const told = await espalierJson(["context", file, "--extension", extension]);
   expect(told.value.messages).toMatchObject([{ content: "How is it?" }, { content: "It is 21" }]);
   expect((await espalierJson(["context", file])).value.messages).toHaveLength(1);
+});
+
+test("bookkeeping of an agent is left out of a tree, and its branches hang together without it", async () => {
+  const reminder = (id: string, parentId: string) => ({
+    type: "custom_message",
+    id,
+    parentId,
+    timestamp: "2026-01-01T00:00:01.000Z",
+    customType: "claude-code.date",
+    content: "<system-reminder>Today is a day.</system-reminder>",
+    display: false,
+  });
+  const state = (id: string, parentId: string) => ({
+    type: "custom",
+    id,
+    parentId,
+    timestamp: "2026-01-01T00:00:01.000Z",
+    customType: "claude-code.cost-state",
+    data: { totalCostUSD: 1 },
+  });
+  const file = sessionOf(
+    HEADER,
+    said("u1", null, "Which way is up?"),
+    reminder("r1", "u1"),
+    said("u2", "r1", "Left, I think."),
+    said("u3", "r1", "<system-reminder>Be brief.</system-reminder>"),
+    said("u4", "u3", "Right, I think."),
+    state("s1", "u4"),
+  );
+  const { stdout } = await espalier(["tree", file]);
+  expect(stdout.split("\n")).toEqual([
+    "Which way is up? /project",
+    expect.stringMatching(/^6 entries · 2 branches/),
+    "3 entries of bookkeeping are left out; --all shows everything.",
+    "",
+    "u1 user  Which way is up?",
+    "├─ u2 user  Left, I think.",
+    "u4 user  Right, I think. *",
+    "",
+  ]);
+  const all = await espalier(["tree", file, "--all"]);
+  expect(all.stdout).toMatch(/\ns1 custom {2}claude-code\.cost-state .* \*\n$/);
+  expect(all.stdout).not.toContain("left out");
+  expect((await espalierJson(["tree", file])).value.entries).toHaveLength(6);
 });

@@ -235,6 +235,7 @@ export {
   type UpgradeMemory,
   upgradeLog,
 } from "./store/upgrade.ts";
+export { isBookkeeping, isBookkeepingAt, spokenRow } from "./tree/bookkeeping.ts";
 export {
   IdHash,
   type IdHashes,

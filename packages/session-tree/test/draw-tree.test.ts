@@ -57,6 +57,16 @@ e1 (leaves out u1)`.trim(),
     );
   });
 
+  test("leaves entries out, and marks the leaf at the nearest entry above that is drawn", async () => {
+    const text = `u1 > a1 > x1 > u2 > a2 > x2*; x1 > u3 > x3 > x4; a2 > l1(x2 "here")`;
+    const leaveOut: DrawOptions["leaveOut"] = (tree, row) => tree.idAt(row).startsWith("x");
+    const body = "u1\na1\n├─ u3\nu2\na2";
+    expect(await drawn(text, { leaveOut })).toBe(`${body}\nx2 [here] *`);
+    const unlabelled = text.replace(/; a2 > l1.*/, "");
+    expect(await drawn(unlabelled, { leaveOut })).toBe(`${body} *`);
+    expect(await drawn(unlabelled, { leaveOut, rootId: "x1" })).toBe("x1\n├─ u3\nu2\na2 *");
+  });
+
   test("begins at a line of its own where there are several roots, or the leaf is before the first entry", async () => {
     expect(await drawn("u1 > a1; u2 > a2 > a3; m1 > u5*")).toBe(
       "(start)\n├─ u1\n│  a1\n├─ u2\n│  a2\n│  a3\nm1\nu5 *",

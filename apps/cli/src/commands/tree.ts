@@ -5,11 +5,13 @@ import {
   type DrawOptions,
   drawTreeLines,
   type Entry,
+  isBookkeepingAt,
   labelsInForce,
   message,
   type SessionIssue,
   type Tree,
   tipRows,
+  titleOf,
 } from "@espalier/session-tree";
 import { type SessionCall, sessionCommand } from "../command.ts";
 import { previewEntry } from "../entry-preview.ts";
@@ -27,9 +29,11 @@ export const tree = sessionCommand({
   description: "draw a session: branches, labels, summaries, and the path the model reads",
   options: [
     ["--ids", "only the structure, for --json: no role, timestamp or preview"],
-    ["--all", "a line for every entry; by default uneventful runs are folded"],
+    ["--all", "a line for every entry; by default uneventful runs are folded, bookkeeping is left out"],
     ["--ascii", "draw with - and | instead of lines"],
   ],
+  notes: `Bookkeeping is what an agent writes for itself: reminders to the model, changes of the model or the thinking level, state
+of extensions. JSON has all entries.`,
   examples: [
     "espalier tree session.jsonl",
     "espalier tree session.jsonl --json | jq '.entries[] | select(.label)'",
@@ -105,7 +109,7 @@ function* treeEntries(tree: Tree, leafId: string | null, structure = false): Gen
 }
 
 interface ViewTreeOptions {
-  /** A line for every entry. */
+  /** A line for every entry, bookkeeping too. */
   all?: boolean;
   /** Rails of - and | alone. */
   ascii?: boolean;
@@ -124,19 +128,28 @@ export function* viewTree(
   options: ViewTreeOptions = {},
 ): Generator<string> {
   yield* sessionHeading(session, colours);
+  const leftOut = options.all ? 0 : bookkeepingIn(session.tree);
+  if (leftOut > 0) {
+    const entries = formatMany(leftOut, "entry of bookkeeping is", "entries of bookkeeping are");
+    yield colours.dim(`${entries} left out; --all shows everything.`);
+  }
   yield "";
-  yield* treeLines(
-    session,
-    colours,
-    { width: columns, ...(options.all ? {} : { fold: FOLD }) },
-    options.ascii,
-  );
+  const shown = options.all ? {} : { fold: FOLD, leaveOut: isBookkeepingAt };
+  yield* treeLines(session, colours, { width: columns, ...shown }, options.ascii);
+}
+
+/** Counts the entries of the conversation that a drawing without bookkeeping leaves out. */
+function bookkeepingIn(tree: Tree): number {
+  let count = 0;
+  for (let row = 0; row < tree.length; row++)
+    if (tree.kindAt(row).movesLeaf && isBookkeepingAt(tree, row)) count++;
+  return count;
 }
 
 /** Two lines that say which session this is, and how large. */
 export function* sessionHeading(session: Session, colours: Colours): Generator<string> {
-  const { tree, name, header, context } = session;
-  const title = plainLine(name ?? (header?.id || "A session without a name"));
+  const { tree, header, context } = session;
+  const title = plainLine(titleOf(tree) ?? "") || plainLine(header?.id ?? "") || "A session without a name";
   yield `${colours.bold(title)} ${colours.dim(plainLine(header?.cwd ?? ""))}`.trimEnd();
   const facts = [
     formatMany(tree.length, "entry", "entries"),

@@ -3,6 +3,7 @@ import type { SessionHeader } from "../entry/entry.ts";
 import { compaction, isMessage, type MessageEntry, sessionInfo } from "../entry/kinds.ts";
 import { EntryScan, JoinedEntryFinder, readLineParts, scanEntry, spells } from "../entry/line.ts";
 import { messageText } from "../entry/message.ts";
+import { typedFrom } from "../tree/bookkeeping.ts";
 import { FastLineScanner } from "../tree/compiled-scan.ts";
 import { roleAt, sessionName } from "../tree/queries.ts";
 import type { Tree } from "../tree/tree.ts";
@@ -89,26 +90,6 @@ export function titleOf(tree: Tree): string | undefined {
     if (words !== undefined) return words;
   }
   return undefined;
-}
-
-/** Blocks that agents put before what the user typed, or in its place: `<command-name>/clear</command-name>`. */
-const AGENT_BLOCK =
-  /\s*<(command-(?:name|message|args|contents)|local-command-(?:caveat|stdout|stderr)|bash-(?:input|stdout|stderr)|system-reminder|environment_context|user_instructions|ide_\w{1,40})>/y;
-
-/** Returns where the user's own words begin: behind the blocks of the agent. */
-function typedFrom(text: string): number {
-  let at = 0;
-  for (;;) {
-    AGENT_BLOCK.lastIndex = at;
-    const [block, name] = AGENT_BLOCK.exec(text) ?? [];
-    if (block === undefined) break;
-    const close = `</${name}>`;
-    const end = text.indexOf(close, at + block.length);
-    if (end < 0) return text.length;
-    at = end + close.length;
-  }
-  while (at > 0 && at < text.length && /\s/.test(text[at]!)) at++;
-  return at;
 }
 
 function readHead(usual: FastLineScanner, view: ByteView) {

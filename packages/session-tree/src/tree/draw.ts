@@ -27,6 +27,11 @@ export interface DrawOptions {
    * messages, compactions, branch summaries, for which no more of a line is read than its beginning.
    */
   standsOut?: (entry: Entry) => boolean;
+  /**
+   * Returns whether an entry has no line; what follows it is drawn below the nearest entry above it that has one. Entries
+   * with a label always have one. Default: entries beside the conversation have no line, all others do.
+   */
+  leaveOut?: (tree: Tree, row: number) => boolean;
   /** Columns; what an entry says is cut to them. Default: as wide as it gets. */
   width?: number;
   /** Colours a piece of a line, for a terminal or a page. Default: none. */
@@ -74,10 +79,26 @@ class Drawing {
   constructor(tree: Tree, leafId: string | null, options: DrawOptions) {
     this.#tree = tree;
     this.#options = options;
-    this.#leafRow = drawnLeaf(tree, leafId);
-    this.#shape = new DrawnTree(tree, this.#leafRow);
     this.#labels = labelsInForce(tree);
     this.#labelled = new Set(Array.from(this.#labels.keys(), (id) => tree.index.rowOf(id)));
+    const shown = this.#withoutLeftOut();
+    this.#leafRow = shownAbove(shown, drawnLeaf(tree, leafId));
+    this.#shape = new DrawnTree(shown, this.#leafRow);
+  }
+
+  /** The shape of the tree without the entries that have no line. */
+  #withoutLeftOut(): TreeShape {
+    const { leaveOut, rootId } = this.#options;
+    if (!leaveOut) return this.#tree;
+    const { index } = this.#tree;
+    const rootRow = rootId === undefined ? -1 : drawnLeaf(this.#tree, rootId);
+    const isShown = new Uint8Array(index.length);
+    for (let row = 0; row < index.length; row++) {
+      const isLine = this.#tree.kindAt(row).movesLeaf;
+      const isWanted = row === rootRow || this.#labelled.has(row) || !leaveOut(this.#tree, row);
+      if (isLine && isWanted) isShown[row] = 1;
+    }
+    return { index, kindAt: (row) => ({ movesLeaf: isShown[row] === 1 }) };
   }
 
   *lines(): Generator<string> {
@@ -262,6 +283,13 @@ function drawnParents(tree: TreeShape): Int32Array {
     parents[row] = above < 0 ? -1 : tree.kindAt(above).movesLeaf ? above : parents[above]!;
   }
   return parents;
+}
+
+/** The row itself, or the nearest above it, that has a line; -1 for none. */
+function shownAbove(shape: TreeShape, row: number): number {
+  let at = row;
+  while (at >= 0 && !shape.kindAt(at).movesLeaf) at = shape.index.parent(at);
+  return Math.max(at, -1);
 }
 
 /** The row that a drawing marks as the leaf; -1 before the first entry. */
