@@ -1,6 +1,6 @@
 // The command line as one bundle, and the doors of the library beside it where they are published: no node_modules are
 // needed. Parts that only some calls need (the terminal, a model's client, the loader of extensions) are separate chunks.
-import { chmodSync, cpSync, existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
 import { buildViewerPage } from "./viewer-page.mjs";
@@ -12,7 +12,7 @@ import { buildViewerPage } from "./viewer-page.mjs";
  * @param {string} root
  * @param {string} folder
  * @param {{ sourcemap: boolean, doors?: Record<string, string>, external?: string[] }} options
- *   doors: further entry points, by the name of the file each becomes; `browser` is a file of its own, without Node
+ *   doors: further entry points, by the name of the file each becomes; `browser` is without Node, a file a module
  * @returns {Promise<string[]>} the bundled files, relative to `root`
  */
 export async function bundleCommand(
@@ -44,7 +44,7 @@ export async function bundleCommand(
       "process.env.ESPALIER_VERSION": JSON.stringify(version),
     },
     external: [...installed, ...external],
-    plugins: [jitiWithCompiler],
+    plugins: [jitiWithCompiler, lateStringWidth],
     // Bundled CommonJS calls require, which an ES module does not have.
     banner: {
       js: "import{createRequire as bundleRequire}from'node:module';const require=bundleRequire(import.meta.url);",
@@ -64,33 +64,47 @@ export async function bundleCommand(
   return [...Object.keys(metafile.inputs), ...inputs, ...inBrowser];
 }
 
-/** Bundles the door of browsers: other bundlers take it whole or in part, and find nothing of Node in it. */
+/**
+ * Writes the door of browsers as one file a module, so that the bundler of a page takes the modules it needs and leaves the
+ * others: within one large file it must keep every statement that could have an effect. Nothing of Node is in them.
+ */
 async function bundleForBrowsers(
   /** @type {string} */ root,
   /** @type {string} */ folder,
   /** @type {string} */ browser,
   /** @type {{ sourcemap: boolean, external: string[] }} */ { sourcemap, external },
 ) {
-  const { metafile } = await build({
+  /** @type {import("esbuild").BuildOptions} */
+  const options = {
     absWorkingDir: root,
-    // A request on its own is what most pages need: as chunks of their own, a page carries those that it needs.
-    entryPoints: { browser, "browser-request": join(root, "packages/session-tree/src/request/request.ts") },
     outdir: folder,
-    chunkNames: "browser-[hash]",
+    chunkNames: "browser/[hash]",
     bundle: true,
-    splitting: true,
-    metafile: true,
-    sourcemap,
     format: "esm",
     platform: "browser",
     external,
     target: "es2023",
-    // White space stays: without it the marks of calls without effects go too, and a page carries what it does not use.
-    minifySyntax: true,
     define: { "process.env.NODE_ENV": '"production"' },
     logLevel: "warning",
+  };
+  const { metafile } = await build({ ...options, entryPoints: { browser }, metafile: true, write: false });
+  const used = Object.values(metafile.outputs).flatMap(({ inputs }) => Object.entries(inputs));
+  const modules = used.flatMap(([path, { bytesInOutput }]) => (bytesInOutput > 0 ? [path] : []));
+  // As an entry of its own each module becomes a chunk of its own; the entries, which only name the chunks, are left out.
+  const entries = modules.map((path, at) => [`entry-${at}`, path]);
+  const { outputFiles } = await build({
+    ...options,
+    entryPoints: { browser, ...Object.fromEntries(entries) },
+    splitting: true,
+    sourcemap,
+    write: false,
+    // White space stays: without it the marks of calls without effects go too, and a page carries what it does not use.
+    minifySyntax: true,
   });
-  return Object.keys(metafile.inputs);
+  mkdirSync(join(folder, "browser"), { recursive: true });
+  for (const { path, contents } of outputFiles)
+    if (!/[\\/]entry-\d+\.js(\.map)?$/.test(path)) writeFileSync(path, contents);
+  return modules;
 }
 
 /**
@@ -107,5 +121,25 @@ const jitiWithCompiler = {
         throw new Error(`${path} loads its compiler in a new way: adapt scripts/command/bundle.mjs.`);
       return { contents };
     });
+  },
+};
+
+/**
+ * string-width compiles patterns of all emoji when it is loaded: 18 ms with ICU's data, a quarter of the import of the
+ * library. In the bundle it is loaded when a text is measured; a module that is required is run at its first require.
+ */
+const lateStringWidth = {
+  name: "late-string-width",
+  setup(/** @type {import("esbuild").PluginBuild} */ { onResolve, onLoad }) {
+    onResolve({ filter: /^string-width$/ }, ({ kind, resolveDir }) =>
+      kind === "import-statement"
+        ? { path: "string-width", namespace: "late", pluginData: resolveDir }
+        : undefined,
+    );
+    onLoad({ filter: /.*/, namespace: "late" }, ({ pluginData: resolveDir }) => ({
+      contents: `let stringWidth;
+        export default (text, options) => (stringWidth ??= require("string-width").default)(text, options);`,
+      resolveDir,
+    }));
   },
 };

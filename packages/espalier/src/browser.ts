@@ -1,4 +1,4 @@
-// What reads sessions where there is no Node: trees, contexts, requests, statistics.
+// Reads sessions where there is no Node: trees, contexts, requests, statistics.
 export {
   type BranchComparison,
   compareBranches,
@@ -7,7 +7,6 @@ export {
   type SessionStats,
   statsOf,
 } from "@espalier/engine/reading";
-export { bytesView } from "@espalier/jsonl-stream";
 export {
   anthropicFormat,
   branches,
@@ -19,12 +18,11 @@ export {
   type Entry,
   isOnPath,
   labelsInForce,
-  memoryStore,
+  leafOf,
   openaiChatFormat,
   openaiResponsesFormat,
   pathOf,
+  readTree,
   type SessionContext,
-  SessionTree,
-  Tree,
+  type Tree,
 } from "@espalier/session-tree";
-export { charsEstimator, renderTranscript } from "@espalier/summarizer";

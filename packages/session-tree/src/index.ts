@@ -231,6 +231,7 @@ export type {
 export {
   type LineUpgrade,
   lineUpgrade,
+  readTree,
   type UpgradedLog,
   type UpgradeMemory,
   upgradeLog,

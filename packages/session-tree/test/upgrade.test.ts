@@ -17,6 +17,7 @@ import {
   memoryLog,
   message,
   planFork,
+  readTree,
   referenceIssues,
   SessionTree,
 } from "@espalier/session-tree";
@@ -104,6 +105,7 @@ describe("a session of the first format", () => {
     const ids = [...(await open(path, "read")).tree.ids()];
     expect([...(await open(path, "read")).tree.ids()]).toEqual(ids);
     expect([...(await SessionTree.open(memoryLog(readFileSync(path)))).tree.ids()]).toEqual(ids);
+    expect([...readTree(readFileSync(path)).ids()]).toEqual(ids);
     const renamed = write([JSON.stringify({ ...firstHeader, id: "other" }), ...V1.slice(1)]);
     expect([...(await open(renamed, "read")).tree.ids()].some((id) => ids.includes(id))).toBe(false);
   });

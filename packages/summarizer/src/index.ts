@@ -77,28 +77,28 @@ export type {
   SummaryStopReason,
 } from "./summarizer.ts";
 export {
-  addUsage,
   billOf,
   isSummaryError,
   missingSections,
   SUMMARIZER_SYSTEM_PROMPT,
   SUMMARY_SECTIONS,
   type SummaryError,
-  soundUsage,
   summarizer,
   summaryError,
   summaryPrompt,
-  sumUsage,
   toSummarizerError,
-  usageTokens,
   validateSummary,
 } from "./summarizer.ts";
 export {
+  addUsage,
   charsEstimator,
   contextTokens,
   IMAGE_UPPER_BOUND,
+  soundUsage,
+  sumUsage,
   type TokenEstimator,
   upperBoundEstimator,
+  usageTokens,
   wordEstimator,
 } from "./tokens.ts";
 export type { CutShape } from "./transcript.ts";

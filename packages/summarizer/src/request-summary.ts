@@ -15,7 +15,6 @@ import {
 import { extractiveSummarizer } from "./extractive/summarizer.ts";
 import { awaitAnswer, raceAbort, withFallback, withFallbackFor, withRetry } from "./retry.ts";
 import {
-  addUsage,
   attemptsOf,
   describeOmission,
   missingSections,
@@ -32,7 +31,7 @@ import {
   validAnswer,
   withAttempts,
 } from "./summarizer.ts";
-import type { TokenEstimator } from "./tokens.ts";
+import { addUsage, type TokenEstimator } from "./tokens.ts";
 import { DEFAULT_LIMITS, joinTranscript, renderMessage, renderTranscript } from "./transcript.ts";
 
 /** Request for a summary by any feature. */

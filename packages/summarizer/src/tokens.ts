@@ -8,7 +8,6 @@ import {
   isFailedAnswer,
   type Usage,
 } from "@espalier/session-tree";
-import { usageTokens } from "./summarizer.ts";
 import { isHighSurrogate, isLowSurrogate } from "./transcript.ts";
 
 /** A way to guess how many tokens something takes, without asking a provider. */
@@ -45,8 +44,8 @@ const NUMBER = "\\p{N}+(?:\\.\\p{N}+)*";
 const VISIBLE = "[^\\p{Z}\\p{C}]";
 
 /** Groups: a CJK character, a token, any other visible character. */
-const IN_CODE = new RegExp(`(${CJK_CHARACTER})|(${IDENTIFIER}|${NUMBER})|(${VISIBLE})`, "gu");
-const IN_PROSE = new RegExp(`(${CJK_CHARACTER})|((?:${LETTER}\\p{M}*)+)|(${VISIBLE})`, "gu");
+const IN_CODE = /* @__PURE__ */ new RegExp(`(${CJK_CHARACTER})|(${IDENTIFIER}|${NUMBER})|(${VISIBLE})`, "gu");
+const IN_PROSE = /* @__PURE__ */ new RegExp(`(${CJK_CHARACTER})|((?:${LETTER}\\p{M}*)+)|(${VISIBLE})`, "gu");
 
 /**
  * Words: 0.75 a word, 0.5 a Chinese, Japanese or Korean character, 0.75 a code token, 0.25 a special character, and 50
@@ -206,3 +205,66 @@ const texts = (...values: unknown[]): string[] =>
   values.filter((value): value is string => typeof value === "string" && value !== "");
 const json = (value: unknown): string | undefined =>
   typeof value === "object" ? fieldText(value ?? "null") : JSON.stringify(value);
+
+/**
+ * All tokens of a usage: `totalTokens` where the provider gave one, else the sum of its parts. A total of 0 is none: hosts
+ * fill the field in where their provider leaves it out. What is no number counts nothing: session files are read without
+ * trust.
+ */
+export function usageTokens(usage: Usage): number {
+  const total = amount(usage.totalTokens);
+  if (total > 0) return total;
+  return amount(usage.input) + amount(usage.output) + amount(usage.cacheRead) + amount(usage.cacheWrite);
+}
+
+/** The sum of two usages, as {@link soundUsage}; undefined when neither is there. A cost is there when either had one. */
+export function addUsage(first: Usage | undefined, second: Usage | undefined): Usage | undefined {
+  const only = first ?? second;
+  if (!first || !second) return only && soundUsage(only);
+  const sum: Usage = {
+    input: amount(first.input) + amount(second.input),
+    output: amount(first.output) + amount(second.output),
+    cacheRead: amount(first.cacheRead) + amount(second.cacheRead),
+    cacheWrite: amount(first.cacheWrite) + amount(second.cacheWrite),
+    totalTokens: usageTokens(first) + usageTokens(second),
+  };
+  if (first.cost || second.cost) sum.cost = addCost(first.cost ?? {}, second.cost ?? {});
+  return sum;
+}
+
+/** The sum of usages, as {@link soundUsage}; undefined when there is none. */
+export const sumUsage = (usages: readonly (Usage | undefined)[]): Usage | undefined =>
+  usages.reduce<Usage | undefined>((sum, usage) => addUsage(sum, usage), undefined);
+
+/**
+ * A usage that a log can hold: numbers that JSON has no words for (NaN, Infinity) count nothing, and the total is that of
+ * the parts where it was such a number. A usage without any is returned as it is.
+ */
+export function soundUsage(usage: Usage): Usage {
+  const { input, output, cacheRead, cacheWrite, totalTokens, cost } = usage;
+  const given = [input, output, cacheRead, cacheWrite, totalTokens, ...Object.values(cost ?? {})];
+  if (given.every((value) => value === undefined || Number.isFinite(value))) return usage;
+  return {
+    ...usage,
+    input: amount(input),
+    output: amount(output),
+    cacheRead: amount(cacheRead),
+    cacheWrite: amount(cacheWrite),
+    totalTokens: usageTokens(usage),
+    ...(cost ? { cost: addCost(cost, {}) } : {}),
+  };
+}
+
+const amount = (value: unknown): number => (typeof value === "number" && Number.isFinite(value) ? value : 0);
+
+type Cost = NonNullable<Usage["cost"]>;
+
+function addCost(first: Cost, second: Cost): Cost {
+  const sum: Cost = {};
+  for (const part of ["input", "output", "cacheRead", "cacheWrite", "total"] as const) {
+    if (first[part] !== undefined || second[part] !== undefined) {
+      sum[part] = amount(first[part]) + amount(second[part]);
+    }
+  }
+  return sum;
+}

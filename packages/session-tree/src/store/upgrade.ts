@@ -7,7 +7,17 @@ import {
   parseLine,
 } from "@espalier/jsonl-stream";
 import { deriveId, FORMAT_VERSION, parseHeader, type SessionHeader } from "../entry/entry.ts";
-import { readLineParts } from "../entry/line.ts";
+import { firstHeader, readLineParts } from "../entry/line.ts";
+import { Tree } from "../tree/tree.ts";
+
+/**
+ * Reads the bytes of a session file as its tree: any version of the format, complete or damaged. Nothing is written; an
+ * old version is read as the current one. Lines that cannot be read are in `issues` of the tree.
+ */
+export function readTree(bytes: Uint8Array): Tree {
+  const view = bytesView(bytes);
+  return new Tree(upgradeLog(view, firstHeader(view))?.view ?? view);
+}
 
 /** A log of format 1 or 2 as one of format 3. */
 export interface UpgradedLog {

@@ -352,7 +352,7 @@ export function* graphemes(text: string): Generator<string> {
     const piece = text.slice(at, isInPair(text, end) ? end - 1 : end);
     const isLast = at + piece.length === text.length;
     let before = "";
-    for (const { segment } of characters.segment(piece)) {
+    for (const { segment } of segmenter().segment(piece)) {
       if (before !== "") yield before;
       at += before.length;
       before = segment;
@@ -367,7 +367,13 @@ export function* graphemes(text: string): Generator<string> {
 /** True for a position between the two halves of a character. */
 const isInPair = (text: string, at: number): boolean =>
   /[\ud800-\udbff]/.test(text[at - 1] ?? "") && /[\udc00-\udfff]/.test(text[at] ?? "");
-const characters = new Intl.Segmenter();
+
+/** Made when it is first needed: the first one of a process takes ICU 7 ms. */
+const segmenter = (): Intl.Segmenter => {
+  characters ??= new Intl.Segmenter();
+  return characters;
+};
+let characters: Intl.Segmenter | undefined;
 
 /** An entry in a drawing of shapes: its id, and what it does to others. What it says is left to `DrawOptions.describe`. */
 function describeEntry(entry: Entry): string {

@@ -1,4 +1,4 @@
-import { type Entry, memoryLog, Tree } from "@espalier/session-tree";
+import { type Entry, readTree } from "@espalier/session-tree";
 import { type SessionReader, TreeReader } from "../../model/tree-reader.ts";
 
 /** A session that a page can show, as its list has it. */
@@ -61,7 +61,7 @@ export function localSource(): LocalSource {
       throw new AnswerError("not-found", "This page has no such session; drop its file onto it.");
     },
     async add(name, bytes) {
-      const tree = new Tree(await memoryLog(bytes, name).load());
+      const tree = readTree(bytes);
       if (tree.length === 0 && !tree.header)
         throw new AnswerError(
           "not-a-session",
