@@ -264,7 +264,7 @@ async function terminal(home: string, server: MessagesServer, ...session: string
       tmux.until(() => {
         const seen = tmux.history;
         const isThere = typeof text === "string" ? seen.includes(text) : text.test(seen);
-        return isThere && !(idle && seen.includes(" s · Ctrl-C aborts it"));
+        return isThere && !(idle && seen.includes(" s · Esc aborts it"));
       }, `${text}`),
   };
 }
@@ -290,7 +290,7 @@ test.skipIf(!hasTmux)(
 
     tmux.type("Count for ever.");
     await shows("I begin to count");
-    await shows("Ctrl-C aborts it");
+    await shows("Esc aborts it");
     tmux.type("In short, please.");
     await shows("waits: In short, please.");
     tmux.type("/label in between");
@@ -304,7 +304,7 @@ test.skipIf(!hasTmux)(
     tmux.type("/undo");
     await shows("Undone: the prompt “In short, please.”");
     await shows(/› In short, please\.\s*$/);
-    tmux.keys("C-c");
+    tmux.keys("C-c", "C-c");
     tmux.type("/label aborted");
     await shows(/Labelled \S+: aborted/);
     tmux.type("/name Tides");
@@ -325,7 +325,7 @@ test.skipIf(!hasTmux)(
     tmux.type(`/fork ${prompts[1]!["id"]} --summarize`);
     await shows(/Forked to \S+/);
     await shows(/› Count for ever\.\s*$/);
-    tmux.keys("C-c");
+    tmux.keys("C-c", "C-c");
     expect(sessionsIn(home)).toHaveLength(2);
 
     tmux.type("/policy");
@@ -380,7 +380,7 @@ test.skipIf(!hasTmux)(
     const { tmux, shows } = await terminal(home, server);
     await shows("/help lists the commands.");
     tmux.paste("first line\nsecond line");
-    await shows("› first line ⏎ second line");
+    await shows(/› first line\n {2}second line/);
     tmux.keys("Enter");
     await shows(/Waves come[\s\S]*claude/);
     tmux.type("And again?");
@@ -485,4 +485,155 @@ test.skipIf(!hasTmux)(
     ).toHaveLength(1);
   },
   120_000,
+);
+
+test.skipIf(!hasTmux)(
+  "nothing typed is lost: lines, a draft that Ctrl-C asks about, an interrupted answer, a failed command",
+  async () => {
+    const home = place();
+    const server = await claude();
+    const { tmux, shows } = await terminal(home, server);
+    await shows("/help lists the commands.");
+    tmux.write("one");
+    tmux.keys("M-Enter");
+    tmux.write("two\\");
+    tmux.keys("Enter");
+    tmux.write("three");
+    // As a terminal with the keyboard protocol of kitty sends Shift-Enter.
+    tmux.write("\u001b[13;2ushort");
+    await shows(/› one\n {2}two\n {2}three\n {2}short/);
+    tmux.keys("Enter");
+    await shows("Ebb. Flood.", { idle: true });
+    const [file] = sessionsIn(home);
+    const prompts = () =>
+      linesOf(file!).flatMap(({ message }) =>
+        (message as { role?: string })?.role === "user" ? [(message as { content: unknown }).content] : [],
+      );
+    expect(prompts()).toEqual(["one\ntwo\nthree\nshort"]);
+
+    tmux.write("a draft");
+    tmux.keys("C-c");
+    await shows("Press Ctrl-C again to clear the text");
+    tmux.write(" that goes on");
+    await shows(/› a draft that goes on\s*$/);
+    tmux.resize(60, 30);
+    await shows(/› a draft that goes on\s*$/);
+    tmux.keys("C-c", "C-c", "Up");
+    await shows(/› a draft that goes on\s*$/);
+    tmux.keys("C-u");
+
+    tmux.type("Count for ever.");
+    await shows("I begin to count");
+    tmux.write("typed meanwhile");
+    tmux.keys("Escape");
+    await shows("(aborted)", { idle: true });
+    await shows(/› typed meanwhile\s*$/);
+    tmux.keys("C-u");
+
+    tmux.write("/br");
+    tmux.keys("Tab");
+    await shows(/› \/branches\s*$/);
+    tmux.keys("C-u");
+    tmux.write("what is in no");
+    tmux.keys("Tab");
+    await shows(/› what is in notes\.txt\s*$/);
+    tmux.keys("C-u");
+    tmux.type("/navigat nowhere");
+    await shows(/Did you\s+mean \/navigate\?/);
+    tmux.keys("Up");
+    await shows(/› \/navigat nowhere\s*$/);
+    tmux.keys("C-u");
+
+    tmux.type("Say much.");
+    await shows(/The end\.\s+claude/, { idle: true });
+    const rows = tmux.screen.trimEnd().split("\n");
+    expect([rows.length, rows.at(-1)]).toEqual([30, "›"]);
+    tmux.keys("C-d");
+    await shows(`${Tmux.LEFT} 0`);
+  },
+  180_000,
+);
+
+test.skipIf(!hasTmux)(
+  "branches are made, listed and walked inside the conversation",
+  async () => {
+    const home = place();
+    const { tmux, shows } = await terminal(home, await claude());
+    await shows("/help lists the commands.");
+    for (const word of ["First", "Second"]) {
+      tmux.type(`${word}, in short.`);
+      await shows(new RegExp(`› ${word}, in short[\\s\\S]*Ebb`), { idle: true });
+    }
+    tmux.type("/label tested");
+    await shows(/Labelled \S+: tested/);
+    tmux.write("/navigate ");
+    tmux.keys("Tab");
+    await shows(/ {2}tested +Ebb/);
+    await shows(/ {2}\S+ +First, in short\./);
+    const [, first = ""] = / {2}(\S+) +First, in short\./.exec(tmux.screen) ?? [];
+    tmux.write(first);
+    tmux.keys("Enter");
+    await shows("The leaf is before the first entry");
+    await shows(/› First, in short\.\s*$/);
+    tmux.keys("C-u");
+    tmux.type("Another short one.");
+    await shows(/› Another short one\.[\s\S]*Ebb/, { idle: true });
+    tmux.type("/branches");
+    await shows(/ 1 \* \S+ +now {2}Another short one\./);
+    await shows(/ 2 {3}\S+ +now \[tested\] {2}Second, in short\./);
+    tmux.type("/navigate 2");
+    await shows(/The leaf is at \S+: the model reads 4 messages/);
+    tmux.type("/undo");
+    await shows("Undone: the navigation");
+    tmux.type("/navigate tested");
+    await shows("The leaf is at", { idle: true });
+    tmux.type("/navigate tested");
+    await shows("The conversation continues from here already.");
+    tmux.type("/fork tested");
+    await shows(/Forked to \S+/);
+    expect(sessionsIn(home)).toHaveLength(2);
+    tmux.keys("C-d");
+    await shows(`${Tmux.LEFT} 0`);
+  },
+  180_000,
+);
+
+test.skipIf(!hasTmux)(
+  "a server that is gone is named with its address; a second terminal may read, fork or share",
+  async () => {
+    const home = place();
+    const server = await claude();
+    const { tmux, shows } = await terminal(home, server);
+    await shows("/help lists the commands.");
+    tmux.type("In short?");
+    await shows("Ebb. Flood.", { idle: true });
+    const [file = ""] = sessionsIn(home);
+
+    const env = environmentOf(home, server);
+    const refused = await espalier(["chat", file, "--print", "Hello, in short"], { env, cwd: home });
+    expect(refused.code).toBe(1);
+    expect(refused.stderr).toContain("--on-busy read-only, --on-busy fork, --on-busy share");
+    const second = await terminal(home, server, file);
+    await second.shows("3 share: write beside the other, each on a branch of its own (--on-busy share)");
+    await second.shows("Your choice; Enter leaves [1-3]");
+    second.tmux.type("1");
+    await second.shows("This session is only read here; /fork makes a session of your own.");
+    second.tmux.type("In short, you too?");
+    await second.shows(/› In short, you too\?\s*$/);
+    second.tmux.keys("C-u");
+    second.tmux.type("/fork");
+    await second.shows(/Forked to \S+/);
+    second.tmux.keys("C-d");
+    await second.shows(`${Tmux.LEFT} 0`);
+    expect(sessionsIn(home)).toHaveLength(2);
+
+    await server.close();
+    tmux.type("Are you there?");
+    await shows(new RegExp(`No answer from ${server.url}[\\s\\S]*ANTHROPIC_BASE_URL`), { idle: true });
+    await shows("(/continue retries)");
+    expect(JSON.stringify(linesOf(file))).toContain("Are you there?");
+    tmux.keys("C-d");
+    await shows(`${Tmux.LEFT} 0`);
+  },
+  180_000,
 );

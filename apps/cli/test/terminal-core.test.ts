@@ -175,11 +175,11 @@ test("keys are read from what a terminal sends, however it is cut into pieces", 
         inputs.push(...read.inputs);
         rest = read.rest;
       }
-      inputs.push(...readKeys(rest, true).inputs);
+      inputs.push(...readKeys(rest, { isAll: true }).inputs);
       const isWhole = !places.some((place) => /[\udc00-\udfff]/.test(sent[place] ?? ""));
       if (isWhole) expect(inputs).toEqual(whole);
     }),
   );
   expect(readKeys("\u001b").inputs).toEqual([]);
-  expect(readKeys("\u001b", true).inputs).toEqual([{ type: "key", key: "escape" }]);
+  expect(readKeys("\u001b", { isAll: true }).inputs).toEqual([{ type: "key", key: "escape" }]);
 });

@@ -46,7 +46,13 @@ export type {
   HandlerUi,
   SessionManager,
 } from "./extensions/members.ts";
-export { missingKey, type ProviderAccess, providerNamed, resolveSummarizer } from "./providers/named.ts";
+export {
+  addressOf,
+  missingKey,
+  type ProviderAccess,
+  providerNamed,
+  resolveSummarizer,
+} from "./providers/named.ts";
 export {
   type ArchivedRows,
   archivedRows,

@@ -8,13 +8,14 @@ import {
   messageText,
   type ToolCallBlock,
   type Tree,
+  titleOf,
 } from "@espalier/session-tree";
 import { MarkdownStream, renderMarkdown, wrapWords } from "../markdown/markdown.ts";
 import { formatCost, formatCount, formatMany } from "../numbers.ts";
 import type { Colours } from "../shell.ts";
 import { cutLine, cutToColumns, plainLine, plainText } from "../text.ts";
 import type { ChatScreen } from "./chat-screen.ts";
-import type { Conversation } from "./conversation.ts";
+import { type Conversation, providerMessage } from "./conversation.ts";
 
 const TURNS = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
@@ -50,7 +51,8 @@ export class ChatDrawing {
   say(text: string): void {
     const { columns } = this.#screen;
     const lines = text.split("\n");
-    this.#screen.say(lines.flatMap((line) => wrapWords(line, columns - 1)).join("\n"));
+    // Together: words that stay now are not among those that are still drawn anew.
+    this.#screen.say(lines.flatMap((line) => wrapWords(line, columns - 1)).join("\n"), this.#rows());
   }
 
   /** Shows that work is running, until `idle`. */
@@ -78,6 +80,10 @@ export class ChatDrawing {
 
   /** Draws the part above the input line. */
   refresh(): void {
+    this.#screen.show(this.#rows());
+  }
+
+  #rows(): string[] {
     const { agent, session } = this.#conversation;
     const { dim, cyan } = this.#colours;
     const row = (text: string, style = dim) => style(cutToColumns(text, this.#screen.columns - 1));
@@ -91,7 +97,7 @@ export class ChatDrawing {
     const rows = this.#markdown(this.#answer.pending.slice(-LONGEST_PENDING)).slice(
       -Math.max(1, this.#screen.liveRows - below.length - 1),
     );
-    this.#screen.show([...(rows.length > 0 ? ["", ...rows] : []), ...below]);
+    return [...(rows.length > 0 ? ["", ...rows] : []), ...below];
   }
 
   /** Draws what an event of the run changes. */
@@ -141,6 +147,10 @@ export class ChatDrawing {
     return this.#colours;
   }
 
+  get address(): Conversation["address"] {
+    return this.#conversation.address;
+  }
+
   #block(text: string): void {
     const lines = this.#markdown(text);
     if (lines.length > 0) this.say(["", ...lines].join("\n"));
@@ -154,7 +164,7 @@ export class ChatDrawing {
 
   #activityLine({ what, since }: { what: string; since: number }): string {
     const seconds = Math.floor((Date.now() - since) / 1_000);
-    return `${TURNS[this.#turn++ % TURNS.length]} ${what} · ${seconds} s · Ctrl-C aborts it`;
+    return `${TURNS[this.#turn++ % TURNS.length]} ${what} · ${seconds} s · Esc aborts it`;
   }
 }
 
@@ -179,7 +189,7 @@ const DRAWN: {
     this.busy("answers");
   },
   answer({ message }) {
-    this.endAnswer(viewEnd(message, this.colours));
+    this.endAnswer(viewEnd(message, this.colours, this.address));
   },
   tool_start({ call }) {
     this.busy(`runs ${plainLine(call.name)}`);
@@ -233,9 +243,15 @@ const CALL_WIDTH = 100;
 
 type EventOf<Type extends AgentEvent["type"]> = Extract<AgentEvent, { type: Type }>;
 
-/** Title of a session. */
-export function viewGreeting({ name, file, leafId }: Session, colours: Colours): string {
-  const title = plainLine(name ?? (leafId === null ? "A new session" : "A session without a name"));
+/** Columns of a session's title. */
+const TITLE = 60;
+
+/** Title of a session, and its file. */
+export function viewGreeting({ tree, file, leafId }: Session, colours: Colours): string {
+  const title = cutToColumns(
+    plainLine((leafId === null ? undefined : titleOf(tree)) ?? "A new session"),
+    TITLE,
+  );
   return `${colours.bold(title)} · /help lists the commands.\n${colours.dim(file)}`;
 }
 
@@ -256,19 +272,17 @@ function callLine({ name, arguments: given }: ToolCallBlock): string {
 }
 
 /** Note on the end of an answer; undefined after a complete one. */
-function viewEnd({ stopReason, errorMessage }: AssistantMessage, colours: Colours) {
+function viewEnd(
+  { stopReason, errorMessage }: AssistantMessage,
+  colours: Colours,
+  address: Conversation["address"],
+) {
   if (stopReason === "aborted") return colours.dim("(aborted)");
   if (stopReason === "length") return colours.yellow("(cut off at the maximum length of an answer)");
   if (stopReason !== "error") return undefined;
-  const why = plainLine(providerMessage(errorMessage ?? "The model failed without a message."));
+  const why = plainLine(providerMessage(errorMessage ?? "The model failed without a message.", address));
   return `${colours.red(why)} ${colours.dim("(/continue retries)")}`;
 }
-
-/** The words of a provider with its sentence alone, instead of `{"error":{"message":"…"}}`. */
-export const providerMessage = (words: string): string =>
-  words.replace(/\{.*?"message":"((?:[^"\\]|\\.)*)".*\}/s, (_, said: string) =>
-    said.replace(/\\(.)/gs, "$1"),
-  );
 
 /** Note on a summary that a model was asked for and that was extracted instead. */
 export const EXTRACTIVE =
@@ -292,35 +306,6 @@ function viewFooter({ model, contextTokens, contextWindow }: Agent, cost: number
   const { modelId } = model;
   const share = Math.round((contextTokens / contextWindow) * 100);
   return `${modelId} · ${formatCount(contextTokens)} of ${formatCount(contextWindow)} tokens (${share} %) · ${formatCost(cost)}`;
-}
-
-/** Result of a compaction that the user asked for. */
-interface Compacted {
-  success: boolean;
-  previousTokens: number;
-  currentTokens: number;
-  freedTokens: number;
-  deletedFiles: readonly string[];
-}
-
-/** Answer of `/compact`; after a failure with the reason. */
-export function viewCompacted(result: Compacted, why: string): string {
-  const { success, previousTokens, currentTokens, freedTokens, deletedFiles } = result;
-  if (!success) return viewFailed(why);
-  if (freedTokens === 0) return "Nothing to compact";
-  return [
-    `✅ Compacted: ${formatCount(previousTokens)} → ${formatCount(currentTokens)} tokens`,
-    `   Freed ${formatCount(freedTokens)} tokens, removed ${deletedFiles.length} offloaded files`,
-  ].join("\n");
-}
-
-const viewFailed = (why: string): string =>
-  `❌ Compaction failed, history unchanged${why === "" ? "" : `\n   ${plainLine(providerMessage(why))}`}`;
-
-/** Answer of `/compact` to an error. */
-export function viewCompactionError(error: unknown): string {
-  const { code, message } = error as { code?: unknown; message?: unknown };
-  return code === "aborted" ? "Compaction aborted, history unchanged" : viewFailed(String(message));
 }
 
 /** Notes on a conversation that does not end in an answer. */

@@ -1,45 +1,39 @@
 import type { Agent } from "@espalier/agent";
-import { POLICY_NAMES, type PolicyName, type Session } from "@espalier/engine";
-import { messageText, promptText } from "@espalier/session-tree";
-import { anthropicModels } from "@espalier/summarizer";
-import { actName } from "../commands/changes.ts";
-import { viewContext } from "../commands/context.ts";
-import { viewTree } from "../commands/tree.ts";
-import { existingEntry } from "../entry-reference.ts";
-import { CommandError } from "../failure.ts";
-import { formatCount } from "../numbers.ts";
+import type { Session } from "@espalier/engine";
+import { isMessage, messageText } from "@espalier/session-tree";
 import { lineDialogs, type Shell } from "../shell.ts";
-import { plainLine } from "../text.ts";
-import {
-  ChatDrawing,
-  EXTRACTIVE,
-  isExtractive,
-  viewCompacted,
-  viewCompactionError,
-  viewGreeting,
-  viewState,
-} from "./chat-drawing.ts";
+import { cutToColumns, plainLine } from "../text.ts";
+import { completeChat, runChatCommand } from "./chat-commands.ts";
+import { ChatDrawing, viewGreeting, viewState } from "./chat-drawing.ts";
 import { ChatScreen } from "./chat-screen.ts";
-import { type ChatChoices, type Conversation, openConversation, settingsFor } from "./conversation.ts";
+import { type ChatChoices, type Conversation, openConversation } from "./conversation.ts";
 
 /** Talks with a person until they leave, and closes the session they end in. */
 export async function runChat(shell: Shell, ref: string | undefined, choices: ChatChoices): Promise<void> {
   let { complain, interactive } = shell;
   const questions = new Questions();
   let setStatus: (key: string, text: string | undefined) => void = () => {};
+  const inChat = lineDialogs(
+    (text) => complain(text),
+    (question, signal) => questions.ask(question, signal, (said) => complain(said)),
+  );
+  // Before the screen is drawn, questions are asked as by every command.
+  const dialogs = () => (interactive ? shell.dialogs : undefined) ?? inChat;
   const chatShell: Shell = {
     ...shell,
     get columns() {
-      return process.stdout.columns;
+      // A row as wide as the terminal would make some begin another one.
+      return (process.stdout.columns || 80) - 1;
     },
     get interactive() {
       return interactive;
     },
     complain: (sentence) => complain(sentence),
-    dialogs: lineDialogs(
-      (text) => complain(text),
-      (question, signal) => questions.ask(question, signal, (said) => complain(said)),
-    ),
+    dialogs: {
+      confirm: (...asked) => dialogs().confirm(...asked),
+      select: (...asked) => dialogs().select(...asked),
+      input: (...asked) => dialogs().input(...asked),
+    },
     setStatus: (key, text) => setStatus(key, text),
   };
   const log = new ChatLog(chatShell);
@@ -82,7 +76,7 @@ class Questions {
 }
 
 /** A running chat: reads lines, runs prompts and commands, shows answers. */
-class Chat {
+export class Chat {
   readonly shell: Shell;
   readonly ended: Promise<void>;
   readonly #log: ChatLog;
@@ -95,7 +89,6 @@ class Chat {
   #stopListening: () => void = () => {};
   /** Aborts the running command; undefined while there is none. */
   #command: AbortController | undefined;
-  #interrupts = 0;
 
   constructor(shell: Shell, log: ChatLog, first: Conversation, questions: Questions) {
     this.shell = shell;
@@ -107,8 +100,9 @@ class Chat {
     });
     this.#screen = new ChatScreen({
       history: promptsOf(first.session),
-      words: [...CHAT_COMMANDS, ...first.session.commands].map(({ name }) => `/${name}`),
+      complete: (before) => completeChat(this, before),
       onLine: (line) => this.#take(line),
+      onEscape: () => void this.#abort(),
       onInterrupt: () => this.#interrupt(),
       onClose: () => void this.#leave().then(end),
     });
@@ -116,6 +110,7 @@ class Chat {
     this.#drawing = this.#enter(first);
     this.say(viewGreeting(first.session, shell.colours));
     this.#drawing.recall();
+    if (first.session.isReadOnly) this.say(shell.colours.yellow(READ_ONLY));
     for (const sentence of viewState(first.agent)) this.say(shell.colours.yellow(sentence));
     this.#drawing.refresh();
   }
@@ -132,8 +127,17 @@ class Chat {
     return this.#conversation.choices;
   }
 
+  get address(): Conversation["address"] {
+    return this.#conversation.address;
+  }
+
   say(text: string): void {
     this.#drawing.say(text);
+  }
+
+  /** Shows the newest prompt and its answer again. */
+  recall(): void {
+    this.#drawing.recall();
   }
 
   /** Puts a text into the input line, for the user to edit and send. */
@@ -195,26 +199,36 @@ class Chat {
   }
 
   #take(line: string): void {
-    this.#interrupts = 0;
     if (this.#questions.take(line) || line === "") return;
     const acting = line.startsWith("/") ? this.#runCommand(line) : this.#run(line);
     this.#acting.add(acting);
     void acting.finally(() => this.#acting.delete(acting));
   }
 
-  /** Runs a prompt; an error is shown, and the chat continues. */
+  /** Runs a prompt; an error is shown, and the chat continues. A text that is not in the session comes back. */
   async #run(text: string): Promise<void> {
+    if (this.session.isReadOnly) {
+      this.#screen.restore(text);
+      this.say(this.shell.colours.yellow(READ_ONLY));
+      return;
+    }
+    const { tree } = this.session;
+    const before = tree.length;
     try {
       await this.agent.run(text);
     } catch (error) {
       this.say(this.shell.colours.red(plainLine((error as Error).message)));
+      if (!isIn(this.session, before, text)) this.#screen.restore(text);
     }
   }
 
   async #runCommand(line: string): Promise<void> {
     const { colours } = this.shell;
     this.say(colours.dim(`\n› ${plainLine(line)}`));
-    if (this.#command) return this.say("Another command is running; Ctrl-C aborts it.");
+    if (this.#command) {
+      this.#screen.restore(line);
+      return this.say("Another command is running; Esc aborts it.");
+    }
     this.#command = new AbortController();
     try {
       await runChatCommand(this, line);
@@ -226,14 +240,26 @@ class Chat {
     }
   }
 
+  /** Ends what is going on; false where nothing is. */
+  #abort(): boolean {
+    if (this.#questions.take(undefined)) return true;
+    if (this.#acting.size === 0) return false;
+    this.#command?.abort();
+    this.agent.abort();
+    return true;
+  }
+
+  /** Ctrl-C: ends what is going on, else clears the input, else leaves; it asks before the last two. */
   #interrupt(): void {
-    if (this.#questions.take(undefined)) return;
-    if (this.#acting.size > 0) {
-      this.#command?.abort();
-      this.agent.abort();
-    } else if (this.#screen.clear()) this.#interrupts = 0;
-    else if (++this.#interrupts > 1) this.quit();
-    else this.say(this.shell.colours.dim("Press Ctrl-C again to leave."));
+    if (this.#abort()) return;
+    const isTyped = this.#screen.draft !== "";
+    const question = isTyped
+      ? "Press Ctrl-C again to clear the text; ↑ brings it back."
+      : "Press Ctrl-C again to leave.";
+    if (!this.#screen.confirm(this.shell.colours.dim(cutToColumns(question, this.#screen.columns - 1))))
+      return;
+    if (isTyped) this.#screen.clear();
+    else this.quit();
   }
 
   async #leave(): Promise<void> {
@@ -244,6 +270,8 @@ class Chat {
     this.#drawing.idle();
     this.#stopListening();
     const { id, leafId } = this.session;
+    const { draft } = this.#screen;
+    if (draft.trim() !== "") this.say(`Not sent: ${draft}`);
     if (leafId !== null) this.say(this.shell.colours.dim(`To go on: espalier chat ${id}`));
     await this.session.close();
   }
@@ -277,6 +305,17 @@ class ChatLog {
   }
 }
 
+const READ_ONLY = "This session is only read here; /fork makes a session of your own.";
+
+/** Returns whether a prompt was recorded from a row on. */
+function isIn({ tree }: Session, from: number, text: string): boolean {
+  for (let row = from; row < tree.length; row++) {
+    const entry = tree.entryAt(row);
+    if (isMessage(entry, "user") && messageText(entry.message) === text) return true;
+  }
+  return false;
+}
+
 /** Prompts that the arrow keys bring back. */
 const REMEMBERED = 200;
 
@@ -286,210 +325,4 @@ function promptsOf({ context }: Session): string[] {
     message.role === "user" ? [messageText(message)] : [],
   );
   return [...new Set(prompts.reverse())].slice(0, REMEMBERED);
-}
-
-interface ChatCommand {
-  name: string;
-  description: string;
-  /** True for those that may run while an answer is on its way. */
-  anytime?: boolean;
-  run(chat: Chat, argument: string): Promise<void> | void;
-}
-
-/** Lines of a long view that are shown: the newest. */
-const SHOWN = 200;
-const isPolicy = (name: string): name is PolicyName => (POLICY_NAMES as readonly string[]).includes(name);
-
-/** All commands, in the order of the help. A new one is an element here. */
-const CHAT_COMMANDS: readonly ChatCommand[] = [
-  {
-    name: "tree",
-    description: "Show the session as a tree",
-    anytime: true,
-    run: (chat) => chat.say(newest([...viewTree(chat.session, chat.shell, {})])),
-  },
-  {
-    name: "context",
-    description: "Show what the model reads",
-    anytime: true,
-    run: (chat) => {
-      const { session, shell } = chat;
-      chat.say(newest([...viewContext(session, session.leafId, session.context, shell)]));
-    },
-  },
-  {
-    name: "fork",
-    description: "Fork into a new session: /fork [id] [--summarize]",
-    run: fork,
-  },
-  { name: "compact", description: "Compress conversation history", anytime: true, run: compact },
-  {
-    name: "label",
-    description: "Label this entry; without a text, remove its label",
-    async run(chat, text) {
-      const { leafId } = chat.session;
-      if (leafId === null) return chat.say("There is no entry to label yet.");
-      if (!text && chat.session.getLabel(leafId) === undefined)
-        return chat.say("There is no label here; /label <text> gives it one.");
-      await chat.session.label(leafId, text);
-      chat.say(
-        text
-          ? `Labelled ${plainLine(leafId)}: ${plainLine(text)}`
-          : `The label of ${plainLine(leafId)} is gone.`,
-      );
-    },
-  },
-  {
-    name: "hide",
-    description: "Hide an entry from the model: /hide <id>",
-    async run(chat, reference) {
-      if (!reference) return chat.say("Name an entry: /hide <id>; /context lists them.");
-      const id = existingEntry(chat.session, reference);
-      await chat.session.hide(id);
-      const { tokens } = chat.session.context;
-      chat.say(
-        `${plainLine(id)} is hidden, and the model reads ${formatCount(tokens)} tokens; /undo brings it back.`,
-      );
-    },
-  },
-  {
-    name: "name",
-    description: "Name the session; without a text, show its name",
-    anytime: true,
-    async run(chat, text) {
-      const { session } = chat;
-      if (text) await session.rename(text);
-      chat.say(
-        session.name ? `The session is called ${plainLine(session.name)}` : "The session has no name yet.",
-      );
-    },
-  },
-  { name: "model", description: "Show the model, or /model <id> to change it", run: chooseModel },
-  {
-    name: "policy",
-    description: "Show when it is compacted, or /policy <name> to change it",
-    run: choosePolicy,
-  },
-  {
-    name: "undo",
-    description: "Undo the newest prompt, to edit it, /compact, /hide or a label",
-    async run(chat) {
-      const { editorText, act } = await chat.session.undo();
-      chat.say(`Undone: ${actName(act)}; /redo restores it.`);
-      if (editorText) chat.edit(editorText);
-    },
-  },
-  {
-    name: "redo",
-    description: "Redo what /undo undid",
-    async run(chat) {
-      chat.say(`Done again: ${actName((await chat.session.redo()).act)}.`);
-    },
-  },
-  {
-    name: "continue",
-    description: "Retry a prompt without an answer",
-    async run(chat) {
-      if ((await chat.agent.continue()) === null && !chat.signal.aborted)
-        chat.say("There is nothing to continue: the last message is an answer.");
-    },
-  },
-  {
-    name: "help",
-    description: "Show this help",
-    anytime: true,
-    run: (chat) => chat.say(helpText(chat.session)),
-  },
-  { name: "quit", description: "Leave the chat", anytime: true, run: (chat) => chat.quit() },
-];
-
-async function fork(chat: Chat, argument: string): Promise<void> {
-  const { session, signal } = chat;
-  const words = argument.split(/\s+/).filter((word) => word !== "");
-  const summarize = words.includes("--summarize");
-  const [reference, ...more] = words.filter((word) => word !== "--summarize");
-  if (more.length > 0) throw new CommandError("usage", "One entry at a time: /fork <id> [--summarize].");
-  const from = reference === undefined ? session.leafId : existingEntry(session, reference);
-  if (from === null) return chat.say("There is nothing to fork yet.");
-  if (summarize) chat.busy("summarizes the rest of the session");
-  // A named prompt is forked before, to be written anew; without one the fork continues from here.
-  const isPrompt =
-    reference !== undefined && promptText(session.tree.entryAt(session.tree.row(from))) !== null;
-  const position = isPrompt ? "before" : "at";
-  const made = await session
-    .fork(from, { position, summarize, signal, ...chat.agent.summaries })
-    .catch((error: Error & { code?: unknown }) => {
-      if (error.code !== "aborted") throw error;
-      chat.say("Fork aborted, nothing was made");
-    });
-  if (!made) return;
-  chat.say(`Forked to ${plainLine(made.id)}\n${made.file}`);
-  if (summarize && made.summaryEntryId === null) chat.say("There is nothing else to summarize.");
-  await chat.move(made.file, chat.choices, "fork");
-  if (made.summaryEntryId !== null && isExtractive(chat.session.getEntry(made.summaryEntryId)))
-    chat.say(EXTRACTIVE);
-  if (made.selectedText) chat.edit(made.selectedText);
-}
-
-async function compact(chat: Chat, focus: string): Promise<void> {
-  chat.busy("compacts");
-  try {
-    const { result, why } = await chat.compact(focus);
-    chat.say(viewCompacted(result, why));
-  } catch (error) {
-    chat.say(viewCompactionError(error));
-  }
-}
-
-async function chooseModel(chat: Chat, modelId: string): Promise<void> {
-  const { agent, session, choices, shell } = chat;
-  if (!modelId) {
-    const others = Object.keys(anthropicModels).join(", ");
-    return chat.say(`The model is ${agent.model.modelId}\nKnown ones: ${others}`);
-  }
-  const chosen = { ...choices, model: modelId };
-  await settingsFor(shell, chosen, () => `anthropic/${modelId}`);
-  await chat.move(session.file, chosen);
-  chat.say(`The model is ${chat.agent.model.modelId}`);
-}
-
-async function choosePolicy(chat: Chat, name: string): Promise<void> {
-  const { agent, session, choices, shell } = chat;
-  const names = POLICY_NAMES.join(", ");
-  if (!name) return chat.say(`The policy is ${session.policy.name}\nThere are: ${names}`);
-  if (!isPolicy(name)) throw new CommandError("usage", `There is no policy ${name}; choose one of ${names}.`);
-  const chosen = { ...choices, policy: name };
-  await settingsFor(shell, chosen, () => `anthropic/${agent.model.modelId}`);
-  await chat.move(session.file, chosen);
-  chat.say(`The policy is ${chat.session.policy.name}, while this chat runs`);
-}
-
-/** The end of a long view. */
-function newest(lines: readonly string[]): string {
-  const left = lines.length - SHOWN;
-  return (left > 0 ? [`… ${left} lines above`, ...lines.slice(-SHOWN)] : lines).join("\n");
-}
-
-/** Columns of the names in the help. */
-const NAME_WIDTH = 17;
-
-/** `/compact         Compress conversation history`, a line each. */
-function helpText({ commands }: Session): string {
-  const own = commands.filter(({ name }) => !CHAT_COMMANDS.some((one) => one.name === name));
-  const lines = [...CHAT_COMMANDS, ...own].map(
-    ({ name, description }) => `  ${`/${name}`.padEnd(NAME_WIDTH)}${plainLine(description)}`,
-  );
-  return [...lines, "Ctrl-C aborts the answer; lines that you type meanwhile are queued."].join("\n");
-}
-
-/** Runs a line that begins with `/`. */
-async function runChatCommand(chat: Chat, line: string): Promise<void> {
-  const [, name = "", argument = ""] = /^\/(\S*)\s*(.*)$/s.exec(line) ?? [];
-  const command = CHAT_COMMANDS.find((one) => one.name === name);
-  if (!command && chat.session.commands.some((one) => one.name === name))
-    return chat.session.runCommand(name, argument.trim(), chat.signal);
-  if (!command) return chat.say(`There is no command /${plainLine(name)}; /help lists them.`);
-  if (chat.agent.isRunning && !command.anytime)
-    return chat.say("An answer is still coming; wait for it, or abort it with Ctrl-C.");
-  await command.run(chat, argument.trim());
 }

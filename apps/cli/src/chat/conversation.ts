@@ -8,6 +8,7 @@ import {
   searchTextTool,
 } from "@espalier/agent";
 import {
+  addressOf,
   createSession,
   missingKey,
   type OpenOptions,
@@ -19,6 +20,7 @@ import {
   type Session,
   sessionFolder,
 } from "@espalier/engine";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { offloadFolder } from "@espalier/session-tree/node";
 import { CommandError } from "../failure.ts";
 import { currentSettings, openOptions, sessionNamed, sessionSettings } from "../opening.ts";
@@ -37,6 +39,8 @@ export interface Conversation {
   session: Session;
   agent: Agent;
   choices: ChatChoices;
+  /** Address of the model's server, and the variable that sets another one. */
+  address: ReturnType<typeof addressOf>;
 }
 
 const SYSTEM = [
@@ -74,14 +78,38 @@ export async function openConversation(
     startReason,
     onBusy: shell.globals.onBusy ?? "error",
   };
-  const session = await (ref === undefined
-    ? createSession(options)
-    : openSession(await sessionNamed(shell.store, ref), options));
+  const session = await (ref === undefined ? createSession(options) : openOrAsk(shell, ref, options));
   try {
-    return { session, agent: await agentOn(session, shell, choices, settings), choices };
+    return { session, choices, ...(await agentOn(session, shell, choices, settings)) };
   } catch (error) {
     await session.close();
     throw error;
+  }
+}
+
+/** Answers for a session that another process writes, as a user reads them. */
+const BUSY_CHOICES = {
+  "read-only": "read it: nothing can be said here (--on-busy read-only)",
+  fork: "fork: continue in a session of your own (--on-busy fork)",
+  share: "share: write beside the other, each on a branch of its own (--on-busy share)",
+} as const satisfies Partial<Record<NonNullable<OpenOptions["onBusy"]>, string>>;
+
+/** Opens a session. Where another process writes it, the user chooses; without a terminal the error names the flags. */
+async function openOrAsk(shell: Shell, word: string, options: OpenOptions): Promise<Session> {
+  const ref = await sessionNamed(shell.store, word);
+  try {
+    return await openSession(ref, options);
+  } catch (error) {
+    if (!(error instanceof EspalierError && error.code === "busy")) throw error;
+    const choices = Object.values(BUSY_CHOICES);
+    const flags = Object.keys(BUSY_CHOICES).map((name) => `--on-busy ${name}`);
+    if (!shell.interactive || !shell.dialogs)
+      throw new EspalierError("busy", `${error.message} Choose with ${flags.join(", ")}.`, { cause: error });
+    shell.complain(error.message);
+    const answer = await shell.dialogs.select("Your choice; Enter leaves", choices);
+    const chosen = Object.entries(BUSY_CHOICES).find(([, text]) => text === answer)?.[0];
+    if (chosen === undefined) throw new CommandError("aborted", "Nothing was opened.");
+    return openSession(ref, { ...options, onBusy: chosen as keyof typeof BUSY_CHOICES });
   }
 }
 
@@ -91,7 +119,7 @@ async function agentOn(
   shell: Shell,
   choices: ChatChoices,
   settings: ResolvedSettings | undefined,
-): Promise<Agent> {
+): Promise<Pick<Conversation, "agent" | "address">> {
   const name = choices.model ?? modelOf(session);
   const access = { ...(settings ? { settings: settings.values } : {}) };
   const missing = missingKey(name, access);
@@ -110,8 +138,21 @@ async function agentOn(
   const agent = createAgent({ session, model, system: SYSTEM, tools });
   const { model: before } = session.context;
   const isKnown = before?.provider === model.provider && before.modelId === model.modelId;
-  if (choices.model !== undefined && !isKnown) await agent.setModel(model);
-  return agent;
+  if (choices.model !== undefined && !isKnown && !session.isReadOnly) await agent.setModel(model);
+  return { agent, address: addressOf(name, access) };
+}
+
+/** Texts of errors of a request that reached no server. */
+const NO_SERVER =
+  /^connection error|fetch failed|ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|socket hang up|terminated|request timed out/i;
+
+/** A provider's words for a reader: its sentence alone; of a server that cannot be reached, its address and the cure. */
+export function providerMessage(words: string, { url, variable }: Conversation["address"]): string {
+  if (NO_SERVER.test(words))
+    return `No answer from ${url} (${words.replace(/\.$/, "")}). Check that the server runs and the network is there, or name another one in ${variable}.`;
+  return words.replace(/\{.*?"message":"((?:[^"\\]|\\.)*)".*\}/s, (_, said: string) =>
+    said.replace(/\\(.)/gs, "$1"),
+  );
 }
 
 /** The settings for these choices. Throws EspalierError `settings` for choices that do not go together. */

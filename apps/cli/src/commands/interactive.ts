@@ -5,9 +5,7 @@ import { listSessions, missingKey, openSession, searchSessions } from "@espalier
 import { messageText, redactFolder } from "@espalier/session-tree";
 import type { ViewerSessions } from "@espalier/viewer";
 import { type Command, CommanderError, InvalidArgumentError } from "commander";
-import { runChat } from "../chat/chat.ts";
-import { providerMessage } from "../chat/chat-drawing.ts";
-import { type ChatChoices, noKey, openConversation } from "../chat/conversation.ts";
+import type { ChatChoices } from "../chat/conversation.ts";
 import { type Call, command, type SessionCall, sessionCommand } from "../command.ts";
 import { playDemo } from "../demo.ts";
 import { CommandError, unknownCommand } from "../failure.ts";
@@ -175,6 +173,7 @@ const chat = command({
   ],
   async run({ shell, options }: Call<ChatOptions>, ref: string | undefined) {
     const { print, continue: isContinued, model } = options;
+    const { noKey } = await import("../chat/conversation.ts");
     // No session is made when there is no user to answer; an older one names its model when it is open.
     const { values } = await currentSettings(shell);
     const missing =
@@ -184,7 +183,9 @@ const chat = command({
       throw new CommandError("usage", "There is no terminal to talk in; give --print PROMPT.");
     const place = ref ?? (isContinued ? await newestHere(shell) : undefined);
     const choices = model === undefined ? {} : { model };
-    await (print === undefined ? runChat(shell, place, choices) : answerOne(shell, place, choices, print));
+    if (print !== undefined) return answerOne(shell, place, choices, print);
+    const { runChat } = await import("../chat/chat.ts");
+    await runChat(shell, place, choices);
   },
 });
 
@@ -195,7 +196,8 @@ async function answerOne(
   choices: ChatChoices,
   prompt: string,
 ): Promise<void> {
-  const { session, agent } = await openConversation(shell, ref, choices);
+  const { openConversation, providerMessage } = await import("../chat/conversation.ts");
+  const { session, agent, address } = await openConversation(shell, ref, choices);
   const interrupt = () => agent.abort();
   process.on("SIGINT", interrupt);
   try {
@@ -205,7 +207,7 @@ async function answerOne(
     if (answer.stopReason === "error")
       throw new CommandError(
         "model",
-        providerMessage(answer.errorMessage ?? "The model failed without a message."),
+        providerMessage(answer.errorMessage ?? "The model failed without a message.", address),
       );
     if (shell.json) return;
     const text = messageText(answer);

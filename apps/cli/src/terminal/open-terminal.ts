@@ -1,6 +1,5 @@
 import { basename } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import type { ReadStream } from "node:tty";
 import type { ActOptions, Session } from "@espalier/engine";
 import { exportSession } from "@espalier/interop";
 import { EspalierError } from "@espalier/jsonl-stream";
@@ -24,8 +23,8 @@ import { writeExport } from "../write-export.ts";
 import { ListEffects } from "./effects/list-effects.ts";
 import { SessionEffects } from "./effects/session-effects.ts";
 import { LatestTask } from "./effects/task.ts";
-import { PASTE_BEGINS, readKeys } from "./screen/keys.ts";
-import { Screen } from "./screen/screen.ts";
+import { readInput } from "./screen/keys.ts";
+import { handleSignals, Screen } from "./screen/screen.ts";
 import {
   type Act,
   firstState,
@@ -163,77 +162,6 @@ class Terminal {
     this.#show(this.#state);
     this.#shownAt = performance.now();
   }
-}
-
-/** Signals that end the program, and their numbers, which a shell adds to 128. */
-const FATAL: Readonly<Partial<Record<NodeJS.Signals, number>>> = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 };
-
-/** Restores the terminal however the program ends or stops, and draws again when it continues, until `forget`. */
-function handleSignals(screen: Screen, draw: () => void): { suspend: () => void; forget: () => void } {
-  const end = (signal: NodeJS.Signals) => {
-    screen.leave();
-    process.exit(128 + (FATAL[signal] ?? 0));
-  };
-  const fatal = Object.keys(FATAL) as NodeJS.Signals[];
-  const leave = () => screen.leave();
-  /** Without the handler the signal has its default effect. */
-  const stop = (target: number) => {
-    screen.leave();
-    process.off("SIGTSTP", stopped);
-    process.kill(target, "SIGTSTP");
-  };
-  const stopped = () => stop(process.pid);
-  const continued = () => {
-    process.on("SIGTSTP", stopped);
-    screen.enter();
-    draw();
-  };
-  for (const signal of fatal) process.on(signal, end);
-  process.on("SIGTSTP", stopped);
-  process.on("SIGCONT", continued);
-  // Also for an error that nothing caught.
-  process.on("exit", leave);
-  return {
-    // Like the key on a terminal in its usual mode: it stops the whole process group.
-    suspend: () => stop(0),
-    forget() {
-      for (const signal of fatal) process.off(signal, end);
-      process.off("SIGTSTP", stopped);
-      process.off("SIGCONT", continued);
-      process.off("exit", leave);
-    },
-  };
-}
-
-/** Milliseconds after which an escape is a key of its own, and not the beginning of a sequence. */
-const ESCAPE_TIME = 40;
-
-/** Milliseconds to wait for the rest of a paste; until then none of it is a key. */
-const PASTE_TIME = 5_000;
-
-/** Dispatches everything that a user types, pastes and clicks, until `end`. */
-export function readInput(input: ReadStream, dispatch: (event: TerminalEvent) => void): { end: () => void } {
-  let waiting = "";
-  let timer: NodeJS.Timeout | undefined;
-  const decode = (bytes: string, isAll: boolean) => {
-    const { inputs, rest } = readKeys(waiting + bytes, isAll);
-    waiting = rest;
-    for (const one of inputs) dispatch(one);
-    const patience = rest.startsWith(PASTE_BEGINS) ? PASTE_TIME : ESCAPE_TIME;
-    if (rest !== "") timer = setTimeout(decode, patience, "", true);
-  };
-  const decoder = new TextDecoder();
-  const read = (bytes: Uint8Array) => {
-    clearTimeout(timer);
-    decode(decoder.decode(bytes, { stream: true }), false);
-  };
-  input.on("data", read);
-  return {
-    end() {
-      clearTimeout(timer);
-      input.off("data", read);
-    },
-  };
 }
 
 type Export = Extract<TerminalEffect, { type: "export" }>;

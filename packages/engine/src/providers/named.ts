@@ -48,6 +48,20 @@ function accessOf(provider: ProviderName, { environment = process.env, settings 
   return { ...(apiKey ? { apiKey } : {}), ...(baseURL ? { baseURL } : {}) };
 }
 
+/** Addresses that the SDKs ask where none is set. */
+const DEFAULT_ADDRESSES: Readonly<Record<ProviderName, string>> = {
+  anthropic: "https://api.anthropic.com",
+  openai: "https://api.openai.com/v1",
+  "openai-responses": "https://api.openai.com/v1",
+};
+
+/** Address at which a provider or a Claude model is asked, and the variable that sets another one. */
+export function addressOf(name: string, access: ProviderAccess = {}): { url: string; variable: string } {
+  const { provider } = parsedName(name) ?? { provider: "anthropic" as const };
+  const { baseURL } = accessOf(provider, access);
+  return { url: baseURL ?? DEFAULT_ADDRESSES[provider], variable: VARIABLES[provider][1] };
+}
+
 /** Returns the variable that lacks for a provider or a Claude model; undefined where it can be asked. */
 export function missingKey(name: string, access: ProviderAccess = {}): string | undefined {
   const { provider } = parsedName(name) ?? { provider: "anthropic" as const };

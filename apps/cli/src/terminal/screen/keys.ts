@@ -1,3 +1,5 @@
+import type { ReadStream } from "node:tty";
+
 /** Input of the keyboard and the mouse. `key` is a character, or a name such as `up` and `ctrl-c`. */
 export type TerminalInput =
   | { type: "key"; key: string }
@@ -27,6 +29,10 @@ const SEQUENCES: Readonly<Record<string, string>> = {
   "[6~": "pagedown",
   "[Z": "backtab",
   OP: "f1",
+  "[1;5C": "ctrl-right",
+  "[1;5D": "ctrl-left",
+  "[1;3C": "ctrl-right",
+  "[1;3D": "ctrl-left",
 };
 
 const CONTROLS: Readonly<Record<string, string>> = {
@@ -39,20 +45,36 @@ const CONTROLS: Readonly<Record<string, string>> = {
 const ESCAPE = "\u001b";
 
 /** Mark in front of pasted text. */
-export const PASTE_BEGINS = `${ESCAPE}[200~`;
+const PASTE_BEGINS = `${ESCAPE}[200~`;
 const PASTE_ENDS = `${ESCAPE}[201~`;
 
 /** A whole sequence behind an escape: `[`, parameters and a last byte, or `O` and one character. */
-const SEQUENCE = /^(?:\[[0-9;<?]*[@-~]|O[A-Za-z])/;
+const SEQUENCE = /^(?:\[[0-9;:<?]*[@-~]|O[A-Za-z])/;
 
 /** A key sequence that may continue in the next read. */
-const UNFINISHED = /^(?:\[[0-9;<?]*|O)?$/;
+const UNFINISHED = /^(?:\[[0-9;:<?]*|O)?$/;
+
+/** A character behind an escape that makes one key with it: Alt-Enter on every terminal. */
+const ALT_ENTER = /^[\r\n]/;
+
+/** The same for letters and Backspace. Only where Escape is no key that closes something. */
+const ALT = /^[a-zA-Z\u007f]/;
+
+interface ReadOptions {
+  /** True: nothing follows soon, so that the beginning of a sequence is a key of its own. */
+  isAll?: boolean;
+  /** True: Escape and a letter are one key, such as `alt-b`. */
+  hasAlt?: boolean;
+}
 
 /**
- * The keys in what was read from a terminal, and what of it may be the beginning of another one: hand that back in
- * front of what is read next, or, when nothing follows soon, with `isAll`.
+ * Keys in the bytes that were read from a terminal. `rest` may be the beginning of a key: pass it in front of the next
+ * bytes, or with `isAll` when none follow.
  */
-export function readKeys(read: string, isAll = false): { inputs: TerminalInput[]; rest: string } {
+export function readKeys(
+  read: string,
+  { isAll = false, hasAlt = false }: ReadOptions = {},
+): { inputs: TerminalInput[]; rest: string } {
   const inputs: TerminalInput[] = [];
   let at = 0;
   while (at < read.length) {
@@ -67,7 +89,8 @@ export function readKeys(read: string, isAll = false): { inputs: TerminalInput[]
     if (read[at] !== ESCAPE) {
       const character = String.fromCodePoint(read.codePointAt(at)!);
       inputs.push({ type: "key", key: nameOf(character) });
-      at += character.length;
+      // Some terminals send both for one Enter.
+      at += read.startsWith("\r\n", at) ? 2 : character.length;
       continue;
     }
     const behind = read.slice(at + 1, at + 40);
@@ -75,6 +98,9 @@ export function readKeys(read: string, isAll = false): { inputs: TerminalInput[]
     if (sequence !== undefined) {
       inputs.push(...inputOf(sequence));
       at += 1 + sequence.length;
+    } else if (ALT_ENTER.test(behind) || (hasAlt && ALT.test(behind))) {
+      inputs.push({ type: "key", key: `alt-${nameOf(behind[0]!)}` });
+      at += 2;
     } else if (UNFINISHED.test(behind) && !isAll) return { inputs, rest: read.slice(at) };
     else {
       inputs.push({ type: "key", key: "escape" });
@@ -95,8 +121,44 @@ function nameOf(character: string): string {
 function inputOf(sequence: string): TerminalInput[] {
   const [, button, column, row, end] = /^\[<(\d+);(\d+);(\d+)([Mm])$/.exec(sequence) ?? [];
   if (button !== undefined) return mouse(Number(button), Number(column) - 1, Number(row) - 1, end === "M");
+  const [, xtermModifiers, xtermCode, code, modifiers] = MODIFIED.exec(sequence) ?? [];
+  if (xtermCode !== undefined) return modifiedKey(Number(xtermCode), Number(xtermModifiers));
+  if (code !== undefined) return modifiedKey(Number(code), Number(modifiers || 1));
   const key = SEQUENCES[sequence];
   return key === undefined ? [] : [{ type: "key", key }];
+}
+
+/**
+ * A key with its modifiers, where a terminal sends both: `[13;2u` (the keyboard protocol of kitty) and `[27;2;13~`
+ * (modifyOtherKeys of xterm) are Shift-Enter.
+ */
+const MODIFIED = /^\[(?:27;(\d+);(\d+)~|(\d+)(?::\d+)*(?:;(\d*)(?::\d+)?)?u)$/;
+
+/** Codes of keys without a character, such as CapsLock, in the protocol of kitty. */
+const PRIVATE = { first: 0xe000, last: 0xf8ff } as const;
+
+const SHIFT = 1;
+const ALT_KEY = 2;
+const CONTROL = 4;
+
+/** @param modifiers a sum of {@link SHIFT}, {@link ALT_KEY} and {@link CONTROL}, plus 1 */
+function modifiedKey(code: number, modifiers: number): TerminalInput[] {
+  const held = modifiers - 1;
+  if (code === 27) return [{ type: "key", key: "escape" }];
+  const isText = code >= 32 && code <= 0x10ffff && !(code >= PRIVATE.first && code <= PRIVATE.last);
+  if (!isText && CONTROLS[String.fromCharCode(code)] === undefined) return [];
+  const character = String.fromCodePoint(code);
+  const name = nameOf(character);
+  if (name === "tab" && held & SHIFT) return [{ type: "key", key: "backtab" }];
+  if (held & CONTROL) return [{ type: "key", key: `ctrl-${name}` }];
+  if (held & ALT_KEY) return [{ type: "key", key: `alt-${name}` }];
+  if (!(held & SHIFT)) return [{ type: "key", key: name }];
+  return [
+    {
+      type: "key",
+      key: name === "enter" ? "shift-enter" : name === character ? character.toUpperCase() : name,
+    },
+  ];
 }
 
 const WHEEL_UP = 64;
@@ -106,4 +168,39 @@ function mouse(button: number, column: number, row: number, isPressed: boolean):
   if (button === WHEEL_UP) return [{ type: "key", key: "wheel-up" }];
   if (button === WHEEL_DOWN) return [{ type: "key", key: "wheel-down" }];
   return button === 0 && isPressed ? [{ type: "click", column, row }] : [];
+}
+
+/** Milliseconds after which an escape is a key of its own, and not the beginning of a sequence. */
+const ESCAPE_TIME = 40;
+
+/** Milliseconds to wait for the rest of a paste; until then none of it is a key. */
+const PASTE_TIME = 5_000;
+
+/** Dispatches everything that a user types, pastes and clicks, until `end`. */
+export function readInput(
+  input: ReadStream,
+  dispatch: (event: TerminalInput) => void,
+  { hasAlt = false }: Pick<ReadOptions, "hasAlt"> = {},
+): { end: () => void } {
+  let waiting = "";
+  let timer: NodeJS.Timeout | undefined;
+  const decode = (bytes: string, isAll: boolean) => {
+    const { inputs, rest } = readKeys(waiting + bytes, { isAll, hasAlt });
+    waiting = rest;
+    for (const one of inputs) dispatch(one);
+    const patience = rest.startsWith(PASTE_BEGINS) ? PASTE_TIME : ESCAPE_TIME;
+    if (rest !== "") timer = setTimeout(decode, patience, "", true);
+  };
+  const decoder = new TextDecoder();
+  const read = (bytes: Uint8Array) => {
+    clearTimeout(timer);
+    decode(decoder.decode(bytes, { stream: true }), false);
+  };
+  input.on("data", read);
+  return {
+    end() {
+      clearTimeout(timer);
+      input.off("data", read);
+    },
+  };
 }

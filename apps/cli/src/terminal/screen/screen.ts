@@ -194,3 +194,46 @@ const ASCII: Readonly<Record<string, string>> = {
   "—": "-",
   "×": "x",
 };
+
+/** Signals that end the program, and their numbers, which a shell adds to 128. */
+const FATAL: Readonly<Partial<Record<NodeJS.Signals, number>>> = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 };
+
+/** Restores the terminal however the program ends or stops, and draws again when it continues, until `forget`. */
+export function handleSignals(
+  screen: Pick<Screen, "enter" | "leave">,
+  draw: () => void,
+): { suspend: () => void; forget: () => void } {
+  const end = (signal: NodeJS.Signals) => {
+    screen.leave();
+    process.exit(128 + (FATAL[signal] ?? 0));
+  };
+  const fatal = Object.keys(FATAL) as NodeJS.Signals[];
+  const leave = () => screen.leave();
+  /** Without the handler the signal has its default effect. */
+  const stop = (target: number) => {
+    screen.leave();
+    process.off("SIGTSTP", stopped);
+    process.kill(target, "SIGTSTP");
+  };
+  const stopped = () => stop(process.pid);
+  const continued = () => {
+    process.on("SIGTSTP", stopped);
+    screen.enter();
+    draw();
+  };
+  for (const signal of fatal) process.on(signal, end);
+  process.on("SIGTSTP", stopped);
+  process.on("SIGCONT", continued);
+  // Also for an error that nothing caught.
+  process.on("exit", leave);
+  return {
+    // Like the key on a terminal in its usual mode: it stops the whole process group.
+    suspend: () => stop(0),
+    forget() {
+      for (const signal of fatal) process.off(signal, end);
+      process.off("SIGTSTP", stopped);
+      process.off("SIGCONT", continued);
+      process.off("exit", leave);
+    },
+  };
+}

@@ -54,6 +54,9 @@ function updateField(
 ): Next {
   const { hasLines = false, accept } = shown;
   if (key === (hasLines ? "ctrl-s" : "enter")) return accept?.(closed, field.text) ?? next(closed);
+  // A field of one line keeps it.
+  const isBreak = key === "alt-enter" || key === "shift-enter";
+  if (isBreak && !hasLines) return next(state);
   const changed = key === "enter" ? insertText(field, "\n") : editText(field, key);
   return next({ ...state, dialog: { ...shown, field: changed } });
 }

@@ -60,7 +60,21 @@ const EDITS: Readonly<Record<string, Edit>> = {
   "ctrl-u": (field) => without(field, lineStart(field), field.at),
   "ctrl-k": (field) => without(field, field.at, lineEnd(field)),
   "ctrl-w": (field) => without(field, field.text.slice(0, field.at).search(/\S*\s*$/), field.at),
+  "ctrl-left": (field) => moveTo(field.text, wordStart(field)),
+  "ctrl-right": (field) => moveTo(field.text, wordEnd(field)),
+  "alt-b": (field) => moveTo(field.text, wordStart(field)),
+  "alt-f": (field) => moveTo(field.text, wordEnd(field)),
+  "alt-d": (field) => without(field, field.at, wordEnd(field)),
+  "alt-backspace": (field) => without(field, wordStart(field), field.at),
+  "alt-enter": (field) => insertText(field, "\n"),
+  "shift-enter": (field) => insertText(field, "\n"),
 };
+
+const wordStart = ({ text, at }: TextField): number =>
+  text.slice(0, at).search(/[\p{L}\p{N}_]*[^\p{L}\p{N}_]*$/u);
+
+const wordEnd = ({ text, at }: TextField): number =>
+  at + (/^[^\p{L}\p{N}_]*[\p{L}\p{N}_]*/u.exec(text.slice(at))?.[0].length ?? 0);
 
 function without({ text }: TextField, from: number, to: number): TextField {
   const start = Math.max(0, from);

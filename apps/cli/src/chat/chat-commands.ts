@@ -1,0 +1,424 @@
+import { type Dirent, readdirSync } from "node:fs";
+import { homedir } from "node:os";
+import { join, resolve } from "node:path";
+import { POLICY_NAMES, type PolicyName, type Session, sessionFolder } from "@espalier/engine";
+import { labelsInForce, promptText, type Tree } from "@espalier/session-tree";
+import { anthropicModels } from "@espalier/summarizer";
+import { actName, navigate } from "../commands/changes.ts";
+import { viewContext } from "../commands/context.ts";
+import { viewTree } from "../commands/tree.ts";
+import { previewEntry } from "../entry-preview.ts";
+import { entryNamed, existingEntry } from "../entry-reference.ts";
+import { CommandError, nearest } from "../failure.ts";
+import { formatAge, formatCount, formatMany } from "../numbers.ts";
+import { cutToColumns, plainLine } from "../text.ts";
+import type { Chat } from "./chat.ts";
+import { EXTRACTIVE, isExtractive } from "./chat-drawing.ts";
+import type { Candidate, Completion } from "./chat-screen.ts";
+import { type Conversation, providerMessage, settingsFor } from "./conversation.ts";
+
+interface ChatCommand {
+  name: string;
+  description: string;
+  /** Candidates for its argument, for Tab. */
+  candidates?: (chat: Chat, typed: string) => Candidate[];
+  /** True for those that may run while an answer is on its way. */
+  anytime?: boolean;
+  run(chat: Chat, argument: string): Promise<void> | void;
+}
+
+/** Lines of a long view that are shown: the newest. */
+const SHOWN = 200;
+const isPolicy = (name: string): name is PolicyName => (POLICY_NAMES as readonly string[]).includes(name);
+
+/** All commands, in the order of the help. A new one is an element here. */
+const CHAT_COMMANDS: readonly ChatCommand[] = [
+  {
+    name: "tree",
+    description: "Show the session as a tree",
+    anytime: true,
+    run: (chat) => chat.say(newest([...viewTree(chat.session, chat.shell, {})])),
+  },
+  {
+    name: "branches",
+    description: "List the branches, newest first, each with its number for /navigate",
+    anytime: true,
+    run: (chat) => chat.say(branchLines(chat).join("\n")),
+  },
+  {
+    name: "navigate",
+    description:
+      "Continue from another entry: /navigate <id, label or number of /branches> [--summarize [focus]]",
+    candidates: entriesNamed,
+    run: goTo,
+  },
+  {
+    name: "context",
+    description: "Show what the model reads",
+    anytime: true,
+    run: (chat) => {
+      const { session, shell } = chat;
+      chat.say(newest([...viewContext(session, session.leafId, session.context, shell)]));
+    },
+  },
+  {
+    name: "fork",
+    description: "Fork into a new session: /fork [id] [--summarize]",
+    candidates: entriesNamed,
+    run: fork,
+  },
+  { name: "compact", description: "Compress conversation history", anytime: true, run: compact },
+  {
+    name: "label",
+    description: "Label this entry; without a text, remove its label",
+    async run(chat, text) {
+      const { leafId } = chat.session;
+      if (leafId === null) return chat.say("There is no entry to label yet.");
+      if (!text && chat.session.getLabel(leafId) === undefined)
+        return chat.say("There is no label here; /label <text> gives it one.");
+      await chat.session.label(leafId, text);
+      chat.say(
+        text
+          ? `Labelled ${plainLine(leafId)}: ${plainLine(text)}`
+          : `The label of ${plainLine(leafId)} is gone.`,
+      );
+    },
+  },
+  {
+    name: "hide",
+    description: "Hide an entry from the model: /hide <id>",
+    candidates: entriesNamed,
+    async run(chat, reference) {
+      if (!reference) return chat.say("Name an entry: /hide <id>; /context lists them.");
+      const id = existingEntry(chat.session, reference);
+      await chat.session.hide(id);
+      const { tokens } = chat.session.context;
+      chat.say(
+        `${plainLine(id)} is hidden, and the model reads ${formatCount(tokens)} tokens; /undo brings it back.`,
+      );
+    },
+  },
+  {
+    name: "name",
+    description: "Name the session; without a text, show its name",
+    anytime: true,
+    async run(chat, text) {
+      const { session } = chat;
+      if (text) await session.rename(text);
+      chat.say(
+        session.name ? `The session is called ${plainLine(session.name)}` : "The session has no name yet.",
+      );
+    },
+  },
+  {
+    name: "model",
+    description: "Show the model, or /model <id> to change it",
+    candidates: (_, typed) => beginning(Object.keys(anthropicModels), typed),
+    run: chooseModel,
+  },
+  {
+    name: "policy",
+    description: "Show when it is compacted, or /policy <name> to change it",
+    candidates: (_, typed) => beginning(POLICY_NAMES, typed),
+    run: choosePolicy,
+  },
+  {
+    name: "undo",
+    description: "Undo the newest prompt, to edit it, /compact, /hide or a label",
+    async run(chat) {
+      const { editorText, act } = await chat.session.undo();
+      chat.say(`Undone: ${actName(act)}; /redo restores it.`);
+      if (editorText) chat.edit(editorText);
+    },
+  },
+  {
+    name: "redo",
+    description: "Redo what /undo undid",
+    async run(chat) {
+      chat.say(`Done again: ${actName((await chat.session.redo()).act)}.`);
+    },
+  },
+  {
+    name: "continue",
+    description: "Retry a prompt without an answer",
+    async run(chat) {
+      if ((await chat.agent.continue()) === null && !chat.signal.aborted)
+        chat.say("There is nothing to continue: the last message is an answer.");
+    },
+  },
+  {
+    name: "help",
+    description: "Show this help",
+    anytime: true,
+    run: (chat) => chat.say(helpText(chat.session)),
+  },
+  { name: "quit", description: "Leave the chat", anytime: true, run: (chat) => chat.quit() },
+];
+
+async function fork(chat: Chat, argument: string): Promise<void> {
+  const { session, signal } = chat;
+  const words = argument.split(/\s+/).filter((word) => word !== "");
+  const summarize = words.includes("--summarize");
+  const [reference, ...more] = words.filter((word) => word !== "--summarize");
+  if (more.length > 0) throw new CommandError("usage", "One entry at a time: /fork <id> [--summarize].");
+  const from = reference === undefined ? session.leafId : existingEntry(session, reference);
+  if (from === null) return chat.say("There is nothing to fork yet.");
+  if (summarize) chat.busy("summarizes the rest of the session");
+  // A named prompt is forked before, to be written anew; without one the fork continues from here.
+  const isPrompt =
+    reference !== undefined && promptText(session.tree.entryAt(session.tree.row(from))) !== null;
+  const position = isPrompt ? "before" : "at";
+  const made = await session
+    .fork(from, { position, summarize, signal, ...chat.agent.summaries })
+    .catch((error: Error & { code?: unknown }) => {
+      if (error.code !== "aborted") throw error;
+      chat.say("Fork aborted, nothing was made");
+    });
+  if (!made) return;
+  chat.say(`Forked to ${plainLine(made.id)}\n${made.file}`);
+  if (summarize && made.summaryEntryId === null) chat.say("There is nothing else to summarize.");
+  await chat.move(made.file, chat.choices, "fork");
+  if (made.summaryEntryId !== null && isExtractive(chat.session.getEntry(made.summaryEntryId)))
+    chat.say(EXTRACTIVE);
+  if (made.selectedText) chat.edit(made.selectedText);
+}
+
+/** Numbers of branches as `/branches` listed them last, for `/navigate`. */
+const listedBranches = new WeakMap<Session, readonly string[]>();
+
+/** Branches that are listed. */
+const BRANCHES = 30;
+
+/** Columns of an id in a list, and of the words beside it. */
+const ID_WIDTH = 12;
+const WORDS = 60;
+
+/** The branches of a session for people, newest first: number, end, age, label, newest prompt. */
+function branchLines(chat: Chat): string[] {
+  const { session } = chat;
+  const { colours } = chat.shell;
+  const found = session.branches().reverse();
+  listedBranches.set(
+    session,
+    found.map(({ leafId }) => leafId),
+  );
+  if (found.length === 0) return ["There is no branch yet; say something."];
+  const lines = found.slice(0, BRANCHES).map(({ leafId, lastUserText, timestamp }, at) => {
+    const label = session.getLabel(leafId);
+    const isHere = leafId === session.leafId;
+    const facts = [
+      String(at + 1).padStart(3),
+      isHere ? "*" : " ",
+      plainLine(leafId).slice(0, ID_WIDTH).padEnd(ID_WIDTH),
+      formatAge(Math.max(0, Date.now() - Date.parse(timestamp))).padStart(8),
+    ].join(" ");
+    const name = label === undefined ? "" : colours.yellow(` [${plainLine(label)}]`);
+    const line = `${facts}${name}  ${cutToColumns(plainLine(lastUserText), WORDS)}`;
+    return isHere ? colours.bold(line) : line;
+  });
+  const left = found.length - lines.length;
+  if (left > 0) lines.push(`    … ${formatMany(left, "older branch", "older branches")}; /tree draws all`);
+  return [...lines, colours.dim("    /navigate <number> continues there; * is where you are.")];
+}
+
+/** Moves the leaf, and shows the conversation there. A prompt is reopened for editing. */
+async function goTo(chat: Chat, argument: string): Promise<void> {
+  const { session, signal } = chat;
+  const [, reference, summarize, focus] = /^(\S+?)(?:\s+(--summarize)\s*(.*))?$/s.exec(argument) ?? [];
+  if (reference === undefined)
+    throw new CommandError("usage", "Name an entry: /navigate <id, label or number> [--summarize [focus]].");
+  const numbered = /^\d+$/.test(reference) ? listedBranches.get(session)?.[Number(reference) - 1] : undefined;
+  const entryId = numbered ?? entryNamed(session, reference);
+  if (entryId === session.leafId) return chat.say("The conversation continues from here already.");
+  if (summarize) chat.busy("summarizes the branch that you leave");
+  const options = {
+    entryId,
+    ...(summarize ? { summarize: true, ...chat.agent.summaries } : {}),
+    ...(focus ? { instructions: focus } : {}),
+  };
+  const arrived = await navigate(session, options, { signal }).catch((error: Error & { code?: unknown }) => {
+    if (error.code !== "aborted") throw error;
+    chat.say("Navigation aborted, nothing was changed");
+  });
+  if (!arrived) return;
+  chat.say(arrived.sentences.map(plainLine).join("\n"));
+  chat.recall();
+  if (arrived.editorText) chat.edit(arrived.editorText);
+}
+
+/** Entries that are offered without a beginning of their id, newest first; and the rows that are searched for them. */
+const OFFERED = 8;
+const SEARCHED = 5_000;
+
+/** Entries and labels that begin with what was typed; without it, labels and the newest prompts. */
+function entriesNamed({ session }: Chat, typed: string): Candidate[] {
+  const { tree } = session;
+  const labels = [...labelsInForce(tree)].flatMap(([id, { label }]) =>
+    /\s/.test(label) || !label.startsWith(typed) ? [] : [{ text: label, note: noteOf(tree, id) }],
+  );
+  const entries: Candidate[] = [];
+  const end = Math.max(0, tree.length - SEARCHED);
+  for (let row = tree.length - 1; row >= end && entries.length < OFFERED; row--) {
+    const id = tree.idAt(row);
+    if (!id.startsWith(typed)) continue;
+    if (typed === "" && promptText(tree.entryAt(row)) === null) continue;
+    entries.push({ text: id, note: noteOf(tree, id) });
+  }
+  return [...labels, ...entries];
+}
+
+function noteOf(tree: Tree, id: string): string {
+  const entry = tree.getEntry(id);
+  return entry ? plainLine(previewEntry(entry) ?? entry.type) : "";
+}
+
+const beginning = (words: readonly string[], typed: string): Candidate[] =>
+  words.filter((word) => word.startsWith(typed)).map((text) => ({ text }));
+
+/** Candidates for the word before the cursor: a command, its argument, or a file below the session's folder. */
+export function completeChat(chat: Chat, before: string): Completion {
+  const from = before.search(/\S*$/);
+  const word = before.slice(from);
+  const all = [...CHAT_COMMANDS, ...chat.session.commands];
+  if (from === 0 && word.startsWith("/") && !word.slice(1).includes("/")) {
+    const named = all.filter(({ name }) => `/${name}`.startsWith(word));
+    return {
+      from,
+      candidates: named.map(({ name, description }) => ({ text: `/${name}`, note: plainLine(description) })),
+    };
+  }
+  const [, name] = /^\/(\S+)\s+\S*$/.exec(before) ?? [];
+  const command = CHAT_COMMANDS.find((one) => one.name === name);
+  if (command?.candidates) return { from, candidates: command.candidates(chat, word) };
+  const at = word.startsWith("@") ? 1 : 0;
+  return { from: from + at, candidates: filesNamed(sessionFolder(chat.session.header), word.slice(at)) };
+}
+
+/** Files and folders whose path begins with what was typed; hidden ones where their dot was typed. */
+function filesNamed(folder: string, typed: string): Candidate[] {
+  const cut = typed.lastIndexOf("/") + 1;
+  const [place, name] = [typed.slice(0, cut), typed.slice(cut)];
+  const home = place.startsWith("~/") ? join(homedir(), place.slice(2)) : resolve(folder, place);
+  const entries = readableFolder(home);
+  return entries
+    .filter((one) => one.name.startsWith(name) && (name.startsWith(".") || !one.name.startsWith(".")))
+    .map((one) => ({ text: `${place}${plainLine(one.name)}${one.isDirectory() ? "/" : ""}` }))
+    .sort((a, b) => a.text.localeCompare(b.text));
+}
+
+/** The contents of a folder; none of a folder that is missing or cannot be read. */
+function readableFolder(folder: string): Dirent[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "ENOTDIR" || code === "EACCES" || code === "EPERM") return [];
+    throw error;
+  }
+}
+
+async function compact(chat: Chat, focus: string): Promise<void> {
+  chat.busy("compacts");
+  try {
+    const { result, why } = await chat.compact(focus);
+    chat.say(viewCompacted(result, why, chat.address));
+  } catch (error) {
+    chat.say(viewCompactionError(error, chat.address));
+  }
+}
+
+async function chooseModel(chat: Chat, modelId: string): Promise<void> {
+  const { agent, session, choices, shell } = chat;
+  if (!modelId) {
+    const others = Object.keys(anthropicModels).join(", ");
+    return chat.say(`The model is ${agent.model.modelId}\nKnown ones: ${others}`);
+  }
+  const chosen = { ...choices, model: modelId };
+  await settingsFor(shell, chosen, () => `anthropic/${modelId}`);
+  await chat.move(session.file, chosen);
+  chat.say(`The model is ${chat.agent.model.modelId}`);
+}
+
+async function choosePolicy(chat: Chat, name: string): Promise<void> {
+  const { agent, session, choices, shell } = chat;
+  const names = POLICY_NAMES.join(", ");
+  if (!name) return chat.say(`The policy is ${session.policy.name}\nThere are: ${names}`);
+  if (!isPolicy(name)) throw new CommandError("usage", `There is no policy ${name}; choose one of ${names}.`);
+  const chosen = { ...choices, policy: name };
+  await settingsFor(shell, chosen, () => `anthropic/${agent.model.modelId}`);
+  await chat.move(session.file, chosen);
+  chat.say(`The policy is ${chat.session.policy.name}, while this chat runs`);
+}
+
+/** The end of a long view. */
+function newest(lines: readonly string[]): string {
+  const left = lines.length - SHOWN;
+  return (left > 0 ? [`… ${left} lines above`, ...lines.slice(-SHOWN)] : lines).join("\n");
+}
+
+/** Keys, for the help. */
+const KEYS = [
+  "Esc or Ctrl-C aborts the answer; what you send meanwhile waits for its turn.",
+  "Alt-Enter, Shift-Enter where the terminal reports it, or \\ and Enter begin another line.",
+  "Tab completes commands, files and ids. ↑ and ↓ bring back earlier messages. Ctrl-D leaves.",
+];
+
+/** Columns of the names in the help. */
+const NAME_WIDTH = 17;
+
+/** `/compact         Compress conversation history`, a line each. */
+function helpText({ commands }: Session): string {
+  const own = commands.filter(({ name }) => !CHAT_COMMANDS.some((one) => one.name === name));
+  const lines = [...CHAT_COMMANDS, ...own].map(
+    ({ name, description }) => `  ${`/${name}`.padEnd(NAME_WIDTH)}${plainLine(description)}`,
+  );
+  return [...lines, ...KEYS].join("\n");
+}
+
+/** Runs a line that begins with `/`. */
+export async function runChatCommand(chat: Chat, line: string): Promise<void> {
+  const [, name = "", argument = ""] = /^\/(\S*)\s*(.*)$/s.exec(line) ?? [];
+  const command = CHAT_COMMANDS.find((one) => one.name === name);
+  if (!command && chat.session.commands.some((one) => one.name === name))
+    return chat.session.runCommand(name, argument.trim(), chat.signal);
+  if (!command) {
+    const near = nearest(
+      name,
+      CHAT_COMMANDS.map((one) => one.name),
+    );
+    const meant = near === undefined ? "" : ` Did you mean /${near}?`;
+    return chat.say(`There is no command /${plainLine(name)}; /help lists them.${meant}`);
+  }
+  if (chat.agent.isRunning && !command.anytime)
+    return chat.say("An answer is still coming; wait for it, or abort it with Esc.");
+  await command.run(chat, argument.trim());
+}
+
+/** Result of a compaction that the user asked for. */
+interface Compacted {
+  success: boolean;
+  previousTokens: number;
+  currentTokens: number;
+  freedTokens: number;
+  deletedFiles: readonly string[];
+}
+
+/** Answer of `/compact`; after a failure with the reason. */
+function viewCompacted(result: Compacted, why: string, address: Conversation["address"]): string {
+  const { success, previousTokens, currentTokens, freedTokens, deletedFiles } = result;
+  if (!success) return viewFailed(why, address);
+  if (freedTokens === 0) return "Nothing to compact";
+  return [
+    `✅ Compacted: ${formatCount(previousTokens)} → ${formatCount(currentTokens)} tokens`,
+    `   Freed ${formatCount(freedTokens)} tokens, removed ${deletedFiles.length} offloaded files`,
+  ].join("\n");
+}
+
+const viewFailed = (why: string, address: Conversation["address"]): string =>
+  `❌ Compaction failed, history unchanged${why === "" ? "" : `\n   ${plainLine(providerMessage(why, address))}`}`;
+
+/** Answer of `/compact` to an error. */
+function viewCompactionError(error: unknown, address: Conversation["address"]): string {
+  const { code, message } = error as { code?: unknown; message?: unknown };
+  return code === "aborted" ? "Compaction aborted, history unchanged" : viewFailed(String(message), address);
+}
