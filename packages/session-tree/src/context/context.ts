@@ -7,15 +7,15 @@ import { type ContextMessage, contentBlocks } from "../entry/message.ts";
 /** Messages of one visible entry of a path. */
 export interface ProjectedEntry {
   entry: Entry;
-  /** Empty for entries that say nothing or were edited out. */
+  /** Empty for an entry without messages, and for one that an edit removed. */
   messages: ContextMessage[];
-  /** True when something before it changed after it was said. */
+  /** True when an entry before this one changed after this one was written. */
   prefixChanged: boolean;
 }
 
 /**
- * Projects the entries of a path into messages, in the order in which the model reads them: the newest compaction
- * that holds, then what it keeps, then what came after it. Entries that a compaction hides are not in it.
+ * Projects the entries of a path into messages, in the order in which the model reads them: the newest valid
+ * compaction, then the entries that it keeps, then the entries after it. Entries that a compaction hides are left out.
  */
 export function projectPath(path: readonly Entry[]): ProjectedEntry[] {
   const facts = readPathFacts(path);
@@ -32,7 +32,7 @@ export function projectPath(path: readonly Entry[]): ProjectedEntry[] {
   return projected;
 }
 
-/** Returns the context at the end of a path; `before` has the settings above it when the path is only a window. */
+/** Returns the context at the end of a path. When `path` is only the end of one, `before` is the settings above it. */
 export function contextOfPath(path: readonly Entry[], before: Settings = NO_SETTINGS): SessionContext {
   const context: SessionContext = {
     messages: [],
@@ -48,8 +48,8 @@ export function contextOfPath(path: readonly Entry[], before: Settings = NO_SETT
 }
 
 /**
- * Takes a context one entry further, in place and without looking back: what a running agent does at each step. False
- * for entries that change what is before them (compactions and edits): the context has to be built again.
+ * Adds one entry to a context, in place and without reading earlier entries. A running agent calls it at each step.
+ * Returns false for an entry that changes earlier ones (a compaction or an edit): build the context again.
  */
 export function extendContext(context: SessionContext, entry: Entry): boolean {
   const kind = kindOf(entry);
@@ -75,8 +75,8 @@ function addMessage(
 }
 
 /**
- * Older compactions say nothing where a newer one speaks, one that names nothing on its path never does, and the
- * system's words before a compaction are in the compaction.
+ * Returns whether an entry adds no messages: an older or invalid compaction, or a system message before the newest
+ * compaction, which contains the system messages.
  */
 function isMute(entry: Entry, at: number, { compactedAt }: PathFacts): boolean {
   if (kindOf(entry).firstKept) return true;
@@ -91,7 +91,7 @@ function saidBy(entry: Entry, replacement?: ContextEdit["replacement"]): Context
   return replacement === null ? [] : messages.map((message) => replaceContent(message, replacement));
 }
 
-/** Roles whose content an edit replaces; a summary or a shell run can only be left out (as in Pi). */
+/** Roles whose content an edit can replace. A summary or a shell run can only be left out (as in Pi). */
 const EDITABLE: ReadonlySet<string> = new Set(["user", "assistant", "toolResult", "custom"]);
 
 function replaceContent(
@@ -103,21 +103,22 @@ function replaceContent(
   return { ...message, content: asBlocks ? contentBlocks({ content }) : content } as ContextMessage;
 }
 
-/** Effect of a path's compactions and edits. References that name nothing above them on the path count for nothing. */
+/** Effect of a path's compactions and edits. References to entries that are not above them on the path are ignored. */
 interface PathFacts {
-  /** Position of the newest compaction that holds; -1 when there is none. */
+  /** Position of the newest valid compaction; -1 when there is none. */
   compactedAt: number;
-  /** Position of the first entry that is visible beside the compaction. */
+  /** Position of the first entry that stays visible besides the compaction. */
   keptFrom: number;
-  /** The newest edit of each entry, by its position. */
+  /** The newest edit of each entry, by the entry's position. */
   edits: ReadonlyMap<number, ContextEdit["replacement"]>;
-  /** From the target of each visible edit to the edit, in order of the edits. */
+  /** For each visible edit, the positions of its target and of the edit itself, in order of the edits. */
   editReaches: readonly { from: number; to: number }[];
 }
 
 /** Reads a path once, root first. */
 export function readPathFacts(path: readonly Entry[]): PathFacts {
-  // Most paths have neither, and to remember where each id of a long one stands takes longer than to see that.
+  // Most paths have no compactions or edits. Checking this is faster than storing the position of each id of a long
+  // path.
   if (!path.some((entry) => refersBack(kindOf(entry)))) return NO_FACTS;
   const above = new Map<string, number>();
   const edits = new Map<number, ContextEdit["replacement"]>();
@@ -141,7 +142,7 @@ export function readPathFacts(path: readonly Entry[]): PathFacts {
         const target = above.get(targetId);
         if (target !== undefined) {
           edits.set(target, replacement);
-          // What is silent anyway, such as a rule that is dropped, changes nothing that was read.
+          // Entries without messages, such as a removed rule, do not change the context.
           if (kindOf(path[target]!).toMessages) reaches.push({ from: target, to: at });
         }
       }
@@ -152,18 +153,18 @@ export function readPathFacts(path: readonly Entry[]): PathFacts {
   return { compactedAt, keptFrom, edits, editReaches: reaches.filter(visible) };
 }
 
-/** True for kinds whose entries refer to one above them. */
+/** Returns whether entries of a kind refer to an entry above them. */
 const refersBack = (kind: EntryKind): boolean => kind.firstKept !== undefined || kind.edit !== undefined;
 const NO_FACTS: PathFacts = { compactedAt: -1, keptFrom: 0, edits: new Map(), editReaches: [] };
 
 /**
- * For each position: whether something before it in the context changed after it was said. A compaction changes what
- * stands before everything it keeps; an edit what stands before everything between its target and itself.
+ * Returns 1 for each position whose prefix in the context changed after its entry was written. A compaction changes the
+ * prefix of all entries that it keeps; an edit, that of all entries between its target and itself.
  */
 function changedPositions({ compactedAt, editReaches }: PathFacts, length: number): Uint8Array {
   const changed = new Uint8Array(length);
   if (compactedAt > 0) changed.fill(1, 0, compactedAt);
-  // Walked from the newest edit: `reach` is the earliest target of any edit that comes later than `at`.
+  // Walks from the end. `reach` is the earliest target of all edits after `at`.
   let reach = Number.POSITIVE_INFINITY;
   let next = editReaches.length - 1;
   for (let at = length - 1; at >= 0; at--) {
@@ -176,30 +177,30 @@ function changedPositions({ compactedAt, editReaches }: PathFacts, length: numbe
 
 /** Context that a model reads at a leaf: a pure function of the leaf's path. */
 export interface SessionContext extends Settings {
-  /** Neutral messages, oldest first; failed, aborted and excluded ones are among them. */
+  /** Neutral messages, oldest first. Failed, aborted and excluded ones are included. */
   messages: ContextMessage[];
-  /** The entry that each message comes from. */
+  /** Id of each message's entry. */
   sources: string[];
   /**
-   * For each message: true when something before it in the context is no longer what it was when the message was
-   * made (a compaction or an edit came later). Signed reasoning of such a message cannot be sent back.
+   * For each message: true when its prefix in the context changed after the message was written, by a compaction or an
+   * edit. Signed reasoning of such a message cannot be sent back.
    */
   prefixChanged: boolean[];
   /** Rough size of all messages: characters / 4, rounded up per message. */
   tokens: number;
 }
 
-/** Settings of a path on which no entry names any (the thinking level as in Pi). */
+/** Settings of a path without entries that name any. The thinking level is Pi's default. */
 export const NO_SETTINGS: Settings = { model: null, thinkingLevel: "off" };
 
-/** The settings that an entry names; an entry that is not sound names none. */
+/** Returns the settings that an entry names; none for an invalid entry. */
 export function settingsIn(entry: Entry): Partial<Settings> {
   const kind = kindOf(entry);
   if (!kind.settings || kind.problem?.(entry)) return {};
   return kind.settings(entry);
 }
 
-/** Returns the settings after an entry: those before it, changed by those it names. */
+/** Returns the settings after an entry: `before`, with the changes of the entry. */
 export function applySettings(before: Settings, entry: Entry): Settings {
   const change = settingsIn(entry);
   if (change.model === undefined && change.thinkingLevel === undefined) return before;
@@ -216,20 +217,20 @@ export function settingsAlong(path: Iterable<Entry>, before: Settings = NO_SETTI
 /** Tokens of a picture of any size (origins 002: "estimate 1200 per image"). */
 export const IMAGE_TOKENS = 1_200;
 
-/** Characters of a token in the rough estimate (origins 002: "chars / 4"). */
+/** Characters per token in the rough estimate (origins 002: "chars / 4"). */
 export const CHARS_PER_TOKEN = 4;
 const IMAGE_CHARS = IMAGE_TOKENS * CHARS_PER_TOKEN;
 
 /**
- * Rough size of one neutral message in tokens: characters / 4, rounded up per message, {@link IMAGE_TOKENS} a picture.
- * Characters are UTF-16 code units of text, thinking, and name plus JSON arguments of calls.
- * A bash run excluded from the context weighs 0.
+ * Returns the rough size of one neutral message in tokens: characters / 4, rounded up per message, and
+ * {@link IMAGE_TOKENS} per picture. Characters are UTF-16 code units of text, thinking, and of names and JSON arguments
+ * of calls. A shell run that is excluded from the context counts 0.
  */
 export function estimateTokens(message: ContextMessage): number {
   return Math.ceil(messageChars(message) / CHARS_PER_TOKEN);
 }
 
-/** The sum of {@link estimateTokens} over messages. */
+/** Returns the sum of {@link estimateTokens} over messages. */
 export function estimateTotal(messages: readonly ContextMessage[]): number {
   let total = 0;
   for (const message of messages) total += estimateTokens(message);

@@ -32,11 +32,11 @@ import {
 } from "./context.ts";
 
 /**
- * Builds the context that a model reads at a leaf: the one function behind every request, count and display.
+ * Builds the context that a model reads at a leaf. Every request, token count and display uses this function.
  *
- * @param source a tree, something that has one (a session), or entries in file order
- * @param leafId the leaf; by default that of the log when it is opened. null is before the first entry. For an entry
- *   that cannot be the leaf (a label), its nearest ancestor that can
+ * @param source a tree, an object with a tree (a session), or entries in file order
+ * @param leafId the leaf; default: the leaf of the log when it is opened. null is before the first entry. For an entry
+ * that cannot be the leaf (a label), its nearest ancestor that can be
  * @throws EspalierError `unknown-entry`
  */
 export function buildSessionContext(
@@ -79,11 +79,11 @@ function leafAmong(entries: readonly Entry[], rows: ArrayRows, leafId: string | 
 }
 
 /**
- * Reads the end of a path from the end of a log: backwards, each byte once, parsing only lines on the path, until the
- * newest compaction and its first kept entry are found (or a root). A window in which nothing names the model or the
- * thinking level goes on up the path for them, and parses only what can name one.
+ * Reads the end of a path from the end of a log. Reads backwards, each byte once, and parses only lines of the path, up
+ * to the newest compaction's first kept entry or a root. When no entry of the window names the model or the thinking
+ * level, reads on up the path and parses only entries that can name them.
  *
- * @param leafId an entry to take for the leaf; by default the log's own
+ * @param leafId id of the leaf; default: the log's own leaf
  * @throws EspalierError `unknown-entry`
  */
 export function readPathWindow(view: ByteView, leafId?: string): PathWindow {
@@ -95,13 +95,14 @@ export function readPathWindow(view: ByteView, leafId?: string): PathWindow {
     scanner.release();
   }
   if (!reader.leafWasMissing) return reader.finish();
-  // A last line that names nothing above it, or an id that is not there: both need an index of all entries.
+  // The last line refers to an entry that is not above it, or the log has no entry with this id. Both need an index of
+  // all entries.
   const tree = new Tree(view);
   const row = leafId === undefined ? leafRowAt(tree, tree.lastRow) : movingRow(tree, tree.row(leafId));
   return pathWindowAt(tree, row);
 }
 
-/** Bytes read at a time: a window is some hundred kilobytes, and what is read beyond it is read for nothing. */
+/** Bytes read at once. A window has a few hundred kilobytes, and bytes beyond it are read in vain. */
 const BLOCK = 1 << 18;
 
 function readBackward(view: ByteView, reader: PathReader, finder: FastLineScanner): PathReader {
@@ -122,19 +123,19 @@ class PathReader {
   #leafId: string | null = null;
   #readFrom = 0;
 
-  /** @param scanner finds the lines that are taken */
+  /** @param scanner scans the lines before they are passed to {@link take} */
   constructor(scanner: FastLineScanner, leafId: string | undefined) {
     this.#scanner = scanner;
     this.#wanted.set(leafId ?? null);
     this.#started = leafId !== undefined;
   }
 
-  /** True when the leaf was looked for to the log's beginning and is not there. */
+  /** True when the whole log was read and the leaf was not found. */
   get leafWasMissing(): boolean {
     return this.#started && this.#seekingLeaf && !this.#wanted.isNone;
   }
 
-  /** Takes the next line from the end; false when nothing more is needed. */
+  /** Takes the next line, from the end of the log. Returns false when no more lines are needed. */
   take(block: Uint8Array, start: number, end: number, offset: number, terminated: boolean): boolean {
     this.#readFrom = offset;
     if (start === end) return true;
@@ -152,17 +153,17 @@ class PathReader {
     if (parts.length > 1) return this.#takeParts(parts);
     const line = parts[0]!;
     if (line.is === "header" || line.is === "blank") return true;
-    // Parsing finds something else than scanning where a line has a key twice.
+    // Parsing and scanning differ for a line that has a key twice.
     const isSame = ({ type, id }: Entry) =>
       equalsText(block, scan.typeStart, scan.typeEnd, type) &&
       equalsText(block, scan.idStart, scan.idEnd, id);
     if (line.is === "entry" && (!isSure || isSame(line.entry)))
       return this.#takeEntry(line.entry, kindOf(line.entry));
-    // A line whose beginning can be read keeps its place on the path and says nothing.
+    // A line with a readable beginning keeps its position on the path, without messages.
     return kind === NO_ENTRY || this.#takeEntry(placeholder(block, scan), entryKinds[kind]!);
   }
 
-  /** Takes the parts of one line, the last first; only entries are on a path. */
+  /** Takes the parts of one line, the last part first. Only entries can be on a path. */
   #takeParts(parts: readonly SessionLine[]): boolean {
     return parts.every((_, at) => {
       const part = parts.at(-1 - at)!;
@@ -192,7 +193,7 @@ class PathReader {
     return id !== null && !this.#builder.done;
   }
 
-  /** As {@link #follow}, up from a line that says nothing needed: most lines, where a far setting is looked for. */
+  /** Follows the parent of a line that is not needed. Most lines are not, in a search for a setting far up the path. */
   #pass(block: Uint8Array, { parentStart, parentEnd }: EntryScan): boolean {
     if (parentStart < 0) return this.#follow(null);
     this.#wanted.copy(block, parentStart, parentEnd);
@@ -204,47 +205,48 @@ class PathReader {
   }
 }
 
-/** Answer of `kindIn` for the type of a header and for a line that cannot be read. */
+/** Result of `kindIn` for the type of a header, and for a line that cannot be read. */
 const NO_ENTRY = -1;
 
-/** The end of a path: as much of it as a context needs. */
+/** The end of a path that contains everything a context needs. */
 export interface PathWindow {
-  /** The leaf; null before the first entry. */
+  /** Id of the leaf; null before the first entry. */
   leafId: string | null;
-  /** Entries of the path, root side first, ending in the leaf. */
+  /** Entries of the path, from the root side to the leaf. */
   entries: Entry[];
   /** True when the window begins at a root, so that it is the whole path. */
   complete: boolean;
   /** Settings before the window's first entry. */
   before: Settings;
   /**
-   * For a window that was read backwards out of a log's bytes: where the last line begins that was looked at. Nothing
-   * behind it was read twice, nothing before it at all; 0 where a setting that no entry names was looked for to the end.
+   * Offset of the first line that was read, for a window that was read backwards from a log's bytes. Each byte from
+   * there on was read once, and none before it. 0 when the whole log was read in search of a setting that no entry
+   * names.
    */
   readFrom?: number;
 }
 
 /**
- * Collects a path from its leaf upwards and knows when a context needs no more: when the newest compaction's first
- * kept entry is reached and both settings are known.
+ * Collects a path from its leaf upwards until a context needs no more: until the newest compaction's first kept entry
+ * is reached and both settings are known.
  */
 export class PathWindowBuilder {
-  /** The window, newest first. */
+  /** Entries of the window, newest first. */
   readonly #window: Entry[] = [];
-  /** Named beyond the window, each by the newest entry that does. The entries themselves may be a long history. */
+  /** Settings from entries above the window. Only the values are kept, because the entries can be a long history. */
   readonly #before: Partial<Settings> = {};
-  /** The first kept entry of the newest compaction on the path, once that is known. */
+  /** First kept entry of the newest compaction on the path; undefined until a compaction is found. */
   #firstKept: string | undefined;
   #closed = false;
   #modelKnown = false;
   #thinkingLevelKnown = false;
 
-  /** Takes the next entry up the path, if it is needed. */
+  /** Takes the next entry up the path. Ignores it when it is not needed. */
   take(entry: Entry): void {
     if (!this.needs(entry.type)) return;
     const kind = kindOf(entry);
     const settings = settingsIn(entry);
-    // The nearer one counts: a later one is further up.
+    // An entry that is taken later is further up the path. The nearer one wins.
     if (this.#closed) Object.assign(this.#before, { ...settings, ...this.#before });
     if (settings.model) this.#modelKnown = true;
     if (settings.thinkingLevel !== undefined) this.#thinkingLevelKnown = true;
@@ -260,14 +262,16 @@ export class PathWindowBuilder {
     return this.#closed && this.#modelKnown && this.#thinkingLevelKnown;
   }
 
-  /** Returns whether the next entry up the path has to be read, given its type; passing over one changes nothing. */
+  /**
+   * Returns whether the next entry up the path has to be read, by its type. Entries that are not needed can be skipped.
+   */
   needs(type: string): boolean {
     if (!this.#closed) return true;
     if (!this.#thinkingLevelKnown && THINKING_TYPES.has(type)) return true;
     return !this.#modelKnown && MODEL_TYPES.has(type);
   }
 
-  /** The window that was collected; call it once. */
+  /** Returns the collected window. Call it once. */
   finish(leafId: string | null): PathWindow {
     const entries = this.#window.reverse();
     return {
@@ -282,12 +286,12 @@ export class PathWindowBuilder {
   }
 }
 
-/** Returns whether a window has an entry with this id. Searches from its end, where most wanted entries are. */
+/** Returns whether a window has an entry with this id. Searches from the end, where most wanted entries are. */
 export function isInWindow({ entries }: PathWindow, id: string): boolean {
   return entries.findLastIndex((entry) => entry.id === id) >= 0;
 }
 
-/** The window without what its newest compaction hides. */
+/** Returns the window without the entries that its newest compaction hides. */
 function narrowWindow(window: PathWindow): PathWindow {
   const { keptFrom } = readPathFacts(window.entries);
   if (keptFrom === 0) return window;
@@ -307,7 +311,7 @@ function typesNaming(setting: keyof Settings): ReadonlySet<string> {
   return new Set(entryKinds.filter(({ mayName }) => mayName?.includes(setting)).map(({ type }) => type));
 }
 
-/** The end of the path of a row, read from the index: only lines that a context needs. -1 gives an empty window. */
+/** Returns the end of a row's path from the index. Parses only lines that a context needs. -1 gives an empty window. */
 export function pathWindowAt(tree: Tree, row: number): PathWindow {
   const builder = new PathWindowBuilder();
   for (let at = row; at >= 0 && !builder.done; at = tree.index.parent(at)) {
@@ -319,12 +323,12 @@ export function pathWindowAt(tree: Tree, row: number): PathWindow {
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** An id that is compared with bytes line after line, and decoded only when needed. */
+/** An id that is compared with the bytes of many lines, and decoded only when needed. */
 class WantedId {
   #bytes = new Uint8Array(64);
-  /** Bytes of the id; -1 when none is wanted. */
+  /** Bytes of the id; -1 when no id is wanted. */
   #length = -1;
-  /** The id as it was given: bytes do not tell two halves of a character from each other. */
+  /** The id as it was given. Bytes cannot distinguish lone surrogates. */
   #text: string | undefined;
 
   get isNone(): boolean {
@@ -335,13 +339,13 @@ class WantedId {
     this.#text = id ?? undefined;
     if (id === null) this.#length = -1;
     else {
-      // At most three bytes for a code unit.
+      // UTF-8 has at most three bytes for a code unit.
       this.#makeRoom(id.length * 3);
       this.#length = encoder.encodeInto(id, this.#bytes).written;
     }
   }
 
-  /** Takes the id in `bytes[start, end)`, which is plain ASCII. */
+  /** Sets the id to `bytes[start, end)`, which is plain ASCII. */
   copy(bytes: Uint8Array, start: number, end: number): void {
     this.#text = undefined;
     this.#makeRoom(end - start);
@@ -366,7 +370,7 @@ class WantedId {
   }
 }
 
-/** The path of the leaf as far as its context reaches, and that context, kept while entries follow one another. */
+/** The end of the leaf's path that its context needs, and the context, which is kept while entries are appended. */
 export class LeafPath {
   #window: PathWindow;
   #context: SessionContext | undefined;
@@ -384,22 +388,25 @@ export class LeafPath {
     return this.#context;
   }
 
-  /** Follows the leaf along the window behind appended entries; false where it needs {@link jump} to get to `leafId`. */
+  /**
+   * Moves the leaf along appended entries. Returns false when the window does not end at `leafId` afterwards: call
+   * {@link jump}.
+   */
   follow(entries: readonly Entry[], leafId: string | null): boolean {
     for (const entry of entries) if (kindOf(entry).movesLeaf && !this.#follow(entry)) break;
     return this.#window.leafId === leafId;
   }
 
-  /** Goes on from another place, whose window this is. */
+  /** Continues at another leaf, with the window of its path. */
   jump(window: PathWindow): void {
     this.#context = undefined;
     this.#window = window;
   }
 
-  /** False when the window cannot be extended by an entry. */
+  /** Adds an entry to the window; returns false when the window cannot be extended by it. */
   #follow(entry: Entry): boolean {
     const firstKept = kindOf(entry).firstKept?.(entry);
-    // An entry above the window cannot be distinguished from one that is not there.
+    // An entry above the window cannot be distinguished from a missing one.
     const isWithin = firstKept === undefined || firstKept === entry.id || isInWindow(this.#window, firstKept);
     if (entry.parentId !== this.#window.leafId || !isWithin) return false;
     this.#window.entries.push(entry);
@@ -410,11 +417,11 @@ export class LeafPath {
   }
 }
 
-/** Entries in an array, in file order, as rows. A reference means the nearest entry above the one that refers. */
+/** Entries in an array, in file order, as rows. A reference is to the nearest entry above with the id. */
 class ArrayRows implements EntryRows {
   readonly index: EntryRows["index"];
   readonly #entries: readonly Entry[];
-  /** For each id, the positions it has, in order. */
+  /** Positions of each id, in order. */
   readonly #positions = new Map<string, number[]>();
 
   constructor(entries: readonly Entry[]) {
@@ -440,7 +447,7 @@ class ArrayRows implements EntryRows {
     return this.#entries[row]!;
   }
 
-  /** The newest position of an id; -1 when there is none. */
+  /** Returns the last position of an id; -1 when there is none. */
   rowOf(id: string): number {
     return this.#positions.get(id)?.at(-1) ?? -1;
   }

@@ -2,17 +2,20 @@ import { EspalierError } from "@espalier/jsonl-stream";
 import { customAlphabet } from "nanoid";
 import type { ContextMessage, UserContent } from "./message.ts";
 
-/** Fields that every entry has. A kind of your own extends it: `interface Note extends BaseEntry { type: "garden.note"; … }`. */
+/**
+ * Fields that every entry has. Extend it for a kind of your own: `interface Note extends BaseEntry { type:
+ * "garden.note"; … }`.
+ */
 export interface BaseEntry {
   /** Kind of the entry, such as `message`. */
   type: string;
-  /** Unique in its session; ours have 12 letters and digits (71 bits). */
+  /** Unique in its session. Ids that Espalier makes have 12 letters and digits (71 bits). */
   id: string;
-  /** The entry this one follows; null for a root. */
+  /** Id of the entry that this entry follows; null for a root. */
   parentId: string | null;
   /** ISO 8601, UTC. */
   timestamp: string;
-  /** The entry whose effect this one takes back, when an undo or a redo wrote it. */
+  /** Id of the entry whose effect this entry reverts. Set on entries that an undo or a redo wrote. */
   undoes?: string;
 }
 
@@ -22,63 +25,71 @@ export type FilledIn = "id" | "parentId" | "timestamp";
 /** An entry to append: `id`, `parentId` and `timestamp` may be left out. */
 export type NewEntry<E extends BaseEntry = BaseEntry> = Omit<E, FilledIn> & Partial<Pick<E, FilledIn>>;
 
-/** A change of what an earlier entry says from here on: null leaves it out. */
+/** A change of the content that a model reads of an earlier entry. It applies from the edit's own entry on. */
 export interface ContextEdit {
-  /** The entry whose say changes, above the edit on its path. */
+  /** Id of the entry to change. It is above the edit on the same path. */
   targetId: string;
-  /** Null leaves it out; else the content that replaces its own, under the same role. */
+  /** Null removes the entry from the context. Otherwise this content replaces the entry's own, and the role stays. */
   replacement: null | { content: UserContent };
 }
 
-/** The model and the thinking level at a place of a path. */
+/** Model and thinking level at one entry of a path. */
 export interface Settings {
-  /** Null where nothing on the path names one. */
+  /** Null when no entry on the path names a model. */
   model: { provider: string; modelId: string } | null;
-  /** `off` where nothing on the path names one. */
+  /** `off` when no entry on the path names a level. */
   thinkingLevel: string;
 }
 
 /** Behaviour of a kind of entry; everything but `movesLeaf` is optional. */
 export interface EntryBehaviour<E extends BaseEntry> {
-  /** False for entries beside the conversation (labels, names, usage): appending one leaves the leaf. */
+  /**
+   * False for entries outside the conversation (labels, names, usage). Appending such an entry does not move the leaf.
+   */
   movesLeaf: boolean;
   /** Messages of the entry for a model, before edits. None by default. */
   toMessages?(entry: E): ContextMessage[];
-  /** The first entry that stays visible: what comes before it on the path is hidden. The own id keeps nothing. */
+  /**
+   * Id of the first entry that stays visible. Entries before it on the path are hidden; the entry's own id hides all of
+   * them.
+   */
   firstKept?(entry: E): string;
-  /** Edit of another entry that this one makes. */
+  /** Edit that this entry makes to another entry. */
   edit?(entry: E): ContextEdit;
-  /** The settings that hold from this entry on; an absent key leaves what held before. */
+  /** Settings that apply from this entry on. An absent key keeps the earlier value. */
   settings?(entry: E): Partial<Settings>;
-  /** The settings that entries of this kind may name: who looks for one far up a path reads no others. Default: none. */
+  /**
+   * Settings that entries of this kind can name. A search for a setting up the path skips all other kinds. Default:
+   * none.
+   */
   mayName?: readonly (keyof Settings)[];
-  /** Target of an entry that moves the leaf. */
+  /** Id of the new leaf, for an entry that moves the leaf. */
   leafTarget?(entry: E): string | null;
   /**
-   * Durability of an append of this entry, unless the caller says otherwise. `flush` by default; what a person or a
-   * provider cannot give again is `fsync`.
+   * Durability of an append of this entry, unless the caller chooses another. Default `flush`. Use `fsync` for content
+   * that a person or a provider cannot give a second time.
    */
   durability?(entry: E): "flush" | "fsync";
-  /** One line for a list of entries. Default: its fields. */
+  /** One line that shows the entry in a list. Default: its fields. */
   draw?(entry: E): string;
-  /** Problem of an entry of this type, in one clause ("`summary` is not text"); undefined when it is sound. */
+  /** Problem of an entry of this type, as one clause ("`summary` is not text"); undefined when the entry is valid. */
   problem?(entry: E): string | undefined;
 }
 
-/** A kind of entry: makes them, recognises them, and answers for them. */
+/** A kind of entry: makes and recognizes entries of one type, and defines their behaviour. */
 export interface EntryKind<E extends BaseEntry = BaseEntry> extends EntryBehaviour<E> {
   /** The `type` of its entries. */
   readonly type: E["type"];
   /**
-   * Returns whether an entry is of this kind and sound, so that its fields are what `E` says. A line of the same type
-   * with a `problem` is not: it may lack anything.
+   * Returns whether an entry is of this kind and valid, so that its fields match `E`. False for an entry of the same
+   * type with a `problem`: any of its fields can be missing.
    */
   is(entry: BaseEntry): entry is E;
-  /** A new entry of this kind; the log gives it an id, a parent and a time. */
+  /** Makes a new entry of this kind. The log adds the id, the parent and the timestamp. */
   of(fields: Omit<E, FilledIn | "type"> & Partial<Pick<E, FilledIn>>): NewEntry<E>;
 }
 
-/** Makes a kind of entry out of its type and what it says of itself. */
+/** Makes a kind of entry from its type and its behaviour. */
 /* @__NO_SIDE_EFFECTS__ */
 export function defineEntry<E extends BaseEntry>(
   type: E["type"],
@@ -92,7 +103,7 @@ export function defineEntry<E extends BaseEntry>(
   };
 }
 
-/** Own fields of an entry of any kind: without `type` and those that the log fills in. */
+/** Returns the own fields of an entry of any kind: all but `type` and the fields that the log fills in. */
 export function entryFields(entry: BaseEntry): Record<string, unknown> {
   const { type: _type, id: _id, parentId: _parentId, timestamp: _timestamp, ...fields } = entry;
   return fields;
@@ -100,23 +111,25 @@ export function entryFields(entry: BaseEntry): Record<string, unknown> {
 
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/** Letters and digits in an id: 62^12 is 71 bits, so that no set of all ids is needed to pick a fresh one. */
+/** Letters and digits in an id. 62^12 is 71 bits, so a new id is unique without a list of all ids. */
 export const ID_LENGTH = 12;
 
-/** A fresh id for an entry or a session: {@link ID_LENGTH} letters and digits, random. */
+/** Returns a new random id for an entry or a session: {@link ID_LENGTH} letters and digits. */
 export const createId: () => string = /* @__PURE__ */ customAlphabet(ALPHABET, ID_LENGTH);
 
 /** Pattern of a session id, which becomes part of a file name. */
 const SESSION_ID = /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/;
 
-/** True when an id is safe as a part of a file name (at most 128 of `[A-Za-z0-9._-]`, no dot at either end). */
+/**
+ * Returns whether an id is safe as a part of a file name: at most 128 of `[A-Za-z0-9._-]`, with no dot at either end.
+ */
 export function isSessionId(id: string): boolean {
   return id.length <= 128 && SESSION_ID.test(id);
 }
 
 /**
- * The id of an entry of an old file, whose lines carry none: the same for the same session and line every time, spread
- * over the same alphabet and length as a random one.
+ * Returns the id of an entry in an old file, whose lines have no ids. The same session and line number always give the
+ * same id. Alphabet and length are those of a random id.
  */
 export function deriveId(sessionId: string, lineNumber: number): string {
   let low = 0x811c9dc5;
@@ -126,14 +139,14 @@ export function deriveId(sessionId: string, lineNumber: number): string {
     low = Math.imul(low ^ code, 0x01000193);
     high = Math.imul(high ^ (code + 0x9e3779b9), 0x85ebca6b) ^ (high >>> 13);
   }
-  // 64 bits end after 11 characters. The line number fills what is left, and keeps lines apart.
+  // 64 bits end after 11 characters. The line number fills the last character and keeps the ids of two lines different.
   const rest = [mix(high), mix(low ^ high), lineNumber >>> 0];
   let id = "";
   for (let i = 0; i < ID_LENGTH; i++) id += ALPHABET[divide(rest, ALPHABET.length)];
   return id;
 }
 
-/** Divides a number of several times 32 bits, the highest first, and returns what is left over. */
+/** Divides a number of several 32-bit words, the highest word first, in place; returns the remainder. */
 function divide(words: number[], by: number): number {
   let left = 0;
   for (let at = 0; at < words.length; at++) {
@@ -144,7 +157,7 @@ function divide(words: number[], by: number): number {
   return left;
 }
 
-/** The finaliser of MurmurHash3: every input bit reaches every output bit. */
+/** The finalizer of MurmurHash3: every input bit affects every output bit. */
 function mix(value: number): number {
   let hash = value >>> 0;
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
@@ -155,7 +168,10 @@ function mix(value: number): number {
 let lastAt = Number.NaN;
 let last = "";
 
-/** Now, as entries say it: ISO 8601, UTC. Made once a millisecond: writing a date costs as much as checking an entry. */
+/**
+ * Returns the current time as ISO 8601 in UTC. Formats it once a millisecond, because formatting costs as much as
+ * checking an entry.
+ */
 export function timestamp(): string {
   const now = Date.now();
   if (now !== lastAt) {
@@ -165,7 +181,7 @@ export function timestamp(): string {
   return last;
 }
 
-/** The version this code writes; files of a newer one are read and never written. */
+/** Format version that this program writes. Files of a newer version can be read, and are never written. */
 export const FORMAT_VERSION = 3;
 
 /** Origin of a session that is a fork or the run of a sub-agent. */
@@ -184,16 +200,16 @@ export interface ImportSource {
   digest: string;
 }
 
-/** The first line of a session. Keys that are not named here are kept. */
+/** The first line of a session. Keys that are not listed here are kept. */
 export interface SessionHeader {
   type: "session";
   version: number;
   id: string;
   /** ISO 8601, UTC. */
   timestamp: string;
-  /** The folder the agent worked in. */
+  /** Working folder of the agent. */
   cwd: string;
-  /** Absolute path of the session this one was forked from, as Pi writes it. */
+  /** Absolute path of the session from which this session was forked, in Pi's form. */
   parentSession?: string;
   parent?: ParentLink;
   importedFrom?: ImportSource;
@@ -202,8 +218,9 @@ export interface SessionHeader {
 }
 
 /**
- * Reads a header from a parsed first line; undefined when the line is none. A missing version is 1 (the first files
- * had no such field), a missing id or folder is empty: what a reader can do without does not stop it.
+ * Reads a header from a parsed first line; undefined when the line is not a header. A missing version is read as 1,
+ * because the first files had no version. A missing id, timestamp or folder is read as an empty text, so that the file
+ * stays readable.
  */
 export function parseHeader(value: unknown): SessionHeader | undefined {
   if (typeof value !== "object" || value === null || (value as { type?: unknown }).type !== "session")
@@ -218,26 +235,27 @@ export function parseHeader(value: unknown): SessionHeader | undefined {
   };
 }
 
-/** Writer in the headers of new sessions: this program, with the version of its packages. */
+/** The `writer` in headers of new sessions: this program and the version of its packages. */
 export const WRITER = "espalier/0.1.0";
 
 /**
- * Kinds of damage in a log. None of them stops a reader.
+ * Kinds of damage in a log. A log with any of them can still be read.
  *
- * - `torn-tail`: the last line has no end and does not parse: a write that was cut
- * - `unterminated-tail`: the last line has no end, and parses: it counts
- * - `corrupt`: a line that is no entry, or whose body cannot be read
- * - `salvaged`: an entry found behind a torn one on the same line
+ * - `torn-tail`: the last line has no newline and does not parse, because a write was cut off
+ * - `unterminated-tail`: the last line has no newline, but parses; it counts
+ * - `corrupt`: a line that is not an entry, or whose body cannot be read
+ * - `salvaged`: an entry found after a torn one on the same line
  * - `glued`: an entry on the line of a whole header or entry, without a newline between them; both count
- * - `duplicate-id`: a second entry with an id that is taken
- * - `identical-duplicate`: the same line again; it counts once
- * - `orphan`: the parent is missing, below, or the entry itself; it is a root of its own
- * - `bad-reference`: a first kept entry, edit, label or leaf that names nothing above it (or, for the first two, not on its path)
- * - `invalid-entry`: a known type that lacks what its type needs
+ * - `duplicate-id`: an entry with the id of an earlier entry
+ * - `identical-duplicate`: the same line a second time; it counts once
+ * - `orphan`: the parent is missing, is further down in the file, or is the entry itself; the entry counts as a root
+ * - `bad-reference`: a first kept entry, edit, label or leaf that names no entry above it; for the first two, no entry
+ *   above it on its path
+ * - `invalid-entry`: an entry of a known type without a field that its type needs
  * - `duplicate-header`: a second header line
- * - `no-header`, `version`: readable, and not to be written
- * - `blank-beginning`: blank lines before the header; they say nothing
- * - `large-line`, `large-file`: fine, and worth knowing
+ * - `no-header`, `version`: the log can be read, but not written
+ * - `blank-beginning`: blank lines before the header; they have no meaning
+ * - `large-line`, `large-file`: not damage, reported as information
  */
 export type SessionIssueKind =
   | "torn-tail"
@@ -257,19 +275,19 @@ export type SessionIssueKind =
   | "large-line"
   | "large-file";
 
-/** One problem of a line, and its position. Messages never quote the line. */
+/** One problem of a line, and its position. The message never quotes the line. */
 export interface SessionIssue {
   kind: SessionIssueKind;
-  /** From 1; null where lines were not counted, as for a reference that names nothing. */
+  /** Line number, from 1; null when lines were not counted, as for a reference to a missing entry. */
   line: number | null;
-  /** Of the line's first byte. */
+  /** Offset of the line's first byte. */
   offset: number;
-  /** The entry it is about, when there is one. */
+  /** Id of the entry with the problem; null when there is no such entry. */
   id: string | null;
   message: string;
 }
 
-/** Kinds that `doctor` mentions without calling the session damaged. */
+/** Kinds that `doctor` reports without calling the session damaged. */
 const HARMLESS: ReadonlySet<SessionIssueKind> = new Set([
   "glued",
   "identical-duplicate",
@@ -278,25 +296,25 @@ const HARMLESS: ReadonlySet<SessionIssueKind> = new Set([
   "large-file",
 ]);
 
-/** Returns whether an issue is damage: something is lost, uncertain, or prevents writing. */
+/** Returns whether an issue is damage: data is lost or uncertain, or the log cannot be written. */
 export function isDamage(issue: SessionIssue): boolean {
   return !HARMLESS.has(issue.kind);
 }
 
-/** Returns whether a log with this header is in a format of before the current one. */
+/** Returns whether a log with this header is in a format older than the current one. */
 export const isOldFormat = (header: SessionHeader | undefined): header is SessionHeader =>
   header !== undefined && header.version < FORMAT_VERSION;
 
 /**
- * Names a session: a string and `{ id }` are its exact id, the one in its header; `{ file }` is what it is kept under, as
- * `ref` of a log or of a listing says: the path of a file, or the name in another store. An id is never read as a path,
- * nor is the beginning of one an id.
+ * Names a session. A string and `{ id }` are the exact id in its header. `{ file }` is the `ref` of a log or of a
+ * listing: the path of a file, or the name in another store. An id is never read as a path, and the beginning of an id
+ * is not accepted.
  */
 export type SessionRef = string | { readonly id: string } | { readonly file: string };
 
 /**
- * A {@link SessionRef} in one of its two shapes.
- * @throws EspalierError `not-found` for what names no session
+ * Returns a {@link SessionRef} as an object.
+ * @throws EspalierError `not-found` for a value that is not a {@link SessionRef}
  */
 export function sessionRef(ref: SessionRef): { id: string } | { file: string } {
   if (typeof ref === "string") return { id: ref };

@@ -1,6 +1,6 @@
 import { EspalierError, type EspalierErrorCode, type LeaseHolder } from "@espalier/jsonl-stream";
 
-/** The error of an append that was only for a log as it was seen. */
+/** Error of an append that requires the log to be unchanged, when the log has grown. */
 export const grown = (ref: string): EspalierError =>
   new EspalierError(
     "moved",
@@ -28,11 +28,11 @@ const OF_THE_LOG: ReadonlySet<EspalierErrorCode> = new Set([
   "queue-full",
 ] satisfies EspalierErrorCode[]);
 
-/** Returns whether a value is an error of the log itself: it cannot be read or written. */
+/** Returns whether a value is an error of the log itself: the log cannot be read or written. */
 export const isLogError = (thrown: unknown): thrown is EspalierError =>
   thrown instanceof EspalierError && OF_THE_LOG.has(thrown.code);
 
-/** Error of a write to a log that was closed. */
+/** Error of a write to a closed log. */
 export const closedError = (): EspalierError =>
   new EspalierError("closed", "The session was closed; open it again to write.");
 
@@ -40,14 +40,14 @@ export const closedError = (): EspalierError =>
 export const readOnlyError = (what = "The session"): EspalierError =>
   new EspalierError("read-only", `${what} was opened for reading; open it for writing.`);
 
-/** Error of a new session with an id that is taken; `place` says by which one. */
+/** Error of a new session whose id is taken; `place` says where the other session is. */
 export const idTakenError = (id: string, place = ""): EspalierError =>
   new EspalierError(
     "exists",
     `There is a session with the id ${id} already${place && `, ${place}`}; open it, or leave the id out to get a fresh one.`,
   );
 
-/** Error of a lease that is taken. A holder without a process number is in this process. */
+/** Error of a lease that is held by another writer. A holder without a process number is in this process. */
 export function busyError(
   ref: string,
   holder: LeaseHolder,

@@ -11,7 +11,10 @@ import {
   type UserContent,
 } from "./message.ts";
 
-/** The kind of {@link MessageEntry}: says its message. What users and models said is `fsync`, what tools said `flush`. */
+/**
+ * Kind of {@link MessageEntry}: adds its message to the context. Messages of users and models are written with `fsync`,
+ * tool results with `flush`.
+ */
 export const message = defineEntry<MessageEntry>("message", {
   movesLeaf: true,
   toMessages: (entry) => [withContent(entry.message)],
@@ -24,7 +27,7 @@ export const message = defineEntry<MessageEntry>("message", {
       : undefined,
 });
 
-/** The kind of {@link CompactionEntry}: gives its summary and hides everything before `firstKeptEntryId`. */
+/** Kind of {@link CompactionEntry}: adds its summary to the context and hides everything before `firstKeptEntryId`. */
 export const compaction = defineEntry<CompactionEntry>("compaction", {
   movesLeaf: true,
   toMessages: ({ summary, tokensBefore, timestamp, systemMessage }) => [
@@ -48,7 +51,7 @@ export const compaction = defineEntry<CompactionEntry>("compaction", {
         : undefined,
 });
 
-/** The kind of {@link BranchSummaryEntry}: says its summary to the model, as a `branchSummary` message. */
+/** Kind of {@link BranchSummaryEntry}: adds its summary to the context, as a `branchSummary` message. */
 export const branchSummary = defineEntry<BranchSummaryEntry>("branch_summary", {
   movesLeaf: true,
   toMessages: ({ summary, fromId, timestamp }) =>
@@ -57,7 +60,7 @@ export const branchSummary = defineEntry<BranchSummaryEntry>("branch_summary", {
   problem: (entry) => (typeof entry.summary !== "string" ? "`summary` is not text" : undefined),
 });
 
-/** The kind of {@link CustomMessageEntry}: says its content, as a `custom` message. */
+/** Kind of {@link CustomMessageEntry}: adds its content to the context, as a `custom` message. */
 export const customMessage = defineEntry<CustomMessageEntry>("custom_message", {
   movesLeaf: true,
   toMessages: ({ customType, content, display, details, timestamp }): CustomMessage[] => [
@@ -73,7 +76,7 @@ export const customMessage = defineEntry<CustomMessageEntry>("custom_message", {
   problem: (entry) => (typeof entry.customType !== "string" ? "`customType` is not text" : undefined),
 });
 
-/** The kind of {@link ContextEditEntry}: says nothing itself. The newest edit of a target on a path counts. */
+/** Kind of {@link ContextEditEntry}: adds no message to the context. The newest edit of a target on a path counts. */
 export const contextEdit = defineEntry<ContextEditEntry>("context_edit", {
   movesLeaf: true,
   edit: ({ targetId, replacement }) => ({ targetId, replacement }),
@@ -85,7 +88,7 @@ export const contextEdit = defineEntry<ContextEditEntry>("context_edit", {
         : "`replacement` is neither null nor has `content`",
 });
 
-/** The kind of {@link ModelChangeEntry}: a setting of the path, silent to the model. */
+/** Kind of {@link ModelChangeEntry}: a setting of the path that adds no message to the context. */
 export const modelChange = defineEntry<ModelChangeEntry>("model_change", {
   movesLeaf: true,
   mayName: ["model"],
@@ -96,7 +99,7 @@ export const modelChange = defineEntry<ModelChangeEntry>("model_change", {
       : "`provider` or `modelId` is missing",
 });
 
-/** The kind of {@link ThinkingLevelChangeEntry}: a setting of the path, silent to the model. */
+/** Kind of {@link ThinkingLevelChangeEntry}: a setting of the path that adds no message to the context. */
 export const thinkingLevelChange = defineEntry<ThinkingLevelChangeEntry>("thinking_level_change", {
   movesLeaf: true,
   mayName: ["thinkingLevel"],
@@ -105,13 +108,13 @@ export const thinkingLevelChange = defineEntry<ThinkingLevelChangeEntry>("thinki
     typeof thinkingLevel === "string" ? undefined : "`thinkingLevel` is missing",
 });
 
-/** The kind of {@link CustomEntry}: on the path, and silent to the model. */
+/** Kind of {@link CustomEntry}: part of the path, adds no message to the context. */
 export const custom = defineEntry<CustomEntry>("custom", {
   movesLeaf: true,
   problem: (entry) => (typeof entry.customType !== "string" ? "`customType` is not text" : undefined),
 });
 
-/** The kind of {@link LabelEntry}: beside the conversation; appending one leaves the leaf where it is. */
+/** Kind of {@link LabelEntry}: outside the conversation. Appending a label does not move the leaf. */
 export const label = defineEntry<LabelEntry>("label", {
   movesLeaf: false,
   problem: (entry) =>
@@ -122,23 +125,23 @@ export const label = defineEntry<LabelEntry>("label", {
         : "`label` is not text",
 });
 
-/** The kind of {@link SessionInfoEntry}: beside the conversation; appending one leaves the leaf where it is. */
+/** Kind of {@link SessionInfoEntry}: outside the conversation. Appending one does not move the leaf. */
 export const sessionInfo = defineEntry<SessionInfoEntry>("session_info", {
   movesLeaf: false,
   problem: ({ name }) => (name === undefined || typeof name === "string" ? undefined : "`name` is not text"),
 });
 
-/** The kind of {@link UsageEntry}: a bill beside the conversation; appending one leaves the leaf where it is. */
+/** Kind of {@link UsageEntry}: a bill outside the conversation. Appending one does not move the leaf. */
 export const usage = defineEntry<UsageEntry>("usage", {
   movesLeaf: false,
   problem: (entry) =>
     typeof entry.usage !== "object" || entry.usage === null ? "`usage` is missing" : undefined,
 });
 
-/** The kind of {@link LeafEntry}: says nothing, and is itself never the leaf. */
+/** Kind of {@link LeafEntry}: adds no message to the context, and is never the leaf itself. */
 export const leaf = defineEntry<LeafEntry>("leaf", {
   movesLeaf: false,
-  // Without a sound target it means its parent, as it does for a reader that knows no such entries.
+  // Without a valid target the parent is the target, as for a reader that does not know leaf entries.
   leafTarget: ({ targetId, parentId }) =>
     typeof targetId === "string" || targetId === null ? targetId : parentId,
   problem: ({ targetId, parentId }) =>
@@ -150,8 +153,7 @@ export const leaf = defineEntry<LeafEntry>("leaf", {
 });
 
 /**
- * Every kind of the format. A new kind is a file in `entries/` and one line here.
- * The position is the code by which an index remembers the kind; 0 stands for every unknown type.
+ * All kinds of the format. The index of a kind is its code in the columns of a tree; code 0 is for all unknown types.
  */
 export const entryKinds: readonly EntryKind[] = [
   defineEntry<BaseEntry>("", { movesLeaf: true }),
@@ -171,37 +173,38 @@ export const entryKinds: readonly EntryKind[] = [
 const codes = new Map(entryKinds.map((kind, code) => [kind.type, code]));
 
 /**
- * The kind that answers for an entry: one of the format, or one that the entry's session was given (`OwnKinds`).
- * An unknown type moves the leaf and says nothing (its bytes are kept).
+ * Returns the kind that defines an entry's behaviour: one of the format, or one that was registered for the entry's
+ * session ({@link OwnKinds}). An entry of an unknown type moves the leaf and adds no message to the context; its bytes
+ * are kept.
  */
 export function kindOf(entry: BaseEntry): EntryKind {
   const code = codes.get(entry.type);
   return code === undefined ? (adopted.get(entry) ?? entryKinds[0]!) : entryKinds[code]!;
 }
 
-/** Entries of a type that the format lacks, each with the kind that its session was given for it. */
+/** Kinds of entries whose type is not in the format, as registered for the entry's session. */
 const adopted = new WeakMap<BaseEntry, EntryKind>();
 
-/** Makes a kind besides those of the format answer for one entry. */
+/** Sets the kind of one entry whose type is not in the format. */
 function adoptEntry(entry: BaseEntry, kind: EntryKind): void {
   adopted.set(entry, kind);
 }
 
-/** The position of a type's kind in {@link entryKinds}. */
+/** Returns the index of a type's kind in {@link entryKinds}; 0 for an unknown type. */
 export function kindCode(type: string): number {
   return codes.get(type) ?? 0;
 }
 
 /**
- * Kinds that one session was given besides those of the format. They say what their entries tell the model, what is
- * wrong with one, how durable an append of it is, and how it is drawn. They cannot move the leaf, hide, edit or set
- * anything: a reader without them keeps the entry as data, and must find the same leaf and the same path.
+ * Kinds that were registered for one session, in addition to those of the format. They define the messages of their
+ * entries, problems, durability and one line for lists. They cannot move the leaf, or hide, edit or set anything,
+ * because a reader without them keeps the entry as data and must find the same leaf and the same path.
  */
 export class OwnKinds {
   readonly #byType = new Map<string, EntryKind>();
   readonly #given = new Set<EntryKind>();
 
-  /** @throws EspalierError `bad-kind`, `exists` for a type that another kind answers for */
+  /** @throws EspalierError `bad-kind` for an invalid kind, `exists` for a type that another kind has */
   add(kind: EntryKind): void {
     refuseKind(kind);
     if (this.#given.has(kind)) return;
@@ -218,7 +221,7 @@ export class OwnKinds {
     this.#given.add(kind);
   }
 
-  /** Makes the session's own kind, if there is one, answer for an entry; returns the entry. */
+  /** Sets the kind of an entry if the session has one registered for its type; returns the entry. */
   adopt<E extends BaseEntry>(entry: E): E {
     const kind = this.#byType.get(entry.type);
     if (kind) adoptEntry(entry, kind);
@@ -226,7 +229,7 @@ export class OwnKinds {
   }
 }
 
-/** Behaviour that decides which entries a reader finds on a path. */
+/** Behaviour that changes which entries a reader finds on a path. */
 const OF_THE_FORMAT = ["firstKept", "edit", "settings", "mayName", "leafTarget"] as const;
 
 function refuseKind(kind: EntryKind): void {
@@ -244,7 +247,10 @@ function refuseKind(kind: EntryKind): void {
     throw refuse(`it has ${denied.join(", ")}, and a reader without the kind would read another path`);
 }
 
-/** Problem of an entry of a custom kind: the one that the kind returns, or a failure of the kind itself. */
+/**
+ * Returns the problem of an entry of a registered kind: the problem that the kind returns, or a failure of the kind
+ * itself.
+ */
 function problemOf(kind: EntryKind, entry: BaseEntry): string | undefined {
   try {
     const problem = kind.problem?.(entry);
@@ -260,14 +266,14 @@ function problemOf(kind: EntryKind, entry: BaseEntry): string | undefined {
 }
 
 /**
- * An entry is one line of a session: never changed, never removed. Its `type` says what it carries, and narrows it:
+ * One line of a session, never changed and never removed. The `type` determines the other fields and narrows the union:
  *
  * ```ts
  * if (entry.type === "message") console.log(entry.message.role);
  * ```
  *
- * An entry of an unknown type is kept as it is. Lines of old and damaged files may lack what their type promises;
- * `message.is(entry)` looks.
+ * An entry of an unknown type is kept unchanged. Lines of old and damaged files can lack fields of their type;
+ * `message.is(entry)` checks this.
  */
 export type Entry =
   | MessageEntry
@@ -285,32 +291,34 @@ export type Entry =
   | OwnEntry;
 
 /**
- * An entry of a kind that the format lacks: one of an extension, whose type has a dot, or of a newer program. `damaged` is in
- * the place of one whose line cannot be read any more.
+ * An entry of a type that is not in the format: of an extension, whose type has a dot, or of a newer program. An entry
+ * with a line that can no longer be read has the type `damaged`.
  */
 export interface OwnEntry extends BaseEntry {
   type: `${string}.${string}` | "damaged";
 }
 
-/** Something said: by the user, the model, a tool, a shell or (newest files) the system. */
+/** Message of the user, the model, a tool, a shell or (in the newest files) the system. */
 export interface MessageEntry extends BaseEntry {
   type: "message";
   message: StoredMessage;
 }
 
-/** Old and hand-made files hold messages without content; readers further up may rely on there being some. */
+/**
+ * Returns a message with its content. Old and hand-made files hold messages without content, and callers rely on it.
+ */
 function withContent(stored: StoredMessage): ContextMessage {
   if (stored.role === "bashExecution" || stored.content != null) return stored;
   return { ...stored, content: stored.role === "system" ? "" : [] } as ContextMessage;
 }
 
-/** A failed answer may name a model that never answered, but it is still the one the session was set to. */
+/** Returns the model of an answer. A failed answer counts too: it names the model that was set at the time. */
 function modelOf(answer: AssistantMessage) {
   if (typeof answer.provider !== "string" || typeof answer.model !== "string") return {};
   return { model: { provider: answer.provider, modelId: answer.model } };
 }
 
-/** True for a message entry with this role. */
+/** Returns whether an entry is a valid message entry with this role. */
 export function isMessage<Role extends StoredMessage["role"]>(
   entry: BaseEntry,
   role: Role,
@@ -318,36 +326,39 @@ export function isMessage<Role extends StoredMessage["role"]>(
   return message.is(entry) && entry.message.role === role;
 }
 
-/** True for an answer that was kept in the file and never reached the conversation. */
+/** Returns whether an entry is a failed or aborted answer, which is in the file and not in the conversation. */
 export function isFailedAnswerEntry(entry: BaseEntry): boolean {
   return message.is(entry) && isFailedAnswer(entry.message);
 }
 
-/** Replaces the older part of its path, in the context, by a summary. */
+/** Replaces the older part of its path in the context by a summary. */
 export interface CompactionEntry extends BaseEntry {
   type: "compaction";
   summary: string;
-  /** The first entry that stays visible; the own id keeps nothing. */
+  /** Id of the first entry that stays visible; the compaction's own id hides everything before it. */
   firstKeptEntryId: string;
-  /** Size of the context before, in tokens of the policy's estimator. */
+  /** Size of the context before the compaction, in tokens of the policy's estimator. */
   tokensBefore: number;
-  /** Record of how it was made; ours hold `CompactionDetails` of `@espalier/compaction`. No model reads it. */
+  /**
+   * Record of the compaction. Espalier writes `CompactionDetails` of `@espalier/compaction`. It is never sent to a
+   * model.
+   */
   details?: unknown;
-  /** Usage billed for the summary; absent where there was none. */
+  /** Usage billed for the summary; absent when no call was billed. */
   usage?: Usage;
   /** True when an extension wrote the summary. */
   fromHook?: boolean;
-  /** System prompt and tools as they were (newest Pi). */
+  /** System prompt and tools at that time (newest Pi). */
   systemMessage?: SystemMessage;
 }
 
-/** The content of a system message may be anything in a file that is read. */
+/** Returns whether a value is a system message. Its content is not checked: a file can hold any value there. */
 const isSystemMessage = (value: unknown): value is SystemMessage =>
   typeof value === "object" && value !== null && (value as { role?: unknown }).role === "system";
 
 /**
- * Our compactions record the settings of their time, so that a reader coming from the end of a long file need not
- * look further back for them. They repeat what the path says; reading them again changes nothing.
+ * Returns the settings that a compaction of ours recorded. A reader that comes from the end of a long file needs to
+ * look no further back. They repeat the settings of the path, so reading both changes nothing.
  */
 function recordedSettings(details: unknown) {
   const recorded = (
@@ -365,32 +376,32 @@ function recordedSettings(details: unknown) {
 export interface BranchSummaryEntry extends BaseEntry {
   type: "branch_summary";
   summary: string;
-  /** The leaf that was left (files of Pi before 0.84.3 hold the destination). */
+  /** Id of the leaf of the abandoned branch. In files of Pi before 0.84.3: the destination. */
   fromId: string;
-  /** Record of its writer: files, the merge it records. No model reads it. */
+  /** Record of the writer: files, a merge. It is never sent to a model. */
   details?: unknown;
-  /** Usage billed for the summary; absent where there was none. */
+  /** Usage billed for the summary; absent when no call was billed. */
   usage?: Usage;
   /** True when an extension wrote the summary. */
   fromHook?: boolean;
 }
 
-/** Text that an extension put into the conversation; the model reads it as a user's. */
+/** Text that an extension added to the conversation. Models read it as a user message. */
 export interface CustomMessageEntry extends BaseEntry {
   type: "custom_message";
   /** The extension's own name for this kind of message. */
   customType: string;
   content: UserContent;
-  /** True to show it to people; the model reads it either way. */
+  /** True to show the text to people. Models read it in both cases. */
   display: boolean;
-  /** For the extension and for people; no model reads it. */
+  /** Data for the extension and for people. It is never sent to a model. */
   details?: unknown;
 }
 
-/** Changes what an earlier entry of the path says to the model from here on. */
+/** Changes or removes an earlier entry of the path in the context, from here on. */
 export interface ContextEditEntry extends BaseEntry, ContextEdit {
   type: "context_edit";
-  /** Set where a user asked for it, so that an undo takes it back; absent on acts of a program. */
+  /** Set when a user asked for the edit, so that undo reverts it; absent on edits of a program. */
   reason?: "manual";
 }
 
@@ -408,37 +419,39 @@ export interface ThinkingLevelChangeEntry extends BaseEntry {
   thinkingLevel: string;
 }
 
-/** State of an extension, or of the core under a `customType` that begins with `espalier.`; folded along the path. */
+/**
+ * State of an extension, or of the core when `customType` begins with `espalier.`. Later entries of the path update it.
+ */
 export interface CustomEntry extends BaseEntry {
   type: "custom";
   /** Name of the state's owner; see `ExtensionState` of `@espalier/engine`. */
   customType: string;
-  /** Anything that JSON can say. */
+  /** Any JSON value. */
   data?: unknown;
 }
 
-/** True for a custom entry of this type. */
+/** Returns whether an entry is a valid custom entry of this type. */
 export function isCustom(entry: BaseEntry, customType: string): entry is CustomEntry {
   return custom.is(entry) && entry.customType === customType;
 }
 
-/** A name for a place in the tree. The last label in file order wins; without `label` it is cleared. */
+/** A name for an entry of the tree. The last label in file order wins; a label entry without `label` clears it. */
 export interface LabelEntry extends BaseEntry {
   type: "label";
   targetId: string;
   label?: string;
-  /** The navigation that set it, as a part of its own act: an undo passes over the label, which stays. */
+  /** Id of the navigation that set the label. An undo skips such a label, and the label stays. */
   navigation?: string;
 }
 
-/** The session's name; the last one in file order wins. */
+/** The session's name. The last one in file order wins. */
 export interface SessionInfoEntry extends BaseEntry {
   type: "session_info";
-  /** Absent or empty: the session has no name any more. Ours are never absent, as the format has it. */
+  /** Absent or empty: the session has no name any more. Espalier always writes it, as the format requires. */
   name?: string;
 }
 
-/** Usage that a provider billed for a call without a message: a warmed cache, a summary that was thrown away. */
+/** Usage that a provider billed for a call without a message: a cache warming, or a summary that was discarded. */
 export interface UsageEntry extends BaseEntry {
   type: "usage";
   /** Purpose of the call: `cache_warm`, `compaction`, `branch_summary`, …; any word is kept. */
@@ -449,8 +462,8 @@ export interface UsageEntry extends BaseEntry {
 }
 
 /**
- * Sets the leaf: our one addition to the format. Its parent is its target, so that a reader which takes the last line
- * for the leaf arrives at the same place.
+ * Sets the leaf: the only addition of Espalier to the format. Its parent is its target, so a reader that takes the last
+ * line for the leaf gets the same leaf.
  */
 export interface LeafEntry extends BaseEntry {
   type: "leaf";

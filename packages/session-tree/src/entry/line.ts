@@ -14,21 +14,18 @@ import { parseHeader, type SessionHeader } from "./entry.ts";
 import type { Entry } from "./kinds.ts";
 import { entryKinds } from "./kinds.ts";
 
-/**
- * Meaning of a line of a log, or of one of several parts on it. Every line that is not blank is
- * exactly one of the other three, or several of them.
- */
+/** Content of a line of a log, or of one part of a line with several parts. */
 export type SessionLine =
   | { is: "blank"; from: number }
   | { is: "header"; header: SessionHeader; from: number }
-  /** `from` is where it begins within the line, here as in the others: not 0 when something comes before it. */
+  /** `from` is the offset of the part within its line, for every kind. It is not 0 when another part comes first. */
   | { is: "entry"; entry: Entry; from: number }
-  /** `message` is a sentence without its full stop: the loss is named after it. */
+  /** `message` is a sentence without its full stop; callers append what was lost. */
   | { is: "corrupt"; message: string; from: number };
 
 /**
- * Parses and judges one line: its last part, where there are several (see {@link readLineParts}). Its
- * bytes are the line without the newline.
+ * Parses and classifies one line. Returns its last part when the line has several (see {@link readLineParts}). `bytes`
+ * is the line without its newline.
  */
 export function readSessionLine(bytes: Uint8Array): SessionLine {
   const parsed = parseLine(bytes);
@@ -36,16 +33,19 @@ export function readSessionLine(bytes: Uint8Array): SessionLine {
 }
 
 /**
- * Parses and judges all parts of a line, in order: nearly always one thing, and never none. Where newlines were
- * lost there are several, one up to the next: whole entries at the line's end, a header or
- * entries at its beginning, and between them what is no whole one.
+ * Parses and classifies all parts of a line, in order; at least one. Nearly every line has one part. A line has several
+ * when newlines were lost: a header or entries at its beginning, bytes that are not a whole entry in the middle, and
+ * whole entries at its end.
  */
 export function readLineParts(bytes: Uint8Array): SessionLine[] {
   const parsed = parseLine(bytes);
   return parsed.ok ? [judge(parsed.value, 0)] : takeApart(bytes, parsed.problem);
 }
 
-/** The parts of a line that is not one value. Linear in its length: each is parsed once, from the end while it lasts. */
+/**
+ * Returns the parts of a line that is not one JSON value. Linear in the line's length: each part is parsed once, from
+ * the end backwards as long as entries are found.
+ */
 function takeApart(bytes: Uint8Array, problem: LineProblem): SessionLine[] {
   if (problem.kind === "blank") return [{ is: "blank", from: 0 }];
   const last: SessionLine[] = [];
@@ -57,18 +57,21 @@ function takeApart(bytes: Uint8Array, problem: LineProblem): SessionLine[] {
   if (last.length === 0) return [{ is: "corrupt", message: problem.message.replace(/\.$/, ""), from: 0 }];
   last.reverse();
   const first = partsAtBeginning(bytes.subarray(0, end));
-  // Space before the first one is a part of it, as on any line.
+  // Space before the first entry belongs to it, as on any other line.
   if (first.length === 0) last[0]!.from = 0;
   return [...first, ...last];
 }
 
-/** The entry that ends a line, behind others or behind a torn one. */
+/** Returns the entry that ends a line, after other entries or after a torn one. */
 function entryAtEnd(bytes: Uint8Array): SessionLine | undefined {
   const found = salvageLine(bytes, "{");
   return found && entryBehind(found.value, bytes, found.start, bytes.length);
 }
 
-/** A value after others, if it is an entry that is found there without parsing, so that all readers see the same ones. */
+/**
+ * Returns a value after another one as an entry. Undefined when the scan without parsing would not find it, so that all
+ * readers find the same entries.
+ */
 function entryBehind(
   value: unknown,
   bytes: Uint8Array,
@@ -80,7 +83,7 @@ function entryBehind(
   return isOne && hasMark(bytes.subarray(from, end)) ? line : undefined;
 }
 
-/** Whole ones from the beginning of a line on, and what is left of it. */
+/** Returns the whole parts from the beginning of a line, and the rest of the line as one corrupt part. */
 function partsAtBeginning(bytes: Uint8Array): SessionLine[] {
   const parts: SessionLine[] = [];
   let at = 0;
@@ -98,7 +101,7 @@ function partsAtBeginning(bytes: Uint8Array): SessionLine[] {
   return [...parts, { is: "corrupt", message, from: at }];
 }
 
-/** End of the JSON object that begins at `at`, behind space; -1 for none. */
+/** Returns the end of the JSON object that begins at or after `at`, after optional space; -1 when there is none. */
 function endOfObject(bytes: Uint8Array, at: number): number {
   const start = skipSpace(bytes, at, bytes.length);
   return bytes[start] === OPEN_BRACE ? skipValue(bytes, start, bytes.length) : -1;
@@ -115,7 +118,7 @@ function judge(value: unknown, from: number): SessionLine {
     : { is: "entry", entry: normalize(value as Entry), from };
 }
 
-/** Reason for which a parsed value is no entry at all; a known kind checks the rest in its `problem`. */
+/** Returns the reason why a parsed value is not an entry. The `problem` of a known kind checks the other fields. */
 function shapeProblem(value: unknown): string | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value))
     return "The line is not a JSON object";
@@ -127,7 +130,7 @@ function shapeProblem(value: unknown): string | undefined {
   return undefined;
 }
 
-/** Fills in missing fields: an entry without parent is a root, and a time that is not a text is empty. */
+/** Fills in missing fields: a missing parent becomes null, a timestamp that is not a text becomes an empty one. */
 function normalize(entry: Entry): Entry {
   const { parentId, timestamp } = entry as Partial<Entry>;
   if (parentId !== undefined && typeof timestamp === "string") return entry;
@@ -144,28 +147,29 @@ const CLOSE_BRACE = 125;
 export class EntryScan {
   /** Position of the first byte of the value of `type`. */
   typeStart = 0;
-  /** Position of the byte after it, which is its closing quote. */
+  /** Position of the closing quote of the value of `type`. */
   typeEnd = 0;
   /** Position of the first byte of the value of `id`. */
   idStart = 0;
-  /** The byte behind it. */
+  /** Position of the closing quote of the value of `id`. */
   idEnd = 0;
-  /** -1 when the parent is null. */
+  /** Position of the first byte of the parent's id; -1 when the parent is null. */
   parentStart = -1;
-  /** The byte behind the parent's id; -1 when it is null. */
+  /** Position of the closing quote of the parent's id; -1 when the parent is null. */
   parentEnd = -1;
-  /** End of the scan: what follows was not looked at. */
+  /** End of the scan. The bytes after it were not read. */
   stop = 0;
 }
 
 /**
- * Finds `type`, `id` and `parentId` of a line in its bytes, without decoding or parsing it, and stops when it has all
- * three (with `isHead`, the bytes may be just the beginning of a line).
- * Only the top level counts, in any key order. False means "not sure": the line has to be parsed (an escape in
- * one of the three or in a key, a value of another type, a key that is missing, no closing brace at the end).
+ * Finds `type`, `id` and `parentId` of a line in its bytes without decoding or parsing them. Stops when all three are
+ * found. With `isHead`, the bytes can be only the beginning of a line. Only the top level counts, in any order of keys.
  *
- * A line that JSON.parse accepts and that has each key once gives here what parsing gives; `test/entry-scan.test.ts`
- * holds the two side by side.
+ * False means "not sure", and the line has to be parsed: an escape in a key or in one of the three values, a value of
+ * another type, a missing key, or no closing brace at the end.
+ *
+ * For a line that `JSON.parse` accepts and that has each key once, the result equals that of parsing;
+ * `test/entry-scan.test.ts` compares the two.
  */
 export function scanEntry(
   bytes: Uint8Array,
@@ -193,14 +197,17 @@ function stands(word: Uint8Array, bytes: Uint8Array, at: number): boolean {
   return true;
 }
 
-/** End of a text without escapes, controls and anything beyond ASCII: its quote, if all is well. */
+/**
+ * Returns the end of a text's plain part (ASCII without controls and escapes). In a plain text that is its closing
+ * quote.
+ */
 function plainEnd(bytes: Uint8Array, start: number, end: number): number {
   let at = start;
   while (at < end && PLAIN[bytes[at]!] === 1) at++;
   return at;
 }
 
-/** 1 for every byte without a meaning of its own in a text: one look instead of four comparisons. */
+/** 1 for every byte that needs no special handling in a text. One lookup replaces four comparisons. */
 const PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte >= 32 && byte <= 126 && byte !== QUOTE && byte !== BACKSLASH ? 1 : 0,
 );
@@ -210,14 +217,14 @@ const ID = 2;
 const PARENT = 4;
 const ALL = TYPE | ID | PARENT;
 
-/** Key by key, from the first one at or behind `at`. */
+/** Scans one field after another, from the first one at or after `at`. */
 function scanFields(bytes: Uint8Array, at: number, end: number, found: EntryScan): boolean {
   for (let seen = 0; ; at++) {
     const keyStart = skipSpace(bytes, at, end) + 1;
     const keyEnd = endOfKey(bytes, keyStart, end);
     if (keyEnd < 0) return false;
     const key = keyOf(bytes, keyStart, keyEnd);
-    // A key that comes twice is for the parser, which lets the last one win.
+    // A line with a repeated key has to be parsed: the parser uses the last value.
     if (seen & key) return false;
     seen |= key;
     at = skipSpace(bytes, keyEnd + 1, end);
@@ -227,13 +234,13 @@ function scanFields(bytes: Uint8Array, at: number, end: number, found: EntryScan
     if (at < 0) return false;
     if (seen === ALL) found.stop = at;
     at = skipSpace(bytes, at, end);
-    // What ends a text early, or late, is seen by what follows it.
+    // A value that was cut or did not end where expected is detected here, by the byte after it.
     if (seen === ALL) return bytes[at] === COMMA || bytes[at] === CLOSE_BRACE;
     if (bytes[at] !== COMMA) return false;
   }
 }
 
-/** The closing quote of the key that begins at `start`; -1 where there is no key, or one with an escape. */
+/** Returns the closing quote of the key that begins at `start`; -1 when there is no key, or when it has an escape. */
 function endOfKey(bytes: Uint8Array, start: number, end: number): number {
   if (bytes[start - 1] !== QUOTE) return -1;
   let at = start;
@@ -245,7 +252,7 @@ const TYPE_KEY = encoder.encode("type");
 const PARENT_KEY = encoder.encode("parentId");
 const NULL = encoder.encode("null");
 
-/** Returns which of the three keys `bytes[start, end)` is. */
+/** Returns which of the three keys `bytes[start, end)` is, or `OTHER`. */
 function keyOf(bytes: Uint8Array, start: number, end: number): number {
   const length = end - start;
   if (length === 2) return bytes[start] === 105 && bytes[start + 1] === 100 ? ID : OTHER;
@@ -254,7 +261,10 @@ function keyOf(bytes: Uint8Array, start: number, end: number): number {
   return OTHER;
 }
 
-/** Notes the place of the value of one of the three; returns the position after it, -1 for one that the parser has to judge. */
+/**
+ * Records the position of the value of one of the three keys. Returns the position after the value; -1 when the line
+ * has to be parsed.
+ */
 function takeValue(key: number, bytes: Uint8Array, at: number, end: number, found: EntryScan): number {
   if (key === PARENT && at + NULL.length <= end && stands(NULL, bytes, at)) {
     found.parentStart = -1;
@@ -263,7 +273,7 @@ function takeValue(key: number, bytes: Uint8Array, at: number, end: number, foun
   }
   if (bytes[at] !== QUOTE) return -1;
   const valueStart = at + 1;
-  // Beyond ASCII, two byte sequences could be one string after decoding replaced what is damaged.
+  // Only ASCII: decoding replaces damaged bytes, so two different byte sequences could give the same string.
   const valueEnd = plainEnd(bytes, valueStart, end);
   if (valueEnd >= end || bytes[valueEnd] !== QUOTE) return -1;
   if (key === TYPE) {
@@ -281,9 +291,9 @@ function takeValue(key: number, bytes: Uint8Array, at: number, end: number, foun
 }
 
 /**
- * Finds lines that may hold a second entry, after a write that was cut or a newline that was lost. Every entry has one
- * `"parentId":` (inside a text its quotes are escaped, so it reads otherwise); a second one on the same line means
- * the line has to be parsed to know. The searches are native and cover each byte once, however many lines a block has.
+ * Finds lines that may hold a second entry, after a write that was cut off or a newline that was lost. Every entry has
+ * `"parentId":` once, because the quotes of the same words inside a text are escaped. A line with it twice has to be
+ * parsed. The searches are native and read each byte once, for any number of lines in a block.
  */
 export class JoinedEntryFinder {
   #base = -1;
@@ -293,8 +303,8 @@ export class JoinedEntryFinder {
   #finder = finderOf(this.#block);
 
   /**
-   * True when `"parentId":` is in `block[from, end)`. `base` is the offset of the block's first byte in the log: a
-   * block buffer is used again and again, and the last answer helps only within the same bytes.
+   * Returns whether `"parentId":` is in `block[from, end)`. `base` is the offset of the block's first byte in the log.
+   * The last result is reused only for the same bytes: one buffer holds one block after another.
    */
   between(block: Uint8Array, base: number, from: number, end: number): boolean {
     if (block !== this.#block) {
@@ -311,7 +321,9 @@ export class JoinedEntryFinder {
   }
 }
 
-/** True when bytes have the mark: a part after another one on a line must have it to be taken for an entry. */
+/**
+ * Returns whether bytes contain `"parentId":`. A part after another part on a line counts as an entry only if it does.
+ */
 function hasMark(bytes: Uint8Array): boolean {
   return find(finderOf(bytes), 0) < bytes.length;
 }
@@ -319,13 +331,16 @@ function hasMark(bytes: Uint8Array): boolean {
 const MARK = encoder.encode('"parentId":');
 
 /**
- * Bytes to search for. A native search of a short text jumps from one of its first bytes to the next, and a capital I
- * is rare where quotes are everywhere: this finds the mark five times as fast as the mark itself would.
+ * Bytes to search for. A native search for a short text jumps from one candidate for its first byte to the next. A
+ * capital I is rare and quotes are frequent, so this search is five times as fast as one for the whole of {@link MARK}.
  */
 const RARE = encoder.encode('Id":');
 const RARE_AT = MARK.length - RARE.length;
 
-/** Node's Buffer searches natively for several bytes, a browser's Uint8Array for single ones only. */
+/**
+ * Subset of Node's Buffer, which searches natively for several bytes. A browser's Uint8Array searches for single bytes
+ * only.
+ */
 interface Finder extends ArrayLike<number> {
   indexOf(sought: Uint8Array | number, from: number): number;
 }
@@ -338,7 +353,7 @@ function finderOf(bytes: Uint8Array): Finder {
 
 const rare: Uint8Array | number = globalThis.Buffer === undefined ? RARE[0]! : globalThis.Buffer.from(RARE);
 
-/** The position of the next mark at or behind `from`; beyond the bytes when there is none. */
+/** Returns the position of the next {@link MARK} at or after `from`; infinity when there is none. */
 function find(finder: Finder, from: number): number {
   for (let at = finder.indexOf(rare, from + RARE_AT); at >= 0; at = finder.indexOf(rare, at + RARE.length)) {
     const start = at - RARE_AT;
@@ -352,33 +367,41 @@ function find(finder: Finder, from: number): number {
 const typeBytes = /* @__PURE__ */ entryKinds.map((kind) => encoder.encode(kind.type));
 const SESSION = /* @__PURE__ */ encoder.encode("session");
 
-/** The code of the kind whose type is `bytes[start, end)`; 0 for an unknown type, -1 for the type of a header. */
+/**
+ * Returns the code of the kind whose type is `bytes[start, end)`; 0 for an unknown type, -1 for the type of a header.
+ */
 export function kindIn(bytes: Uint8Array, start: number, end: number): number {
   for (let code = 1; code < typeBytes.length; code++)
     if (spells(bytes, start, end, typeBytes[code]!)) return code;
   return spells(bytes, start, end, SESSION) ? -1 : 0;
 }
 
-/** Returns whether `bytes[start, end)` are those of a word. */
+/** Returns whether `bytes[start, end)` equal a word. */
 export function spells(bytes: Uint8Array, start: number, end: number, word: Uint8Array): boolean {
   if (end - start !== word.length) return false;
   for (let i = 0; i < word.length; i++) if (bytes[start + i] !== word[i]) return false;
   return true;
 }
 
-/** Returns whether `bytes[start, end)`, which are plain ASCII, equal a text. Runs for every line, so it does not decode. */
+/**
+ * Returns whether `bytes[start, end)`, which are plain ASCII, equal a text. Does not decode, because it runs for every
+ * line.
+ */
 export function equalsText(bytes: Uint8Array, start: number, end: number, text: string): boolean {
   if (end - start !== text.length) return false;
   for (let i = 0; i < text.length; i++) if (bytes[start + i] !== text.charCodeAt(i)) return false;
   return true;
 }
 
-/** The line of a header, which may be given as that line, to be kept as it is. Throws EspalierError for one that is no JSON. */
+/**
+ * Returns the line of a header. A header given as its line is returned unchanged. Throws EspalierError for a header
+ * that JSON cannot represent.
+ */
 export function headerLine(header: SessionHeader | string): string {
   return typeof header === "string" ? header : formatLine(header);
 }
 
-/** A header that may be given as its line. Throws `invalid-entry` for a line that is none. */
+/** Returns a header that may be given as its line. Throws `invalid-entry` for a line that is not a header. */
 export function parsedHeader(header: SessionHeader | string): SessionHeader {
   if (typeof header !== "string") return header;
   const line = parseLine(new TextEncoder().encode(header));
@@ -387,12 +410,12 @@ export function parsedHeader(header: SessionHeader | string): SessionHeader {
   throw new EspalierError("invalid-entry", "The first line of a session has to be its header.");
 }
 
-/** Bytes read at a time: a header has some hundred, and every log that is opened is asked for it. */
+/** Bytes read at once. A header has a few hundred, and it is read from every log that is opened. */
 const BLOCK = 4 * 1024;
 
 /**
- * Returns the header of a log: its first usable line. A torn or foreign line before it does not hide it; behind an entry
- * there is none, and the log is only read. For authors of stores: `SessionLog.header`.
+ * Returns the header of a log: its first header before any entry. Torn or foreign lines before it are skipped.
+ * Undefined when an entry comes first; such a log can only be read. For authors of stores: `SessionLog.header`.
  */
 export function firstHeader(view: ByteView): SessionHeader | undefined {
   let header: SessionHeader | undefined;
@@ -410,10 +433,13 @@ export function firstHeader(view: ByteView): SessionHeader | undefined {
   return header;
 }
 
-/** The type of the placeholder for an entry whose line can no longer be read. */
+/** Type of the placeholder for an entry whose line can no longer be read. */
 export const DAMAGED = "damaged";
 
-/** Holds the place of an entry that was scanned and cannot be parsed: it has its id and its parent, and says nothing. */
+/**
+ * Returns the placeholder for an entry that was scanned and cannot be parsed: it has the entry's id and parent, and no
+ * content.
+ */
 export function placeholder(bytes: Uint8Array, scan: EntryScan): Entry {
   return { type: DAMAGED, id: idIn(bytes, scan), parentId: parentIn(bytes, scan), timestamp: "" };
 }

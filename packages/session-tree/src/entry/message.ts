@@ -1,57 +1,57 @@
 import { jsonText } from "@espalier/jsonl-stream";
 /**
- * The messages of a conversation, in the shapes of the session format v3, and the neutral messages a context is made of.
+ * The messages of a conversation, in the shapes of the session format v3, and the neutral messages of a context.
  *
- * Session files are written by many programs and read without trust: a field that a shape names can be missing or
- * of another type in a real file. Code that reads messages asks (`contentBlocks`, `messageText`) instead of assuming.
+ * Many programs write session files, so their content is not trusted: in a real file, a field can be missing or have
+ * another type than its shape declares. Read messages with `contentBlocks` and `messageText`, which check the types.
  */
 
 /** Text of a message. */
 export interface TextBlock {
   type: "text";
   text: string;
-  /** A provider's own mark of the text, such as the id of an item. */
+  /** Data of a provider about the text, such as the id of an item. */
   textSignature?: string;
 }
 
-/** A picture, base64 in the line itself. */
+/** A picture. Its base64 data is in the entry's line. */
 export interface ImageBlock {
   type: "image";
   /** Base64, without a `data:` prefix. */
   data: string;
-  /** As `image/png`. */
+  /** Such as `image/png`. */
   mimeType: string;
 }
 
-/** A model's reasoning. Sent back byte-exact or not at all: the provider signed it. */
+/** A model's reasoning. The provider signed it, so it is sent back byte for byte or not at all. */
 export interface ThinkingBlock {
   type: "thinking";
   thinking: string;
-  /** Signature of the provider; without one it is sent to none that asks for it. */
+  /** Signature of the provider. Thinking without it is not sent to a provider that requires a signature. */
   thinkingSignature?: string;
-  /** True when the provider encrypted the text; `thinkingSignature` then holds the opaque data. */
+  /** True when the provider encrypted the text. `thinkingSignature` then holds the encrypted data. */
   redacted?: boolean;
 }
 
-/** A model's wish to run a tool. */
+/** A model's request to run a tool. */
 export interface ToolCallBlock {
   type: "toolCall";
-  /** Given by the model; its result names it. */
+  /** Id that the model gave the call; the call's result repeats it. */
   id: string;
   name: string;
   /** Parsed JSON. */
   arguments: Record<string, unknown>;
-  /** A provider's signature of the thinking before the call; kept as it is. */
+  /** A provider's signature of the thinking before the call, kept unchanged. */
   thoughtSignature?: string;
 }
 
-/** Content from a user, or an extension in a user's place: a string counts as one text block. */
+/** Content from a user, or from an extension on behalf of a user. A string counts as one text block. */
 export type UserContent = string | (TextBlock | ImageBlock)[];
 
 /** Blocks of an answer, in the model's order. */
 export type AssistantBlock = TextBlock | ThinkingBlock | ToolCallBlock;
 
-/** Usage billed for one model call. Counts are tokens, `cost` is in US dollars. */
+/** Usage billed for one model call. Counts are in tokens, `cost` is in US dollars. */
 export interface Usage {
   /** Tokens of the prompt that did not come from the provider's cache. */
   input: number;
@@ -61,13 +61,13 @@ export interface Usage {
   cacheRead: number;
   /** Tokens of the prompt that were written to the cache. */
   cacheWrite: number;
-  /** The sum of the four, where the provider gave one. */
+  /** Sum of the four counts; absent when the provider gave none. */
   totalTokens?: number;
-  /** US dollars; absent where the prices were unknown. */
+  /** US dollars; absent when the prices were unknown. */
   cost?: { input?: number; output?: number; cacheRead?: number; cacheWrite?: number; total?: number };
 }
 
-/** Message of a person, or of a program in a person's place. */
+/** Message of a person, or of a program on behalf of a person. */
 export interface UserMessage {
   role: "user";
   content: UserContent;
@@ -76,63 +76,68 @@ export interface UserMessage {
 }
 
 /**
- * End of an answer. `error` and `aborted` answers are kept in the file and left out of every request. A `deferred` one was
- * paused by its provider, which goes on with it in the next request.
+ * Reason why an answer ended. `error` and `aborted` answers are kept in the file and left out of every request. A
+ * `deferred` answer was paused by its provider, which continues it in the next request.
  */
 export type StopReason = "stop" | "length" | "toolUse" | "error" | "aborted" | "deferred";
 
-/** Answer of a model, with its usage and its end. */
+/** Answer of a model, with its usage and the reason why it ended. */
 export interface AssistantMessage {
   role: "assistant";
   content: AssistantBlock[];
-  /** The API it was asked through (`anthropic-messages`, `openai-responses`, …): whose signatures its blocks carry. */
+  /**
+   * API that gave the answer (`anthropic-messages`, `openai-responses`, …). Signatures in its blocks belong to this
+   * API.
+   */
   api?: string;
   provider: string;
   model: string;
   usage?: Usage;
   stopReason: StopReason;
-  /** The provider's message, where `stopReason` is `error`. */
+  /** The provider's message; set when `stopReason` is `error`. */
   errorMessage?: string;
   /** Epoch milliseconds. */
   timestamp: number;
 }
 
-/** Result of one tool call. Each call has one; one that was never recorded is made up in the request only. */
+/** Result of one tool call. Every call has one. A result that was never recorded is added to the request only. */
 export interface ToolResultMessage {
   role: "toolResult";
-  /** The `id` of the call, in an answer above it on the path. */
+  /** The `id` of the call. The call is in an answer above the result on the path. */
   toolCallId: string;
   toolName: string;
   content: (TextBlock | ImageBlock)[];
   isError: boolean;
-  /** Data for people and extensions; no model reads it. */
+  /** Data for people and extensions. It is never sent to a model. */
   details?: unknown;
   /** Epoch milliseconds. */
   timestamp: number;
 }
 
-/** A command the user ran in the agent's shell; its output is context unless excluded. */
+/** A command that the user ran in the agent's shell. Its output is part of the context unless it is excluded. */
 export interface BashExecutionMessage {
   role: "bashExecution";
   command: string;
   output: string;
-  /** Null or absent: it was ended before it had one. */
+  /** Null or absent when the command was ended before it had an exit code. */
   exitCode?: number | null;
   cancelled?: boolean;
-  /** True: `output` is a part of what it said; `fullOutputPath` is the file with all of it, where there is one. */
+  /**
+   * True when `output` holds only a part of the output. `fullOutputPath` is the file with all of it, if there is one.
+   */
   truncated?: boolean;
   fullOutputPath?: string;
-  /** True: people see it, no model reads it. */
+  /** True when people see the command and its output, and models do not. */
   excludeFromContext?: boolean;
   /** Epoch milliseconds. */
   timestamp: number;
 }
 
-/** The system prompt and tools as patches: later sections and tools replace or remove earlier ones. */
+/** The system prompt and the tools, as patches: later sections and tools replace or remove earlier ones. */
 export interface SystemMessage {
   role: "system";
   content: string | TextBlock[];
-  /** Parts of the prompt by name; null takes one away. */
+  /** Parts of the prompt by name; null removes a part. */
   sections?: Record<string, string | null>;
   toolsAdded?: ToolDefinition[];
   toolsRemoved?: string[];
@@ -146,35 +151,35 @@ export interface ToolDefinition {
   description?: string;
   /** A JSON Schema of type `object`; absent for a tool without arguments. */
   parameters?: Record<string, unknown>;
-  /** Not here: this is Anthropic's name for `parameters`, and a tool with it would be sent with an empty schema. */
+  /** Never present. This is Anthropic's name for `parameters`; a tool with it would be sent with an empty schema. */
   input_schema?: never;
-  /** Not here: the AI SDK's name for `parameters`. */
+  /** Never present. This is the AI SDK's name for `parameters`. */
   inputSchema?: never;
 }
 
-/** Text that an extension put into the conversation; the model reads it as a user's. */
+/** Text that an extension added to the conversation. Models read it as a user message. */
 export interface CustomMessage {
   role: "custom";
   customType: string;
   content: UserContent;
-  /** True to show it to people; the model reads it either way. */
+  /** True to show the text to people. Models read it in both cases. */
   display: boolean;
   details?: unknown;
   /** Epoch milliseconds. */
   timestamp: number;
 }
 
-/** Message of a compaction in the context. */
+/** Message in the context that stands for a compaction. */
 export interface CompactionSummaryMessage {
   role: "compactionSummary";
   summary: string;
-  /** Size of the context of which the summary covers a part. */
+  /** Tokens of the context before the compaction; the summary covers a part of it. */
   tokensBefore: number;
   /** Epoch milliseconds. */
   timestamp: number;
 }
 
-/** Message of a branch summary in the context. */
+/** Message in the context that stands for a branch summary. */
 export interface BranchSummaryMessage {
   role: "branchSummary";
   summary: string;
@@ -193,15 +198,15 @@ export type StoredMessage =
   | SystemMessage
   | CustomMessage;
 
-/** A message of the neutral context: independent of any provider, before healing and wrapping. */
+/** A message of the neutral context: the same for all providers, before healing and wrapping. */
 export type ContextMessage = StoredMessage | CompactionSummaryMessage | BranchSummaryMessage;
 
-/** A block of a message of any role; unknown types are possible in files of newer writers. */
+/** A block of a message of any role. Files of newer programs can hold unknown types. */
 export type ContentBlock = TextBlock | ImageBlock | ThinkingBlock | ToolCallBlock;
 
 /**
- * Returns the blocks of a message's content: a string counts as one text block, anything else as none.
- * Items of an array that are not objects with a `type` are skipped.
+ * Returns the blocks of a message's content. A string counts as one text block; any other value that is not an array
+ * has no blocks. Items of an array that are not objects with a `type` are skipped.
  */
 export function contentBlocks(message: { content?: unknown }): ContentBlock[] {
   const { content } = message;
@@ -213,50 +218,50 @@ export function contentBlocks(message: { content?: unknown }): ContentBlock[] {
   );
 }
 
-/** The text blocks of a message, joined by newlines. Calls, thinking and pictures are not text. */
+/** Returns the text blocks of a message, joined by newlines. Calls, thinking and pictures are not text. */
 export function messageText(message: ContextMessage): string {
   if (message.role === "bashExecution") return `${fieldText(message.command)}\n${fieldText(message.output)}`;
   if (message.role === "compactionSummary" || message.role === "branchSummary") return message.summary ?? "";
   return contentText(message);
 }
 
-/** The text blocks of a content, joined by newlines. */
+/** Returns the text blocks of a content, joined by newlines. */
 export function contentText(message: { content?: unknown }): string {
   return contentBlocks(message)
     .flatMap((block) => (block.type === "text" && typeof block.text === "string" ? [block.text] : []))
     .join("\n");
 }
 
-/** The tool calls of an answer, in order; none for every other role. */
+/** Returns the tool calls of an answer, in order; an empty list for every other role. */
 export function toolCalls(message: ContextMessage): ToolCallBlock[] {
   if (message.role !== "assistant") return [];
   return contentBlocks(message).filter((block): block is ToolCallBlock => block.type === "toolCall");
 }
 
-/** True for an answer that never became part of the conversation: it failed or was aborted. */
+/** Returns whether a message is an answer that failed or was aborted, and so is not part of the conversation. */
 export function isFailedAnswer(message: ContextMessage): boolean {
   return message.role === "assistant" && (message.stopReason === "error" || message.stopReason === "aborted");
 }
 
-/** True for what JSON calls an object: not null, not an array. */
+/** Returns whether a value is an object in the sense of JSON: not null, not an array. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The JSON object that a signature is; undefined where it is none. */
+/** Returns the JSON object that a signature holds; undefined when the signature is not one. */
 export function parsedItem(signature: unknown): Record<string, unknown> | undefined {
   if (typeof signature !== "string" || !/^\s*\{/.test(signature)) return undefined;
   try {
     const item: unknown = JSON.parse(signature);
     return isRecord(item) ? item : undefined;
   } catch {
-    return undefined; // no JSON, so no item: the caller leaves it out, or as it is
+    return undefined; // not JSON: the caller drops the signature or keeps it unchanged
   }
 }
 
 /**
- * A field that should be text, whatever a file says it is: text as it is, nothing for a field that is missing, else its
- * JSON. What words an entry asks this instead of `String`, which a field can break.
+ * Returns a field as text, for fields that may have a wrong type in a file: a text as it is, an empty text for a
+ * missing field, JSON for any other value. Use it instead of `String`, which throws for some values.
  */
 export function fieldText(value: unknown): string {
   if (typeof value === "string") return value;

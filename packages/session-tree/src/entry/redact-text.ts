@@ -1,10 +1,10 @@
 import { type Evidence, RUN_FORMATS, SECRET_FORMATS, type SecretFormat } from "./secret-formats.ts";
 
 /**
- * The text with every well-known key replaced by `[redacted <what it was>]`. Doing it again changes nothing.
+ * Returns the text with every well-known key replaced by `[redacted <kind of key>]`. A second call changes nothing.
  *
- * A key is found as it stands and behind escapes: of JSON and shells, percent-encoding, HTML's entities, the colours of a
- * terminal. Time is linear in the length of the text; a text without anything that begins like a key is read once.
+ * Finds plain keys and keys with escapes: of JSON and shells, percent-encoding, HTML entities, the colours of a
+ * terminal. Time is linear in the length of the text; a text without possible keys is read once.
  */
 export function redactText(text: string): string {
   const found: Secret[] = [];
@@ -21,22 +21,22 @@ export function redactText(text: string): string {
   return redacted + text.slice(last);
 }
 
-/** Place of a secret in a text. */
+/** Position of a secret in a text. */
 interface Secret {
   start: number;
   end: number;
   name: string;
-  /** True where a name before it said that it is one, and not its own form. */
+  /** True when the name before the value marks it as a secret, and not its own form. */
   isNamed: boolean;
 }
 
-/** Three characters as a number of 21 bits, without regard to letter case. */
+/** Returns the number of the last three characters: 21 bits, letter case ignored. */
 const gramOf = (gram: number, code: number): number =>
   ((gram << 7) | (code < 128 ? code | 32 : 0)) & 0x1fffff;
 const slotOf = (gram: number): number => (Math.imul(gram, 0x9e3779b1) >>> 17) & 0x7fff;
 const formatsByGram = new Map<number, SecretFormat[]>();
 
-/** 1 where a gram of {@link formatsByGram} can be: 32 kB, which the processor's nearest cache holds. */
+/** 1 for slots with a gram of {@link formatsByGram}. 32 kB, which fits in the processor's first cache. */
 const hasGram = new Uint8Array(1 << 15);
 
 for (const format of SECRET_FORMATS) {
@@ -47,28 +47,31 @@ for (const format of SECRET_FORMATS) {
   }
 }
 
-/** The characters of which nearly every key has a run: letters, digits, `_`, `-` and `~`. */
+/** 1 for the characters of key runs: letters, digits, `_`, `-` and `~`. Nearly every key has a run of them. */
 const isOfKey = Uint8Array.from({ length: 128 }, (_, code) =>
   /[\w~-]/.test(String.fromCharCode(code)) ? 1 : 0,
 );
 
-/** The shortest run of such characters in a key. Longer ones are found by looking at every sixteenth character. */
+/** Length of the shortest run in a key. Looking at every sixteenth character finds all runs of at least this length. */
 const RUN = 16;
 
-/** The farthest that the beginning of a form is before its run: a webhook's address, a name and its sign of assignment. */
+/** Largest distance from the beginning of a form to its run: the address of a webhook, a name and its assignment. */
 const BEFORE_RUN = 80;
 
-/** Secrets that have no such run, or far behind their beginning. */
+/** Secrets without such a run, or with one far after their beginning. */
 const WITHOUT_RUN =
   /:\/\/[^\s/@]{0,256}@|[Bb]asic[\s+]|BASIC[\s+]|PRIVATE[ +]KEY|Private-Lines|ecret[_-]?(?:[Aa]ccess|[Kk]ey)|SECRET_(?:ACCESS|KEY)|[Tt]oken token=|assw|ASSW|assphrase|ASSPHRASE|pwd|PWD|\dQ~|curl\s|mysql/;
 /**
- * The same behind escapes. Each alternative begins with its rarest character and looks back from there: twice as fast as
- * the other way round.
+ * {@link WITHOUT_RUN} with escapes. Each alternative starts with its rarest character and looks back from there, which
+ * is twice as fast as matching forwards.
  */
 const WITHOUT_RUN_ESCAPED =
   /@(?<=(?:\/|%2F)[^\s/@]{0,256}@)|%40(?<=(?:\/|%2F)[^\s/@]{0,256}%40)|[%\\](?<=(?:[Bb]asic|BASIC)[%\\])|%(?:25)?20token(?<=[Tt]oken%(?:25)?20token)|%20KEY(?<=PRIVATE%20KEY)|\+KEY(?<=PRIVATE\+KEY)/;
 
-/** Adds the secrets of a text; returns whether it has a run that can be one, whose meaning escapes could hide. */
+/**
+ * Adds the secrets of a text. Returns whether the text has a run that can be a key, so that decoding its escapes is
+ * worthwhile.
+ */
 function addSecrets(text: string, found: Secret[]): boolean {
   const isWhole = WITHOUT_RUN.test(text);
   if (isWhole) scan(text, 0, text.length, found);
@@ -91,7 +94,10 @@ function addSecrets(text: string, found: Secret[]): boolean {
   return isSuspicious;
 }
 
-/** Returns whether a run is made of words, as names in code are: no digit, few capitals. Chance makes no key like that. */
+/**
+ * Returns whether a run consists of words, as names in code do: no digit and few capitals. A random key never looks
+ * like this.
+ */
 function isName(text: string, start: number, end: number): boolean {
   let capitals = 0;
   for (let at = start; at < end; at++) {
@@ -107,7 +113,7 @@ function isOfKeyAt(text: string, at: number): boolean {
   return code < 128 && isOfKey[code] === 1;
 }
 
-/** Adds the secrets that begin between two places. */
+/** Adds the secrets that begin between two offsets. */
 function scan(text: string, from: number, to: number, found: Secret[]): void {
   let gram = 0;
   for (let at = from; at < to; at++) {
@@ -116,7 +122,7 @@ function scan(text: string, from: number, to: number, found: Secret[]): void {
     for (const format of formatsByGram.get(gram) ?? []) {
       const secret = addSecretAt(text, at - 2, format, found);
       if (!secret) continue;
-      // Behind a name a key may have a form of its own, which tells more.
+      // A named value can also match a more exact form of its own, so the scan continues inside it.
       if (!secret.isNamed) at = Math.max(at, secret.end - 1);
       break;
     }
@@ -136,14 +142,14 @@ function addSecretAt(text: string, at: number, format: SecretFormat, found: Secr
 function secretOf(match: RegExpExecArray, { name, anchor = "", evidence }: SecretFormat): Secret | undefined {
   const { keep = "", back = "" } = match.groups ?? {};
   const [form] = match;
-  // A dot at the end is the sentence's.
+  // A dot at the end belongs to the sentence.
   const end = match.index + form.length - (/\.+$/.exec(form)?.[0].length ?? 0);
   const said = form.slice(Math.max(keep.length, anchor.length));
   if (!isLikely(said, evidence)) return undefined;
   return { start: match.index + keep.length - back.length, end, name, isNamed: keep !== "" };
 }
 
-/** Secrets in order, those that overlap as one. */
+/** Returns the secrets in order, with overlapping ones joined. */
 function joined(found: Secret[]): Secret[] {
   const all: Secret[] = [];
   for (const secret of found.sort((one, other) => one.start - other.start || other.end - one.end)) {
@@ -158,15 +164,15 @@ function joined(found: Secret[]): Secret[] {
   return all;
 }
 
-/** Placeholders for keys in documentation and templates; first a sample of Stripe's own. */
+/** Placeholders for keys in documentation and templates. The first is a sample key of Stripe. */
 const PLACEHOLDER =
   /^4eC39HqL|example|placeholder|change[-_]?me|redacted|dummy|x{6}|X{6}|\*{4}|\.{4}|0{8}|(?:your|insert|replace|paste|enter)[-_]?(?:own|new|real|actual|the|with|this|me|secret|api|key|token|pass|personal|access|private|user|client|account)|(?:goes|key|token|secret|password)[-_]?here|(?:^|[-_])(?:your|fake|sample)[-_]|not[-_]a?[-_]?real/i;
 
-/** A word, a number, a ticket or a short hash, as branches and files are named of them. */
+/** A word, a number, a ticket or a short hash: parts of names of branches and files. */
 const WORD =
   /^(?:[a-z]+\d{0,4}|[A-Z]+\d{0,4}|[A-Z]?[a-z]+(?:[A-Z][a-z]+)+\d{0,4}|[A-Z][a-z]+\d{0,4}|v?\d{1,8}[a-z]?|[0-9a-f]{6,8}|)$/;
 
-/** One word alone: letters in an order that chance does not give 16 of. */
+/** A single word. A random key of 16 characters never has letters in this order. */
 const ONE_WORD = /^[A-Z]?[a-z]+(?:[A-Z][a-z]+)*\d{0,4}$/;
 
 function isWords(text: string): boolean {
@@ -174,7 +180,7 @@ function isWords(text: string): boolean {
   return parts.length === 1 ? ONE_WORD.test(text) : parts.every((part) => WORD.test(part));
 }
 
-/** Passwords of examples, and variables in the place of one. */
+/** Passwords of examples, and variables in the place of a password. */
 const EXAMPLE_PASSWORD =
   /^(?:.*[${}<>*].*|%s|\.+|x+|(?:my|your|db|the|some|user|super)?[-_]?(?:secret|strong)?[-_]?(?:pass(?:word|wd)?|pwd|pw|secret|token|key)|user(?:name)?|change[-_]?(?:me|it|this)|postgres|mysql|root|admin|guest|test|foo|bar|baz|dev|local|docker|example|hidden|redacted)$/i;
 
@@ -185,13 +191,13 @@ function isLikely(text: string, evidence: Evidence): boolean {
   return evidence === "not-invented" || (/\d/.test(text) && /[A-Za-z]/.test(text) && new Set(text).size >= 8);
 }
 
-/** Adds the secrets of a view, by their places in the text itself. */
+/** Adds the secrets of a view, at their positions in the original text. */
 function addSecretsOf(view: View, found: Secret[]): void {
   const seen: Secret[] = [];
   addSecrets(view.text, seen);
   for (const secret of seen) {
     const start = rawPlace(view, secret.start);
-    // A colour behind a secret is not part of it.
+    // A colour after a secret does not belong to it.
     const end = view.width === 1 ? rawPlace(view, secret.end) : rawPlace(view, secret.end - 1) + 1;
     found.push({ ...secret, start, end });
   }
@@ -200,14 +206,20 @@ function addSecretsOf(view: View, found: Secret[]): void {
 /** A text with its escapes decoded. */
 interface View {
   text: string;
-  /** Offsets in `text` where a run begins; `rawFrom` has the offset of the same run in the raw text. */
+  /**
+   * Offsets in `text` at which runs without escapes begin; `rawFrom` has the offsets of the same runs in the original
+   * text.
+   */
   from: number[];
   rawFrom: number[];
-  /** Characters of `text` that one escape becomes. */
+  /** Number of characters in `text` that replace one escape. */
   width: 0 | 1;
 }
 
-/** Returns a text with its escapes decoded, and again without its colours; empty when it has no escapes. */
+/**
+ * Returns the text with its escapes decoded and, when it has colours, the text without colours. Empty when it has no
+ * escapes.
+ */
 function viewsBehindEscapes(text: string): View[] {
   if (!ESCAPE.test(text)) return [];
   const views = [viewOf(text, 1), ...(COLOUR.test(text) ? [viewOf(text, 0)] : [])];
@@ -218,15 +230,18 @@ const ESCAPE = /[\\%&\u001b]/;
 const COLOUR = /(?:\u001b|\\(?:x1b|u001b|0?33|e))\[/i;
 const COLOURS = /(?:\u001b|\\{1,8}(?:x1b|u001b|0?33|e))\[[0-9;:?]{0,40}[A-Za-z]/giy;
 
-/** Beginning of what is no plain character. */
+/** First character of an escape. */
 const SPECIAL = /[\\%&\u001b]/g;
 
-/** An escape of a language, also one that was escaped again; a percent-encoded character; an entity. */
+/** An escape of a language, also when it was escaped again; a percent-encoded character; an HTML entity. */
 const ESCAPES =
   /\\{1,8}(?:u([0-9a-f]{4})|x([0-9a-f]{2})|([nrtbfv0"'`/]))|%(?:25){0,8}([0-9a-f]{2})|&(?:(quot|amp|apos|lt|gt|nbsp)|#(\d{1,3})|#x([0-9a-f]{1,4}));/iy;
 const ENTITIES: Record<string, string> = { quot: '"', amp: "&", apos: "'", lt: "<", gt: ">", nbsp: " " };
 
-/** The text with each escape as the character that it writes, a colour as a blank; or without colours alone. */
+/**
+ * Returns a view. Width 1: each escape replaced by its character, each colour by a blank. Width 0: only the colours
+ * removed.
+ */
 function viewOf(text: string, width: 0 | 1): View {
   const view: View = { text: "", from: [0], rawFrom: [0], width };
   const parts: string[] = [];
@@ -268,7 +283,7 @@ function characterOf([
   return String.fromCharCode(code === undefined ? Number(decimal) : Number.parseInt(code, 16));
 }
 
-/** Place in the text itself of a place in a view. */
+/** Returns the position in the original text for a position in a view. */
 function rawPlace({ from, rawFrom }: View, place: number): number {
   let low = 0;
   for (let high = from.length; high - low > 1; ) {

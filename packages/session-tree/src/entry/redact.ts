@@ -3,37 +3,37 @@ import type { Entry } from "./kinds.ts";
 import { type ContextMessage, fieldText, isRecord, parsedItem } from "./message.ts";
 import { redactText } from "./redact-text.ts";
 
-/** Hides what must not be seen in one text; gives the text itself where there is nothing to hide. */
+/** Replaces the secrets in a text; returns the same text when it has none. */
 export type Redact = (text: string) => string;
 
 /**
- * Treatment of a field: it is kept, is a name ({@link Redactor.name}), is treated, or (undefined) taken for something
- * that people or tools said.
+ * Treatment of a field: kept, redacted as a name ({@link Redactor.name}), or passed to a function. Undefined: redacted
+ * as text of people or tools.
  */
 export type FieldRule = "keep" | "name" | ((value: unknown, redactor: Redactor) => unknown) | undefined;
 
-/** Options of a redactor: fields to keep, and placeholders for values it cannot look into. */
+/** Options of a redactor: texts to keep, and placeholders for values that are nested too deeply. */
 export interface RedactorOptions {
-  /** Recognizes ids of entries, which are kept everywhere. Default: none. */
+  /** Returns whether a text is the id of an entry. Ids are kept everywhere. Default: no text is. */
   isId?: (text: string) => boolean;
   /**
-   * Placeholder for a value that is nested deeper than anything that can be written. Default: itself where its JSON has
-   * nothing to hide, else that JSON, redacted, as a text; a note where it has none.
+   * Returns the placeholder for a value that is nested deeper than can be written. Default: the value itself when its
+   * JSON has nothing to redact, else that JSON, redacted, as a text. A note for a value without JSON.
    */
   tooDeep?: (value: object) => unknown;
 }
 
-/** Media whose `data` are bytes. */
+/** Media types whose `data` is base64. */
 const MEDIA = /^(image|audio|video)\//;
 
-/** Arrays and objects inside each other: more than the 256 that can be written. */
+/** Deepest nesting of arrays and objects that is redacted: more than the 256 levels that can be written. */
 const DEEPEST = 300;
 
-/** Characters of the shortest key that can be the name of a member. */
+/** Shortest name of a member, in characters, that is searched for a key. */
 const SHORTEST_KEY = 12;
 const TOO_DEEP = "[left out: nested too deeply to be looked into]";
 
-/** Rules by the names of fields; of other names, what `otherwise` says. */
+/** Returns the rule of a field by its name. Names without a rule get that of `otherwise`. */
 function byName(
   rules: Readonly<Record<string, FieldRule>>,
   otherwise?: (name: string) => FieldRule,
@@ -42,9 +42,9 @@ function byName(
 }
 
 /**
- * Applies a {@link Redact} to what people, models and tools said, and to nothing else: not to ids, signatures, pictures;
- * to names of types, models, tools and members only where they hold a well-known key. A value in which nothing changed is
- * given back as the same object.
+ * Applies a {@link Redact} to the words of people, models and tools. Ids, signatures and pictures stay unchanged. Names
+ * of types, models, tools and members change only when they hold a well-known key. A value without changes is returned
+ * as the same object.
  */
 export class Redactor {
   readonly #redact: Redact;
@@ -58,12 +58,15 @@ export class Redactor {
     this.#tooDeep = tooDeep ?? ((value) => this.#asText(value));
   }
 
-  /** One text. */
+  /** Redacts one text. */
   text(text: string): string {
     return text === "" || this.#isId(text) ? text : this.#redact(text);
   }
 
-  /** A name; one that holds a key becomes a word of letters, digits and `_`, which every provider takes for a tool's. */
+  /**
+   * Redacts a name. A name with a key becomes letters, digits and `_`, which every provider accepts as the name of a
+   * tool.
+   */
   name(value: unknown): unknown {
     if (typeof value !== "string" || this.#isId(value)) return this.deep(value);
     if (value.length < SHORTEST_KEY || redactText(value) === value) return value;
@@ -71,7 +74,7 @@ export class Redactor {
     return redacted === value ? value : redacted.replace(/\W+/g, "_").replace(/^_|_$/g, "") || "redacted";
   }
 
-  /** Every text in a value of which nothing is known, but the bytes of media. */
+  /** Redacts every text in a value of unknown shape, except the bytes of media. */
   deep(value: unknown): unknown {
     if (typeof value === "string") return this.text(value);
     if (Array.isArray(value)) return this.list(value, (item) => this.deep(item));
@@ -79,11 +82,11 @@ export class Redactor {
     return this.fields(value, (name) => (isMedia && name === "data" ? keepText : undefined));
   }
 
-  /** The fields of an object by rules; anything else is a value of which nothing is known. */
+  /** Redacts the fields of an object by rules; any other value as one of unknown shape. */
   fields(value: unknown, ruleOf: (name: string) => FieldRule): unknown {
     if (Array.isArray(value)) return this.deep(value);
     if (typeof value === "string") return this.text(value);
-    // Anything but a plain object is refused when it is written.
+    // Other objects are refused when they are written.
     if (!isRecord(value) || !isPlain(value)) return value;
     return this.#inside(value, () => {
       let changed = false;
@@ -112,7 +115,7 @@ export class Redactor {
     return number === 1 ? redacted : `${redacted}_${number}`;
   }
 
-  /** Every value by `treat`; the same array where nothing changed. */
+  /** Applies `treat` to every value; returns the same array when nothing changed. */
   list(values: readonly unknown[], treat: (value: unknown) => unknown): unknown {
     return this.#inside(values, () => {
       const treated = values.map(treat);
@@ -125,7 +128,7 @@ export class Redactor {
     try {
       text = JSON.stringify(value);
     } catch {
-      return TOO_DEEP; // deeper than the call stack, or in itself: there is nothing else to say of it
+      return TOO_DEEP; // deeper than the call stack, or circular: it has no JSON
     }
     const redacted = this.#redact(text);
     return redacted === text ? value : redacted;
@@ -142,7 +145,7 @@ export class Redactor {
   }
 }
 
-/** A field that is kept when it is a text, and looked into when it is more. */
+/** Keeps a text; redacts any other value. */
 const keepText: FieldRule = (value, redactor) => (typeof value === "string" ? value : redactor.deep(value));
 
 function isPlain(value: object): boolean {
@@ -155,23 +158,23 @@ const SPOKEN = new Set(["description", "title", "$comment", "default", "examples
 
 const TOOL = byName({ name: "name", parameters: redactSchema });
 
-/** Fields that hold bytes, unless the block says that they are text. */
+/** Fields that hold bytes, except in a text block. */
 const WIRE_BYTES = /^(data|file_data)$/;
 
-/** A field that is kept when it is a text, and looked into when it is more. */
+/** Keeps a plain value; redacts an object or an array. */
 const keepTextOrLook: FieldRule = (value, redactor) =>
   typeof value === "object" && value !== null ? redactWire(value, redactor) : value;
 
-/** Arguments of a tool call: their names are the tool's. */
+/** Fields with the arguments of a tool call. The names inside are the tool's. */
 const GIVEN = /^(arguments|args|input)$/;
 
-/** Fields of a provider's own blocks whose words are the provider's. */
+/** Fields of a provider's own blocks whose values are words of the provider. */
 const NAMES = /^(type|role|status|name|format|media_?type|detail|phase)$/i;
 
 const nameOrWire: FieldRule = (value, redactor) =>
   typeof value === "string" ? redactor.name(value) : redactWire(value, redactor);
 
-/** Fields of a provider's own blocks that only the provider can read, or vouches for, and ids. */
+/** Fields of a provider's own blocks that hold ids, or data that only the provider can read or has signed. */
 const SEALED =
   /^(encrypted_\w+|reasoningEncryptedContent|redactedData|signature|\w+Signature|\w*_id|id|\w+Id)$/i;
 const COMMON = { type: "name", native: redactWire } as const;
@@ -207,7 +210,7 @@ const MESSAGE = byName({
 });
 const REPLACEMENT = byName({ content: redactContent });
 
-/** Items of a provider that an import brings along. */
+/** Items of a provider that an import keeps. */
 const DETAILS = byName({ opaque: redactWire, encryptedReasoning: redactWire, codex: redactWire });
 
 const ENTRY = byName({
@@ -243,32 +246,33 @@ const HEADER = byName({
 });
 
 /**
- * An entry, or the draft of one, without what must not be seen; the same object when there was nothing. Ids, signatures and
- * pictures stay as they are, and names unless they hold a well-known key. Where reasoning changes, its signature goes, since it vouches for every letter of it.
+ * Returns an entry, or the draft of one, without secrets; the same object when it has none. Ids, signatures and
+ * pictures stay unchanged. Names change only when they hold a well-known key. Reasoning that changes loses its
+ * signature, which is valid only for the exact text.
  */
 export function redactEntry<Drafted extends NewEntry | Entry>(entry: Drafted, redactor: Redactor): Drafted {
   return redactor.fields(entry, ENTRY) as Drafted;
 }
 
-/** A message without what must not be seen; the same object when there was nothing. */
+/** Returns a message without secrets; the same object when it has none. */
 export function redactMessage<Message extends ContextMessage>(message: Message, redactor: Redactor): Message {
   return redactor.fields(message, MESSAGE) as Message;
 }
 
 /**
- * The folder that a new session's header names: the folder, unless it holds a well-known key. The same folder always gives
- * the same text, so that its later sessions are found.
+ * Returns the folder for a new session's header: the same folder, or its redacted form when it holds a well-known key.
+ * The same folder always gives the same text, so a search by folder finds all of its sessions.
  */
 export function redactFolder(folder: string, redact: Redact | false = redactText): string {
   return redact && redactText(folder) !== folder ? redact(folder) : folder;
 }
 
-/** A header without secrets: paths hold names of people. */
+/** Returns a header without secrets. Its folder is redacted too, because paths can hold names of people. */
 export function redactHeader(header: SessionHeader, redactor: Redactor): SessionHeader {
   return redactor.fields(header, HEADER) as SessionHeader;
 }
 
-/** The content of a message: text, or blocks. */
+/** Redacts the content of a message: a text, or blocks. */
 function redactContent(content: unknown, redactor: Redactor): unknown {
   if (!Array.isArray(content)) return redactor.deep(content);
   return redactor.list(content, (block) =>
@@ -283,8 +287,8 @@ function redactBlock(block: Record<string, unknown>, redactor: Redactor): unknow
 }
 
 /**
- * A signature vouches for the reasoning as it was, and the provider refuses it on any other; and one that is an item of
- * JSON tells the reasoning again. Either way it goes when there was something to hide.
+ * Returns thinking without its signature when something in it was redacted. The provider refuses a signature on changed
+ * reasoning, and a signature that is JSON repeats the reasoning.
  */
 function unsignedIfChanged(block: Record<string, unknown>, treated: unknown, redactor: Redactor): unknown {
   const { thinkingSignature, ...unsigned } = treated as Record<string, unknown>;
@@ -293,7 +297,7 @@ function unsignedIfChanged(block: Record<string, unknown>, treated: unknown, red
   return treated === block && !tellsMore ? block : unsigned;
 }
 
-/** Rules of one format for a block: the provider's own words for ids and types, and text among them. */
+/** Redacts a block in a provider's own format: keeps its ids and types, redacts its texts. */
 function redactWire(value: unknown, redactor: Redactor): unknown {
   if (Array.isArray(value)) return redactor.list(value, (item) => redactWire(item, redactor));
   if (!isRecord(value)) return redactor.deep(value);
@@ -303,7 +307,7 @@ function redactWire(value: unknown, redactor: Redactor): unknown {
   );
 }
 
-/** Fields of a page's own messages that hold what a program put there; addresses of `data:` are bytes. */
+/** Redacts a page's own messages: the fields that a program filled in, but not `data:` addresses, which are bytes. */
 function redactPage(value: unknown, redactor: Redactor): unknown {
   if (Array.isArray(value)) return redactor.list(value, (item) => redactPage(item, redactor));
   if (!isRecord(value)) return redactor.deep(value);
@@ -320,12 +324,12 @@ function wireRule(name: string): FieldRule {
   return SEALED.test(name) ? keepTextOrLook : redactWire;
 }
 
-/** A tool's schema: its words, not its grammar. */
+/** Redacts a tool's schema: its texts for people, not its structure. */
 function redactSchema(schema: unknown, redactor: Redactor): unknown {
   if (Array.isArray(schema)) return redactor.list(schema, (item) => redactSchema(item, redactor));
   if (!isRecord(schema)) return redactor.name(schema);
   return redactor.fields(schema, (name) =>
-    // A property of this name is a schema itself.
+    // A property with this name is a schema itself.
     SPOKEN.has(name) && !isRecord(schema[name]) ? undefined : redactSchema,
   );
 }

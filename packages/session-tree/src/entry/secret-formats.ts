@@ -1,42 +1,44 @@
 /** One documented form of a secret. */
 export interface SecretFormat {
-  /** Issuer and kind, written in the place of the secret. */
+  /** Issuer and kind of the secret, for the placeholder. */
   name: string;
   /**
-   * The form, matched where its anchor begins. A group `keep` is what stands before the secret and stays, a group `back`
-   * what belongs to it before the place of the match.
+   * The form. It is matched at its anchor. A group `keep` is text before the secret that stays in place. A group `back`
+   * is the part of the secret before the position of the match.
    */
   pattern: RegExp;
-  /** Three-character strings, in lower case, one of which begins each match. */
+  /** Three-character strings in lower case. Every match begins with one of them. */
   grams: readonly string[];
-  /** The literal that begins each match; undefined where letter case or characters vary. */
+  /** Literal at the beginning of every match; undefined when letter case or characters vary. */
   anchor: string | undefined;
-  /** Evidence that a match needs before it is a secret. */
+  /** Evidence that makes a match a secret. */
   evidence: Evidence;
 }
 
 /**
- * - `form`: the form is enough
- * - `not-invented`: no placeholder, no words
- * - `random`: that, and letters and digits mixed
+ * Evidence beyond a matching form:
+ *
+ * - `form`: none; the form is enough
+ * - `not-invented`: no placeholder, and not made of words
+ * - `random`: like `not-invented`, and with letters and digits mixed
  * - `password`: no word or variable that examples use
  */
 export type Evidence = "form" | "not-invented" | "random" | "password";
 
-// Alphabets, as issuers document them.
+// Alphabets from the issuers' documentation.
 const HEX = "[0-9a-f]";
 const ALNUM = "[A-Za-z0-9]";
 const URL64 = "[A-Za-z0-9_-]";
 const BASE64 = "[A-Za-z0-9+/]";
 const UUID = `${HEX}{8}-${HEX}{4}-${HEX}{4}-${HEX}{4}-${HEX}{12}`;
 
-/** A boundary for prefixes that also end words: `task-`, `core_`. */
+/** Left boundary for prefixes that are also ends of words: `task-`, `core_`. */
 const APART = "(?<![A-Za-z0-9])";
 
 /**
- * Prefixes that an issuer chose for being recognised, and what follows them: name, prefixes, body. No boundary is asked
- * on the left, so that `my_`, an escape or a colour before a key does not hide it. Every repetition has an upper bound, so
- * that a failed attempt costs a constant.
+ * Prefixes that issuers chose to make their keys recognizable, and the part after them: name, prefixes, body. There is
+ * no left boundary, so that `my_`, an escape or a colour before a key does not hide it. Every repetition has an upper
+ * bound, so a failed match has a constant cost.
  */
 const PREFIXED: readonly (readonly [name: string, prefixes: string, body: string])[] = [
   // Models.
@@ -170,7 +172,7 @@ const PREFIXED: readonly (readonly [name: string, prefixes: string, body: string
   ["doppler token", "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.", "[A-Za-z0-9_.-]{36,100}"],
   [
     "private key",
-    // A private key in base64, as Kubernetes keeps it.
+    // A private key in base64, as in Kubernetes files.
     "LS0tLS1CRUdJTiBSU0EgUFJJ LS0tLS1CRUdJTiBQUklW LS0tLS1CRUdJTiBFQyBQUklW LS0tLS1CRUdJTiBPUEVOU1NI LS0tLS1CRUdJTiBFTkNSWVBURUQg",
     `${BASE64}{40,20000}={0,2}`,
   ],
@@ -184,7 +186,7 @@ const PREFIXED: readonly (readonly [name: string, prefixes: string, body: string
   ["twilio key", "SK", `${HEX}{32}(?!${HEX})`],
 ];
 
-/** Prefixes that end common words too, and so need a boundary on the left. */
+/** Prefixes that are also ends of common words, and so need a boundary on the left. */
 const APART_PREFIXED: readonly (readonly [name: string, prefixes: string, body: string])[] = [
   ["api key", "sk-", `(?:[a-z0-9]{2,12}-){0,2}${ALNUM}{30,100}`],
   ["elevenlabs key", "sk_", `${HEX}{48}(?!${ALNUM})`],
@@ -217,13 +219,13 @@ const APART_PREFIXED: readonly (readonly [name: string, prefixes: string, body: 
   ["mfa token", "mfa.", `${URL64}{80,90}`],
 ];
 
-/** Any issuer's key in the manner of Stripe and GitHub: `name_live_…`, `name_pat_…`. */
+/** Middle part of keys in the style of Stripe and GitHub, of any issuer: `name_live_…`, `name_pat_…`. */
 const TYPED = "_live_ _test_ _prod_ _api_ _pat_ _sk_ _secret_ _token_ _key_ _tok_";
 
-/** A name, and what may stand between it and its value: quotes, brackets, a sign of assignment. */
+/** Text between a name and its value: quotes, brackets, an assignment sign. */
 const ASSIGNS = "[\"'`\\]]{0,2}[\\s|+]{0,4}(?:=>|:=|={1,2}|[:>,|])[\\s|+]{0,4}[\"'`(\\[]{0,2}";
 
-/** The same, or the blank that parts a flag of the command line from its value. */
+/** {@link ASSIGNS}, or the blank between a command-line flag and its value. */
 const GIVES = `(?:${ASSIGNS}|(?<=--[\\w-]{1,40})[ \\t]{1,3}["']?)`;
 
 /** Names whose value is a secret. */
@@ -255,12 +257,12 @@ function written(
 const anyCase = { flags: "iy" };
 
 /**
- * Every format, from the most telling to the least. Sources: the issuers' documentation, and the list of formats that
- * gitleaks keeps (decision 0028), read for prefixes, alphabets and lengths.
+ * All formats, from the most to the least specific. Sources: the issuers' documentation, and the list of formats of
+ * gitleaks (decision 0028) for prefixes, alphabets and lengths.
  */
 export const SECRET_FORMATS: readonly SecretFormat[] = [
   ...PREFIXED.flatMap((row) => prefixed(row)),
-  // A cut key counts too, and one whose lines are numbered, quoted or marked by a diff.
+  // Also matches a truncated key, and a key with line numbers, quotes or diff marks.
   written(
     "private key",
     "---",
@@ -275,7 +277,8 @@ export const SECRET_FORMATS: readonly SecretFormat[] = [
       evidence: "form",
     },
   ),
-  // A signed or an encrypted JSON web token. The header is taken in one go: a run of `eyJ` would be gone through again and again.
+  // A signed or an encrypted JSON web token. The lookahead matches the header once; without it, a run of `eyJ` would be
+  // scanned repeatedly.
   written(
     "token",
     "eyj",
@@ -298,7 +301,7 @@ export const SECRET_FORMATS: readonly SecretFormat[] = [
     "://",
     `(?<keep>://)${HEX}{8}:${HEX}{8}(?=@(?:gems|enterprise)\\.contribsys\\.com)`,
   ),
-  // A user may be left out, a password not; a number alone is a port.
+  // The user can be missing, the password cannot. A number alone is a port.
   written(
     "password",
     "://",
@@ -357,7 +360,7 @@ export const SECRET_FORMATS: readonly SecretFormat[] = [
     ...anyCase,
     evidence: "random",
   }),
-  // Signs too, between quotes: Django's.
+  // Django's keys: special characters are allowed between quotes.
   written(
     "key",
     "sec",
@@ -371,7 +374,7 @@ export const SECRET_FORMATS: readonly SecretFormat[] = [
   written("private key", "key", `(?<keep>(?<=client-)key-data["']?:\\s{0,3}["']?)${BASE64}{40,20000}={0,2}`, {
     evidence: "random",
   }),
-  // A password among the arguments of a program.
+  // A password in the arguments of a program.
   written(
     "password",
     "cur",
@@ -421,7 +424,7 @@ export const SECRET_FORMATS: readonly SecretFormat[] = [
   })),
 ];
 
-/** Formats without a literal, matched where a run of letters, digits, `_` and `-` ends. */
+/** Formats without a literal. They are matched at the end of a run of letters, digits, `_` and `-`. */
 export const RUN_FORMATS: readonly SecretFormat[] = [
   written("zhipu key", "", `\\.(?<=(?<back>(?<!${ALNUM}-?)${HEX}{32})\\.)${ALNUM}{16}(?!${ALNUM})`),
   written("discord token", "", `\\.(?<=(?<back>[MNO]${URL64}{22,27})\\.)${URL64}{6}\\.${URL64}{27,40}`),
@@ -435,7 +438,10 @@ function literal(text: string): string {
   return text.replace(/[.$/+]/g, "\\$&");
 }
 
-/** The beginning of an anchor; of one with two characters, all that can follow it in hexadecimal. */
+/**
+ * Returns the first three characters of an anchor. For an anchor of two characters: all of its continuations,
+ * hexadecimal digits or (`s.`) letters and digits.
+ */
 function gramsOf(anchor: string): string[] {
   if (anchor.length >= 3) return [anchor.slice(0, 3).toLowerCase()];
   const following = anchor === "s." ? "abcdefghijklmnopqrstuvwxyz0123456789" : "0123456789abcdef";

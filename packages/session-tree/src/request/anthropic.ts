@@ -12,14 +12,16 @@ import {
 } from "./format.ts";
 import { detachImages } from "./request.ts";
 
-/** The part of a Messages API request that the conversation decides; `model`, `max_tokens` and the like are the caller's. */
+/**
+ * The part of a Messages API request that comes from the conversation. The caller adds `model`, `max_tokens` and so on.
+ */
 export interface AnthropicRequest {
   system?: string;
   messages: AnthropicMessage[];
   tools?: { name: string; description?: string; input_schema: ObjectSchema }[];
 }
 
-/** One turn: roles alternate, the first is the user's, and results are before other content. */
+/** One turn. Roles alternate, the first turn is the user's, and results come before other content. */
 export type AnthropicMessage =
   | { role: "user"; content: (AnthropicToolResult | AnthropicContent)[] }
   | { role: "assistant"; content: AnthropicAnswerBlock[] };
@@ -29,28 +31,32 @@ export type AnthropicContent =
   | { type: "text"; text: string }
   | { type: "image"; source: { type: "base64"; media_type: PictureType; data: string } };
 
-/** The result of one call, in the user message behind it. */
+/** The result of one call, in the user message after it. */
 export interface AnthropicToolResult {
   type: "tool_result";
   tool_use_id: string;
   content: AnthropicContent[];
-  /** Absent where the call succeeded. */
+  /** Absent when the call succeeded. */
   is_error?: true;
 }
 
-/** A block of an answer. Thinking goes back byte-exact with its signature, or, encrypted by the provider, as `data`. */
+/**
+ * A block of an answer. Thinking is sent back byte for byte: as text with its signature, or as `data` when the provider
+ * encrypted it.
+ */
 export type AnthropicAnswerBlock =
   | { type: "text"; text: string }
   | { type: "thinking"; thinking: string; signature: string }
   | { type: "redacted_thinking"; data: string }
   | { type: "tool_use"; id: string; name: string; input: Record<string, unknown> };
 
-/** APIs and providers whose "signatures" are something else: item ids, JSON, names of fields. */
+/** APIs and providers whose signatures are item ids, JSON or field names. */
 const FOREIGN = /^(openai|azure|google|gemini|mistral)/;
 
 /**
- * The Messages API of Anthropic. Ids and names match `^[a-zA-Z0-9_-]+$`, at most 64 and 128 characters (the API's own
- * error messages). Thinking needs a signature; its text may be empty, as it is where a model shows none.
+ * Format of Anthropic's Messages API. Ids and names match `^[a-zA-Z0-9_-]+$`, with at most 64 and 128 characters (from
+ * the API's error messages). Thinking needs a signature. Its text can be empty, as from models that hide their
+ * thinking.
  */
 export const anthropicFormat: RequestFormat<AnthropicRequest> = {
   callIdLength: 64,
@@ -85,7 +91,10 @@ function renderTurn(turn: Turn): AnthropicMessage {
   return { role: "user", content };
 }
 
-/** "All content must be type `text` if `is_error` is true": pictures of such a result are added to `following`. */
+/**
+ * Renders a result. The pictures of a failed result are added to `following`: "All content must be type `text` if
+ * `is_error` is true".
+ */
 function renderResult(result: HealedResult, following: UserBlock[]): AnthropicToolResult {
   const { callId: tool_use_id, content } = result;
   if (!result.isError)
@@ -113,7 +122,10 @@ function renderAnswerBlock(block: AnswerBlock): AnthropicAnswerBlock {
     : { type: "thinking", thinking, signature: thinkingSignature };
 }
 
-/** "Final assistant content cannot end with trailing whitespace": where a request ends with an answer, to be continued. */
+/**
+ * Removes white space at the end of a request that ends with an answer to be continued: "Final assistant content cannot
+ * end with trailing whitespace".
+ */
 function withoutTrailingSpace(messages: AnthropicMessage[]): AnthropicMessage[] {
   const last = messages.at(-1);
   const block = last?.content.at(-1);

@@ -13,66 +13,67 @@ import {
 } from "../entry/message.ts";
 import { wellFormed } from "./json.ts";
 
-/** A healed conversation with its system prompt and tools: all that a format needs. */
+/** A healed conversation with its system prompt and tools: the complete input of a format. */
 export interface Conversation {
-  /** Undefined when there is none. */
+  /** System prompt; undefined when there is none. */
   system: string | undefined;
   tools: HealedTool[];
-  /** At least one. */
+  /** Turns of the conversation, at least one. */
   turns: Turn[];
 }
 
-/** A provider's way to write a request. A new provider is a value of this shape. */
+/** Writer of requests for one provider. A new provider is a value of this shape. */
 export interface RequestFormat<Request> {
-  /** Most characters of a call's id; the alphabet is `A-Z a-z 0-9 _ -` everywhere. */
+  /** Maximum length of a call's id, in characters. The alphabet of every provider is `A-Z a-z 0-9 _ -`. */
   readonly callIdLength: number;
-  /** Most characters of a tool's name, of the same alphabet. */
+  /** Maximum length of a tool's name, in characters, with the same alphabet. */
   readonly toolNameLength: number;
   /**
-   * Returns whether the provider can read this block of an answer of the same model; false leaves the block out.
-   * Called only where the answer's prefix is unchanged.
+   * Returns whether the provider can read this thinking block. With false, the thinking of the answer is left out.
+   * Called only for answers of the same model whose prefix is unchanged or that belong to a running tool loop.
    */
   acceptsThinking(block: ThinkingBlock, answer: AssistantMessage): boolean;
-  /** Returns the context that is healed in place of `context`. Absent: `context` itself. */
+  /** Returns the context to heal in place of `context`. Default: `context` itself. */
   prepare?(context: SessionContext, model: SessionContext["model"]): SessionContext;
-  /** Writes the request. Pure, and turn by turn: a turn is written the same whatever follows it, but for the last one. */
+  /** Writes the request. A pure function. A turn is written the same whatever follows it, except for the last turn. */
   render(conversation: Conversation): Request;
   /**
-   * Returns what only this provider can say, as its API writes it: for a block the whole block, for a call or a result the
-   * fields beside the common ones. Undefined for everything else. Absent: such blocks become words, such fields are left out.
+   * Returns data that only this provider knows, in the form of its API: the whole block for a block, the additional
+   * fields for a call or a result. Undefined when there is no such data. Without this function, unknown blocks become
+   * short texts and additional fields are left out.
    */
   opaque?(part: ContentBlock | ToolResultMessage, source: OpaqueSource): object | undefined;
 }
 
-/** Origin of a block or a result that may be opaque. */
+/** Origin of a block or a result that can be opaque. */
 export interface OpaqueSource {
-  /** The answer that holds the block; undefined for blocks of users and of results, and for results. */
+  /** Answer that contains the block. Undefined for a block of a user or of a result, and for a result. */
   answer: AssistantMessage | undefined;
   /** The model that will read the request. */
   model: SessionContext["model"];
 }
 
 /**
- * A block that only one provider knows. Healing keeps it in its place: in an answer it counts as text, elsewhere as a
- * picture, unless its own type is `text`.
+ * A block that only one provider knows. Healing keeps its position: in an answer it counts as text, elsewhere as a
+ * picture unless its own type is `text`.
  */
 export interface OpaqueBlock {
   type: "opaque";
-  /** The block as the provider's API writes it, in well-formed Unicode. */
+  /** The block in the form of the provider's API, in well-formed Unicode. */
   value: Record<string, unknown>;
 }
 
-/** True for a text that the provider's API also writes as a text. */
+/** Returns whether a block is a text, or an opaque block that the provider's API also writes as a text. */
 export const isTextBlock = (block: UserBlock | AnswerBlock): block is HealedText | OpaqueBlock =>
   block.type === "text" || (block.type === "opaque" && block.value["type"] === "text");
 
-/** Text with something to read in it, well-formed Unicode. */
+/** Text that is not blank, in well-formed Unicode. */
 export interface HealedText {
   type: "text";
   text: string;
 }
 
-/** The kinds of picture that every provider here reads. */
+/** Types of pictures that every supported provider reads. */
 export type PictureType = "image/png" | "image/jpeg" | "image/gif" | "image/webp";
 
 /** A picture that providers read. */
@@ -86,38 +87,38 @@ export interface HealedImage {
 /** Block of a user turn or of a tool result. */
 export type UserBlock = HealedText | HealedImage | OpaqueBlock;
 
-/** A model's reasoning that may be sent back, untouched. */
+/** A model's reasoning that can be sent back unchanged. */
 export interface HealedThinking {
   type: "thinking";
   block: ThinkingBlock;
 }
 
-/** A tool call with an id and a name that the provider accepts, the id unique within the request. */
+/** A tool call with an id and a name that the provider accepts. The id is unique within the request. */
 export interface HealedCall {
   type: "call";
   id: string;
   name: string;
   input: Record<string, unknown>;
-  /** Fields that only this provider knows, as its API writes them. */
+  /** Additional fields in the form of the provider's API. */
   opaque?: Record<string, unknown>;
 }
 
-/** Block of an assistant turn: calls are last, thinking never is. */
+/** Block of an assistant turn. Calls are last, and thinking is never last. */
 export type AnswerBlock = HealedText | HealedThinking | HealedCall | OpaqueBlock;
 
-/** The one result of one call. Its content is never empty. */
+/** The result of one call. Its content is never empty. */
 export interface HealedResult {
   callId: string;
   isError: boolean;
   content: UserBlock[];
-  /** Fields that only this provider knows, as its API writes them. */
+  /** Additional fields in the form of the provider's API. */
   opaque?: Record<string, unknown>;
 }
 
-/** One or more stored messages that a model reads as the user's. */
+/** One or more stored messages that a model reads as one user turn. */
 export interface UserTurn {
   role: "user";
-  /** Exactly one for each call of the turn before, in the order of the calls. */
+  /** Exactly one result for each call of the turn before, in the order of the calls. */
   results: HealedResult[];
   content: UserBlock[];
 }
@@ -128,37 +129,37 @@ export interface AssistantTurn {
   content: AnswerBlock[];
 }
 
-/** A step of a healed conversation: the first is the user's, roles alternate, none is empty. */
+/** A turn of a healed conversation. The first turn is the user's, roles alternate, and no turn is empty. */
 export type Turn = UserTurn | AssistantTurn;
 
-/** A tool as every provider accepts it. */
+/** A tool in a form that every provider accepts. */
 export interface HealedTool {
   name: string;
   description?: string;
   parameters: ObjectSchema;
 }
 
-/** A JSON Schema of an object, as every provider takes it. */
+/** A JSON Schema of an object that every provider accepts. */
 export interface ObjectSchema {
   type: "object";
   properties: Record<string, unknown>;
   [keyword: string]: unknown;
 }
 
-/** System prompt and tools of the caller, beside those of the session. */
+/** System prompt and tools of the caller, in addition to those of the session. */
 export interface CallerPrompt {
-  /** Goes before the session's own. */
+  /** System prompt, put before the session's own. */
   system?: string | undefined;
-  /** Replace the session's tools of the same name, and go before the others. */
+  /** Tools, put before the session's own. They replace session tools with the same name. */
   tools?: readonly ToolDefinition[] | undefined;
   toolNameLength: number;
 }
 
 /**
- * Returns the current system prompt and tools after all system messages of a context, in order: the text of each is
- * added, a section replaces the earlier one of its name (null removes it), tools are removed, then added. The prompt
- * is the caller's, the texts, then the sections, with a blank line between; undefined when all are blank. Two tools
- * whose names become equal when healed cannot both be sent: the first is.
+ * Returns the current system prompt and tools. Applies all system messages of a context in order: adds the text,
+ * replaces sections by name (null removes a section), removes tools, then adds tools. The prompt is the caller's text,
+ * then the texts, then the sections, separated by blank lines; undefined when all are blank. Of two tools with the same
+ * healed name, only the first is sent.
  */
 export function foldSystem(
   messages: readonly ContextMessage[],
@@ -181,14 +182,14 @@ export function foldSystem(
   return { system: system === "" ? undefined : system.toWellFormed(), tools: [...tools.values()] };
 }
 
-/** Names under which other libraries have a tool's schema. */
+/** Field names that other libraries use for a tool's schema. */
 const OTHER_SCHEMAS = ["input_schema", "inputSchema", "schema", "args", "arguments", "function"];
 
-/** Keywords of which a JSON Schema without a type has at least one. */
+/** Keywords of JSON Schema. A schema without a type has at least one of them. */
 const SAYING_MORE = ["properties", "$ref", "anyOf", "oneOf", "allOf", "additionalProperties"];
 
 /**
- * Refuses tools that would be sent without their arguments.
+ * Refuses tools whose arguments would be lost in the request.
  *
  * @throws EspalierError `bad-tool`
  */
@@ -205,7 +206,7 @@ export function refuseEmptySchemas(tools: readonly ToolDefinition[] | undefined)
 }
 
 /**
- * Returns the reason why a tool's schema would be sent empty; undefined where it would not, or for a tool without
+ * Returns the reason why a tool's schema would be sent empty; undefined when it would not, and for a tool without
  * arguments.
  */
 function schemaProblem(tool: unknown): string | undefined {
@@ -242,7 +243,7 @@ function applyPatch(
   for (const added of listOf(message.toolsAdded)) if (isRecord(added)) tools.set(added["name"], added);
 }
 
-/** Fields of a stored message are what a file says: not always lists. */
+/** Returns a list; an empty one for a value of another type, which a file can hold. */
 const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
 function healedTool(tool: unknown, nameLength: number): HealedTool {
@@ -254,7 +255,10 @@ function healedTool(tool: unknown, nameLength: number): HealedTool {
   };
 }
 
-/** Providers refuse a schema that is not of an object, OpenAI one without `properties`. */
+/**
+ * Returns a schema of an object with `properties`. Providers refuse other schemas, and OpenAI also one without
+ * `properties`.
+ */
 function objectSchema(stored: unknown): ObjectSchema {
   const schema = (isRecord(stored) && wellFormed(stored)) || {};
   const { properties } = schema;
@@ -268,9 +272,9 @@ const isObjectSchema = (schema: Record<string, unknown>): schema is ObjectSchema
 const INVALID = /[^a-zA-Z0-9_-]/g;
 
 /**
- * Gives calls ids that a provider accepts and that are unique in the request. To be asked once for each call, in
- * order: an id depends on the calls before it alone, so it stays the same however the conversation goes on.
- * A valid id that is still free is kept; else invalid characters become `_`, and `_2`, `_3`, … are tried.
+ * Returns a function that gives calls ids that a provider accepts and that are unique in the request. Call it once for
+ * each call, in order: an id depends only on the calls before it, so it stays the same when the conversation grows. A
+ * valid unused id is kept. Otherwise invalid characters become `_`, and `_2`, `_3`, … are tried.
  */
 export function createCallIds(length: number): (id: unknown) => string {
   const taken = new Set<string>();
@@ -290,21 +294,24 @@ export function createCallIds(length: number): (id: unknown) => string {
   };
 }
 
-/** A tool's name as a provider accepts it. Depends on the name alone, so calls and definitions agree. */
+/**
+ * Returns a tool's name in a form that a provider accepts. It depends only on the stored name, so calls and definitions
+ * agree.
+ */
 export function validToolName(name: unknown, length: number): string {
   return (typeof name === "string" && name.replace(INVALID, "_").slice(0, length)) || "tool";
 }
 
-// White space of JavaScript and, beyond it, what Python's str.isspace counts: providers judge by their own rules.
+// White space of JavaScript and of Python's `str.isspace`, because servers of providers use either.
 const WHITE_SPACE = /[\s\x1c-\x1f\x85]/;
 const VISIBLE = /[^\s\x1c-\x1f\x85]/;
 
-/** True for text without anything to read: providers refuse such a block. */
+/** Returns whether a text has no visible characters. Providers refuse such a block. */
 export function isBlank(text: string): boolean {
   return !VISIBLE.test(text);
 }
 
-/** The text without white space at its end. */
+/** Returns the text without white space at its end. */
 export function trimmedEnd(text: string): string {
   let end = text.length;
   while (end > 0 && WHITE_SPACE.test(text.charAt(end - 1))) end--;

@@ -1,8 +1,9 @@
 import { wellFormedJson } from "@espalier/jsonl-stream";
 
 /**
- * The same JSON value with lone surrogates, in keys too, replaced by U+FFFD; the value itself when it has none. Undefined
- * for a value that is nested too deeply to be written: a line of that depth can be read, a request cannot be sent.
+ * Returns the same JSON value with lone surrogates replaced by U+FFFD, in keys too; the value itself when it has none.
+ * Undefined for a value that is nested too deeply for `JSON.stringify`: a line of that depth can be read, but not sent
+ * in a request.
  */
 export function wellFormed<Value>(value: Value): Value | undefined {
   if (isWellFormed(value, NEAR)) return value;
@@ -10,7 +11,7 @@ export function wellFormed<Value>(value: Value): Value | undefined {
   try {
     json = JSON.stringify(value);
   } catch (error) {
-    // The engine's stack ends at a depth of about 4,000.
+    // The engine's stack overflows at a depth of about 4,000.
     if (!(error instanceof RangeError)) throw error;
     return undefined;
   }
@@ -19,12 +20,12 @@ export function wellFormed<Value>(value: Value): Value | undefined {
   return healed === json ? value : JSON.parse(healed);
 }
 
-/** Depth to which a value is checked without writing it: deeper than any arguments of a tool. */
+/** Depth to which a value is checked without writing it. Arguments of tools are less deep. */
 const NEAR = 100;
 
 /**
- * Returns whether every text of a value is well-formed, keys too, in a third of the time of writing it. False where
- * unsure.
+ * Returns whether every text of a value is well-formed, keys too; false when it is not certain. Takes a third of the
+ * time of writing the value.
  */
 function isWellFormed(value: unknown, depth: number): boolean {
   if (typeof value === "string") return value.isWellFormed();
@@ -42,8 +43,8 @@ const RECORD = Symbol("record");
 const END = Symbol("end");
 
 /**
- * Returns the primitives that decide a value's JSON text, in order: two values with the same tokens have the same
- * text. A later change of the value does not change its tokens. A part that is not plain JSON gives a unique token.
+ * Returns the primitives that decide a value's JSON text, in order: two values with the same tokens have the same text.
+ * A later change of the value does not change its tokens. A part that is not plain JSON gets a unique token.
  */
 function jsonTokens(value: unknown): unknown[] {
   const tokens: unknown[] = [];
@@ -51,7 +52,7 @@ function jsonTokens(value: unknown): unknown[] {
   return tokens;
 }
 
-/** Returns whether a value has these tokens. Allocates nothing, since most values have not changed. */
+/** Returns whether a value has these tokens. Does not allocate memory, because most values are unchanged. */
 function hasTokens(value: unknown, tokens: readonly unknown[]): boolean {
   return endOf(value, tokens, 0) === tokens.length;
 }
@@ -74,7 +75,7 @@ function addTokens(value: unknown, tokens: unknown[]): void {
   } else tokens.push(value);
 }
 
-/** Returns the end of a value's tokens that begin at `at`; -1 when the tokens there are of another value. */
+/** Returns the end of a value's tokens that begin at `at`; -1 when the tokens there belong to another value. */
 function endOf(value: unknown, tokens: readonly unknown[], at: number): number {
   const shape = shapeOf(value);
   if (shape === undefined) return -1;
@@ -96,7 +97,10 @@ function endOf(value: unknown, tokens: readonly unknown[], at: number): number {
   return tokens[end] === END ? end + 1 : -1;
 }
 
-/** Null for a primitive; undefined for what may have a text of its own making. */
+/**
+ * Returns the kind of a value: list, record, or null for a primitive. Undefined for a value with a JSON text of its
+ * own.
+ */
 function shapeOf(value: unknown): typeof LIST | typeof RECORD | null | undefined {
   if (typeof value === "function") return undefined;
   if (typeof value !== "object" || value === null) return null;
@@ -106,7 +110,7 @@ function shapeOf(value: unknown): typeof LIST | typeof RECORD | null | undefined
   return prototype === Object.prototype || prototype === null ? RECORD : undefined;
 }
 
-/** One element of a list as it was written. */
+/** Tokens and bytes of one list element, as last written. */
 interface Written {
   tokens: unknown[];
   bytes: Uint8Array;
@@ -119,14 +123,14 @@ const CLOSE_LIST = /* @__PURE__ */ encoder.encode("]");
 const CLOSE = /* @__PURE__ */ encoder.encode("}");
 
 /**
- * Writes requests as JSON, with the same bytes as `JSON.stringify` and UTF-8. Items of a list (messages, tools) that
- * equal those of the request before are reused: a growing conversation costs only what was added to it. The bytes of
- * the last request are kept, whichever conversation it belonged to; this affects speed alone.
+ * Writes requests as JSON in UTF-8, with the same bytes as `JSON.stringify`. Items of a list (messages, tools) that
+ * equal those of the previous request are reused, so a growing conversation costs only the time for its new items. The
+ * bytes of the last request are kept, for any conversation; this affects only speed.
  */
 export class RequestWriter {
   #lists = new Map<string, Written[]>();
 
-  /** The request in UTF-8: a body that `fetch`, and a provider's client, take as it is. */
+  /** Returns the request in UTF-8, ready as the body for `fetch` or a provider's client. */
   write(request: object): Uint8Array<ArrayBuffer> {
     const before = this.#lists;
     const lists = new Map<string, Written[]>();
@@ -155,7 +159,7 @@ export class RequestWriter {
 
 function written(item: unknown, before: Written | undefined): Written {
   if (before && hasTokens(item, before.tokens)) return before;
-  // In a list, what JSON has no text for is null.
+  // In a list, JSON writes null for a value without a JSON text.
   const bytes = encoder.encode(JSON.stringify(item) ?? "null");
   return { tokens: jsonTokens(item), bytes };
 }

@@ -3,20 +3,23 @@ import { anthropicFormat } from "./anthropic.ts";
 import type { AnswerBlock, HealedCall, HealedResult, RequestFormat, Turn, UserBlock } from "./format.ts";
 import { detachImages } from "./request.ts";
 
-/** The part of a Chat Completions request that the conversation decides; the system prompt is its first message. */
+/** The part of a Chat Completions request that comes from the conversation. The system prompt is its first message. */
 export interface OpenaiChatRequest {
   messages: OpenaiChatMessage[];
   tools?: OpenaiChatTool[];
 }
 
-/** One message. After an answer comes a `tool` message for each of its calls; `content` is null where it only calls. */
+/**
+ * One message. After an answer, there is a `tool` message for each of its calls. `content` is null for an answer with
+ * only calls.
+ */
 export type OpenaiChatMessage =
   | { role: "system"; content: string }
   | { role: "user"; content: string | OpenaiChatPart[] }
   | { role: "assistant"; content: string | null; tool_calls?: OpenaiChatToolCall[] }
   | { role: "tool"; tool_call_id: string; content: string };
 
-/** A part of what a user says; `url` is a `data:` address. */
+/** A part of a user's message; `url` is a `data:` address. */
 export type OpenaiChatPart =
   | { type: "text"; text: string }
   | { type: "image_url"; image_url: { url: string } };
@@ -28,17 +31,17 @@ export interface OpenaiChatToolCall {
   function: { name: string; arguments: string };
 }
 
-/** A tool that may be called; `parameters` is a JSON Schema. */
+/** A tool that the model can call; `parameters` is a JSON Schema. */
 export interface OpenaiChatTool {
   type: "function";
   function: { name: string; description?: string; parameters: Record<string, unknown> };
 }
 
 /**
- * The Chat Completions API of OpenAI and of the many servers that speak it. Call ids have at most 40 characters, names
- * 64. There is no place for thinking. Texts of one turn are one string, with a blank line between, as servers that read
- * only strings ask for; a turn with pictures is a list of parts. Pictures of tool results follow the results, in the
- * user's name. The API has no mark for a failed result: its text says so.
+ * Format of OpenAI's Chat Completions API, which many other servers support too. Call ids have at most 40 characters,
+ * names 64. Thinking cannot be sent. Texts of one turn are joined to one string with blank lines between them, because
+ * some servers accept only strings. A turn with pictures is a list of parts. Pictures of tool results follow the
+ * results in a user message. The API cannot mark a result as failed; its text says so.
  */
 export const openaiChatFormat: RequestFormat<OpenaiChatRequest> = {
   callIdLength: 40,
@@ -69,7 +72,7 @@ function renderChatTurn(turn: Turn, messages: OpenaiChatMessage[]): void {
   if (said.length > 0) messages.push({ role: "user", content: renderContent(said) });
 }
 
-/** A refusal has a field of its own where nothing else was said; with other texts it is one of them. */
+/** Renders an answer. A refusal alone goes into its own field; with other texts it is joined to them. */
 function renderAnswer(blocks: AnswerBlock[]): OpenaiChatMessage {
   const texts = blocks.filter((block) => block.type === "text" || isRefusal(block));
   const [first] = texts;
@@ -92,7 +95,7 @@ function textOf(block: UserBlock | AnswerBlock): string {
   return String(text ?? refusal ?? "");
 }
 
-/** A custom tool takes text instead of arguments. */
+/** Renders a call. A custom tool takes text instead of arguments. */
 function renderCall({ id, name, input, opaque }: HealedCall): OpenaiChatToolCall {
   if (opaque?.["type"] === "custom" && typeof input["input"] === "string")
     return { id, type: "custom", custom: { name, input: input["input"] } } as never;
@@ -110,14 +113,14 @@ function renderContent(blocks: UserBlock[]): string | OpenaiChatPart[] {
 
 const joined = (texts: (UserBlock | AnswerBlock)[]): string => texts.map(textOf).join("\n\n");
 
-/** The part of a Responses request that the conversation decides. */
+/** The part of a Responses request that comes from the conversation. */
 export interface OpenaiResponsesRequest {
   instructions?: string;
   input: OpenaiResponsesItem[];
   tools?: OpenaiResponsesTool[];
 }
 
-/** One item. Calls, results and reasoning are items of their own beside the messages; `arguments` is JSON as a text. */
+/** One item. Calls, results and reasoning are separate items between the messages; `arguments` is JSON as a text. */
 export type OpenaiResponsesItem =
   | { type: "message"; role: "user"; content: OpenaiResponsesPart[] }
   | { type: "message"; role: "assistant"; content: string }
@@ -130,26 +133,27 @@ export type OpenaiResponsesItem =
   | { type: "function_call"; call_id: string; name: string; arguments: string }
   | { type: "function_call_output"; call_id: string; output: string | OpenaiResponsesPart[] };
 
-/** A part of what a user says or a result shows; `image_url` is a `data:` address. */
+/** A part of a user's message or of a result; `image_url` is a `data:` address. */
 export type OpenaiResponsesPart =
   | { type: "input_text"; text: string }
   | { type: "input_image"; image_url: string; detail: "auto" };
 
-/** A tool that may be called; `parameters` is a JSON Schema. */
+/** A tool that the model can call; `parameters` is a JSON Schema. */
 export interface OpenaiResponsesTool {
   type: "function";
   name: string;
   description?: string;
   parameters: Record<string, unknown>;
-  /** The API would else rewrite the schema. */
+  /** False, because the API would rewrite the schema otherwise. */
   strict: false;
 }
 
 /**
- * The Responses API of OpenAI. Call ids and names have at most 64 characters. No message and no call carries its id: ids
- * make the API look for items it has not stored and for neighbours they once had. Reasoning has the id that the API's
- * reference requires of it, and its encrypted content, so that no stored item is looked for ("Item with id 'rs_…' not
- * found"); reasoning without either is left out. The API has no mark for a failed result: its text says so.
+ * Format of OpenAI's Responses API. Call ids and names have at most 64 characters. Messages and calls are sent without
+ * their item ids, because the API would look for stored items with these ids and for their former neighbours. Reasoning
+ * is sent with its id, which the API requires, and with its encrypted content, so that the API does not look for a
+ * stored item ("Item with id 'rs_…' not found"). Reasoning without an id or encrypted content is left out. The API
+ * cannot mark a result as failed; its text says so.
  */
 export const openaiResponsesFormat: RequestFormat<OpenaiResponsesRequest> = {
   callIdLength: 64,
@@ -173,8 +177,8 @@ const isResponsesAnswer = ({ api }: AssistantMessage): boolean =>
   typeof api === "string" && /^openai.*responses/.test(api);
 
 /**
- * Returns the reasoning item that a signature of this API is as JSON; undefined for any other, and for one that
- * cannot be sent back.
+ * Returns the reasoning item that a signature of this API holds as JSON. Undefined for any other signature, and for an
+ * item that cannot be sent back.
  */
 function reasoningItem({ thinkingSignature }: ThinkingBlock): OpenaiResponsesItem | undefined {
   const item = parsedItem(thinkingSignature);
@@ -189,7 +193,7 @@ function reasoningItem({ thinkingSignature }: ThinkingBlock): OpenaiResponsesIte
 const isSummaryText = (part: unknown): part is { type: "summary_text"; text: string } =>
   isRecord(part) && part["type"] === "summary_text" && typeof part["text"] === "string";
 
-/** @param customCalls ids of the calls of custom tools so far */
+/** @param customCalls ids of all calls of custom tools up to this turn */
 function renderResponsesTurn(turn: Turn, input: OpenaiResponsesItem[], customCalls: Set<string>): void {
   if (turn.role === "assistant") {
     for (const block of turn.content) renderAnswerBlock(block, input, customCalls);
@@ -212,7 +216,7 @@ function renderResponsesTurn(turn: Turn, input: OpenaiResponsesItem[], customCal
   }
 }
 
-/** False for what is an item of its own. */
+/** Returns whether an opaque block is part of a message; false when it is an item of its own. */
 const isPart = ({ type }: Record<string, unknown>): boolean => String(type).startsWith("input_");
 
 function renderAnswerBlock(block: AnswerBlock, input: OpenaiResponsesItem[], customCalls: Set<string>): void {
@@ -245,7 +249,7 @@ function renderPart(block: UserBlock): OpenaiResponsesPart {
   return { type: "input_image", image_url: `data:${block.mediaType};base64,${block.data}`, detail: "auto" };
 }
 
-/** The formats by the names that the command line gives them. */
+/** The formats, by their names on the command line. */
 export const requestFormats = {
   anthropic: anthropicFormat,
   openai: openaiChatFormat,

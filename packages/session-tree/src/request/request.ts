@@ -31,24 +31,27 @@ import {
 import { wellFormed } from "./json.ts";
 import { bashExecutionText, branchSummaryText, compactionSummaryText } from "./wording.ts";
 
-/** Options of building a request. */
+/** Options for building a request. */
 export interface RequestOptions<Request> {
   format: RequestFormat<Request>;
-  /** The model that will read it; the context's own by default. Thinking of any other model is left out. */
+  /** Model that will read the request. Default: the context's model. Thinking of other models is left out. */
   model?: SessionContext["model"] | undefined;
-  /** Goes before what the session's own system messages say. */
+  /** System prompt of the caller. It is put before the text of the session's system messages. */
   system?: string | undefined;
-  /** Go before the tools that the session's own system messages declare, and replace those of the same name. */
+  /**
+   * Tools of the caller. They are put before the tools that the session's system messages declare, and replace tools
+   * with the same name.
+   */
   tools?: readonly ToolDefinition[] | undefined;
 }
 
 /**
- * The request for one provider, valid whatever the session went through (T7): messages, and system prompt and tools
- * where there are any. What else a request has (model, limits, thinking budget) is the caller's to add. The log is not
- * touched; arguments of calls and schemas of tools may be the stored objects themselves, so add to the request, and
- * change nothing inside those.
+ * Returns the request for one provider: the messages, and the system prompt and tools if there are any. The request is
+ * valid for every possible session (T7). The caller adds the rest (model, limits, thinking budget). The log is not
+ * changed. Arguments of calls and schemas of tools can be the stored objects themselves: add fields to the request, and
+ * do not change these objects.
  *
- * @throws EspalierError `empty-context` when nothing in the context says anything to a model; `bad-tool`
+ * @throws EspalierError `empty-context` when no message of the context has content for a model; `bad-tool`
  */
 export function buildRequest<Request>(context: SessionContext, options: RequestOptions<Request>): Request {
   const { format, model = context.model, system, tools } = options;
@@ -71,34 +74,37 @@ export function buildRequest<Request>(context: SessionContext, options: RequestO
   return format.render({ ...foldSystem(prepared.messages, { system, tools, toolNameLength }), turns });
 }
 
-/** Result of a tool call for which the session has none. */
+/** Text of the result of a tool call that has no result in the session. */
 export const NO_RESULT = "No result was recorded.";
 
-/** Text of an empty result: providers refuse an error without text. */
+/** Text of an empty result. Providers refuse an error without a text. */
 export const NO_OUTPUT = "(no output)";
 
-/** User's text before an answer that begins a conversation. */
+/** Text of the user turn that is added before an answer at the beginning of the conversation. */
 export const OPENING = "(start of the conversation)";
 
 /** The model of a request and the rules of its format. */
 export interface HealOptions
   extends Pick<RequestFormat<unknown>, "callIdLength" | "toolNameLength" | "acceptsThinking"> {
-  /** Returns a block as only this provider knows it; see `RequestFormat.opaque`. */
+  /** Returns a block in the provider's own form; see `RequestFormat.opaque`. */
   opaque?: NonNullable<RequestFormat<unknown>["opaque"]>;
-  /** Thinking of other models is left out; null: all of it. */
+  /** Model that will read the request. Thinking of other models is left out; null leaves out all thinking. */
   model: SessionContext["model"];
 }
 
 /**
- * The context as a conversation that every provider accepts, in one pass over what was paired before. Rules, in the
- * words of T7: it begins with a user turn and roles alternate; each call is followed by exactly its results; failed and
- * aborted answers are out with the results of their calls; thinking of the same model is sent untouched, all of an answer,
- * while everything before it is what it was, and in a loop of tools that still runs in any case; else it is left out.
- * Nothing else that was said is lost.
+ * Returns the context as a conversation that every provider accepts. Rules (T7):
  *
- * Each turn depends on the messages up to it alone, so a growing conversation keeps its beginning byte for byte. Three
- * things change what was sent before: a message that joins the last turn, a result that comes late, and the end of a loop
- * of tools before which something changed.
+ * - the first turn is the user's, and roles alternate
+ * - each call is followed by exactly one result
+ * - failed and aborted answers are left out, with the results of their calls
+ * - thinking is sent unchanged when the same model wrote it and everything before the answer is unchanged, and always
+ *   in a tool loop that is still running; all thinking of an answer is sent, or none
+ * - all other content is kept
+ *
+ * Each turn depends only on the messages up to it, so the beginning of a growing conversation stays the same byte for
+ * byte. There are three exceptions: a message that joins the last turn, a late result, and the end of a tool loop whose
+ * prefix changed.
  */
 export function heal(
   context: Pick<SessionContext, "messages" | "prefixChanged">,
@@ -133,10 +139,10 @@ export function heal(
 }
 
 /**
- * Returns the index of the first answer of a tool loop that still runs: after the last words of the user that are not
- * among results. The end of the list where the last answer calls nothing. A provider that thinks asks for the
- * thinking of these answers, whatever was compacted or edited before them ("a final `assistant` message must start
- * with a thinking block").
+ * Returns the index of the first answer of a tool loop that is still running: the first answer after the last text of
+ * the user that is not among results. Returns the end of the list when the last answer has no calls. A provider with
+ * thinking requires the thinking of these answers, even after a compaction or an edit before them ("a final `assistant`
+ * message must start with a thinking block").
  */
 export function runningLoop(messages: readonly ContextMessage[]): number {
   let words = -1;
@@ -156,7 +162,7 @@ export function runningLoop(messages: readonly ContextMessage[]): number {
   return isRunning ? words + 1 : messages.length;
 }
 
-/** Opaque form of a block or a result in well-formed Unicode; undefined where it has none. */
+/** Returns the opaque form of a block or a result, in well-formed Unicode; undefined when it has none. */
 function opaqueValue(
   part: ContentBlock | ToolResultMessage,
   answer: AssistantMessage | undefined,
@@ -202,7 +208,7 @@ function healedResult(
   };
 }
 
-/** The user turn at the end, begun if the last turn is an answer. */
+/** Returns the user turn at the end; adds one when the last turn is an answer. */
 function userTurn(turns: Turn[]): UserTurn {
   const last = turns.at(-1);
   if (last?.role === "user") return last;
@@ -211,19 +217,19 @@ function userTurn(turns: Turn[]): UserTurn {
   return turn;
 }
 
-/** Without spreading into a call: lists of blocks can be longer than a call stack. */
+/** Appends without spreading, because a list of blocks can be longer than the call stack allows. */
 function append<Block>(list: Block[], added: readonly Block[]): void {
   for (const block of added) list.push(block);
 }
 
 /**
- * The blocks of an answer as a request can carry them; none when nothing is left of it.
- * Calls are last, since nothing may come between a call and its result: text after a call moves before the first one.
- * Thinking is sent whole or not at all: all of it, where each block of it may go, stays in its place, and is not the
- * last block ("The final block in an assistant message cannot be `thinking`"). A provider refuses a part of what it signed.
- * Blocks that no answer has are left out.
+ * Returns the blocks of an answer for a request; none when nothing is left of the answer. Calls are last, because
+ * nothing can be between a call and its result: text after a call is moved before the first call. Thinking is sent
+ * whole or not at all, because a provider refuses a part of the thinking that it signed. It is sent when the provider
+ * accepts each block, each block keeps its position, and no block is last ("The final block in an assistant message
+ * cannot be `thinking`"). Blocks of a type that answers do not have are left out.
  *
- * @param callId gives the id of the next call
+ * @param callId returns the id of the next call
  */
 function answerBlocks(
   answer: AssistantMessage,
@@ -265,33 +271,42 @@ function answerBlocks(
   return isWhole ? blocks : blocks.filter(({ type }) => type !== "thinking");
 }
 
-/** Arguments as the object that providers ask for: missing ones are `{}`, anything else becomes `{value}`. */
+/**
+ * Returns arguments as the object that providers require. Missing arguments become `{}`; a value that is not an object
+ * becomes `{value}`.
+ */
 function toolInput(stored: unknown): Record<string, unknown> {
   const input = wellFormed(stored ?? {});
   return isRecord(input) ? input : { value: input ?? "[Arguments left out: nested too deeply]" };
 }
 
-/** Results matched with their calls. */
+/** Tool results, matched with their calls. */
 interface ToolPairs {
-  /** For the index of each answer that counts and has calls: their results, in the order of the calls. */
+  /**
+   * Results of each answer with calls, in the order of the calls, by the index of the answer. Failed answers are not
+   * included.
+   */
   results: Map<number, (ToolResultMessage | undefined)[]>;
   /**
-   * For each message, 1 when a result that was recorded after it belongs to a call before it: pulled up to its call,
-   * that result changes what this message follows.
+   * 1 for each message between a call and its recorded result. Healing moves the result up to the call, so the
+   * message's prefix changes.
    */
   overtaken: Uint8Array;
 }
 
 interface OpenCall {
   answer: number;
-  /** Receives the result; undefined when the answer failed and is left out with the results of its calls. */
+  /**
+   * Array that receives the result. Undefined when the answer failed: it is left out together with the results of its
+   * calls.
+   */
   slots: (ToolResultMessage | undefined)[] | undefined;
   position: number;
 }
 
 /**
- * Matches each result with the nearest call before it that has its id and no result yet; within one answer the first.
- * Results without a call, and results of failed answers, are left out.
+ * Matches each result with the nearest call before it that has the same id and no result yet; within one answer, the
+ * first such call. Results without a call and results of failed answers are left out.
  */
 function pairTools(messages: readonly ContextMessage[]): ToolPairs {
   const open = new Map<string, OpenCall[]>();
@@ -319,7 +334,7 @@ function pairTools(messages: readonly ContextMessage[]): ToolPairs {
   return { results, overtaken: covered(changes) };
 }
 
-/** Marks the indexes in at least one of the ranges, given by +1 at the beginning and -1 at the end of each. */
+/** Returns 1 for every index in at least one range. Each range is +1 at its beginning and -1 at its end. */
 function covered(changes: Int32Array): Uint8Array {
   const marks = new Uint8Array(changes.length - 1);
   let depth = 0;
@@ -330,7 +345,7 @@ function covered(changes: Int32Array): Uint8Array {
   return marks;
 }
 
-/** Files where ids are missing still pair: what has none belongs to what has none. */
+/** Returns an id; an empty text for a missing one, so that a result without an id matches a call without an id. */
 const idOf = (id: unknown): string => (typeof id === "string" ? id : "");
 
 function pushTo(lists: Map<string, OpenCall[]>, key: string, call: OpenCall): void {
@@ -340,9 +355,8 @@ function pushTo(lists: Map<string, OpenCall[]>, key: string, call: OpenCall): vo
 }
 
 /**
- * Returns the content that a message has in the user's name. Empty for answers, tool results and system messages,
- * which a request carries elsewhere, for runs that were kept out of the context, and for roles that nobody here
- * knows.
+ * Returns the content that a message adds to a user turn. Empty for answers, tool results and system messages, which
+ * have their own place in a request; for shell runs that are excluded from the context; and for unknown roles.
  */
 function saidByUser(message: ContextMessage, options?: HealOptions): UserBlock[] {
   switch (message.role) {
@@ -362,19 +376,22 @@ function saidByUser(message: ContextMessage, options?: HealOptions): UserBlock[]
 
 const TYPE_NAME = /^[\w.-]{1,64}$/;
 
-/** Text as a request can carry it; none when there is nothing to read in it. */
+/** Returns a text for a request; an empty list when the text is blank. */
 function healedText(text: unknown): { type: "text"; text: string }[] {
   return typeof text === "string" && !isBlank(text) ? [{ type: "text", text: text.toWellFormed() }] : [];
 }
 
-/** Content of a user message, custom message or tool result, which in a file may have any shape. */
+/** Returns the content of a user message, custom message or tool result. In a file it can have any shape. */
 function healedContent(message: { content?: unknown }, options?: HealOptions): UserBlock[] {
   return contentBlocks(message).flatMap((block) =>
     healedBlock(block, options && opaqueValue(block, undefined, options)),
   );
 }
 
-/** A block as a request can carry it. A type that is unknown here becomes a word, so that the model knows of the gap. */
+/**
+ * Returns a block for a request. A block of an unknown type becomes a short text, so that the model knows that content
+ * is missing.
+ */
 function healedBlock(block: ContentBlock, opaque: Record<string, unknown> | undefined): UserBlock[] {
   if (opaque) return [{ type: "opaque", value: opaque }];
   if (block.type === "text") return healedText(block.text);
@@ -391,7 +408,7 @@ const READABLE: ReadonlySet<string> = new Set<PictureType>([
 ]);
 const isReadable = (mediaType: string): mediaType is PictureType => READABLE.has(mediaType);
 
-/** Beginnings of the base64 of each type. WebP is `RIFF`, four bytes of length, `WEBP`. */
+/** Beginnings of the base64 data, by type. WebP is `RIFF`, four bytes of length, `WEBP`. */
 const BEGINNINGS: [RegExp, PictureType][] = [
   [/^iVBORw0KGgo/, "image/png"],
   [/^\/9j\//, "image/jpeg"],
@@ -401,9 +418,9 @@ const BEGINNINGS: [RegExp, PictureType][] = [
 const MEDIA_TYPE = /^[\w.+-]{1,40}\/[\w.+-]{1,80}$/;
 
 /**
- * Makes a stored picture valid for a request. Known first bytes decide its media type, since a wrong media type
- * fails the whole request. Missing padding is added. A picture that no provider reads, or whose data is not
- * base64, is replaced by a text.
+ * Makes a stored picture valid for a request. Known first bytes decide its media type, because a wrong media type fails
+ * the whole request. Missing padding is added. A picture of a type that no provider reads, or whose data is not base64,
+ * is replaced by a text.
  */
 export function healedImage(image: { data?: unknown; mimeType?: unknown }): UserBlock {
   const declared = typeof image.mimeType === "string" ? image.mimeType.toLowerCase() : "";
@@ -417,7 +434,10 @@ export function healedImage(image: { data?: unknown; mimeType?: unknown }): User
   };
 }
 
-/** By single characters: a pattern that repeats one over megabytes may run out of the engine's stack. */
+/**
+ * Returns whether data is base64. Tests single characters: one repeating pattern over megabytes can overflow the
+ * regular expression engine's stack.
+ */
 function isBase64(data: string): boolean {
   const padding = data.indexOf("=");
   const end = padding < 0 ? data.length : padding;
@@ -425,7 +445,7 @@ function isBase64(data: string): boolean {
   return end > 0 && isPadded && !/[^A-Za-z0-9+/=]/.test(data);
 }
 
-/** Base64 with its padding, which some encoders leave out. */
+/** Returns base64 with its padding, which some encoders leave out. */
 function padded(data: string): string {
   const rest = data.endsWith("=") ? 0 : data.length % 4;
   return rest < 2 ? data : data + "=".repeat(4 - rest);
@@ -435,12 +455,12 @@ function mediaTypeOf(data: string): PictureType | undefined {
   return BEGINNINGS.find(([beginning]) => beginning.test(data))?.[1];
 }
 
-/** Note in a result that its pictures are after the results. */
+/** Text of a result whose pictures come after the results. */
 const IMAGES_FOLLOW = "(see the images that follow)";
 
 /**
- * A result without its pictures, for where a provider reads only text in results, and the blocks that follow all
- * results instead: the pictures, named by their call.
+ * Splits a result for providers that accept only text in results. Returns its texts, and the blocks to put after all
+ * results: its pictures, after a text that names the call.
  */
 export function detachImages(result: HealedResult): {
   texts: (HealedText | OpaqueBlock)[];

@@ -8,13 +8,13 @@ import {
 } from "../entry/message.ts";
 import { bashExecutionText, branchSummaryText, compactionSummaryText } from "./wording.ts";
 
-/** Bytes that a format puts around a message or a block: names of fields, quotes, a picture's media type. */
+/** Bytes that a format adds to a message or a block: field names, quotes, a picture's media type. */
 const FRAME = 128;
 const encoder = new TextEncoder();
 
 /**
- * About how many bytes a message adds to the body of a request: its text as JSON in UTF-8, its pictures as the base64
- * that they are. Rather more than less; no tokens, and of no use as such.
+ * Estimates how many bytes a message adds to the body of a request: its text as JSON in UTF-8, its pictures as base64.
+ * The estimate is rather too high than too low. It is not a token count.
  */
 export function estimateBytes(message: ContextMessage): number {
   if (message.role === "bashExecution")
@@ -34,7 +34,7 @@ function summaryText({ role, summary }: CompactionSummaryMessage | BranchSummary
   return role === "branchSummary" ? branchSummaryText(summary) : compactionSummaryText(summary);
 }
 
-/** About how many bytes a block adds to the body of a request. */
+/** Estimates how many bytes a block adds to the body of a request. */
 export function blockBytes(block: ContentBlock): number {
   if (block.type === "text") return FRAME + bytesOf(block.text);
   if (block.type === "image") return FRAME + (typeof block.data === "string" ? block.data.length : 0);
@@ -44,7 +44,7 @@ export function blockBytes(block: ContentBlock): number {
   return FRAME + bytesOf(block.id) + bytesOf(block.name) + jsonBytes(block.arguments);
 }
 
-/** A list of messages that was looked at, as far as it went then. A running context grows at its end. */
+/** Number of messages of a list that were measured, and their bytes. A running context grows at its end. */
 interface Seen {
   messages: number;
   bytes: number;
@@ -52,7 +52,10 @@ interface Seen {
 
 const seen = new WeakMap<readonly ContextMessage[], Seen>();
 
-/** The sum of {@link estimateBytes}. Of a list that has grown since, only what is new is looked at. */
+/**
+ * Returns the sum of {@link estimateBytes}. For a list that has grown since the last call, only the new messages are
+ * measured.
+ */
 export function totalBytes(list: readonly ContextMessage[]): number {
   let { messages, bytes } = seen.get(list) ?? { messages: 0, bytes: 0 };
   if (messages > list.length) [messages, bytes] = [0, 0];
@@ -61,9 +64,9 @@ export function totalBytes(list: readonly ContextMessage[]): number {
   return bytes;
 }
 
-/** Bytes of a text in JSON; what a file has in a text's place is none. */
+/** Returns the bytes of a text in JSON; 0 for a value that is not a text. */
 const bytesOf = (text: unknown): number =>
   typeof text === "string" ? encoder.encode(JSON.stringify(text)).length : 0;
 
-/** Bytes of a value as JSON within a text, which is how some providers take the arguments of a call. */
+/** Returns the bytes of a value as JSON inside a text. Some providers take the arguments of a call in this form. */
 const jsonBytes = (value: unknown): number => bytesOf(jsonText(value));

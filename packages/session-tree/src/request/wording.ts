@@ -3,8 +3,8 @@ import { customMessage, isMessage } from "../entry/kinds.ts";
 import { type BashExecutionMessage, contentText } from "../entry/message.ts";
 
 /**
- * The wrappers below are part of the session format: every reader of such a file gives the model these bytes, so that
- * a session that moves between programs keeps its cached prefix.
+ * The wrappers below are part of the session format: every reader of the file sends the model the same bytes. So a
+ * session that another program opens keeps its cached prefix.
  */
 const BEFORE_COMPACTION =
   "The conversation history before this point was compacted into the following summary:\n\n<summary>\n";
@@ -13,17 +13,20 @@ const BEFORE_BRANCH =
   "The following is a summary of a branch that this conversation came back from:\n\n<summary>\n";
 const FENCE = "```";
 
-/** A compaction's summary as the model reads it. */
+/** Returns a compaction's summary as the model reads it. */
 export function compactionSummaryText(summary: string): string {
   return `${BEFORE_COMPACTION}${escapeSummaryTags(summary)}\n</summary>`;
 }
 
-/** A branch summary as the model reads it. */
+/** Returns a branch summary as the model reads it. */
 export function branchSummaryText(summary: string): string {
   return `${BEFORE_BRANCH}${escapeSummaryTags(summary)}</summary>`;
 }
 
-/** A run of the user's shell as the model reads it: command, output, and how it ended when it did not end well. */
+/**
+ * Returns a run of the user's shell as the model reads it: the command, its output, and how it ended unless it
+ * succeeded.
+ */
 export function bashExecutionText(run: BashExecutionMessage): string {
   const output = textOf(run.output);
   return `Ran \`${textOf(run.command)}\`\n${output ? `${FENCE}\n${output}\n${FENCE}` : "(no output)"}${bashEnding(run)}`;
@@ -38,17 +41,20 @@ function bashEnding({ cancelled, exitCode, truncated, fullOutputPath }: BashExec
   return ending;
 }
 
-/** Fields of a stored message are what a file says: not always text. */
+/** Returns a field as text; an empty text for a value of another type, which a file can hold. */
 const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
 
-/** A summary quotes what was said, and what was said may hold our own delimiter: it must not end the quote. */
+/**
+ * Escapes the tags of our wrapper in a summary. The summarized conversation can contain them, and they must not end the
+ * wrapper early.
+ */
 function escapeSummaryTags(summary: string): string {
   return summary.replace(/<(?=\/?summary\b)/gi, "&lt;");
 }
 
 /**
- * The text of something a user typed or an extension said in a user's place: what comes back into an editor when one
- * goes there. Null for every other entry.
+ * Returns the text that a user typed, or an extension added on behalf of a user: the text that an editor shows after
+ * navigation to the entry. Null for every other entry.
  */
 export function promptText(entry: Entry): string | null {
   if (isMessage(entry, "user")) return contentText(entry.message);

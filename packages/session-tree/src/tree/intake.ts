@@ -22,10 +22,10 @@ import { ORPHAN, ROOT, RowBuffer, type RowIndex } from "./rows.ts";
 
 const encoder = new TextEncoder();
 
-/** Adds the lines of a log to an index, in file order, and notes what is wrong with them. */
+/** Adds the lines of a log to an index, in file order, and collects their problems. */
 export class LineIntake {
   header: SessionHeader | undefined;
-  /** The row of the last usable line: of the first copy, when that line repeats an earlier one. */
+  /** Row of the last usable line. When that line repeats an earlier one, the row of the earlier one. */
   lastRow = -1;
   readonly issues: SessionIssue[] = [];
   readonly #index: RowIndex;
@@ -34,23 +34,23 @@ export class LineIntake {
   readonly #buffer = new RowBuffer();
   #lines: LineSource;
   #scanner: FastLineScanner | undefined;
-  /** The number of the line that is being taken. */
+  /** Number of the current line. */
   #line = 1;
-  /** Lines taken that are a header or an entry. */
+  /** Number of lines so far that are a header or an entry. */
   #usable = 0;
-  /** Offset of the header; -1 while there is none. */
+  /** Offset of the header; -1 when there is none yet. */
   #headerOffset = -1;
-  /** End of the last line that has an end, and the number of the line after it: the next {@link takeLog} starts there. */
+  /** End of the last line with a newline, and the number of the next line: the next {@link takeLog} begins there. */
   #end = 0;
   #nextLine = 1;
 
-  /** @param lines reads taken lines again; {@link takeLog} brings its own */
+  /** @param lines reads the bytes of earlier lines; {@link takeLog} uses its view instead */
   constructor(index: RowIndex, lines: LineSource = { read: () => new Uint8Array() }) {
     this.#index = index;
     this.#lines = lines;
   }
 
-  /** Adds everything in a log beyond what was added before. */
+  /** Adds everything in a log after the lines that were added before. */
   takeLog(view: ByteView): void {
     let tail = -1;
     let nextLine = this.#nextLine;
@@ -59,7 +59,7 @@ export class LineIntake {
     this.#lines = view;
     this.#scanner = scanner;
     this.#buffer.count = 0;
-    // A tail without an end is looked at again when the log has grown: it may be whole by now.
+    // A last line without a newline is read again when the log has grown: it may be complete now.
     if (this.issues.length > 0 && isTail(this.issues.at(-1)!)) this.issues.pop();
     const visit: LineVisitor = (block, start, end, offset, line, terminated) => {
       if (terminated) nextLine = line + 1;
@@ -76,7 +76,7 @@ export class LineIntake {
     this.#end = tail < 0 ? view.size : tail;
   }
 
-  /** Takes the next line, given as `forEachLine` gives them. */
+  /** Takes the next line, with the arguments of a visitor of `forEachLine`. */
   take(
     block: Uint8Array,
     start: number,
@@ -88,7 +88,7 @@ export class LineIntake {
     if (terminated && this.#takeFast(block, start, end, offset, line)) return;
     this.#addBuffered();
     this.#line = line;
-    // The byte order mark that a log may begin with is no part of its first line.
+    // A byte order mark at the beginning of a log is not part of its first line.
     if (end > start) this.#takeSlowly(block.subarray(start, end), offset === 0 ? start : offset, terminated);
   }
 
@@ -98,11 +98,12 @@ export class LineIntake {
     this.#index.settle();
   }
 
-  /** Takes nearly every line: no decoding, no parsing. False when the line needs {@link #takeSlowly}. */
+  /** Takes nearly all lines, without decoding or parsing. Returns false when the line needs {@link #takeSlowly}. */
   #takeFast(block: Uint8Array, start: number, end: number, offset: number, line: number): boolean {
     if (this.#usable === 0) return false;
     const rows = this.#buffer;
-    // The buffer has one row a line: not two entries of one line, which are passed one by one.
+    // The buffer holds one row per line, in consecutive lines. The entries of a line with several entries come one by
+    // one.
     if (rows.count > 0 && line !== rows.firstLine + rows.count) this.#addBuffered();
     const scan = this.#scan;
     const scanner = this.#scanner?.isUsual ? this.#scanner : undefined;
@@ -129,7 +130,7 @@ export class LineIntake {
     if (parentStart >= 0) this.#index.hashInto(rows.parents, at, block, parentStart, parentEnd);
   }
 
-  /** Adds the buffered rows; to be called before another row is added. */
+  /** Adds the buffered rows. Call it before any other row is added. */
   #addBuffered(): void {
     const rows = this.#buffer;
     const index = this.#index;
@@ -162,7 +163,7 @@ export class LineIntake {
       else if (part.is === "corrupt") this.#note("corrupt", offset + part.from, null, `${part.message}.`);
       else if (part.is === "entry") {
         let end = parts[at + 1]?.from ?? bytes.length;
-        // The space between two belongs to neither, so that one is the same whatever comes behind it.
+        // Space between two entries belongs to neither, so an entry's bytes are the same whatever follows it.
         if (at + 1 < parts.length) while (isSpace(bytes[end - 1]!)) end--;
         this.#takeEntry(part.entry, offset + part.from, end - part.from, parts[at - 1]);
       }
@@ -189,7 +190,7 @@ export class LineIntake {
     );
   }
 
-  /** @param before the part before it on its line */
+  /** @param before the previous part of the same line */
   #takeEntry(entry: Entry, offset: number, length: number, before: SessionLine | undefined): void {
     if (this.#isTaken(offset)) return;
     if (this.#usable === 0)
@@ -210,7 +211,10 @@ export class LineIntake {
     this.#add(older, parent, kindCode(entry.type), offset, length, entry.id);
   }
 
-  /** A line whose beginning can still be read keeps its place, so that what follows it is not cut off from the rest. */
+  /**
+   * Adds a damaged line. If its beginning can be read, it keeps its position in the tree, so that its descendants stay
+   * connected.
+   */
   #takeDamaged(bytes: Uint8Array, offset: number, message: string): void {
     const scan = this.#scan;
     const kind = scanEntry(bytes, 0, bytes.length, scan) ? kindIn(bytes, scan.typeStart, scan.typeEnd) : -1;
@@ -227,7 +231,7 @@ export class LineIntake {
   }
 
   /**
-   * Returns whether a row begins at `offset` already: a whole line without an end is read again when the log has
+   * Returns whether a row already begins at `offset`: a whole line without a newline is read again when the log has
    * grown.
    */
   #isTaken(offset: number): boolean {
@@ -235,7 +239,10 @@ export class LineIntake {
     return length > 0 && offset <= this.#index.offset(length - 1);
   }
 
-  /** Adds a row under the id that was looked for last; `older` is the row that was found, and `id` read if need be. */
+  /**
+   * Adds a row with the id of the last lookup. `older` is the row that the lookup found; `id` is read from the line
+   * when it is missing.
+   */
   #add(older: number, parent: number, kind: number, offset: number, length: number, id?: string): void {
     if (this.#isTaken(offset)) return;
     if (older >= 0 && this.#isRepeated(older, parent, kind, offset, length)) {
@@ -257,7 +264,7 @@ export class LineIntake {
     }
   }
 
-  /** The id of a line that was found fast, and so will be again. */
+  /** Returns the id of a line that was scanned before, so scanning it again works. */
   #idAt(offset: number, length: number): string {
     const bytes = this.#lines.read(offset, length);
     scanEntry(bytes, 0, bytes.length, this.#scan);
@@ -265,8 +272,8 @@ export class LineIntake {
   }
 
   /**
-   * Returns whether the line at `offset` repeats that of a row with the same meaning: not where its parent is another
-   * one now.
+   * Returns whether the line at `offset` repeats a row's line with the same meaning. False when its parent is another
+   * entry now.
    */
   #isRepeated(row: number, parent: number, kind: number, offset: number, length: number): boolean {
     if (this.#index.lineLength(row) !== length || this.#index.parent(row) !== parent) return false;
@@ -275,13 +282,13 @@ export class LineIntake {
     if (!before.every((byte, i) => byte === here[i])) return false;
     const { leafTarget } = entryKinds[kind]!;
     if (!leafTarget || parent >= 0) return true;
-    // One that lost its parent still has a target, which may be another entry by now.
+    // A repeated line without a parent in the log still has a target, which may be another entry now.
     const line = readSessionLine(here);
     return line.is !== "entry" || leafTarget(line.entry) === null;
   }
 
   #note(kind: SessionIssueKind, offset: number, id: string | null, message: string): void {
-    // A line that is read again when the log has grown is noted once.
+    // A line that is read again when the log has grown gets one issue only.
     for (let at = this.issues.length - 1; at >= 0 && this.issues[at]!.offset >= offset; at--)
       if (this.issues[at]!.kind === kind && this.issues[at]!.offset === offset) return;
     this.issues.push({ kind, line: this.#line, offset, id, message });
@@ -291,5 +298,5 @@ export class LineIntake {
 const isTail = ({ kind }: SessionIssue): boolean => kind === "torn-tail" || kind === "unterminated-tail";
 const orOrphan = (row: number): number => (row < 0 ? ORPHAN : row);
 
-/** Reads bytes of lines again, by offset and length as they were taken. */
+/** Reads bytes of lines again, by the offset and length with which they were taken. */
 export type LineSource = Pick<ByteView, "read">;

@@ -7,36 +7,39 @@ import { DAMAGED, EntryScan, idIn, placeholder, readSessionLine, scanEntry } fro
 import { LineIntake } from "./intake.ts";
 import { EntryIndex, ORPHAN, ROOT, type RowIndex } from "./rows.ts";
 
-/** Parsed entries in the cache: at least this many, up to twice as many; the oldest are dropped first. */
+/** Parsed entries in the cache: at least this many and up to twice as many. The oldest are dropped first. */
 const BODIES_KEPT = 2_048;
 
-/** Bytes of their lines, up to twice as many: 8 MiB, as so many lines of 4 kB have. */
+/** Bytes of the cached entries' lines, up to twice as many: 8 MiB, the size of {@link BODIES_KEPT} lines of 4 kB. */
 const BODY_BYTES_KEPT = 1 << 23;
 
-/** Bytes of a line that are read for its id or its role, which are near the beginning in nearly every line. */
+/** Bytes read from a line for its id or its role, which are near the beginning of nearly every line. */
 const HEAD_BYTES = 400;
 
 /**
- * All entries of a log, their positions and their parents. Built by one pass over the bytes that parses next to
- * nothing; what an entry says is read from the view when it is needed. It grows when the log does, and nothing in it
- * ever changes.  Rows are numbers in file order, for code that walks many entries; ids are for everyone else.
+ * All entries of a log, with their positions and parents. Built in one pass over the bytes that parses very few lines;
+ * the content of an entry is read from the view when it is needed. The tree grows with the log, and existing rows never
+ * change. Rows are numbers in file order, for code that reads many entries. Other code uses ids.
  */
 export class Tree {
   /** Position and parent of each entry, in columns of numbers by row. */
   readonly index: RowIndex;
   readonly #intake: LineIntake;
-  /** Two generations: taking the oldest entry out of one map, time and again, costs a walk over what was taken out. */
+  /**
+   * Two generations of cached entries. Deleting the oldest entry of a single map repeatedly is slow, because each
+   * search passes over the deleted ones.
+   */
   #bodies = new Map<number, Entry>();
   #olderBodies = new Map<number, Entry>();
-  /** Bytes of the lines of the newer ones. */
+  /** Bytes of the lines of the newer generation. */
   #bodyBytes = 0;
   readonly #scan = new EntryScan();
   #view: ByteView;
   #reader: BlockReader;
-  /** Undefined where the session has no kinds of its own. */
+  /** Undefined when the session has no kinds of its own. */
   #ownKinds: OwnKinds | undefined;
 
-  /** @param index where the rows are kept, empty; default: in memory */
+  /** @param index an empty index for the rows; default: in memory */
   constructor(view: ByteView, index: RowIndex = new EntryIndex()) {
     this.index = index;
     this.#intake = new LineIntake(index);
@@ -50,30 +53,30 @@ export class Tree {
     return this.index.length;
   }
 
-  /** The first line, when it is a header. */
+  /** Header of the log; undefined when there is none before the first entry. */
   get header(): SessionHeader | undefined {
     return this.#intake.header;
   }
 
-  /** Problems of the lines, in file order. References are judged by `referenceIssues`. */
+  /** Problems of the lines, in file order. `referenceIssues` checks the references. */
   get issues(): readonly SessionIssue[] {
     return this.#intake.issues;
   }
 
-  /** The row of the last usable line; -1 when there is none. */
+  /** Row of the last usable line; -1 when there is none. */
   get lastRow(): number {
     return this.#intake.lastRow;
   }
 
-  /** The bytes the tree was read from. */
+  /** Bytes from which the tree was read. */
   get view(): ByteView {
     return this.#view;
   }
 
-  /** Takes in what a longer view of the same log has beyond what was read. Returns the first new row. */
+  /** Adds the new entries from a longer view of the same log. Returns the first new row. */
   takeIn(view: ByteView): number {
     const firstNew = this.length;
-    // Should reading fail in between, the shorter view says that there is more to take in.
+    // If reading fails here, the shorter view stays, and the next call reads the rest.
     this.#intake.takeLog(view);
     this.#view = view;
     this.#reader = new BlockReader(view);
@@ -86,8 +89,8 @@ export class Tree {
   }
 
   /**
-   * The row of the entry with this id: the newest, where a damaged log has several.
-   * @throws EspalierError `unknown-entry`, naming near ids
+   * Returns the row of the entry with this id; the newest one when a damaged log has several.
+   * @throws EspalierError `unknown-entry`, with similar ids
    */
   row(id: string): number {
     const row = this.index.rowOf(id);
@@ -101,23 +104,23 @@ export class Tree {
     );
   }
 
-  /** The entry with this id; undefined when there is none. */
+  /** Returns the entry with this id; undefined when there is none. */
   getEntry(id: string): Entry | undefined {
     const row = this.index.rowOf(id);
     return row < 0 ? undefined : this.entryAt(row);
   }
 
-  /** All entries in file order, read one at a time. */
+  /** Yields all entries in file order, read one at a time. */
   *entries(): Generator<Entry> {
     for (let row = 0; row < this.length; row++) yield this.entryAt(row);
   }
 
-  /** All ids in file order. */
+  /** Yields all ids in file order. */
   *ids(): Generator<string> {
     for (let row = 0; row < this.length; row++) yield this.idAt(row);
   }
 
-  /** The entry of a row. Where its line cannot be read any more, one of type {@link DAMAGED} holds its place. */
+  /** Returns the entry of a row; an entry of type {@link DAMAGED} when its line can no longer be read. */
   entryAt(row: number): Entry {
     const kept = this.#bodyAtHand(row);
     if (kept) return kept;
@@ -128,7 +131,10 @@ export class Tree {
     return entry;
   }
 
-  /** Returns whether parsing a line found what scanning it found: not where a key is in it twice. */
+  /**
+   * Returns whether parsing a line gave the same id and type as scanning it. They differ for a line that has a key
+   * twice.
+   */
   #isOfRow({ id, type }: Entry, row: number): boolean {
     return this.index.hasId(row, id) && this.index.kind(row) === kindCode(type);
   }
@@ -154,39 +160,42 @@ export class Tree {
     return this.#bodies.get(row) ?? this.#olderBodies.get(row);
   }
 
-  /** The line of a row as it is in the log, without its end; of a line with several entries, its part. Lines near each other are read at once. */
+  /**
+   * Returns the line of a row as it is in the log, without its newline; for a line with several entries, the part of
+   * this row. Lines that are near each other are read together.
+   */
   bytesAt(row: number): Uint8Array {
     return this.#reader.read(this.index.offset(row), this.index.lineLength(row));
   }
 
-  /** The first bytes of a row's line, at most 400. */
+  /** Returns the first bytes of a row's line, at most 400. */
   headAt(row: number): Uint8Array {
     return this.#reader.read(this.index.offset(row), Math.min(HEAD_BYTES, this.index.lineLength(row)));
   }
 
-  /** The id of a row; reads no more than the line's beginning where that is enough. */
+  /** Returns the id of a row. Reads only the line's beginning when that is enough. */
   idAt(row: number): string {
     const kept = this.#bodyAtHand(row);
     if (kept) return kept.id;
     const id = idInHead(this.headAt(row), this.#scan);
-    // A line may have a second id further on, and be known by that.
+    // The line can have a second `id` further on, which the index then uses.
     return id !== undefined && this.index.hasId(row, id) ? id : this.entryAt(row).id;
   }
 
-  /** The id of a row's parent as the tree has it: null for roots, orphans among them. */
+  /** Returns the id of a row's parent in the tree; null for roots, including orphans. */
   parentIdAt(row: number): string | null {
     const parent = this.index.parent(row);
     return parent === ROOT || parent === ORPHAN ? null : this.idAt(parent);
   }
 
-  /** The kind that answers for a row. */
+  /** Returns the kind of a row's entry. */
   kindAt(row: number) {
     const code = this.index.kind(row);
     return code === 0 && this.#ownKinds ? kindOf(this.entryAt(row)) : entryKinds[code]!;
   }
 
   /**
-   * Kinds besides those of the format answer for their entries from now on.
+   * Uses these kinds for entries whose type is not in the format.
    *
    * @internal
    */
@@ -209,17 +218,20 @@ export class Tree {
   }
 }
 
-/** Scans a piece of a line as if it were whole; the scan stops before it could notice, or says that it is not sure. */
+/**
+ * Returns the id in the beginning of a line. The scan stops after the three keys, so it does not need the whole line;
+ * undefined when it is not sure.
+ */
 function idInHead(head: Uint8Array, scan: EntryScan): string | undefined {
   return scanEntry(head, 0, head.length, scan, true) ? idIn(head, scan) : undefined;
 }
 
-/** Bytes that are read at once for a piece near the one before. Twice as much measured no faster. */
+/** Bytes that are read at once for a piece near the previous one. Twice as many were not faster. */
 const BLOCK = 1 << 18;
 
 /**
- * Reads pieces of a view. Pieces near each other, forwards or backwards, are read in blocks, since a call for each
- * line costs more than its bytes; any other piece is read alone. No block is written to again: the caller may keep a
+ * Reads pieces of a view. Pieces near each other, forwards or backwards, are read in blocks, because a call for each
+ * line costs more than its bytes. Other pieces are read alone. No block is written to again, so the caller can keep a
  * piece of it.
  */
 class BlockReader {
@@ -227,7 +239,7 @@ class BlockReader {
   #block: Uint8Array = new Uint8Array();
   /** Offset of the block in the view. */
   #start = 0;
-  /** The piece that was read last; nothing is near it before the first. */
+  /** Offsets of the last piece. NaN before the first one, so that no piece is near it. */
   #from = Number.NaN;
   #to = Number.NaN;
 
@@ -260,13 +272,16 @@ class BlockReader {
 
 const isNear = (distance: number): boolean => distance >= 0 && distance < BLOCK;
 
-/** Most similar ids that an error names. */
+/** Maximum number of similar ids in an error. */
 const MOST = 3;
 
-/** Most ids that are compared, so that a wrong id costs little in a very long session. */
+/** Maximum number of ids that are compared, so that a wrong id costs little time in a very long session. */
 const COMPARED = 100_000;
 
-/** Ids that the caller may have meant: those that begin with what was given, or differ from it in one or two letters. */
+/**
+ * Returns ids that the caller may have meant: those that begin with the given text, or differ from it in one or two
+ * letters.
+ */
 function similarIds(wanted: string, ids: Iterable<string>): string[] {
   const beginning: string[] = [];
   const similar: { id: string; distance: number }[] = [];
@@ -284,7 +299,7 @@ function similarIds(wanted: string, ids: Iterable<string>): string[] {
   return [...beginning, ...similar.map(({ id }) => id)].slice(0, MOST);
 }
 
-/** Edit distance (insert, remove, replace), or `most + 1` as soon as it is larger than `most`. */
+/** Returns the edit distance (insert, remove, replace), or `most + 1` as soon as it exceeds `most`. */
 function editDistance(a: string, b: string, most: number): number {
   let previous = Array.from({ length: b.length + 1 }, (_, column) => column);
   for (let row = 1; row <= a.length; row++) {
@@ -302,27 +317,30 @@ function editDistance(a: string, b: string, most: number): number {
   return previous[b.length]!;
 }
 
-/** Rows of the path that ends in `row`, root first. */
+/** Returns the rows of the path that ends in `row`, root first. */
 export function pathRows(tree: Tree, row: number): number[] {
   const rows: number[] = [];
   for (let at = row; at >= 0; at = tree.index.parent(at)) rows.push(at);
   return rows.reverse();
 }
 
-/** As {@link pathRows}, rows of some kinds alone: what a long path has of them is found without reading any line. */
+/** Returns the rows of {@link pathRows} whose kind is wanted. Does not read any line. */
 export function pathRowsOf(tree: Tree, row: number, isWanted: (kind: EntryKind) => boolean): Int32Array {
   return tree.index.pathRows(row, entryKinds.map(isWanted));
 }
 
-/** Entries of the path that ends in the entry with this id, root first; null gives none. Throws `unknown-entry`. */
+/**
+ * Returns the entries of the path that ends in the entry with this id, root first; none for null. Throws
+ * `unknown-entry`.
+ */
 export function pathOf(tree: Tree, id: string | null): Entry[] {
   if (id === null) return [];
   return pathRows(tree, tree.row(id)).map((row) => tree.entryAt(row));
 }
 
-/** The row of the deepest entry that is on both paths; -1 when they have none in common. */
+/** Returns the row of the deepest entry that is on both paths; -1 when they have none in common. */
 export function commonAncestorRow(tree: Tree, a: number, b: number): number {
-  // A parent's row is always smaller than its child's: the larger of the two can be left behind.
+  // A parent's row is always smaller than its child's, so the larger of the two is replaced by its parent.
   while (a !== b) {
     if (a < 0 || b < 0) return -1;
     if (a > b) a = tree.index.parent(a);
@@ -331,24 +349,24 @@ export function commonAncestorRow(tree: Tree, a: number, b: number): number {
   return a < 0 ? -1 : a;
 }
 
-/** The deepest entry on both paths; null when there is none. Throws `unknown-entry`. */
+/** Returns the id of the deepest entry that is on both paths; null when there is none. Throws `unknown-entry`. */
 export function commonAncestor(tree: Tree, a: string | null, b: string | null): string | null {
   if (a === null || b === null) return null;
   const row = commonAncestorRow(tree, tree.row(a), tree.row(b));
   return row < 0 ? null : tree.idAt(row);
 }
 
-/** True when `ancestor` is on the path of `row` (an entry is on its own path). */
+/** Returns whether `ancestor` is on the path of `row`. An entry is on its own path. */
 export function isOnPath(tree: Tree, ancestor: number, row: number): boolean {
   while (row > ancestor) row = tree.index.parent(row);
   return row === ancestor;
 }
 
-/** Children of rows: two columns of row numbers, made in one pass when children are first needed. */
+/** Children of each row: two columns of row numbers, filled in one pass when children are first needed. */
 export class ChildIndex {
   readonly #first: Int32Array;
   readonly #next: Int32Array;
-  /** Rows without a parent, orphans among them, in file order. */
+  /** Rows without a parent, including orphans, in file order. */
   readonly roots: readonly number[];
 
   constructor(tree: Tree) {
@@ -356,7 +374,7 @@ export class ChildIndex {
     this.#first = new Int32Array(index.length).fill(-1);
     this.#next = new Int32Array(index.length).fill(-1);
     const roots: number[] = [];
-    // From the last row to the first, so that each list comes out in file order.
+    // From the last row to the first, so that each list is in file order.
     for (let row = index.length - 1; row >= 0; row--) {
       const parent = index.parent(row);
       if (parent < 0) roots.push(row);
@@ -368,12 +386,12 @@ export class ChildIndex {
     this.roots = roots.reverse();
   }
 
-  /** The row's children in file order. */
+  /** Yields the row's children in file order. */
   *of(row: number): Generator<number> {
     for (let child = this.#first[row]!; child >= 0; child = this.#next[child]!) yield child;
   }
 
-  /** True when nothing follows the row. */
+  /** Returns whether the row has no children. */
   isEmpty(row: number): boolean {
     return this.#first[row]! < 0;
   }
