@@ -188,3 +188,22 @@ test("a link that leads in a circle does not keep the rest of its folder from be
   const circle = await espalierJson(["import", join(folder, "circle.jsonl")], { env });
   expect(circle).toMatchObject({ code: 1, value: { error: { code: "not-found" } } });
 });
+
+test("a first start says which sessions of other agents an import would bring", async () => {
+  const { options } = home();
+  const hint = [
+    "Found on this machine: 2 Claude Code sessions, 1 Codex.",
+    "To list and search them here, run `espalier import claude-code --all` and `espalier import codex --all`.",
+  ].join("\n");
+  const list = await espalier(["list"], options);
+  expect(list.stdout).toBe(`There are no sessions here.\n\n${hint}\n`);
+  const search = await espalier(["search", "up"], options);
+  expect(search).toMatchObject({ code: 1, stdout: `Nothing was found.\n\n${hint}\n` });
+  expect((await espalier(["list", "--agent", "codex"], options)).stdout).toContain(hint);
+  // Programs get sessions alone.
+  expect((await espalier(["list", "--json"], options)).stdout).toBe("");
+  await espalier(["import", "codex", "--all"], options);
+  expect((await espalier(["list"], options)).stdout).not.toContain("Found");
+  const none = await espalier(["list", "--agent", "pi"], options);
+  expect(none.stdout).toBe("No session matches; `espalier list` lists all.\n");
+});

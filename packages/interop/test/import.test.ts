@@ -192,7 +192,10 @@ describe("what is imported", () => {
     const project = join(home, ".claude", "projects", "-home-me-project");
     for (const name of ["a", "b", "agent-1", join("a", "subagents", "agent-2")])
       writeLines(join(project, `${name}.jsonl`), claudeLines);
-    writeLines(join(home, ".codex", "archived_sessions", rolloutName()), codexLines);
+    const archived = join(home, ".codex", "archived_sessions");
+    writeLines(join(archived, rolloutName()), codexLines);
+    const more = rolloutName().replace(".jsonl", "_01a1ffe6-7e63-7003-b4a1-a8a0b5aa897f.jsonl");
+    writeLines(join(archived, more), codexLines);
     writeLines(join(home, ".pi", "agent", "sessions", "here", "p.jsonl"), []);
     const found = foundSessions(env);
     expect(found).toEqual([

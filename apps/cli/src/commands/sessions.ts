@@ -71,11 +71,41 @@ const list = command({
       for await (const session of sessions)
         await shell.output.writeLine(jsonLine(listedValue(session, options)));
     else {
-      const shown = options.subAgents ? await underParents(sessions) : sessions;
-      for await (const line of viewList(shown, shell)) await printLine(shell, line);
+      let ownCount = 0;
+      const counted = counting(sessions, () => ownCount++);
+      const shown = options.subAgents ? await underParents(counted) : counted;
+      const none =
+        Object.keys(options).length > 0
+          ? "No session matches; `espalier list` lists all."
+          : "There are no sessions here.";
+      for await (const line of viewList(shown, none, shell)) await printLine(shell, line);
+      if (folder === undefined && ownCount === 0) await tellOfOthers(shell);
     }
   },
 });
+
+/** The same sessions; calls back for each that is not one of Pi's own. */
+async function* counting(
+  sessions: AsyncIterable<ListedSession>,
+  onOwn: () => void,
+): AsyncGenerator<ListedSession> {
+  for await (const session of sessions) {
+    if (session.agent !== "pi") onOwn();
+    yield session;
+  }
+}
+
+/** Prints the number of sessions that an import would bring, while the store has only Pi's own. */
+async function tellOfOthers(shell: Shell): Promise<void> {
+  if (shell.store || (await hasOwnSession(shell))) return;
+  const { describeFound, foundSessions } = await import("@espalier/interop/node");
+  const found = foundSessions();
+  if (found.length === 0) return;
+  const commands = found.map(({ agent }) => `\`espalier import ${agent} --all\``).join(" and ");
+  await printLine(shell, "");
+  await printLine(shell, `Found on this machine: ${describeFound(found)}.`);
+  await printLine(shell, `To list and search them here, run ${commands}.`);
+}
 
 /** JSON of a session; `parent` is there only for `--parent` and `--sub-agents`. */
 function listedValue(session: ListedSession, asked: ListOptions): object {
@@ -95,6 +125,7 @@ const FACTS_WIDTH = ID_LENGTH + 2 + 8 + 2 + 11 + 2 + PROJECT_LENGTH + 2;
 /** A table of sessions for people. */
 async function* viewList(
   sessions: AsyncIterable<ListedSession> | Iterable<ListedSession>,
+  none: string,
   { colours, columns }: Pick<Shell, "colours" | "columns">,
   now = Date.now(),
 ): AsyncGenerator<string> {
@@ -113,7 +144,7 @@ async function* viewList(
       name === null ? colours.dim(about) : about,
     );
   }
-  if (count === 0) yield "There are no sessions here.";
+  if (count === 0) yield none;
 }
 
 /** The runs of sub-agents behind the session that began them, the earliest first. */
@@ -180,9 +211,18 @@ file of one session can be named. As with grep, the exit code is 1 when nothing 
     }
     if (count > 0) return;
     shell.exitCode = 1;
-    if (!shell.json) await printLine(shell, "Nothing was found.");
+    if (shell.json) return;
+    await printLine(shell, "Nothing was found.");
+    if (place === undefined) await tellOfOthers(shell);
   },
 });
+
+/** Returns whether the store has a session that is not one of Pi's own. */
+async function hasOwnSession(shell: Shell): Promise<boolean> {
+  for await (const { agent } of listSessions({ ...storeOf(shell), subAgents: true }))
+    if (agent !== "pi") return true;
+  return false;
+}
 
 function placeOf(place: string): Pick<SearchOptions, "files" | "folder"> {
   if (!existsSync(place))

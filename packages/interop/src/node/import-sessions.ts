@@ -418,18 +418,22 @@ export interface FoundSessions extends Pick<LocalAgent, "agent" | "title"> {
 
 /**
  * Counts the sessions on this machine that a list shows only after an import: those of Claude Code and Codex. Pi's are
- * listed without one. Files are counted by their names and never opened; runs of sub-agents are not counted.
+ * listed without one. Files are counted by their names and never opened; runs of sub-agents, and files that continue the
+ * session of another file, are not counted.
  *
  * @param env names the folders of agents
  */
 export function foundSessions(env: Environment = process.env): FoundSessions[] {
   return [claudeCode, codex].flatMap(({ agent, title, folders, isSession }) => {
     const isCounted = (path: string) =>
-      isSession(path) && !isSubAgent(path) && !basename(path).startsWith("agent-");
+      isSession(path) && !isSubAgent(path) && !PART_OF_SESSION.test(basename(path));
     const files = folders(env).flatMap((folder) => findFiles(folder, isCounted, nothingSaid));
     return files.length > 0 ? [{ agent, title, sessions: files.length }] : [];
   });
 }
+
+/** Names of files that are no session of their own: an old run of a sub-agent, a Codex thread continued in another file. */
+const PART_OF_SESSION = /^agent-|^rollout-[^_]+_[\da-f-]{36}\./;
 
 /** `8 Claude Code sessions, 3 Codex`; empty where none was found. */
 export const describeFound = (found: readonly FoundSessions[]): string =>
