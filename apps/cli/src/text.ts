@@ -32,6 +32,16 @@ export function padToColumns(text: string, columns: number): string {
 export const titleOf = ({ name, firstMessage, id, ref }: ListedSession): string =>
   plainLine(name ?? firstMessage ?? "") || (id === "" ? plainLine(basename(ref)) : "(no prompt yet)");
 
+/** Mark before the title of a session that another one started or was copied to: `└ `, `fork of 1284c080: `; else nothing. */
+export const markOfParent = (parent: ListedSession["parent"]): string =>
+  !parent
+    ? ""
+    : parent.kind === "subagent"
+      ? "└ "
+      : `fork of ${plainLine(parent.sessionId).slice(0, SHORT_ID)}: `;
+
+const SHORT_ID = 8;
+
 /** The last part of the folder that a session worked in. */
 export const projectOf = (cwd: string): string => plainLine(cwd.split(/[\\/]/).filter(Boolean).at(-1) ?? "");
 

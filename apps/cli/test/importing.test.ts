@@ -49,7 +49,8 @@ function home() {
   mkdirSync(here);
   const claude = join(folder, ".claude", "projects");
   const source = write(join(claude, "here", "claude-1.jsonl"), claudeSession(here));
-  const other = claudeSession(elsewhere).map((line) => ({ ...line, sessionId: "claude-2" }));
+  const text = JSON.stringify(claudeSession(elsewhere)).replaceAll(/"([ua]\d)"/g, '"other-$1"');
+  const other = JSON.parse(text).map((line: object) => ({ ...line, sessionId: "claude-2" }));
   write(join(claude, "elsewhere", "claude-2.jsonl"), other);
   const day = join(folder, ".codex", "sessions", "2026", "01", "01");
   write(join(day, "rollout-2026-01-01T00-00-00-codex-1.jsonl"), codexSession(here));
@@ -63,7 +64,7 @@ function home() {
 }
 
 test("an agent's name imports its sessions of this folder, --all those of all folders", async () => {
-  const { options, source } = home();
+  const { options, source, here: folder } = home();
   const here = await espalierJson(["import", "claude-code"], options);
   expect(here.values).toEqual([
     {
@@ -71,6 +72,10 @@ test("an agent's name imports its sessions of this folder, --all those of all fo
       agent: "claude-code",
       file: expect.stringMatching(/claude-1\.jsonl$/),
       sessionId: "claude-1",
+      title: "Which way is up?",
+      updatedAt: "2026-01-01T00:00:00.000Z",
+      cwd: folder,
+      parent: null,
       status: "created",
       entries: 3,
       added: 3,
@@ -103,14 +108,59 @@ test("importing again adds what is new, and the source is not touched", async ()
   expect(stateOf(source)).toBe(before);
 });
 
-test("the report for people ends with the sums, and says what could not be mapped and why", async () => {
+test("the report for people has a line a session, says in plain words what could not be kept, and ends with sums", async () => {
   const { options, source, here } = home();
-  write(source, claudeSession(here), '\n{"type":"us');
+  const lines = [...claudeSession(here), claudeLine("u9", "gone", here, { role: "user", content: "Lost?" })];
+  write(source, [...lines, { type: "queue-operation" }], '\n{"type":"us');
   const { code, stdout } = await espalier(["import", source], options);
   expect(code).toBe(0);
-  expect(stdout).toMatch(/^created {3}claude-1 {2}3 entries, 1 branch /);
-  expect(stdout).toMatch(/\ntorn-line .*\(1 line in 1 file\)\n/);
-  expect(stdout.trimEnd().split("\n").at(-1)).toBe("1 session, 3 entries (3 new), 1 branch, 0 compactions");
+  expect(stdout.split("\n")).toEqual([
+    "created    2026-01-01  here            Which way is up?  (4 entries, 2 branches)",
+    "",
+    "note The last line was cut off while it was written. (1 line in 1 file)",
+    "note A message follows one that is not in the file; shown as a separate branch. (1 line in 1 file)",
+    "1 line left out: bookkeeping of the agent, or repetitions of other lines. --json lists each.",
+    "1 new session with 4 entries.",
+    "",
+  ]);
+  write(source, [...lines, claudeLine("u4", "u2", here, { role: "user", content: "Left?" })]);
+  const grown = (await espalier(["import", "claude-code", "--all"], options)).stdout.trimEnd().split("\n");
+  // Files that were made in the same millisecond come in either order.
+  expect(grown.splice(0, 2).sort()).toEqual([
+    "created    2026-01-01  elsewhere       Which way is up?  (3 entries)",
+    "updated    2026-01-01  here            Which way is up?  (1 new entry, 2 branches)",
+  ]);
+  expect(grown).toEqual([
+    "",
+    "note A message follows one that is not in the file; shown as a separate branch. (1 line in 1 file)",
+    "1 new session with 3 entries, 1 session with 1 new entry.",
+  ]);
+  const again = await espalier(["import", "claude-code", "--all"], options);
+  expect(again.stdout).toBe(
+    "note A message follows one that is not in the file; shown as a separate branch. (1 line in 1 file)\n2 sessions unchanged (8 entries).\n",
+  );
+});
+
+test("a fork is linked to its original in an import and in lists", async () => {
+  const { options, folder, here } = home();
+  const [original, fork] = ["1111", "9999"].map((end) => `00000000-2222-4333-8444-55555555${end}`);
+  const lines = claudeSession(here).map((line) => ({ ...line, sessionId: original }));
+  const project = join(folder, ".claude", "projects", "forks");
+  write(join(project, `${original}.jsonl`), lines);
+  const last = { ...claudeLine("u3", "a1", here, { role: "user", content: "Left?" }), sessionId: fork };
+  write(join(project, `${fork}.jsonl`), [...lines.slice(0, 2), last]);
+  const { stdout } = await espalier(["import", project], options);
+  expect(stdout).toContain("  fork of 00000000: Which way is up?  (3 entries)");
+  const { values } = await espalierJson(["list"], options);
+  expect(values.find(({ id }) => id === fork)).toMatchObject({
+    parent: { sessionId: original, entryId: "a1", kind: "fork" },
+  });
+  expect(values.find(({ id }) => id === original)).not.toHaveProperty("parent");
+  expect((await espalier(["list"], options)).stdout).toMatch(/ fork of 00000000: Which way is up\?$/m);
+  const ofParent = await espalierJson(["list", "--parent", original!], options);
+  expect(ofParent.values.map(({ id }) => id)).toEqual([fork]);
+  const stats = await espalier(["stats", fork!], options);
+  expect(stats.stdout).toContain(`A fork of ${original}: its first 2 entries are that session's too.`);
 });
 
 test("keys are left behind, and kept with --no-redact", async () => {

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isMessage } from "@espalier/session-tree";
@@ -683,6 +683,23 @@ describe("sub-agents and forks", () => {
     const { session, entries } = await read([...copy, user("f3", "f2")], other);
     expect(entries.map(({ id }) => id)).toEqual(["u1", "a1", "f3"]);
     expect(session.header?.parent).toEqual({ sessionId: SESSION, entryId: "a1", kind: "fork" });
+  });
+
+  test("a fork that kept the session of its lines is linked to the file of that name, whichever is older", async () => {
+    const folder = scratchFolder();
+    const store = scratchStore();
+    const shared = [user("u1", null), answer("a1", "u1")];
+    const other = "99999999-2222-4333-8444-555555555555";
+    const fork = writeLines(join(folder, `${other}.jsonl`), [...shared, user("u3", "a1")]);
+    const original = writeSession([...shared, user("u2", "a1"), answer("a2", "u2")], folder);
+    utimesSync(fork, 1_000, 1_000);
+    utimesSync(original, 2_000, 2_000);
+    const reports = await importAll(folder, store);
+    const parents = reports.map(({ sessionId, parent }) => [sessionId, parent]);
+    expect(Object.fromEntries(parents)).toEqual({
+      [SESSION]: null,
+      [other]: { sessionId: SESSION, entryId: "a1", kind: "fork" },
+    });
   });
 
   test("a fork made on the command line is known by the lines it shares with an older file", async () => {

@@ -122,7 +122,7 @@ test("a line that no text can hold costs that line, by its number, and keeps its
   expect(others).toEqual([]);
   expect(report).toMatchObject({ source: path, status: "created", entries: 4 });
   expect(report!.issues).toMatchObject([{ kind: "unreadable-content", lines: "3" }]);
-  expect(report!.issues[0]!.message).toContain("too long to parse");
+  expect(report!.issues[0]!.message).toContain("too long to read");
   const { session } = await opened(store, report!);
   expect(session.context.messages).toHaveLength(3);
   await session.close();

@@ -14,6 +14,7 @@ import {
   subAgentsOf,
   type UsageTotals,
 } from "@espalier/engine";
+import { pathRows } from "@espalier/session-tree";
 import { InvalidArgumentError } from "commander";
 import { type SessionCall, sessionCommand } from "../command.ts";
 import { entryLine, WIDE } from "../entry-preview.ts";
@@ -37,17 +38,33 @@ const stats = sessionCommand({
     const tokens = breaks.reduce((sum, one) => sum + one.tokens, 0);
     const runs = await subAgentCosts(session, shell, ({ tree }) => statsOf(tree).total);
     const whole = sumOfBills([figures.total, ...runs.map(({ cost }) => cost)]);
+    const origin = originOf(session);
     return {
       value: {
         ...statsValue(figures),
+        ...(origin ? { forkOf: origin } : {}),
         cache: { breaks: breaks.length, tokens, lost: cost.lost },
         subAgents: runs.map(({ id, file, cost }) => ({ id, file, ...apart(cost) })),
         withSubAgents: apart(whole),
       },
-      lines: viewStats(figures, ledger, { runs, whole }, shell),
+      lines: viewStats(figures, ledger, { runs, whole, origin }, shell),
     };
   },
 });
+
+/** Session that a fork was copied from. */
+interface Origin {
+  sessionId: string;
+  /** Entries of the path that both sessions have; null where the fork does not say. */
+  sharedEntries: number | null;
+}
+
+function originOf({ header, tree }: Session): Origin | undefined {
+  const { kind, sessionId, entryId } = header?.parent ?? {};
+  if (kind !== "fork" || sessionId === undefined) return undefined;
+  const isThere = typeof entryId === "string" && tree.has(entryId);
+  return { sessionId, sharedEntries: isThere ? pathRows(tree, tree.row(entryId)).length : null };
+}
 
 /** A sub-agent's session, and its cost. */
 interface SubAgentCost<Cost> {
@@ -95,9 +112,21 @@ const COMPACTION_HEADINGS = ["compaction", "when", "tokens", "removed", "took", 
 function* viewStats(
   { total, path, models, kinds, compactions, branches }: SessionStats,
   ledger: CacheLedger,
-  { runs, whole }: { runs: readonly SubAgentCost<UsageTotals>[]; whole: UsageTotals },
+  {
+    runs,
+    whole,
+    origin,
+  }: { runs: readonly SubAgentCost<UsageTotals>[]; whole: UsageTotals; origin: Origin | undefined },
   { colours }: Pick<Shell, "colours">,
 ): Generator<string> {
+  if (origin) {
+    const { sessionId, sharedEntries: shared } = origin;
+    const entries =
+      shared === null
+        ? ""
+        : `: its first ${shared === 1 ? "entry is" : `${formatCount(shared)} entries are`} that session's too`;
+    yield `A fork of ${plainLine(sessionId)}${entries}.`;
+  }
   if (total.calls === 0) yield "No model call was billed.";
   else {
     const share = branches.length > 1 ? `, of which ${formatCost(path.cost)} on the path of the leaf` : "";

@@ -25,7 +25,15 @@ import { CommandError } from "../failure.ts";
 import { formatAge, formatCount, formatMany, parseCount, parseSince, parseUntil } from "../numbers.ts";
 import { currentSettings, sessionNamed, storeInUse, storeOf, tellSkipped, withSession } from "../opening.ts";
 import { confirmOnTerminal, jsonLine, print, printLine, printStep, type Shell } from "../shell.ts";
-import { cutToColumns, lastTimeOf, padToColumns, plainLine, projectOf, titleOf } from "../text.ts";
+import {
+  cutToColumns,
+  lastTimeOf,
+  markOfParent,
+  padToColumns,
+  plainLine,
+  projectOf,
+  titleOf,
+} from "../text.ts";
 
 /** Filters of sessions, for `list` and `search`. */
 type Filters = Pick<ListOptions, "agent" | "project" | "since" | "until">;
@@ -107,10 +115,11 @@ async function tellOfOthers(shell: Shell): Promise<void> {
   await printLine(shell, `To list and search them here, run ${commands}.`);
 }
 
-/** JSON of a session; `parent` is there only for `--parent` and `--sub-agents`. */
+/** JSON of a session; `parent` is there for a fork, and for `--parent` and `--sub-agents`. */
 function listedValue(session: ListedSession, asked: ListOptions): object {
   const { id, ref: file, cwd, parent, importedFrom: _, ...told } = session;
-  const linked = asked.subAgents || asked.parent !== undefined ? { parent } : {};
+  const isLinked = asked.subAgents || asked.parent !== undefined || parent?.kind === "fork";
+  const linked = isLinked ? { parent } : {};
   return { id: id || null, file, cwd: cwd || null, ...told, ...linked };
 }
 
@@ -134,8 +143,7 @@ async function* viewList(
   for await (const session of sessions) {
     if (count++ === 0) yield colours.dim(row("id", "age", "agent", "project", "session"));
     const { id, agent, name, cwd, parent } = session;
-    const mark = parent?.kind === "subagent" ? "└ " : "";
-    const about = cutToColumns(`${mark}${titleOf(session)}`, room);
+    const about = cutToColumns(`${markOfParent(parent)}${titleOf(session)}`, room);
     yield row(
       plainLine(id).slice(0, ID_LENGTH),
       formatAge(now - Date.parse(lastTimeOf(session))),

@@ -17,11 +17,19 @@ import { Option } from "commander";
 import { type Call, command, type SessionCall, sessionCommand } from "../command.ts";
 import { entryNamed } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
-import { formatCount, formatMany } from "../numbers.ts";
+import { formatCount, formatMany, formatTime } from "../numbers.ts";
 import { readySummarizer, sessionNamed, storeInUse } from "../opening.ts";
 import { startProgress } from "../progress.ts";
 import { printLines, printStep, type Shell } from "../shell.ts";
-import { plainLine, plainText } from "../text.ts";
+import {
+  columnsOf,
+  cutToColumns,
+  markOfParent,
+  padToColumns,
+  plainLine,
+  plainText,
+  projectOf,
+} from "../text.ts";
 import { exportHtml, writeExport } from "../write-export.ts";
 
 const importCommand = command({
@@ -66,6 +74,7 @@ async function importAll(
   const summarize = summaryWriter(shell);
   const progress = startProgress(shell, `Import of ${what}`);
   const reports: ImportReport[] = [];
+  const told = new Set<string>();
   try {
     const imports = importSessions(what, {
       store: storeInUse(shell),
@@ -75,6 +84,10 @@ async function importAll(
     });
     for await (const report of imports) {
       reports.push(report);
+      // A session can be in several files; what is unchanged is counted at the end.
+      const isTold = report.status === "unchanged" || told.has(report.sessionId ?? "");
+      if (isTold && !shell.json) continue;
+      if (report.sessionId !== null) told.add(report.sessionId);
       progress.clear();
       await printStep(shell, report, () => viewImport(report, shell));
     }
@@ -93,39 +106,109 @@ function summaryWriter(shell: Shell): Summarize | undefined {
   };
 }
 
-/** One line for one session. */
-function viewImport(report: ImportReport, { colours }: Pick<Shell, "colours">): string {
-  const { status, source, sessionId, entries, added, branches, compactions } = report;
+/** Columns of a session's title where no terminal says how many there are, and of its project. */
+const TITLE_WIDTH = 60;
+const PROJECT_WIDTH = 14;
+
+/** One line for one session: status, date, project, title, size. */
+function viewImport(report: ImportReport, { colours, columns }: Pick<Shell, "colours" | "columns">): string {
+  const { status, source, title, updatedAt, cwd, parent, entries, added, branches, compactions } = report;
   const word = status.padEnd(9);
-  if (status === "skipped") return `${colours.yellow(word)} ${colours.dim(plainLine(source))}`;
-  const news = status === "updated" ? ` (${formatCount(added)} new)` : "";
-  const size = `${formatMany(entries, "entry", "entries")}${news}, ${formatMany(branches, "branch", "branches")}`;
-  const compacted = compactions > 0 ? `, ${formatMany(compactions, "compaction")}` : "";
-  const told = status === "unchanged" ? colours.dim(word) : colours.green(word);
-  return `${told} ${plainLine(sessionId ?? "")}  ${size}${compacted}  ${colours.dim(plainLine(source))}`;
+  if (status === "skipped") return `${colours.yellow(word)} ${plainLine(source)}`;
+  const sizes = [
+    status === "updated"
+      ? formatMany(added, "new entry", "new entries")
+      : formatMany(entries, "entry", "entries"),
+    ...(branches > 1 ? [formatMany(branches, "branch", "branches")] : []),
+    ...(compactions > 0 ? [formatMany(compactions, "compaction")] : []),
+  ];
+  const size = `(${sizes.join(", ")})`;
+  const facts = [
+    colours.green(word),
+    formatTime(updatedAt).slice(0, DATE_LENGTH).padEnd(DATE_LENGTH),
+    padToColumns(cutToColumns(projectOf(cwd ?? ""), PROJECT_WIDTH), PROJECT_WIDTH),
+  ].join("  ");
+  const room = Number.isFinite(columns)
+    ? columns - columnsOf(`${word}  ${" ".repeat(DATE_LENGTH + 2 + PROJECT_WIDTH + 2)}${size}`) - 2
+    : TITLE_WIDTH;
+  const words = cutToColumns(
+    `${markOfParent(parent)}${plainLine(title ?? "") || "(no prompt yet)"}`,
+    Math.max(NARROWEST, room),
+  );
+  return `${facts}  ${words}  ${colours.dim(size)}`;
 }
 
-/** The report of a whole import: the sums, and what could not be mapped as it stood, one line for each reason. */
+/** Columns of a date without its time, and fewest columns of a title. */
+const DATE_LENGTH = 10;
+const NARROWEST = 20;
+
+/** Report of a whole import: content that could not be mapped as it was, one line for each reason, then the totals. */
 function* viewImports(
   reports: readonly ImportReport[],
   { colours }: Pick<Shell, "colours">,
 ): Generator<string> {
-  yield "";
-  for (const { kind, message, lines, files } of groupIssues(reports)) {
+  if (reports.some(({ status }) => status !== "unchanged")) yield "";
+  const groups = groupIssues(reports);
+  const known = groups.filter(({ kind }) => SAYS_NOTHING.has(kind));
+  for (const { message, lines, files } of groups.filter((group) => !known.includes(group))) {
     const where = [...(lines > 0 ? [formatMany(lines, "line")] : []), formatMany(files, "file")].join(" in ");
-    yield `${colours.yellow(kind.padEnd(18))} ${plainLine(message)} ${colours.dim(`(${where})`)}`;
+    yield `${colours.yellow("note")} ${plainLine(message)} ${colours.dim(`(${where})`)}`;
   }
-  // Several files can belong to one session: the last one has all of it.
-  const sessions = [...new Map(reports.map((report) => [report.file ?? "", report])).values()];
-  const sum = (from: readonly ImportReport[], what: "entries" | "added" | "branches" | "compactions") =>
-    from.reduce((total, report) => total + report[what], 0);
-  yield [
-    formatMany(sessions.filter(({ file }) => file !== null).length, "session"),
-    `${formatMany(sum(sessions, "entries"), "entry", "entries")} (${formatCount(sum(reports, "added"))} new)`,
-    formatMany(sum(sessions, "branches"), "branch", "branches"),
-    formatMany(sum(sessions, "compactions"), "compaction"),
-  ].join(", ");
+  const lines = known.reduce((sum, group) => sum + group.lines, 0);
+  if (lines > 0)
+    yield colours.dim(
+      `${formatMany(lines, "line")} left out: bookkeeping of the agent, or repetitions of other lines. --json lists each.`,
+    );
+  yield importTotals(reports);
 }
+
+/** Kinds of issues about lines that say nothing of the conversation, or say it again. */
+const SAYS_NOTHING: ReadonlySet<string> = new Set(["bookkeeping", "repeats"]);
+
+/** Sums of an import in one sentence. */
+function importTotals(reports: readonly ImportReport[]): string {
+  // Several files can belong to one session: the last one has all of it.
+  const sessions = new Map<string, { isNew: boolean; added: number; entries: number }>();
+  const runs = new Set<string>();
+  for (const { sessionId, status, added, entries, parent } of reports) {
+    if (sessionId === null) continue;
+    if (parent?.kind === "subagent" && status === "created") runs.add(sessionId);
+    const before = sessions.get(sessionId);
+    sessions.set(sessionId, {
+      isNew: status === "created" || before?.isNew === true,
+      added: added + (before?.added ?? 0),
+      entries,
+    });
+  }
+  const all = [...sessions.values()];
+  const sum = (from: typeof all, key: "added" | "entries") =>
+    from.reduce((total, one) => total + one[key], 0);
+  const fresh = all.filter(({ isNew }) => isNew);
+  const grown = all.filter(({ isNew, added }) => !isNew && added > 0);
+  const unchanged = all.filter(({ added }) => added === 0);
+  const skipped = reports.filter(({ status }) => status === "skipped").length;
+  const parts = [
+    ...(fresh.length > 0
+      ? [
+          `${formatMany(fresh.length, "new session")}${ofSubAgents(runs.size)} with ${formatMany(sum(fresh, "entries"), "entry", "entries")}`,
+        ]
+      : []),
+    ...(grown.length > 0
+      ? [
+          `${formatMany(grown.length, "session")} with ${formatMany(sum(grown, "added"), "new entry", "new entries")}`,
+        ]
+      : []),
+    ...(unchanged.length > 0
+      ? [
+          `${formatMany(unchanged.length, "session")} unchanged (${formatMany(sum(unchanged, "entries"), "entry", "entries")})`,
+        ]
+      : []),
+    ...(skipped > 0 ? [`${formatMany(skipped, "file")} skipped`] : []),
+  ];
+  return `${parts.join(", ")}.`;
+}
+
+const ofSubAgents = (count: number): string => (count > 0 ? `, ${formatCount(count)} of sub-agents,` : "");
 
 interface IssueGroup {
   kind: string;

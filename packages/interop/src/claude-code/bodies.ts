@@ -66,11 +66,7 @@ export class LineBodies {
     if (kind === LineKind.attachment) return [attachmentBody(line, place, this.#reading.content)];
     const type = String(line["type"]);
     if (kind === LineKind.unknown)
-      this.#issues.add(
-        "unknown-type",
-        table.lineNumber(row),
-        "Lines of a type that is not known are kept as state.",
-      );
+      this.#issues.add("unknown-type", table.lineNumber(row), "Lines of an unknown type are kept as data.");
     return [stateBody(line, typeof line["subtype"] === "string" ? line["subtype"] : type)];
   }
 
@@ -140,8 +136,8 @@ export class LineBodies {
     const { table } = this.#file.lines;
     const isShort = table.lineLength(row) <= LONGEST_UNREADABLE;
     const message = isShort
-      ? "The line is not valid JSON: its place in the tree is kept, and its text as state."
-      : "The line is not valid JSON, or too long to parse: its place in the tree is kept, and the first 1 MiB of its text as state.";
+      ? "A message is damaged and cannot be read; its place in the tree is kept."
+      : "A message is damaged, or too long to read; its place in the tree is kept, and the first 1 MiB of its text.";
     this.#issues.add("unreadable-content", table.lineNumber(row), message);
     const text = new TextDecoder().decode(this.#file.bytesAt(row, LONGEST_UNREADABLE));
     return { type: "custom", customType: "claude-code.unreadable", data: { text } };
@@ -382,7 +378,7 @@ export class AsideLines {
     const rank = NAMES.findIndex(([name]) => name === type);
     if (rank < 0) {
       if (!KNOWN_STATE.has(type))
-        this.#issues.add("unknown-type", lineNumber, "Lines of a type that is not known are kept as state.");
+        this.#issues.add("unknown-type", lineNumber, "Lines of an unknown type are kept as data.");
       return stateBody(line, type || "line");
     }
     const name = nameIn(line, NAMES[rank]![1]);

@@ -190,15 +190,15 @@ export class Conversation {
   }
 }
 
-const NO_SUMMARY = "A compaction has no summary in the file: nothing was compacted there.";
+const NO_SUMMARY = "A compaction has no summary in the file; it is shown as no compaction.";
 
 /** Mark of lost lines: the entry after it is the next one in the file, but no reply to the one before. */
 function gapMark(id: string): UnplacedEntry {
   return { id: idFromText(`${id}/gap`), body: { type: "custom", customType: "claude-code.gap", data: {} } };
 }
 
-const CYCLE = "Lines follow one another in a circle; this one becomes a root.";
-const KEPT_ELSEWHERE = "Lines that a compaction keeps are not above it; it does without them.";
+const CYCLE = "The file refers to itself; shown as a separate branch.";
+const KEPT_ELSEWHERE = "A compaction keeps messages that are not above it; they are left out after it.";
 
 /** Rows that a compaction leaves in the context, on its path. */
 interface KeptLines {

@@ -8,6 +8,7 @@ import {
   type SessionImporter,
   type SiblingFiles,
   type SourceFile,
+  sourceName,
 } from "../import/draft.ts";
 import { idFromText, mentions, sessionIdFromSource } from "../import/entry.ts";
 import { ImportIssues } from "../import/issue.ts";
@@ -248,14 +249,15 @@ function firstPrompt(file: ClaudeCodeFile): unknown {
 }
 
 /**
- * Parents of forked files. A fork made by the library names it in each copied line. One made on
- * the command line copies lines as they are: it is known by a first line that an older file has too.
+ * Parents of forked files. A fork made by the library names it in each copied line. One made on the command line shares
+ * its first line with another file: the original is the file that is named after the session of that line, or else the
+ * oldest.
  */
 class Forks {
   readonly #siblings: SiblingFiles;
   readonly #scratch: ScratchSpace;
-  /** Position of the oldest file by the id of its first line. */
-  #oldest: Map<string, number> | undefined;
+  /** Paths of the original files by the id of their first line. */
+  #originals: Map<string, string> | undefined;
 
   constructor(siblings: SiblingFiles, scratch: ScratchSpace) {
     this.#siblings = siblings;
@@ -277,24 +279,28 @@ class Forks {
 
   #originalOf({ facts, source }: ClaudeCodeFile): ClaudeCodeFile | undefined {
     const { files } = this.#siblings;
-    const own = files.indexOf(source.path);
-    if (facts.rootId === undefined || own < 0) return undefined;
-    this.#oldest ??= this.#readFirstLines();
-    const oldest = this.#oldest.get(facts.rootId) ?? own;
-    const opened = oldest < own ? this.#siblings.open(files[oldest]!) : undefined;
+    if (facts.rootId === undefined || !files.includes(source.path)) return undefined;
+    this.#originals ??= this.#findOriginals();
+    const original = this.#originals.get(facts.rootId);
+    if (original === undefined || original === source.path) return undefined;
+    const opened = this.#siblings.open(original);
     return opened && new ClaudeCodeFile(opened, this.#scratch);
   }
 
-  #readFirstLines(): Map<string, number> {
-    const oldest = new Map<string, number>();
-    for (const [at, path] of this.#siblings.files.entries()) {
+  #findOriginals(): Map<string, string> {
+    const originals = new Map<string, string>();
+    const named = new Set<string>();
+    // The oldest file comes first.
+    for (const path of this.#siblings.files) {
       const source = this.#siblings.open(path);
-      const { rootId, isSidechain } = source
-        ? readSessionFacts(source.view)
-        : { rootId: undefined, isSidechain: false };
-      if (rootId !== undefined && !isSidechain && !oldest.has(rootId)) oldest.set(rootId, at);
+      if (!source) continue;
+      const { rootId, isSidechain, sessionId } = readSessionFacts(source.view);
+      if (rootId === undefined || isSidechain || named.has(rootId)) continue;
+      if (sessionId === sourceName(path)) named.add(rootId);
+      else if (originals.has(rootId)) continue;
+      originals.set(rootId, path);
     }
-    return oldest;
+    return originals;
   }
 }
 

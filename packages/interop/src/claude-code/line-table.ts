@@ -253,12 +253,12 @@ class TableBuilder {
         above < 0 ? "phantom-parent" : "bridged",
         row,
         above < 0
-          ? "The line follows one that is not in the file; it becomes a root."
-          : "The line that this one follows was lost with one that cannot be read; it follows the message before it in the file, behind a mark.",
+          ? "A message follows one that is not in the file; shown as a separate branch."
+          : "A message follows a damaged line; it is shown behind the message before that line, after a mark.",
       );
     }
     table.dropDeadEnds(LineKind.progress, (row) =>
-      this.#tell("bookkeeping", row, "Progress of a tool or hook that led to nothing said."),
+      this.#tell("bookkeeping", row, "Progress of a tool or hook that led to no message."),
     );
     this.#forks.settle(table);
     return { table, forks: this.#forks, count: this.#count };
@@ -289,12 +289,12 @@ class TableBuilder {
     if (isRecord(line)) {
       const start = salvaged?.start ?? 0;
       if (salvaged)
-        this.#issues.add("salvaged", lineNumber, "A whole line stood behind one that was cut; it counts.");
+        this.#issues.add("salvaged", lineNumber, "A line was cut off; the whole line behind it was read.");
       this.#add(factsOf(line), { lineNumber, offset: offset + start, length: length - start });
     } else if (terminated || parsed.ok) {
       this.#firstLost = Math.min(this.#firstLost, lineNumber);
-      this.#issues.add("bad-line", lineNumber, "The line cannot be read: it is not the JSON of an object.");
-    } else this.#issues.add("torn-line", lineNumber, "The last line was cut while it was written.");
+      this.#issues.add("bad-line", lineNumber, "A line is damaged and cannot be read.");
+    } else this.#issues.add("torn-line", lineNumber, "The last line was cut off while it was written.");
   }
 
   #add(facts: LineFacts, place: LinePlace): void {
@@ -310,14 +310,14 @@ class TableBuilder {
     const row = table.length;
     const first = table.add(id, kind, facts, place);
     if (first >= 0 && this.#isSame(row, first)) {
-      this.#tell("duplicate-line", row, "The same line stands above; it counts once.");
+      this.#tell("duplicate-line", row, "The same line appears twice; it was read once.");
       table.drop(row);
       return;
     }
     if (first >= 0 || id.length === 0) table.mark(row, LineMark.renamed);
     if (first >= 0)
-      this.#tell("duplicate-id", row, "Another line above has this id; this one gets another here.");
-    else if (id.length === 0) this.#tell("no-id", row, "A message has no id; it gets one here.");
+      this.#tell("duplicate-id", row, "Two messages have the same id; the second one got another.");
+    else if (id.length === 0) this.#tell("no-id", row, "A message has no id; it got one.");
     if (parentId !== undefined) table.follow(row, parentId);
     if (forkedFrom !== undefined) this.#forks.claim(row, forkedFrom, table);
   }

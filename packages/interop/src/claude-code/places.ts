@@ -165,7 +165,7 @@ export class Boundaries {
       const parent = table.rowOf(before);
       table.setParent(row, parent < 0 ? PHANTOM : parent);
       if (parent < 0) {
-        const message = "A compaction names a line before it that is not in the file; it becomes a root.";
+        const message = "A compaction follows a message that is not in the file; shown as a separate branch.";
         issues.add("phantom-parent", table.lineNumber(row), message);
       }
     }

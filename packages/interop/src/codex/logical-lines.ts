@@ -100,7 +100,7 @@ function* linesOf(
     else if (!count)
       issues.add("bad-line", null, `A line of the rollout ${shown(file.segment)} cannot be read.`);
     else if (terminated || parsed.ok) issues.add("bad-line", lineNumber, BAD_LINE);
-    else issues.add("torn-line", lineNumber, "The last line was cut while it was written.");
+    else issues.add("torn-line", lineNumber, "The last line was cut off while it was written.");
   }
   if (until && end !== until.endOffset) {
     const message = `The rollout ${shown(file.segment)} is not as long as this one says where it continues it; the positions of the lines decide.`;
@@ -114,8 +114,8 @@ function placed(line: RolloutLine, seed: string, lineNumber: number): LogicalLin
   return { type, payload, timestamp, ordinal, metadata, seed, lineNumber, isInherited: false };
 }
 
-const SALVAGED = "A whole line stood behind one that was cut; it counts.";
-const BAD_LINE = "The line cannot be read: it is not a line of a rollout.";
+const SALVAGED = "A line was cut off; the whole line behind it was read.";
+const BAD_LINE = "A line is damaged and cannot be read.";
 
 /** Positions decide where lines have them: they stay right when a file was rewritten. */
 function isBehind(

@@ -7,6 +7,8 @@ import {
   kindOf,
   leaf,
   leafOf,
+  listingOf,
+  type ParentLink,
   type Redactor,
   readSessionLine,
   redactEntry,
@@ -51,7 +53,7 @@ export async function writeDraft(draft: SessionDraft, to: Destination): Promise<
 async function create(draft: SessionDraft, id: string, to: Destination): Promise<ImportReport> {
   const session = new NewSession(draft, to);
   if (!session.hasConversation()) {
-    const message = "Nothing in the file is said by or to a model; no session was made of it.";
+    const message = "The file has no message; there is nothing to import.";
     draft.issues.add("not-a-session", null, message);
     return skippedReport(draft.source.path, draft.agent, draft.issues.list());
   }
@@ -59,9 +61,12 @@ async function create(draft: SessionDraft, id: string, to: Destination): Promise
   const { redactor } = to;
   const cwd = redactFolder(header.cwd, redactor ? (text) => redactor.text(text) : false);
   const log = await to.store.create({ ...header, cwd }, session.lines());
-  await log.close();
-  const { counts } = session;
-  return report(draft, log, "created", counts.entries, counts);
+  try {
+    const { counts } = session;
+    return report(draft, log, "created", counts.entries, counts, await log.load());
+  } finally {
+    await log.close();
+  }
 }
 
 /** @param isGrown true where the source has changed since the session was made of it */
@@ -74,10 +79,12 @@ async function update(
   const { scratch } = to;
   let session: WrittenSession | undefined;
   try {
-    session = new WrittenSession(await log.load(), scratch);
+    const written = await log.load();
+    session = new WrittenSession(written, scratch);
     const added = isGrown ? await updateSession(draft, log, session, to) : 0;
-    if (added > 0) session.takeIn(await log.load());
-    return report(draft, log, added > 0 ? "updated" : "unchanged", added, session.count());
+    const view = added > 0 ? await log.load() : written;
+    if (added > 0) session.takeIn(view);
+    return report(draft, log, added > 0 ? "updated" : "unchanged", added, session.count(), view);
   } finally {
     session?.close();
     await log.close();
@@ -90,12 +97,18 @@ function report(
   status: ImportReport["status"],
   added: number,
   { entries, branches, compactions }: SessionCounts,
+  view: ByteView,
 ): ImportReport {
+  const listing = listingOf(view, { ref, modified: "" });
   return {
     source: draft.source.path,
     agent: draft.agent,
     file: ref,
     sessionId: header?.id ?? draft.sessionId,
+    title: listing?.name ?? listing?.firstMessage ?? null,
+    updatedAt: listing?.updatedAt ?? null,
+    cwd: header?.cwd || null,
+    parent: header?.parent ?? null,
     status,
     entries,
     added,
@@ -164,6 +177,14 @@ export interface ImportReport {
   file: string | null;
   /** Its id here. */
   sessionId: string | null;
+  /** Its name, or else its first prompt, as a list shows them. */
+  title: string | null;
+  /** Time of its last entry, ISO 8601. */
+  updatedAt: string | null;
+  /** The folder in which the agent worked. */
+  cwd: string | null;
+  /** The session that this one was forked from, or that started it as a sub-agent. */
+  parent: ParentLink | null;
   /** `unchanged`: all of it was here already. `skipped`: there was nothing to import, the issues say why. */
   status: "created" | "updated" | "unchanged" | "skipped";
   /** Entries of the session here, those that were added since included. */
@@ -183,6 +204,10 @@ export function skippedReport(source: string, agent: string | null, issues: Impo
     agent,
     file: null,
     sessionId: null,
+    title: null,
+    updatedAt: null,
+    cwd: null,
+    parent: null,
     status: "skipped",
     entries: 0,
     added: 0,
@@ -415,7 +440,7 @@ async function openIfThere(store: SessionStore, id: string): Promise<SessionLog 
  */
 function draftLine(entry: Entry, { issues }: SessionDraft, redactor: Redactor | undefined): string {
   const written = redactor ? redactEntry(entry, redactor) : entry;
-  if (written !== entry) issues.add("content", null, "What looks like a key was taken out.", entry.id);
+  if (written !== entry) issues.add("content", null, "A text that looks like a key was removed.", entry.id);
   return lineOf(written, () => {
     const message =
       "Values that no session can hold are kept as text: nested too deeply, or under a key `__proto__`.";
