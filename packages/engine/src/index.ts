@@ -96,6 +96,15 @@ export {
   type RepairReport,
   repairSession,
 } from "./repair/repair.ts";
+export type {
+  EntryCursor,
+  EntryPlace,
+  OriginalEntry,
+  ReadEntriesOptions,
+  Recalled,
+  RecallOptions,
+} from "./search/recall.ts";
+export { quotedData, readEntries, recall } from "./search/recall.ts";
 export type { SearchHit } from "./search/search.ts";
 export { type SearchOptions, searchSessions } from "./search/search.ts";
 export { type CopyResult, copySession, rescueSession } from "./session/copy.ts";

@@ -113,5 +113,6 @@ export {
   type RenderLimits,
   renderMessage,
   renderTranscript,
+  splitsPair,
   unescapeText,
 } from "./transcript.ts";

@@ -31,6 +31,7 @@ export {
   getHistory,
   getHistoryContext,
   type HistoryOptions,
+  hasMessages,
   isArchived,
   type ReadableSession,
   rowsHidden,

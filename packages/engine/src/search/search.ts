@@ -1,20 +1,17 @@
-import { setImmediate } from "node:timers/promises";
-import type { ByteView } from "@espalier/jsonl-stream";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type Entry,
-  kindOf,
   leafOf,
   messageText,
   type SessionIssueKind,
   type SessionLog,
   type SessionStore,
   Tree,
-  toolCalls,
 } from "@espalier/session-tree";
 import { fileStore, sessionFiles } from "@espalier/session-tree/node";
 import { type ListOptions, listSessions } from "../session/stores.ts";
 import { espalierHome, sessionFolders } from "../settings/home.ts";
+import { foreignCalls, linesWith, originalMessage, rowAt, textPattern, wordsOf } from "./matching.ts";
 
 /** Range and mode of a search. */
 export interface SearchOptions extends Pick<ListOptions, "agent" | "project" | "since" | "until"> {
@@ -30,6 +27,8 @@ export interface SearchOptions extends Pick<ListOptions, "agent" | "project" | "
   limit?: number;
   /** Distinguishes `A` from `a`. Default false; beyond ASCII case always counts. */
   caseSensitive?: boolean;
+  /** Finds entries that have all words of the query, in any order. Default false: the query is literal text. */
+  words?: boolean;
   /** Ends the search, which throws the signal's reason. */
   signal?: AbortSignal;
   /**
@@ -41,7 +40,8 @@ export interface SearchOptions extends Pick<ListOptions, "agent" | "project" | "
 
 /**
  * Searches the texts of sessions: messages, calls with their arguments, results, summaries; on all branches, entries that
- * compactions hide included. A query is literal text. Sessions come newest first, hits in the order of the file.
+ * compactions hide included. A query is literal text, or `words`. Sessions come newest first, hits in the order of the
+ * file. Calls of Espalier's own tools (`espalier mcp`) and their results are left out: they repeat queries and entries.
  *
  * The bytes are searched unparsed, and only lines that may have the query are parsed: it takes about as long as grep, and
  * for each session with a hit the time to index it once.
@@ -118,15 +118,17 @@ export interface SearchHit {
 async function* searchLog(
   log: SessionLog,
   query: string,
-  { caseSensitive = false, signal }: { caseSensitive?: boolean; signal?: AbortSignal },
+  { caseSensitive = false, words = false, signal }: Pick<SearchOptions, "caseSensitive" | "words" | "signal">,
 ): AsyncGenerator<SearchHit> {
   const view = await log.load();
-  const longest = query.length * WIDEST_UNIT;
+  // The longest word is the rarest, mostly.
+  const sought = words ? wordsOf(query).sort((a, b) => b.length - a.length) : [query];
+  const patterns = sought.map((word) => textPattern(word, caseSensitive));
   let session: IndexedLog | undefined;
-  for await (const places of matchingLines(view, linePattern(query, caseSensitive), longest, signal)) {
+  for await (const places of linesWith(view, sought[0] ?? query, caseSensitive, signal)) {
     session ??= indexLog(new Tree(view));
     for (const place of places)
-      for (const found of session.entriesAt(place, textPattern(query, caseSensitive)))
+      for (const found of session.entriesAt(place, patterns))
         yield { file: log.ref, sessionId: log.header?.id ?? "", ...found };
   }
 }
@@ -143,25 +145,26 @@ function indexLog(tree: Tree) {
   const behind = new Set(tree.issues.filter(({ kind }) => BEHIND.has(kind)).map(({ offset }) => offset));
   /** The first row that was not read yet: a line whose newline was lost is one place for several entries. */
   let next = 0;
-  const findIn = (row: number, pattern: RegExp) => {
+  const findIn = (row: number, [first, ...others]: readonly RegExp[]) => {
     const entry = tree.entryAt(row);
     const said = entryTexts(entry);
     for (const text of said?.texts ?? []) {
-      pattern.lastIndex = 0;
-      const match = pattern.exec(text);
+      first!.lastIndex = 0;
+      const match = first!.exec(text);
       if (!match) continue;
-      const snippet = snippetOf(text, match.index, pattern.lastIndex);
+      if (!others.every((pattern) => said!.texts.some((each) => each.search(pattern) >= 0))) return undefined;
+      const snippet = snippetOf(text, match.index, first!.lastIndex);
       return { entryId: entry.id, role: said!.role, snippet, onPath: onPath[row] === 1 };
     }
     return undefined;
   };
   return {
-    *entriesAt(place: number, pattern: RegExp) {
+    *entriesAt(place: number, patterns: readonly RegExp[]) {
       const row = rowAt(tree, place);
       const isIn = row >= 0 && place < tree.index.offset(row) + tree.index.lineLength(row);
       for (next = Math.max(next, isIn ? row : row + 1); next < tree.length; next++) {
         if (!(isIn && next === row) && !behind.has(tree.index.offset(next))) return;
-        const found = findIn(next, pattern);
+        const found = findIn(next, patterns);
         if (found) yield found;
       }
     },
@@ -169,124 +172,6 @@ function indexLog(tree: Tree) {
 }
 
 const BEHIND: ReadonlySet<SessionIssueKind> = new Set(["salvaged", "glued"]);
-
-/** Returns the last row that begins at a place or before it; -1 for none. Rows are in the order of the log. */
-function rowAt({ index }: Tree, place: number): number {
-  let low = 0;
-  for (let high = index.length; low < high; ) {
-    const middle = (low + high) >>> 1;
-    if (index.offset(middle) <= place) low = middle + 1;
-    else high = middle;
-  }
-  return low - 1;
-}
-
-/** Bytes searched at a time: the largest measured size for which memory is not fetched from the system anew. */
-const BLOCK = 64 * 1024;
-
-/** Blocks between two turns of the event loop, in which an abort is seen. */
-const BREATH = 64;
-const LINE_FEED = "\n";
-
-/**
- * Finds the first match of a pattern in each line of a view, a list for each block with any. Blocks are searched as latin-1
- * text, which costs a copy and no decoding; no part of a line is kept longer than its block.
- *
- * @param pattern matches within one line, on text in which each character is one byte
- * @param longest bytes of the longest match
- */
-async function* matchingLines(
-  view: ByteView,
-  pattern: RegExp,
-  longest: number,
-  signal?: AbortSignal,
-): AsyncGenerator<number[]> {
-  const block = Buffer.allocUnsafe(Math.min(Math.max(BLOCK, 2 * longest), Math.max(1, view.size)));
-  // Behind the last match the search continues after the end of that line.
-  let passed = 0;
-  let isPassingLine = false;
-  let blocks = 0;
-  for (let offset = 0; offset < view.size; offset += block.length - longest) {
-    if (blocks++ % BREATH === 0) {
-      if (offset > 0) await setImmediate();
-      signal?.throwIfAborted();
-    }
-    const length = view.readInto(offset, block);
-    const text = block.toString("latin1", 0, length);
-    const found: number[] = [];
-    for (let at = Math.max(0, passed - offset); at < length; ) {
-      if (isPassingLine) {
-        const lineEnd = text.indexOf(LINE_FEED, at);
-        passed = offset + (lineEnd < 0 ? length : lineEnd + 1);
-        if (lineEnd < 0) break;
-        at = lineEnd + 1;
-        isPassingLine = false;
-      }
-      pattern.lastIndex = at;
-      const match = pattern.exec(text);
-      if (!match) break;
-      found.push(offset + match.index);
-      at = match.index;
-      isPassingLine = true;
-    }
-    if (found.length > 0) yield found;
-    if (offset + length >= view.size) return;
-  }
-}
-
-/** Builds the pattern of a query in decoded text. Letters of ASCII match in any case; everything else is literal. */
-function textPattern(query: string, isCaseSensitive: boolean): RegExp {
-  const source = Array.from(query, (letter) => (isCaseSensitive ? literal(letter) : anyCase(letter)));
-  return new RegExp(source.join(""), "g");
-}
-
-/**
- * Builds the pattern of a query in the bytes of a JSON line, one byte a character (latin-1): letters that JSON or some
- * writers escape match in each of their forms. It finds too much (case beyond ASCII), never too little, except for writers
- * that escape letters and digits of ASCII.
- */
-function linePattern(query: string, isCaseSensitive: boolean): RegExp {
-  return new RegExp(Array.from(query, inLine).join(""), isCaseSensitive ? "g" : "gi");
-}
-
-/** The most bytes that one UTF-16 unit of a query takes in a line: `\u00e9`. */
-const WIDEST_UNIT = 6;
-
-const anyCase = (letter: string): string =>
-  /[a-z]/i.test(letter) ? `[${letter.toLowerCase()}${letter.toUpperCase()}]` : literal(letter);
-const literal = (letter: string): string => letter.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&");
-
-/** Letters with an escape by a backslash, and its pattern. */
-const SHORT_ESCAPES: Record<string, string> = {
-  '"': '\\\\?"',
-  "\\": "\\\\\\\\",
-  "/": "\\\\?/",
-  "\n": "\\\\n",
-  "\r": "\\\\r",
-  "\t": "\\\\t",
-  "\b": "\\\\b",
-  "\f": "\\\\f",
-};
-
-/** Letters that JSON, or writers of JSON for web pages, escape. */
-const ESCAPED_BY_SOME = /["\\/<>&'\p{Cc}]|[^\p{ASCII}]/u;
-
-function inLine(letter: string): string {
-  if (!ESCAPED_BY_SOME.test(letter)) return literal(letter);
-  return `(?:${SHORT_ESCAPES[letter] ?? inBytes(letter)}|${escapedUnits(letter)})`;
-}
-
-/** The UTF-8 bytes of a letter, as the characters that latin-1 makes of them. */
-const inBytes = (letter: string): string =>
-  Array.from(new TextEncoder().encode(letter), (byte) => `\\x${hex(byte, 2)}`).join("");
-
-/** `\uXXXX` for each UTF-16 unit, with hexadecimal digits in any case. */
-const escapedUnits = (letter: string): string =>
-  Array.from({ length: letter.length }, (_, at) => {
-    const digits = Array.from(hex(letter.charCodeAt(at), 4), anyCase).join("");
-    return `\\\\u${digits}`;
-  }).join("");
-const hex = (code: number, digits: number): string => code.toString(16).padStart(digits, "0");
 
 /** Characters of a snippet on each side of the match. */
 const AROUND = 60;
@@ -310,12 +195,9 @@ function boundary(text: string, at: number, step: 1 | -1): number {
  * every text among the arguments. Undefined for one without.
  */
 function entryTexts(entry: Entry) {
-  const kind = kindOf(entry);
-  if (kind.problem?.(entry)) return undefined;
-  // A system message of a compaction is in its own entry.
-  const message = kind.toMessages?.(entry).at(-1);
+  const message = originalMessage(entry);
   if (!message) return undefined;
-  const called = toolCalls(message).flatMap(({ name, arguments: given }) => [name, ...textsIn(given)]);
+  const called = foreignCalls(message).flatMap(({ name, arguments: given }) => [name, ...textsIn(given)]);
   const texts = [messageText(message), ...called].filter((text) => typeof text === "string" && text !== "");
   return texts.length === 0 ? undefined : { role: message.role, texts };
 }

@@ -1,0 +1,164 @@
+import { setImmediate } from "node:timers/promises";
+import type { ByteView } from "@espalier/jsonl-stream";
+import {
+  type ContextMessage,
+  type Entry,
+  kindOf,
+  type ToolCallBlock,
+  type Tree,
+  toolCalls,
+} from "@espalier/session-tree";
+
+/** The words of a query in lower case, each once, without the punctuation around them; the query itself where nothing is left. */
+export function wordsOf(query: string): string[] {
+  const words = query
+    .toLowerCase()
+    .split(/\s+/)
+    .map((word) => word.replace(/^[^\p{L}\p{N}_$@#./-]+|[^\p{L}\p{N}_$#/]+$/gu, ""))
+    .filter((word) => word !== "");
+  return words.length > 0 ? [...new Set(words)] : [query.trim() || query];
+}
+
+/** Finds the first match of a text in each line of a log whose bytes may have it, as lists of offsets. */
+export const linesWith = (
+  view: ByteView,
+  text: string,
+  isCaseSensitive: boolean,
+  signal?: AbortSignal,
+): AsyncGenerator<number[]> =>
+  matchingLines(view, linePattern(text, isCaseSensitive), text.length * WIDEST_UNIT, signal);
+
+/** Returns the last row that begins at a place or before it; -1 for none. Rows are in the order of the log. */
+export function rowAt({ index }: Tree, place: number): number {
+  let low = 0;
+  for (let high = index.length; low < high; ) {
+    const middle = (low + high) >>> 1;
+    if (index.offset(middle) <= place) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+/** Bytes searched at a time: the largest measured size for which memory is not fetched from the system anew. */
+const BLOCK = 64 * 1024;
+
+/** Blocks between two turns of the event loop, in which an abort is seen. */
+const BREATH = 64;
+const LINE_FEED = "\n";
+
+/**
+ * Finds the first match of a pattern in each line of a view, a list for each block with any. Blocks are searched as latin-1
+ * text, which costs a copy and no decoding; no part of a line is kept longer than its block.
+ *
+ * @param pattern matches within one line, on text in which each character is one byte
+ * @param longest bytes of the longest match
+ */
+async function* matchingLines(
+  view: ByteView,
+  pattern: RegExp,
+  longest: number,
+  signal?: AbortSignal,
+): AsyncGenerator<number[]> {
+  const block = Buffer.allocUnsafe(Math.min(Math.max(BLOCK, 2 * longest), Math.max(1, view.size)));
+  // Behind the last match the search continues after the end of that line.
+  let passed = 0;
+  let isPassingLine = false;
+  let blocks = 0;
+  for (let offset = 0; offset < view.size; offset += block.length - longest) {
+    if (blocks++ % BREATH === 0) {
+      if (offset > 0) await setImmediate();
+      signal?.throwIfAborted();
+    }
+    const length = view.readInto(offset, block);
+    const text = block.toString("latin1", 0, length);
+    const found: number[] = [];
+    for (let at = Math.max(0, passed - offset); at < length; ) {
+      if (isPassingLine) {
+        const lineEnd = text.indexOf(LINE_FEED, at);
+        passed = offset + (lineEnd < 0 ? length : lineEnd + 1);
+        if (lineEnd < 0) break;
+        at = lineEnd + 1;
+        isPassingLine = false;
+      }
+      pattern.lastIndex = at;
+      const match = pattern.exec(text);
+      if (!match) break;
+      found.push(offset + match.index);
+      at = match.index;
+      isPassingLine = true;
+    }
+    if (found.length > 0) yield found;
+    if (offset + length >= view.size) return;
+  }
+}
+
+/** Builds the pattern of a query in decoded text. Letters of ASCII match in any case; everything else is literal. */
+export function textPattern(query: string, isCaseSensitive: boolean): RegExp {
+  const source = Array.from(query, (letter) => (isCaseSensitive ? literal(letter) : anyCase(letter)));
+  return new RegExp(source.join(""), "g");
+}
+
+/**
+ * Builds the pattern of a query in the bytes of a JSON line, one byte a character (latin-1): letters that JSON or some
+ * writers escape match in each of their forms. It finds too much (case beyond ASCII), never too little, except for writers
+ * that escape letters and digits of ASCII.
+ */
+function linePattern(query: string, isCaseSensitive: boolean): RegExp {
+  return new RegExp(Array.from(query, inLine).join(""), isCaseSensitive ? "g" : "gi");
+}
+
+/** The most bytes that one UTF-16 unit of a query takes in a line: `\u00e9`. */
+const WIDEST_UNIT = 6;
+
+const anyCase = (letter: string): string =>
+  /[a-z]/i.test(letter) ? `[${letter.toLowerCase()}${letter.toUpperCase()}]` : literal(letter);
+const literal = (letter: string): string => letter.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&");
+
+/** Letters with an escape by a backslash, and its pattern. */
+const SHORT_ESCAPES: Record<string, string> = {
+  '"': '\\\\?"',
+  "\\": "\\\\\\\\",
+  "/": "\\\\?/",
+  "\n": "\\\\n",
+  "\r": "\\\\r",
+  "\t": "\\\\t",
+  "\b": "\\\\b",
+  "\f": "\\\\f",
+};
+
+/** Letters that JSON, or writers of JSON for web pages, escape. */
+const ESCAPED_BY_SOME = /["\\/<>&'\p{Cc}]|[^\p{ASCII}]/u;
+
+function inLine(letter: string): string {
+  if (!ESCAPED_BY_SOME.test(letter)) return literal(letter);
+  return `(?:${SHORT_ESCAPES[letter] ?? inBytes(letter)}|${escapedUnits(letter)})`;
+}
+
+/** The UTF-8 bytes of a letter, as the characters that latin-1 makes of them. */
+const inBytes = (letter: string): string =>
+  Array.from(new TextEncoder().encode(letter), (byte) => `\\x${hex(byte, 2)}`).join("");
+
+/** `\uXXXX` for each UTF-16 unit, with hexadecimal digits in any case. */
+const escapedUnits = (letter: string): string =>
+  Array.from({ length: letter.length }, (_, at) => {
+    const digits = Array.from(hex(letter.charCodeAt(at), 4), anyCase).join("");
+    return `\\\\u${digits}`;
+  }).join("");
+const hex = (code: number, digits: number): string => code.toString(16).padStart(digits, "0");
+
+/** Returns the message of an entry, before edits; undefined for one without, and for a result of Espalier's own tools. */
+export function originalMessage(entry: Entry): ContextMessage | undefined {
+  const kind = kindOf(entry);
+  if (kind.problem?.(entry)) return undefined;
+  // A system message of a compaction is in its own entry.
+  const message = kind.toMessages?.(entry).at(-1);
+  return message?.role === "toolResult" && isOwnTool(message.toolName) ? undefined : message;
+}
+
+/** Calls of a message, except those of Espalier's own tools. */
+export const foreignCalls = (message: ContextMessage): ToolCallBlock[] =>
+  toolCalls(message).filter(({ name }) => !isOwnTool(name));
+
+/** Names that agents give to the tools of `espalier mcp`: `mcp__espalier__recall`, `espalier.recall`. */
+const isOwnTool = (name: unknown): boolean =>
+  typeof name === "string" && /(?:^|_)espalier(?:__|[./:])\w+$/.test(name);

@@ -1,0 +1,181 @@
+import {
+  createSession,
+  type Recalled,
+  readEntries,
+  recall,
+  type Session,
+  searchSessions,
+} from "@espalier/engine";
+import { compaction, memoryStore } from "@espalier/session-tree";
+import { describe, expect, test } from "vitest";
+
+/** A session of exchanges; a text is what the user says, and each is answered. */
+async function conversation(...prompts: string[]): Promise<Session> {
+  const session = await createSession({ store: memoryStore(), cwd: "/project" });
+  for (const prompt of prompts) await exchange(session, prompt);
+  return session;
+}
+
+const exchange = (session: Session, prompt: string, answer = `Understood ${prompt.length}.`) =>
+  session.appendMessages([
+    { role: "user", content: prompt },
+    { role: "assistant", content: [{ type: "text", text: answer }] },
+  ]);
+
+/** Compacts so that the last `kept` entries of the path stay in the context. */
+async function compactTo(session: Session, kept: number): Promise<void> {
+  const path = session.getBranch();
+  await session.append(
+    compaction.of({ summary: "Earlier work.", firstKeptEntryId: path.at(-kept)!.id, tokensBefore: 1_000 }),
+  );
+}
+
+const textsOf = ({ entries }: Recalled) => entries.map(({ text }) => text);
+
+describe("recall", () => {
+  test("finds what a compaction took away, and nothing that the model still reads", async () => {
+    const session = await conversation(
+      "The staging port is 7431",
+      "Unrelated",
+      "The port of the office printer",
+    );
+    await compactTo(session, 2);
+    const found = await recall(session, "staging port");
+    expect(textsOf(found)[0]).toBe("The staging port is 7431");
+    expect(found.entries.every(({ place }) => place === "compacted")).toBe(true);
+    expect(textsOf(found)).not.toContain("The port of the office printer");
+    expect(found.hasMore).toBe(false);
+  });
+
+  test("finds nothing where nothing left the context", async () => {
+    const session = await conversation("The staging port is 7431");
+    expect(await recall(session, "staging")).toEqual({ entries: [], hasMore: false });
+  });
+
+  test("ranks rare words above frequent ones, and the whole query above its words", async () => {
+    const session = await conversation(
+      ...Array.from({ length: 30 }, (_, at) => `the database of step ${at}`),
+      "zanzibar",
+      "a database, and the zanzibar",
+      "the zanzibar database",
+    );
+    await exchange(session, "now");
+    await compactTo(session, 2);
+    const found = await recall(session, "the zanzibar database", { limit: 3 });
+    expect(textsOf(found)).toEqual(["the zanzibar database", "a database, and the zanzibar", "zanzibar"]);
+    expect(found.hasMore).toBe(true);
+    const next = await recall(session, "the zanzibar database", { limit: 3, skip: 3 });
+    expect(textsOf(next)).not.toContain("the zanzibar database");
+    expect(textsOf(next).length).toBeGreaterThan(0);
+  });
+
+  test("shows of a long text the lines around the words, within the room", async () => {
+    const filler = Array.from({ length: 400 }, (_, at) => `line ${at} of a long log`).join("\n");
+    const session = await conversation(
+      `${filler}\nerror E4711: disk full\n${filler}\nretry with --force-space\n${filler}`,
+    );
+    await exchange(session, "now");
+    await compactTo(session, 2);
+    const [text = ""] = textsOf(await recall(session, "E4711 force-space", { characters: 600 }));
+    expect(text).toContain("error E4711: disk full");
+    expect(text).toContain("retry with --force-space");
+    expect(text.length).toBeLessThan(620);
+    expect(text.startsWith("…")).toBe(true);
+  });
+
+  test("marks what is on an abandoned branch", async () => {
+    const session = await conversation("Start");
+    const fork = session.leafId;
+    await exchange(session, "Try the quux approach");
+    await session.navigate(fork);
+    await exchange(session, "Go on without it");
+    const found = await recall(session, "quux");
+    expect(found.entries.map(({ place }) => place)).toContain("abandoned");
+  });
+
+  test("leaves out calls of Espalier's own tools and their results, in a search too", async () => {
+    const session = await conversation("The heron nests in the reeds");
+    const called = {
+      type: "toolCall",
+      id: "c1",
+      name: "mcp__espalier__recall",
+      arguments: { query: "heron" },
+    };
+    await session.appendMessages([
+      { role: "assistant", content: [{ type: "text", text: "I look." }, called] } as never,
+      {
+        role: "toolResult",
+        toolCallId: "c1",
+        toolName: "mcp__espalier__recall",
+        content: [{ type: "text", text: "heron heron" }],
+        isError: false,
+      } as never,
+    ]);
+    await exchange(session, "now");
+    await compactTo(session, 2);
+    const found = await recall(session, "heron");
+    expect(textsOf(found)).toEqual(["The heron nests in the reeds"]);
+    const store = { ...memoryStore(), open: async () => session.log };
+    const hits = [];
+    for await (const hit of searchSessions("heron", { store, files: [session.file] })) hits.push(hit.role);
+    expect(hits).toEqual(["user"]);
+  });
+
+  test("searches words in any order where that is asked for", async () => {
+    const session = await conversation("The port of the staging server is 7431", "port alone");
+    const store = { ...memoryStore(), open: async () => session.log };
+    const found = async (query: string) => {
+      const hits: string[] = [];
+      for await (const hit of searchSessions(query, { store, files: [session.file], words: true }))
+        if (hit.role === "user") hits.push(hit.snippet);
+      return hits;
+    };
+    expect(await found("SERVER port?")).toEqual(["The port of the staging server is 7431"]);
+    expect(await found("port")).toHaveLength(2);
+    expect(await found("port missing")).toEqual([]);
+  });
+});
+
+describe("reading entries", () => {
+  test("gives back every character over any number of pages", async () => {
+    const long = Array.from({ length: 300 }, (_, at) => `🌳 ${at} `).join("");
+    const session = await conversation("one", long, "three");
+    await compactTo(session, 2);
+    const whole = readEntries(session, { from: session.getBranch()[0]!.id, characters: 1_000_000 });
+    expect(whole.next).toBeUndefined();
+    const said = new Map<string, string>();
+    let page = readEntries(session, { from: whole.entries[0]!.entryId, characters: 150 });
+    for (let pages = 0; pages < 100; pages++) {
+      for (const { entryId, text } of page.entries)
+        said.set(entryId, (said.get(entryId) ?? "").replace(/…$/, "") + text.replace(/^…/, ""));
+      if (!page.next) break;
+      page = readEntries(session, { cursor: page.next, characters: 150 });
+    }
+    expect([...said]).toEqual(whole.entries.map(({ entryId, text }) => [entryId, text]));
+    expect(whole.entries.map(({ place }) => place).slice(0, 2)).toEqual(["compacted", "compacted"]);
+  });
+
+  test("shows the newest entries that fit without a range, and an abandoned branch to its end", async () => {
+    const session = await conversation("first");
+    const fork = session.leafId;
+    const [aside] = await exchange(session, "aside one");
+    await exchange(session, "aside two");
+    await session.navigate(fork);
+    await exchange(session, "main");
+    const newest = readEntries(session, { characters: 200 });
+    expect(newest.entries.at(-1)!.text).toBe("Understood 4.");
+    const branch = readEntries(session, { from: aside!.id });
+    expect(branch.entries.map(({ text }) => text)).toEqual([
+      "aside one",
+      "Understood 9.",
+      "aside two",
+      "Understood 9.",
+    ]);
+    expect(branch.entries.every(({ place }) => place === "abandoned")).toBe(true);
+  });
+
+  test("refuses an entry that is not there", async () => {
+    const session = await conversation("first");
+    expect(() => readEntries(session, { from: "nowhere" })).toThrow(/nowhere/);
+  });
+});
