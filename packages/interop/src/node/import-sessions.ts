@@ -82,11 +82,12 @@ export async function* importSessions(
   }
 }
 
-async function* importFile(
+/** Imports the sessions of one file. */
+export async function* importFile(
   { path, importer, problem }: PlannedFile,
   files: SourceFiles,
   to: Destination,
-  { cwd, summarize }: ImportOptions,
+  { cwd, summarize }: Pick<ImportOptions, "cwd" | "summarize">,
 ): AsyncGenerator<ImportReport, void> {
   const agent = importer?.agent ?? null;
   try {
@@ -217,7 +218,8 @@ class SkippedPlaces {
 /** Files around the imported ones are optional: one that cannot be read counts as missing. */
 const nothingSaid = (): void => undefined;
 
-function planAgent(
+/** Orders files of one agent, all of one folder or all that it has, and gives each its importer. */
+export function planAgent(
   agent: LocalAgent,
   found: readonly FoundFile[],
   files: SourceFiles,

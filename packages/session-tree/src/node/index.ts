@@ -16,5 +16,6 @@ export {
   type Processes,
   type ProcessIdentity,
   systemProcesses,
+  takeFileLease,
   takeFileLeaseSync,
 } from "../store/lease.ts";

@@ -1,0 +1,126 @@
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { EspalierError } from "@espalier/jsonl-stream";
+import { createId, isRecord, Redactor, redactText } from "@espalier/session-tree";
+import { takeFileLease } from "@espalier/session-tree/node";
+import { ScratchSpace } from "../scratch/space.ts";
+import { type ImportOptions, importFile, localAgents, planAgent } from "./import-sessions.ts";
+import { type FoundFile, factsOf, findFiles, SourceFiles, TemporaryFile } from "./sources.ts";
+import type { ImportReport } from "./write-draft.ts";
+
+/** Options of {@link importChanged}. */
+export interface ImportChangedOptions extends Omit<ImportOptions, "cwd" | "onProgress"> {
+  /**
+   * File that records size and time of each imported file. It is derived: where it is missing or cannot be understood,
+   * every file is read once more. Its lease lets one process import at a time.
+   */
+  record: string;
+  /** Agents whose sessions are imported. Default: those with a format of their own, `claude-code` and `codex`. */
+  agents?: readonly string[];
+  /** Returns whether a file is imported now. Default: every one. */
+  isWanted?: (path: string) => boolean;
+  /** Milliseconds to wait while another process imports. Default 0. */
+  waitMs?: number;
+}
+
+/**
+ * Imports sessions whose files changed since they were imported, from where their agents keep them: those that changed
+ * last come first. What cannot be read is looked at again when it changes. Whoever stops asking stops the import.
+ *
+ * @throws EspalierError `busy` while another process imports; what the store throws when it cannot be written
+ */
+export async function* importChanged(options: ImportChangedOptions): AsyncGenerator<ImportReport, void> {
+  const { store, redact = redactText, record, waitMs = 0 } = options;
+  const imported = readRecord(record);
+  const changed = changedFiles(options, imported);
+  if (changed.length === 0) return;
+  if (!existsSync(record)) writeRecord(record, imported);
+  const lease = await takeFileLease(record, { waitMs });
+  const files = new SourceFiles();
+  const scratch = new ScratchSpace(() => new TemporaryFile());
+  const to = { store, redactor: redact ? new Redactor(redact) : undefined, scratch };
+  // Another process may have imported some of them by now.
+  const done = readRecord(record);
+  try {
+    for (const { agent, found, stamps } of changed)
+      for (const file of planAgent(agent, found, files, scratch)) {
+        const stamp = stamps.get(file.path);
+        if (stamp === undefined || done.get(file.path) === stamp) continue;
+        yield* importFile(file, files, to, options);
+        done.set(file.path, stamp);
+      }
+  } finally {
+    files.close();
+    scratch.close();
+    writeRecord(record, done);
+    await lease.release();
+  }
+}
+
+/** Files of one folder that changed; those that others in the folder refer to are imported before them. */
+interface ChangedFolder {
+  agent: (typeof localAgents)[number];
+  found: FoundFile[];
+  /** Size and time of each file, as they were before it was read. */
+  stamps: Map<string, string>;
+  newest: number;
+}
+
+const WITH_OWN_FORMAT = ["claude-code", "codex"];
+
+function changedFiles(
+  { env = process.env, agents = WITH_OWN_FORMAT, isWanted = () => true }: ImportChangedOptions,
+  imported: ReadonlyMap<string, string>,
+): ChangedFolder[] {
+  const folders = new Map<string, ChangedFolder>();
+  for (const agent of localAgents.filter((each) => agents.includes(each.agent)))
+    for (const place of agent.folders(env))
+      for (const file of findFiles(
+        place,
+        (path) => agent.isSession(path) && isWanted(path),
+        () => undefined,
+      )) {
+        const facts = factsOf(file.path);
+        if (!facts) continue;
+        const stamp = `${facts.size} ${facts.mtimeMs}`;
+        if (imported.get(file.path) === stamp) continue;
+        const key = agent.siblingFolders(file.path)[0] ?? dirname(file.path);
+        const folder: ChangedFolder = folders.get(key) ?? { agent, found: [], stamps: new Map(), newest: 0 };
+        folder.found.push(file);
+        folder.stamps.set(file.path, stamp);
+        folder.newest = Math.max(folder.newest, facts.mtimeMs);
+        folders.set(key, folder);
+      }
+  return [...folders.values()].sort((a, b) => b.newest - a.newest);
+}
+
+/** Size and time of imported files, by path; empty where the record is missing or is none. */
+function readRecord(path: string): Map<string, string> {
+  if (!existsSync(path)) return new Map();
+  try {
+    const value: unknown = JSON.parse(readFileSync(path, "utf8"));
+    const entries = isRecord(value) ? Object.entries(value) : [];
+    return new Map(entries.filter((entry): entry is [string, string] => typeof entry[1] === "string"));
+  } catch (error) {
+    // A record that cannot be read costs time, and nothing else.
+    if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code !== undefined) return new Map();
+    throw error;
+  }
+}
+
+function writeRecord(path: string, imported: ReadonlyMap<string, string>): void {
+  const draft = `${path}.${createId()}.tmp`;
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    writeFileSync(draft, JSON.stringify(Object.fromEntries(imported)), { mode: 0o600, flag: "wx" });
+    renameSync(draft, path);
+  } catch (cause) {
+    throw new EspalierError(
+      "write-failed",
+      `${path} cannot be written; check the permissions of its folder.`,
+      {
+        cause,
+      },
+    );
+  }
+}
