@@ -5,8 +5,16 @@ import { desk, fencesOf, ROOT } from "./desk.ts";
 
 const GUIDES = join(ROOT, "docs/guides");
 
-/** Guides whose programs have tests of their own, and the table of contents, whose commands belong to a clone. */
-const ELSEWHERE: ReadonlySet<string> = new Set(["README.md", "put-it-under-your-agent.md", "import.md"]);
+/**
+ * Guides whose programs have tests of their own, or need agents that are not here, and the table of contents, whose commands
+ * belong to a clone.
+ */
+const ELSEWHERE: ReadonlySet<string> = new Set([
+  "README.md",
+  "put-it-under-your-agent.md",
+  "import.md",
+  "inside-your-agent.md",
+]);
 const guides = readdirSync(GUIDES).filter((name) => name.endsWith(".md") && !ELSEWHERE.has(name));
 
 describe.each(guides)("%s", (guide) => {

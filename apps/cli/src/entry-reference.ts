@@ -1,4 +1,4 @@
-import type { Session } from "@espalier/engine";
+import type { ReadableSession } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { labelsInForce } from "@espalier/session-tree";
 import { CommandError, nearest } from "./failure.ts";
@@ -18,7 +18,7 @@ const LEAF = "leaf";
  * @returns null for the place before the first entry
  * @throws CommandError `ambiguous`, EspalierError `unknown-entry` (which names near ids)
  */
-export function entryNamed(session: Session, reference: string): string | null {
+export function entryNamed(session: ReadableSession, reference: string): string | null {
   const { tree } = session;
   if (tree.has(reference)) return reference;
   const labelled = entriesLabelled(session, reference);
@@ -39,10 +39,11 @@ export function entryNamed(session: Session, reference: string): string | null {
   return tree.idAt(tree.row(reference));
 }
 
-const labelsOf = ({ tree }: Session): string[] => [...labelsInForce(tree).values()].map(({ label }) => label);
+const labelsOf = ({ tree }: ReadableSession): string[] =>
+  [...labelsInForce(tree).values()].map(({ label }) => label);
 
 /** As {@link entryNamed}, but refuses the place before the first entry. */
-export function existingEntry(session: Session, reference: string): string {
+export function existingEntry(session: ReadableSession, reference: string): string {
   const id = entryNamed(session, reference);
   if (id !== null) return id;
   throw new CommandError(
@@ -51,7 +52,7 @@ export function existingEntry(session: Session, reference: string): string {
   );
 }
 
-function entriesLabelled({ tree }: Session, reference: string): string[] {
+function entriesLabelled({ tree }: ReadableSession, reference: string): string[] {
   const wanted = reference.startsWith("@") ? [reference, reference.slice(1)] : [reference];
   return [...labelsInForce(tree)].flatMap(([id, { label }]) =>
     wanted.includes(label) && tree.has(id) ? [id] : [],

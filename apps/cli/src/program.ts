@@ -8,7 +8,7 @@ import { summaryCommands } from "./commands/compact.ts";
 import { addCompletion } from "./commands/completion.ts";
 import { context, show } from "./commands/context.ts";
 import { evaluationCommands } from "./commands/evaluate.ts";
-import { interactiveCommands } from "./commands/interactive.ts";
+import { interactiveCommands, mcp } from "./commands/interactive.ts";
 import { reportCommands } from "./commands/reports.ts";
 import { sessionsCommands } from "./commands/sessions.ts";
 import { transferCommands } from "./commands/transfer.ts";
@@ -23,6 +23,7 @@ const COMMANDS = {
   "Change a session:": [...changeCommands, ...summaryCommands],
   "Find and keep sessions:": [...sessionsCommands, addCompletion],
   "Import and export:": transferCommands,
+  "Inside other agents:": [mcp],
 } as const;
 
 function createProgram(shell: Shell): Command {

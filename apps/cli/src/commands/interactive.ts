@@ -145,6 +145,54 @@ function parsePort(text: string): number {
   throw new InvalidArgumentError("expected a port (0–65535), for example 7777");
 }
 
+interface McpOptions {
+  http?: boolean;
+  port?: number;
+  import: boolean;
+}
+
+/** A server of recorded sessions for agents; listed apart, with what is used inside of them. */
+export const mcp = command({
+  usage: "mcp",
+  description:
+    "serve recall, search and branches of recorded sessions to an agent, by the Model Context Protocol",
+  options: [
+    ["--http", "serve over HTTP on this machine alone, instead of stdin and stdout"],
+    ["--port <port>", "the port for --http; by default a free one", parsePort],
+    ["--no-import", "read only sessions that are here, and import none of Claude Code and Codex"],
+  ],
+  notes: `An agent starts it in the folder of its project and asks over stdin and stdout. Its tools: recall, search_sessions,
+read_entries, tree, diff_branches, rules, stats, and label, the only one that writes. Sessions of Claude Code and Codex
+are imported while it runs, those of Pi are read where they are. With --http the printed address holds a token, which lets
+its holder read all sessions; ESPALIER_MCP_TOKEN sets it, so that the address stays.`,
+  examples: [
+    "claude mcp add espalier -- espalier mcp",
+    "codex mcp add espalier -- espalier mcp",
+    "espalier mcp --http --port 7777",
+  ],
+  async run({ shell, options: { http = false, port, import: imports } }: Call<McpOptions>) {
+    if (port !== undefined && !http)
+      throw new CommandError("usage", "A port is for --http; say both, or neither.");
+    const token = process.env["ESPALIER_MCP_TOKEN"];
+    if (token !== undefined && !/^[\w-]{16,200}$/.test(token))
+      throw new CommandError("usage", "ESPALIER_MCP_TOKEN needs 16 to 200 letters, digits, - or _.");
+    const { createServer, HostSessions, serveOnStdio, serveOverHttp } = await import("../mcp/server.ts");
+    const folder = process.env["CLAUDE_PROJECT_DIR"] ?? process.cwd();
+    const sessions = new HostSessions({ shell, folder, env: process.env, imports });
+    sessions.start();
+    try {
+      if (!http) return await serveOnStdio(sessions, untilInterrupted());
+      const server = await serveOverHttp(() => createServer(sessions), { port, token });
+      await print(shell, { url: server.url }, [server.url]);
+      await shell.output.flush();
+      await untilInterrupted();
+      await server.close();
+    } finally {
+      await sessions.close();
+    }
+  },
+});
+
 interface ChatOptions {
   print?: string;
   continue?: boolean;

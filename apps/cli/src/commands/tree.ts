@@ -180,7 +180,8 @@ export function treeLines(
   });
 }
 
-function describeEntry(entry: Entry): string {
+/** One line for an entry of a drawing: its id, its kind and how it begins. */
+export function describeEntry(entry: Entry): string {
   return `${entry.id.slice(0, ID_LENGTH)} ${kindName(entry)}  ${previewEntry(entry) ?? ""}`.trimEnd();
 }
 

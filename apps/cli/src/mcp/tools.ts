@@ -1,0 +1,472 @@
+import { type Rule, rulesOn } from "@espalier/compaction";
+import {
+  type BranchSide,
+  compareBranches,
+  type ListedSession,
+  type OriginalEntry,
+  quotedData,
+  readEntries,
+  recall,
+  type SearchHit,
+  searchSessions,
+  statsOf,
+} from "@espalier/engine";
+import { EspalierError } from "@espalier/jsonl-stream";
+import {
+  branchSummary,
+  buildSessionContext,
+  CHARS_PER_TOKEN,
+  compaction,
+  drawTreeLines,
+  isBookkeepingAt,
+  pathOf,
+  tipRows,
+  titleOf,
+} from "@espalier/session-tree";
+import { escapeText } from "@espalier/summarizer";
+import { z } from "zod";
+import { describeEntry } from "../commands/tree.ts";
+import { previewEntry } from "../entry-preview.ts";
+import { entryNamed, existingEntry } from "../entry-reference.ts";
+import { formatCost, formatCount, formatMany, formatTime } from "../numbers.ts";
+import { cutLine, lastTimeOf, plainLine, titleOf as titleOfListed } from "../text.ts";
+import type { HostSessions, ReadSession, RequestMeta } from "./server.ts";
+
+/** Surroundings of a call. */
+interface ToolCall {
+  sessions: HostSessions;
+  meta: RequestMeta;
+  signal: AbortSignal;
+}
+
+/** A tool as data, with the function that answers. */
+export interface McpTool<Input extends z.ZodType = z.ZodType> {
+  name: string;
+  title: string;
+  description: string;
+  input: Input;
+  /** True for a tool that writes. Default: it only reads. */
+  writes?: boolean;
+  /** @throws CommandError, EspalierError: one sentence for the model */
+  run(input: z.infer<Input>, call: ToolCall): Promise<string>;
+}
+
+const tool = <Input extends z.ZodType>(shape: McpTool<Input>): McpTool => shape as unknown as McpTool;
+
+const session = z
+  .string()
+  .min(1)
+  .max(200)
+  .optional()
+  .describe(
+    "Id of a session, or its beginning. Default: the session that asks, else the newest of this project.",
+  );
+const maxTokens = (least: number) =>
+  z.int().min(200).max(10_000).default(least).describe("Tokens of the answer at most, estimated.");
+const query = z.string().trim().min(1).max(500);
+const cursor = z
+  .string()
+  .max(60)
+  .optional()
+  .describe("Continues an earlier answer: the cursor that it ended with.");
+const entry = z.string().min(1).max(200).describe("An entry: its id, the beginning of it, or its label.");
+
+/** Searches in which all sessions of one page have so many hits. */
+const HITS_A_SESSION = 3;
+
+const search = tool({
+  name: "search_sessions",
+  title: "Search all sessions",
+  description:
+    "Finds entries by words in all recorded sessions of this machine (Claude Code, Codex, Pi, Espalier), those of this project first, the newest first. All words must be in one entry, in any order. Tells session and entry ids; read_entries reads on.",
+  input: z.strictObject({
+    query: query.describe("Words that must all be in an entry; case does not matter."),
+    session: session.describe("Search this session alone: its id, or the beginning of it."),
+    agent: z
+      .enum(["espalier", "claude-code", "codex", "pi"])
+      .optional()
+      .describe("Sessions of this agent alone."),
+    cursor,
+    max_tokens: maxTokens(1_000),
+  }),
+  async run({ query, session, agent, cursor, max_tokens }, { sessions, meta, signal }) {
+    const listed = await sessions.list();
+    const chosen =
+      session === undefined
+        ? listed.filter((each) => agent === undefined || each.agent === agent)
+        : await sessions.read(session, meta, ({ ref }) => listed.filter((each) => each.ref === ref));
+    const start = cursor === undefined ? 0 : numbersIn(cursor, 1)[0]!;
+    const answer = new Answer(max_tokens);
+    let at = start;
+    for (; at < chosen.length; at++) {
+      const hits = await hitsIn(chosen[at]!, query, session === undefined ? HITS_A_SESSION : 100, signal);
+      if (hits.length > 0 && !answer.add(viewHits(chosen[at]!, hits, sessions))) break;
+    }
+    if (answer.isEmpty)
+      return start > 0
+        ? "No more sessions have an entry with all these words."
+        : "No session has an entry with all these words; try fewer or other words.";
+    const more = at < chosen.length ? `More sessions follow: search_sessions with cursor "${at}".` : "";
+    return answer.end(`Found in these sessions, of ${formatCount(chosen.length)}:`, more);
+  },
+});
+
+/** The first entries of a session that have all words; none where it cannot be read any more. */
+async function hitsIn(
+  session: ListedSession,
+  query: string,
+  most: number,
+  signal: AbortSignal,
+): Promise<SearchHit[]> {
+  const hits: SearchHit[] = [];
+  try {
+    for await (const hit of searchSessions(query, {
+      files: [session.ref],
+      words: true,
+      limit: most + 1,
+      signal,
+    }))
+      hits.push(hit);
+  } catch (error) {
+    if (!(error instanceof EspalierError)) throw error;
+  }
+  return hits;
+}
+
+function viewHits(session: ListedSession, hits: readonly SearchHit[], sessions: HostSessions): string {
+  const where = sessions.isOfProject(session) ? "this project" : plainLine(session.cwd);
+  const heading = `session ${plainLine(session.id)} · ${session.agent} · ${where} · ${formatTime(lastTimeOf(session))} · ${cutLine(titleOfListed(session), 80)}`;
+  const lines = hits.slice(0, HITS_A_SESSION).map(({ entryId, role, snippet, onPath }) => {
+    const mark = onPath ? "" : " (abandoned branch)";
+    return `  [${plainLine(entryId)}] ${plainLine(role)}${mark}: ${plainLine(snippet)}`;
+  });
+  if (hits.length > HITS_A_SESSION) lines.push("  … more in this session");
+  return [heading, ...lines].join("\n");
+}
+
+const recallTool = tool({
+  name: "recall",
+  title: "Recall what compactions took away",
+  description:
+    "Finds what this session said and the model no longer reads: entries that a compaction replaced by a summary, and abandoned branches. Give a few exact words: names, paths, parts of commands or errors. The best matches come first, with the text around the words.",
+  input: z.strictObject({
+    query: query.describe("Words to look for; the more and rarer ones an entry has, the better."),
+    session,
+    cursor,
+    max_tokens: maxTokens(1_000),
+  }),
+  async run({ query, session, cursor, max_tokens }, { sessions, meta }) {
+    const skip = cursor === undefined ? 0 : numbersIn(cursor, 1)[0]!;
+    return sessions.read(session, meta, async (read) => {
+      const answer = new Answer(max_tokens, read);
+      const found = await recall(read, query, {
+        skip,
+        limit: RECALLED,
+        characters: Math.min(900, max_tokens * 2),
+      });
+      const shown = found.entries.findIndex((each) => !answer.add(viewEntry(each)));
+      const count = shown < 0 ? found.entries.length : shown;
+      if (answer.isEmpty)
+        return answer.alone(
+          skip > 0
+            ? "No more entries match."
+            : "Nothing that left the context has one of these words; search_sessions looks in all sessions and in what is still read.",
+        );
+      const more =
+        shown >= 0 || found.hasMore ? `More entries match: recall with cursor "${skip + count}". ` : "";
+      return answer.end(
+        "Best matches first:",
+        `${more}read_entries reads a whole entry, and those around it.`,
+      );
+    });
+  },
+});
+
+/** Entries that one call of `recall` shows, if they fit. */
+const RECALLED = 6;
+
+const read = tool({
+  name: "read_entries",
+  title: "Read entries",
+  description:
+    "Reads original entries of a session in order, with their whole text: also those that a compaction took out of the context, and those of abandoned branches. Without `from` the newest ones.",
+  input: z.strictObject({
+    from: entry.optional().describe("First entry: its id, the beginning of it, or its label."),
+    to: entry.optional().describe("Last entry; default: the end of the branch."),
+    session,
+    cursor,
+    max_tokens: maxTokens(2_000),
+  }),
+  async run({ from, to, session, cursor, max_tokens }, { sessions, meta }) {
+    return sessions.read(session, meta, (read) => {
+      const answer = new Answer(max_tokens, read);
+      const at = cursor === undefined ? undefined : cursorIn(cursor, read);
+      const range = {
+        ...(from === undefined ? {} : { from: existingEntry(read, from) }),
+        ...(to === undefined ? {} : { to: existingEntry(read, to) }),
+        ...(at ? { cursor: at } : {}),
+      };
+      // A text grows by its heading and by what is escaped in it; what is cut here is in no later answer.
+      let characters = answer.room;
+      let { entries, next } = readEntries(read, { ...range, characters });
+      for (let over = answer.overflow(entries); over > 1; over = answer.overflow(entries)) {
+        characters = Math.max(1, Math.floor((characters / over) * 0.95));
+        ({ entries, next } = readEntries(read, { ...range, characters }));
+      }
+      if (entries.length === 0) return answer.alone("No entry in this range says anything.");
+      const left = entries.findIndex((each) => !answer.add(viewEntry(each)));
+      const place =
+        left < 0 ? next : { row: entries[left]!.row, offset: 0, to: next?.to ?? entries.at(-1)!.row };
+      const more = place
+        ? `More follows: read_entries with cursor "${place.row}.${place.offset}.${place.to}".`
+        : "";
+      return answer.end("Original entries, oldest first:", more);
+    });
+  },
+});
+
+function cursorIn(cursor: string, { tree }: ReadSession) {
+  const [row, offset, to] = numbersIn(cursor, 3) as [number, number, number];
+  if (row >= tree.length || to >= tree.length) throw badCursor();
+  return { row, offset, to };
+}
+
+/** What an entry is to the model: nothing is said of those that it reads anyway. */
+const PLACES = { context: "", compacted: " (compacted)", abandoned: " (abandoned branch)" } as const;
+
+const viewEntry = ({ entryId, role, timestamp, place, text }: OriginalEntry): string =>
+  `[${nameOf(entryId)}] ${nameOf(role)}, ${nameOf(formatTime(timestamp))}${PLACES[place]}\n${text}`;
+
+/** An id or a role as a heading shows it: other programs may write one of any length. */
+const nameOf = (name: string): string => cutLine(plainLine(name), 100);
+
+const tree = tool({
+  name: "tree",
+  title: "Draw the tree of a session",
+  description:
+    "Draws a session as a tree: the path that goes on straight down to the * is the current one, indented branches are abandoned. Shows prompts, compactions, labels and entry ids; runs of other entries are folded.",
+  input: z.strictObject({ session, cursor, max_tokens: maxTokens(1_500) }),
+  async run({ session, cursor, max_tokens }, { sessions, meta }) {
+    return sessions.read(session, meta, (read) => {
+      const answer = new Answer(max_tokens, read, "\n");
+      const [start = 0, detail = -1] = cursor === undefined ? [] : numbersIn(cursor, 2);
+      const prompts = detail === 0 ? [] : [...treeLines(read, true)];
+      const isShort = prompts.reduce((sum, line) => sum + line.length + 1, 0) <= answer.room;
+      const withPrompts = detail < 0 ? isShort : detail === 1;
+      const lines = withPrompts ? prompts : [...treeLines(read, false)];
+      const left = lines.slice(start).findIndex((line) => !answer.add(line));
+      if (answer.isEmpty) return answer.alone("The session has no entries.");
+      const more =
+        left < 0 ? "" : `More lines follow: tree with cursor "${start + left}.${withPrompts ? 1 : 0}".`;
+      const folded = withPrompts ? "" : " Prompts are folded too: read_entries reads them.";
+      const { length } = tipRows(read.tree);
+      const facts = `${formatMany(read.tree.length, "entry", "entries")}, ${formatMany(length, "branch", "branches")}.`;
+      return answer.end(`${facts}${folded}`, more);
+    });
+  },
+});
+
+/** Lines of a drawing without what agents keep for themselves. */
+const treeLines = (read: ReadSession, withPrompts: boolean): Iterable<string> =>
+  drawTreeLines(read, {
+    describe: describeEntry,
+    width: 120,
+    fold: withPrompts ? 2 : 0,
+    leaveOut: isBookkeepingAt,
+    ...(withPrompts ? {} : { standsOut: (each) => compaction.is(each) || branchSummary.is(each) }),
+  });
+
+const diff = tool({
+  name: "diff_branches",
+  title: "Compare two branches",
+  description:
+    "Compares two branches of a session from their last common entry: entries, messages, tokens, cost, files, and what was said on each.",
+  input: z.strictObject({
+    a: entry.describe("An entry of the one branch: its id, the beginning of it, its label, or `leaf`."),
+    b: entry.describe("An entry of the other branch, named likewise."),
+    session,
+    max_tokens: maxTokens(1_500),
+  }),
+  async run({ a, b, session, max_tokens }, { sessions, meta }) {
+    return sessions.read(session, meta, (read) => {
+      const answer = new Answer(max_tokens, read, "\n");
+      const compared = compareBranches(read.tree, entryNamed(read, a), entryNamed(read, b));
+      answer.add(`last common entry: ${compared.commonAncestorId ?? "none"}`);
+      const half = Math.floor(answer.room / 2);
+      for (const side of [compared.a, compared.b]) addSide(answer, read, side, half);
+      return answer.end("Two branches:", "read_entries with from and to reads a branch in full.");
+    });
+  },
+});
+
+function addSide(answer: Answer, read: ReadSession, side: BranchSide, room: number): void {
+  const { leafId, entryIds, messages, tokens, cost, files } = side;
+  const facts = [
+    formatMany(entryIds.length, "entry", "entries"),
+    formatMany(messages, "message"),
+    formatMany(tokens, "token"),
+    formatCost(cost),
+  ];
+  const isCurrent = leafId !== null && read.leafId !== null && pathHas(read, leafId);
+  answer.add(`branch of ${leafId ?? "start"}${isCurrent ? "" : " (abandoned branch)"}: ${facts.join(", ")}`);
+  if (files.length > 0) answer.add(cutLine(`  files: ${files.map(plainLine).join(", ")}`, 400));
+  let used = 0;
+  for (const [at, id] of entryIds.entries()) {
+    const line = `  [${plainLine(id)}] ${cutLine(previewEntry(read.tree.entryAt(read.tree.row(id))) ?? "", 100)}`;
+    used += line.length + 1;
+    if (used > room || !answer.add(line)) {
+      answer.add(`  … ${formatCount(entryIds.length - at)} more`);
+      return;
+    }
+  }
+}
+
+function pathHas({ tree, leafId }: ReadSession, id: string): boolean {
+  const wanted = tree.row(id);
+  for (let row = leafId === null ? -1 : tree.row(leafId); row >= 0; row = tree.index.parent(row))
+    if (row === wanted) return true;
+  return false;
+}
+
+const rules = tool({
+  name: "rules",
+  title: "Rules of the user",
+  description:
+    'Lists the rules that the user set in a session and that hold at its end ("never push", "always run the tests"), also those said before a compaction.',
+  input: z.strictObject({ session, max_tokens: maxTokens(1_000) }),
+  async run({ session, max_tokens }, { sessions, meta }) {
+    return sessions.read(session, meta, (read) => {
+      const answer = new Answer(max_tokens, read, "\n");
+      const held: readonly Rule[] = read.leafId === null ? [] : rulesOn(pathOf(read.tree, read.leafId));
+      // The newest ones count most where not all fit.
+      for (const { text, kind, from } of held.toReversed())
+        if (!answer.add(`[${plainLine(from.entryId)}] ${kind}: ${cutLine(plainLine(text), 400)}`)) break;
+      if (answer.isEmpty) return answer.alone("No rules of the user hold in this session.");
+      return answer.end(`${formatMany(held.length, "rule")} of the user, newest first:`);
+    });
+  },
+});
+
+const stats = tool({
+  name: "stats",
+  title: "Figures of a session",
+  description:
+    "Tells the size of a session, what the model reads of it, its compactions, and its cost by model.",
+  input: z.strictObject({ session }),
+  async run({ session }, { sessions, meta }) {
+    return sessions.read(session, meta, (read) => {
+      const answer = new Answer(1_000, read, "\n");
+      const { tree, leafId } = read;
+      const context = buildSessionContext(read, leafId);
+      const { total, path, models, compactions } = statsOf(read);
+      answer.add(`session ${plainLine(read.id)}: ${cutLine(plainLine(titleOf(tree) ?? ""), 100)}`);
+      answer.add(`folder: ${plainLine(tree.header?.cwd ?? "")}`);
+      answer.add(`entries: ${formatCount(tree.length)}; branches: ${formatCount(tipRows(tree).length)}`);
+      answer.add(
+        `the model reads ${formatMany(context.messages.length, "message")}, about ${formatMany(context.tokens, "token")}`,
+      );
+      answer.add(`cost: ${formatCost(total.cost)}, of that on the current path ${formatCost(path.cost)}`);
+      for (const { provider, model, cost, calls } of models.slice(0, 5))
+        answer.add(
+          `  ${plainLine(`${provider}/${model}`)}: ${formatCost(cost)}, ${formatMany(calls, "call")}`,
+        );
+      answer.add(`compactions: ${formatCount(compactions.length)}`);
+      for (const { entryId, timestamp, tokensBefore, onPath } of compactions.slice(-5))
+        answer.add(
+          `  [${plainLine(entryId)}] ${plainLine(formatTime(timestamp))}, at ${formatMany(tokensBefore, "token")}${onPath ? "" : PLACES.abandoned}`,
+        );
+      return answer.end("Figures:");
+    });
+  },
+});
+
+const label = tool({
+  name: "label",
+  title: "Label an entry",
+  description:
+    "Gives an entry of a session a label, by which people and tools find it again; an empty text removes it. The only tool that writes: one line in the session's file, and the conversation stays as it is.",
+  writes: true,
+  input: z.strictObject({
+    entry,
+    text: z.string().max(100).describe("The label, one line; empty to remove it."),
+    session,
+  }),
+  async run({ entry, text, session }, { sessions, meta }) {
+    return sessions.annotate(session, meta, async (open) => {
+      const id = existingEntry(open, entry);
+      await open.label(id, text);
+      return text === "" ? "The label is removed." : "The entry is labelled.";
+    });
+  },
+});
+
+/** All tools, in the order in which they are listed. */
+export const mcpTools: readonly McpTool[] = [recallTool, search, read, tree, diff, rules, stats, label];
+
+const badCursor = () =>
+  new EspalierError("bad-input", "This cursor is of no earlier answer; call the tool again without one.");
+
+/** Whole numbers of a cursor. */
+function numbersIn(cursor: string, count: number): number[] {
+  if (!new RegExp(`^\\d{1,12}(\\.\\d{1,12}){${count - 1}}$`).test(cursor)) throw badCursor();
+  return cursor.split(".").map(Number);
+}
+
+/** Tokens that an answer needs around the texts of a session. */
+const FRAME_TOKENS = 90;
+
+/**
+ * An answer of bounded size. Whatever comes from a session is inside one block of data; outside are sentences of this
+ * program and numbers alone.
+ */
+export class Answer {
+  readonly #parts: string[] = [];
+  readonly #read: ReadSession | undefined;
+  readonly #between: string;
+  #left: number;
+  /** Characters of texts that fit. */
+  readonly room: number;
+
+  /** @param between what separates two parts */
+  constructor(maxTokens: number, read?: ReadSession, between = "\n\n") {
+    this.room = (maxTokens - FRAME_TOKENS) * CHARS_PER_TOKEN;
+    this.#left = this.room;
+    this.#read = read;
+    this.#between = between;
+  }
+
+  get isEmpty(): boolean {
+    return this.#parts.length === 0;
+  }
+
+  /** Size of the first entry as a share of the room; 0 for none. */
+  overflow([first]: readonly OriginalEntry[]): number {
+    return first ? this.#sizeOf(viewEntry(first)) / this.room : 0;
+  }
+
+  #sizeOf(text: string): number {
+    return escapeText(text).length + this.#between.length;
+  }
+
+  /** Adds a text of a session; false where it does not fit. The first one is cut instead. */
+  add(text: string): boolean {
+    const size = this.#sizeOf(text);
+    if (size > this.#left && !this.isEmpty) return false;
+    this.#parts.push(size > this.#left ? cutLine(text, Math.floor((this.#left * text.length) / size)) : text);
+    this.#left -= size;
+    return true;
+  }
+
+  /** The whole answer. */
+  end(before: string, after = ""): string {
+    const remark = this.#read?.remark;
+    return [remark, before, quotedData(this.#parts.join(this.#between)), after]
+      .filter((part) => part !== undefined && part !== "")
+      .join("\n");
+  }
+
+  /** An answer without texts of a session. */
+  alone(sentence: string): string {
+    return [this.#read?.remark, sentence].filter((part) => part !== undefined).join("\n");
+  }
+}
