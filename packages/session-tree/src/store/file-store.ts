@@ -43,19 +43,22 @@ import type {
 } from "./store.ts";
 import { type UpgradedLog, upgradeLog } from "./upgrade.ts";
 
-/** Folders of the store. */
+/** Options of a file store. */
 export interface FileStoreOptions {
-  /** New sessions go to `<home>/sessions/<project key>/`; ids are those of the files below `<home>/sessions`. */
+  /**
+   * Home of the store. New sessions go to `<home>/sessions/<project key>/`. Sessions are found by id below
+   * `<home>/sessions`.
+   */
   home: string;
-  /** List these folders instead, with all below them. */
+  /** Folders to list, including their subfolders. Default: `<home>/sessions`. */
   folders?: readonly string[];
-  /** The calls to the file system that lines are written and read by; for tests that let them fail. */
+  /** Calls to the file system for reading and writing lines; tests pass calls that fail. */
   calls?: FileCalls;
-  /** The processes among which a lease is taken; for tests that simulate several. */
+  /** Processes that compete for leases; tests pass several simulated ones. */
   processes?: Processes;
 }
 
-/** Sessions in files, mode 0600 in folders of mode 0700. */
+/** Returns a store of sessions in files of mode 0600, in folders of mode 0700. */
 export function fileStore(options: FileStoreOptions): SessionStore {
   const { calls = nodeFileCalls, processes = systemProcesses } = options;
   const home = resolve(options.home);
@@ -87,7 +90,7 @@ export function fileStore(options: FileStoreOptions): SessionStore {
     async open(ref, mode): Promise<SessionLog> {
       const path = find(ref);
       await making.get(path);
-      // Files of the store are its owner's alone; a file elsewhere may be shared on purpose.
+      // Files of the store are private to their owner. A file elsewhere may be shared on purpose.
       return FileLog.open(path, mode, calls, { tighten: isBelow(path, [own]), processes });
     },
     async *list(how): AsyncGenerator<SessionListing> {
@@ -109,20 +112,20 @@ export function fileStore(options: FileStoreOptions): SessionStore {
     async lease(ref, options) {
       const path = find(ref);
       await making.get(path);
-      // Only what can be opened can be held; nothing is put beside a file that is no session.
+      // Opening first, so that no lease file is put next to a file that is not a session.
       await FileLog.open(path, "read", calls).close();
       return takeFileLease(path, { ...options, calls, processes });
     },
     async delete(ref) {
       const path = find(ref);
-      // Opening it says in one sentence why something that is no session file is left alone.
+      // Opening the file gives a clear error for a file that is not a session, which is then not deleted.
       const log = FileLog.open(path, "read", calls);
       const id = log.header?.id;
       await SessionTree.open(log).finally(() => log.close());
       const lease = await takeFileLease(path, { calls, processes });
       try {
         const removed = sessionBelongings(path).filter((file) => existsSync(file));
-        // The session last: while it is there, what failed can be done again.
+        // The session file is removed last. While it exists, a failed deletion can be repeated.
         for (const file of removed.toReversed()) removeWhole(file);
         if (id !== undefined) ids.forget(id);
         const catalogue = new ListingCatalogue(home);
@@ -137,12 +140,14 @@ export function fileStore(options: FileStoreOptions): SessionStore {
   };
 }
 
-/** Sessions that are made at the same time: more would hold descriptors while they wait for the disk. */
+/**
+ * Maximum number of sessions that are created at the same time. Each holds a descriptor while it waits for the disk.
+ */
 const MADE_AT_ONCE = 256;
 
 const atOnce = limited(MADE_AT_ONCE);
 
-/** Runs at most so many acts at the same time; the others wait in the order of their calls. */
+/** Returns a function that runs at most `limit` acts at the same time. The others wait in the order of their calls. */
 function limited(limit: number): <Result>(act: () => Promise<Result>) => Promise<Result> {
   let running = 0;
   const waiting: (() => void)[] = [];
@@ -159,12 +164,12 @@ function limited(limit: number): <Result>(act: () => Promise<Result>) => Promise
   };
 }
 
-/** Files that this process makes now, until their names are on disk. */
+/** Files that this process is creating, until their names are on disk. */
 const making = new Map<string, Promise<unknown>>();
 
 /**
- * Makes a file; an opening of it waits until its name is on disk, lest an entry be acknowledged in a file that a power
- * loss takes away.
+ * Creates a file. An opening of the same file waits until its name is on disk. Otherwise an entry could be acknowledged
+ * in a file that is lost at a power failure.
  */
 async function makingOf(path: string, make: () => Promise<void>): Promise<void> {
   const made = make();
@@ -177,7 +182,7 @@ async function makingOf(path: string, make: () => Promise<void>): Promise<void> 
   }
 }
 
-/** Removes what dead processes left beside a session: where that fails, it says nothing of a session that is gone. */
+/** Removes files of dead processes next to a deleted session. A failure is ignored, because the session is gone. */
 function sweepLeases(path: string, calls: FileCalls): void {
   try {
     discard(leaseFiles(path), calls);
@@ -186,7 +191,7 @@ function sweepLeases(path: string, calls: FileCalls): void {
   }
 }
 
-/** Removes a file, or a folder with all in it. @throws EspalierError `write-failed` */
+/** Removes a file, or a folder with its content. @throws EspalierError `write-failed` */
 function removeWhole(path: string): void {
   try {
     uninterrupted(() => rmSync(path, { recursive: true, force: true }));
@@ -196,7 +201,7 @@ function removeWhole(path: string): void {
   }
 }
 
-/** The id that a file says it has; undefined for one that is gone, or is no session. */
+/** Returns the id in a file's header; undefined for a file that is gone or not a session. */
 function idInHeader(path: string): string | undefined {
   try {
     const view = openView(path);
@@ -206,13 +211,13 @@ function idInHeader(path: string): string | undefined {
       view.close();
     }
   } catch (error) {
-    // As for a list: what cannot be opened has no id.
+    // Same as for a list: a file that cannot be opened has no id.
     if (error instanceof EspalierError) return undefined;
     throw error;
   }
 }
 
-/** Skips a file that is not a session or cannot be read: a list shows what can be opened. */
+/** Returns the listing of a file; undefined for a file that is not a session or cannot be read, which a list skips. */
 async function listFile(
   path: string,
   modified: number,
@@ -231,7 +236,7 @@ async function listFile(
   }
 }
 
-/** Listing of a file, with facts that change with any write to it, and with any other file in its place. */
+/** Listing of a file, with facts that change when the file is written or replaced. */
 interface Known {
   size: number;
   modified: number;
@@ -240,13 +245,13 @@ interface Known {
   listing: SessionListing;
 }
 
-/** Version of the shape: a file of another one is not used, so listings are made anew. */
+/** Version of the cache file's format. A cache file of another version is ignored. */
 const SHAPE = 3;
 
 /**
- * Cache of listings, in `<home>/listings.json` (mode 0600), so that the next list opens only files that
- * changed since: finding the last name and the last compaction of a session means reading all of it. Derived, and
- * nothing but faster: without it, or with one that is damaged, a list is the same.
+ * Cache of listings, in `<home>/listings.json` (mode 0600). With it, a list opens only files that have changed: the
+ * last name and the last compaction of a session can require reading the whole file. Derived data: a list is the same
+ * without it, or when it is damaged, only slower.
  */
 class ListingCatalogue {
   readonly #path: string;
@@ -258,7 +263,7 @@ class ListingCatalogue {
     this.#known = this.#read();
   }
 
-  /** The listing of a file whose facts are the same. */
+  /** Returns the listing of a file with unchanged facts. */
   find(path: string, facts: Stats): SessionListing | undefined {
     const known = this.#known.get(path);
     return known?.listing?.ref === path && looksLike(known, facts) ? known.listing : undefined;
@@ -270,16 +275,16 @@ class ListingCatalogue {
     this.#hasChanged = true;
   }
 
-  /** Forgets the files for which `isGone` is true. */
+  /** Removes the files for which `isGone` returns true. */
   forget(isGone: (path: string) => boolean): void {
     for (const path of this.#known.keys())
       if (isGone(path) && this.#known.delete(path)) this.#hasChanged = true;
   }
 
-  /** Keeps new listings for the next list. Of two writers at once, one counts. */
+  /** Saves the cache for the next list. When two processes save at once, one of them wins. */
   save(): void {
     if (!this.#hasChanged) return;
-    // Files in folders that are no longer listed are forgotten too.
+    // Files in folders that are no longer listed are removed too.
     this.forget((path) => !existsSync(path));
     const sessions = Object.fromEntries(this.#known);
     writeDerived(this.#path, JSON.stringify({ shape: SHAPE, sessions }));
@@ -290,7 +295,7 @@ class ListingCatalogue {
       const { shape, sessions } = JSON.parse(readFileSync(this.#path, "utf8"));
       return new Map(shape === SHAPE ? Object.entries<Known>(sessions) : []);
     } catch {
-      // It is missing or unreadable: it is made again.
+      // Missing or damaged: the cache is built again.
       return new Map();
     }
   }
@@ -302,21 +307,23 @@ function looksLike(known: Known, { size, mtimeMs, ctimeMs, ino }: Stats): boolea
   );
 }
 
-/** A session in a file. An old format is read as the current one, and becomes it on disk with the first append. */
+/**
+ * A session in a file. A file in an old format is read as the current format, and rewritten in it at the first append.
+ */
 export class FileLog implements SessionLog {
   readonly ref: string;
   readonly header: SessionHeader | undefined;
   upgraded: UpgradedLog | undefined;
-  /** Bytes of the file that {@link upgraded} was made from. */
+  /** Size of the file from which {@link upgraded} was made. */
   readonly #openedSize: number;
   readonly #calls: FileCalls;
   readonly #processes: Processes;
-  /** Set while this process brings the file to the current format. */
+  /** Set while this process rewrites the file in the current format. */
   #upgrading: Promise<void> | undefined;
   #file: AppendFile;
-  /** Start of the bytes that were read and not reported yet. */
+  /** Start of the bytes that were read and are not reported to the caller yet. */
   #untold: number | undefined;
-  /** True once there is something to sync. */
+  /** True when there are appended lines to sync. */
   #hasAppended = false;
 
   private constructor(
@@ -336,7 +343,7 @@ export class FileLog implements SessionLog {
   }
 
   /**
-   * Opens the file of a session. With `tighten` others lose whatever rights they have on it when it is opened for writing.
+   * Opens the file of a session. With `tighten`, opening for writing removes the rights of other users on the file.
    *
    * @throws EspalierError `not-found`, `not-a-file`, `unreadable`, `empty-file`
    */
@@ -362,7 +369,7 @@ export class FileLog implements SessionLog {
     }
   }
 
-  /** Makes a file that holds a header and lines, durable and never over another one, and opens it. Throws `exists`. */
+  /** Creates a file with a header and lines, durably and never over another file, and opens it. Throws `exists`. */
   static async create(
     path: string,
     header: SessionHeader | string,
@@ -400,7 +407,7 @@ export class FileLog implements SessionLog {
     return at;
   }
 
-  /** As {@link append}, before it returns, for a host whose calls cannot wait; a sync follows by {@link flush}. */
+  /** Same as {@link append}, but synchronous, for hosts whose calls cannot wait. Call {@link flush} to sync. */
   appendSync(lines: readonly string[]): LogAppend {
     if (this.upgraded && encodeBriefly(lines).length > 0) {
       this.#file.append(NOTHING);
@@ -414,7 +421,7 @@ export class FileLog implements SessionLog {
     return this.#append(lines);
   }
 
-  /** One at a time among all that append so, by a lease of its own. */
+  /** Appends if the log is unchanged. A lease of its own makes such appends run one at a time, in all processes. */
   async #appendIfUnchanged(lines: readonly string[]): Promise<LogAppend> {
     const turn = await takeFileLease(this.ref, this.#turn("turn"));
     try {
@@ -435,7 +442,7 @@ export class FileLog implements SessionLog {
       const { size } = this.upgraded.view;
       return { offset: size, length: 0, from: size, to: size };
     }
-    // Counted before the write: after a failure a part of it may be in the file.
+    // Set before the write, because a part of the lines can be in the file after a failure.
     if (own.length > 0) this.#hasAppended = true;
     const { offset, length, from, to } = this.#file.append(own);
     const at = { offset, length, from: this.#untold ?? from, to };
@@ -449,20 +456,20 @@ export class FileLog implements SessionLog {
 
   async takeIn() {
     const came = this.#file.takeIn();
-    // Lines that a program of that time appends meanwhile are read when the file is opened again.
+    // Lines that an older program appends in the meantime are read when the file is opened again.
     if (this.upgraded) return null;
     const from = this.#untold ?? came?.from;
     this.#untold = undefined;
     return from === undefined ? null : { from, to: came?.to ?? this.#file.view().size };
   }
 
-  /** Closes the file; nothing is written. */
+  /** Closes the file. Nothing is written. */
   async close(): Promise<void> {
     this.#file.close();
   }
 
   async #upgradeOnDisk(): Promise<void> {
-    // Appending nothing says why this opening cannot write, before anything is written.
+    // Appending nothing throws the error of an opening that cannot write, before anything is written.
     this.#file.append(NOTHING);
     const lease = await takeFileLease(this.ref, this.#turn("upgrade"));
     try {
@@ -473,8 +480,8 @@ export class FileLog implements SessionLog {
   }
 
   /**
-   * Replaces the file with its upgraded content; the original stays beside it as `<file>.v1` or `.v2`. When two processes
-   * upgrade a file, the second one finds that it is no longer the file it opened, and throws `changed`.
+   * Replaces the file with its upgraded content. The original is kept next to it as `<file>.v1` or `.v2`. When two
+   * processes upgrade a file, the second one detects that the file was replaced, and throws `changed`.
    */
   #putUpgraded(): void {
     const calls = this.#calls;
@@ -482,7 +489,8 @@ export class FileLog implements SessionLog {
     this.#file.append(NOTHING);
     const keepAs = `${this.ref}.v${from}`;
     replaceWhole(this.ref, [view.read(0, view.size)], { keepAs, expectedSize: this.#openedSize, calls });
-    // Before the old one is closed: where this fails, the next append says that another file is here, and what to do.
+    // Opened before the old file is closed: if this fails, the next append reports that the file was replaced, and the
+    // remedy.
     const file = openAppendFile(this.ref, { mode: "write", calls });
     this.#file.close();
     this.#file = file;
@@ -496,5 +504,8 @@ export class FileLog implements SessionLog {
 
 const NOTHING = new Uint8Array();
 
-/** Milliseconds to wait for another append that compares (a few each), or that writes and syncs all in the current format. */
+/**
+ * Milliseconds to wait for another process: for a comparing append, which takes a few, or for an upgrade, which
+ * rewrites and syncs the whole file.
+ */
 const WAIT_MS = { turn: 10_000, upgrade: 60_000 };

@@ -17,8 +17,8 @@ import { isSessionId, type SessionHeader } from "../entry/entry.ts";
 import type { StoreListOptions } from "./store.ts";
 
 /**
- * The folder name under which sessions of a working folder are kept: what a person recognises, `-`, and 10 hex digits
- * of the SHA-256 of the folder's real path, so that two folders of one name stay apart.
+ * Returns the folder name for sessions of a working folder: the readable name of the folder, `-`, and 10 hex digits of
+ * the SHA-256 of its real path, so that two folders with the same name are kept apart.
  */
 export function projectKey(folder: string): string {
   const real = realPath(folder);
@@ -26,7 +26,7 @@ export function projectKey(folder: string): string {
   return `${readable}-${createHash("sha256").update(real).digest("hex").slice(0, 10)}`;
 }
 
-/** A folder that is gone keeps the name it had. */
+/** Returns the real path; the given path for a folder that no longer exists. */
 function realPath(folder: string): string {
   try {
     return realpathSync(folder);
@@ -35,7 +35,10 @@ function realPath(folder: string): string {
   }
 }
 
-/** The file name of a session: its time with `:` and `.` replaced, `_`, its id. Throws `invalid-entry` for an unsafe id. */
+/**
+ * Returns the file name of a session: its timestamp with `:` and `.` replaced, `_`, its id. Throws `invalid-entry` for
+ * an unsafe id.
+ */
 export function sessionFileName({ timestamp, id }: Pick<SessionHeader, "timestamp" | "id">): string {
   if (!isSessionId(id)) {
     throw new EspalierError(
@@ -46,45 +49,46 @@ export function sessionFileName({ timestamp, id }: Pick<SessionHeader, "timestam
   return `${timestamp.replace(/[:.]/g, "-").replace(/[^A-Za-z0-9_-]/g, "")}_${id}.jsonl`;
 }
 
-/** Path of a new session below a home folder. */
+/** Returns the path of a new session below a home folder. */
 export function sessionPath(home: string, header: Pick<SessionHeader, "timestamp" | "id" | "cwd">): string {
   return join(home, "sessions", projectKey(header.cwd), sessionFileName(header));
 }
 
-/** The id at the end of a session's file name; undefined for a file that is not named like one. */
+/** Returns the id at the end of a session's file name; undefined for a file with another kind of name. */
 export function idInFileName(path: string): string | undefined {
   return /_([^_/\\]+)\.jsonl$/.exec(path)?.[1];
 }
 
-/** The folder beside a session that holds what was moved out of its context. */
+/** Returns the folder next to a session that holds content moved out of its context. */
 export function offloadFolder(path: string): string {
   return `${path.replace(/\.jsonl$/, "")}.offloaded`;
 }
 
-/** Paths of a session: its file and those beside it, but for the lease, which comes and goes. */
+/** Returns the paths of a session's file and of the files next to it, except for leases, which are temporary. */
 export function sessionBelongings(path: string): string[] {
   return [path, offloadFolder(path), `${path}.v1`, `${path}.v2`];
 }
 
-/** A file, and how long and old it was when it was looked at. */
+/** A file, with its size and times at the time of the search. */
 export interface SessionFile {
-  /** Absolute. */
+  /** Absolute path. */
   path: string;
   facts: Stats;
 }
 
 /** Options of a search of folders. */
 export interface SearchedFolders extends StoreListOptions {
-  /** The home of a store. It may be a link itself; `sessions` in it may be none. */
+  /** Home of a store. It can be a link itself; its `sessions` folder cannot. */
   home?: string;
 }
 
 /**
- * The files in these folders, and below them, that are sessions by their name: newest first, none of them opened. Each of
- * these folders may be a link; below them no link is followed. No folder is read twice, however many ways lead there. A
- * folder below them that cannot be read is passed over; so is one of them where others are left and `onSkipped` is given.
+ * Returns the files in these folders and below them whose names are those of sessions, newest first. Does not open
+ * them. Each of the given folders can be a link; links below them are not followed. A folder is read once, even if
+ * several paths lead to it. A subfolder that cannot be read is skipped. A given folder that cannot be read is skipped
+ * only when there are several and `onSkipped` is given.
  *
- * @throws EspalierError `unreadable`, `not-a-file` for one of these folders
+ * @throws EspalierError `unreadable`, `not-a-file` for one of the given folders
  */
 export function sessionFiles(
   folders: readonly string[],
@@ -116,8 +120,8 @@ export function sessionFiles(
 }
 
 /**
- * Refuses a path that leads through a link below one of these folders. The folders themselves may be links, and so may
- * whatever is above them. A path that is below none of them is what the caller named, and is left to the caller.
+ * Refuses a path that leads through a link below one of these folders. The folders themselves can be links, and so can
+ * the folders above them. A path outside all of them is not checked, because the caller named it.
  *
  * @throws EspalierError `not-a-file`, naming the link
  */
@@ -142,11 +146,11 @@ export const isBelow = (path: string, folders: readonly string[]): boolean =>
   folders.some((folder) => path.startsWith(join(folder, sep)));
 
 /**
- * Makes a folder and what is above it, for its owner alone whatever the umask is, and makes their names durable: a
- * session in a folder that a power cut takes away is lost with it.
+ * Creates a folder and its parents with rights for the owner only, whatever the umask is, and makes their names
+ * durable: a session in a folder that is lost at a power failure is lost too.
  *
- * Folder by folder: the call that makes all of them at once never returns where the system refuses new names, as below
- * /proc.
+ * Creates one folder after another. Node's recursive call never returns where the system refuses new names, such as
+ * below /proc.
  *
  * @throws EspalierError `write-failed`
  */
@@ -160,7 +164,7 @@ export function makeFolder(folder: string, calls: FileCalls = nodeFileCalls): vo
 }
 
 function makeFoldersTo(folder: string, calls: FileCalls): void {
-  // A link to a folder counts as one.
+  // A link to a folder counts as a folder.
   if (statSync(folder, { throwIfNoEntry: false })?.isDirectory()) return;
   const above = dirname(folder);
   if (above !== folder) makeFoldersTo(above, calls);
@@ -168,29 +172,29 @@ function makeFoldersTo(folder: string, calls: FileCalls): void {
     mkdirSync(folder, { mode: 0o700 });
     syncFolderOf(folder, calls);
   } catch (error) {
-    // Another process may have made it since.
+    // Another process may have created it in the meantime.
     if (codeOf(error) !== "EEXIST" || !statSync(folder).isDirectory()) throw error;
   }
 }
 
-/** Replaces a file of derived data as a whole. Where that fails, the data is derived again, which is all that is lost. */
+/** Replaces a file of derived data as a whole. A failure is ignored, because the data can be derived again. */
 export function writeDerived(path: string, text: string): void {
   const draft = `${path}.${randomBytes(6).toString("hex")}.tmp`;
   try {
     writeFileSync(draft, text, { mode: 0o600, flag: "wx" });
     renameSync(draft, path);
   } catch {
-    // No folder yet, no right to write, or no room.
+    // The folder is missing, read-only or full.
     discard([draft], nodeFileCalls);
   }
 }
 
-/** One folder: reading a whole tree by one call asks the system of every file in it whether it is a folder. */
+/** Returns the files of one folder. Node's recursive listing asks the system about every file in the tree. */
 function filesIn(folder: string): Dirent[] {
   try {
     return readdirSync(folder, { withFileTypes: true });
   } catch (cause) {
-    // It may have been removed since it was found.
+    // The folder may have been removed after it was found.
     if (codeOf(cause) === "ENOENT") return [];
     const problem =
       codeOf(cause) === "ENOTDIR"
@@ -204,7 +208,7 @@ function factsOf(path: string): Stats | undefined {
   return readFacts(path, () => statSync(path, { throwIfNoEntry: false }));
 }
 
-/** True the first time that a folder is met, under any name; false for one that does not exist. */
+/** Returns true the first time a folder is met, under any name; false for a folder that does not exist. */
 function isNew(folder: string, met: Set<string>): boolean {
   const facts = readFacts(folder, () => statSync(folder, { bigint: true, throwIfNoEntry: false }));
   const identity = `${facts?.dev}:${facts?.ino}`;
@@ -217,7 +221,7 @@ function readFacts<Facts>(path: string, look: () => Facts): Facts | undefined {
   try {
     return look();
   } catch (cause) {
-    // A link to itself, and a path below a file, lead nowhere.
+    // A link to itself, or a path below a file, leads nowhere.
     if (codeOf(cause) === "ELOOP" || codeOf(cause) === "ENOTDIR") return undefined;
     const message = `${path} cannot be looked at (${codeOf(cause)}); check the rights of its folder.`;
     throw new EspalierError("unreadable", message, { cause });

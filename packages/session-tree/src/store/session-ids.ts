@@ -17,20 +17,31 @@ import { idTakenError } from "../entry/error.ts";
 import { makeFolder, writeDerived } from "./files.ts";
 import { type Processes, type ProcessIdentity, takeFileLease } from "./lease.ts";
 
-/** Bytes of the list of known files up to which folders are read at every question: some thousand names, one millisecond. */
+/**
+ * Size of the list of known files, in bytes, up to which the folders are read at every lookup: a few thousand names,
+ * about one millisecond.
+ */
 const SMALL = 64 * 1024;
 
-/** Bytes of that list for which reading the folders again waits a millisecond: it takes about a hundredth of the time then. */
+/**
+ * Bytes of that list per millisecond of waiting until the folders are read again. Reading them then takes about one
+ * percent of the time.
+ */
 const BYTES_A_MS = 400;
 
-/** New files whose headers are read at once; where there are more, names that the store gives are believed. */
+/**
+ * Number of new files whose headers are read at once. When there are more, ids in file names of the store are trusted.
+ */
 const READ_AT_ONCE = 1_000;
 
-/** Milliseconds after which a claim without a session was left by a process that died. */
+/** Milliseconds after which a claim without a session counts as left by a dead process. */
 const CLAIM_MS = 60_000;
 const STORE_NAME = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z_([^_/\\]+)\.jsonl$/;
 
-/** A claim: which files have an id. Its first line is this, as JSON; a second one says that the files are there. */
+/**
+ * Claim of an id: the files that have it. The first line of a claim file is this object as JSON; a second line says
+ * that the files exist.
+ */
 interface Claim {
   id: string;
   files: string[];
@@ -38,19 +49,20 @@ interface Claim {
   isMade: boolean;
 }
 
-/** Files below a folder, relative to it, by their ids. */
+/** Files below a folder, as relative paths, by their ids. */
 type FilesById = ReadonlyMap<string, string[]>;
 
-/** What was found in this turn of the event loop, by folder: sessions that are made at once look once. */
+/** Files found in this turn of the event loop, by folder. Sessions that are created at once share one search. */
 const looks = new Map<string, FilesById>();
 
 /**
- * The ids of the sessions below a home. A session whose place the store chose has a claim on its id, a file of its own
- * in `<home>/ids`, made by a call that fails where it exists: so an id is taken once, and found without reading a folder.
+ * The ids of the sessions below a home. Every session whose file name the store chose has a claim on its id: a file in
+ * `<home>/ids` that can be created only once. So an id is used once, and it is found without reading a folder.
  *
- * Files that come by other ways (copies, older programs, backups) are found by reading the folders, which `ids/known`
- * remembers. In a small store that happens at every question; in a large one it may take one percent of the time, so that
- * a copy is noticed within seconds (40,000 sessions: 7). Everything here is derived: without it the folders are read.
+ * Files from other sources (copies, older programs, backups) are found by reading the folders; `ids/known` caches the
+ * result. In a small store this happens at every lookup. In a large one it may take one percent of the time, so a copy
+ * is noticed within seconds (40,000 sessions: 7 s). All files in `ids` are derived data: without them the folders are
+ * read.
  */
 export class SessionIds {
   readonly #folder: string;
@@ -59,7 +71,7 @@ export class SessionIds {
   readonly #idOf: (path: string) => string | undefined;
   readonly #processes: Processes;
 
-  /** @param idOf the id in a file's header; undefined where it has none, or is gone */
+  /** @param idOf returns the id in a file's header; undefined when the file has none or is gone */
   constructor(home: string, idOf: (path: string) => string | undefined, processes: Processes) {
     this.#processes = processes;
     this.#folder = join(home, "sessions");
@@ -69,7 +81,7 @@ export class SessionIds {
   }
 
   /**
-   * The one file with this id.
+   * Returns the path of the only file with this id.
    * @throws EspalierError `not-found`, `ambiguous`, `unreadable`
    */
   find(id: string): string {
@@ -87,8 +99,8 @@ export class SessionIds {
   }
 
   /**
-   * Makes a session with an id that no other one below the home has.
-   * @throws EspalierError `exists`, `write-failed`, and what `make` throws
+   * Creates a session with an id that no other session below the home has.
+   * @throws EspalierError `exists`, `write-failed`, and the errors of `make`
    */
   async create<Made>(id: string, path: string, make: () => Promise<Made>): Promise<Made> {
     const claim = this.#claimOf(id);
@@ -103,14 +115,14 @@ export class SessionIds {
     try {
       uninterrupted(() => appendFileSync(claim, "made\n"));
     } catch {
-      // The session is there, and found by its file; the claim counts as being made for a minute.
+      // The session exists and is found by its file. The claim counts as unfinished for a minute.
     }
     return made;
   }
 
-  /** Gives an id back whose file was removed. */
+  /** Frees the id of a removed file. */
   forget(id: string): void {
-    // A claim that stays names a file that is gone, which is no claim.
+    // A claim that stays is harmless: it names a file that is gone, and so does not count.
     if (this.#claimed(id).length === 0) remove(this.#claimOf(id));
   }
 
@@ -138,11 +150,14 @@ export class SessionIds {
     }
   }
 
-  /** One at a time: of two that find a claim stale, the second looks again, and finds that of the first. */
+  /**
+   * Removes a claim without a session, one process at a time: a second process that found it checks again, and finds
+   * the new claim of the first.
+   */
   async #removeStale(claim: string): Promise<void> {
     const lease = await takeFileLease(claim, { waitMs: CLAIM_MS, processes: this.#processes });
     try {
-      // A file that says something else by now, or nothing, is none of this id.
+      // A file whose header has another id, or none, does not count.
       const said = readClaim(claim);
       const isFree = !said?.files.some((file) => this.#idOf(file) === said.id);
       if (isFree && !this.#isBeingMade(claim)) remove(claim);
@@ -156,29 +171,31 @@ export class SessionIds {
     try {
       facts = uninterrupted(() => statSync(claim, { throwIfNoEntry: false }));
     } catch {
-      // A folder that cannot be read is left to the program that makes it.
+      // A claim that cannot be read is left to the program that is creating it.
       return true;
     }
     if (!facts || Date.now() - facts.mtimeMs > CLAIM_MS) return false;
     const said = readClaim(claim);
-    // Nothing is said yet by one that is being written.
+    // A claim that is still being written is empty.
     return said === undefined || (!said.isMade && this.#processes.mayBeRunning(said.by));
   }
 
   #claimOf(id: string): string {
-    // Ids differ by case, and may hold what no file name can.
+    // A digest, because ids can differ only in case, and can hold characters that file names cannot.
     return join(this.#claims, createHash("sha256").update(id).digest("hex").slice(0, 32));
   }
 
-  /** Files that the claim of an id names, and that have it. */
+  /** Returns the files that are named in the claim of an id and that still have the id. */
   #claimed(id: string): string[] {
     const files = readClaim(this.#claimOf(id))?.files ?? [];
     return files.filter((file) => this.#idOf(file) === id);
   }
 
   /**
-   * @param isSure whether folders are read rather than to answer that there is none
-   * @param isFresh whether they are read again where another question of this turn of the event loop read them
+   * Returns the files with an id.
+   *
+   * @param isSure true to read the folders before returning an empty list
+   * @param isFresh true to read the folders again, even if another lookup in this turn of the event loop did
    */
   #filesOf(id: string, isSure: boolean, isFresh: boolean): string[] {
     if (id === "") return [];
@@ -186,7 +203,7 @@ export class SessionIds {
     try {
       facts = statSync(this.#known, { throwIfNoEntry: false });
     } catch {
-      // An index that cannot be read is ignored: the folders are read.
+      // An index that cannot be read is ignored, and the folders are read.
     }
     const isDue =
       !facts || facts.size <= SMALL || Math.abs(Date.now() - facts.mtimeMs) >= facts.size / BYTES_A_MS;
@@ -200,7 +217,7 @@ export class SessionIds {
     return this.#look(id, isFresh);
   }
 
-  /** Files of the list of known ones that have an id; found in its bytes, without reading it as lines. */
+  /** Returns the known files that have an id. Searches the bytes of the list without parsing its lines. */
   #knownFiles(id: string): string[] {
     const bytes = readIfThere(this.#known);
     const beginning = Buffer.from(`\n[${JSON.stringify(id)},`);
@@ -218,12 +235,12 @@ export class SessionIds {
     const found = (files.get(id) ?? []).map((file) => join(this.#folder, file));
     const sound = found.filter((file) => this.#idOf(file) === id);
     if (sound.length === 0 && unreadable) throw unreadable;
-    // A file that says something else by now: what was known is known no more.
+    // A file has another id now, so the list of known files is outdated.
     if (sound.length < found.length) remove(this.#known);
     return sound;
   }
 
-  /** Reads the folders, and the headers of files that were not known. */
+  /** Reads the folders, and the headers of new files. */
   #read(): { files: FilesById; unreadable?: EspalierError | undefined } {
     const { files, unreadable } = filesBelow(this.#folder);
     const known = this.#readKnown();
@@ -245,7 +262,7 @@ export class SessionIds {
     }
     if (hasChanged) this.#keep(byId);
     else this.#touch();
-    // What could not be read now may be read by the next.
+    // A file that cannot be read now may be readable at the next lookup.
     if (!unreadable) {
       looks.set(this.#folder, byId);
       setImmediate(() => looks.delete(this.#folder));
@@ -259,12 +276,12 @@ export class SessionIds {
       const pairs = lines.filter(Boolean).map((line) => JSON.parse(line) as [string, string]);
       return new Map(pairs.map(([id, file]) => [file, id]));
     } catch {
-      // Damaged, as a power cut may leave it: it is made again.
+      // Damaged, for example by a power failure: it is built again.
       return new Map();
     }
   }
 
-  /** Keeps what is known now; an id that several files have is claimed for all of them. */
+  /** Saves the list of known files. An id that several files have gets a claim with all of them. */
   #keep(byId: FilesById): void {
     let text = "\n";
     for (const [id, files] of byId) {
@@ -280,7 +297,7 @@ export class SessionIds {
     try {
       utimesSync(this.#known, new Date(), new Date());
     } catch {
-      // Not ours to write, or gone: the folders are read again, which is all that is lost.
+      // Not writable, or gone: the folders are read again.
     }
   }
 
@@ -288,7 +305,7 @@ export class SessionIds {
     try {
       makeFolder(this.#claims);
     } catch {
-      // Nothing can be written: the folders are read again.
+      // Not writable: the folders are read again.
       return;
     }
     writeDerived(path, text);
@@ -304,7 +321,7 @@ function readClaim(path: string): Claim | undefined {
     const { id, files, by } = JSON.parse(first) as Claim;
     return { id, files, by, isMade: second === "made" };
   } catch {
-    // None, or one that its maker has not written yet.
+    // No claim, or one that is not written yet.
     return undefined;
   }
 }
@@ -320,7 +337,7 @@ function readIfThere(path: string): Buffer {
   }
 }
 
-/** Makes a file that is not there yet. When it throws, the file is not this call's. */
+/** Creates a new file. When it throws, the file does not belong to this call. */
 function putNew(path: string, text: string): void {
   const fd = uninterrupted(() => openSync(path, "wx", 0o600));
   try {
@@ -337,7 +354,7 @@ function putNew(path: string, text: string): void {
 
 const remove = (path: string): void => discard([path], nodeFileCalls);
 
-/** The names of session files below a folder, without a look at any of them; no link is followed. */
+/** Returns the names of session files below a folder, without opening any of them. Links are not followed. */
 function filesBelow(folder: string) {
   const files: string[] = [];
   let unreadable: EspalierError | undefined;

@@ -11,14 +11,14 @@ import type { Durability, LogAppend, SessionLog } from "./store.ts";
 import { WriteQueue } from "./write-queue.ts";
 
 /**
- * A session: a log, the tree in it, and a leaf. Every change goes through {@link append}, and observers are notified.
+ * A session: a log, its tree, and a leaf. Every change goes through {@link append}, and observers are notified of it.
  *
- * Opening reads only what the context at the leaf needs. The whole tree is read when a call asks for it. A log whose
- * bytes are elsewhere (a database) has to be loaded for that: asynchronous methods do so themselves, others throw
- * `not-loaded` until `await load()`.
+ * Opening reads only the entries that the context at the leaf needs. The whole tree is read when a call needs it. If
+ * the log's bytes are elsewhere (a database), it has to be loaded first: asynchronous methods load it themselves,
+ * others throw `not-loaded` until `await load()`.
  */
 export class SessionTree {
-  /** The lines, and where they are kept. */
+  /** The log that holds the lines. */
   readonly log: SessionLog;
   readonly #path: LeafPath;
   #tree: Tree | undefined;
@@ -36,39 +36,39 @@ export class SessionTree {
   }
 
   /**
-   * Opens the session in a log at the leaf of the log, or at `leafId`.
-   * @throws EspalierError `not-a-session` when no line of it is usable, `unknown-entry`
+   * Opens the session of a log at the log's leaf, or at `leafId`.
+   * @throws EspalierError `not-a-session` when no line of the log is usable, `unknown-entry`
    */
   static async open(log: SessionLog, leafId?: string): Promise<SessionTree> {
     return new SessionTree(log, await openWindow(log, leafId));
   }
 
-  /** The header; undefined for a log that has none, which is only read. */
+  /** Header; undefined for a log without one, which can only be read. */
   get header(): SessionHeader | undefined {
     return this.log.header;
   }
 
-  /** The session's id; empty when the log has no header. */
+  /** Id of the session; empty when the log has no header. */
   get id(): string {
     return this.log.header?.id ?? "";
   }
 
-  /** The entry under which the next one is appended; null before the first. */
+  /** Id of the entry under which the next entry is appended; null before the first entry. */
   get leafId(): string | null {
     return this.window.leafId;
   }
 
-  /** The context at the leaf: what the model reads. Kept while the session runs: do not change it. */
+  /** Context at the leaf, as a model reads it. The session reuses the object: do not change it. */
   get context(): SessionContext {
     return this.#path.context;
   }
 
-  /** The end of the leaf's path, as far as its context reaches. */
+  /** End of the leaf's path that the context needs. */
   get window(): PathWindow {
     return this.#path.window;
   }
 
-  /** All entries and their relations. Throws `not-loaded` where the log has to be loaded first. */
+  /** All entries and their relations. Throws `not-loaded` when the log has to be loaded first. */
   get tree(): Tree {
     const { view } = this.log;
     if (!view)
@@ -81,13 +81,13 @@ export class SessionTree {
     return this.#tree;
   }
 
-  /** Loads all entries: free for files; for a database, the cost of reading all of it. */
+  /** Loads all entries. Free for files; for a database, the cost of reading the whole session. */
   async load(): Promise<Tree> {
     await this.log.load();
     return this.tree;
   }
 
-  /** Returns what `act` returns. Where `act` asks for entries that are not loaded, they are loaded, and it runs again. */
+  /** Returns the result of `act`. If `act` needs entries that are not loaded, loads them and runs `act` again. */
   async withinReach<Result>(act: () => Result): Promise<Result> {
     try {
       return act();
@@ -99,8 +99,8 @@ export class SessionTree {
   }
 
   /**
-   * Adds a kind besides those of the format. It is used for entries of its type, those of the log among them, until the
-   * session is closed.
+   * Registers a kind of entry that is not in the format. It is used for all entries of its type, including those
+   * already in the log, until the session is closed.
    *
    * @throws EspalierError `bad-kind`, `exists`
    */
@@ -112,18 +112,20 @@ export class SessionTree {
     this.#jump(this.window);
   }
 
-  /** Continues from the end of another path, or from the same one where its entries have another meaning now. */
+  /** Continues at the end of another path, or of the same path after its entries changed their kinds. */
   #jump(window: PathWindow): void {
     if (this.#ownKinds) for (const entry of window.entries) this.#ownKinds.adopt(entry);
     this.#path.jump(window);
   }
 
-  /** The entry with this id; undefined where there is none. Reads the whole tree for one that is before the context. */
+  /**
+   * Returns the entry with this id; undefined when there is none. Reads the whole tree for an entry before the context.
+   */
   getEntry(id: string): Entry | undefined {
     return this.window.entries.findLast((entry) => entry.id === id) ?? this.tree.getEntry(id);
   }
 
-  /** Entries of the path that ends in `fromId` (default: the leaf), root first. Throws `unknown-entry`. */
+  /** Returns the entries of the path that ends in `fromId` (default: the leaf), root first. Throws `unknown-entry`. */
   getBranch(fromId: string | null = this.leafId): Entry[] {
     if (fromId === this.leafId && this.window.complete) return [...this.window.entries];
     return pathOf(this.tree, fromId);
@@ -140,14 +142,17 @@ export class SessionTree {
     return tree.has(id) && tree.has(fromId) && isOnPath(tree, tree.row(id), tree.row(fromId));
   }
 
-  /** Returns the id the leaf will have after moving to `id`: `id`, or its nearest ancestor that can be the leaf. Throws `unknown-entry`. */
+  /**
+   * Returns the id that the leaf will have after moving to `id`: `id`, or its nearest ancestor that can be the leaf.
+   * Throws `unknown-entry`.
+   */
   placeOf(id: string | null): string | null {
     if (id === null) return null;
     const row = movingRow(this.tree, this.tree.row(id));
     return row < 0 ? null : this.tree.idAt(row);
   }
 
-  /** The context at any entry; null is before the first. Throws `unknown-entry`. */
+  /** Returns the context at any entry; null is before the first entry. Throws `unknown-entry`. */
   contextAt(id: string | null): SessionContext {
     const place = this.placeOf(id);
     const window = pathWindowAt(this.tree, place === null ? -1 : this.tree.row(place));
@@ -155,16 +160,16 @@ export class SessionTree {
   }
 
   /**
-   * Appends entries under the leaf, or under the parents they name, in one write. They count (leaf, tree, context) as
-   * soon as they are in the log; the promise resolves when they are as durable as `options` ask. Appends run one after
-   * the other, in the order of their calls. Returns the entries as the log has them. The session owns what the drafts
-   * hold: do not change it afterwards.
+   * Appends entries under the leaf, or under the parents that they name, in one write. The leaf, the tree and the
+   * context change as soon as the entries are in the log; the promise resolves when they are as durable as `options`
+   * ask. Appends run one after the other, in the order of their calls. Returns the entries as they are in the log. The
+   * session keeps the values in the drafts: do not change them afterwards.
    *
-   * @param drafts entries, or a function that drafts them when the appends before have moved the leaf; it may run twice where the log
-   *   has to be loaded for it
-   * @throws EspalierError `invalid-entry`, `duplicate-id`, `unknown-parent`, `off-path`, `unknown-entry`,
-   *   `no-header`, `version`, `moved` (see `ifLeaf`), and what the log throws: nothing has changed then. Only after
-   *   `sync-failed` they are in the log and may not survive a loss of power: open the session again.
+   * @param drafts entries, or a function that drafts them after all earlier appends have moved the leaf. It runs twice
+   * when the log has to be loaded for it
+   * @throws EspalierError `invalid-entry`, `duplicate-id`, `unknown-parent`, `off-path`, `unknown-entry`, `no-header`,
+   * `version`, `moved` (see `ifLeaf`), and the errors of the log. Nothing has changed then, except after `sync-failed`:
+   * the entries are in the log and may not survive a loss of power. Open the session again.
    */
   async append(drafts: Drafts, options: AppendOptions = {}): Promise<Entry[]> {
     const { transform, check, ifLeaf, onFailure } = options;
@@ -176,7 +181,7 @@ export class SessionTree {
       entries: list.length,
       measureBytes: () => jsonText(drafted()).length,
       write: async () => {
-        // A retry writes the same lines: some of them may be in the log already.
+        // A retry writes the same lines, because some of them may already be in the log.
         if (!prepared) {
           let batch = typeof drafts === "function" ? await this.withinReach(drafts) : drafted();
           if (batch.length > 0) assertWritable(this.log);
@@ -192,11 +197,11 @@ export class SessionTree {
         const at = ifLeaf === undefined ? await this.log.append(lines) : await this.#appendAt(ifLeaf, lines);
 
         const previousLeafId = this.leafId;
-        // The tree reads new rows from the log; these entries need not be parsed again.
+        // The tree reads the new rows from the log, but need not parse these entries again.
         if (this.#tree) this.tree.remember(entries);
         if (!this.#path.follow(entries, leafId)) {
           const window = this.#windowAt(leafId);
-          // Awaited only where needed: no caller may see the leaf while it moves.
+          // Awaited only when needed: no caller may see the leaf while it moves.
           this.#jump(window instanceof Promise ? await window : window);
         }
 
@@ -210,7 +215,10 @@ export class SessionTree {
     return entries;
   }
 
-  /** Appends while `leafId` is the leaf; entries that others append beside it (a label) do not prevent it. */
+  /**
+   * Appends while `leafId` is the leaf. Entries outside the conversation (a label) from other writers do not prevent
+   * it.
+   */
   async #appendAt(leafId: string | null, lines: readonly string[]): Promise<LogAppend> {
     for (;;) {
       await this.refresh();
@@ -224,7 +232,7 @@ export class SessionTree {
     }
   }
 
-  /** The window of a leaf; a promise where the log is elsewhere, of which no more is fetched. */
+  /** Returns the window of a leaf. A promise when the log is elsewhere; only the window is fetched then. */
   #windowAt(leafId: string | null): PathWindow | Promise<PathWindow> {
     if (leafId === null) return new PathWindowBuilder().finish(null);
     return this.log.view ? pathWindowAt(this.tree, this.tree.row(leafId)) : this.log.readPath(leafId);
@@ -250,7 +258,10 @@ export class SessionTree {
     return (await this.append(draft))[0]!.id;
   }
 
-  /** Moves the leaf to an entry (for one that cannot be the leaf: its nearest ancestor that can), or before the first. */
+  /**
+   * Moves the leaf to an entry, or before the first entry for null. If the entry cannot be the leaf, moves to its
+   * nearest ancestor that can.
+   */
   async moveTo(id: string | null, options: { undoes?: string } = {}): Promise<void> {
     await this.append(() => {
       const targetId = this.placeOf(id);
@@ -258,18 +269,18 @@ export class SessionTree {
     });
   }
 
-  /** Entries kept for later because writing fails; see `onFailure` of an append. */
+  /** Entries that are kept for later because writing fails; see `onFailure` of an append. */
   get queued(): { entries: number; bytes: number } {
     return this.#queue.queued;
   }
 
-  /** Resolves when everything appended so far survives the loss of power. Throws the error that keeps it from being written. */
+  /** Resolves when everything appended so far survives a loss of power. Throws the error that prevents writing. */
   async flush(): Promise<void> {
     await this.#queue.drain();
     await this.log.flush();
   }
 
-  /** Notifies `observer` of every change from now on; returns the function that ends it. */
+  /** Calls `observer` for every change from now on. Returns a function that unsubscribes it. */
   subscribe(observer: SessionObserver): () => void {
     this.#observers.add(observer);
     return () => this.#observers.delete(observer);
@@ -280,20 +291,20 @@ export class SessionTree {
       try {
         observer(change);
       } catch (error) {
-        // The append has succeeded, and the other observers are notified too.
+        // The append has succeeded, so the error is thrown separately and the other observers are notified.
         queueMicrotask(() => {
           throw error;
         });
       }
   }
 
-  /** Reads what others appended. Our leaf stays where it is. */
+  /** Reads entries of other writers. The leaf of this session stays. */
   async refresh(): Promise<void> {
     const grown = await this.log.takeIn();
     if (grown) this.#notify({ type: "foreign", ...grown });
   }
 
-  /** Waits for running appends and closes the log. What could not be written until then is rejected. */
+  /** Waits for running appends and closes the log. Entries that could not be written until then are rejected. */
   async close(): Promise<void> {
     await this.#queue.close();
     await this.log.close();
@@ -301,7 +312,7 @@ export class SessionTree {
 }
 
 /**
- * Reads the end of the path at which a session opens: at the leaf of the log, or at `leafId`.
+ * Reads the end of the path at which a session opens: at the log's leaf, or at `leafId`.
  * @throws EspalierError `not-a-session` when no line of the log is usable, `unknown-entry`
  */
 export async function openWindow(log: SessionLog, leafId?: string): Promise<PathWindow> {
@@ -313,20 +324,22 @@ export async function openWindow(log: SessionLog, leafId?: string): Promise<Path
   );
 }
 
-/** Change of a session, sent to its observers once it is in the log (and perhaps not yet synced). */
+/** Change of a session. Observers get it when the change is in the log, but maybe not synced yet. */
 export type SessionChange =
-  /** Own entries were appended; `leafId` is the leaf after that. */
+  /** Own entries were appended. `leafId` is the leaf afterwards. */
   | { type: "appended"; entries: readonly Entry[]; leafId: string | null; previousLeafId: string | null }
-  /** Another writer appended the bytes `[from, to)`: new branches, which the tree has. Our leaf stays. */
+  /**
+   * Another writer appended the bytes `[from, to)`. They are new branches in the tree; the leaf of this session stays.
+   */
   | { type: "foreign"; from: number; to: number }
-  /** Writing failed. `queued` is kept until it works again; nothing of it is in the tree. */
+  /** Writing failed. `queued` entries are kept until writing works again. They are not in the tree. */
   | { type: "persist_failed"; error: EspalierError; queued: { entries: number; bytes: number } }
-  /** Writing works again; `drained` entries that were kept are in the log. */
+  /** Writing works again. `drained` kept entries are in the log now. */
   | { type: "persist_recovered"; drained: number };
 
 /**
- * Receives every change of a session, in order, once the session shows it; the append waits until it returns. An error
- * it throws is thrown again by itself, uncaught like the error of an event listener: the append has succeeded.
+ * Receives every change of a session, in order. The append waits until the observer returns. An error that it throws
+ * becomes an uncaught error, as in an event listener, because the append has succeeded.
  */
 export type SessionObserver = (change: SessionChange) => void;
 
@@ -335,28 +348,30 @@ export type Drafts = NewEntry | readonly NewEntry[] | (() => readonly NewEntry[]
 
 /** Options of an append. */
 export interface AppendOptions {
-  /** Durability once it is acknowledged. Default: the strictest that one of its entries asks for. */
+  /** Durability of the acknowledged append. Default: the strictest that one of its entries requires. */
   durability?: Durability;
   /**
-   * Behaviour when the log cannot be written. `throw` (default): the promise is rejected, nothing of it is in memory, and
-   * the caller has it still. `queue`: it is kept, in order, and the promise is settled when writing works again or the
-   * session is closed; beyond 1,000 entries or 64 MiB it is rejected with `queue-full`.
+   * Behaviour when the log cannot be written. `throw` (default): the promise is rejected, and the session keeps
+   * nothing. `queue`: the entries are kept, in order, and the promise is settled when writing works again or the
+   * session is closed. Beyond 1,000 entries or 64 MiB it is rejected with `queue-full`.
    */
   onFailure?: "throw" | "queue";
   /**
-   * Appends only while this is the leaf, of this session and of its log as it is now: where another writer has moved it,
-   * nothing is written, and the error is `moved` with the `leafId` there is. So writers of one session make one line of
-   * messages, not two branches. PostgreSQL and memory compare and append in one step; files do among all that compare,
-   * while an append without comparison may come between. Never kept by `onFailure: "queue"`.
+   * Appends only while this is the leaf of this session and of its log. When another writer has moved the leaf, nothing
+   * is written, and the error is `moved` with the current `leafId`. So several writers of a session continue one path
+   * instead of making two branches. PostgreSQL and memory compare and append in one step. Files do so among appends
+   * with `ifLeaf`; an append without it can come in between. Never kept by `onFailure: "queue"`.
    */
   ifLeaf?: string | null;
   /** Changes the drafts before they are checked and written. */
   transform?: (drafts: readonly NewEntry[]) => Promise<readonly NewEntry[]>;
-  /** Refuses the append by throwing. Runs behind `transform`; no own append comes between it and the write. */
+  /**
+   * Refuses the append by throwing. Runs after `transform`. No append of this session comes between it and the write.
+   */
   check?: () => void;
 }
 
-/** The durability that the most precious entry of a batch asks for. */
+/** Returns the strictest durability that an entry of a batch requires. */
 function strictestDurability(entries: readonly Entry[]): Durability {
   return entries.some((entry) => kindOf(entry).durability?.(entry) === "fsync") ? "fsync" : "flush";
 }

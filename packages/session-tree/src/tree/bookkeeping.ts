@@ -5,14 +5,14 @@ import { ROOT } from "./rows.ts";
 import type { Tree } from "./tree.ts";
 
 /**
- * Returns whether an entry is bookkeeping of an agent: nothing that a person said, was answered or did. Views leave such
- * entries out unless a user asks for them. Bookkeeping is:
+ * Returns whether an entry is bookkeeping of an agent: not a message, answer or action of the conversation. Views hide
+ * such entries unless a user asks for them. Bookkeeping is:
  *
  * - a change of the model or of the thinking level, state of an extension, a label, a name, a bill, a move of the leaf
  * - a message that an extension hides from people (`display: false`), such as the reminders of Claude Code
- * - a user message that holds nothing but an agent's reminders
+ * - a user message that contains only reminders of an agent
  *
- * An entry of a type that the format lacks is none, and neither is one whose line cannot be read.
+ * Entries of a type that is not in the format are not bookkeeping, and neither are entries with an unreadable line.
  */
 export function isBookkeeping(entry: Entry): boolean {
   if (isMessage(entry, "user")) return holdsOnlyReminders(entry.message);
@@ -20,7 +20,7 @@ export function isBookkeeping(entry: Entry): boolean {
   return saysNothing(entry);
 }
 
-/** As {@link isBookkeeping} for a row of a tree; parses only lines of users and extensions. */
+/** Same as {@link isBookkeeping}, for a row of a tree. Parses only lines of users and extensions. */
 export function isBookkeepingAt(tree: Tree, row: number): boolean {
   const { type } = tree.kindAt(row);
   if (type === message.type)
@@ -28,14 +28,14 @@ export function isBookkeepingAt(tree: Tree, row: number): boolean {
   return type === "custom_message" ? isBookkeeping(tree.entryAt(row)) : SILENT.has(type);
 }
 
-/** The row itself, or the nearest one above it, that is part of what was said; -1 where there is none. */
+/** Returns the row itself, or its nearest ancestor, that is not bookkeeping; -1 when there is none. */
 export function spokenRow(tree: Tree, row: number): number {
   let at = row;
   while (at >= 0 && isBookkeepingAt(tree, at)) at = tree.index.parent(at);
   return Math.max(at, ROOT);
 }
 
-/** Kinds of the format that say nothing to a model and take nothing from it. */
+/** Kinds of the format that add no messages to the context and edit none. */
 const SILENT: ReadonlySet<string> = new Set(
   entryKinds
     .filter(({ type, toMessages, edit }) => type !== "" && !toMessages && !edit)
@@ -44,26 +44,26 @@ const SILENT: ReadonlySet<string> = new Set(
 
 const saysNothing = (entry: Entry): boolean => SILENT.has(kindOf(entry).type);
 
-/** Text of a user message that begins with a block of an agent begins with `<`; the beginning of its line shows it. */
+/** Beginning of a line with a text that does not start with `<`. Blocks of an agent start with `<`. */
 const PLAIN_TEXT = /"(?:content|text)":"(?!(?:\\[nrt]|\s)*<)[^"]/;
 const decoder = new TextDecoder();
 const mayRemind = (tree: Tree, row: number): boolean => !PLAIN_TEXT.test(decoder.decode(tree.headAt(row)));
 
-/** A user message without a picture, a typed word, or a command that the user gave. */
+/** Returns whether a user message has no picture, no typed word and no command of the user. */
 function holdsOnlyReminders(said: { content?: unknown }): boolean {
   if (contentBlocks(said).some(({ type }) => type !== "text")) return false;
   const text = contentText(said);
   return text !== "" && typedFrom(text) === text.length && !OF_USERS.test(text);
 }
 
-/** Blocks of an agent that record an act of the user: a slash command, a shell command and its output. */
+/** Blocks of an agent that record an action of the user: a slash command, a shell command and its output. */
 const OF_USERS = /<(?:command-name|bash-|local-command-std)/;
 
-/** Blocks that agents put before what the user typed, or in its place: `<command-name>/clear</command-name>`. */
+/** Blocks that agents add before or in place of the typed text: `<command-name>/clear</command-name>`. */
 const AGENT_BLOCK =
   /\s*<(command-(?:name|message|args|contents)|local-command-(?:caveat|stdout|stderr)|bash-(?:input|stdout|stderr)|system-reminder|environment_context|user_instructions|ide_\w{1,40})>/y;
 
-/** Returns the position at which the user's own words begin in a text: behind the blocks of the agent. */
+/** Returns the position of the user's own words in a text: after the blocks of the agent. */
 export function typedFrom(text: string): number {
   let at = 0;
   for (;;) {

@@ -1,17 +1,17 @@
-/** 64 bits of hash of an id, seeded at random, so that a file cannot be made to collide. */
+/** 64-bit hash of an id with a random seed, so that a file cannot be made to collide. */
 export class IdHash {
   /** Initial value of all hashes. */
   readonly seed = (Math.random() * 0x1_0000_0000) | 0;
-  /** The lower 32 bits of the hash of the last id handed to {@link hash} or {@link hashText}: signed, as fields hold integers best. */
+  /** Lower 32 bits of the last hash. Signed, because engines store signed integers best. */
   low = 0;
-  /** The upper 32 bits, signed too. */
+  /** Upper 32 bits of the last hash, signed too. */
   high = 0;
 
   /** Hashes the id in `bytes[start, end)` into {@link low} and {@link high}. */
   hash(bytes: Uint8Array, start: number, end: number): void {
     let low = this.seed ^ (end - start);
     let high = ~low;
-    // Two bytes at a time: each step waits for the one before it.
+    // Two bytes at a time, because each step depends on the one before it.
     for (let at = start; at < end; at += 2) {
       const pair = at + 1 < end ? bytes[at]! | (bytes[at + 1]! << 8) : bytes[at]!;
       low = Math.imul(low ^ pair, 0x01000193);
@@ -20,7 +20,10 @@ export class IdHash {
     this.#finish(low, high);
   }
 
-  /** Hashes the UTF-8 bytes of an id. Of nearly every one these are its code units: encoding would cost more than all the rest. */
+  /**
+   * Hashes the UTF-8 bytes of an id. For nearly every id these equal its code units, so the id is not encoded: encoding
+   * would cost more than hashing.
+   */
   hashText(id: string): void {
     let low = this.seed ^ id.length;
     let high = ~low;
@@ -46,33 +49,33 @@ export class IdHash {
 }
 
 /**
- * From an id to the newest row that has it, without keeping the ids: an open-addressing hash table of row numbers with
- * 64 bits of hash a row. Two different ids are taken for one with a probability of n² / 2^65 (one in 37 million for
- * 1,000,000 entries); the hash is seeded at random, so that a file cannot be made to collide.
+ * Finds the newest row with an id, without storing the ids: an open-addressing hash table of row numbers, with a 64-bit
+ * hash for each row. The probability that two different ids have the same hash is n² / 2^65 (one in 37 million for
+ * 1,000,000 entries). The hash has a random seed, so that a file cannot be made to collide.
  */
 export class IdTable extends IdHash {
   readonly #hashes = new IdHashes(64);
   #slots = new Int32Array(128).fill(-1);
   #rows = 0;
-  /** Slot where the last {@link find} ended: that of the id, or the free one for it. */
+  /** Slot of the last {@link find}: the slot of the id, or the free slot for it. */
   #slot = 0;
   /** Sink that keeps the loop of {@link prefetch} from being eliminated. */
   seen = 0;
 
-  /** Hashes the id in `bytes[start, end)` and keeps that, for {@link recall}. */
+  /** Hashes the id in `bytes[start, end)` and stores the hash for {@link recall}. */
   hashInto(hashes: IdHashes, at: number, bytes: Uint8Array, start: number, end: number): void {
     this.hash(bytes, start, end);
     hashes.low[at] = this.low;
     hashes.high[at] = this.high;
   }
 
-  /** Takes a hash that was kept for the one made last. */
+  /** Makes a stored hash the last hash. */
   recall({ low, high }: IdHashes, at: number): void {
     this.low = low[at]!;
     this.high = high[at]!;
   }
 
-  /** The newest row with the id that was hashed last; -1 when there is none. */
+  /** Returns the newest row with the last hashed id; -1 when there is none. */
   find(): number {
     const slots = this.#slots;
     const mask = slots.length - 1;
@@ -88,8 +91,8 @@ export class IdTable extends IdHash {
   }
 
   /**
-   * As {@link find}, for an id that is probably that of the last row: then the table, which no cache holds, is not
-   * read.
+   * Same as {@link find}, for an id that is probably the last row's. In that case the table is not read, which is too
+   * large for a cache.
    */
   findLast(): number {
     const last = this.#rows - 1;
@@ -97,8 +100,8 @@ export class IdTable extends IdHash {
   }
 
   /**
-   * Loads the slots of ids that are looked up next. A table of a million ids is in no cache, and lookups one by one
-   * wait for memory one by one; these loads do not wait for each other, and the slots are in the cache afterwards.
+   * Loads the slots of ids that are looked up next. A table of a million ids does not fit in a cache, and single
+   * lookups wait for memory one after the other. These loads overlap, and the slots are in the cache afterwards.
    */
   prefetch({ low }: IdHashes, count: number): void {
     const slots = this.#slots;
@@ -108,7 +111,10 @@ export class IdTable extends IdHash {
     this.seen = seen;
   }
 
-  /** Makes room for so many rows, at least as many as there are; to be called before {@link find}, whose slot may move. */
+  /**
+   * Makes room for a number of rows, at least the current number. Call it before {@link find}, because it moves the
+   * slots.
+   */
   resize(rows: number): void {
     this.#hashes.resize(rows);
     const slots = 2 ** Math.ceil(Math.log2(rows * 2));
@@ -122,12 +128,12 @@ export class IdTable extends IdHash {
     }
   }
 
-  /** True when the id that was hashed last is that of a row. */
+  /** Returns whether a row has the last hashed id. */
   isOf(row: number): boolean {
     return this.#hashes.low[row] === this.low && this.#hashes.high[row] === this.high;
   }
 
-  /** Adds the next row under the id that {@link find} looked for last, in front of any older row with the same id. */
+  /** Adds the next row with the id of the last {@link find}. It replaces an older row with the same id. */
   add(): void {
     const row = this.#rows++;
     this.#hashes.low[row] = this.low;
@@ -135,18 +141,18 @@ export class IdTable extends IdHash {
     this.#slots[this.#slot] = row | tagOf(this.high, (this.#slots.length - 1) >>> 1);
   }
 
-  /** Bytes held, for measurements. */
+  /** Bytes of the table, for measurements. */
   get byteLength(): number {
     return this.#hashes.byteLength + this.#slots.byteLength;
   }
 }
 
-/** Bits of the hash in a slot above the row number, so that few rows of other ids are compared. */
+/** Returns bits of the hash for a slot, above the row number. They avoid most comparisons with rows of other ids. */
 const tagOf = (high: number, rowMask: number): number => high & 0x7fffffff & ~rowMask;
 
 const encoder = new TextEncoder();
 
-/** 64 bits of hash for each of many ids, as two columns. */
+/** 64-bit hashes of many ids, as two columns. */
 export class IdHashes {
   low: Int32Array;
   high: Int32Array;
@@ -156,35 +162,35 @@ export class IdHashes {
     this.high = new Int32Array(room);
   }
 
-  /** Bytes held by the columns. */
+  /** Bytes of the columns. */
   get byteLength(): number {
     return this.low.byteLength + this.high.byteLength;
   }
 
-  /** Makes room for so many ids, and keeps those that fit. */
+  /** Changes the room to a number of ids, and keeps the hashes that fit. */
   resize(room: number): void {
     this.low = resized(this.low, new Int32Array(room));
     this.high = resized(this.high, new Int32Array(room));
   }
 }
 
-/** The first offset that 32 bits do not hold. */
+/** Smallest offset that needs more than 32 bits. */
 const TURN = 2 ** 32;
 
 /**
- * Offsets of the lines of a log, by row and in file order. Offsets only grow, so the low half of each is enough, and
- * the rows at which the high half grows: four bytes a row instead of eight.
+ * Offsets of the lines of a log, by row and in file order. Offsets only grow, so the column stores the low half of each
+ * and the rows at which the high half grows: four bytes per row instead of eight.
  */
 export class OffsetColumn {
   #low: Uint32Array;
-  /** The first row behind every 4 GiB of the log: nearly always none. */
+  /** First row after each 4 GiB of the log. Nearly always empty. */
   readonly #turns: number[] = [];
 
   constructor(room: number) {
     this.#low = new Uint32Array(room);
   }
 
-  /** Rows that there is room for. */
+  /** Number of rows that there is room for. */
   get room(): number {
     return this.#low.length;
   }
@@ -193,7 +199,7 @@ export class OffsetColumn {
     return this.#low.byteLength;
   }
 
-  /** The offset of a row. */
+  /** Returns the offset of a row. */
   at(row: number): number {
     const turns = this.#turns;
     let passed = turns.length;
@@ -201,7 +207,7 @@ export class OffsetColumn {
     return passed * TURN + this.#low[row]!;
   }
 
-  /** Sets the offset of the next row, which is larger than those of all rows before it. */
+  /** Sets the offset of the next row. It has to be larger than all offsets before it. */
   set(row: number, offset: number): void {
     while (offset >= (this.#turns.length + 1) * TURN) this.#turns.push(row);
     this.#low[row] = offset;
@@ -219,7 +225,7 @@ interface Column<Of> {
   readonly length: number;
 }
 
-/** Copies a column into `room`, as far as it fits, and returns that. */
+/** Copies the part of a column that fits into `room`; returns `room`. */
 export function resized<Of extends Column<Of>>(column: Of, room: Of): Of {
   room.set(column.subarray(0, room.length));
   return room;

@@ -3,9 +3,10 @@ import type { EntryScan } from "../entry/line.ts";
 import type { IdHashes } from "./columns.ts";
 
 /**
- * Finds the lines of a log, and which of them are entries in the usual form: `type`, `id` and `parentId` first, as Pi and
- * we write them, and no mark of a second entry behind. Compiled code (compiled-scan.wat) looks at a window at once, in
- * the memory that it was read into; whatever is not usual, or not in that memory, is for others to look at.
+ * Finds the lines of a log, and the lines that are entries in the usual form: they begin with `type`, `id` and
+ * `parentId`, as in files of Pi and Espalier, and have no sign of a second entry. Compiled code (compiled-scan.wat)
+ * scans a whole window at once, in the memory into which it was read. All other lines and windows need the slower scan
+ * of the caller.
  */
 export class FastLineScanner implements LineFinder {
   readonly #memory: ScannerMemory | undefined;
@@ -15,20 +16,20 @@ export class FastLineScanner implements LineFinder {
   #base = 0;
   /** Offset of the window in the block. */
   #start = 0;
-  /** Lines of the window that were found. */
+  /** Number of lines found in the window. */
   #count = 0;
-  /** The line that was asked for last, by its number in the window. */
+  /** Number of the last returned line in the window. */
   #line = -1;
-  /** Going backward: the line behind the one that is asked for next. */
+  /** Number of the line after the next one, when walking backwards. */
   #following = 0;
 
-  /** @param seed of the hashes */
+  /** @param seed initial value of the hashes of ids */
   constructor(seed = 0) {
     this.#memory = acquireMemory();
     this.#seed = seed;
   }
 
-  /** Releases the memory for the next walk; call it when the walk is over, however it ends. */
+  /** Releases the memory for the next walk. Call it when the walk ends, also after an error. */
   release(): void {
     if (this.#memory) releaseMemory();
   }
@@ -50,7 +51,7 @@ export class FastLineScanner implements LineFinder {
     const memory = this.#memory;
     if (!memory || block.buffer !== memory.block.buffer) return 0;
     const found = memory.find(block.byteOffset + start, block.byteOffset + end, this.#seed);
-    // Only a window of hardly anything but empty lines has more than there is room for.
+    // Only a window that consists almost entirely of empty lines has more lines than there is room for.
     return found < MOST_LINES ? found : 0;
   }
 
@@ -69,13 +70,13 @@ export class FastLineScanner implements LineFinder {
     return line === 0 ? this.#start : this.#memory!.stops[line - 1]! - this.#base + 1;
   }
 
-  /** True when the line found last is an entry in the usual form. */
+  /** Returns whether the last found line is an entry in the usual form. */
   get isUsual(): boolean {
     const line = this.#line;
     return line >= 0 && line < this.#count && this.#memory!.typeEnds[line] !== 0;
   }
 
-  /** Fills in the positions of the line found last, which has the common shape and begins at `start`. */
+  /** Fills in the positions of the last found line, which is in the usual form and begins at `start`. */
   scanInto(found: EntryScan, start: number): void {
     const { typeEnds, idEnds, parentEnds } = this.#memory!;
     const line = this.#line;
@@ -88,7 +89,7 @@ export class FastLineScanner implements LineFinder {
     found.stop = found.parentEnd + 1;
   }
 
-  /** Takes over the hashes of its id and of its parent's. */
+  /** Copies the hashes of the line's id and of its parent's id. */
   hashesInto(ids: IdHashes, parents: IdHashes, at: number): void {
     const { ids: ofIds, parents: ofParents } = this.#memory!;
     const line = this.#line;
@@ -99,39 +100,45 @@ export class FastLineScanner implements LineFinder {
   }
 }
 
-/** Bytes before the three values of a usual line. */
+/** Bytes before the three values of a line in the usual form. */
 const BEFORE_TYPE = '{"type":"'.length;
 const BEFORE_ID = '","id":"'.length;
 const BEFORE_PARENT = '","parentId":"'.length;
 
-/** Lines that the columns have room for. Usual lines are longer than 64 bytes: a block has no more of them. */
+/**
+ * Lines that the columns have room for. Lines in the usual form have more than 64 bytes, so a block has no more of
+ * them.
+ */
 const MOST_LINES = 16_384;
 const BLOCK_AT = 64;
 const BLOCK_BYTES = 1 << 20;
 const COLUMNS_AT = BLOCK_AT + BLOCK_BYTES + 64;
 
-/** The memory that compiled-scan.wat works in, and what it found there last. Positions count from the memory's beginning. */
+/** Memory of compiled-scan.wat, with the results of its last scan. Positions count from the beginning of the memory. */
 interface ScannerMemory {
-  /** Memory that blocks are read into. */
+  /** Part of the memory into which blocks are read. */
   block: Uint8Array;
-  /** Finds lines in `[from, to)`; returns how many. */
+  /** Finds the lines in `[from, to)`; returns their number. */
   find(from: number, to: number, seed: number): number;
-  /** By line: where it stops. */
+  /** Position of each line's newline. */
   stops: Int32Array;
-  /** By line: where the value of `type` ends; 0 when the line is not a usual one. */
+  /** End of each line's `type` value; 0 for a line that is not in the usual form. */
   typeEnds: Int32Array;
   idEnds: Int32Array;
   parentEnds: Int32Array;
-  /** By line: the hash of its id, with the seed of `find`, and that of its parent's. */
+  /** Hash of each line's id, with the seed of `find`. `parents` has the hash of the parent's id. */
   ids: { low: Int32Array; high: Int32Array };
   parents: { low: Int32Array; high: Int32Array };
 }
 
-/** One for all walks, since most follow each other; undefined before the first, null where there can be none. */
+/**
+ * One memory for all walks, because most walks do not overlap. Undefined before the first walk, null when it cannot be
+ * created.
+ */
 let memory: ScannerMemory | null | undefined;
 let isTaken = false;
 
-/** The memory, for one walk at a time; undefined while another has it, and where there can be none. */
+/** Returns the memory for one walk at a time; undefined while another walk uses it, and when it cannot be created. */
 function acquireMemory(): ScannerMemory | undefined {
   if (memory === undefined) memory = instantiate();
   if (isTaken || memory === null) return undefined;
@@ -139,12 +146,12 @@ function acquireMemory(): ScannerMemory | undefined {
   return memory;
 }
 
-/** Releases the memory; call it once for each {@link acquireMemory}. */
+/** Releases the memory. Call it once after each {@link acquireMemory}. */
 function releaseMemory(): void {
   isTaken = false;
 }
 
-/** The part that is used here: its types come with those of a browser, which the core does without. */
+/** The used part of WebAssembly. Its types come with those of a browser, which the core does not use. */
 declare const WebAssembly: {
   CompileError: new () => Error;
   Module: new (code: Uint8Array) => object;
@@ -152,9 +159,9 @@ declare const WebAssembly: {
 };
 
 /**
- * Null in a browser, whose page need not allow code that is compiled on the way; where a program runs without WebAssembly,
- * or on a processor or under a policy for which such code is not compiled; and where its address space is limited to less
- * than the runtime sets aside for such a memory, 10 GB. The same lines are read without it, so there is no message.
+ * Creates the memory. Returns null in a browser, whose page may not allow compiled code; without WebAssembly, or where
+ * a processor or a policy prevents compiling; and when the address space is limited to less than 10 GB, the amount that
+ * the runtime reserves for such a memory. The slower scan reads the same lines, so this is not reported.
  */
 function instantiate(): ScannerMemory | null {
   if (globalThis.Buffer === undefined) return null;
@@ -167,7 +174,10 @@ function instantiate(): ScannerMemory | null {
   }
 }
 
-/** No WebAssembly at all, no room for its memory, or (that the code is sound is tested) no instructions to compile it to. */
+/**
+ * Returns whether an error comes from the machine: no WebAssembly, no room for its memory, or no instructions to
+ * compile it to. The code itself is valid, which a test checks.
+ */
 function isOfTheMachine(problem: unknown): boolean {
   if (problem instanceof ReferenceError || problem instanceof RangeError) return true;
   return problem instanceof WebAssembly.CompileError;
@@ -188,7 +198,7 @@ function memoryOf(exports: object): ScannerMemory {
   };
 }
 
-/** compiled-scan.wat as base64: written by `node scripts/compile-scan.mjs`; a test compares the two. */
+/** compiled-scan.wat as base64, written by `node scripts/compile-scan.mjs`. A test compares the two. */
 const COMPILED_SCAN_CODE = [
   "AGFzbQEAAAABHQVgA39/fwF/YAN/f38AYAF/AX9gAX8AYAJ/fwF/AwcGAAECAwQBBQMBABkGFQR/AUEAC38BQQALfwFBAAt/AUEACwcRAgZtZW",
   "1vcnkCAARmaW5kAAAKjQcGpAICAX8HeyAAJABBACQBQYCBwAAkAiACJANBCv0PIQRB9JIB/RAhBUHJyAH9ECEGIABBQHEhAwJAA0AgAyABTw0B",

@@ -1,34 +1,34 @@
-;; Finds the lines of a block in one pass, and what stands at the beginning of the usual ones: those that begin
+;; Finds the lines of a block in one pass, and the positions of the first values of lines in the usual form, which begin
 ;;
 ;;   {"type":"…","id":"…","parentId":"…",
 ;;
-;; without spaces, escapes or anything beyond ASCII in the three, that end in }, and that have no second "parentId":
-;; (with one, another entry may be glued behind the first thing on the line). Every other line is only told where it ends:
-;; usual-lines.ts has it looked at in TypeScript.
+;; without spaces, and without escapes or characters beyond ASCII in the three values. They end in } and have no second
+;; "parentId": (a line with it may hold a second entry). Of every other line, only the end is stored; compiled-scan.ts
+;; leaves these lines to the slower scan in TypeScript.
 ;;
-;; `node scripts/compile-scan.mjs` writes this file, compiled, into compiled-scan.ts; a test holds the two together.
+;; `node scripts/compile-scan.mjs` compiles this file and writes the result into compiled-scan.ts. A test compares the two.
 (module
-  ;; 64 bytes that nobody uses, so that one may look a few bytes before the block; a block of 1 MiB; 64 bytes more, as 64
-  ;; are read at a time; from 1,048,704 on, eight columns of 16,384 numbers of 32 bits, one number for each line:
-  ;;   +0       where the line ends: the position of its newline
-  ;;   +65536   where the value of `type` ends; 0 when the line is not a usual one, and then the rest says nothing
-  ;;   +131072  where the value of `id` ends
-  ;;   +196608  where the value of `parentId` ends
-  ;;   +262144  the hash of the id: its low half, and at +327680 the high one
-  ;;   +393216  the hash of the parent's id: its low half, and at +458752 the high one
+  ;; Layout: 64 unused bytes, so that the code can read a few bytes before the block; a block of 1 MiB; 64 more bytes,
+  ;; because 64 are read at once; from 1,048,704 on, eight columns of 16,384 32-bit numbers, one number for each line:
+  ;;   +0       end of the line: the position of its newline
+  ;;   +65536   end of the value of `type`; 0 when the line is not in the usual form, and then the other values are unset
+  ;;   +131072  end of the value of `id`
+  ;;   +196608  end of the value of `parentId`
+  ;;   +262144  hash of the id: its low half; the high half is at +327680
+  ;;   +393216  hash of the parent's id: its low half; the high half is at +458752
   (memory (export "memory") 25)
 
-  ;; Where the line begins that is being looked at.
+  ;; Beginning of the current line.
   (global $start (mut i32) (i32.const 0))
-  ;; The last "parentId": that was found: the position of its I.
+  ;; Position of the I of the last "parentId": that was found.
   (global $mark (mut i32) (i32.const 0))
-  ;; Where the next line's number goes in the first column.
+  ;; Address of the next line in the first column.
   (global $out (mut i32) (i32.const 0))
-  ;; The seed of the hashes.
+  ;; Seed of the hashes.
   (global $seed (mut i32) (i32.const 0))
 
-  ;; Finds the lines that end in a newline in [from, to) of memory, `from` being the first byte of one; returns how many.
-  ;; It ends early where the columns are full.
+  ;; Finds the lines in [from, to) of memory that end in a newline; returns their number. A line has to begin at `from`.
+  ;; Stops early when the columns are full.
   (func (export "find") (param $from i32) (param $to i32) (param $hashSeed i32) (result i32)
     (local $at i32)
     (local $newlines v128) (local $tI v128) (local $Id v128)
@@ -44,7 +44,7 @@
     (block $done
       (loop $next
         (br_if $done (i32.ge_u (local.get $at) (local.get $to)))
-        ;; Wherever a mark stands, one of two pairs of its bytes stands at an even address: tI or Id.
+        ;; In every "parentId":, one of the pairs tI and Id is at an even address.
         (local.set $a (v128.load (local.get $at)))
         (local.set $b (v128.load offset=16 (local.get $at)))
         (local.set $c (v128.load offset=32 (local.get $at)))
@@ -67,7 +67,7 @@
         (br_if $next (i32.lt_u (global.get $out) (i32.const 1114240)))))
     (i32.shr_u (i32.sub (global.get $out) (i32.const 1048704)) (i32.const 2)))
 
-  ;; Looks at the bytes among the 16 at `at` whose bits are set: newlines, and pairs that may be of a mark.
+  ;; Handles those of the 16 bytes at `at` whose bits are set: newlines, and pairs that may belong to "parentId":.
   (func $lookAt (param $at i32) (param $bits i32) (param $to i32)
     (local $position i32) (local $byte i32)
     (block $done
@@ -79,7 +79,7 @@
         (if (i32.eq (local.get $byte) (i32.const 0x49)) ;; I
           (then (if (call $isMark (local.get $position)) (then (global.set $mark (local.get $position))))))
         (br_if $next (i32.ne (local.get $byte) (i32.const 0x0a)))
-        ;; The pass begins at a multiple of 64 and ends at one: bytes outside [from, to) are of no line.
+        ;; The pass begins and ends at a multiple of 64, so bytes outside [from, to) are skipped here.
         (br_if $next (i32.lt_u (local.get $position) (global.get $start)))
         (br_if $done (i32.ge_u (local.get $position) (local.get $to)))
         (br_if $done (i32.ge_u (global.get $out) (i32.const 1114240)))
@@ -88,13 +88,13 @@
         (global.set $out (i32.add (global.get $out) (i32.const 4)))
         (br $next))))
 
-  ;; Whether the I at a position is that of "parentId":
+  ;; Returns whether the I at a position belongs to "parentId":.
   (func $isMark (param $position i32) (result i32)
     (i32.and
       (i64.eq (i64.load (i32.sub (local.get $position) (i32.const 4))) (i64.const 0x3a226449746e6572)) ;; rentId":
       (i32.eq (i32.load (i32.sub (local.get $position) (i32.const 7))) (i32.const 0x72617022)))) ;; "par
 
-  ;; Writes down the line from $start to the newline at `stop`.
+  ;; Stores the line from $start to the newline at `stop` in the columns.
   (func $takeLine (param $stop i32)
     (local $start i32) (local $out i32) (local $typeEnd i32) (local $idEnd i32) (local $parentEnd i32)
     (local.set $start (global.get $start))
@@ -120,7 +120,7 @@
     (call $hash (i32.add (local.get $typeEnd) (i32.const 8)) (local.get $idEnd) (i32.add (local.get $out) (i32.const 262144)))
     (call $hash (i32.add (local.get $idEnd) (i32.const 14)) (local.get $parentEnd) (i32.add (local.get $out) (i32.const 393216))))
 
-  ;; Where a text ends that has no escape, no control and nothing beyond ASCII: at its quote, if all is well.
+  ;; Returns the end of a text's plain part (ASCII without controls and escapes). In a plain text that is its closing quote.
   (func $plainEnd (param $at i32) (param $end i32) (result i32)
     (local $byte i32)
     (block $done
@@ -134,7 +134,7 @@
         (br $next)))
     (local.get $at))
 
-  ;; The hash that id-hash.ts makes of the same bytes: the low half to `out`, the high half one column further.
+  ;; Computes the same hash as IdHash in columns.ts. Stores the low half at `out` and the high half one column further.
   (func $hash (param $at i32) (param $end i32) (param $out i32)
     (local $low i32) (local $high i32) (local $pair i32)
     (local.set $low (i32.xor (global.get $seed) (i32.sub (local.get $end) (local.get $at))))

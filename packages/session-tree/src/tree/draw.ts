@@ -7,40 +7,47 @@ import { labelsInForce, leafOf, movingRow, roleAt } from "./queries.ts";
 import { Tree } from "./tree.ts";
 
 /**
- * Role of a piece of a drawing, for colouring: `active` entries are on the path of the leaf, `dim` is all else (other
- * entries, rails, folded runs), `summary` are compactions and branch summaries anywhere.
+ * Role of a piece of a drawing, for its colour. `active` is for entries on the path of the leaf, `summary` for
+ * compactions and branch summaries anywhere, `dim` for all other entries, rails and folded runs.
  */
 export type DrawnPart = "active" | "dim" | "summary" | "label" | "leaf";
 
-/** Options of a drawing. Default: every entry, one line each, without colours. */
+/** Options of a drawing. Default: one line for every entry, without colours. */
 export interface DrawOptions {
-  /** The leaf that is marked; by default that of the session, or the one the log says. */
+  /** Id of the leaf to mark. Default: the leaf of the session, or of the log for a tree. */
   leafId?: string | null;
-  /** Draw only this entry and what hangs below it. Throws `unknown-entry`. */
+  /** Draw only this entry and its descendants. Throws `unknown-entry`. */
   rootId?: string;
-  /** One line about an entry; nothing in it acts on a terminal. Default: its id and, in short, what it does. */
+  /**
+   * Returns one line about an entry. Characters that a terminal interprets are removed from it. Default: the id and a
+   * short note on the entry's effect on others.
+   */
   describe?: (entry: Entry) => string;
-  /** Runs of more than so many ordinary entries become one line. Default: every entry has a line. */
+  /**
+   * Largest number of ordinary entries in a row that are drawn one by one. A longer run becomes one line. Default: no
+   * limit.
+   */
   fold?: number;
   /**
-   * Returns whether an entry is shown outside a folded run; labels, partings and ends always are. Default: user
-   * messages, compactions, branch summaries, for which no more of a line is read than its beginning.
+   * Returns whether an entry is never part of a folded run. Entries with labels, forks and ends are never folded.
+   * Default: user messages, compactions and branch summaries, which are recognized by the beginning of their lines.
    */
   standsOut?: (entry: Entry) => boolean;
   /**
-   * Returns whether an entry has no line; what follows it is drawn below the nearest entry above it that has one. Entries
-   * with a label always have one. Default: entries beside the conversation have no line, all others do.
+   * Returns whether an entry has no line. Its descendants are drawn below its nearest ancestor that has a line. Entries
+   * with a label always have one. Default: only entries outside the conversation have no line.
    */
   leaveOut?: (tree: Tree, row: number) => boolean;
-  /** Columns; what an entry says is cut to them. Default: as wide as it gets. */
+  /** Width in columns. Descriptions of entries are cut to it. Default: no limit. */
   width?: number;
-  /** Colours a piece of a line, for a terminal or a page. Default: none. */
+  /** Colours a piece of a line, for a terminal or a page. Default: no colours. */
   colours?: Partial<Record<DrawnPart, (text: string) => string>>;
 }
 
 /**
- * A tree as text: one line an entry, root first, the path of the leaf straight down, other branches indented where they
- * part, labels in brackets, the leaf with a `*`. Entries beside the conversation (labels, names, usage) have no line.
+ * Returns a tree as text: one line per entry, root first. The path of the leaf goes straight down, and other branches
+ * are indented at their fork. Labels are in brackets, and the leaf has a `*`. Entries outside the conversation (labels,
+ * names, usage) have no line.
  */
 export function drawTree(
   source: Tree | { readonly tree: Tree; readonly leafId: string | null },
@@ -49,7 +56,7 @@ export function drawTree(
   return [...drawTreeLines(source, options)].join("\n");
 }
 
-/** As {@link drawTree}, line by line: for trees of any size. */
+/** Yields the lines of {@link drawTree} one by one, for trees of any size. */
 export function* drawTreeLines(
   source: Tree | { readonly tree: Tree; readonly leafId: string | null },
   options: DrawOptions = {},
@@ -59,7 +66,7 @@ export function* drawTreeLines(
   yield* new Drawing(tree, leafId, options).lines();
 }
 
-/** A branch that is still to be drawn: the beginnings of its first line and of the others. */
+/** A branch that is not drawn yet: its first row, and the beginnings of its first line and of its other lines. */
 interface Waiting {
   row: number;
   first: string;
@@ -86,7 +93,7 @@ class Drawing {
     this.#shape = new DrawnTree(shown, this.#leafRow);
   }
 
-  /** The shape of the tree without the entries that have no line. */
+  /** Returns the shape of the tree without the entries that have no line. */
   #withoutLeftOut(): TreeShape {
     const { leaveOut, rootId } = this.#options;
     if (!leaveOut) return this.#tree;
@@ -107,7 +114,7 @@ class Drawing {
     const rootRow = rootId === undefined ? -1 : drawnLeaf(this.#tree, rootId);
     const roots = rootRow < 0 ? this.#shape.roots : [rootRow];
     const startsAtLeaf = rootRow < 0 && this.#leafRow < 0;
-    // Several roots part from a line for the place before the first entry.
+    // Several roots fork from a line for the position before the first entry.
     if (roots.length !== 1 || startsAtLeaf)
       yield this.#paint("dim", START) + (startsAtLeaf ? this.#leafMark() : "");
     const straight = roots.find((row) => this.#shape.isActive(row)) ?? roots.at(-1);
@@ -116,7 +123,10 @@ class Drawing {
     for (let branch = waiting.pop(); branch; branch = waiting.pop()) yield* this.#branch(branch, waiting);
   }
 
-  /** One line after another straight down, to the end or to where branches part; what follows there is put in front of the queue. */
+  /**
+   * Yields the lines of a branch straight down, to its end or to a fork. The branches of a fork are pushed to
+   * `waiting`.
+   */
   *#branch({ row, first, rest }: Waiting, waiting: Waiting[]): Generator<string> {
     let rails = first;
     let run: number[] = [];
@@ -140,7 +150,7 @@ class Drawing {
     yield* this.#run(run, runLength, rails, rest);
   }
 
-  /** A run of ordinary entries: each on a line, or one line for all when they are too many. */
+  /** Yields the lines of a run of ordinary entries: one per entry, or one for all when there are too many. */
   *#run(rows: readonly number[], length: number, first: string, rest: string): Generator<string> {
     if (length > rows.length) {
       yield this.#paint("dim", `${first}… ${length} ${length === 1 ? "entry" : "entries"}`);
@@ -185,7 +195,7 @@ class Drawing {
   }
 }
 
-/** However narrow the drawing and deep the branch, an entry says at least so much. */
+/** Columns that the text of an entry gets at least, even in a narrow drawing or a deep branch. */
 const LEAST_ROOM = 8;
 const aside = (row: number, rails: string): Waiting => ({ row, first: `${rails}├─ `, rest: `${rails}│  ` });
 
@@ -194,32 +204,34 @@ function isLandmark(tree: Tree, row: number): boolean {
   return type === compaction.type || type === branchSummary.type || roleAt(tree, row) === "user";
 }
 
-/** As much of a tree as its shape is made of: a `Tree` is one, and so is the description of a remote one. */
+/**
+ * The part of a tree that decides its drawing. A `Tree` has this shape, and so has the description of a remote tree.
+ */
 export interface TreeShape {
   readonly index: {
     readonly length: number;
-    /** The row of the parent; negative for a root. */
+    /** Returns the row of the parent; negative for a root. */
     parent(row: number): number;
   };
-  /** Tells entries of the conversation from those beside it (a label, a bill). */
+  /** Returns whether a row's entry is part of the conversation (`movesLeaf`) or outside of it (a label, a bill). */
   kindAt(row: number): { readonly movesLeaf: boolean };
 }
 
 /**
- * The shape of a drawing: entries that move the leaf, each under the nearest one above it that does. Of the children of
- * an entry one goes straight on (the one towards the leaf, else the one with most below it) and the others branch off,
- * so that a drawing is never indented deeper than the logarithm of what it shows.
+ * The shape of a drawing: entries that move the leaf, each below its nearest ancestor that does. One child of each
+ * entry continues straight down: the child towards the leaf, or else the child with the most descendants. The other
+ * children are branches. So the depth of indentation is at most the logarithm of the number of entries.
  */
 export class DrawnTree {
-  /** Rows without a parent in the drawing, file order. */
+  /** Rows without a parent in the drawing, in file order. */
   readonly roots: readonly number[];
   readonly #straight: Int32Array;
-  /** First child of each row, the one that continues the branch included; {@link #next} has the siblings. */
+  /** First child of each row, including the one that continues straight down. {@link #next} has the siblings. */
   readonly #first: Int32Array;
   readonly #next: Int32Array;
   readonly #active: Uint8Array;
 
-  /** @param leafRow the row of the leaf; -1 when it is before the first entry */
+  /** @param leafRow the row of the leaf; -1 when the leaf is before the first entry */
   constructor(tree: TreeShape, leafRow: number) {
     const { length } = tree.index;
     const parent = drawnParents(tree);
@@ -230,7 +242,7 @@ export class DrawnTree {
     this.#next = new Int32Array(length).fill(-1);
     const size = new Int32Array(length).fill(1);
     const roots: number[] = [];
-    // From the last row to the first: all that is below an entry is counted before the entry itself.
+    // From the last row to the first, so that all descendants of an entry are counted before the entry.
     for (let row = length - 1; row >= 0; row--) {
       if (!tree.kindAt(row).movesLeaf) continue;
       const above = parent[row]!;
@@ -249,23 +261,23 @@ export class DrawnTree {
     this.roots = roots.reverse();
   }
 
-  /** True for rows on the path of the leaf. */
+  /** Returns whether a row is on the path of the leaf. */
   isActive(row: number): boolean {
     return this.#active[row] === 1;
   }
 
-  /** The child that goes straight on; -1 when there is none. */
+  /** Returns the child that continues straight down; -1 when there is none. */
   straight(row: number): number {
     return this.#straight[row]!;
   }
 
-  /** True when more than one entry follows. */
+  /** Returns whether a row has more than one child. */
   parts(row: number): boolean {
     const first = this.#first[row]!;
     return first >= 0 && this.#next[first]! >= 0;
   }
 
-  /** The children that branch off, in file order. */
+  /** Returns the children that are branches, in file order. */
   aside(row: number): number[] {
     const rows: number[] = [];
     for (let child = this.#first[row]!; child >= 0; child = this.#next[child]!)
@@ -274,7 +286,10 @@ export class DrawnTree {
   }
 }
 
-/** For each row: the nearest one above that moves the leaf; -1 for a root. Linear: parents come before children. */
+/**
+ * Returns the parent of each row in the drawing: its nearest ancestor that moves the leaf; -1 for a root. Linear,
+ * because parents come before children.
+ */
 function drawnParents(tree: TreeShape): Int32Array {
   const { index } = tree;
   const parents = new Int32Array(index.length);
@@ -285,34 +300,40 @@ function drawnParents(tree: TreeShape): Int32Array {
   return parents;
 }
 
-/** The row itself, or the nearest above it, that has a line; -1 for none. */
+/** Returns the row itself, or its nearest ancestor, that has a line; -1 when there is none. */
 function shownAbove(shape: TreeShape, row: number): number {
   let at = row;
   while (at >= 0 && !shape.kindAt(at).movesLeaf) at = shape.index.parent(at);
   return Math.max(at, -1);
 }
 
-/** The row that a drawing marks as the leaf; -1 before the first entry. */
+/** Returns the row that is marked as the leaf; -1 before the first entry. */
 function drawnLeaf(tree: Tree, leafId: string | null): number {
   return leafId === null ? -1 : movingRow(tree, tree.row(leafId));
 }
 
-/** Text on one line that does nothing but show; its spaces stay, they may align the text. */
+/**
+ * Returns a text on one line, without characters that a terminal interprets. Its spaces stay, because they may align
+ * the text.
+ */
 function printable(text: string): string {
   return plainText(text).replace(/[\t\n]+/g, " ");
 }
 
 /**
- * Characters that always take one column: letters of Europe, punctuation, and the dots, arrows, lines,
- * blocks and shapes of which drawings are made. The library takes a hundred times as long to measure them.
+ * Characters that always take one column: letters of Europe, punctuation, and the dots, arrows, lines, blocks and
+ * shapes of drawings. `string-width` takes a hundred times as long to measure them.
  */
 const ONLY_NARROW =
   /^[ -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u0377\u037a-\u037f\u0384-\u038a\u038e-\u03a1\u03a3-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2100-\u218b\u2190-\u2319\u2460-\u25fc\u2600-\u2613]*$/;
 
-/** The library takes time by the square of a text: a longer one is measured by its characters. */
+/**
+ * Longer texts are measured character by character, because the time of `string-width` grows with the square of the
+ * length.
+ */
 const LONG = 1_000;
 
-/** Columns of a terminal that a text takes; what styles it takes none. */
+/** Returns the number of terminal columns that a text takes. Escape sequences for styles take none. */
 export function columnsOf(text: string): number {
   if (ONLY_NARROW.test(text)) return text.length;
   if (text.length <= LONG) return stringWidth(text);
@@ -321,9 +342,12 @@ export function columnsOf(text: string): number {
   return columns;
 }
 
-/** A text of at most so many columns of a terminal, `…` included where something is missing. No more of it is measured. */
+/**
+ * Returns a text cut to a number of terminal columns. A cut text ends in `…`, which is included in the number. The rest
+ * of the text is not measured.
+ */
 export function cutToColumns(text: string, columns: number): string {
-  // No code unit takes more than two columns: most texts need not be measured.
+  // No code unit takes more than two columns, so most texts need not be measured.
   if (text.length * 2 <= columns) return text;
   if (ONLY_NARROW.test(text))
     return text.length <= columns ? text : `${text.slice(0, Math.max(0, columns - 1))}…`;
@@ -339,12 +363,12 @@ export function cutToColumns(text: string, columns: number): string {
   return text;
 }
 
-/** Code units that are looked at in one piece: ICU takes time by the square of a piece. */
+/** Code units that are segmented at once. ICU's time grows with the square of the length. */
 const PIECE_LENGTH = 1_000;
 
 /**
- * Yields the characters that a reader sees, one after the other, in time linear in what is taken of them. One of more
- * than 1,000 code units, which only marks upon marks make, counts as several.
+ * Yields the characters that a reader sees, in time linear in the part that is consumed. A character of more than 1,000
+ * code units, which only many combining marks produce, is split.
  */
 export function* graphemes(text: string): Generator<string> {
   for (let at = 0; at < text.length; ) {
@@ -357,25 +381,25 @@ export function* graphemes(text: string): Generator<string> {
       at += before.length;
       before = segment;
     }
-    // The last of a piece may go on in the next, unless nothing else was in it.
+    // The last character of a piece may continue in the next piece, unless it fills the whole piece.
     if (!isLast && before.length < piece.length) continue;
     yield before;
     at += before.length;
   }
 }
 
-/** True for a position between the two halves of a character. */
+/** Returns whether a position is between the two halves of a surrogate pair. */
 const isInPair = (text: string, at: number): boolean =>
   /[\ud800-\udbff]/.test(text[at - 1] ?? "") && /[\udc00-\udfff]/.test(text[at] ?? "");
 
-/** Made when it is first needed: the first one of a process takes ICU 7 ms. */
+/** Returns the segmenter. It is created on first use, because ICU takes 7 ms for the first one of a process. */
 const segmenter = (): Intl.Segmenter => {
   characters ??= new Intl.Segmenter();
   return characters;
 };
 let characters: Intl.Segmenter | undefined;
 
-/** An entry in a drawing of shapes: its id, and what it does to others. What it says is left to `DrawOptions.describe`. */
+/** Returns an entry's id and its effect on other entries. Content is only shown by `DrawOptions.describe`. */
 function describeEntry(entry: Entry): string {
   const { id } = entry;
   if (compaction.is(entry)) {

@@ -6,17 +6,17 @@ import { messageText } from "../entry/message.ts";
 import { ORPHAN, ROOT } from "./rows.ts";
 import type { Tree } from "./tree.ts";
 
-/** An end of the tree, and what a person recognises it by. */
+/** A branch of the tree: its end, and the texts by which a person recognizes it. */
 export interface Branch {
-  /** The last entry of the branch. */
+  /** Id of the last entry of the branch. */
   leafId: string;
   /** Text of the newest user message on the branch's path; empty when there is none. */
   lastUserText: string;
-  /** Timestamp of its last entry, ISO 8601. */
+  /** Timestamp of the last entry, ISO 8601. */
   timestamp: string;
 }
 
-/** Rows that end a branch: entries that move the leaf and have nothing below them that does. In file order. */
+/** Returns the last rows of all branches, in file order: entries that move the leaf and have no descendants that do. */
 export function tipRows(tree: Tree): number[] {
   const { index } = tree;
   const moving = new Uint8Array(index.length);
@@ -30,7 +30,7 @@ export function tipRows(tree: Tree): number[] {
   return tips.reverse();
 }
 
-/** All branches, in the order in which their last entries were written. */
+/** Returns all branches, in the order in which their last entries were written. */
 export function branches(tree: Tree): Branch[] {
   const askedAt = new AskedRows(tree);
   return tipRows(tree).map((row) => {
@@ -46,7 +46,7 @@ export function branches(tree: Tree): Branch[] {
 
 const UNKNOWN = -2;
 
-/** For rows, the newest user message on their path. Each row is looked at once, however many branches share it. */
+/** Finds the newest user message on the path of each row. Each row is read once, even if many branches share it. */
 class AskedRows {
   readonly #tree: Tree;
   readonly #asked: Int32Array;
@@ -56,7 +56,7 @@ class AskedRows {
     this.#asked = new Int32Array(tree.length).fill(UNKNOWN);
   }
 
-  /** The row of the message; -1 when there is none. */
+  /** Returns the row of the message; -1 when there is none. */
   of(row: number): number {
     const climbed: number[] = [];
     let at = row;
@@ -75,28 +75,28 @@ class AskedRows {
   }
 }
 
-/** Entries in file order, as the rules of the leaf need them: a `Tree` is one. */
+/** Entries in file order, as the rules of the leaf need them. A `Tree` has this shape. */
 export interface EntryRows {
   /** Returns the kind of a row's entry. */
   kindAt(row: number): EntryKind;
-  /** The entry of a row, parsed. */
+  /** Returns the entry of a row, parsed. */
   entryAt(row: number): Entry;
   /** Parents and ids of the rows. */
   readonly index: {
-    /** The row of the parent, `ROOT` or `ORPHAN`. */
+    /** Returns the row of the parent, `ROOT` or `ORPHAN`. */
     parent(row: number): number;
-    /** The newest row above `row` with this id; -1 when there is none. */
+    /** Returns the newest row above `row` with this id; -1 when there is none. */
     rowAbove(id: string, row: number): number;
   };
 }
 
 /**
- * The row under which the next entry is appended to a log as it was when `lastRow` was its last; -1 before the first
- * entry. A line that cannot say where the leaf is (a `leaf` that names nothing above it, an entry beside the
- * conversation whose ancestors are lost) counts for nothing: the line before it decides.
+ * Returns the row under which the next entry is appended when `lastRow` is the last row; -1 before the first entry. A
+ * line that does not determine a leaf is ignored, and the line before it decides: a `leaf` whose target is not above
+ * it, or an entry outside the conversation whose ancestors are lost.
  */
 export function leafRowAt(rows: EntryRows, lastRow: number): number {
-  // Rows from which there is no way up to the conversation: each is climbed once, however many lines end in it.
+  // Rows whose ancestors are lost. Each row is climbed once, even if many lines lead to it.
   const lost = new Set<number>();
   for (let row = lastRow; row >= 0; row--) {
     const from = targetOf(rows, row);
@@ -107,7 +107,7 @@ export function leafRowAt(rows: EntryRows, lastRow: number): number {
   return ROOT;
 }
 
-/** The row that a line means when it says where the leaf is: its own, or for a `leaf` the one that it names. */
+/** Returns the row that a line names as the leaf: its own row, or the target of a `leaf` entry. */
 function targetOf(rows: EntryRows, row: number): number {
   const kind = rows.kindAt(row);
   if (!kind.leafTarget) return row;
@@ -117,7 +117,10 @@ function targetOf(rows: EntryRows, row: number): number {
   return above < 0 ? ORPHAN : above;
 }
 
-/** The row itself when its kind moves the leaf, else its nearest ancestor that does; `ROOT` or `ORPHAN` when there is none. */
+/**
+ * Returns the row itself when its kind moves the leaf, else its nearest ancestor that does; `ROOT` or `ORPHAN` when
+ * there is none.
+ */
 function climb(rows: EntryRows, row: number, lost?: Set<number>): number {
   const climbed: number[] = [];
   let at = row;
@@ -129,12 +132,12 @@ function climb(rows: EntryRows, row: number, lost?: Set<number>): number {
   return at;
 }
 
-/** The row itself when its kind moves the leaf, else its nearest ancestor that does; -1 when there is none. */
+/** Returns the row itself when its kind moves the leaf, else its nearest ancestor that does; -1 when there is none. */
 export function movingRow(rows: EntryRows, row: number): number {
   return row < 0 ? ROOT : Math.max(climb(rows, row), ROOT);
 }
 
-/** The leaf that opening the log gives; null before the first entry. */
+/** Returns the id of the leaf after the log is opened; null before the first entry. */
 export function leafOf(tree: Tree): string | null {
   const row = leafRowAt(tree, tree.lastRow);
   return row < 0 ? null : tree.idAt(row);
@@ -143,13 +146,16 @@ export function leafOf(tree: Tree): string | null {
 /** A current label. */
 export interface LabelInForce {
   label: string;
-  /** The row of the `label` entry that set it. */
+  /** Row of the `label` entry that set the label. */
   row: number;
   /** Timestamp of that entry, ISO 8601. */
   timestamp: string;
 }
 
-/** Current labels, by the id they name: the last one in file order wins, over all branches; one without text clears. */
+/**
+ * Returns the current labels, by the id of the labelled entry. The last label in file order wins, over all branches;
+ * one without text clears the label.
+ */
 export function labelsInForce(tree: Tree): Map<string, LabelInForce> {
   const labels = new Map<string, LabelInForce>();
   for (const [row, entry] of rowsOf(tree, label.type)) {
@@ -161,12 +167,12 @@ export function labelsInForce(tree: Tree): Map<string, LabelInForce> {
   return labels;
 }
 
-/** The session's name: the last one in file order, over all branches; undefined when it has none. */
+/** Returns the session's name: the last one in file order, over all branches; undefined when it has none. */
 export function sessionName(tree: Tree): string | undefined {
   return nameEntry(tree)?.name || undefined;
 }
 
-/** The entry that gave the session its name, or took it away. */
+/** Returns the entry that last set or cleared the session's name. */
 export function nameEntry(tree: Tree): SessionInfoEntry | undefined {
   const code = kindCode(sessionInfo.type);
   for (let row = tree.length - 1; row >= 0; row--) {
@@ -177,7 +183,7 @@ export function nameEntry(tree: Tree): SessionInfoEntry | undefined {
   return undefined;
 }
 
-/** All rows of a type with their entries, in file order; of a known type, only their lines are read. */
+/** Yields all rows of a type with their entries, in file order. For a type of the format, only their lines are read. */
 export function* rowsOf(tree: Tree, type: string): Generator<[number, Entry]> {
   const code = kindCode(type);
   for (let row = 0; row < tree.length; row++) {
@@ -187,13 +193,15 @@ export function* rowsOf(tree: Tree, type: string): Generator<[number, Entry]> {
   }
 }
 
-/** `"role":"user"` right behind the brace of `message`. Inside of a text the quotation marks would be escaped. */
+/**
+ * `"role":"user"` directly after the opening brace of `message`. Inside a text, the quotation marks would be escaped.
+ */
 const ROLE = /"message"\s*:\s*\{\s*"role"\s*:\s*"(\w+)"/;
 const decoder = new TextDecoder("latin1");
 
 /**
- * The role of the message in a row; undefined for an entry that is none. Reads no more than the line's beginning, where
- * the role is in nearly every line; the others are parsed.
+ * Returns the role of the message in a row; undefined for an entry without a message. Reads only the line's beginning,
+ * which has the role in nearly every line; other lines are parsed.
  */
 export function roleAt(tree: Tree, row: number): string | undefined {
   if (tree.kindAt(row).type !== message.type) return undefined;
@@ -205,8 +213,8 @@ export function roleAt(tree: Tree, row: number): string | undefined {
 }
 
 /**
- * Finds wrong references between entries: first kept entries and edits off their path, labels and leaves of nothing,
- * known types that lack what their type needs. Reads every entry; linear in their number.
+ * Returns the wrong references between entries: first kept entries and edits off their path, labels and leaves without
+ * a target, and entries of known types without a needed field. Reads every entry; linear in their number.
  */
 export function referenceIssues(tree: Tree): SessionIssue[] {
   const issues: SessionIssue[] = [];
@@ -243,13 +251,13 @@ function referenceProblem(tree: Tree, row: number, entry: Entry, hasTarget: bool
 }
 
 /**
- * The rows that compactions and edits name on their own paths, by the row that names them; one that names nothing there
- * is not in the map. Where several entries of the path have the id, the nearest is meant, as in the context; a
- * compaction that keeps nothing names itself. Linear in the number of rows.
+ * Returns the targets of compactions and edits on their own paths, by the row of the compaction or edit. Without a
+ * target on the path there is no item. When several entries of the path have the id, the nearest is the target, as in
+ * the context. A compaction that keeps nothing is its own target. Linear in the number of rows.
  */
 export function pathTargets(tree: Tree): Map<number, number> {
   const named = new Map<number, string>();
-  // By id, its rows from the root to the row that the walk is at.
+  // For each id, its rows on the path from the root to the current row.
   const above = new Map<string, number[]>();
   for (let row = 0; row < tree.length; row++) {
     const kind = tree.kindAt(row);
@@ -283,7 +291,7 @@ export function pathTargets(tree: Tree): Map<number, number> {
   return targets;
 }
 
-/** The rows in the order in which a walk from the roots meets them, and by row, how many stand below it, itself too. */
+/** Returns the rows in depth-first order from the roots, and the size of each row's subtree, including the row. */
 function walkOf({ index }: Tree): { order: Int32Array; size: Int32Array } {
   const size = new Int32Array(index.length).fill(1);
   for (let row = index.length - 1; row >= 0; row--) {
@@ -291,7 +299,7 @@ function walkOf({ index }: Tree): { order: Int32Array; size: Int32Array } {
     if (parent >= 0) size[parent] = size[parent]! + size[row]!;
   }
   const order = new Int32Array(index.length);
-  // The place of a row's next child, or of the next root; parents come before children, so that one pass is enough.
+  // Position of each row's next child, or of the next root. One pass is enough, because parents come before children.
   const next = new Int32Array(index.length);
   let nextRoot = 0;
   for (let row = 0; row < index.length; row++) {

@@ -1,29 +1,29 @@
 import { IdHashes, IdTable, OffsetColumn, resized } from "./columns.ts";
 
-/** Largest growth of full columns while a log is read whose size tells how many rows may follow. */
+/** Largest growth of full columns, when the size of the log tells how many rows can follow. */
 const MOST_GROWTH = 32;
 
-/** Smallest growth: with the table of ids, a row then takes less than 44 bytes. */
+/** Smallest growth of full columns. With it, a row takes less than 44 bytes, including the table of ids. */
 const LEAST_GROWTH = 1.25;
 
-/** Rows that there is room for from the beginning, as in the table of ids. */
+/** Rows that the columns have room for at first; the same as in the table of ids. */
 const FEWEST = 64;
 
-/** Room left for rows that are shorter than those before. */
+/** Extra room, for the case that the remaining rows are shorter than those so far. */
 const MARGIN = 1.02;
 
-/** The rows of a log as columns of numbers in memory: 30 to 43 bytes for an entry of any length. */
+/** Rows of a log as columns of numbers in memory: 30 to 43 bytes per entry, whatever its length. */
 export class EntryIndex implements RowIndex {
   readonly #offset = new OffsetColumn(FEWEST);
   #length = new Uint32Array(FEWEST);
   #parent = new Int32Array(FEWEST);
   #kind = new Uint8Array(FEWEST);
-  /** Rows of each kind. */
+  /** Number of rows of each kind. */
   readonly #ofKind = new Uint32Array(256);
   #rows = 0;
   #logSize = 0;
   readonly #ids = new IdTable();
-  /** For rows whose id other rows have too: all of them, in order. Rare, so a map and not a column. */
+  /** For each row whose id other rows have too: all rows with the id, in order. A map, because this is rare. */
   readonly #namesakes = new Map<number, number[]>();
 
   expect(logSize: number): void {
@@ -56,7 +56,7 @@ export class EntryIndex implements RowIndex {
   }
 
   pathRows(row: number, wanted: readonly boolean[]): Int32Array {
-    // One piece, filled from its end: a growing array and its reversal take six times as long as the walk itself.
+    // One array, filled from its end. A growing array that is reversed takes six times as long as the walk.
     let most = 0;
     for (const [kind, isWanted] of wanted.entries()) if (isWanted) most += this.#ofKind[kind]!;
     const rows = new Int32Array(Math.min(most, row + 1));
@@ -75,7 +75,7 @@ export class EntryIndex implements RowIndex {
     const newest = this.rowOf(id);
     if (newest < row) return newest;
     const rows = this.#namesakes.get(newest) ?? [];
-    // Half by half: a damaged log may have one id a hundred thousand times.
+    // Binary search, because a damaged log can have one id a hundred thousand times.
     let low = 0;
     for (let high = rows.length; low < high; ) {
       const middle = (low + high) >>> 1;
@@ -122,7 +122,7 @@ export class EntryIndex implements RowIndex {
     this.#ofKind[kind]!++;
     this.#ids.add();
     if (older >= 0) this.#addNamesake(older, row);
-    // Behind the row, and not before it: the table of ids must not move between a search and what it was for.
+    // Grows after the row is added: the table of ids must not move between a lookup and {@link add}.
     if (this.#rows === this.#offset.room) this.#grow(offset + length);
     return row;
   }
@@ -131,7 +131,7 @@ export class EntryIndex implements RowIndex {
     this.#ids.prefetch(ids, count);
   }
 
-  /** Bytes held by the columns, for measurements. */
+  /** Bytes of the columns, for measurements. */
   get byteLength(): number {
     return (
       this.#offset.byteLength +
@@ -148,7 +148,10 @@ export class EntryIndex implements RowIndex {
     this.#namesakes.set(older, rows).set(row, rows);
   }
 
-  /** Growing by guess instead of step by step leaves less behind to be collected: a tenth of the columns, not four times. */
+  /**
+   * Grows the columns to the size that the log probably needs. Growing step by step leaves garbage of four times the
+   * columns; this leaves a tenth of them.
+   */
   #grow(bytesRead: number): void {
     const expected = (this.#rows * this.#logSize * MARGIN) / bytesRead;
     const rows = Math.min(Math.max(expected, this.#rows * LEAST_GROWTH), this.#rows * MOST_GROWTH);
@@ -165,68 +168,71 @@ export class EntryIndex implements RowIndex {
 }
 
 /**
- * Position and parent of every entry of a log. Rows are in file order and only ever added; a parent's row is always
- * below its child's, so no walk can loop. `EntryIndex` keeps it in memory; who reads logs that are too long for that
- * brings an index that keeps it elsewhere.
+ * Position and parent of every entry of a log. Rows are in file order and are only added. A parent's row is always
+ * smaller than its child's, so a walk up cannot loop. `EntryIndex` keeps the rows in memory. For logs that are too long
+ * for memory, pass an index that stores them elsewhere.
  */
 export interface RowIndex {
   /** Number of entries. */
   readonly length: number;
-  /** Offset of a row's entry in the log: of its line, or within it where a newline was lost. */
+  /** Offset of a row's entry in the log: of its line, or of its part of a line with several entries. */
   offset(row: number): number;
-  /** Bytes of the row's line without its end, or of its part of it. */
+  /** Bytes of the row's line without its newline, or of the row's part of the line. */
   lineLength(row: number): number;
-  /** The row of the parent, {@link ROOT} or {@link ORPHAN}. */
+  /** Row of the parent, {@link ROOT} or {@link ORPHAN}. */
   parent(row: number): number;
-  /** The code of the row's kind (see `kindOf`). */
+  /** Code of the row's kind (see `kindCode`). */
   kind(row: number): number;
   /**
-   * Rows of the path that ends in `row`, root first, of the kinds whose code is true in `wanted`; no step is walked for
-   * kinds that the log has none of.
+   * Rows of the path that ends in `row`, root first, whose kind's code is true in `wanted`. Does not walk when the log
+   * has no such rows.
    */
   pathRows(row: number, wanted: readonly boolean[]): Int32Array;
-  /** The newest row with this id; -1 when there is none. */
+  /** Newest row with this id; -1 when there is none. */
   rowOf(id: string): number;
-  /** The newest row above `row` with this id; -1 when there is none. */
+  /** Newest row above `row` with this id; -1 when there is none. */
   rowAbove(id: string, row: number): number;
   /** Returns whether a row has this id. */
   hasId(row: number, id: string): boolean;
-  /** As {@link rowOf}, for an id in bytes. */
+  /** Same as {@link rowOf}, for an id in bytes. */
   rowOfBytes(bytes: Uint8Array, start: number, end: number): number;
-  /** Initial value of hashes of ids, see `IdHash`. */
+  /** Initial value of the hashes of ids; see `IdHash`. */
   readonly hashSeed: number;
   /** Hashes an id in bytes, for {@link rowOfHash} and {@link parentOfHash}. */
   hashInto(hashes: IdHashes, at: number, bytes: Uint8Array, start: number, end: number): void;
-  /** As {@link rowOf}, for an id that was hashed. */
+  /** Same as {@link rowOf}, for a hashed id. */
   rowOfHash(hashes: IdHashes, at: number): number;
-  /** As {@link rowOfHash}, fastest where it is the id of the last row: that of a parent nearly always is. */
+  /** Same as {@link rowOfHash}, but fastest when the id is that of the last row, as a parent's id nearly always is. */
   parentOfHash(hashes: IdHashes, at: number): number;
   /**
-   * Adds a row under the id that {@link rowOfBytes} or {@link rowOfHash} was asked for last, so that no id is hashed
-   * twice; returns its number. `older` is what that call gave.
+   * Adds a row with the id of the last call of {@link rowOfBytes} or {@link rowOfHash}, so that no id is hashed twice.
+   * `older` is the result of that call. Returns the new row.
    */
   add(older: number, parent: number, kind: number, offset: number, length: number): number;
   /** Loads the hash table's slots of ids that are looked up next into the processor's cache. */
   prefetch?(ids: IdHashes, count: number): void;
-  /** Call before a log of so many bytes is read. */
+  /** Prepares for a log of this size in bytes. Call it before the log is read. */
   expect(logSize: number): void;
-  /** Call when it was read. */
+  /** Completes the index. Call it after the log was read. */
   settle(): void;
 }
 
-/** The parent of a root. */
+/** Parent of a root. */
 export const ROOT = -1;
 
-/** The parent of an entry whose parent is not above it: a root too, and reported. */
+/** Parent of an entry whose parent is not above it. The entry counts as a root and is reported. */
 export const ORPHAN = -2;
 
-/** Most rows in the buffer: enough that lookups in the table of ids overlap, few enough to stay in the cache. */
+/**
+ * Maximum number of rows in the buffer: enough for overlapping lookups in the table of ids, and few enough for the
+ * cache.
+ */
 const MOST_BUFFERED = 256;
 
-/** Rows found in the bytes that are not in the index yet: their ids are looked up many at once. */
+/** Rows that were scanned and are not in the index yet. Their ids are looked up many at once. */
 export class RowBuffer {
   count = 0;
-  /** The number of the first one's line; the others follow line by line. */
+  /** Number of the first row's line. The other rows are on the following lines. */
   firstLine = 1;
   readonly ids = new IdHashes(MOST_BUFFERED);
   readonly parents = new IdHashes(MOST_BUFFERED);
@@ -235,7 +241,7 @@ export class RowBuffer {
   readonly offset = new Float64Array(MOST_BUFFERED);
   readonly length = new Uint32Array(MOST_BUFFERED);
 
-  /** True when there is no room for another one. */
+  /** Returns whether the buffer is full. */
   get isFull(): boolean {
     return this.count === MOST_BUFFERED;
   }
