@@ -5,17 +5,17 @@ import { type Entry, kindOf, type OwnKinds } from "../entry/kinds.ts";
 import type { SessionTree } from "./session-tree.ts";
 import type { SessionLog } from "./store.ts";
 
-/** Entries ready to be written. */
+/** Entries that are ready to be written. */
 export interface PreparedAppend {
   entries: Entry[];
   lines: string[];
-  /** The leaf afterwards. */
+  /** Id of the leaf after the append. */
   leafId: string | null;
 }
 
 /**
- * Fills in ids, parents (the leaf, as it moves through the batch) and times, and checks every entry before anything is
- * written. An entry beside the conversation gets the leaf as its parent too.
+ * Fills in ids, parents and timestamps, and checks every entry before anything is written. The parent is the leaf,
+ * which moves through the batch; entries outside the conversation get it too.
  *
  * @throws EspalierError `invalid-entry`, `duplicate-id`, `unknown-parent`, `off-path`, `unknown-entry`
  */
@@ -33,7 +33,7 @@ export function prepareAppend(
     kinds?.adopt(given);
     checkEntry(given, site, draft.id !== undefined, draft.parentId !== undefined);
     const line = lineOf(given);
-    // The log holds the truth: where writing healed a damaged text, memory has the healed one too.
+    // Memory must equal the log: when writing replaced lone surrogates, the entry is read back from its line.
     const entry = line.includes("\ufffd") ? (JSON.parse(line) as Entry) : given;
     if (entry !== given) kinds?.adopt(entry);
     lines.push(line);
@@ -43,10 +43,13 @@ export function prepareAppend(
   return { entries, lines, leafId: site.leafId };
 }
 
-/** The four fields of every entry come first in its line, whatever the draft's order: readers look for them there. */
+/**
+ * Returns a draft with its missing fields. The four common fields come first in the line, in any order of the draft,
+ * because readers look for them there.
+ */
 function fillIn(draft: NewEntry, leafId: string | null, now: string): Entry {
   const entry = { type: "", id: "", parentId: leafId, timestamp: now, ...(draft as Partial<Entry>) };
-  // A draft may say `undefined` where it leaves something out.
+  // A draft can have `undefined` for a missing field.
   if (draft.id === undefined) entry.id = createId();
   if (draft.parentId === undefined) entry.parentId = leafId;
   if (draft.timestamp === undefined) entry.timestamp = now;
@@ -103,14 +106,14 @@ function checkEntry(entry: BaseEntry, site: AppendSite, idGiven: boolean, parent
   if (!kind.movesLeaf) checkBeside(entry, site);
 }
 
-/** An entry beside the conversation does not move the leaf, except a `leaf`, which names its new place. */
+/** Checks an entry outside the conversation. Only a `leaf` entry moves the leaf, to its target. */
 function checkBeside(entry: BaseEntry, site: AppendSite): void {
   const named = (entry as { targetId?: unknown }).targetId;
   if (typeof named === "string" && !site.has(named)) {
     throw new EspalierError("unknown-entry", `There is no entry ${JSON.stringify(named)} in this session.`);
   }
   if (!kindOf(entry).leafTarget) {
-    // Under another parent it would be taken for a move to that one when the log is opened again.
+    // With another parent, opening the log again would read the entry as a move of the leaf to that parent.
     if (entry.parentId !== site.leafId)
       throw notSound(entry.type, "its parent is not the leaf; leave `parentId` out");
   } else if (typeof named === "string" && site.placeOf(named) !== named)
@@ -120,7 +123,7 @@ function checkBeside(entry: BaseEntry, site: AppendSite): void {
 const notSound = (type: string, problem: string) =>
   new EspalierError("invalid-entry", `The ${type || "new"} entry is not sound: ${problem}.`);
 
-/** The session as it will be behind the entries of a batch that were added so far. */
+/** The session as it will be after the entries of the batch that were added so far. */
 class AppendSite {
   leafId: string | null;
   readonly #session: SessionTree;
@@ -131,7 +134,7 @@ class AppendSite {
     this.leafId = session.leafId;
   }
 
-  /** Asks the window first, and the whole tree only when that cannot tell. */
+  /** Returns whether an entry exists. Searches the window first, and the whole tree only if it is not there. */
   has(id: string): boolean {
     return this.#added.has(id) || isInWindow(this.#session.window, id) || this.#session.tree.has(id);
   }
@@ -160,8 +163,8 @@ class AppendSite {
 }
 
 /**
- * Runs `read`, which reads drafts of a caller: a getter among them may throw anything.
- * @throws EspalierError `invalid-entry` for what has no code of its own
+ * Runs `read`, which reads drafts of a caller. Their getters can throw any value.
+ * @throws EspalierError `invalid-entry` for an error without a code of its own
  */
 export function readDrafts<Result>(read: () => Result): Result {
   try {
@@ -174,7 +177,7 @@ export function readDrafts<Result>(read: () => Result): Result {
   }
 }
 
-/** Refuses a log that can be read and must not be written: `no-header`, or a `version` newer than this program writes. */
+/** Refuses a log that can only be read: `no-header`, or a `version` newer than this program writes. */
 export function assertWritable({ header, ref }: SessionLog): void {
   if (!header)
     throw new EspalierError(

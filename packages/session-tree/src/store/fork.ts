@@ -7,24 +7,24 @@ import { promptText } from "../request/wording.ts";
 import { labelsInForce, movingRow, nameEntry } from "../tree/queries.ts";
 import { pathRows, type Tree } from "../tree/tree.ts";
 
-/** End of a fork: the entry itself, or the one before it. */
+/** End of a fork: the named entry itself, or the entry before it. */
 export type ForkPosition = "at" | "before";
 
 /** Plan of a fork. */
 export interface ForkPlan {
-  /** Id of the entry that the caller named as the fork's end. */
+  /** Id of the entry that the caller named. */
   entryId: string;
-  /** The leaf of the fork; null when nothing is before the entry. */
+  /** Leaf of the fork; null when there is no entry before the named one. */
   leafId: string | null;
-  /** Rows of the path, root first: their lines are copied as they are. */
+  /** Rows of the path, root first. Their lines are copied unchanged. */
   rows: number[];
-  /** Current labels and name that the copied lines do not hold, under the leaf, with their old times. */
+  /** Current labels and name that are not in the copied lines, as entries under the leaf with their old timestamps. */
   additions: Entry[];
-  /** The text of the user message that the fork stops before, to be written anew; null otherwise. */
+  /** Text of the user message before which the fork ends, for an editor; null otherwise. */
   selectedText: string | null;
 }
 
-/** Plans a fork: the lines to copy and to add. Changes nothing. Throws `unknown-entry`. */
+/** Plans a fork: the lines to copy and the entries to add. Changes nothing. Throws `unknown-entry`. */
 export function planFork(tree: Tree, entryId: string, position: ForkPosition = "at"): ForkPlan {
   const row = tree.row(entryId);
   const end = movingRow(tree, position === "at" ? row : tree.index.parent(row));
@@ -39,7 +39,7 @@ export function planFork(tree: Tree, entryId: string, position: ForkPosition = "
   };
 }
 
-/** The header of a fork of the session with this header; `ref` is where that one is kept. */
+/** Returns the header of a fork. `source` is the header of the forked session and `ref` its storage name. */
 export function forkHeader(
   source: SessionHeader,
   ref: string,
@@ -72,7 +72,7 @@ function additionsTo(tree: Tree, rows: readonly number[], leafId: string | null)
     }
     said.labels.delete(targetId);
   }
-  // A copied line may set a label that was cleared since, in a line that is not copied.
+  // A copied line can set a label that was cleared later, in a line that is not copied.
   for (const targetId of said.labels.keys())
     if (isCopied(tree, targetId, copied)) add(label.type, { targetId }, tree.entryAt(tree.lastRow).timestamp);
   const named = nameEntry(tree);
@@ -81,14 +81,14 @@ function additionsTo(tree: Tree, rows: readonly number[], leafId: string | null)
   return additions;
 }
 
-/** Returns whether an entry with this id is among the copied rows, which may be very many. */
+/** Returns whether an entry with this id is among the copied rows, of which there can be very many. */
 function isCopied(tree: Tree, id: string, copied: Uint8Array): boolean {
   for (let row = tree.index.rowOf(id); row >= 0; row = tree.index.rowAbove(id, row))
     if (copied[row] === 1) return true;
   return false;
 }
 
-/** Labels and name that the copied lines say by themselves. */
+/** Returns the labels and the name that the copied lines set. */
 function copiedFacts(tree: Tree, rows: readonly number[]) {
   const labels = new Map<string, string>();
   let name: string | undefined;
@@ -104,16 +104,16 @@ function copiedFacts(tree: Tree, rows: readonly number[]) {
   return { labels, name };
 }
 
-/** Bytes copied at once, lines beyond it aside. */
+/** Maximum number of bytes copied at once; a longer line is copied whole. */
 const PIECE = 1 << 20;
 const LINE_FEED = 10;
 
 /**
- * The lines of a fork, one at a time: the path's own bytes, then the additions. A store that keeps the session they
- * come from (the header's `parentSession`) may follow the plan instead, and copy them where they are.
+ * The lines of a fork, one at a time: the path's own bytes, then the additions. A store that contains the forked
+ * session (the header's `parentSession`) can follow the plan instead, and copy the lines inside the store.
  */
 export class ForkLines implements Iterable<string | Uint8Array> {
-  /** The plan that the lines follow. */
+  /** Plan of the fork. */
   readonly plan: ForkPlan;
   readonly #tree: Tree;
 
@@ -122,15 +122,15 @@ export class ForkLines implements Iterable<string | Uint8Array> {
     this.plan = plan;
   }
 
-  /** Each line without its end: those of the path as bytes, the additions as JSON text. */
+  /** Yields each line without its newline: lines of the path as bytes, additions as JSON text. */
   *[Symbol.iterator](): Generator<string | Uint8Array> {
     for (const row of this.plan.rows) yield this.#tree.bytesAt(row);
     for (const entry of this.plan.additions) yield formatLine(entry);
   }
 
   /**
-   * The same as bytes, a newline behind each line, in pieces as large as the path is contiguous in the log: for a store that
-   * writes bytes, a piece for each line costs more than copying it. Each is good until the next is asked for.
+   * Yields the same lines as bytes, with a newline after each. Contiguous lines of the log are one piece: for a store
+   * that writes bytes, a piece per line costs more than copying. Each piece is valid until the next one is requested.
    */
   *pieces(): Generator<Uint8Array> {
     const { index, view } = this.#tree;
@@ -147,10 +147,10 @@ export class ForkLines implements Iterable<string | Uint8Array> {
         ends.push(end);
       }
       const length = end - start;
-      // A line that is longer than the buffer is a piece of its own.
+      // A line longer than the buffer is a piece of its own.
       const piece = length < PIECE ? buffer.subarray(0, length + 1) : new Uint8Array(length + 1);
       view.readInto(start, piece.subarray(0, length));
-      // Whatever ended the lines, or stood between two that a torn write put on one.
+      // Replaces other line ends, and space between two entries that a torn write put on one line.
       for (const lineEnd of ends) piece[lineEnd - start] = LINE_FEED;
       yield piece;
     }
@@ -158,12 +158,15 @@ export class ForkLines implements Iterable<string | Uint8Array> {
   }
 }
 
-/** The lines of a fork. */
+/** Returns the lines of a fork. */
 export function forkLines(tree: Tree, plan: ForkPlan): ForkLines {
   return new ForkLines(tree, plan);
 }
 
-/** The bytes of a new session, a newline behind each line; each piece is good until the next is asked for. */
+/**
+ * Yields the bytes of a new session, with a newline after each line. Each piece is valid until the next one is
+ * requested.
+ */
 export function* wholeLines(
   header: SessionHeader | string,
   lines: Iterable<string | Uint8Array>,

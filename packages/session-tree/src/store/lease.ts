@@ -20,47 +20,49 @@ import type { LeaseOptions, SessionLease } from "./store.ts";
 interface Lease extends ProcessIdentity {
   /** ISO 8601, UTC. */
   since: string;
-  /** Tells two leases of one process apart. */
+  /** Distinguishes two leases of one process. */
   owner: string;
 }
 
 /**
- * The names that are leased: `lease`, writing a session; `upgrade`, bringing its file to the current format; `turn`, one
- * append that compares first.
+ * Kinds of leases. `lease`: write the session. `upgrade`: rewrite its file in the current format. `turn`: one append
+ * that compares first.
  */
 const NAMES = ["lease", "upgrade", "turn"] as const;
 
 /** Options of a lease of a file. */
 export interface FileLeaseOptions extends LeaseOptions {
-  /** Default `lease`. */
+  /** Kind of lease. Default `lease`. */
   name?: (typeof NAMES)[number];
-  /** Default: the calls of `node:fs`. */
+  /** Calls to the file system. Default: those of `node:fs`. */
   calls?: FileCalls;
-  /** Default: those of this machine. */
+  /** Processes that compete for the lease. Default: those of this machine. */
   processes?: Processes;
 }
 
-/** Milliseconds after which a rival who neither takes the lease nor withdraws his candidate is reported as the owner. */
+/**
+ * Milliseconds after which a rival that neither takes the lease nor withdraws its candidate is reported as the owner.
+ */
 const RIVALS_MS = 5_000;
 
-/** Milliseconds after which a draft that says nothing was left by a process that died while it wrote it. */
+/** Milliseconds after which an unfinished draft counts as left by a process that died while writing it. */
 const DRAFT_MS = 60_000;
 
-/** Attempts at removing a file, so that no single failing call leaves one behind. */
+/** Attempts to remove a file, so that a single failing call leaves nothing behind. */
 const REMOVALS = 3;
 
 /**
  * Takes the lease of a session file, `<file>.lease`, or another one of {@link NAMES}.
  *
- * A process that wants it (1) puts a candidate of its own beside it, `<file>.lease-<12 hex digits>`, whole; (2) looks
- * for other candidates of living processes, and only if there are none (3) reads the lease; only if that has no living
- * owner (4) renames its candidate to the lease. So two never have it: of two that got to (4), say that A put its
- * candidate there first. It is there until A's (4), so B, which looks later, either finds it and stops, or looks after
- * A's (4), and then finds A's lease in (3). Where two find each other's candidate, the one with the smaller name keeps
- * it and looks again, and the other withdraws its own for a moment.
+ * A process (1) creates its own complete candidate next to the file, `<file>.lease-<12 hex digits>`. It (2) looks for
+ * candidates of other living processes. If there are none, it (3) reads the lease. If the lease has no living owner, it
+ * (4) renames its candidate to the lease. Two processes never get the lease: of two that reach (4), let A be the one
+ * that created its candidate first. The candidate exists until A's (4). So B, which looks later, either finds it in (2)
+ * and stops, or looks after A's (4) and finds A's lease in (3). When two processes find each other's candidates, the
+ * one with the smaller name keeps its candidate and looks again, and the other withdraws its own for a moment.
  *
- * Where there is no lease file at all, none of this is needed, and no folder is read: the candidate is linked to its
- * name, which fails where another process did so first. A rename is for a dead owner's lease alone, which stays until then.
+ * If there is no lease file, a simpler step comes first and no folder is read: the candidate is linked to the name of
+ * the lease, which fails if another process was faster. Renaming is needed only to replace the lease of a dead owner.
  *
  * @throws EspalierError `busy`, `not-found`, `unreadable`, `write-failed`
  */
@@ -83,8 +85,8 @@ export async function takeFileLease(path: string, options: FileLeaseOptions = {}
 }
 
 /**
- * As `takeFileLease`, before it returns: for a host whose calls cannot wait. The thread stands still while two
- * processes want it at once, a few milliseconds. Returns the function that gives it back.
+ * Same as `takeFileLease`, but synchronous, for hosts whose calls cannot wait. While two processes want the lease at
+ * once, the thread is blocked for a few milliseconds. Returns the function that releases the lease.
  */
 export function takeFileLeaseSync(path: string, options: FileLeaseOptions = {}): () => void {
   const steps = takingLease(path, options);
@@ -96,7 +98,9 @@ export function takeFileLeaseSync(path: string, options: FileLeaseOptions = {}):
   }
 }
 
-/** Takes a lease; yields the milliseconds to wait before the next look, and returns what gives it back. */
+/**
+ * Takes a lease. Yields the milliseconds to wait before the next attempt; returns the function that releases the lease.
+ */
 function* takingLease(
   path: string,
   { waitMs = 0, name = "lease", calls = nodeFileCalls, processes = systemProcesses }: FileLeaseOptions,
@@ -115,7 +119,7 @@ function* takingLease(
     };
     let canLink = true;
     for (;;) {
-      // Once: while it is there it is not touched, so that no listing can miss it.
+      // Created once and then not touched, so that every listing of the folder contains it.
       facts ??= files.put(own, lease);
       const linked: boolean | undefined = canLink ? files.link(own) : undefined;
       if (linked) {
@@ -132,7 +136,7 @@ function* takingLease(
         if (waited >= waitMs) throw busy(files, path, holder);
         pause = 10;
       } else if (rivals.length === 0) {
-        // Given back since it was looked at.
+        // Released after it was read.
         if (canLink && !files.isThere()) continue;
         const held = facts;
         uninterrupted(() => calls.renameSync(own, files.path));
@@ -149,14 +153,17 @@ function* takingLease(
     try {
       files.remove(own, owner);
     } catch {
-      // It counts as free now, and the first error says more.
+      // The lease counts as free in this process now, and the first error says more.
     }
     if (error instanceof EspalierError && error.code === "busy") throw error;
     throw leaseError(path, name, error);
   }
 }
 
-/** The lease files of a session: its leases, candidates for them, and what a process left that died while it wrote one. */
+/**
+ * Returns the lease files of a session: its leases, candidates for them, and drafts of processes that died while
+ * writing them.
+ */
 export function leaseFiles(path: string): string[] {
   const beside = readdirSync(dirname(path)).map((name) => join(dirname(path), name));
   return NAMES.flatMap((name) => {
@@ -166,10 +173,11 @@ export function leaseFiles(path: string): string[] {
   });
 }
 
-/** A second call does nothing; one after a failure tries again. */
+/** Removes the lease. A second call does nothing; a call after a failure tries again. */
 function release(files: LeaseFiles, owner: string, { dev, ino, mtimeNs }: FileFacts): void {
   try {
-    // No process takes it from a living owner; what is another file by now was put there by hand, or by our successor.
+    // No process takes a lease from a living owner. If the file is another one now, a person or our successor created
+    // it.
     files.remove(
       files.path,
       owner,
@@ -183,7 +191,7 @@ function release(files: LeaseFiles, owner: string, { dev, ino, mtimeNs }: FileFa
 }
 
 class LeaseFiles {
-  /** Of the lease itself. */
+  /** Path of the lease itself. */
   readonly path: string;
   readonly #calls: FileCalls;
   readonly processes: Processes;
@@ -194,7 +202,7 @@ class LeaseFiles {
     this.processes = processes;
   }
 
-  /** Writes a lease beside and gives it its name, so that a reader sees all of it or nothing. */
+  /** Writes a lease under another name and renames it, so that a reader sees either all of it or nothing. */
   put(path: string, lease: Lease): FileFacts {
     const calls = this.#calls;
     const draft = `${path}.tmp`;
@@ -218,7 +226,10 @@ class LeaseFiles {
     }
   }
 
-  /** Gives a candidate the name of the lease; false where there is one, undefined where there are no links. */
+  /**
+   * Links a candidate to the name of the lease. Returns false when there is a lease, undefined when the file system has
+   * no links.
+   */
   link(candidate: string): boolean | undefined {
     try {
       return linkNew(candidate, this.path, this.#calls) || undefined;
@@ -228,12 +239,15 @@ class LeaseFiles {
     }
   }
 
-  /** Returns whether a file has the name of the lease. */
+  /** Returns whether a file with the name of the lease exists. */
   isThere(): boolean {
     return uninterrupted(() => this.#calls.lstatSync(this.path)) !== undefined;
   }
 
-  /** Undefined when there is none, or none that can be understood: what a power cut left of one has no living owner. */
+  /**
+   * Returns a lease; undefined when there is none or when it is not readable: a lease that a power failure damaged has
+   * no living owner.
+   */
   read(path: string): Lease | undefined {
     let text: string;
     try {
@@ -244,7 +258,7 @@ class LeaseFiles {
         view.close();
       }
     } catch (error) {
-      // A FIFO would never answer, and a link leads to something that is not ours.
+      // Reading a FIFO would block, and a link leads to a file that is not ours.
       if (error instanceof EspalierError && ["not-found", "not-a-file", "shrunk"].includes(error.code))
         return undefined;
       throw error;
@@ -252,10 +266,10 @@ class LeaseFiles {
     try {
       const lease = JSON.parse(text) as Lease;
       if (!isProcessNumber(lease?.pid) || typeof lease.host !== "string") return undefined;
-      // Another version may have written less of it: the writer is known all the same.
+      // Another version may have written fewer fields; the process number and the host are enough.
       return { ...lease, since: typeof lease.since === "string" ? lease.since : "" };
     } catch {
-      // Never written by us like this while its owner lived: see `put`.
+      // Never written like this by a living owner: see `put`.
       return undefined;
     }
   }
@@ -266,7 +280,7 @@ class LeaseFiles {
     );
   }
 
-  /** Candidates of living processes; what dead ones left is removed. */
+  /** Returns the candidates of other living processes. Removes those of dead processes. */
   rivalsOf(own: string): { path: string; lease: Lease }[] {
     const rivals = [];
     const beginning = `${basename(this.path)}-`;
@@ -285,8 +299,8 @@ class LeaseFiles {
   }
 
   /**
-   * Removes a file, or where that fails makes it say nothing, so that it has no owner. Where that fails too, `owner`
-   * counts for nothing in this process, and the error is thrown.
+   * Removes a file. If that fails, empties it, so that it has no owner. If that fails too, `owner` counts as free in
+   * this process, and the error is thrown.
    */
   remove(path: string, owner: string, isOurs: (facts: FileFacts) => boolean = () => true): void {
     let failure: unknown;
@@ -326,7 +340,10 @@ class LeaseFiles {
   }
 }
 
-/** The system takes 0 and negative numbers for groups of processes, our own among them. */
+/**
+ * Returns whether a value is a process number. The system takes 0 and negative numbers for groups of processes,
+ * including our own.
+ */
 const isProcessNumber = (pid: unknown): boolean => Number.isInteger(pid) && (pid as number) > 0;
 
 function busy(files: LeaseFiles, path: string, { pid, host, since }: Lease): EspalierError {
@@ -354,41 +371,47 @@ function leaseError(path: string, name: string, cause: unknown): EspalierError {
   return new EspalierError("write-failed", message, { cause });
 }
 
-/** Identity of a process, also among those that get its number later. Null where a system does not say. */
+/**
+ * Identity of a process, distinct from later processes with the same number. Fields are null when the system does not
+ * provide them.
+ */
 export interface ProcessIdentity {
   pid: number;
-  /** Its start, in ticks since that of the machine; another process with the same number has another. */
+  /**
+   * Start of the process, in ticks since the start of the machine. Another process with the same number has another
+   * value.
+   */
   processStart: string | null;
-  /** The start of the machine: a process number means nothing after the next one. */
+  /** Start of the machine. After the next one, a process number has no meaning. */
   boot: string | null;
   host: string;
-  /** The space in which the number counts: containers on one machine count for themselves. */
+  /** Namespace of the process number: each container on a machine has its own. */
   pidSpace: string | null;
 }
 
 let known: ProcessIdentity | undefined;
 
-/** Error codes that say nothing about a process. */
+/** Error codes that give no information about a process. */
 const SILENT: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR", "ESRCH", "EACCES", "EPERM"]);
 
-/** The processes of this machine and its clock; tests pass one in which they simulate several. */
+/** The processes and the clock of a machine; tests pass simulated ones. */
 export type Processes = typeof systemProcesses;
 
 /** The processes and the clock of this machine. */
 export const systemProcesses = {
-  /** This process. */
+  /** Identity of this process. */
   own: ownIdentity,
   /**
-   * Returns whether a process may still run. Of another machine, or another space of process numbers, nothing can be known
-   * from here: it counts as running. So does an unknown state.
+   * Returns whether a process may still be running. A process on another machine or in another namespace of process
+   * numbers cannot be checked from here, so it counts as running. So does a process in an unknown state.
    * @throws EspalierError `unreadable`
    */
   mayBeRunning,
-  /** Milliseconds since 1970. */
+  /** Returns the current time in milliseconds since 1970. */
   now: (): number => Date.now(),
-  /** Waits. */
+  /** Waits for a number of milliseconds. */
   pause: (milliseconds: number): Promise<void> => setTimeout(milliseconds),
-  /** Owners of leases that this process gave up and whose files it could not remove: they count as free. */
+  /** Owners of leases that this process released and whose files it could not remove. They count as free. */
   abandoned: new Set<string>(),
 };
 
@@ -410,7 +433,7 @@ function mayBeRunning(other: ProcessIdentity): boolean {
   if (other.pidSpace !== own.pidSpace) return true;
   if (!exists(other.pid)) return false;
   const start = startOf(other.pid);
-  // Gone in between, or nothing here says when processes were started.
+  // The process has ended in the meantime, or the system does not tell when processes were started.
   if (start === null) return other.processStart === null || exists(other.pid);
   return other.processStart === null || other.processStart === start;
 }
@@ -420,7 +443,7 @@ function exists(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // A process of another user cannot be asked, but it is there.
+    // A process of another user cannot be signalled, but it exists.
     const { code } = error as NodeJS.ErrnoException;
     if (code === "EPERM") return true;
     if (code === "ESRCH") return false;
@@ -430,7 +453,10 @@ function exists(pid: number): boolean {
   }
 }
 
-/** The 22nd field of `/proc/<pid>/stat`; counted behind the name, which may hold spaces and brackets. A zombie has ended. */
+/**
+ * Returns the 22nd field of `/proc/<pid>/stat`. Fields are counted after the name, which can contain spaces and
+ * brackets. A zombie counts as ended.
+ */
 function startOf(pid: number): string | null {
   const stat = read(`/proc/${pid}/stat`);
   if (stat === undefined) return null;
@@ -442,7 +468,7 @@ function pidSpace(): string | null {
   try {
     return readlinkSync("/proc/self/ns/pid");
   } catch {
-    // No such system, or not allowed to look: then all numbers of the machine are taken for one space.
+    // Not Linux, or not permitted. All numbers of the machine then count as one namespace.
     return null;
   }
 }
@@ -452,9 +478,9 @@ function read(path: string): string | undefined {
     return uninterrupted(() => readFileSync(path, "utf8"));
   } catch (cause) {
     const code = systemCode(cause) ?? "see cause";
-    // A system without /proc, a process that has just ended, or one that may not be looked at.
+    // A system without /proc, a process that has just ended, or one that this user may not read.
     if (SILENT.has(code)) return undefined;
-    // No descriptor left, for one: to go on as if nothing were known would be remembered as the truth.
+    // For example, no descriptors are left. Undefined would be remembered as the truth, so this throws.
     throw new EspalierError("unreadable", `${path} cannot be read (${code}); try again.`, { cause });
   }
 }

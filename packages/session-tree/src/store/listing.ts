@@ -9,16 +9,16 @@ import { roleAt, sessionName } from "../tree/queries.ts";
 import type { Tree } from "../tree/tree.ts";
 import type { SessionListing } from "./store.ts";
 
-/** Characters of the first message that a list shows. */
+/** Maximum number of characters of the first message in a list. */
 const FIRST_MESSAGE_LENGTH = 200;
 
-/** Bytes of a log in which the first user message is searched. */
+/** Bytes at the beginning of a log that are searched for the first user message. */
 const HEAD_BYTES = 256 * 1024;
 
-/** Bytes read at a time from the end: what was just read is then still where the processor has it at hand. */
+/** Bytes read at once from the end. A block of this size stays in the processor's cache. */
 const BLOCK = 64 * 1024;
 
-/** Bytes read at a time where a log begins: mostly the first user message is among them. */
+/** Bytes read at once from the beginning. Most logs have the first user message within them. */
 const HEAD_BLOCK = 16 * 1024;
 
 /** Facts of a listing that are not in the log. */
@@ -27,14 +27,14 @@ export interface ListedAt {
   ref: string;
   /** Last write of the log, ISO 8601. */
   modified: string;
-  /** Stored bytes, where they differ from those that are read. */
+  /** Stored bytes, when they differ from the bytes of the view. */
   bytes?: number | undefined;
 }
 
 /**
- * Returns what a list shows of a log: the first user message from its beginning (as far as 256 KiB), the name and the
+ * Returns the listing of a log. Reads the first user message from its beginning (up to 256 KiB), and the name and the
  * newest compaction by a search from its end. Undefined when the log has no header and no entry. For authors of stores:
- * what `SessionStore.list` yields.
+ * use it in `SessionStore.list`.
  */
 export function listingOf(view: ByteView, at: ListedAt): SessionListing | undefined {
   const usual = new FastLineScanner();
@@ -61,25 +61,28 @@ function listingBy(usual: FastLineScanner, view: ByteView, at: ListedAt): Sessio
   };
 }
 
-/** The agent that a header names as that of an imported session; null where it names none. */
+/** Returns the agent that a header names as the source of an import; null when it names none. */
 export function importedFrom(header: SessionHeader | undefined): string | null {
   const agent: unknown = header?.importedFrom?.agent;
   return typeof agent === "string" && agent !== "" ? agent : null;
 }
 
-/** A message as a list shows it: the beginning of what the user typed; undefined where that is nothing. */
+/** Returns a message as a list shows it: the beginning of the typed text; undefined when that is empty. */
 export function listedMessage({ message }: MessageEntry): string | undefined {
   const text = messageText(message);
   const start = typedFrom(text);
-  // No character has more than two code units: of a text of megabytes no more is taken apart.
+  // A character has at most two code units, so this part is enough and a text of megabytes is not split.
   const beginning = text.slice(start, start + 2 * FIRST_MESSAGE_LENGTH);
   return Array.from(beginning).slice(0, FIRST_MESSAGE_LENGTH).join("") || undefined;
 }
 
-/** Rows of a tree in which the first prompt is searched, as far as a list would. */
+/** Rows of a tree that are searched for the first prompt. */
 const TITLE_ROWS = 500;
 
-/** The words by which people know a session: its name, else its first prompt as a list shows it; undefined for neither. */
+/**
+ * Returns the title of a session for people: its name, or else its first prompt as in a list; undefined when it has
+ * neither.
+ */
 export function titleOf(tree: Tree): string | undefined {
   const name = sessionName(tree);
   if (name !== undefined) return name;
@@ -100,7 +103,7 @@ function readHead(usual: FastLineScanner, view: ByteView) {
     view,
     (block, start, end, offset) => {
       for (const part of readLineParts(block.subarray(start, end))) {
-        // As in opening: behind an entry there is no header.
+        // A header after an entry does not count, as when a session is opened.
         if (part.is === "header" && !hasEntries) header ??= part.header;
         else if (part.is === "entry") hasEntries = true;
         if (part.is === "entry" && isMessage(part.entry, "user")) {
@@ -152,5 +155,5 @@ function readTail(
   return { ...found, name: found.name || null };
 }
 
-/** The types of which the newest is listed. */
+/** Types whose newest entry is part of the listing. */
 const SOUGHT = [sessionInfo.type, compaction.type].map((type) => new TextEncoder().encode(type));

@@ -18,13 +18,15 @@ import type {
 } from "./store.ts";
 import { type UpgradedLog, upgradeLog } from "./upgrade.ts";
 
-/** A session, or its original in an old format, which is not listed, has no id, and is deleted with the session. */
+/**
+ * A session, or its original in an old format. The original is not listed, has no id, and is deleted with the session.
+ */
 interface StoredSession extends MemoryPlace {
   id?: string;
   originalOf?: string;
 }
 
-/** Sessions that live as long as the process. */
+/** Returns a store of sessions in memory. They exist as long as the process. */
 export function memoryStore(): SessionStore {
   const sessions = new Map<string, StoredSession>();
   const leases = new MemoryLeases();
@@ -32,7 +34,10 @@ export function memoryStore(): SessionStore {
     if (!sessions.has(ref)) return;
     throw new EspalierError("exists", `There is a session ${ref} already; give the new one another name.`);
   };
-  /** The session that is kept under its id; else all that have the id. */
+  /**
+   * Returns the storage name that equals the id, if its session has the id; otherwise all storage names whose sessions
+   * have it.
+   */
   const refsOf = (id: string): string[] =>
     sessions.get(id)?.id === id
       ? [id]
@@ -66,7 +71,7 @@ export function memoryStore(): SessionStore {
       return open(find(ref), mode);
     },
     async *list(): AsyncGenerator<SessionListing> {
-      // Of sessions of one millisecond, the later one comes first.
+      // Of sessions with the same time, the later one comes first.
       const newestFirst = [...sessions]
         .filter(([, { originalOf }]) => originalOf === undefined)
         .reverse()
@@ -101,12 +106,12 @@ const notFound = (ref: string) =>
     `There is no session ${ref} in this store; its list names the existing ones.`,
   );
 
-/** Bytes under a name: they grow, and are replaced once an old format was brought to the current one, or when they are removed. */
+/** Bytes under a name. They grow, and are replaced when an old format is upgraded or the session is removed. */
 interface MemoryPlace {
   bytes: GrowingBytes;
 }
 
-/** A log whose bytes live in memory. Several of them on the same place behave as several writers of one file. */
+/** A log in memory. Several logs on the same place behave like several writers of one file. */
 class MemoryLog implements SessionLog {
   readonly ref: string;
   readonly header: SessionHeader | undefined;
@@ -118,7 +123,7 @@ class MemoryLog implements SessionLog {
   #seen: number;
   #closed = false;
 
-  /** @param keep called with what stood there, and the name it is to be kept under, before an old format is replaced */
+  /** @param keep called before an old format is replaced, with the name for the original and its bytes */
   constructor(
     ref: string,
     place: MemoryPlace,
@@ -201,8 +206,8 @@ class MemoryLog implements SessionLog {
 }
 
 /**
- * A log over bytes at hand: a file dropped onto a page, a fixture. Bytes of an old format are read as the current one.
- * Appending extends a copy, never the given bytes.
+ * Returns a log over given bytes, such as a file dropped onto a page or a fixture. Bytes of an old format are read as
+ * the current one. Appending extends a copy, never the given bytes.
  */
 export function memoryLog(bytes: Uint8Array, ref = "memory"): SessionLog {
   const view = bytesView(bytes);
@@ -210,14 +215,14 @@ export function memoryLog(bytes: Uint8Array, ref = "memory"): SessionLog {
 }
 
 /**
- * Leases within one process, where no owner can have crashed. They implement `SessionStore.lease` for a store whose
+ * Leases within one process, whose owners cannot crash alone. Use them for `SessionStore.lease` in a store whose
  * sessions no other process writes.
  */
 export class MemoryLeases {
   readonly #held = new Map<string, { holder: LeaseHolder; released: Promise<void> }>();
 
   /**
-   * Takes the lease of what is kept under `ref`; waits for its owner as `waitMs` says.
+   * Takes the lease of the session stored under `ref`. Waits up to `waitMs` for its owner.
    * @throws EspalierError `busy` with the `holder`
    */
   async take(ref: string, { waitMs = 0 }: LeaseOptions = {}): Promise<SessionLease> {
@@ -243,7 +248,7 @@ export class MemoryLeases {
   }
 }
 
-/** Returns when that is over, or so many milliseconds; no timer is left that would keep a program from its end. */
+/** Waits until the lease is released, or for the given time. No timer is left that would keep the process alive. */
 async function waitAtMost(released: Promise<void>, milliseconds: number): Promise<void> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise((resolve) => {
@@ -253,12 +258,12 @@ async function waitAtMost(released: Promise<void>, milliseconds: number): Promis
   clearTimeout(timer);
 }
 
-/** Bytes in memory that only grow: a view of them keeps what it had. */
+/** Bytes in memory that only grow. A view of them never changes. */
 export class GrowingBytes {
   #buffer: Uint8Array;
-  /** Bytes in it. */
+  /** Number of used bytes. */
   size: number;
-  /** Last addition, epoch milliseconds. */
+  /** Time of the last addition, in epoch milliseconds. */
   modified = Date.now();
 
   constructor(initial: Uint8Array) {
@@ -266,17 +271,17 @@ export class GrowingBytes {
     this.size = initial.length;
   }
 
-  /** Bytes up to `size`, which never change again; a later, longer view may live in another buffer. */
+  /** Returns the bytes up to `size`, which never change. A later, longer view can use another buffer. */
   view(size = this.size): ByteView {
     return bytesView(this.#buffer.subarray(0, size));
   }
 
-  /** Ends a line that has no end yet. */
+  /** Adds a newline unless the bytes end in one or are empty. */
   startLine(): void {
     if (this.size > 0 && this.#buffer[this.size - 1] !== 10) this.add(LINE_FEED);
   }
 
-  /** Copies bytes behind what is there. */
+  /** Adds a copy of bytes at the end. */
   add(bytes: Uint8Array): void {
     if (bytes.length === 0) return;
     if (this.size + bytes.length > this.#buffer.length) {

@@ -3,16 +3,16 @@ import type { PathWindow } from "../context/window.ts";
 import type { SessionHeader, SessionRef } from "../entry/entry.ts";
 import type { UpgradedLog } from "./upgrade.ts";
 
-/** Durability of an acknowledged append: it survives the end of the process, or also the loss of power. */
+/** Durability of an acknowledged append. `flush` survives the end of the process, `fsync` also a loss of power. */
 export type Durability = "flush" | "fsync";
 
 /** Options of an append to a log. */
 export interface LineAppendOptions {
-  /** Durability once it is acknowledged. Default `flush`. */
+  /** Durability when the append is acknowledged. Default `flush`. */
   durability?: Durability;
   /**
-   * True: only while no other writer has appended since the last look (opening, {@link SessionLog.takeIn}, an own append). Of
-   * several that append so at once, one does. Default false.
+   * True to append only if no other writer has appended since the last read of the log (opening,
+   * {@link SessionLog.takeIn}, an own append). Of several such appends at once, exactly one succeeds. Default false.
    */
   ifUnchanged?: boolean;
 }
@@ -21,78 +21,84 @@ export interface LineAppendOptions {
 export interface LogAppend {
   /** Offset of the first own line. */
   offset: number;
-  /** Bytes of the own lines, ends included. */
+  /** Bytes of the own lines, including newlines. */
   length: number;
-  /** Everything new since the last look, own lines included: `[from, to)`, whole lines. */
+  /**
+   * Beginning of everything new since the last read of the log, own lines included: the whole lines in `[from, to)`.
+   */
   from: number;
-  /** The end of everything known of the log; what comes later begins here. */
+  /** End of the known part of the log. Later additions begin here. */
   to: number;
 }
 
 /** Mode of opening a log. Reading takes no lease and changes nothing, even in a damaged log. */
 export type OpenMode = "read" | "write";
 
-/**
- * One session's lines: a sequence of bytes that only ever grows. There is no call that changes or removes a line.
- */
+/** The lines of one session: a sequence of bytes that only grows. No method changes or removes a line. */
 export interface SessionLog {
-  /** Storage name, which opens it again as `{ file: ref }`: an absolute path, or a name in another store. */
+  /** Storage name: an absolute path, or a name in another store. `{ file: ref }` opens the log again. */
   readonly ref: string;
-  /** The first line, when it is a header; its version is the one the log was written in. */
+  /** Header of the log; undefined when it has none. Its version is the version in which the log was written. */
   readonly header: SessionHeader | undefined;
-  /** The bytes, when they can be read without waiting; {@link load} makes it so. Grows with the log. */
+  /**
+   * The bytes of the log; undefined when they cannot be read synchronously. {@link load} makes them available. Grows
+   * with the log.
+   */
   readonly view: ByteView | undefined;
   /**
    * Set while the log is in an old format: {@link view} has the upgraded bytes, `upgraded.original` the stored ones.
-   * Undefined for the current format, and where {@link load} has not been awaited and the log is not within reach.
+   * Undefined for the current format, and while a log that is elsewhere is not loaded.
    *
-   * The first append brings the log to the current format. What stood there is kept under the name `<ref>.v1` or
-   * `<ref>.v2`, which opens as `{ file }` like any other, is in no list, and is removed with the session.
+   * The first append rewrites the log in the current format. The original is kept under the name `<ref>.v1` or
+   * `<ref>.v2`. It can be opened as `{ file }`, is in no list, and is removed with the session.
    */
   readonly upgraded: UpgradedLog | undefined;
-  /** Brings the whole log within reach of {@link view}. Free for files. */
+  /** Makes all bytes of the log available in {@link view}. Free for files. */
   load(): Promise<ByteView>;
-  /** The end of a path, as much as a context needs, without the rest of the log. Throws `unknown-entry`. */
+  /** Reads the part of a path's end that a context needs, without the rest of the log. Throws `unknown-entry`. */
   readPath(leafId?: string): Promise<PathWindow>;
   /**
-   * Appends lines by one write, and finds them in the log before it answers. Taking in what others appended since is
-   * part of it.
+   * Appends lines by one write, and reads them back from the log before it resolves. Lines of other writers since the
+   * last read are included.
    *
-   * The newline rule: a line comes without its end, and holds none. The log puts one `\n` behind each line, and one
-   * before the first where the log does not end in one (a writer died within its line), so that a torn line
-   * costs itself alone. An own line begins at `offset`, behind such a newline.
+   * Newlines: a given line contains none. The log adds one `\n` after each line. If the log does not end in a newline
+   * (a writer died within a line), it adds one before the first line too, so that only the torn line is lost. The first
+   * own line begins at `offset`, after such a newline.
    *
-   * @throws EspalierError `write-failed`, `changed`, `closed`; nothing of the batch counts then. With `ifUnchanged`
-   *   `moved`, and nothing was written. For the first one to an old format also `exists`, where the name for what stood
-   *   there is taken
+   * @throws EspalierError `write-failed`, `changed`, `closed`; the whole batch is void then. `moved` with
+   * `ifUnchanged`; nothing was written then. For the first append to an old format also `exists`, when the name for the
+   * original is taken
    */
   append(lines: readonly string[], options?: LineAppendOptions): Promise<LogAppend>;
   /**
-   * Takes in what others appended since the last look: the new bytes `[from, to)`, or null.
-   * @throws EspalierError `changed` where another writer has brought an old format to the current one: open it again;
-   *   `removed` or `changed` where the session was removed
+   * Reads the lines of other writers since the last read: returns the new bytes `[from, to)`, or null.
+   * @throws EspalierError `changed` when another writer has rewritten an old format in the current one: open the log
+   * again; `removed` or `changed` when the session was removed
    */
   takeIn(): Promise<{ from: number; to: number } | null>;
   /**
-   * Resolves when everything appended so far survives the loss of power; calls at the same time share the work.
+   * Resolves when everything appended so far survives a loss of power. Calls at the same time share the work.
    * @throws EspalierError `sync-failed`, which is final for this opening; `read-only`, `closed`
    */
   flush(): Promise<void>;
-  /** Releases the log. From then on an append throws `closed`, and other calls may. */
+  /** Releases the log. Afterwards an append throws `closed`, and other calls may throw it too. */
   close(): Promise<void>;
 }
 
 /** A session in a list, read from the first and last lines of its log. */
 export interface SessionListing {
   id: string;
-  /** Storage name: opens it as `{ file: ref }`. */
+  /** Storage name. `{ file: ref }` opens the session. */
   ref: string;
   cwd: string;
-  /** The agent that it was imported from, as its header says: `claude-code`, `codex`, `pi`; null for one that was not. */
+  /**
+   * Agent from which the session was imported, according to its header: `claude-code`, `codex`, `pi`; null for a
+   * session that was not imported.
+   */
   importedFrom: string | null;
-  /** The last name it was given. */
+  /** Current name; null when it has none. */
   name: string | null;
-  /** Typed text of the first user message that has some, shortened; blocks that an agent put before it are left out. */
+  /** Typed text of the first user message that has any, shortened. Blocks that an agent put before it are left out. */
   firstMessage: string | null;
   /** Last write of the log, ISO 8601. */
   modified: string;
@@ -100,40 +106,41 @@ export interface SessionListing {
   updatedAt: string | null;
   /** Timestamp of the last compaction, ISO 8601. */
   lastCompaction: string | null;
-  /** Size of the log. */
+  /** Size of the log in bytes. */
   bytes: number;
-  /** The session this one was forked from or works for. */
+  /** Session from which this one was forked, or for which it works as a sub-agent. */
   parent: SessionHeader["parent"] | null;
 }
 
 /** Options of a list. */
 export interface StoreListOptions {
-  /** Receives each place that cannot be read, such as a folder without rights; the list continues without it. */
+  /** Called for each place that cannot be read, such as a folder without rights. The list continues without it. */
   onSkipped?: (place: string, error: EspalierError) => void;
 }
 
-/** For how long one waits for a lease. */
+/** Options for taking a lease. */
 export interface LeaseOptions {
-  /** Milliseconds to wait for the owner to release it. Default 0: `busy` at once. */
+  /** Milliseconds to wait until the owner releases the lease. Default 0: `busy` at once. */
   waitMs?: number;
 }
 
-/** The lease of the one writer of a session. */
+/** Lease of the only writer of a session. */
 export interface SessionLease {
-  /** Releases it; a second call does nothing. */
+  /** Releases the lease. A second call does nothing. */
   release(): Promise<void>;
 }
 
-/** A place for sessions. Every method is asynchronous; none changes or removes an entry. */
+/** Storage of sessions. Every method is asynchronous, and none changes or removes an entry. */
 export interface SessionStore {
   /**
-   * Makes a session out of a header and whole lines (without ends), durable when it answers, and opens it for writing.
-   * @param header the header, or its line, which is kept as it is
-   * Where the store chooses what to keep it under, an id is taken once: of several that create one at the same time,
-   * exactly one does. Under a `ref` of the caller's a copy may be kept that has the id of another session.
+   * Creates a session from a header and whole lines (without newlines), and opens it for writing. The session is
+   * durable when the promise resolves. If the store chooses the storage name, the id must be new: of several calls with
+   * one id at the same time, exactly one succeeds. With a `ref`, a copy can have the id of another session.
    *
-   * @param ref what to keep it under; by default the store chooses by the id
-   * @throws EspalierError `exists` for a `ref`, or without one an id, that is taken: nothing is overwritten or hidden
+   * @param header the header, or its line, which is kept unchanged
+   * @param ref storage name; by default the store chooses one by the id
+   * @throws EspalierError `exists` when the `ref` or, without a `ref`, the id is taken; nothing is overwritten or
+   * hidden
    */
   create(
     header: SessionHeader | string,
@@ -141,18 +148,22 @@ export interface SessionStore {
     ref?: string,
   ): Promise<SessionLog>;
   /**
-   * Opens a session by its exact id, or by what it is kept under.
-   * @throws EspalierError `not-found`; `ambiguous` where several have the id, and none is kept under it; `empty-file`, `not-a-file`, `unreadable`
+   * Opens a session by its exact id or its storage name.
+   * @throws EspalierError `not-found`; `ambiguous` when several sessions have the id and none is stored under it;
+   * `empty-file`, `not-a-file`, `unreadable`
    */
   open(ref: SessionRef, mode: OpenMode): Promise<SessionLog>;
-  /** All sessions, newest first. */
+  /** Yields all sessions, newest first. */
   list(options?: StoreListOptions): AsyncIterable<SessionListing>;
   /**
-   * Takes the lease of a session: an agreement among its writers, which prevents no append.
-   * A lease of a dead owner does not count.
+   * Takes the lease of a session. Leases are an agreement among writers; they do not prevent appends. The lease of a
+   * dead owner does not count.
    * @throws EspalierError `busy` with the `holder`; `not-found`; `write-failed`
    */
   lease(ref: SessionRef, options?: LeaseOptions): Promise<SessionLease>;
-  /** Removes a session and its files beside it; returns what was removed. Throws `not-found`, `ambiguous`; `busy` while its lease is taken. */
+  /**
+   * Removes a session and the files next to it; returns their names. Throws `not-found`, `ambiguous`; `busy` while its
+   * lease is taken.
+   */
   delete(ref: SessionRef): Promise<string[]>;
 }

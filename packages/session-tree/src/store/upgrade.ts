@@ -11,29 +11,29 @@ import { firstHeader, readLineParts } from "../entry/line.ts";
 import { Tree } from "../tree/tree.ts";
 
 /**
- * Reads the bytes of a session file as its tree: any version of the format, complete or damaged. Nothing is written; an
- * old version is read as the current one. Lines that cannot be read are in `issues` of the tree.
+ * Reads the bytes of a session file as a tree: any version of the format, whole or damaged. Writes nothing. An old
+ * version is read as the current one. Lines that cannot be read are in `issues` of the tree.
  */
 export function readTree(bytes: Uint8Array): Tree {
   const view = bytesView(bytes);
   return new Tree(upgradeLog(view, firstHeader(view))?.view ?? view);
 }
 
-/** A log of format 1 or 2 as one of format 3. */
+/** A log of format 1 or 2, upgraded to format 3. */
 export interface UpgradedLog {
   view: ByteView;
-  /** The bytes it was made from: what a copy has to be. */
+  /** The original bytes. A copy of the session has to equal these. */
   original: ByteView;
-  /** The version it had. */
+  /** Original version of the log. */
   from: number;
-  /** For each line of the upgraded log, the start of the line in the original, for issues. */
+  /** For each line of the upgraded log, the offset of the line in the original. Used for issues. */
   originalOffsets: number[];
 }
 
 /**
- * Reads a log of an old version as one of the current version, in memory, line for line. Lines that need no change, and
- * lines that cannot be read, stay as bytes; readers of the log report the latter. Undefined for a log without a
- * header, and for one that is not old.
+ * Reads a log of an old version as one of the current version, in memory, line by line. Lines without changes and lines
+ * that cannot be read stay unchanged; readers of the log report the latter. Undefined for a log without a header, and
+ * for one of the current version.
  */
 export function upgradeLog(view: ByteView, header: SessionHeader | undefined): UpgradedLog | undefined {
   const upgrade = header && lineUpgrade(header);
@@ -43,7 +43,7 @@ export function upgradeLog(view: ByteView, header: SessionHeader | undefined): U
   forEachLine(view, (block, start, end, offset, lineNumber, terminated) => {
     originalOffsets.push(offset);
     parts.push(upgrade(block.slice(start, end), lineNumber));
-    // A last line without an end stays one: a search for damage finds it there too.
+    // A last line without a newline stays so, because a search for damage reports it.
     if (terminated) parts.push(LINE_FEED);
   });
   return { view: bytesView(joinBytes(parts)), original: view, from: header.version, originalOffsets };
@@ -51,28 +51,28 @@ export function upgradeLog(view: ByteView, header: SessionHeader | undefined): U
 
 const LINE_FEED = Uint8Array.of(10);
 
-/** Gives the next line of a log as format 3 has it: the bytes themselves, where nothing changes. */
+/** Upgrades the next line of a log to format 3. Returns the same bytes when nothing changes. */
 export type LineUpgrade = (bytes: Uint8Array, lineNumber: number) => Uint8Array;
 
-/** Memory of an upgrade of version 1: facts of its lines. */
+/** Memory of an upgrade from version 1: facts about the lines so far. */
 export interface UpgradeMemory {
-  /** Lines that could be parsed, so far. */
+  /** Number of lines so far that could be parsed. */
   readonly length: number;
-  /** Adds the next line that could be parsed, with the id of its entry; undefined where it is none. */
+  /** Adds the next line that could be parsed, with the id of its entry; undefined for a line without an entry. */
   add(id: string | undefined): void;
-  /** The id that was added at a place, from 0. */
+  /** Returns the id that was added at a position, from 0. */
   idAt(place: number): string | undefined;
-  /** Notes an id that a line brought with it. */
+  /** Adds an id that a line already had. */
   take(id: string): void;
-  /** Returns whether a line brought this id with it. */
+  /** Returns whether a line already had this id. */
   isTaken(id: string): boolean;
 }
 
 /**
- * Brings the lines of an old log to the current version, one by one from its first: the same ids each time, derived
- * from session id and line number. Undefined for a log that is not old.
+ * Returns a function that upgrades the lines of an old log, one by one from the first. Ids are derived from the session
+ * id and the line number, so they are the same every time. Undefined for a log of the current version.
  *
- * @param memory what is remembered of the lines above; default: an array and a set
+ * @param memory facts about earlier lines; default: an array and a set
  */
 export function lineUpgrade(
   { version, id }: SessionHeader,
@@ -86,7 +86,7 @@ export function lineUpgrade(
     if (text !== undefined) return encoder.encode(text);
     const parts = parsed.ok ? [] : readLineParts(bytes);
     if (parts.length < 2) return bytes;
-    // The parts of one line stay on one line: lines are counted.
+    // The parts of one line stay on one line, because lines are counted.
     const pieces = parts.map(({ from }, at) =>
       upgraded(bytes.subarray(from, parts[at + 1]?.from), lineNumber),
     );
@@ -122,10 +122,13 @@ function arrayMemory(): UpgradeMemory {
   };
 }
 
-/** The text of a line in the current version; undefined for a line that stays as it is. */
+/** Returns the text of a line in the current version; undefined for a line that stays unchanged. */
 type UpgradeValue = (value: unknown, lineNumber: number) => string | undefined;
 
-/** Version 1: no ids and no parents, one chain; a compaction names its first kept line by its place among the good ones. */
+/**
+ * Upgrades version 1: one chain without ids or parents. A compaction names its first kept line by its position among
+ * the lines that can be parsed.
+ */
 function fromFirst(sessionId: string, memory: UpgradeMemory): UpgradeValue {
   let parentId: string | null = null;
   return (value, lineNumber) => {
@@ -134,7 +137,8 @@ function fromFirst(sessionId: string, memory: UpgradeMemory): UpgradeValue {
       memory.add(undefined);
       return header && memory.length === 1 ? lineOf({ ...header, version: FORMAT_VERSION }) : undefined;
     }
-    // A line with ids is none of an old file: the header lost its version. Others know the entry by its id.
+    // A line with ids is not from an old file; the header lost its version. The line keeps its id, because other lines
+    // refer to it.
     if (hasIds(value)) {
       memory.add(value.id);
       memory.take(value.id);
@@ -150,7 +154,7 @@ function fromFirst(sessionId: string, memory: UpgradeMemory): UpgradeValue {
   };
 }
 
-/** @param ownId the id that the compaction itself gets: an index can name it, too */
+/** @param ownId the new id of the compaction, which the index can name too */
 function firstKeptOf({ type, firstKeptEntryIndex: index }: OldEntry, ownId: string, memory: UpgradeMemory) {
   if (type !== "compaction" || typeof index !== "number") return {};
   const kept = index === memory.length ? ownId : isPlace(index, memory) ? memory.idAt(index) : undefined;
@@ -160,14 +164,14 @@ function firstKeptOf({ type, firstKeptEntryIndex: index }: OldEntry, ownId: stri
 const isPlace = (index: number, { length }: UpgradeMemory): boolean =>
   Number.isInteger(index) && index >= 0 && index < length;
 
-/** Derived ids keep apart by themselves, as random ones do; what has to be made way for are ids that lines brought. */
+/** Returns a derived id. Derived ids are unique like random ones, so only ids that lines already had are avoided. */
 function freshId(sessionId: string, lineNumber: number, memory: UpgradeMemory): string {
   let id = deriveId(sessionId, lineNumber);
   for (let round = 1; memory.isTaken(id); round++) id = deriveId(`${sessionId}#${round}`, lineNumber);
   return id;
 }
 
-/** Version 2: messages of extensions had the role `hookMessage`. */
+/** Upgrades version 2, in which messages of extensions had the role `hookMessage`. */
 const fromSecond: UpgradeValue = (value) => {
   const header = parseHeader(value);
   if (header) return lineOf({ ...header, version: FORMAT_VERSION });
@@ -191,7 +195,10 @@ function renameHooks(entry: OldEntry): OldEntry {
   return { ...entry, message: { ...entry.message, role: "custom" } };
 }
 
-/** A value that was read and cannot be written (a key `__proto__`, nested too deep for the engine) leaves its line as it is. */
+/**
+ * Returns a value as a line; undefined for a value that was read and cannot be written (a key `__proto__`, or nested
+ * too deeply for the engine). Its line stays unchanged.
+ */
 function lineOf(value: unknown): string | undefined {
   try {
     return formatLine(value, NO_LIMITS);

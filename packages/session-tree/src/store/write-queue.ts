@@ -1,28 +1,34 @@
 import { EspalierError } from "@espalier/jsonl-stream";
 
-/** Limits of a queue while writing fails: entries, and bytes of their JSON text, about. Reaching either is `queue-full`. */
+/**
+ * Limits of a queue while writing fails: entries, and approximate bytes of their JSON text. Exceeding either gives
+ * `queue-full`.
+ */
 const LIMITS = { entries: 1_000, bytes: 64 * 1024 * 1024 };
 
 interface WriteJob {
   write(): Promise<void>;
   entries: number;
-  /** Called only while writing fails. */
+  /** Returns the approximate size in bytes. Called only while writing fails. */
   measureBytes(): number;
-  /** True to keep it when writing fails, and to write it when that works again; else its promise is rejected at once. */
+  /**
+   * True to keep the job when writing fails, and to write it when writing works again. False to reject its promise at
+   * once.
+   */
   keep: boolean;
 }
 
-/** Events of a queue besides its promises. Neither may throw: the queue has no caller for the error. */
+/** Events of a queue. The functions must not throw, because no caller would get the error. */
 interface QueueEvents {
   failed(error: EspalierError, queued: { entries: number; bytes: number }): void;
-  /** The first write that worked again; `drained` counts the kept entries that it and those behind it wrote. */
+  /** Called for the first write that works again. `drained` counts the entries of the kept jobs that were written. */
   recovered(drained: number): void;
 }
 
-/** Failures that may pass: a full disk, a call that failed. Any other concerns one write, or is final. */
+/** Failures that can pass: a full disk, a failed call. Other errors concern only one write, or are final. */
 const PASSING: ReadonlySet<string> = new Set(["write-failed", "short-write", "unreadable"]);
 
-/** Milliseconds until a failed write is tried again by itself: doubled each time, up to the longest. */
+/** Milliseconds until a failed write is retried. Doubled each time, up to {@link LONGEST_PAUSE}. */
 const FIRST_PAUSE = 250;
 const LONGEST_PAUSE = 10_000;
 
@@ -33,8 +39,8 @@ interface Waiting extends WriteJob {
 }
 
 /**
- * Runs writes one after the other, in the order of their calls. When writing fails, jobs to keep stay at the front,
- * nothing overtakes them, and they are tried again at the next write, at a flush, and after a pause.
+ * Runs writes one after the other, in the order of their calls. When writing fails, the jobs to keep stay in order at
+ * the front. They are retried at the next write, at a flush, and after a pause.
  */
 export class WriteQueue {
   readonly #events: QueueEvents;
@@ -49,7 +55,7 @@ export class WriteQueue {
     this.#events = events;
   }
 
-  /** Jobs that wait because writing failed. */
+  /** Entries and bytes of the jobs that wait because writing failed. */
   get queued(): { entries: number; bytes: number } {
     const queued = { entries: 0, bytes: 0 };
     if (!this.#failure) return queued;
@@ -60,7 +66,7 @@ export class WriteQueue {
     return queued;
   }
 
-  /** @throws EspalierError what `write` throws; `queue-full` when it would have to be kept and there is no room */
+  /** @throws EspalierError the errors of `write`; `queue-full` when the job cannot be kept because the queue is full */
   add(job: WriteJob): Promise<void> {
     const promise = new Promise<void>((resolve, reject) => {
       this.#waiting.push({ ...job, resolve, reject });
@@ -69,15 +75,15 @@ export class WriteQueue {
     return promise;
   }
 
-  /** Resolves when nothing waits. Throws the error that keeps it from being written; it stays queued then. */
+  /** Resolves when no jobs wait. Throws the error that prevents writing; the jobs stay in the queue then. */
   async drain(): Promise<void> {
     await this.#run();
     if (this.#failure && this.#waiting.length > 0) throw this.#failure;
   }
 
-  /** Tries once more, and rejects what still cannot be written. */
+  /** Tries to write once more, and rejects the jobs that still cannot be written. */
   async close(): Promise<void> {
-    // A job that was added at the last moment has begun work of its own.
+    // A job that was added meanwhile starts its own run.
     do await this.#run();
     while (this.#running);
     clearTimeout(this.#timer);
@@ -90,7 +96,7 @@ export class WriteQueue {
   }
 
   async #work(): Promise<void> {
-    // `#running` is set first; the end of the work clears it.
+    // The caller sets `#running` first; the end of this run clears it.
     await undefined;
     clearTimeout(this.#timer);
     try {
@@ -112,12 +118,12 @@ export class WriteQueue {
         if (this.#failure) this.#goOn(job);
       }
     } finally {
-      // In one step with the last look at the queue: a job that is added now begins work of its own.
+      // Cleared in the same step as the last check of the queue, so that a job added afterwards starts its own run.
       this.#running = undefined;
     }
   }
 
-  /** Rejects the jobs that are not kept, also behind a kept one, since nothing may overtake it. */
+  /** Rejects the jobs that are not kept, even after a kept one, because nothing may overtake it. */
   #fail(error: EspalierError): void {
     this.#failure = error;
     const kept = { entries: 0, bytes: 0 };
@@ -139,7 +145,7 @@ export class WriteQueue {
     this.#events.failed(error, kept);
   }
 
-  /** Behind a failure, a job was written: when it was the last of the kept ones, writing works again. */
+  /** Handles a successful write after a failure. Once no kept jobs remain, writing works again. */
   #goOn(job: Waiting): void {
     if (job.keep) this.#drained += job.entries;
     if (this.#waiting.some(({ keep }) => keep)) return;
@@ -160,7 +166,7 @@ function measured(job: Waiting): number {
   try {
     return job.measureBytes();
   } catch {
-    // What is no JSON cannot be measured, and is refused by name when its turn comes.
+    // A value that JSON cannot represent has no size. Its write fails later with its own error.
     return 0;
   }
 }
