@@ -1,19 +1,19 @@
 import { isRecord } from "../entry/message.ts";
 
-/** Rules beyond those that every request must keep. */
+/** Additional rules that only some requests must keep. */
 export interface CheckOptions {
-  /** Refuses an assistant message at the end, as models do that do not continue an answer. */
+  /** Refuses an assistant message at the end, like models that do not continue an answer. */
   endsWithUser?: boolean;
   /**
-   * Refuses what the API tolerates but `buildRequest` must never write: neighbours of one role, results in another order
-   * than their calls, text after a call. `model` and `max_tokens` may be missing.
+   * Refuses requests that the API tolerates but `buildRequest` must never write: consecutive messages of one role,
+   * results in another order than their calls, text after a call. `model` and `max_tokens` can be missing.
    */
   strict?: boolean;
 }
 
 type Fields = Record<string, unknown>;
 
-/** Adds a sentence about the problem unless the rule holds; returns whether it holds. */
+/** Adds `problem` unless the rule holds; returns whether it holds. */
 export type Must = (holds: unknown, problem: string) => boolean;
 
 const FIELDS = new Set(
@@ -23,9 +23,9 @@ const FIELDS = new Set(
 );
 
 /**
- * Returns one sentence for each rule of the Anthropic Messages API that a request breaks; none for a request that the API
- * accepts. Written from its documentation and error messages (https://docs.anthropic.com/en/api/messages), independently
- * of the code that builds requests.
+ * Returns a sentence for each rule of the Anthropic Messages API that a request breaks; an empty list for a request
+ * that the API accepts. Written from the API's documentation and error messages
+ * (https://docs.anthropic.com/en/api/messages), independently of the code that builds requests.
  */
 export function checkAnthropicRequest(body: unknown, options: CheckOptions = {}): string[] {
   const problems: string[] = [];
@@ -54,14 +54,17 @@ export function checkAnthropicRequest(body: unknown, options: CheckOptions = {})
   return problems;
 }
 
-/** True for text that says something to a provider: white space of JavaScript and of Python's str.isspace does not. */
+/**
+ * Returns whether a text has visible characters for a provider. White space of JavaScript and of Python's `str.isspace`
+ * is not visible.
+ */
 export const isReadable = (text: unknown): boolean =>
   typeof text === "string" && /[^\s\x1c-\x1f\x85]/.test(text);
 
 /** Media types that every provider reads. */
 export const MEDIA_TYPES = new Set(["image/jpeg", "image/png", "image/gif", "image/webp"]);
 
-/** Refuses half a surrogate pair in any text or key: no valid JSON for an API. */
+/** Refuses half a surrogate pair in any text or key, because it is not valid JSON for an API. */
 export function checkUnicode(body: unknown, must: Must): void {
   const open: unknown[] = [body];
   while (open.length > 0) {
@@ -73,7 +76,7 @@ export function checkUnicode(body: unknown, must: Must): void {
   }
 }
 
-/** The API refuses fields that it does not know. */
+/** Refuses unknown fields, as the API does. */
 function knownFields(value: Fields, known: ReadonlySet<string>, at: string, must: Must): void {
   const path = at === "" ? "" : `${at}.`;
   for (const field of Object.keys(value))
@@ -123,19 +126,19 @@ function checkThinkingBudget({ thinking, max_tokens: limit }: Fields, must: Must
     must(Number(limit) > Number(budget), "max_tokens: must be greater than thinking.budget_tokens");
 }
 
-/** A block and its path in the request. */
+/** A block, with its path in the request. */
 interface PlacedBlock {
   block: Fields;
   at: string;
 }
 
-/** One turn: neighbouring messages of one role, which the API joins. */
+/** One turn: consecutive messages of one role, which the API joins. */
 interface CheckedTurn {
   role: "user" | "assistant";
   blocks: PlacedBlock[];
 }
 
-/** Checks every message by itself; returns the turns that the API makes of them. */
+/** Checks each message on its own; returns the turns that the API makes of the messages. */
 function checkMessages(messages: unknown, options: CheckOptions, must: Must): CheckedTurn[] {
   const turns: CheckedTurn[] = [];
   const list: unknown[] = Array.isArray(messages) ? messages : [];
@@ -179,7 +182,7 @@ function checkOrder(turns: readonly CheckedTurn[], { endsWithUser }: CheckOption
   );
 }
 
-/** A type of block: its fields, the roles that may send it, its other rules. */
+/** Rules of one type of block: its fields, the roles that can send it, and other checks. */
 interface BlockRule {
   roles: string;
   fields: string;
@@ -230,7 +233,10 @@ const RULES: Record<string, BlockRule> = {
   },
 };
 
-/** Checks one block of a message. Types of server tools are accepted: nothing here sends them. */
+/**
+ * Checks one block of a message. Types of server tools are accepted without checks, because Espalier does not send
+ * them.
+ */
 function checkBlock(block: Fields, role: string, at: string, options: CheckOptions, must: Must): void {
   const { type } = block;
   if (!must(typeof type === "string", `${at}.type: a type is required`)) return;
@@ -277,7 +283,7 @@ function checkResult(block: Fields, at: string, must: Must, options: CheckOption
   }
 }
 
-/** Counts markers of the cache in a request, nested blocks included. */
+/** Returns the number of cache markers in a request, including nested blocks. */
 function countMarkers(parts: readonly unknown[]): number {
   const [body, ...lists] = parts;
   const marked = (value: unknown): number => {
@@ -289,8 +295,8 @@ function countMarkers(parts: readonly unknown[]): number {
 }
 
 /**
- * Every call is followed at once by its result: the next turn is the user's, begins with exactly the results of the calls
- * before it, and has no other result. Ids are unique in the whole conversation.
+ * Checks that every call is directly followed by its result: the next turn is the user's, begins with exactly the
+ * results of the calls before it, and has no other result. Ids are unique in the whole conversation.
  */
 function checkPairs(turns: readonly CheckedTurn[], options: CheckOptions, must: Must): void {
   const used = new Set<string>();
@@ -331,7 +337,10 @@ function checkCalls(
   return calls;
 }
 
-/** A tool that the provider runs has its result in the same turn; in one that is to be continued it may be missing. */
+/**
+ * Checks calls of tools that the provider runs. Their result is in the same turn; in a last turn that is to be
+ * continued it can be missing.
+ */
 function checkServerCalls(blocks: readonly PlacedBlock[], isLast: boolean, must: Must): void {
   const results = new Set(blocks.map(({ block }) => block["tool_use_id"]));
   for (const { block, at } of blocks) {

@@ -1,27 +1,27 @@
 import { EspalierError, type EspalierErrorCode } from "@espalier/jsonl-stream";
 import type { SessionLog, SessionStore } from "../store/store.ts";
 
-/** A call to a log, as a plan of faults is asked about it. */
+/** A call to a log, as a fault plan receives it. */
 export interface FaultPoint {
   call: "append" | "flush" | "takeIn" | "load" | "readPath";
-  /** From 1, over all logs of the store. */
+  /** Number of the call, from 1, counted over all logs of the store. */
   number: number;
 }
 
 /** Fault of one call. */
 export type Fault =
-  /** Nothing is done. */
+  /** Does nothing and fails. */
   | { fail: EspalierErrorCode }
-  /** It is done, and fails all the same: the caller cannot know. */
+  /** Does the work and fails, so that the caller cannot know the result. */
   | { failAfter: EspalierErrorCode }
-  /** Of an append, only so many lines are written; it fails with `short-write`. */
+  /** Writes only this number of lines of an append and fails with `short-write`. */
   | { shorten: number }
-  /** It is done, and answers so many milliseconds later; who asks next may be answered before. */
+  /** Does the work and returns the result after this number of milliseconds. A later call can return earlier. */
   | { delay: number };
 
 /**
- * A store whose calls go wrong where a plan says so. Wraps any store: with a plan that only delays, it keeps every rule
- * of a session store.
+ * Returns a store whose calls fail according to a plan. It wraps any store. With a plan that only delays calls, it
+ * keeps every rule of a session store.
  */
 export function faultStore(
   store: SessionStore,

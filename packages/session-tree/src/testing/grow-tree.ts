@@ -11,26 +11,26 @@ import type { SessionStore } from "../store/store.ts";
 export interface GrowOptions {
   /** Store of the session; default: a new {@link memoryStore}. */
   store?: SessionStore;
-  /** Fields of the header beside its type and version. */
+  /** Fields of the header, besides its type and version. */
   header?: Partial<SessionHeader>;
 }
 
-/** A session that was grown, and where. */
+/** A grown session, with its store. */
 export interface GrownTree {
   session: SessionTree;
   store: SessionStore;
-  /** Reference that opens it again. */
+  /** Reference that opens the session again. */
   ref: string;
 }
 
-/** Time of the first entry of a grown session; each one after is a second later. */
+/** Time of the first entry of a grown session. Each later entry is one second later. */
 const PLANTED = Date.UTC(2026, 0, 1);
 
 /**
- * A session out of a line of text: `growTree("u1 > a1 > u2; a1 > u3*")` is a question with an answer that two more
- * questions follow, the leaf at `u3`. Names become ids, their first letter tells the kind (see `grownKinds`); lines
- * stand in the order of the text, and the same text gives the same bytes. Without a `*` the leaf is where the last
- * line leaves it. What the text says is taken as it is: a tree may be as broken as a test needs it.
+ * Returns a session that a text describes: `growTree("u1 > a1 > u2; a1 > u3*")` is a question and its answer, followed
+ * by two questions, with the leaf at `u3`. Names become ids, and their first letter is the kind (see `grownKinds`).
+ * Lines are in the order of the text, and the same text gives the same bytes. Without a `*`, the last line determines
+ * the leaf. Entries are not checked, so that tests can build broken trees.
  *
  * @throws EspalierError `invalid-entry` when the text cannot be read
  */
@@ -53,7 +53,7 @@ export async function growTree(
   return { session: await SessionTree.open(log), store, ref: log.ref };
 }
 
-/** The entries of {@link growTree}, in file order, without a session around them. */
+/** Returns the entries of {@link growTree} in file order, without a session. */
 export function growEntries(text: string): Entry[] {
   const written = readTreeLanguage(text);
   const grown = new Map<string, Entry>();
@@ -96,7 +96,7 @@ function movingAncestor(name: string, grown: ReadonlyMap<string, Entry>): string
   return null;
 }
 
-/** The first call on the path above that has no result on it. */
+/** Returns the first call on the path above that has no result on the path. */
 function openCall(parent: string | null, grown: ReadonlyMap<string, Entry>) {
   const answered = new Set<string>();
   for (let entry = grown.get(parent ?? ""); entry; entry = grown.get(entry.parentId ?? "")) {
@@ -108,21 +108,21 @@ function openCall(parent: string | null, grown: ReadonlyMap<string, Entry>) {
   return undefined;
 }
 
-/** One entry of a tree as it was written down. */
+/** One entry in the text of a tree. */
 interface Sprout {
-  /** The entry's id; its first letter tells the kind. */
+  /** Id of the entry. Its first letter is the kind. */
   name: string;
-  /** Text in parentheses: words, and texts in quotes. */
+  /** Contents of the parentheses: words, and texts in quotes. */
   words: string[];
-  /** The name before it in its chain; null for a root. */
+  /** Name before it in its chain; null for a root. */
   parent: string | null;
 }
 
-/** A tree as it was written down. */
+/** A tree in the form of its text. */
 interface WrittenTree {
-  /** In the order in which they were first named. */
+  /** Entries, in the order in which they are first named. */
   sprouts: Sprout[];
-  /** The name with a `*`. */
+  /** Name with a `*`. */
   leaf: string | undefined;
 }
 
@@ -130,11 +130,11 @@ const TOKEN = /[^\S\n]+|(>)|([;\n])|([A-Za-z][\w-]*)|(\()|(\*)/y;
 const WORD = /\s*(?:"((?:[^"\\]|\\.)*)"|([^\s()"]+))/y;
 
 /**
- * Reads `u1 > a1 > u2; a1 > u3*`: chains of names, `;` or a new line between them. The first name of a chain may stand
- * elsewhere already, then the chain goes on from there; every other name is a new entry under the one before it.
- * `k1(u2 "text")`: words for an entry. `*`: the leaf.
+ * Reads chains of names, separated by `;` or a new line: `u1 > a1 > u2; a1 > u3*`. The first name of a chain can be an
+ * existing entry, and the chain continues from it. Every other name is a new entry under the one before it. Words in
+ * parentheses set an entry's content: `k1(u2 "text")`. A `*` marks the leaf.
  *
- * @throws EspalierError `invalid-entry`, saying where the text cannot be read
+ * @throws EspalierError `invalid-entry`, naming the position that cannot be read
  */
 function readTreeLanguage(text: string): WrittenTree {
   const sprouts = new Map<string, Sprout>();
@@ -167,7 +167,7 @@ function readTreeLanguage(text: string): WrittenTree {
   return { sprouts: [...sprouts.values()], leaf };
 }
 
-/** Reads words up to the closing parenthesis; returns the position behind it. */
+/** Reads words up to the closing parenthesis; returns the position after it. */
 function readWords(text: string, from: number, words: string[]): number {
   let at = from;
   for (;;) {
@@ -194,9 +194,9 @@ function unreadable(text: string, at: number, problem: string): EspalierError {
 
 /** Facts about the entries before an entry. */
 interface TreeState {
-  /** The leaf as it is before the entry. */
+  /** Leaf before the entry. */
   leafId: string | null;
-  /** The first call above the entry that has no result yet. */
+  /** Returns the first call above the entry that has no result yet. */
   openCall(): { id: string; name: string } | undefined;
   /** Epoch milliseconds. */
   time: number;
@@ -216,13 +216,13 @@ const answer = (content: unknown[], stopReason: string, around: TreeState) =>
   said({ role: "assistant", content, ...MODEL, stopReason }, around);
 const text = ({ name, words }: Sprout, at = 0): string => words[at] ?? name;
 
-/** Kinds of entry by the first letter of a name; words in parentheses set their content. */
+/** Kinds of entries by the first letter of a name. Words in parentheses set the content. */
 const grownKinds: Readonly<Record<string, Grow>> = {
   /** `u1("text")`: a user message. */
   u: (sprout, around) => said({ role: "user", content: text(sprout) }, around),
   /** `a1("text")`: an answer. */
   a: (sprout, around) => answer([{ type: "text", text: text(sprout) }], "stop", around),
-  /** `c1(2)`: an answer that calls so many tools (default 1). */
+  /** `c1(2)`: an answer with this number of tool calls (default 1). */
   c: ({ name, words: [count = "1"] }, around) => {
     const calls = Array.from({ length: Number(count) }, (_, at) => ({
       type: "toolCall",
@@ -232,7 +232,10 @@ const grownKinds: Readonly<Record<string, Grow>> = {
     }));
     return answer(calls, "toolUse", around);
   },
-  /** `t1("text")`: the result of the first call above that has none; without one, of a call that does not exist. */
+  /**
+   * `t1("text")`: the result of the first call above that has none. If there is no such call, of a call that does not
+   * exist.
+   */
   t: (sprout, around) => {
     const { id, name } = around.openCall() ?? { id: `${sprout.name}-orphan`, name: "read" };
     const content = [{ type: "text", text: text(sprout) }];
@@ -256,26 +259,26 @@ const grownKinds: Readonly<Record<string, Grow>> = {
     ),
   /** `y1("text")`: a system message. */
   y: (sprout, around) => said({ role: "system", content: text(sprout) }, around),
-  /** `k1(u2 "summary")`: a compaction with its first kept entry; without one it keeps nothing. */
+  /** `k1(u2 "summary")`: a compaction with its first kept entry. Without one, it keeps nothing. */
   k: ({ name, words: [firstKept = name, summary = `Summary ${name}`] }) => ({
     type: "compaction",
     summary,
     firstKeptEntryId: firstKept,
     tokensBefore: 1_000,
   }),
-  /** `s1(a5 "summary")`: the summary of the branch that ends in an entry; default: the leaf before. */
+  /** `s1(a5 "summary")`: the summary of the branch that ends in an entry; default: the leaf before it. */
   s: ({ name, words: [fromId, summary = `Summary ${name}`] }, { leafId }) => ({
     type: "branch_summary",
     summary,
     fromId: fromId ?? leafId ?? "root",
   }),
-  /** `e1(u2 "text")`: an edit; without a text it leaves the entry out. */
+  /** `e1(u2 "text")`: an edit. Without a text, it removes the entry. */
   e: ({ words: [targetId, content] }) => ({
     type: "context_edit",
     targetId,
     replacement: content === undefined ? null : { content },
   }),
-  /** `l1(u2 "label")`: a label; without a text it is cleared. */
+  /** `l1(u2 "label")`: a label. Without a text, it clears the label. */
   l: ({ words: [targetId, label] }) => ({
     type: "label",
     targetId,
@@ -283,19 +286,19 @@ const grownKinds: Readonly<Record<string, Grow>> = {
   }),
   /** `n1("name")`: the session's name. */
   n: (sprout) => ({ type: "session_info", name: text(sprout) }),
-  /** `m1(provider model)`: another model. */
+  /** `m1(provider model)`: a change of the model. */
   m: ({ words: [provider = "anthropic", modelId = "claude-test"] }) => ({
     type: "model_change",
     provider,
     modelId,
   }),
-  /** `h1(high)`: another thinking level. */
+  /** `h1(high)`: a change of the thinking level. */
   h: ({ words: [thinkingLevel = "high"] }) => ({ type: "thinking_level_change", thinkingLevel }),
   /** `x1(type "data")`: state of an extension. */
   x: ({ name, words: [customType = "test", data = name] }) => ({ type: "custom", customType, data }),
-  /** `i1("text")`: a message that an extension put in. */
+  /** `i1("text")`: a message of an extension. */
   i: (sprout) => ({ type: "custom_message", customType: "test", content: text(sprout), display: true }),
-  /** `g1`: what a call was billed whose answer is no message. */
+  /** `g1`: usage billed for a call without a message. */
   g: () => ({ type: "usage", kind: "test", provider: "anthropic", model: "claude-test", usage: USAGE }),
   /** `z1`: an entry of an unknown type. */
   z: ({ name }) => ({ type: "unheard_of", says: name }),

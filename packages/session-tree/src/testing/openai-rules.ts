@@ -1,11 +1,14 @@
 import { isRecord } from "../entry/message.ts";
 import { checkUnicode, isReadable, MEDIA_TYPES, type Must } from "./anthropic-rules.ts";
 
-/** A parsed request, of which nothing is known yet. */
+/** A parsed request whose shape is not checked yet. */
 // biome-ignore lint/suspicious/noExplicitAny: a checker reads what it does not trust, and a test fails where it stumbles
 export type Json = Record<string, any>;
 
-/** Rules of Chat Completions of OpenAI that a request breaks: https://platform.openai.com/docs/api-reference/chat */
+/**
+ * Returns the rules of OpenAI's Chat Completions that a request breaks:
+ * https://platform.openai.com/docs/api-reference/chat
+ */
 export function chatProblems(request: Json): string[] {
   const problems: string[] = [];
   const must: Must = (holds, rule) => Boolean(holds || problems.push(rule));
@@ -55,7 +58,10 @@ export function chatProblems(request: Json): string[] {
   return problems;
 }
 
-/** Rules of Responses of OpenAI that a request breaks: https://platform.openai.com/docs/api-reference/responses */
+/**
+ * Returns the rules of OpenAI's Responses that a request breaks:
+ * https://platform.openai.com/docs/api-reference/responses
+ */
 export function responsesProblems(request: Json): string[] {
   const problems: string[] = [];
   const must: Must = (holds, rule) => Boolean(holds || problems.push(rule));
@@ -99,7 +105,7 @@ export function responsesProblems(request: Json): string[] {
   return problems;
 }
 
-/** A text is short for one part. */
+/** Returns whether a content is valid. A text is a short form for one part. */
 function isContent(content: string | Json[]): boolean {
   const parts = typeof content === "string" ? [{ type: "input_text", text: content }] : content;
   return Array.isArray(parts) && parts.length > 0 && parts.every(isPart);

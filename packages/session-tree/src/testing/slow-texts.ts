@@ -1,10 +1,10 @@
-/** Characters of a text that is slow to read: fewer than are shown without markup. */
+/** Length of the texts, in characters: below the length at which markup is no longer rendered. */
 const LENGTH = 190_000;
 
 const repeated = (unit: string, length = LENGTH): string =>
   unit.repeat(Math.ceil(length / unit.length)).slice(0, length);
 
-/** Units of which many keep a reader of markdown busy that goes through the rest of a text for each. */
+/** Units that are slow when repeated, for a markdown reader that scans the rest of the text for each of them. */
 const UNITS: readonly string[] = [
   "[",
   "]",
@@ -94,7 +94,7 @@ const UNITS: readonly string[] = [
 const LANGUAGES = ["bash", "cpp", "css", "json", "markdown", "python", "ruby", "typescript", "xml", "yaml"];
 const CODE = ["(", "<a ", "'\\", "{ ", "a.b ", "#{", "/*", "@a("];
 
-/** Texts that took a page seconds, or that readers of markdown are known to be slow with. */
+/** Texts that blocked a page for seconds, or that are known to be slow in markdown readers. */
 export const SLOW_TEXTS: readonly { name: string; text: string }[] = [
   ...UNITS.map((unit) => ({ name: JSON.stringify(unit), text: repeated(unit) })),
   { name: "one long word and an @", text: `${repeated("a")}@` },

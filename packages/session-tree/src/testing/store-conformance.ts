@@ -11,8 +11,8 @@ import type { StoreUnderTest, TestTools } from "./conformance/store-under-test.t
 import { writersConformance } from "./conformance/writers.ts";
 
 /**
- * Tests of every store: `storeConformance({name: "memory", open}, {describe, test, expect})`, with the
- * functions of vitest or of anything that has the same three. Each test opens a fresh store and closes it.
+ * Tests any store: `storeConformance({name: "memory", open}, {describe, test, expect})`, with the functions of vitest
+ * or of another runner that has these three. Each test opens a fresh store and closes it.
  */
 export function storeConformance(store: StoreUnderTest, tools: TestTools): void {
   tools.describe(`${store.name} keeps the rules of a session store`, () => {
@@ -30,7 +30,7 @@ export function storeConformance(store: StoreUnderTest, tools: TestTools): void 
   });
 }
 
-/** Runs a test on a store of its own, which is closed whatever comes of it. */
+/** Returns functions that run each test on its own store and always close it. */
 function trialOf(underTest: StoreUnderTest, { test, expect }: TestTools) {
   return {
     expect,

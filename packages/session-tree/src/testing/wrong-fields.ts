@@ -1,25 +1,25 @@
 import type { Entry } from "../entry/kinds.ts";
 
-/** A sound entry in which one field has a wrong value, or is missing. */
+/** A valid entry in which one field is missing or has a wrong value. */
 export interface WrongField {
-  /** The field and its value, as `message.usage.cost.total = {}`. */
+  /** Field and its value, such as `message.usage.cost.total = {}`. */
   name: string;
-  /** An entry as it comes out of `JSON.parse`. Its `id` and `parentId` are those that were given. */
+  /** The entry, in the form that `JSON.parse` returns, with the given `id` and `parentId`. */
   entry: Entry;
 }
 
-/** Place of a {@link WrongField} in its session. */
+/** Position of a {@link WrongField} in its session. */
 export interface WrongFieldPlace {
   id: string;
   parentId: string;
-  /** An entry above it, which kinds that name another entry name. */
+  /** Id of an entry above it, for kinds that refer to another entry. */
   targetId: string;
 }
 
-/** Stands for a field that is not there. */
+/** Value of a field to remove. */
 const MISSING = Symbol("missing");
 
-/** A value of each JSON type, empty and not, and texts that a terminal or a strict reader minds. */
+/** Values of each JSON type, empty and not empty, and texts that cause problems in a terminal or a strict reader. */
 const WRONG_VALUES: readonly unknown[] = [
   MISSING,
   null,
@@ -27,7 +27,7 @@ const WRONG_VALUES: readonly unknown[] = [
   7,
   -1e300,
   "",
-  // A name that every object of JavaScript has, and tables of names with it.
+  // A name that every JavaScript object has, and so every lookup table that is an object.
   "constructor",
   "\u001b[31m\ud800\u202e",
   [],
@@ -37,12 +37,12 @@ const WRONG_VALUES: readonly unknown[] = [
   { content: 7, toString: "none", length: 3 },
 ];
 
-/** Fields that every entry has; a line in which one of the first three is wrong is no entry, or another one. */
+/** Fields that make a line an entry. With a wrong value in one of them, the line is not an entry, or another one. */
 const IDENTITY: ReadonlySet<string> = new Set(["id", "parentId", "type"]);
 
 /**
- * Every field of every kind of entry, and of what it holds, replaced by every wrong value, one at a time. Programs that read
- * sessions are tested with them: a line like these may say nothing, and must stop no reader.
+ * Yields every kind of entry with each field, at any depth, replaced by each wrong value, one at a time. Use the
+ * entries to test programs that read sessions: such a line can be ignored, and must not stop a reader.
  */
 export function* wrongFields(place: WrongFieldPlace): Generator<WrongField> {
   for (const sound of soundEntries(place)) {
@@ -91,7 +91,7 @@ const TEXT = { type: "text", text: "said", textSignature: "item-1" };
 const IMAGE = { type: "image", data: "iVBORw0KGgo=", mimeType: "image/png" };
 const THINKING = { type: "thinking", thinking: "thought", thinkingSignature: "signed", redacted: false };
 
-/** Messages of every role with every field that is known of them. */
+/** Returns messages of every role, with every known field. */
 const messages = (): object[] => [
   { role: "user", content: [TEXT, IMAGE], timestamp: 1 },
   { role: "user", content: "said", timestamp: 1 },

@@ -2,7 +2,7 @@ import { bytesOf, header, line, linesOf, type Trial } from "./store-under-test.t
 
 /** Appending. */
 export function appendConformance({ test, expect }: Trial): void {
-  test("an append says where its lines stand", async (store) => {
+  test("an append returns the position of its lines", async (store) => {
     const log = await store.create(header("s1"), [line("a")]);
     const before = (await bytesOf(log)).length;
     const lines = [line("b"), line("ä")];
@@ -12,7 +12,7 @@ export function appendConformance({ test, expect }: Trial): void {
     expect([...(await bytesOf(log)).subarray(at.offset, at.offset + at.length)]).toEqual([...own]);
   });
 
-  test("what is there never changes", async (store) => {
+  test("stored bytes never change", async (store) => {
     const log = await store.create(header("s1"), [line("a")]);
     let before = await bytesOf(log);
     for (let at = 0; at < 20; at++) {
@@ -24,7 +24,7 @@ export function appendConformance({ test, expect }: Trial): void {
     }
   });
 
-  test("a view keeps what it had while the log grows", async (store) => {
+  test("a view stays the same while the log grows", async (store) => {
     const log = await store.create(header("s1"), [line("a")]);
     const view = await log.load();
     const { size } = view;
@@ -34,21 +34,21 @@ export function appendConformance({ test, expect }: Trial): void {
     expect(before.equals(view.read(0, size))).toBe(true);
   });
 
-  test("a batch stands together, in its order", async (store) => {
+  test("the lines of a batch are together and in order", async (store) => {
     const log = await store.create(header("s1"));
     const batch = Array.from({ length: 100 }, (_, at) => line(`e${at}`));
     await log.append(batch);
     expect((await linesOf(log)).slice(1)).toEqual(batch);
   });
 
-  test("nothing to append writes nothing", async (store) => {
+  test("an append without lines writes nothing", async (store) => {
     const log = await store.create(header("s1"), [line("a")]);
     const { size } = await log.load();
     expect(await log.append([])).toEqual({ offset: size, length: 0, from: size, to: size });
     expect((await log.load()).size).toBe(size);
   });
 
-  test("a line that would be read as two is refused, and its batch with it", async (store) => {
+  test("a line with a newline is refused, together with its batch", async (store) => {
     const log = await store.create(header("s1"));
     const { size } = await log.load();
     await expect(log.append([line("a"), `{"type":\n"custom"}`])).rejects.toMatchObject({
@@ -57,7 +57,7 @@ export function appendConformance({ test, expect }: Trial): void {
     expect((await log.load()).size).toBe(size);
   });
 
-  test("every character comes back as it was", async (store) => {
+  test("every character is read back unchanged", async (store) => {
     const log = await store.create(header("s1"));
     const texts = [
       "äöü",
@@ -82,7 +82,7 @@ export function appendConformance({ test, expect }: Trial): void {
     expect((await log.readPath()).entries.map(({ id }) => id)).toEqual(["a", "big", "b"]);
   });
 
-  test("what was acknowledged is there for who opens after, synced or not", async (store) => {
+  test("acknowledged lines are there at the next opening, synced or not", async (store) => {
     const log = await store.create(header("s1"));
     for (const durability of ["flush", "fsync"] as const) {
       await log.append([line(durability)], { durability });

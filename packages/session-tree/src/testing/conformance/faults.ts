@@ -7,7 +7,7 @@ import { codeOf, header, type Trial } from "./store-under-test.ts";
 
 const note = (data: unknown) => custom.of({ customType: "test", data });
 
-/** A session on a store whose calls go wrong as the returned object says. */
+/** Returns a session on a store whose calls fail as the returned object is set. */
 async function sessionOn(store: SessionStore) {
   const state: { plan: (point: FaultPoint) => Fault | undefined } = { plan: () => undefined };
   const faulty = faultStore(store, (point) => state.plan(point));
@@ -20,7 +20,7 @@ async function sessionOn(store: SessionStore) {
   const heal = () => {
     state.plan = () => undefined;
   };
-  /** State of the store, for a reader that opens it now. */
+  /** Returns the state of the store for a reader that opens it now. */
   const stored = async () => {
     const log = await store.open({ file: session.log.ref }, "read");
     const opened = await SessionTree.open(log);
@@ -31,9 +31,9 @@ async function sessionOn(store: SessionStore) {
   return { session, state, changes, appendsGoWrong, heal, stored };
 }
 
-/** Promises of a session while calls to its store fail. */
+/** Rules of a session while calls to its store fail. */
 export function faultConformance({ test, expect }: Trial): void {
-  test("an append that fails throws, and none of its entries count", async (store) => {
+  test("a failed append throws, and none of its entries count", async (store) => {
     const { session, changes, appendsGoWrong, heal, stored } = await sessionOn(store);
     await session.append(note("a"));
     const { leafId } = session;
@@ -47,7 +47,7 @@ export function faultConformance({ test, expect }: Trial): void {
     expect(await stored()).toEqual({ said: ["a", "d"], leafId: session.leafId });
   });
 
-  test("what is kept drains in order, each entry once, wherever the failure was", async (store) => {
+  test("queued entries are written in order, each once, wherever the failure was", async (store) => {
     const { session, appendsGoWrong, heal, stored } = await sessionOn(store);
     const wanted: string[] = [];
     const kept: Promise<unknown>[] = [];
@@ -76,7 +76,7 @@ export function faultConformance({ test, expect }: Trial): void {
     expect(session.getBranch().length).toBe(wanted.length);
   });
 
-  test("a batch of which a part was written is a session all the same", async (store) => {
+  test("a session is valid after a part of a batch was written", async (store) => {
     const { session, appendsGoWrong, heal, stored } = await sessionOn(store);
     await session.append(note("a"));
     appendsGoWrong({ shorten: 2 });
@@ -91,7 +91,7 @@ export function faultConformance({ test, expect }: Trial): void {
     expect(session.getBranch().length).toBe(2);
   });
 
-  test("entries are in the order of their appends, in whichever order the store answers", async (store) => {
+  test("entries are in the order of their appends, whatever the order of the store's answers", async (store) => {
     const { session, state, stored } = await sessionOn(store);
     state.plan = ({ number }) => ({ delay: (number * 7) % 5 });
     const names = Array.from({ length: 20 }, (_, at) => `e${at}`);
@@ -101,7 +101,7 @@ export function faultConformance({ test, expect }: Trial): void {
     expect(await stored()).toEqual({ said: names, leafId: session.leafId });
   });
 
-  test("a sync that fails is told, and the entries are there for who opens next", async (store) => {
+  test("a failed sync is reported, and the entries are there at the next opening", async (store) => {
     const { session, state, stored } = await sessionOn(store);
     state.plan = ({ call }) => (call === "flush" ? { fail: "sync-failed" } : undefined);
     expect(await codeOf(session.append(note("a"), { durability: "fsync" }))).toBe("sync-failed");
@@ -109,7 +109,7 @@ export function faultConformance({ test, expect }: Trial): void {
     expect(await stored()).toEqual({ said: ["a"], leafId: session.leafId });
   });
 
-  test("a closed session has nothing left to write, and says what it could not", async (store) => {
+  test("closing a session rejects the entries that could not be written", async (store) => {
     const { session, appendsGoWrong, stored } = await sessionOn(store);
     appendsGoWrong({ fail: "write-failed" });
     const kept = codeOf(session.append(note("a"), { onFailure: "queue" }));

@@ -3,7 +3,7 @@ import { header, line, linesOf, type Trial } from "./store-under-test.ts";
 
 /** Leases of writers, and waiting for the disk. */
 export function leaseConformance({ test, expect }: Trial): void {
-  test("a session is held by one at a time, who is named to the next", async (store) => {
+  test("a session has one lease at a time, and the error names its holder", async (store) => {
     const { ref } = await store.create(header("s1"));
     const lease = await store.lease({ file: ref });
     const refusal = await store.lease({ file: ref }).catch((error: unknown) => error);
@@ -17,14 +17,14 @@ export function leaseConformance({ test, expect }: Trial): void {
     await next.release();
   });
 
-  test("different sessions do not contend", async (store) => {
+  test("leases of different sessions are independent", async (store) => {
     const leases = [];
     for (const id of ["s1", "s2", "s3"])
       leases.push(await store.lease({ file: (await store.create(header(id))).ref }));
     for (const lease of leases) await lease.release();
   });
 
-  test("of many who want a session at once one gets it", async (store) => {
+  test("of many calls for a lease at once, exactly one succeeds", async (store) => {
     const { ref } = await store.create(header("s1"));
     const outcomes = await Promise.all(
       Array.from({ length: 8 }, () => store.lease({ file: ref }).catch(() => undefined)),
@@ -44,7 +44,7 @@ export function leaseConformance({ test, expect }: Trial): void {
     await next.release();
   });
 
-  test("waiting has an end, at which the owner is named", async (store) => {
+  test("waiting ends with an error that names the holder", async (store) => {
     const { ref } = await store.create(header("s1"));
     const held = await store.lease({ file: ref });
     const began = performance.now();
@@ -53,7 +53,7 @@ export function leaseConformance({ test, expect }: Trial): void {
     await held.release();
   });
 
-  test("short acts wait for each other", async (store) => {
+  test("short leases wait for each other", async (store) => {
     const { ref } = await store.create(header("s1"));
     const order: number[] = [];
     await Promise.all(
@@ -77,7 +77,7 @@ export function leaseConformance({ test, expect }: Trial): void {
     await lease.release();
   });
 
-  test("a session with a holder is not removed", async (store) => {
+  test("a session with a lease cannot be deleted", async (store) => {
     const { ref } = await store.create(header("s1"));
     const lease = await store.lease({ file: ref });
     await expect(store.delete({ file: ref })).rejects.toMatchObject({ code: "busy" });
@@ -85,11 +85,11 @@ export function leaseConformance({ test, expect }: Trial): void {
     expect(await store.delete({ file: ref })).toEqual([ref]);
   });
 
-  test("what is not there cannot be held", async (store) => {
+  test("a session that does not exist cannot be leased", async (store) => {
     await expect(store.lease("nobody")).rejects.toMatchObject({ code: "not-found" });
   });
 
-  test("waiting for the disk answers, also when there is nothing to wait for", async (store) => {
+  test("a flush resolves, even if there is nothing to sync", async (store) => {
     const log = await store.create(header("s1"));
     await log.flush();
     await log.append([line("a")], { durability: "flush" });

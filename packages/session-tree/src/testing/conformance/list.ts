@@ -8,12 +8,12 @@ async function all(store: SessionStore): Promise<SessionListing[]> {
   return found;
 }
 
-/** Longer than the clock of any file system needs to tell two moments apart. */
+/** Waits longer than the clock resolution of any file system. */
 const moment = () => new Promise((resolve) => setTimeout(resolve, 15));
 
-/** Listing and removing. */
+/** Listing and deleting sessions. */
 export function listConformance({ test, expect }: Trial): void {
-  test("a listing says what the session says", async (store) => {
+  test("a listing has the facts of its session", async (store) => {
     const parent = { sessionId: "s0", entryId: "e", kind: "subagent" } as const;
     const entries = growEntries(`n1("old name") > u1("What grows here?") > a1 > k1 > u2 > n2("The garden")`);
     const lines = entries.map((entry) => JSON.stringify(entry));
@@ -34,7 +34,7 @@ export function listConformance({ test, expect }: Trial): void {
     expect(Number.isNaN(Date.parse(listing!.modified))).toBe(false);
   });
 
-  test("a session that says nothing yet is listed too", async (store) => {
+  test("a session without entries is listed too", async (store) => {
     await store.create(header("s1"));
     const [listing] = await all(store);
     expect(listing).toMatchObject({
@@ -61,7 +61,7 @@ export function listConformance({ test, expect }: Trial): void {
     expect(await all(store)).toEqual([]);
   });
 
-  test("a session is removed, and only that one", async (store) => {
+  test("deleting a session removes only that session", async (store) => {
     const one = await store.create(header("s1"));
     const two = await store.create(header("s2"), [line("a")]);
     await one.close();

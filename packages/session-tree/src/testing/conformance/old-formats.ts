@@ -10,7 +10,7 @@ const said = (role: string, text: string, place = "") =>
   `{"type":"message",${place}"timestamp":"2026-01-01T00:00:01.000Z","message":{"role":"${role}", "content":"${text}","timestamp":1}}`;
 const at = (id: string, parentId: string | null) => `"id":"${id}","parentId":${JSON.stringify(parentId)},`;
 
-/** The same story in both old formats: spaces, a blank line and a carriage return are part of the content. */
+/** The same session in both old formats, with spaces, a blank line and a carriage return. */
 const OLD_FORMATS = [
   {
     version: 1,
@@ -38,14 +38,14 @@ const OLD_FORMATS = [
 
 const next = custom.of({ customType: "test", data: "next" });
 
-/** Stored bytes of a log. */
+/** Returns the stored bytes of a log as text. */
 async function standsIn(log: SessionLog): Promise<string> {
   const read = await bytesOf(log);
   const { original } = log.upgraded ?? {};
   return new TextDecoder().decode(original ? original.read(0, original.size) : read);
 }
 
-/** Sessions of formats 1 and 2: read as the current one, kept as they are, and made current by the first append. */
+/** Sessions of formats 1 and 2 are read as the current format, stored unchanged, and rewritten by the first append. */
 export function oldFormatConformance({ test, expect }: Trial): void {
   for (const { version, header, lines } of OLD_FORMATS) {
     const whole = `${[header, ...lines].join("\n")}\n`;
@@ -57,7 +57,7 @@ export function oldFormatConformance({ test, expect }: Trial): void {
       return session;
     };
 
-    test(of("an old format is read as the current one, and stands as it was written"), async (store) => {
+    test(of("an old format is read as the current one and stays unchanged in the store"), async (store) => {
       const { ref } = await make(store);
       const log = await store.open({ file: ref }, "read");
       const wanted = await SessionTree.open(memoryLog(new TextEncoder().encode(whole)));
@@ -94,7 +94,7 @@ export function oldFormatConformance({ test, expect }: Trial): void {
         });
     });
 
-    test(of("the first append makes an old format current and keeps what stood there"), async (store) => {
+    test(of("the first append rewrites an old format and keeps the original"), async (store) => {
       const { ref } = await make(store);
       const session = await opened(store, ref, "write");
       const { size } = session.tree.view;
@@ -124,7 +124,7 @@ export function oldFormatConformance({ test, expect }: Trial): void {
       });
     });
 
-    test(of("a line that is refused leaves an old format as it is"), async (store) => {
+    test(of("a refused line leaves an old format unchanged"), async (store) => {
       const { ref } = await make(store);
       const log = await store.open({ file: ref }, "write");
       await expect(log.append(['{"type":\n"custom"}'])).rejects.toMatchObject({ code: "invalid-entry" });
@@ -134,7 +134,7 @@ export function oldFormatConformance({ test, expect }: Trial): void {
     });
 
     test(
-      of("who has an old format open while another one appends is told, and loses nothing"),
+      of("a writer of an old format gets an error when another writer rewrites it, and nothing is lost"),
       async (store) => {
         const { ref } = await make(store);
         const [one, other, unread] = [
@@ -155,7 +155,7 @@ export function oldFormatConformance({ test, expect }: Trial): void {
       },
     );
 
-    test(of("a fork of an old format is of the current one, and leaves it as it is"), async (store) => {
+    test(of("a fork of an old format has the current format, and the original stays unchanged"), async (store) => {
       const { ref } = await make(store);
       const session = await opened(store, ref);
       const leafId = session.leafId!;

@@ -1,6 +1,6 @@
 import { bytesOf, header, line, linesOf, type Trial } from "./store-under-test.ts";
 
-/** Making, opening and closing sessions. */
+/** Creating, opening and closing sessions. */
 export function openConformance({ test, expect }: Trial): void {
   test("a created session has its header and its lines, and opens by its ref", async (store) => {
     const made = header("s1", { parent: { sessionId: "s0", entryId: null, kind: "fork" } });
@@ -26,7 +26,7 @@ export function openConformance({ test, expect }: Trial): void {
     await expect(store.create(line("a"))).rejects.toMatchObject({ code: "invalid-entry" });
   });
 
-  test("lines given as bytes are kept as bytes, even where they are no text", async (store) => {
+  test("lines given as bytes stay unchanged, even if they are not text", async (store) => {
     const damaged = Uint8Array.of(...new TextEncoder().encode('{"type":"custom","id":"a'), 0xff, 0xc3, 0x22);
     const log = await store.create(header("s1"), [line("a"), damaged, line("b")]);
     const bytes = await bytesOf(log);
@@ -34,7 +34,7 @@ export function openConformance({ test, expect }: Trial): void {
     expect([...bytes.subarray(from, from + damaged.length + 1)]).toEqual([...damaged, 10]);
   });
 
-  test("lines may come from a generator, one at a time", async (store) => {
+  test("lines can come from a generator, one at a time", async (store) => {
     function* many() {
       for (let at = 0; at < 500; at++) yield line(`e${at}`);
     }
@@ -42,7 +42,7 @@ export function openConformance({ test, expect }: Trial): void {
     expect((await linesOf(log)).length).toBe(501);
   });
 
-  test("a session is never made over another one", async (store) => {
+  test("creating a session never overwrites another one", async (store) => {
     const first = await store.create(header("s1"), [line("a")], undefined);
     await expect(store.create(header("s1"), [line("b")], first.ref)).rejects.toMatchObject({
       code: "exists",
@@ -50,7 +50,7 @@ export function openConformance({ test, expect }: Trial): void {
     expect((await linesOf(await store.open({ file: first.ref }, "read"))).slice(1)).toEqual([line("a")]);
   });
 
-  test("a failure while making one leaves none", async (store) => {
+  test("a failed creation leaves no session", async (store) => {
     function* failing() {
       yield line("a");
       throw new Error("the source is gone");
@@ -62,7 +62,7 @@ export function openConformance({ test, expect }: Trial): void {
     expect((await linesOf(log)).slice(1)).toEqual([line("b")]);
   });
 
-  test("what is not there cannot be opened", async (store) => {
+  test("a session that does not exist cannot be opened", async (store) => {
     await expect(store.open("nobody", "read")).rejects.toMatchObject({ code: "not-found" });
     await expect(store.open("nobody", "write")).rejects.toMatchObject({ code: "not-found" });
     await expect(store.open("", "read")).rejects.toMatchObject({ code: "not-found" });
@@ -77,14 +77,14 @@ export function openConformance({ test, expect }: Trial): void {
     expect((await linesOf(two)).slice(1)).toEqual([line("b")]);
   });
 
-  test("a session opened for reading is not written", async (store) => {
+  test("a session opened for reading cannot be written", async (store) => {
     const { ref } = await store.create(header("s1"), [line("a")]);
     const log = await store.open({ file: ref }, "read");
     await expect(log.append([line("b")])).rejects.toMatchObject({ code: "read-only" });
     expect((await linesOf(await store.open({ file: ref }, "read"))).length).toBe(2);
   });
 
-  test("a closed session is not written", async (store) => {
+  test("a closed session cannot be written", async (store) => {
     const log = await store.create(header("s1"), [line("a")]);
     await log.close();
     await log.close();

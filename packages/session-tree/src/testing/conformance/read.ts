@@ -8,9 +8,9 @@ import { header, line, linesOf, type Trial } from "./store-under-test.ts";
 const TREE = `u1 > a1 > m1 > h1 > u2 > c1 > t1 > a2 > k1(u2) > u3 > a3 > e1(t1)
   a2 > u4 > a4 > l1(u4 "named"); a1 > s1(a4) > u5`;
 
-/** Reading without the whole log. */
+/** Reading a path without the whole log. */
 export function readConformance({ test, expect }: Trial): void {
-  test("the end of every path is what reading the whole log gives", async (store) => {
+  test("the end of every path is the same as in the whole log", async (store) => {
     const entries = growEntries(TREE);
     const log = await store.create(
       header("s1"),
@@ -21,7 +21,7 @@ export function readConformance({ test, expect }: Trial): void {
     for (const { id } of entries) expect(readPathWindow(view, id)).toMatchObject(await log.readPath(id));
   });
 
-  test("a path can be read before anything is loaded, and after others appended", async (store) => {
+  test("a path can be read before the log is loaded, and after another writer appended", async (store) => {
     const { ref } = await store.create(header("s1"), [line("a"), line("b", "a")]);
     const log = await store.open({ file: ref }, "read");
     expect((await log.readPath()).entries.map(({ id }) => id)).toEqual(["a", "b"]);
@@ -37,7 +37,7 @@ export function readConformance({ test, expect }: Trial): void {
     expect(await log.readPath()).toMatchObject({ leafId: null, entries: [], complete: true });
   });
 
-  test("entries that stand on one line all count, wherever they are read", async (store) => {
+  test("all entries on one line count, in every way of reading", async (store) => {
     const named = line("n", "c").replace('"type":"custom"', '"type":"session_info","name":"glued"');
     const lines = [line("a") + line("b", "a") + line("c", "b"), named + line("d", "c")];
     const { ref } = await store.create(header("s1"), lines);
@@ -67,7 +67,7 @@ export function readConformance({ test, expect }: Trial): void {
     expect(new Tree(await fork.load()).issues).toEqual([]);
   });
 
-  test("an id that is not there is told from those near it", async (store) => {
+  test("the error for an unknown id names similar ids", async (store) => {
     const log = await store.create(header("s1"), [line("abcdef"), line("ghijkl")]);
     await expect(log.readPath("abcdeg")).rejects.toMatchObject({ code: "unknown-entry" });
     const error = await log.readPath("abcdeg").catch((cause: Error) => cause);

@@ -5,9 +5,9 @@ import { labelsInForce } from "../../tree/queries.ts";
 import { growTree } from "../grow-tree.ts";
 import { bytesOf, type Trial } from "./store-under-test.ts";
 
-/** A session on the store: what all of the above is for. */
+/** Sessions on the store. */
 export function sessionConformance({ test, expect }: Trial): void {
-  test("a session reopens where it was left, with the same context", async (store) => {
+  test("a session reopens at the same leaf, with the same context", async (store) => {
     const { session, ref } = await growTree("u1 > a1 > u2 > a2", { store });
     const reopens = async () => {
       const again = await SessionTree.open(await store.open({ file: ref }, "read"));
@@ -30,7 +30,7 @@ export function sessionConformance({ test, expect }: Trial): void {
     await reopens();
   });
 
-  test("a fork copies a path, and the two go their own ways", async (store) => {
+  test("a fork copies a path, and later changes of it do not affect the original", async (store) => {
     const { session, ref } = await growTree(`u1 > a1 > u2 > a2 > l1(a1 "here"); a1 > u3 > n1("trees")`, {
       store,
     });

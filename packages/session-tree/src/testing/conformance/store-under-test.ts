@@ -2,50 +2,50 @@ import type { EspalierError } from "@espalier/jsonl-stream";
 import type { SessionHeader } from "../../entry/entry.ts";
 import type { SessionLog, SessionStore } from "../../store/store.ts";
 
-/** A store to test, and how to get a fresh one. */
+/** A store to test. */
 export interface StoreUnderTest {
-  /** Prefix of the names of its tests. */
+  /** Name of the store, for the names of its tests. */
   name: string;
   /** Opens an empty store. */
   open(): Promise<{
     store: SessionStore;
-    /** Removes it. */
+    /** Closes and removes the store. */
     close(): Promise<void>;
   }>;
 }
 
-/** The functions of a test runner that the suite needs; vitest's fit. */
+/** Functions of a test runner that the suite needs, such as those of vitest. */
 export interface TestTools {
-  /** A group of tests. */
+  /** Defines a group of tests. */
   describe(name: string, body: () => void): unknown;
-  /** One test; it fails when its promise is rejected. */
+  /** Defines one test. The test fails when its promise is rejected. */
   test(name: string, body: () => Promise<void>): unknown;
   /** Begins an assertion. */
   expect(actual: unknown): Expectation;
 }
 
-/** The assertions that the suite makes. */
+/** Assertions that the suite uses. */
 export interface Expectation {
-  /** Identical, by `Object.is`. */
+  /** Passes when both are identical, by `Object.is`. */
   toBe(expected: unknown): unknown;
-  /** Equal in all fields, at any depth. */
+  /** Passes when all fields are equal, at any depth. */
   toEqual(expected: unknown): unknown;
-  /** Equal in the fields that are named. */
+  /** Passes when the named fields are equal. */
   toMatchObject(expected: object): unknown;
   /** Assertion on the error with which a promise is rejected. */
   rejects: {
-    /** The error equals `expected` in the fields that are named. */
+    /** Passes when the named fields of the error are equal. */
     toMatchObject(expected: object): Promise<unknown>;
   };
 }
 
-/** A runner whose tests are handed a store. */
+/** A test runner that passes a store to each test. */
 export interface Trial {
   test(name: string, body: (store: SessionStore) => Promise<void>): void;
   expect: TestTools["expect"];
 }
 
-/** The header of a session of the current format, as its fields say. */
+/** Returns the header of a session of the current format, with these fields. */
 export const header = (id: string, fields: Partial<SessionHeader> = {}): SessionHeader => ({
   type: "session",
   version: 3,
@@ -55,7 +55,7 @@ export const header = (id: string, fields: Partial<SessionHeader> = {}): Session
   ...fields,
 });
 
-/** The line of a `custom` entry: a root where no parent is named; it says its id where nothing else is given. */
+/** Returns the line of a `custom` entry. Default: a root, with its id as data. */
 export const line = (id: string, parentId: string | null = null, data: unknown = id): string =>
   JSON.stringify({
     type: "custom",
@@ -66,19 +66,19 @@ export const line = (id: string, parentId: string | null = null, data: unknown =
     data,
   });
 
-/** All bytes of a log. */
+/** Returns all bytes of a log. */
 export async function bytesOf(log: SessionLog): Promise<Uint8Array> {
   const view = await log.load();
   return view.read(0, view.size);
 }
 
-/** The lines of a log. */
+/** Returns the lines of a log. */
 export async function linesOf(log: SessionLog): Promise<string[]> {
   const text = new TextDecoder().decode(await bytesOf(log));
   return text.split("\n").filter((each) => each !== "");
 }
 
-/** The code of the error that a promise is rejected with; empty for one that is kept. */
+/** Returns the code of the error with which a promise is rejected; an empty text for a fulfilled promise. */
 export const codeOf = (promise: Promise<unknown>): Promise<string> =>
   promise.then(
     () => "",

@@ -7,7 +7,7 @@ const note = () => custom.of({ customType: "test" });
 
 /** Several writers of one session. */
 export function writersConformance({ test, expect }: Trial): void {
-  test("a writer takes in what another one appended", async (store) => {
+  test("a writer reads the lines that another writer appended", async (store) => {
     const one = await store.create(header("s1"));
     const two = await store.open({ file: one.ref }, "write");
     const { size } = await two.load();
@@ -18,7 +18,7 @@ export function writersConformance({ test, expect }: Trial): void {
     expect(await two.takeIn()).toBe(null);
   });
 
-  test("an append takes in what came before it, and says so", async (store) => {
+  test("an append reads and reports the lines of other writers before it", async (store) => {
     const one = await store.create(header("s1"));
     const two = await store.open({ file: one.ref }, "write");
     const foreign = await one.append([line("a")]);
@@ -32,7 +32,7 @@ export function writersConformance({ test, expect }: Trial): void {
     expect((await linesOf(two)).slice(1)).toEqual([line("a"), line("b")]);
   });
 
-  test("all see the same order, and nothing is lost or torn", async (store) => {
+  test("all writers see the same order, and no line is lost or torn", async (store) => {
     const first = await store.create(header("s1"));
     const writers = [
       first,
@@ -61,14 +61,14 @@ export function writersConformance({ test, expect }: Trial): void {
     }
   });
 
-  test("appends that were not waited for keep their order", async (store) => {
+  test("appends that were not awaited keep their order", async (store) => {
     const log = await store.create(header("s1"));
     const lines = Array.from({ length: 50 }, (_, at) => line(`e${at}`));
     await Promise.all(lines.map((each) => log.append([each])));
     expect((await linesOf(log)).slice(1)).toEqual(lines);
   });
 
-  test("an append that is only for a log as it was seen is refused when it has grown, and told why", async (store) => {
+  test("an append with ifUnchanged is refused when the log has grown", async (store) => {
     const one = await store.create(header("s1"));
     const two = await store.open("s1", "write");
     await one.append([line("a")], { ifUnchanged: true });
@@ -86,7 +86,7 @@ export function writersConformance({ test, expect }: Trial): void {
     ]);
   });
 
-  test("of writers that append at once for one leaf, one does, and so they make one line of messages", async (store) => {
+  test("of writers that append at once with one ifLeaf, exactly one succeeds, so there is one branch", async (store) => {
     await store.create(header("s1"), [line("a")]);
     const writers = await Promise.all(
       [1, 2, 3].map(async () => SessionTree.open(await store.open("s1", "write"))),
@@ -98,7 +98,7 @@ export function writersConformance({ test, expect }: Trial): void {
         expect(end.reason).toMatchObject({ code: "moved" });
         expect(end.reason.leafId === "a").toBe(false);
       }
-    // Each until it has its turn, from the leaf that the session has.
+    // Each retries from the current leaf until it has appended five entries.
     await Promise.all(
       [1, 2, 3].map(async () => {
         for (let said = 0; said < 5; ) {
@@ -118,7 +118,7 @@ export function writersConformance({ test, expect }: Trial): void {
     expect(session.tree.length).toBe(17);
   });
 
-  test("what stands beside the conversation moves no leaf: an append for it is written", async (store) => {
+  test("a label of another writer does not move the leaf, so an append with ifLeaf succeeds", async (store) => {
     const one = await SessionTree.open(await store.create(header("s1"), [line("a")]));
     const two = await SessionTree.open(await store.open("s1", "write"));
     const changes: string[] = [];
@@ -129,13 +129,13 @@ export function writersConformance({ test, expect }: Trial): void {
     expect(changes).toEqual(["foreign", "appended"]);
     await one.append(note());
     await expect(two.append(note(), { ifLeaf: written!.id })).rejects.toMatchObject({ code: "moved" });
-    // Its own leaf is another one than it says.
+    // The leaf of this session is another one.
     await expect(two.append(note(), { ifLeaf: "a" })).rejects.toMatchObject({ code: "moved" });
     await expect(two.append(note(), { ifLeaf: null })).rejects.toMatchObject({ code: "moved" });
     expect((await two.load()).length).toBe(4);
   });
 
-  test("who only reads sees a log grow", async (store) => {
+  test("a log opened for reading sees new lines", async (store) => {
     const writer = await store.create(header("s1"));
     const reader = await store.open({ file: writer.ref }, "read");
     const { offset, to } = await writer.append([line("a")]);
