@@ -1,27 +1,30 @@
 /**
- * Trouble with a file of lines or a log.
+ * Problem with a file of lines or a log.
  *
  * | code | meaning |
  * |---|---|
- * | `not-json` | a value to write is not JSON: a function, NaN, a Date, an own `__proto__`, …; the message names its key path |
+ * | `not-json` | a value to write is not JSON: a function, NaN, a Date, an own `__proto__`, …; the message names its
+ * key path |
  * | `too-deep` | a value to write nests deeper than the limit |
  * | `line-too-long` | a line to write is longer than the limit |
- * | `not-found` | no file, folder or session of this name |
+ * | `not-found` | there is no file, folder or session with this name |
  * | `not-a-file` | a folder, symbolic link, FIFO, socket or device where a regular file is expected |
  * | `not-ours` | the file to write belongs to another user |
  * | `unreadable` | opening or reading failed for another reason, see `cause` |
  * | `read-only` | a write to a log that was opened for reading, or that may not be written |
  * | `removed` | the path no longer leads to a file |
  * | `changed` | another file has the path, or the file was rewritten in place; nothing was written |
- * | `shrunk` | the file is shorter than what was read from it |
- * | `short-write` | fewer bytes than requested were written: the disk is full or a size limit is reached; not appended |
+ * | `shrunk` | the file is shorter than the part that was read before |
+ * | `short-write` | fewer bytes than requested were written: the disk is full or a size limit is reached; not appended
+ * |
  * | `write-failed` | the write failed, see `cause`, or its lines were not found in the file afterwards; not appended |
- * | `sync-failed` | a sync failed: what was written since the last one may not survive a power cut; open the file anew |
+ * | `sync-failed` | a sync failed: lines written since the last sync may not survive a power failure; open the file
+ * again |
  * | `queue-full` | writing fails, and the queue that keeps appends until it works again is full; not appended |
  * | `exists` | a file or session to create already exists; it was not changed |
  * | `closed` | the file, session or store was closed |
  * | `busy` | another process or opening writes the session, or a run is active; `holder` has its identity |
- * | `no-room` | the folder for temporary files has no room for what an import has to remember |
+ * | `no-room` | the folder for temporary files has no room for the data of an import |
  */
 export type LogErrorCode =
   | "not-json"
@@ -45,37 +48,37 @@ export type LogErrorCode =
   | "no-room";
 
 /**
- * Trouble with a session, its entries or its tree.
+ * Problem with a session, its entries or its tree.
  *
  * | code | meaning |
  * |---|---|
  * | `unknown-entry` | an id that is not in the log; the message names similar ones |
  * | `unknown-parent` | an entry to append names a parent that is not in the log |
- * | `duplicate-id` | an entry to append has an id that is taken |
- * | `invalid-entry` | an entry to append does not have the shape of its kind, or holds what is not JSON |
+ * | `duplicate-id` | an entry to append has an id that another entry has |
+ * | `invalid-entry` | an entry to append does not have the shape of its kind, or has a value that is not JSON |
  * | `bad-kind` | a kind of entry that cannot be registered |
  * | `off-path` | an edit or a first kept entry that is not on the path |
  * | `no-header`, `version` | a log that can be read and must not be written |
- * | `empty-file`, `not-a-session` | nothing usable in the log |
+ * | `empty-file`, `not-a-session` | the log has no usable line |
  * | `ambiguous` | several files have the id of a session; the message names them |
  * | `moved` | an append that required a certain leaf, and the log has another one now; nothing was written |
  * | `not-loaded` | the store has not read the whole log into memory yet |
- * | `empty-context` | nothing to send |
+ * | `empty-context` | the context has nothing to send |
  * | `bad-tool` | a tool whose schema no model would read |
- * | `nothing-to-redo` | the last thing that was done is no undo |
- * | `nothing-to-undo` | no act of a user to undo |
- * | `nothing-to-merge` | the other branch has nothing that is not here |
- * | `not-in-context` | an entry that the model does not read at the leaf, where one that it reads is required |
- * | `unknown-rule` | a rule that does not hold at the leaf |
+ * | `nothing-to-redo` | the last action is not an undo |
+ * | `nothing-to-undo` | there is no action of a user to undo |
+ * | `nothing-to-merge` | the other branch has no content that this branch lacks |
+ * | `not-in-context` | an entry is required that the model reads at the leaf, and the given one is not |
+ * | `unknown-rule` | a rule that does not apply at the leaf |
  * | `not-text` | a label, name or rule that is not text |
- * | `cancelled` | an extension vetoed the act; `by` names the extension, `reason` has its reason |
- * | `stale` | the session changed while a summary was made of it |
- * | `damaged` | a damaged session where a sound one is required |
+ * | `cancelled` | an extension vetoed the action; `by` names the extension, `reason` has its reason |
+ * | `stale` | the session changed while a summary of it was made |
+ * | `damaged` | a damaged session where an undamaged one is required |
  * | `bad-input` | input that cannot be understood |
- * | `nested-append` | a handler of an append appends to the session that waits for it |
+ * | `nested-append` | a handler of an append appends to the same session, which waits for the handler |
  * | `unknown-command` | no extension registers a command of this name |
  * | `command-failed` | a command of an extension failed; `by` names the extension |
- * | `settings` | a setting that cannot be used; `key` or `keys`, and `file`, say which and where |
+ * | `settings` | a setting that cannot be used; `key` or `keys`, and `file`, name the setting and its file |
  */
 export type SessionErrorCode =
   | "unknown-entry"
@@ -109,16 +112,16 @@ export type SessionErrorCode =
   | "settings";
 
 /**
- * Reason why there is no summary. An error with one of these codes that concerns a summary has `attempts`.
+ * Reason for a missing summary. An error with one of these codes that concerns a summary has `attempts`.
  *
  * | code | meaning |
  * |---|---|
  * | `overloaded`, `rate-limited`, `connection`, `timeout` | temporary; a retry may succeed |
  * | `too-long` | the request does not fit the model's window |
  * | `unauthorized`, `bad-request` | a retry gets the same answer |
- * | `empty`, `cut-off`, `refused`, `tool-call` | an answer that must not be kept |
+ * | `empty`, `cut-off`, `refused`, `tool-call` | the answer cannot be used as a summary |
  * | `aborted` | the caller's signal |
- * | `failed` | anything else |
+ * | `failed` | any other reason |
  */
 export type SummaryErrorCode =
   | "overloaded"
@@ -136,21 +139,24 @@ export type SummaryErrorCode =
   | "failed";
 
 /**
- * Reason why there is no compaction, or no answer of a run.
+ * Reason for a missing compaction, or for a missing answer of a run.
  *
  * | code | meaning |
  * |---|---|
  * | `no-smaller` | the context would not shrink |
- * | `irreducible` | system prompt, tools and the newest user message alone exceed the window; `breakdown` has the tokens of each |
- * | `already-running` | one compaction at a time |
+ * | `irreducible` | system prompt, tools and the newest user message alone exceed the window; `breakdown` has the
+ * tokens of each |
+ * | `already-running` | another compaction is running |
  * | `exhausted` | two automatic compactions in a row without an answer of the model |
  * | `over-window` | the request is larger than the model's window, and no remedy helped |
- * | `over-bytes` | the request has more bytes than its provider accepts, and no remedy helped; `breakdown` has the bytes of each part |
- * | `over-budget` | the session, with the request that was about to go out, would cost more than its `maxCost` |
+ * | `over-bytes` | the request has more bytes than its provider accepts, and no remedy helped; `breakdown` has the
+ * bytes of each part |
+ * | `over-budget` | the session, including the next request, would cost more than its `maxCost` |
  * | `auto-off` | the model's window overflowed and automatic compaction is off |
- * | `no-storage` | results are to be moved to files, and there is no place for them |
+ * | `no-storage` | results are to be moved to files, and no folder for them is configured |
  * | `max-iterations` | the model requested tools too many times in a row; the results are in the session |
- * | `overflow` | the request was too long for the model, also after a compaction; `breakdown` has what cannot shrink |
+ * | `overflow` | the request was too long for the model, even after a compaction; `breakdown` has the parts that cannot
+ * shrink |
  */
 export type CompactionErrorCode =
   | "no-smaller"
@@ -166,7 +172,7 @@ export type CompactionErrorCode =
   | "overflow";
 
 /**
- * Trouble between a program and its database, or another package that it needs.
+ * Problem between a program and its database, or another package that it needs.
  *
  * | code | meaning |
  * |---|---|
@@ -174,9 +180,10 @@ export type CompactionErrorCode =
  * | `not-installed` | an optional package is missing, such as `pg`; the message names the command that installs it |
  * | `not-migrated` | the database does not have the tables this program needs; `espalier store migrate` creates them |
  * | `newer` | the tables belong to a newer program |
- * | `unsuitable` | a server that is too old, or has another encoding than UTF-8; a framework of a version that its adapter was not tested with |
- * | `refused` | the server refuses the connection or a statement; `sqlState` says which error |
- * | `unreachable` | no connection, or a lost one: the statement may have run or not |
+ * | `unsuitable` | a server that is too old, or has another encoding than UTF-8; a framework of a version that its
+ * adapter was not tested with |
+ * | `refused` | the server refuses the connection or a statement; `sqlState` has its error code |
+ * | `unreachable` | the connection failed or was lost: the statement may have run or not |
  * | `timeout` | a statement took too long and was rolled back |
  */
 export type DatabaseErrorCode =
@@ -189,7 +196,7 @@ export type DatabaseErrorCode =
   | "unreachable"
   | "timeout";
 
-/** Every `code` of an {@link EspalierError}; stable, and printed by the command line with `--json`. */
+/** Every `code` of an {@link EspalierError}. Codes are stable, and the command line prints them with `--json`. */
 export type EspalierErrorCode =
   | LogErrorCode
   | SessionErrorCode
@@ -202,23 +209,23 @@ export interface LeaseHolder {
   /** Process id on `host`. */
   pid: number;
   host: string;
-  /** Start of the lease, ISO 8601, UTC; empty where the lease does not say. */
+  /** Start of the lease, ISO 8601, UTC; empty when the lease does not have one. */
   since: string;
 }
 
-/** Tokens that a provider billed; the shape of `Usage` in a session. */
+/** Tokens that a provider billed, in the shape of `Usage` in a session. */
 export interface BilledUsage {
-  /** Tokens of the prompt, without those that the provider's cache had. */
+  /** Tokens of the prompt that did not come from the provider's cache. */
   input: number;
   /** Tokens of the answer, thinking included. */
   output: number;
-  /** Tokens of the prompt that the cache had. */
+  /** Tokens of the prompt that were read from the cache. */
   cacheRead: number;
-  /** Tokens of the prompt that were put into the cache. */
+  /** Tokens of the prompt that were written to the cache. */
   cacheWrite: number;
-  /** Tokens in all, where the provider gave a sum. */
+  /** Sum of the tokens; absent when the provider gave none. */
   totalTokens?: number;
-  /** US dollars of each part; absent where no price is known. */
+  /** US dollars of each part; absent when the prices are unknown. */
   cost?: Partial<Record<"input" | "output" | "cacheRead" | "cacheWrite" | "total", number>>;
 }
 
@@ -228,16 +235,16 @@ export interface FailedAttempt {
   name: string;
   code: SummaryErrorCode;
   message: string;
-  /** Billed tokens; absent where none were billed, or the provider did not say. */
+  /** Billed tokens; absent when none were billed, or the provider did not report them. */
   usage?: BilledUsage;
 }
 
-/** Cause of an {@link EspalierError}, and the facts that its code comes with. */
+/** Cause of an {@link EspalierError}, and the facts that belong to its code. */
 export type EspalierErrorOptions = ErrorOptions & Partial<Omit<EspalierError, keyof Error | "code">>;
 
 /**
- * Error of every package: a stable `code` for programs, a message that names the cure for people. No message quotes
- * the content of a file.
+ * Error of every package: a stable `code` for programs, and a message for people that names the cure. Messages never
+ * quote the content of a file.
  */
 export class EspalierError extends Error {
   override readonly name: string = "EspalierError";
@@ -246,9 +253,9 @@ export class EspalierError extends Error {
   declare readonly holder?: LeaseHolder | undefined;
   /** With `moved`: the leaf that the log has now; null before the first entry. */
   declare readonly leafId?: string | null | undefined;
-  /** Extension that vetoed the act or failed. */
+  /** Extension that vetoed the action or failed. */
   declare readonly by?: string | undefined;
-  /** Reason that the extension gave. */
+  /** Reason of the extension. */
   declare readonly reason?: string | undefined;
   /** Name of the setting. */
   declare readonly key?: string | undefined;
@@ -258,11 +265,11 @@ export class EspalierError extends Error {
   declare readonly file?: string | undefined;
   /** Size of each part that cannot shrink, in tokens; in bytes for `over-bytes`. */
   declare readonly breakdown?: Readonly<Record<string, number>> | undefined;
-  /** Tokens that were billed although nothing was kept, over all attempts. */
+  /** Tokens that were billed in all attempts although no result was kept. */
   declare readonly usage?: BilledUsage | undefined;
   /** Requests for a summary that failed, oldest first; defined for every error of a summary. */
   declare readonly attempts?: readonly FailedAttempt[] | undefined;
-  /** Pause that the provider asks for, in milliseconds. */
+  /** Pause that the provider requests, in milliseconds. */
   declare readonly retryAfterMs?: number | undefined;
   /** Error code of PostgreSQL, five characters. */
   declare readonly sqlState?: string | undefined;

@@ -1,22 +1,22 @@
 import { EspalierError } from "./error.ts";
 import { contentEnd, contentStart } from "./lines.ts";
 
-/** Range of a walk forward. */
+/** Options of a walk forward. */
 export interface ForwardOptions extends ScanOptions {
-  /** Byte offset to begin at, the first byte of a line. Default 0. */
+  /** Byte offset of the beginning: the first byte of a line. Default 0. */
   from?: number;
-  /** Byte offset to end before. Default: the view's size. */
+  /** Byte offset of the end (exclusive). Default: the view's size. */
   to?: number;
-  /** The number of the first line. Default 1. */
+  /** Number of the first line. Default 1. */
   lineNumber?: number;
 }
 
 /**
- * Receives one line; returns false to stop. `block` is reused: copy what is to outlast the call.
+ * Receives one line; returns false to stop. `block` is reused: copy everything that is needed after the call.
  *
- * @param block - holds the line's content in `[start, end)`: without newline, one CR before it, and the file's BOM
- * @param offset - where the line as stored begins in the view: at `block[start]`, or at the BOM before that
- * @param lineNumber - counts blank lines too
+ * @param block - holds the line's content in `[start, end)`, without its newline, a CR before it, and the file's BOM
+ * @param offset - offset in the view of the line as stored: of `block[start]`, or of the BOM before it
+ * @param lineNumber - includes blank lines
  * @param terminated - false for a last line without newline
  */
 export type LineVisitor = (
@@ -30,8 +30,8 @@ export type LineVisitor = (
 ) => void | false;
 
 /**
- * Visits the lines of a view in order, blank ones too, allocating nothing per line: the tight loop of which
- * `scanLines` is the comfortable form. Linear in bytes however long a line is.
+ * Visits the lines of a view in order, including blank ones, without allocating memory per line. `scanLines` is a more
+ * convenient form. Linear in bytes, for lines of any length.
  *
  * @throws EspalierError `shrunk` when the view ends before its size
  */
@@ -52,24 +52,24 @@ export function forEachLine(view: ByteView, visit: LineVisitor, options: Forward
 }
 
 /**
- * Whole lines in a reused block, moved along a range of a view. Each byte is read once, twice in a line longer than
- * `longest`. A line longer than the block makes it grow until that line is through, so seldom that a huge one is
- * hardly ever copied.
+ * Whole lines in a reused block, moved along a range of a view. Each byte is read once; twice in a line longer than
+ * `longest`. A line longer than the block makes the block grow, until that line has been visited. The block grows in
+ * large steps, so that a huge line is rarely copied.
  */
 export abstract class LineWindow {
   block: Uint8Array;
-  /** End of the window in the block; only its last line may lack a newline. */
+  /** End of the window in the block. Only its last line can lack a newline. */
   end = 0;
-  /** Offset of the window's first line in the view; forward, of the block. */
+  /** Offset of the window's first line in the view; in a forward window, of the block. */
   offset: number;
   protected cutTerminated = false;
-  /** The block, as it is searched fastest. */
+  /** The block in the form that is searched fastest. */
   protected bytes: Uint8Array;
   protected readonly firstBlock: Uint8Array;
-  /** A larger block that was needed once, for the next line that needs one. */
+  /** A larger block that was needed before, for the next line that needs one. */
   protected spare: Uint8Array | undefined;
   protected readonly finder: LineFinder;
-  /** Offset in the view of what is read next. */
+  /** Offset in the view of the next read. */
   protected position: number;
   protected readonly view: ByteView;
   protected readonly range: WindowRange;
@@ -90,7 +90,7 @@ export abstract class LineWindow {
     return end < this.end || this.cutTerminated;
   }
 
-  /** A block with more room; undefined where the block has `most` already. */
+  /** Returns a block with more room; undefined when the block has `most` already. */
   protected larger(most: number): Uint8Array | undefined {
     const { length } = this.block;
     if (length >= most) return undefined;
@@ -106,14 +106,14 @@ export abstract class LineWindow {
 
 /** The window `[0, end)` of the block, moved from the beginning of a range to its end. */
 export class ForwardWindow extends LineWindow {
-  /** Bytes of the block in use: the window, then what was read beyond it. */
+  /** Used bytes of the block: the window, and the bytes that were read beyond it. */
   #filled = 0;
 
   constructor(view: ByteView, range: WindowRange) {
     super(view, range, range.low);
   }
 
-  /** Moves on to the next lines; false when there are none. */
+  /** Moves to the next lines; returns false when there are none. */
   advance(): boolean {
     const isMore = this.#fillOn();
     if (isMore) this.finder.look(this.block, 0, this.end);
@@ -146,7 +146,7 @@ export class ForwardWindow extends LineWindow {
   }
 
   /**
-   * Moves what was read beyond the window to the front: of the first block again when a larger one is no longer
+   * Moves the bytes beyond the window to the front of the block, or of the first block when a larger one is no longer
    * needed.
    */
   #carry(): void {
@@ -167,7 +167,7 @@ export class ForwardWindow extends LineWindow {
     return true;
   }
 
-  /** Returns the line's first `longest` bytes in the block, perhaps all of it, and moves behind its newline. */
+  /** Makes the line's first `longest` bytes the window, and moves to the next line. */
   #cut(): boolean {
     const { high, blockSize, longest } = this.range;
     const scratch = searchable(new Uint8Array(blockSize));
@@ -184,26 +184,29 @@ export class ForwardWindow extends LineWindow {
   }
 }
 
-/** The newline byte: the only thing that ends a line. */
+/** The newline byte. No other byte ends a line. */
 export const LINE_FEED = 10;
 
-/** A block too small for a line becomes so many times larger: copying and touching memory anew is what a huge line costs. */
+/**
+ * Growth factor of a block that is too small for a line. Large steps, because copying and new memory are the cost of a
+ * huge line.
+ */
 const GROWTH = 4;
 
-/** Limits of reading while lines are walked. */
+/** Options of reading lines. */
 export interface ScanOptions {
-  /** Bytes read at a time. Default 1 MiB; between 64 KiB and 4 MiB measured no difference. */
+  /** Bytes read at once. Default 1 MiB; sizes from 64 KiB to 4 MiB were equally fast. */
   blockSize?: number;
   /**
-   * A line of more bytes is visited cut to its first `longest`, so that a file without newlines cannot exhaust
-   * memory. Default 1 GiB, twice what can be parsed; at least `blockSize`.
+   * Maximum bytes of a visited line. A longer line is cut, so that a file without newlines cannot exhaust memory.
+   * Default 1 GiB, twice the length that can be parsed; at least `blockSize`.
    */
   longest?: number;
-  /** Finds the lines in the blocks that are read. Default a {@link NewlineFinder}; for one walk at a time. */
+  /** Finds the lines in the blocks. Default: a {@link NewlineFinder}. Use a finder for one walk at a time. */
   finder?: LineFinder;
 }
 
-/** {@link ScanOptions} with everything decided, and the part of the view to walk. */
+/** {@link ScanOptions} with all defaults, and the part of the view to walk. */
 export interface WindowRange {
   low: number;
   high: number;
@@ -212,7 +215,7 @@ export interface WindowRange {
   finder: LineFinder | undefined;
 }
 
-/** Decides what options leave open; a range reaches no further than the view. */
+/** Returns a range with all defaults, limited to the view. */
 export function windowRange(view: ByteView, low = 0, high = view.size, options: ScanOptions): WindowRange {
   const blockSize = Math.max(1, options.blockSize ?? 1 << 20);
   const longest = Math.max(blockSize, options.longest ?? 1 << 30);
@@ -225,20 +228,26 @@ export function windowRange(view: ByteView, low = 0, high = view.size, options: 
   };
 }
 
-/** A block for a range: never larger than what there is to read, and in the finder's memory where it has room for it. */
+/** Returns a block for a range: not larger than the range, and in the finder's memory if it fits there. */
 function firstBlock({ low, high, blockSize, finder }: WindowRange): Uint8Array {
   const length = Math.max(1, Math.min(blockSize, high - low));
   const memory = finder?.memory;
   return memory && length <= memory.length ? memory.subarray(0, length) : readBuffer(length);
 }
 
-/** The same memory with the fastest search for a byte: Node's Buffer has memchr, browsers only what Uint8Array has. */
+/**
+ * Returns the same memory in the form with the fastest search for a byte: Node's Buffer has memchr, a browser has only
+ * Uint8Array.
+ */
 export function searchable(block: Uint8Array): Uint8Array {
   const buffer = globalThis.Buffer;
   return buffer === undefined ? block : buffer.from(block.buffer, block.byteOffset, block.byteLength);
 }
 
-/** Fills the whole of `target` or throws: a view that ends early is a file that was shortened meanwhile. */
+/**
+ * Fills the whole of `target`. Throws `shrunk` when the view ends early, because the file was shortened in the
+ * meantime.
+ */
 export function fill(view: ByteView, offset: number, target: Uint8Array): void {
   if (view.readInto(offset, target) === target.length) return;
   throw new EspalierError(
@@ -248,24 +257,27 @@ export function fill(view: ByteView, offset: number, target: Uint8Array): void {
 }
 
 /**
- * Finds where lines begin and end in the blocks that a walk reads. {@link NewlineFinder} asks for one newline after the
- * other; a finder of one's own may look at a whole window at once, and keep what it saw of each line for the visitor.
+ * Finds the beginnings and ends of lines in the blocks of a walk. {@link NewlineFinder} searches for one newline after
+ * the other. Other finders can scan a whole window at once, and keep facts about each line for the visitor.
  */
 export interface LineFinder {
-  /** Memory of the finder's own to read into. A block that does not fit there is read elsewhere. */
+  /** Memory of the finder into which blocks are read. A block that does not fit is read into other memory. */
   readonly memory?: Uint8Array | undefined;
-  /** Told of each window before its lines are asked for: whole lines in `block[start, end)`; only the last may lack its newline. */
+  /**
+   * Called with each window before its lines are requested: whole lines in `block[start, end)`. Only the last can lack
+   * a newline.
+   */
   look(block: Uint8Array, start: number, end: number): void;
   /**
-   * Returns the stop of the line that begins at `start`: its newline, or the window's end. Called line by line, going
-   * forward.
+   * Returns the stop of the line that begins at `start`: its newline, or the window's end. Called line by line, in a
+   * walk forward.
    */
   stopOf(start: number): number;
-  /** Returns the beginning of the line whose content stops at `stop`. Called line by line, going backward. */
+  /** Returns the beginning of the line whose content stops at `stop`. Called line by line, in a walk backward. */
   startOf(stop: number): number;
 }
 
-/** Finds one line after the other, by the fastest search for a byte that there is. */
+/** Finds one line after the other, with the fastest available search for a byte. */
 export class NewlineFinder implements LineFinder {
   #block: Uint8Array = new Uint8Array();
   #bytes = this.#block;
@@ -293,32 +305,31 @@ export class NewlineFinder implements LineFinder {
 }
 
 /**
- * Bytes between the beginning of the memory and of the buffer in it. Large pieces of memory begin 16 bytes into a
- * page; a system that copies there from the start of a page (where its cache has the beginning of a file) waits for
- * its own writes at each line of the processor's cache: 2 GB took 280 ms, and 155 ms to any place that is 32 bytes or
- * more into a page.
+ * Bytes between the beginning of the memory and of the buffer in it. Large allocations begin 16 bytes into a page. If
+ * the system copies there from the start of a page of its file cache, it waits for its own writes at each cache line of
+ * the processor: 2 GB took 280 ms, and 155 ms at offsets of 32 bytes or more into a page.
  */
 const SHIFT = 48;
 
-/** Memory to read pieces of files into, placed where the system copies fastest. */
+/** Returns memory for reading files, aligned so that the system copies fastest. */
 function readBuffer(length: number): Uint8Array {
   return new Uint8Array(new ArrayBuffer(length + SHIFT), SHIFT, length);
 }
 
 /**
- * A prefix of an append-only sequence of bytes, read synchronously. What it holds never changes;
- * the file behind it may grow meanwhile, the view does not.
+ * The beginning of an append-only sequence of bytes, read synchronously. Its content never changes. The file can grow,
+ * but the view does not.
  */
 export interface ByteView {
   /** Bytes in the view. */
   readonly size: number;
-  /** The bytes from `offset` on, `length` of them or as many as the view has. The caller may keep them. */
+  /** Returns the bytes from `offset` on: `length` bytes, or as many as the view has. The caller can keep them. */
   read(offset: number, length: number): Uint8Array;
-  /** Fills `target` from `offset` on and returns how many bytes that were: fewer only at the end of the view. */
+  /** Fills `target` from `offset` on; returns the number of bytes, which is smaller only at the end of the view. */
   readInto(offset: number, target: Uint8Array): number;
 }
 
-/** A view of bytes in memory, which must not be changed from now on: `read` returns parts of them, not copies. */
+/** Returns a view of bytes in memory. Do not change the bytes afterwards: `read` returns parts of them, not copies. */
 export function bytesView(bytes: Uint8Array): ByteView {
   return {
     size: bytes.length,

@@ -1,16 +1,17 @@
 import { EspalierError } from "./error.ts";
 
 /**
- * JSON text as `JSON.stringify` writes it, also of a value that is nested too deep for it: reading a line works at any depth,
- * and what was read can be printed. Too deep a value is written without spaces. Empty for a value that JSON does not have.
+ * Returns JSON text as `JSON.stringify` writes it, also for a value that is nested too deeply for it, so that every
+ * value that was read can be printed. Such a value is written without spaces. Empty for a value that JSON does not
+ * have.
  *
- * @param space spaces of an indent; without it all is on one line
+ * @param space spaces per level of indentation; without it, the text is one line
  */
 export function jsonText(value: unknown, space?: number): string {
   try {
     return JSON.stringify(value, null, space) ?? "";
   } catch (error) {
-    // The engine's stack ends at a depth of about 4,000.
+    // The engine's stack overflows at a depth of about 4,000.
     if (!(error instanceof RangeError)) throw error;
     return deepJsonText(value);
   }
@@ -24,7 +25,7 @@ interface OpenValue {
   isArray: boolean;
 }
 
-/** The same without recursion, for values that came out of a parser. */
+/** Returns JSON text without recursion, for values that a parser returned. */
 function deepJsonText(whole: unknown): string {
   let text = "";
   const open: OpenValue[] = [];
@@ -54,11 +55,13 @@ function deepJsonText(whole: unknown): string {
   return text;
 }
 
-/** Reason why a line is no JSON value. Never quotes the line. */
+/** Reason why a line is not a JSON value. Never quotes the line. */
 export interface LineProblem {
   /**
-   * - `blank`: empty, or spaces and tabs only
-   * - `nul-bytes`: NUL bytes, which a power cut leaves where data was not yet on disk
+   * Kind of problem:
+   *
+   * - `blank`: empty, or only spaces and tabs
+   * - `nul-bytes`: NUL bytes, which a power failure leaves in place of data that was not on disk yet
    * - `invalid-utf8`, `invalid-json`
    * - `too-long`: more bytes than a string can have characters ({@link LONGEST_PARSED})
    */
@@ -68,10 +71,10 @@ export interface LineProblem {
   length: number;
 }
 
-/** A line's value, or why it has none. */
+/** Value of a line, or the reason why it has none. */
 export type ParsedLine = { ok: true; value: unknown } | { ok: false; problem: LineProblem };
 
-/** V8's longest string, in characters; no line of more bytes is decoded. */
+/** Maximum length of a string in V8, in characters. Lines with more bytes are not decoded. */
 export const LONGEST_PARSED = 0x1fffffe8;
 
 const MESSAGES: Record<LineProblem["kind"], string> = {
@@ -82,7 +85,9 @@ const MESSAGES: Record<LineProblem["kind"], string> = {
   "too-long": `The line is longer than ${LONGEST_PARSED} bytes, the longest text that can be parsed.`,
 };
 
-/** The JSON value of one line, given as bytes with or without BOM, CR and newline. Expected trouble is data. */
+/**
+ * Returns the JSON value of one line, or its problem. `bytes` can include a BOM, a CR and the newline. Does not throw.
+ */
 export function parseLine(bytes: Uint8Array): ParsedLine {
   if (bytes.length === 0) return problem("blank", bytes);
   if (bytes.length > LONGEST_PARSED) return problem("too-long", bytes);
@@ -92,7 +97,7 @@ export function parseLine(bytes: Uint8Array): ParsedLine {
   try {
     return { ok: true, value: JSON.parse(text) };
   } catch {
-    // The parser's message quotes the line.
+    // The parser's own message is not used, because it quotes the line.
     if (/^[ \t\r\n]*$/.test(text)) return problem("blank", bytes);
     return problem(bytes.includes(0) ? "nul-bytes" : "invalid-json", bytes);
   }
@@ -118,12 +123,13 @@ export function contentEnd(bytes: Uint8Array, start: number, end: number): numbe
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Stands in a text for every byte sequence that is none; a text may also have it by itself. */
+/** Character that replaces each invalid byte sequence. A valid text can contain it too. */
 const REPLACEMENT = "\ufffd";
 
 /**
- * The text that bytes are in UTF-8, a byte order mark included; undefined when they are no valid UTF-8. Node's Buffer
- * asks less for a short text than a decoder does, and replaces what is not valid: only then, the strict one has to tell.
+ * Returns the text of UTF-8 bytes, including a byte order mark; undefined when they are not valid UTF-8. Node's Buffer
+ * is faster than a decoder for a short text, but replaces invalid bytes. So the strict decoder is used only when the
+ * text contains {@link REPLACEMENT}.
  */
 function decodeText(bytes: Uint8Array): string | undefined {
   const buffer = globalThis.Buffer;
@@ -134,7 +140,7 @@ function decodeText(bytes: Uint8Array): string | undefined {
   try {
     return decoder.decode(bytes);
   } catch {
-    // The decoder's error says no more than this.
+    // The decoder's error has no more information.
     return undefined;
   }
 }
@@ -146,21 +152,21 @@ const CLOSE_BRACKET = 93;
 const OPEN_BRACE = 123;
 const CLOSE_BRACE = 125;
 
-/** Bytes below this are in no string, and outside of one only as white space. */
+/** Bytes below this value cannot be in a string. Outside of strings, only white space is below it. */
 const SPACE = 0x20;
 
-/** A whole value found at the end of a bad line. */
+/** A whole value at the end of a bad line. */
 export interface Salvaged {
-  /** Offset of its first byte in the line. */
+  /** Offset of the value's first byte in the line. */
   start: number;
   value: unknown;
 }
 
 /**
- * Saves the line that was glued to a torn one: the suffix that begins with `marker` and parses to the line's end.
+ * Returns the value after a torn one on the same line: the end of the line that begins with `marker` and parses.
  *
- * Linear, with one attempt to parse, whatever the line holds: read from the end, the quotes and brackets of a JSON
- * object or array leave only one place where it can begin.
+ * Linear, with one attempt to parse, for any content of the line: read from the end, the quotes and brackets of a JSON
+ * object or array determine the only possible beginning.
  */
 export function salvageLine(bytes: Uint8Array, marker = '{"type":'): Salvaged | undefined {
   const start = startOfLastValue(bytes);
@@ -169,7 +175,7 @@ export function salvageLine(bytes: Uint8Array, marker = '{"type":'): Salvaged | 
   return parsed.ok ? { start, value: parsed.value } : undefined;
 }
 
-/** Returns the beginning of the object or array that ends the bytes; -1 when they cannot end in one. */
+/** Returns the beginning of the object or array at the end of the bytes; -1 when there is none. */
 function startOfLastValue(bytes: Uint8Array): number {
   let depth = 0;
   let inString = false;
@@ -177,7 +183,7 @@ function startOfLastValue(bytes: Uint8Array): number {
     const byte = bytes[at]!;
     if (byte === QUOTE) {
       const slashes = backslashesBefore(bytes, at);
-      // A quote after an odd number of them is escaped: it is inside a string.
+      // A quote after an odd number of backslashes is escaped, and so inside a string.
       if (slashes % 2 === 0) inString = !inString;
       at -= slashes;
     } else if (!inString) {
@@ -187,7 +193,7 @@ function startOfLastValue(bytes: Uint8Array): number {
       if (depth === 0 && !isSpace(byte)) return at;
     }
     if (depth === 0 && inString) return -1;
-    // What a power cut leaves are NUL bytes, and it may leave many.
+    // A power failure can leave many NUL bytes.
     if (byte < SPACE && !isSpace(byte)) return -1;
   }
   return -1;
@@ -206,23 +212,25 @@ function startsWith(bytes: Uint8Array, start: number, marker: string): boolean {
   return new TextEncoder().encode(marker).every((byte, index) => bytes[start + index] === byte);
 }
 
-/** Bytes of a text that are walked one by one before its end is searched for: a search that ends soon costs more. */
+/**
+ * Bytes of a text that are read one by one before a native search for its end: for short texts, a search costs more.
+ */
 const NEAR = 48;
 
-/** True for what JSON takes for space: blank, tab, and the two that end lines. */
+/** Returns whether a byte is JSON white space: blank, tab, CR or newline. */
 export function isSpace(byte: number): boolean {
   return byte === 32 || byte === 9 || byte === 13 || byte === 10;
 }
 
-/** The position of the first byte from `at` on that is no space; `end` when there is none. */
+/** Returns the position of the first byte at or after `at` that is not white space; `end` when there is none. */
 export function skipSpace(bytes: Uint8Array, at: number, end: number): number {
   while (at < end && isSpace(bytes[at]!)) at++;
   return at;
 }
 
 /**
- * The position behind the JSON value that begins at `at`; -1 when it does not end before `end`. It looks at the structure
- * alone, without decoding: what it passes over may still not be JSON.
+ * Returns the position after the JSON value that begins at `at`; -1 when it does not end before `end`. Checks only
+ * quotes and brackets, without decoding, so the skipped bytes may not be valid JSON.
  */
 export function skipValue(bytes: Uint8Array, at: number, end: number): number {
   const first = bytes[at];
@@ -232,12 +240,15 @@ export function skipValue(bytes: Uint8Array, at: number, end: number): number {
   return at < end ? at : -1;
 }
 
-/** 1 for bytes of numbers and of the three words. */
+/** 1 for bytes of numbers and of `true`, `false` and `null`. */
 const SCALAR = Uint8Array.from({ length: 256 }, (_, byte) =>
   /[a-zA-Z0-9+.-]/.test(String.fromCharCode(byte)) ? 1 : 0,
 );
 
-/** Long texts are searched for their end, texts full of quotes are walked. */
+/**
+ * Skips a text. Reads the first bytes one by one, which is fast for texts with many quotes, then searches for the end,
+ * which is fast for long texts.
+ */
 function skipText(bytes: Uint8Array, start: number, end: number): number {
   for (let at = start + 1; ; ) {
     for (const near = Math.min(end, at + NEAR); at < near; at++) {
@@ -255,7 +266,7 @@ function skipText(bytes: Uint8Array, start: number, end: number): number {
   }
 }
 
-/** Skips an object or list by counting brackets outside texts; no recursion, so depth costs nothing. */
+/** Skips an object or list by counting brackets outside texts. Does not recurse, so any depth works. */
 function skipNested(bytes: Uint8Array, at: number, end: number): number {
   let depth = 0;
   for (; at < end; at++) {
@@ -270,26 +281,26 @@ function skipNested(bytes: Uint8Array, at: number, end: number): number {
   return -1;
 }
 
-/** Place of an object or array in a value, for errors that name it. */
+/** Position of an object or array in a value, for error messages. */
 interface Place {
   readonly container: object;
   readonly parent: Place | null;
   readonly key: string | number;
-  /** 1 for the outermost. */
+  /** Depth, from 1 for the outermost value. */
   readonly depth: number;
 }
 
-/** At most so many characters of a key path are shown, half of them from its end. */
+/** Maximum length of a key path in a message, in characters. Half of them are from its end. */
 const SHOWN = 160;
 
-/** The key path of the value under `key` of `parent`, as JavaScript would write it: `message.content[0].text`. */
+/** Returns the key path of the value under `key` of `parent`, in JavaScript notation: `message.content[0].text`. */
 function showPlace(parent: Place | null, key: string | number): string {
   if (parent === null) return "The value";
   const steps = [step(key)];
   for (let place = parent; place.parent !== null; place = place.parent) steps.push(step(place.key));
   const path = steps.reverse().join("").replace(/^\./, "");
   if (path.length <= SHOWN) return path;
-  // A cut may go through a character of two halves.
+  // The cut may split a surrogate pair.
   return `${path.slice(0, SHOWN / 2)}…${path.slice(-SHOWN / 2)}`.toWellFormed();
 }
 
@@ -301,8 +312,8 @@ function step(key: string | number): string {
 const encoder = new TextEncoder();
 
 /**
- * The JSON text of one line, without newline: what {@link checkJson} lets through, in well-formed Unicode (a lone
- * surrogate in a string or a key becomes U+FFFD). Parsing the text and formatting that gives the same text.
+ * Returns the JSON text of one line, without newline. The value has to pass {@link checkJson}. Lone surrogates in
+ * strings and keys become U+FFFD. Parsing the text and formatting the result gives the same text.
  *
  * @throws EspalierError `not-json`, `too-deep` (both name the key path), `line-too-long`
  */
@@ -310,7 +321,7 @@ export function formatLine(value: unknown, limits: LineLimits = {}): string {
   const { bytes = LINE_LIMITS.bytes } = limits;
   checkJson(value, limits);
   const text = wellFormedJson(JSON.stringify(value));
-  // A UTF-16 unit takes at most three bytes: most lines need not be measured.
+  // A UTF-16 unit takes at most three bytes, so most lines need not be measured.
   if (text.length > bytes || (text.length * 3 > bytes && encoder.encode(text).length > bytes)) {
     throw lineTooLong(bytes);
   }
@@ -318,27 +329,27 @@ export function formatLine(value: unknown, limits: LineLimits = {}): string {
 }
 
 /**
- * Lines as bytes, a newline after each; nothing for no lines.
+ * Returns lines as bytes, with a newline after each; empty for no lines.
  *
- * @throws EspalierError `invalid-entry` when a line holds a newline: it would be read as two
+ * @throws EspalierError `invalid-entry` when a line contains a newline: it would be read as two lines
  */
 export function encodeLines(lines: readonly string[]): Uint8Array {
   lines.forEach(assertOneLine);
   return lines.length === 0 ? new Uint8Array() : encoder.encode(`${lines.join("\n")}\n`);
 }
 
-/** Throws `invalid-entry` where a line holds a newline. */
+/** Throws `invalid-entry` when a line contains a newline. */
 export function assertOneLine(line: string): void {
   if (line.includes("\n"))
     throw new EspalierError("invalid-entry", "A line holds a newline; write JSON text without indentation.");
 }
 
 /**
- * JSON text as `JSON.stringify` writes it, with each lone surrogate in a string or a key replaced by U+FFFD; the same text
- * where there is none. Keys that differed in their surrogates only are the same then: the last one is kept.
+ * Returns JSON text from `JSON.stringify` with each lone surrogate in a string or a key replaced by U+FFFD; the same
+ * text when there is none. Of keys that become equal, the last one is kept.
  *
- * `JSON.stringify` writes lone surrogates, and nothing else, as escapes that begin with `\ud`. Text of the value can
- * look the same after an escaped backslash, so those are matched first.
+ * `JSON.stringify` writes only lone surrogates as escapes that begin with `\ud`. After an escaped backslash, ordinary
+ * text can look the same, so escaped backslashes are matched first.
  */
 export function wellFormedJson(text: string): string {
   if (!text.includes("\\ud")) return text;
@@ -348,29 +359,30 @@ export function wellFormedJson(text: string): string {
   return healed === text ? text : jsonText(JSON.parse(healed));
 }
 
-/** Limits of a line to write. */
+/** Limits for writing a line. */
 export interface LineLimits {
-  /** Arrays and objects inside each other. Default 256: `JSON.stringify` itself fails at about 4,000. */
+  /** Maximum nesting of arrays and objects. Default 256. `JSON.stringify` itself fails at about 4,000. */
   depth?: number;
-  /** Bytes of the encoded line, without its newline. Default 16 MiB. */
+  /** Maximum bytes of the encoded line, without its newline. Default 16 MiB. */
   bytes?: number;
 }
 
-/** The limits where none are given. */
+/** Default limits. */
 export const LINE_LIMITS: Required<LineLimits> = { depth: 256, bytes: 16 * 1024 * 1024 };
 
 /**
- * Checks that `JSON.stringify` loses or changes nothing of a value (except object keys with value `undefined`
- * and symbol keys, which it leaves out), that no object has an own key `__proto__`, and that the depth is within
- * the limit. It does not recurse, and stops as soon as the text must exceed `bytes`, so that neither a cycle nor
- * an object that is referred to again and again keeps it busy. What it cannot see is the length in bytes.
+ * Checks that `JSON.stringify` writes a value without loss or change (except object keys with value `undefined` and
+ * symbol keys, which it leaves out), that no object has an own key `__proto__`, and that the depth is within the limit.
+ * Does not recurse, and stops as soon as the text must be longer than `bytes`, so cycles and objects that are
+ * referenced many times do not block it. Does not check the exact length in bytes.
  *
- * @throws EspalierError `not-json` or `too-deep`, naming the key path; `line-too-long` when that is already sure
+ * @throws EspalierError `not-json` or `too-deep`, with the key path; `line-too-long` when the text must be longer than
+ * the limit
  */
 export function checkJson(value: unknown, limits: LineLimits = {}): void {
   const { depth = LINE_LIMITS.depth, bytes = LINE_LIMITS.bytes } = limits;
   const open: Place[] = [];
-  // What the values seen so far take of the text at least.
+  // Minimum length of the text of the values seen so far.
   let size = 0;
 
   const see = (item: unknown, parent: Place | null, key: string | number): void => {
@@ -387,7 +399,7 @@ export function checkJson(value: unknown, limits: LineLimits = {}): void {
           `${showPlace(parent, key)} is nested deeper than ${depth}, or in itself; flatten it.`,
         );
       }
-      // The opening bracket: the closing one is counted as if it were a comma behind the last item.
+      // The opening bracket. The closing one is counted as a comma after the last item.
       size += 1;
       open.push(place);
     }
@@ -418,7 +430,7 @@ export function checkJson(value: unknown, limits: LineLimits = {}): void {
   }
 }
 
-/** The error for a line beyond the limit, which is `bytes`. */
+/** Returns the error for a line longer than the limit `bytes`. */
 function lineTooLong(bytes: number): EspalierError {
   return new EspalierError(
     "line-too-long",
@@ -426,7 +438,7 @@ function lineTooLong(bytes: number): EspalierError {
   );
 }
 
-/** Object literals, objects without prototype, and object literals of another realm. */
+/** Returns whether an object is an object literal, also one of another realm or without prototype. */
 function isPlainObject(container: object): container is Record<string, unknown> {
   const prototype = Object.getPrototypeOf(container);
   if (prototype === Object.prototype || prototype === null) return true;

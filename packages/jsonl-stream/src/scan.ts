@@ -14,22 +14,22 @@ import { contentEnd, contentStart } from "./lines.ts";
 
 /** One line of a view. */
 export interface Line {
-  /** From 1 for a scan from the beginning; counts blank lines too. */
+  /** Number of the line, counted from 1 at the beginning of the scan. Blank lines count. */
   lineNumber: number;
   /** Offset in the view of the line as stored. */
   offset: number;
   /**
-   * Bytes of the line as stored, with BOM and CR, without its newline: `view.read(offset, length)` returns them again.
-   * At most `longest`.
+   * Bytes of the line as stored, with BOM and CR, without its newline: `view.read(offset, length)` returns them. At
+   * most `longest`.
    */
   length: number;
-  /** The content, without BOM and CR. Valid until the next line is requested: copy what is to be kept. */
+  /** Content of the line, without BOM and CR. Valid until the next line is requested: copy it to keep it. */
   bytes: Uint8Array;
   /** False for a last line without newline. */
   terminated: boolean;
 }
 
-/** The lines of a view in order, blank ones too: `forEachLine` with an object a line. */
+/** Yields the lines of a view in order, including blank ones: `forEachLine` with an object per line. */
 export function* scanLines(view: ByteView, options: ForwardOptions = {}): Generator<Line, void> {
   const window = new ForwardWindow(view, windowRange(view, options.from, options.to, options));
   let { lineNumber = 1 } = options;
@@ -46,15 +46,15 @@ export function* scanLines(view: ByteView, options: ForwardOptions = {}): Genera
   }
 }
 
-/** Range of a walk backward. */
+/** Options of a walk backward. */
 export interface BackwardOptions extends ScanOptions {
-  /** Byte offset to begin at: the end of a line, its newline included. Default: the view's size. */
+  /** Byte offset of the beginning: the end of a line, including its newline. Default: the view's size. */
   from?: number;
-  /** Byte offset to end at, the first byte of a line. Default 0. */
+  /** Byte offset of the end: the first byte of a line. Default 0. */
   to?: number;
 }
 
-/** Receives one line as a {@link LineVisitor} does; from this side the number of a line is unknown. */
+/** Receives one line, like a {@link LineVisitor}, but without the line's number, which is not known. */
 export type BackwardLineVisitor = (
   block: Uint8Array,
   start: number,
@@ -65,8 +65,8 @@ export type BackwardLineVisitor = (
 ) => void | false;
 
 /**
- * Visits the lines of a view from the last to the first, blank ones too; otherwise like {@link forEachLine}.
- * A caller that stops early has read at most one block beyond the visited lines.
+ * Visits the lines of a view from the last to the first, including blank ones; otherwise like {@link forEachLine}. When
+ * the visitor stops, at most one block beyond the visited lines has been read.
  *
  * @throws EspalierError `shrunk` when the view ends before its size
  */
@@ -92,11 +92,11 @@ export function forEachLineBackward(
 
 /**
  * The window `[start, end)` of the block, moved from the end of a range to its beginning. The block is filled from its
- * right end, and the line that begins before it is carried there.
+ * right end, and an incomplete line at its beginning is moved there.
  */
 class BackwardWindow extends LineWindow {
   start: number;
-  /** Beginning of the bytes in use: what was read before the window, then the window. */
+  /** Beginning of the used bytes: bytes that were read before the window, and the window. */
   #low: number;
 
   constructor(view: ByteView, range: WindowRange) {
@@ -104,7 +104,7 @@ class BackwardWindow extends LineWindow {
     this.#low = this.start = this.end = this.block.length;
   }
 
-  /** Moves on to the lines before; false when there are none. */
+  /** Moves to the previous lines; returns false when there are none. */
   advance(): boolean {
     const isMore = this.#fillOn();
     if (isMore) this.finder.look(this.block, this.start, this.end);
@@ -120,7 +120,7 @@ class BackwardWindow extends LineWindow {
       const room = Math.min(this.#low, this.position - low, blockSize);
       const fresh = this.bytes.subarray(this.#low - room, this.#low);
       fill(this.view, this.position - room, fresh);
-      // The last byte in use ends the last line or belongs to it: it does not begin a window.
+      // The last byte in use ends the last line or belongs to it, so it cannot be the newline before a window.
       const found = (this.#low === this.end ? fresh.subarray(0, -1) : fresh).indexOf(LINE_FEED);
       this.position -= room;
       this.#low -= room;
@@ -145,7 +145,10 @@ class BackwardWindow extends LineWindow {
     return this.end > start;
   }
 
-  /** Takes what was read before the window to the end: of the first block again, where a larger one is needed no more. */
+  /**
+   * Moves the bytes before the window to the end of the block, or of the first block when a larger one is no longer
+   * needed.
+   */
   #carry(): void {
     const carried = this.bytes.subarray(this.#low, this.start);
     if (this.block !== this.firstBlock && carried.length <= this.firstBlock.length / 2) {
@@ -168,7 +171,7 @@ class BackwardWindow extends LineWindow {
     return true;
   }
 
-  /** Moves to the beginning of a line of at least `longest` bytes and hands out as many. */
+  /** Moves to the beginning of a line of at least `longest` bytes, and makes its first `longest` bytes the window. */
   #cut(): boolean {
     const { low, blockSize, longest } = this.range;
     this.cutTerminated = this.block[this.end - 1] === LINE_FEED;

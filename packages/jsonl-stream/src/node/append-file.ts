@@ -21,63 +21,65 @@ import {
 
 /** Options of opening a file. */
 export interface AppendFileOptions {
-  /** `write` appends and completes or removes a torn last line; `read` changes nothing, even in a damaged file. */
+  /** Mode. `write` can append. `read` changes nothing, even in a damaged file. */
   mode: OpenMode;
-  /** Make the file, mode 0600, when there is none (`write` only). Default false. */
+  /** True to create the file, with mode 0600, when it does not exist (`write` only). Default false. */
   create?: boolean;
-  /** Removes all permissions on the file but the owner's (`write` only). Default false. */
+  /** True to remove all permissions on the file except the owner's (`write` only). Default false. */
   tighten?: boolean;
-  /** Default: the calls of `node:fs`. */
+  /** Calls to the file system. Default: those of `node:fs`. */
   calls?: FileCalls;
 }
 
 /**
- * A line file that several processes append to at once. All calls but `synced` are synchronous.
+ * A file of lines to which several processes append at once. All calls except `synced` are synchronous.
  *
- * `append` and `takeIn` first look whether this is still the file that was opened, and throw `removed`, `changed` or
- * `shrunk` if not. `append` has written nothing then; only when another writer interfered does it look once more
- * after its write, and an error of that look leaves open whether the lines are in the file.
+ * `append` and `takeIn` first check that the file is still the one that was opened, and throw `removed`, `changed` or
+ * `shrunk` if not. `append` has written nothing then. Only when another writer interferes, `append` checks a second
+ * time after its write; after an error of that check it is not known whether the lines are in the file.
  */
 export interface AppendFile {
-  /** Absolute. */
+  /** Absolute path. */
   readonly path: string;
   readonly mode: OpenMode;
-  /** Bytes taken in so far: whole lines. */
+  /** Bytes read so far, in whole lines. */
   readonly size: number;
   /**
-   * Everything up to the last look, with the unterminated line that may begin at `size`: another writer may be busy
-   * with it, and as soon as it is whole it is taken in. The view stays valid while the file grows.
+   * Returns everything up to the last check of the file. It includes an incomplete line at `size`, which another writer
+   * may be writing; the line counts as soon as it is complete. The view stays valid while the file grows.
    */
   view(): ByteView;
   /**
-   * Appends lines by one write and finds them in the file before it returns; a newline is written before them when
-   * the last line is torn. `[from, to)` in the result is all that was taken in by this call, own lines included.
-   * On an error they do not count as appended, but a first part of them may be in the file.
+   * Appends lines by one write, and finds them in the file before it returns. Writes a newline before them when the
+   * last line is torn. `[from, to)` in the result is everything that this call read, own lines included. After an error
+   * the lines do not count as appended, but the first part of them can be in the file.
    *
-   * @param lines - lines as `encodeLines` gives them; with no bytes at all this is `takeIn`
+   * @param lines - lines from `encodeLines`; with no bytes, the call is the same as `takeIn`
    * @throws EspalierError `short-write`, `write-failed`, `read-only`, `sync-failed`, `closed`, `unreadable`
    */
   append(lines: Uint8Array): Appended;
-  /** Takes in the lines that became whole since the last look; null when there are none. */
+  /** Reads the lines that were completed since the last check of the file; returns null when there are none. */
   takeIn(): Span | null;
   /**
-   * Returns when everything appended is on disk: fdatasync, and a sync of the folder when this opening made the file.
+   * Returns when everything appended is on disk: fdatasync, and a sync of the folder when this opening created the
+   * file.
    *
-   * @throws EspalierError `sync-failed`, from then on at each `append` and `sync`: the system may have dropped the data
-   *   and would report success the next time
+   * @throws EspalierError `sync-failed`, and again at each later `append` and `sync`: the system may have dropped the
+   * data and would report success the next time
    */
   sync(): void;
   /**
-   * As `sync`, without stopping the process meanwhile: one fdatasync on another thread serves everybody who waits.
-   * Appends may go on; a promise covers the appends before the call.
+   * Same as `sync`, without blocking the process: callers that wait at the same time share one fdatasync on another
+   * thread. Appends can continue; a promise covers the appends before the call.
    */
   synced(): Promise<void>;
-  /** Everything else fails with `closed` from then on; who waits for `synced` is still served. */
+  /** Closes the file. All later calls fail with `closed`, but callers that wait for `synced` get their results. */
   close(): void;
 }
 
 /**
- * Opens a line file, to follow it or to append to it. Links are not followed, and only a file of our own is written to.
+ * Opens a file of lines, to read new lines or to append. Does not follow links, and writes only to files of the own
+ * user.
  *
  * @throws EspalierError `not-found`, `not-a-file`, `not-ours`, `read-only`, `unreadable`
  */
@@ -91,7 +93,7 @@ export function openAppendFile(path: string, options: AppendFileOptions): Append
     if (tighten && mode === "write") tightenFile(descriptor, facts);
     tail = new FileTail(descriptor, facts);
   } catch (error) {
-    // A file that cannot be read at its first look is not left open.
+    // A file whose first read fails is closed.
     descriptor.close();
     throw error;
   }
@@ -162,28 +164,32 @@ export function openAppendFile(path: string, options: AppendFileOptions): Append
   };
 }
 
-/** Bytes `[from, to)` of a file: whole lines. */
+/** A range of whole lines in a file: the bytes `[from, to)`. */
 export interface Span {
-  /** The first byte. */
+  /** Offset of the first byte. */
   from: number;
-  /** The byte behind the last. */
+  /** Offset after the last byte. */
   to: number;
 }
 
-/** Range of appended lines in the file. */
+/** Position of appended lines in the file. */
 export interface Appended extends Span {
   /** Offset of the first own line. */
   offset: number;
-  /** Bytes of the own lines, the last newline included. */
+  /** Bytes of the own lines, including the last newline. */
   length: number;
 }
 
-/** Most repeats of writing lines that were not found. Each time another writer must have torn its line. */
+/**
+ * Maximum number of repeated writes for lines that were not found. Each repetition means that another writer tore its
+ * line.
+ */
 const REPEATS = 4;
 
 /**
- * One append: look, write once, find the lines. They are where the file ended, or behind what another writer
- * appended since the look; glued to a line which that writer tore, they are written again behind a newline.
+ * Appends once: checks the file, writes, and finds the lines. They are at the old end of the file, or after lines that
+ * another writer appended since the check. If that writer tore its last line, the own lines are glued to it; they are
+ * written again after a newline.
  */
 function appendWhole(descriptor: Descriptor, tail: FileTail, lines: Uint8Array): Appended {
   const from = tail.size;
@@ -198,7 +204,7 @@ function appendWhole(descriptor: Descriptor, tail: FileTail, lines: Uint8Array):
     const expected = clean ? tail.end : tail.end + 1;
     tail.writes();
     writeOnce(descriptor, clean ? own : Buffer.concat([NEWLINE, own]));
-    // Once more where a call failed: they are in the file, and to know it now is to count what is there.
+    // Retried when a call fails: the lines are in the file, and without this read they would not be counted.
     if (retryRead(() => holdsLines(descriptor, expected, own))) {
       tail.advanceTo(expected + length, own);
       return { offset: expected, length, from, to: tail.size };
@@ -213,7 +219,7 @@ function appendWhole(descriptor: Descriptor, tail: FileTail, lines: Uint8Array):
   throw new EspalierError("write-failed", message);
 }
 
-/** Retries a read that failed. */
+/** Retries a read once when it failed. */
 function retryRead<Result>(read: () => Result): Result {
   try {
     return read();
@@ -243,10 +249,10 @@ function writeOnce({ path, fd, calls }: Descriptor, payload: Uint8Array): void {
   throw new EspalierError("short-write", message);
 }
 
-/** Read into at each append and not kept: a buffer each time would cost more than the reading. */
+/** Reused by each append: a new buffer each time would cost more than reading. */
 const readBuffer = Buffer.allocUnsafeSlow(1 << 16);
 
-/** True when `lines` are at `position`, and before them a newline or nothing. */
+/** Returns whether `lines` are at `position`, with a newline or nothing before them. */
 function holdsLines(descriptor: Descriptor, position: number, lines: Uint8Array): boolean {
   // Begins one byte early, at the newline before.
   for (let done = -Math.min(position, 1); done < lines.length; ) {
@@ -260,7 +266,7 @@ function holdsLines(descriptor: Descriptor, position: number, lines: Uint8Array)
   return true;
 }
 
-/** Returns the offset of `lines` in a span of whole lines; -1 when they are not there as lines of their own. */
+/** Returns the offset of `lines` in a span of whole lines; -1 when they are not there as whole lines. */
 function findLines(descriptor: Descriptor, { from, to }: Span, lines: Uint8Array): number {
   const first = lines.subarray(0, contentEnd(lines, 0, lines.indexOf(LINE_FEED)));
   let found = -1;
@@ -274,19 +280,22 @@ function findLines(descriptor: Descriptor, { from, to }: Span, lines: Uint8Array
   return found;
 }
 
-/** Bytes searched for the last newline at first: nearly every file ends with one. */
+/** Bytes that are searched first for the last newline. Nearly every file ends with one. */
 const FIRST_BLOCK = 1 << 9;
 
-/** Bytes searched at a time where a file ends with a line that is torn, or not yet whole. */
+/** Bytes searched at once in a file that ends with a torn or incomplete line. */
 const BLOCK = 1 << 16;
 
-/** Bytes that are remembered of the end, of the beginning and of the middle, to know the file again. */
+/** Size of the samples of a file's end, beginning and middle, by which the file is recognized, in bytes. */
 const SAMPLE = 512;
 
-/** Milliseconds without an own write after which a file that has not grown is compared, since its time is not known. */
+/**
+ * Milliseconds after an own write. Later, a file that has not grown is compared with the samples, because the time of
+ * its last write is not known.
+ */
 const QUIET_MS = 1;
 
-/** Bytes as they were somewhere in the file. */
+/** Bytes of the file as they were at an offset. */
 interface Sample {
   offset: number;
   bytes: Uint8Array;
@@ -294,18 +303,18 @@ interface Sample {
 
 /** End of a growing file: of its whole lines, and of the file itself. */
 class FileTail {
-  /** End of the whole lines that were taken in. */
+  /** End of the whole lines that were read. */
   size = 0;
-  /** End of the file at the last look; from `size` to here is an unterminated line. */
+  /** End of the file at the last check. From `size` to here is an incomplete line. */
   end = 0;
   readonly #descriptor: Descriptor;
   readonly #identity: FileFacts;
-  /** The last bytes before `size`, as they were when it was set. */
+  /** Bytes before `size`, as they were when it was set. */
   #mark: Uint8Array = new Uint8Array();
   readonly #samples: readonly Sample[];
-  /** Time of the last write, as long as only others can have written since; undefined after an own write. */
+  /** Time of the last write by others; undefined after an own write. */
   #time: bigint | undefined;
-  /** Time of the own write, by the clock of the process, in milliseconds. */
+  /** Time of the last own write, by the clock of the process, in milliseconds. */
   #wroteAt = 0;
 
   constructor(descriptor: Descriptor, facts: FileFacts) {
@@ -314,7 +323,7 @@ class FileTail {
     this.#time = facts.mtimeNs;
     const end = Number(facts.size);
     this.#moveTo(end);
-    // A file that is not longer than the end that is remembered needs no more.
+    // A short file is covered by the sample of its end.
     const places = end <= SAMPLE ? [] : end <= 2 * SAMPLE ? [0] : [0, end >> 1];
     this.#samples = places.map((offset) => ({
       offset,
@@ -322,13 +331,13 @@ class FileTail {
     }));
   }
 
-  /** True when what is appended now begins a line. */
+  /** Returns whether appended bytes would begin a line. */
   get clean(): boolean {
     return this.size === this.end;
   }
 
   /**
-   * Takes in the lines that became whole since the last look; null when there are none.
+   * Reads the lines that were completed since the last check; returns null when there are none.
    *
    * @throws EspalierError `removed`, `changed` or `shrunk` when this is no longer the file that was opened
    */
@@ -343,7 +352,7 @@ class FileTail {
         `${path} was shortened to ${end} bytes; restore it, or open it again.`,
       );
     }
-    // A time that moved is no proof: it moves before the length does while another process appends.
+    // A changed time alone proves nothing: while another process appends, the time changes before the length.
     const mayBeRewritten =
       end !== this.end ||
       (this.#time === undefined
@@ -357,27 +366,27 @@ class FileTail {
     return this.size > from ? { from, to: this.size } : null;
   }
 
-  /** Takes in everything up to `offset`, where `lines` end that were found there. */
+  /** Counts everything up to `offset` as read, where `lines` were found to end. */
   advanceTo(offset: number, lines: Uint8Array): void {
     this.size = offset;
     this.end = offset;
     this.#mark = lines.slice(-SAMPLE);
   }
 
-  /** Call before an own write; after it, the file's time no longer shows writes of others. */
+  /** Call before an own write. After it, the file's time no longer shows writes of others. */
   writes(): void {
     this.#time = undefined;
     this.#wroteAt = performance.now();
   }
 
-  /** Remembers the time of the file; for when that costs nothing beside what is done anyway. */
+  /** Stores the time of the file. Call it where the cost is small compared to other work. */
   noteTime(): void {
     const { fd, calls } = this.#descriptor;
     try {
       const { size, mtimeNs } = uninterrupted(() => calls.fstatSync(fd));
       if (Number(size) === this.end) this.#time = mtimeNs;
     } catch {
-      // Where the time is not known, the next look compares.
+      // Without a known time, the next check compares the samples.
     }
   }
 
@@ -389,7 +398,10 @@ class FileTail {
     );
   }
 
-  /** One call returns the identity and the length of the file at the path: a look is half of what a small append costs. */
+  /**
+   * Returns the facts of the file at the path. One call gives its identity and length, because a check is half of the
+   * cost of a small append.
+   */
   #facts(): FileFacts {
     const { path, calls } = this.#descriptor;
     let there: FileFacts | undefined;
@@ -411,10 +423,10 @@ class FileTail {
   }
 
   #moveTo(end: number): void {
-    // What was looked at before holds no newline, unless the torn line was cut off meanwhile.
+    // The part that was searched before has no newline, unless the torn line was cut off in the meantime.
     const searched = end >= this.end ? this.end : this.size;
     const last = this.#lastLineFeed(searched, end);
-    // Reading may fail, and then nothing has moved.
+    // Reads before any field changes, because reading can fail.
     const length = Math.min(SAMPLE, last + 1);
     if (last >= 0 && last + 1 !== this.size) this.#mark = this.#read(last + 1 - length, length);
     if (last >= 0) this.size = last + 1;
@@ -434,24 +446,24 @@ class FileTail {
     return -1;
   }
 
-  /** The `length` bytes from `offset` on, or as many as can be read. */
+  /** Returns `length` bytes from `offset` on, or as many as can be read. */
   #read(offset: number, length: number): Uint8Array {
     const bytes = new Uint8Array(length);
     return bytes.subarray(0, this.#descriptor.readInto(offset, bytes));
   }
 }
 
-/** Written into at each append: memory of its own for each line would cost more than the encoding. */
+/** Reused by each append: new memory for each line would cost more than encoding. */
 const writeBuffer = Buffer.allocUnsafeSlow(1 << 18);
 
 /**
- * As `encodeLines`, for lines that are written at once: the bytes are in memory that the next call reuses.
+ * Same as `encodeLines`, for lines that are written at once: the next call reuses the memory of the result.
  *
- * @throws EspalierError `invalid-entry` when a line holds a newline
+ * @throws EspalierError `invalid-entry` when a line contains a newline
  */
 export function encodeBriefly(lines: readonly string[]): Uint8Array {
   let most = lines.length;
-  // A UTF-16 unit takes at most three bytes: what may not fit is rare, and need not be measured.
+  // A UTF-16 unit takes at most three bytes. Lines that may not fit are rare, so they are not measured.
   for (const line of lines) most += line.length * 3;
   if (most > writeBuffer.length) return encodeLines(lines);
   let end = 0;
@@ -460,6 +472,6 @@ export function encodeBriefly(lines: readonly string[]): Uint8Array {
     end += writeBuffer.write(line, end);
     writeBuffer[end++] = LINE_FEED;
   }
-  // A plain array: what a Buffer calls a slice is no copy.
+  // A Uint8Array, because `slice` of a Buffer does not copy.
   return new Uint8Array(writeBuffer.buffer, 0, end);
 }

@@ -5,17 +5,17 @@ import { promisify } from "node:util";
 import { EspalierError } from "../error.ts";
 import type { ByteView } from "../line-window.ts";
 
-/** Access to a file. `write` means to append, and to read. */
+/** Access to a file. `write` allows appending and reading. */
 export type OpenMode = "read" | "write";
 
 interface OpenedFile {
   fd: number;
   facts: FileFacts;
-  /** True when this call made the file. */
+  /** True when this call created the file. */
   created: boolean;
 }
 
-// O_NONBLOCK: opening a FIFO must not hang. Where there is no O_NOFOLLOW (Windows), looking before must do.
+// O_NONBLOCK: opening a FIFO must not block. Without O_NOFOLLOW (Windows), only the check before opening detects links.
 const SAFE = (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
 const FLAGS: Record<OpenMode, number> = {
@@ -25,10 +25,10 @@ const FLAGS: Record<OpenMode, number> = {
 const NEW = constants.O_CREAT | constants.O_EXCL;
 
 /**
- * Opens a regular file and nothing else, and for writing only one of our own. It looks before, since opening a device
- * can do something, and after, since another file may have come in between.
+ * Opens a regular file; for writing, only a file of the own user. Checks before opening, because opening a device can
+ * have effects, and after it, because the file may have been replaced in between.
  *
- * @param create - make the file, mode 0600, when there is none
+ * @param create - true to create the file, with mode 0600, when it does not exist
  */
 export function openRegularFile(path: string, mode: OpenMode, create: boolean, calls: FileCalls): OpenedFile {
   const before = openingCall(path, "read", () => calls.lstatSync(path));
@@ -40,7 +40,7 @@ export function openRegularFile(path: string, mode: OpenMode, create: boolean, c
   try {
     fd = uninterrupted(() => calls.openSync(path, created ? FLAGS[mode] | NEW : FLAGS[mode], 0o600));
   } catch (error) {
-    // Another program made it meanwhile.
+    // Another program has created the file in the meantime.
     if (created && systemCode(error) === "EEXIST") return openRegularFile(path, mode, false, calls);
     throw openError(path, mode, error);
   }
@@ -94,17 +94,17 @@ function openError(path: string, mode: OpenMode, error: unknown): EspalierError 
   );
 }
 
-/** A file as it was when it was opened: what is appended later is not in the view. */
+/** A file as it was when it was opened. Lines that are appended later are not in the view. */
 export interface FileView extends ByteView {
-  /** Absolute. */
+  /** Absolute path. */
   readonly path: string;
-  /** Reading fails with `closed` from then on. */
+  /** Closes the file. Later reads fail with `closed`. */
   close(): void;
 }
 
 /**
- * Opens a regular file of any size for reading by position. Reading may fail with `unreadable`, or `shrunk` when the
- * file was shortened meanwhile.
+ * Opens a regular file of any size for reading by position. Reading can fail with `unreadable`, or with `shrunk` when
+ * the file was shortened in the meantime.
  *
  * @throws EspalierError `not-found`, `not-a-file`, `unreadable`
  */
@@ -116,16 +116,16 @@ export function openView(path: string, options: { calls?: FileCalls } = {}): Fil
   return { ...descriptor.view(Number(facts.size)), path: absolute, close: () => descriptor.close() };
 }
 
-/** One read call is given at most this many bytes: the system takes no more than 2 GiB at once. */
+/** Maximum bytes of one read call. The system reads at most 2 GiB at once. */
 const PIECE = 1 << 30;
 
-/** An open file, read by position, and whether it is still open: shared by all views of it. */
+/** An open file that is read by position. All views of the file share it. */
 export class Descriptor {
   readonly path: string;
   readonly fd: number;
   readonly calls: FileCalls;
   #open = true;
-  /** Calls that still need the descriptor although the file was closed. */
+  /** Number of calls that still need the descriptor after the file was closed. */
   #holds = 0;
 
   constructor(path: string, fd: number, calls: FileCalls) {
@@ -138,12 +138,12 @@ export class Descriptor {
     return this.#open;
   }
 
-  /** Throws once the file was closed: the number of a closed descriptor may already belong to another file. */
+  /** Throws when the file was closed: the number of a closed descriptor can already belong to another file. */
   assertOpen(): void {
     if (!this.#open) throw new EspalierError("closed", `${this.path} was closed; open it again.`);
   }
 
-  /** Fills `target` from `position` on, as far as the file goes, and returns how many bytes that were. */
+  /** Fills `target` from `position` on, up to the end of the file; returns the number of bytes. */
   readInto(position: number, target: Uint8Array): number {
     this.assertOpen();
     let done = 0;
@@ -156,7 +156,7 @@ export class Descriptor {
     return done;
   }
 
-  /** The first `size` bytes of the file. */
+  /** Returns the first `size` bytes of the file as a view. */
   view(size: number): ByteView {
     const readInto = (offset: number, target: Uint8Array): number => {
       const length = Math.max(0, Math.min(target.length, size - offset));
@@ -199,7 +199,7 @@ export class Descriptor {
   }
 }
 
-/** The error for a file that cannot be read; one whose server has it no more is gone for good, and is `removed`. */
+/** Returns the error for a file that cannot be read; `removed` for a file that its server no longer has. */
 export function unreadable(path: string, what: string, cause: unknown): EspalierError {
   const code = systemCode(cause) ?? "see cause";
   if (code === "ESTALE")
@@ -209,57 +209,62 @@ export function unreadable(path: string, what: string, cause: unknown): Espalier
   return new EspalierError("unreadable", `${path} ${what} (${code}).`, { cause });
 }
 
-/** Facts of a file: identity and size are big integers, since inode numbers exceed 2^53. */
+/** Facts of a file. Identity and size are big integers, because inode numbers exceed 2^53. */
 export type FileFacts = Pick<BigIntStats, "dev" | "ino" | "size" | "uid" | "mode" | "mtimeNs">;
 
 /**
- * Every call this package makes to the file system, in the shape of `node:fs`. Tests pass one that fails;
- * programs leave it alone.
+ * Calls of this package to the file system, in the shape of `node:fs`. Tests pass calls that fail; programs use the
+ * default.
  */
 export type FileCalls = typeof nodeFileCalls;
 
 /** The calls of `node:fs`. */
 export const nodeFileCalls = {
-  /** Gives a descriptor; `flags` are those of `fs.constants`. */
+  /** Opens a file; returns a descriptor. `flags` are those of `fs.constants`. */
   openSync: (path: string, flags: number, mode?: number): number => fs.openSync(path, flags, mode),
-  /** Never repeated, even after an error: the number may belong to another file by then. */
+  /** Closes a descriptor. Never repeated, even after an error, because the number can belong to another file then. */
   closeSync: (fd: number): void => fs.closeSync(fd),
-  /** `position` null: the descriptor's own, which for one opened to append is the end. */
+  /**
+   * Writes bytes. With `position` null, writes at the descriptor's own position: the end of a file opened to append.
+   */
   writeSync: (fd: number, bytes: Uint8Array, offset: number, length: number, position: number | null) =>
     fs.writeSync(fd, bytes, offset, length, position),
-  /** Reads from `position` into `target` at `offset`; returns the bytes read, 0 at the end. */
+  /** Reads from `position` into `target` at `offset`; returns the number of bytes, 0 at the end. */
   readSync: (fd: number, target: Uint8Array, offset: number, length: number, position: number) =>
     fs.readSync(fd, target, offset, length, position),
-  /** Facts of the open file, even when its path leads elsewhere by now. */
+  /** Returns the facts of the open file, even if its path leads to another file now. */
   fstatSync: (fd: number): FileFacts => fs.fstatSync(fd, { bigint: true }),
-  /** `mode` is the nine bits of permission: 0o600. */
+  /** Sets the permissions; `mode` is nine bits, such as 0o600. */
   fchmodSync: (fd: number, mode: number): void => fs.fchmodSync(fd, mode),
-  /** Shortens files that hold no lines of a log; those are never cut off. */
+  /** Shortens a file. Never used for lines of a log. */
   ftruncateSync: (fd: number, length: number): void => fs.ftruncateSync(fd, length),
-  /** Undefined when nothing is there. */
+  /** Returns the facts of the file at a path; undefined when there is none. */
   lstatSync: (path: string): FileFacts | undefined =>
     fs.lstatSync(path, { bigint: true, throwIfNoEntry: false }),
-  /** Returns when what was written is on disk, and of the file's facts what reading it takes. */
+  /** Returns when the written bytes are on disk, with the metadata that is needed to read them. */
   fdatasyncSync: (fd: number): void => fs.fdatasyncSync(fd),
-  /** As `fdatasyncSync`, on another thread. */
+  /** Same as `fdatasyncSync`, on another thread. */
   fdatasync: promisify(fs.fdatasync) as (fd: number) => Promise<void>,
-  /** As `fdatasyncSync`, with all facts: for folders, so that names last. */
+  /** Same as `fdatasyncSync`, with all metadata. Used for folders, so that names are durable. */
   fsyncSync: (fd: number): void => fs.fsyncSync(fd),
-  /** As `fsyncSync`, on another thread. */
+  /** Same as `fsyncSync`, on another thread. */
   fsync: (fd: number): Promise<void> => promisify(fs.fsync)(fd),
-  /** A second name for a file; throws `EEXIST` where there is something. */
+  /** Gives a file a second name; throws `EEXIST` when the name exists. */
   linkSync: (existing: string, path: string): void => fs.linkSync(existing, path),
-  /** Puts a file in the place of another, at once. */
+  /** Replaces a file by another one, atomically. */
   renameSync: (from: string, to: string): void => fs.renameSync(from, to),
-  /** Takes a name away. */
+  /** Removes a name. */
   unlinkSync: (path: string): void => fs.unlinkSync(path),
-  /** Names in a folder, in any order. */
+  /** Returns the names in a folder, in any order. */
   readdirSync: (path: string): string[] => fs.readdirSync(path),
-  /** 12 hex digits that no other call gives: part of the name of a file that is put in place later. */
+  /** Returns 12 random hex digits, for the name of a temporary file. */
   randomName: (): string => randomBytes(6).toString("hex"),
 };
 
-/** Makes a call, again where a signal interrupted it, whose failure means that the file at `path` is not written. */
+/**
+ * Makes a call without which the file at `path` is not written. Retries it when a signal interrupts it. Throws the
+ * error of a failed write.
+ */
 export function writingCall<T>(path: string, call: () => T): T {
   try {
     return uninterrupted(call);
@@ -268,7 +273,7 @@ export function writingCall<T>(path: string, call: () => T): T {
   }
 }
 
-/** As {@link writingCall}, for a call on another thread. */
+/** Same as {@link writingCall}, for a call on another thread. */
 export async function writingCallAsync<T>(path: string, call: () => Promise<T>): Promise<T> {
   try {
     return await uninterruptedAsync(call);
@@ -299,9 +304,9 @@ function writeError(path: string, error: unknown): EspalierError {
 /** Error codes of systems that cannot sync a folder (Windows; some network and user-space file systems). */
 const UNSUPPORTED = new Set(["EINVAL", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EISDIR", "EBADF"]);
 
-/** Makes the name of a file durable: a power cut otherwise takes a new name away with its bytes. */
+/** Makes the name of a file durable. Without it, a power failure can remove a new name together with its bytes. */
 export function syncFolderOf(path: string, calls: FileCalls): void {
-  // Windows opens no folder and journals names by itself.
+  // Windows cannot open folders, and journals names without a sync.
   if (process.platform === "win32") return;
   const fd = uninterrupted(() => calls.openSync(dirname(path), constants.O_RDONLY));
   try {
@@ -313,7 +318,7 @@ export function syncFolderOf(path: string, calls: FileCalls): void {
   }
 }
 
-/** As {@link syncFolderOf}, on another thread. */
+/** Same as {@link syncFolderOf}, on another thread. */
 export async function syncFolderOfAsync(path: string, calls: FileCalls): Promise<void> {
   if (process.platform === "win32") return;
   const fd = uninterrupted(() => calls.openSync(dirname(path), constants.O_RDONLY));
@@ -327,15 +332,17 @@ export async function syncFolderOfAsync(path: string, calls: FileCalls): Promise
 }
 
 /**
- * Lets all who wait for a sync share one: whoever asks while one runs waits for the next, which begins after what they
- * wrote. A round begins one turn of the event loop late, so that what is written in the same turn is in it.
+ * Returns a function with which concurrent callers share a sync. A caller during a running sync waits for the next one,
+ * which begins after the caller's write. A round begins one turn of the event loop late, so that it includes all writes
+ * of the same turn.
  *
- * @returns resolves when a sync that began after its call has ended, and rejects as that one does
+ * @returns a function that resolves when a sync that began after its call has ended, and rejects with the error of that
+ * sync
  */
 export function groupSync(sync: () => Promise<void>): () => Promise<void> {
   let running: Promise<void> | undefined;
   let next: Promise<void> | undefined;
-  /** True until the round that was promised has begun: what is written until then is in it. */
+  /** True until the current round has begun its sync. Writes until then are included in it. */
   let isGathering = false;
   const begin = (): Promise<void> => {
     next = undefined;
@@ -359,7 +366,7 @@ export function groupSync(sync: () => Promise<void>): () => Promise<void> {
   };
 }
 
-/** Closes a descriptor, which is gone afterwards even when the system reports an error or a signal interrupts the call. */
+/** Closes a descriptor. The descriptor is gone afterwards, even after an error or a signal. */
 export function closeFile(path: string, fd: number, calls: FileCalls): void {
   try {
     calls.closeSync(fd);
@@ -386,7 +393,7 @@ export function checkKind(path: string, facts: FileFacts): void {
   if (kind !== undefined) throw new EspalierError("not-a-file", `${path} is ${kind}`);
 }
 
-/** Refuses a file of another user, who could read everything written to it. Windows has no such owners. */
+/** Refuses a file of another user, who could read everything written to it. Windows has no user ids. */
 export function checkOwner(path: string, { uid }: FileFacts): void {
   const own = process.geteuid?.();
   if (own === undefined || Number(uid) === own) return;
@@ -396,32 +403,32 @@ export function checkOwner(path: string, { uid }: FileFacts): void {
   );
 }
 
-/** True when both are the same file, even under two names. */
+/** Returns whether both are the same file, even under two names. */
 export function isSameFile(one: FileFacts, other: FileFacts): boolean {
   return one.ino === other.ino && one.dev === other.dev;
 }
 
-/** The code of an error of the operating system (`ENOENT`, …), or undefined for any other error. */
+/** Returns the code of an error of the operating system (`ENOENT`, …); undefined for any other error. */
 export function systemCode(error: unknown): string | undefined {
   return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined;
 }
 
-/** True when a folder of the path is missing, or is a file. */
+/** Returns whether a folder of the path is missing, or is a file. */
 function isNoFolder(error: unknown): boolean {
   const code = systemCode(error);
   return code === "ENOENT" || code === "ENOTDIR";
 }
 
-/** Attempts at an interrupted call: enough for any burst of signals, and no endless loop. */
+/** Maximum attempts for an interrupted call: enough for a burst of signals, and not endless. */
 const ATTEMPTS = 100;
 
-/** True for a call that did nothing and may be made again. */
+/** Returns whether a call did nothing and can be repeated. */
 const isInterrupted = (error: unknown): boolean => {
   const code = systemCode(error);
   return code === "EINTR" || code === "EAGAIN";
 };
 
-/** Makes a call again that a signal interrupted before it did anything. */
+/** Makes a call, and repeats it when a signal interrupted it before it did anything. */
 export function uninterrupted<T>(call: () => T): T {
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -432,7 +439,7 @@ export function uninterrupted<T>(call: () => T): T {
   }
 }
 
-/** As {@link uninterrupted}, for a call on another thread. */
+/** Same as {@link uninterrupted}, for a call on another thread. */
 export async function uninterruptedAsync<T>(call: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -443,13 +450,16 @@ export async function uninterruptedAsync<T>(call: () => Promise<T>): Promise<T> 
   }
 }
 
-/** Rights of everybody but the owner. */
+/** Permissions of all users except the owner. */
 const OTHERS = 0o077n;
 
-/** File systems that know no rights (FAT, some network mounts) have none to take away. */
+/** Error codes of file systems without permissions (FAT, some network mounts). */
 const NO_RIGHTS = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"]);
 
-/** Keeps an open file to its owner. Windows has no such rights, and says that everybody has them. */
+/**
+ * Removes the permissions of other users on an open file. Windows has no such permissions, and reports that every user
+ * has them.
+ */
 export function tightenFile({ path, fd, calls }: Descriptor, { mode }: FileFacts): void {
   if (process.platform === "win32" || (mode & OTHERS) === 0n) return;
   try {

@@ -21,10 +21,11 @@ import {
 } from "./files.ts";
 
 /**
- * Makes a new file appear whole and on disk: written beside, synced, put under its name without overwriting, the
- * folder synced. When it throws, there is no file and nothing is left of it.
+ * Creates a whole file, durably: writes it under a temporary name, syncs it, gives it its name without overwriting, and
+ * syncs the folder. When it throws, there is no file and no temporary file.
  *
- * @throws EspalierError `exists`, `not-found` (no such folder), `short-write`, `write-failed`; whatever `chunks` throws
+ * @throws EspalierError `exists`, `not-found` (no such folder), `short-write`, `write-failed`, and the errors of
+ * `chunks`
  */
 export function createWhole(
   path: string,
@@ -44,9 +45,9 @@ export function createWhole(
 }
 
 /**
- * As {@link createWhole}, with the syncs on other threads. Files that are made at the same time share a round: all drafts
- * are written, all are synced, all get their names, and each folder is synced once. So a file system commits them
- * together. Each call returns, or throws, for its own file.
+ * Same as {@link createWhole}, with the syncs on other threads. Files that are created at the same time share a round:
+ * all drafts are written, then all are synced, all get their names, and each folder is synced once, so a file system
+ * commits them together. Each call returns or throws for its own file.
  */
 export async function createWholeAsync(
   path: string,
@@ -65,23 +66,23 @@ export async function createWholeAsync(
   throw file.failure;
 }
 
-/** A file that a round makes. */
+/** A file of a round. */
 interface MadeFile {
   path: string;
   fd: number;
   mode: number;
-  /** Paths to remove after a failure: the draft, then also the file. */
+  /** Paths to remove after a failure: the draft, later also the file. */
   made: string[];
   failure?: unknown;
 }
 
-/** Files that wait for the next round, and the round. */
+/** Files that wait for the next round, and the function that runs a round. */
 interface Makers {
   waiting: MadeFile[];
   round: () => Promise<void>;
 }
 
-/** For each way of calling the system. */
+/** Makers for each set of calls to the file system. */
 const makersByCalls = new WeakMap<FileCalls, Makers>();
 
 function makersOf(calls: FileCalls): Makers {
@@ -130,7 +131,9 @@ async function syncAndClose({ path, fd }: MadeFile, calls: FileCalls): Promise<v
   closeFile(path, fd, calls);
 }
 
-/** Gives the draft in `made` its name. `made` is what has to go after a failure: the draft, then also the name. */
+/**
+ * Gives the draft in `made` its final name. Adds the name to `made`, which lists the paths to remove after a failure.
+ */
 function putInPlace(made: string[], path: string, mode: number, calls: FileCalls): void {
   const draft = made[0]!;
   if (linkNew(draft, path, calls)) {
@@ -144,8 +147,8 @@ function putInPlace(made: string[], path: string, mode: number, calls: FileCalls
 }
 
 /**
- * Takes the name with an empty file, for systems without hard links: the rename over it then overwrites no other
- * file.
+ * Creates an empty file with the final name, for systems without hard links. Renaming over it then cannot overwrite
+ * another file.
  */
 function claim(path: string, mode: number, calls: FileCalls): void {
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
@@ -158,23 +161,28 @@ function claim(path: string, mode: number, calls: FileCalls): void {
 
 /** Options of replacing a file. */
 export interface ReplaceWholeOptions extends WholeFileOptions {
-  /** Default: that of the original. */
+  /** Permissions of the new file. Default: those of the original. */
   mode?: number;
-  /** The name under which the original stays. It may already be there, as its second name or with its bytes. */
+  /** Name under which the original is kept. It can exist already, as a second name or a copy of the original. */
   keepAs: string;
-  /** Bytes the original must still have just before it is replaced, lest lines appended meanwhile be left behind. */
+  /**
+   * Size in bytes that the original must still have just before it is replaced, so that no lines appended in the
+   * meantime are lost.
+   */
   expectedSize?: number;
 }
 
 /**
- * Puts another whole file under a name and keeps the original under another: written beside, read back, synced, the
- * original linked to `keepAs`, the new one renamed over it, the folder synced. When it throws, the original has its
- * name, and perhaps already the other one too; only when the very last sync failed, the new file is in place.
+ * Replaces a file as a whole and keeps the original under another name. Writes the new file under a temporary name,
+ * reads it back and syncs it, links the original to `keepAs`, renames the new file over the original, and syncs the
+ * folder. When it throws, the original still has its name, and maybe also the second one. Only if the last sync fails,
+ * the new file is in place.
  *
- * The last look at the original and the rename are two calls: callers see to it that no two do this at once.
+ * The last check of the original and the rename are two calls. Callers must ensure that no two replacements run at
+ * once.
  *
  * @throws EspalierError `not-found`, `not-a-file`, `not-ours`; `exists` (`keepAs` is another file), `changed`
- *   (`expectedSize`), `short-write`, `write-failed`; whatever `chunks` throws
+ * (`expectedSize`), `short-write`, `write-failed`, and the errors of `chunks`
  */
 export function replaceWhole(path: string, chunks: Iterable<Uint8Array>, options: ReplaceWholeOptions): void {
   const absolute = resolve(path);
@@ -211,8 +219,8 @@ function lookAt(path: string, calls: FileCalls): FileFacts {
 }
 
 /**
- * Gives the original its other name, or copies it where there are no links. Returns the copy, which a failure later on
- * removes; a link stays, since another process replacing the same file may count on it to keep the original.
+ * Gives the original its second name, or copies it on systems without links. Returns the copy, which a later failure
+ * removes. A link is not removed, because another process that replaces the same file may rely on it.
  */
 function keepOriginal(path: string, original: FileFacts, keepAs: string, calls: FileCalls): string[] {
   const kept = writingCall(keepAs, () => calls.lstatSync(keepAs));
@@ -231,7 +239,7 @@ function keepOriginal(path: string, original: FileFacts, keepAs: string, calls: 
   return [keepAs];
 }
 
-/** True for two files with the same bytes: an attempt that did not get further left one of them. */
+/** Returns whether two files have the same bytes: an earlier, unfinished attempt may have left a copy. */
 function holdsSame(path: string, other: string, calls: FileCalls): boolean {
   const one = openView(path, { calls });
   try {
@@ -249,7 +257,7 @@ function holdsSame(path: string, other: string, calls: FileCalls): boolean {
   }
 }
 
-/** Bytes that are read at a time. */
+/** Bytes that are read at once. */
 const PIECE = 1 << 20;
 
 function* pieces(view: ByteView): Generator<Uint8Array, void> {
@@ -258,17 +266,17 @@ function* pieces(view: ByteView): Generator<Uint8Array, void> {
 
 /** Options of writing a whole file. */
 export interface WholeFileOptions {
-  /** Default 0600. */
+  /** Permissions. Default 0600. */
   mode?: number;
-  /** Default: the calls of `node:fs`. */
+  /** Calls to the file system. Default: those of `node:fs`. */
   calls?: FileCalls;
 }
 
 const FLAGS = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0);
 
 /**
- * Writes a whole file beside `path`, as `<path>.<12 hex digits>.tmp`, and syncs it. Returns its path; when it
- * throws, nothing is left of it. With `isReadBack` each block is found in the file before the next is written.
+ * Writes a whole file next to `path`, as `<path>.<12 hex digits>.tmp`, and syncs it. Returns its path. When it throws,
+ * the file is removed. With `isReadBack`, each block is read back before the next one is written.
  */
 function writeDraft(
   path: string,
@@ -293,7 +301,7 @@ function writeDraft(
   return draft;
 }
 
-/** As {@link writeDraft}, before the sync: the draft is open. */
+/** Same as {@link writeDraft}, but without the sync: the draft stays open. */
 function fillDraft(
   path: string,
   chunks: Iterable<Uint8Array>,
@@ -318,13 +326,13 @@ function fillDraft(
   return { draft, fd };
 }
 
-/** Bytes that are collected before they are written: a call for each line would cost more than its bytes. */
+/** Bytes that are collected for one write: a call per line would cost more than its bytes. */
 const BLOCK = 1 << 18;
 
-/** Bytes of the first block: a new session is a header. */
+/** Bytes of the first block. A new session is only a header. */
 const FIRST_BLOCK = 1 << 12;
 
-/** The same bytes in larger pieces; each is good until the next is asked for. */
+/** Yields the same bytes in larger pieces. Each piece is valid until the next one is requested. */
 function* inBlocks(chunks: Iterable<Uint8Array>): Generator<Uint8Array, void> {
   let block = new Uint8Array(FIRST_BLOCK);
   let length = 0;
@@ -347,16 +355,16 @@ function* inBlocks(chunks: Iterable<Uint8Array>): Generator<Uint8Array, void> {
   if (length > 0) yield block.subarray(0, length);
 }
 
-/** Removes files after a failure, which says more than another failure here could. */
+/** Removes files after a failure. Errors are ignored, because the first failure says more. */
 export function discard(paths: readonly string[], calls: FileCalls): void {
   for (const path of paths) {
-    // Twice: a call that failed by chance is no reason to leave a file behind.
+    // Twice, so that one randomly failing call does not leave a file behind.
     for (let attempt = 0; attempt < 2; attempt += 1) {
       try {
         uninterrupted(() => calls.unlinkSync(path));
         break;
       } catch {
-        // Already gone, or not removable: the caller throws what went wrong first.
+        // Already gone, or not removable: the caller throws the first error.
       }
     }
   }
@@ -366,11 +374,11 @@ function discardDescriptor(fd: number, calls: FileCalls): void {
   try {
     calls.closeSync(fd);
   } catch {
-    // It is gone all the same, and what was written is thrown away.
+    // The descriptor is gone after an error too, and the written bytes are not needed.
   }
 }
 
-/** Throws `write-failed` where the file does not hold at `position` what was written there. */
+/** Throws `write-failed` when a block is not in the file at `position`. */
 function assertHolds(path: string, fd: number, position: number, block: Uint8Array, calls: FileCalls): void {
   const found = new Uint8Array(block.length);
   for (let done = 0; done < found.length; ) {
@@ -388,7 +396,7 @@ function writeAll(path: string, fd: number, chunk: Uint8Array, calls: FileCalls)
   for (let done = 0; done < chunk.length; ) {
     const rest = chunk.length - done;
     const count = writingCall(path, () => calls.writeSync(fd, chunk, done, rest, null));
-    // A disk that is filling up takes a part first; taking nothing without an error would go on for ever.
+    // A disk that is nearly full writes a part first. Zero bytes without an error would loop forever.
     if (count === 0)
       throw new EspalierError("short-write", `Nothing more fitted into ${path}; make room on its disk.`);
     done += count;
@@ -399,7 +407,7 @@ function writeAll(path: string, fd: number, chunk: Uint8Array, calls: FileCalls)
 const UNSUPPORTED = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL"]);
 
 /**
- * Gives a file a second name that nothing else has; false where the file system cannot.
+ * Gives a file a second name that must not exist; returns false when the file system cannot.
  *
  * @throws EspalierError `exists`
  */

@@ -45,10 +45,7 @@ import { type UpgradedLog, upgradeLog } from "./upgrade.ts";
 
 /** Options of a file store. */
 export interface FileStoreOptions {
-  /**
-   * Home of the store. New sessions go to `<home>/sessions/<project key>/`. Sessions are found by id below
-   * `<home>/sessions`.
-   */
+  /** Home of the store. Sessions are in `<home>/sessions/<project key>/`, and ids are searched there. */
   home: string;
   /** Folders to list, including their subfolders. Default: `<home>/sessions`. */
   folders?: readonly string[];
@@ -140,9 +137,7 @@ export function fileStore(options: FileStoreOptions): SessionStore {
   };
 }
 
-/**
- * Maximum number of sessions that are created at the same time. Each holds a descriptor while it waits for the disk.
- */
+/** Maximum number of sessions created at once. Each holds a descriptor while it waits for the disk. */
 const MADE_AT_ONCE = 256;
 
 const atOnce = limited(MADE_AT_ONCE);
@@ -307,9 +302,7 @@ function looksLike(known: Known, { size, mtimeMs, ctimeMs, ino }: Stats): boolea
   );
 }
 
-/**
- * A session in a file. A file in an old format is read as the current format, and rewritten in it at the first append.
- */
+/** A session in a file. A file in an old format is read as the current one, and rewritten at the first append. */
 export class FileLog implements SessionLog {
   readonly ref: string;
   readonly header: SessionHeader | undefined;
@@ -344,7 +337,6 @@ export class FileLog implements SessionLog {
 
   /**
    * Opens the file of a session. With `tighten`, opening for writing removes the rights of other users on the file.
-   *
    * @throws EspalierError `not-found`, `not-a-file`, `unreadable`, `empty-file`
    */
   static open(
@@ -489,8 +481,7 @@ export class FileLog implements SessionLog {
     this.#file.append(NOTHING);
     const keepAs = `${this.ref}.v${from}`;
     replaceWhole(this.ref, [view.read(0, view.size)], { keepAs, expectedSize: this.#openedSize, calls });
-    // Opened before the old file is closed: if this fails, the next append reports that the file was replaced, and the
-    // remedy.
+    // Opened before the old file is closed: if this fails, the next append reports that the file was replaced.
     const file = openAppendFile(this.ref, { mode: "write", calls });
     this.#file.close();
     this.#file = file;
@@ -504,8 +495,5 @@ export class FileLog implements SessionLog {
 
 const NOTHING = new Uint8Array();
 
-/**
- * Milliseconds to wait for another process: for a comparing append, which takes a few, or for an upgrade, which
- * rewrites and syncs the whole file.
- */
+/** Milliseconds to wait for another comparing append (a few each), or for an upgrade, which rewrites the file. */
 const WAIT_MS = { turn: 10_000, upgrade: 60_000 };
