@@ -155,7 +155,7 @@ export function oldFormatConformance({ test, expect }: Trial): void {
       },
     );
 
-    test(of("a fork of an old format has the current format, and the original stays unchanged"), async (store) => {
+    test(of("a fork of an old format is current and leaves the original unchanged"), async (store) => {
       const { ref } = await make(store);
       const session = await opened(store, ref);
       const leafId = session.leafId!;
