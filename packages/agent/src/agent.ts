@@ -41,28 +41,34 @@ import {
 import { InputQueue, type QueuedInput } from "./input-queue.ts";
 import { definitionOf, type RunToolsOptions, runTool, type Tool } from "./tool.ts";
 
-/** The summarizer of an agent. Absent: the session's own. */
+/** Summarizer of an agent. Default: the session's own. */
 export type SummaryWriter = Pick<CompactionRequest, "summarizer" | "fallback">;
 
-/** Options of an {@link Agent}. It does not close the session, which its caller owns. */
+/** Options of an {@link Agent}. The agent does not close the session; its caller does. */
 export interface AgentOptions {
-  /** Everything is kept here; extensions, policies and settings are those it was opened with. */
+  /** Session that stores everything, with its extensions, policies and settings. */
   session: Session;
-  /** The model that answers, until `setModel`. */
+  /** Model that answers, until `setModel` is called. */
   model: Provider;
-  /** Tools that the model can call, besides those of the provider value, which the agent cannot run. Default: none. */
+  /**
+   * Tools that the model can call. Tools of the provider value are sent too, but the agent cannot run them. Default:
+   * none.
+   */
   tools?: readonly Tool[];
-  /** The system prompt, after that of the provider value; a policy may add to it. Default: none. */
+  /** System prompt, after that of the provider value. A policy can add to it. Default: none. */
   system?: string;
-  /** Asked before a tool that writes or runs something; default: such calls are refused. */
+  /**
+   * Called before a tool that writes or runs something; returns whether the user allows the call. Default: such calls
+   * are refused.
+   */
   approve?: RunToolsOptions["approve"];
-  /** Milliseconds before a request that was too long is sent again. Default 100. */
+  /** Milliseconds before a request that was too long is retried. Default 100. */
   overflowRetryDelayMs?: number;
 }
 
 /** Limits of one run. */
 export interface RunOptions {
-  /** Most rounds of tool calls before an answer. Default 50. */
+  /** Maximum rounds of tool calls before an answer. Default 50. */
   maxIterations?: number;
 }
 
@@ -70,25 +76,28 @@ export interface RunOptions {
 export type AgentEvent =
   | { type: "agent_start" }
   | TurnEvent
-  /** A prompt during a run waits for its turn, with `waiting` texts in all. */
+  /** A prompt was queued during a run; `waiting` prompts are queued now. */
   | { type: "queued"; text: string; waiting: number }
-  /** Results were moved to files, to be read there. */
+  /** Tool results were moved to files, from which the model can read them. */
   | { type: "offload_done"; offloadedCount: number; freedTokens: number }
-  /** A provider would have refused the request: pictures of so many messages are left out of it and of what follows. */
+  /** Pictures of this many messages are left out of this and later requests, because the provider would refuse them. */
   | { type: "pictures_left_out"; messages: number; reasons: readonly string[] }
-  /** `message` says how full the context is: `Context at 85% - compacting`. */
+  /** A compaction begins. `message` has the fill level of the context: `Context at 85% - compacting`. */
   | { type: "compact_start"; message: string }
-  /** Tokens, and the number of messages that the summary replaces. */
+  /** A compaction succeeded. Sizes in tokens, and the number of messages that the summary replaces. */
   | { type: "compact_done"; tokensBefore: number; tokensAfter: number; messagesRemoved: number }
-  /** A compaction replaced the list that the model reads: a listener that shows a copy has to rebuild it. */
+  /** A compaction replaced the messages that the model reads. A listener that shows a copy has to rebuild it. */
   | { type: "messages_replaced"; messages: readonly ContextMessage[] }
-  /** The run is over; null where it was aborted before there was an answer. `messages` are the context it left. */
+  /**
+   * The run is over. `lastAssistantMessage` is null when it was aborted before an answer. `messages` is the context at
+   * the end.
+   */
   | { type: "agent_end"; lastAssistantMessage: AssistantMessage | null; messages: readonly ContextMessage[] };
 
-/** Receives an agent's events, one after the other, while the run waits for it to return. */
+/** Receives an agent's events, one after the other. The run waits until the listener returns. */
 export type AgentListener = (event: AgentEvent) => void;
 
-/** The model asked for tools more often than allowed; everything it got is stored. */
+/** The model requested tools more often than allowed. All results are stored. */
 export class MaxIterations extends EspalierError {
   override readonly name = "MaxIterations";
   readonly iterations: number;
@@ -103,20 +112,20 @@ export class MaxIterations extends EspalierError {
 
 interface Run {
   readonly controller: AbortController;
-  /** The entries of the run. */
+  /** Entries of the run. */
   readonly log: TurnLog;
-  /** The newest answer of this run. */
+  /** Newest answer of this run. */
   last: AssistantMessage | null;
 }
 
-/** A reference agent: a session, a model and tools, and one loop over the turns of the engine. */
+/** A reference agent: a session, a model, tools, and one loop over the turns of the engine. */
 export class Agent {
-  /** The session that the agent was made with. */
+  /** Session of the agent. */
   readonly session: Session;
   readonly #options: AgentOptions;
   readonly #queue: InputQueue;
   readonly #listeners = new Set<AgentListener>();
-  /** Requests with their tools, and compactions that were asked for, take turns. */
+  /** Requests with their tools, and compactions by the user, run one at a time. */
   readonly #turns = new TurnTaking();
   #model: Provider;
   #run: Run | undefined;
@@ -133,48 +142,48 @@ export class Agent {
     });
   }
 
-  /** The model that answers the next request. */
+  /** Model that answers the next request. */
   get model(): Provider {
     return this.#model;
   }
 
-  /** True during a run: prompts are queued then. */
+  /** True during a run, when prompts are queued. */
   get isRunning(): boolean {
     return this.#run !== undefined;
   }
 
-  /** Prompts that wait for their turn, in order. */
+  /** Prompts that are waiting, in order. */
   get queued(): QueuedInput[] {
     return this.#queue.waiting;
   }
 
-  /** Size of the next request without what is said next: what a provider counted, and an estimate of the rest. */
+  /** Size of the next request without its prompt, in tokens: counts of the provider, and an estimate of the rest. */
   get contextTokens(): number {
     return trustedTokens(this.session.context, this.#limits.overheadTokens);
   }
 
-  /** Tokens that the model reads: what it says of itself, or less, where its provider said so in this session. */
+  /** Tokens that the model can read: its own window, or less if its provider reported a smaller one in this session. */
   get contextWindow(): number {
     return windowOf(this.session, this.#model);
   }
 
-  /** The summarizer, for navigation and forks of the session. */
+  /** Summarizer for navigation and forks of the session. */
   get summaries(): SummaryWriter {
     return writerOf(this.session, this.#model);
   }
 
-  /** State of the conversation, and calls without a result: report it after a restart. */
+  /** State of the conversation, and calls without a result. Show it after a restart. */
   get state(): RunState & { openCalls: ToolCallBlock[] } {
     return { ...runStateOf(this.session), openCalls: openCalls(this.session.context.messages) };
   }
 
-  /** Calls `listener` with every event from now on; returns the function that ends it. */
+  /** Calls `listener` for every event from now on. Returns a function that removes it. */
   on(listener: AgentListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Answers come from `model` from the next request on; the session remembers it. */
+  /** Changes the model, from the next request on. The change is stored in the session. */
   async setModel(model: Provider): Promise<void> {
     this.#model = model;
     const { provider, modelId } = model;
@@ -183,10 +192,10 @@ export class Agent {
   }
 
   /**
-   * Sends a prompt to the model and runs until it has answered. During a run, the text is queued and
-   * delivered in order. Null for a text that was queued, and for a run that was aborted before there was an answer.
+   * Sends a prompt to the model and runs until it has answered. During a run, the prompt is queued and delivered in
+   * order. Returns null for a queued prompt, and for a run that was aborted before an answer.
    *
-   * @throws EspalierError `bad-input`, `overflow`, `moved`; MaxIterations; what `session.prepareRequest` throws
+   * @throws EspalierError `bad-input`, `overflow`, `moved`; MaxIterations; errors of `session.prepareRequest`
    */
   async run(userMessage: string, options: RunOptions = {}): Promise<AssistantMessage | null> {
     if (isBlank(userMessage))
@@ -198,15 +207,15 @@ export class Agent {
     return null;
   }
 
-  /** Continues the conversation without a new prompt. Null when it ends in an answer. */
+  /** Continues the conversation without a new prompt. Returns null when its last message is an answer. */
   async continue(options: RunOptions = {}): Promise<AssistantMessage | null> {
     if (!this.isRunning) return this.#work(options);
     throw new EspalierError("busy", "A run is going on; wait for it or abort it.");
   }
 
   /**
-   * Ends what is active: an answer, a tool, a compaction, a wait. What is in the log stays. A run that waits for a
-   * compaction which was asked for goes on after it, unless `all` is to end.
+   * Aborts the active operation: an answer, a tool, a compaction, a wait. Entries in the log stay. A run that waits for
+   * a compaction by the user continues after it, unless `what` is `all`.
    */
   abort(what: "active" | "all" = "active"): void {
     const isCompacting = this.#compaction !== undefined;
@@ -215,8 +224,8 @@ export class Agent {
   }
 
   /**
-   * Compacts regardless of the thresholds, between two requests during a run. Nothing to compact is a success
-   * that freed nothing. Throws as `session.forceCompact`.
+   * Compacts regardless of the thresholds; during a run, between two requests. Without anything to compact, succeeds
+   * with no freed tokens. Throws the errors of `session.forceCompact`.
    */
   async forceCompact(instructions?: string): Promise<CompactResult> {
     const controller = new AbortController();
@@ -233,12 +242,15 @@ export class Agent {
     });
   }
 
-  /** Announces `messages` as the context that the model reads now. The agent keeps no list: each request is built from the tree. */
+  /**
+   * Reports `messages` as the new context of the model. The agent stores no list of messages: each request is built
+   * from the tree.
+   */
   replaceMessages(messages: readonly ContextMessage[]): void {
     this.#tell({ type: "messages_replaced", messages });
   }
 
-  /** A run from its beginning to its end, however it ends. */
+  /** Runs from a prompt to the end of the run, whatever its outcome. */
   async #work(options: RunOptions, ...prompt: NewEntry[]): Promise<AssistantMessage | null> {
     const log = this.#telling(new TurnLog(this.session));
     const run: Run = { controller: new AbortController(), log, last: null };
@@ -247,9 +259,9 @@ export class Agent {
     this.#tell({ type: "agent_start" });
     await this.session.tell(agentStart, {});
     try {
-      // Calls that an earlier process left without a result get one: they are never run again by themselves.
+      // Calls without a result from an earlier process get one. They are never run again automatically.
       await log.append(missingResults(openCalls(this.session.context.messages), INTERRUPTED));
-      // Earlier input comes before this prompt, also while it is being written.
+      // Earlier queued input comes before this prompt, even if it is still being written.
       await this.#queue.settled();
       await this.#deliver(log, ...prompt);
       if (isAnswered(this.session.context.messages)) return null;
@@ -266,7 +278,7 @@ export class Agent {
     }
   }
 
-  /** Request, answer, tools, and again, until the model is done and no prompt is queued. */
+  /** Repeats request, answer and tools until the model is done and no prompt is queued. */
   async #loop(
     { maxIterations = 50 }: RunOptions,
     { log, controller: { signal } }: Run,
@@ -279,11 +291,11 @@ export class Agent {
       if (signal.aborted || answer.stopReason === "aborted" || answer.stopReason === "error") return answer;
       if (calls.length > 0 && ++asked >= maxIterations) throw new MaxIterations(maxIterations);
 
-      // Until nothing is on its way: a request for what is said just now would go out without it.
+      // Waits for prompts that are being written, so that the next request includes them.
       do await this.#queue.settled();
       while (this.#queue.isAdding);
       if (this.#queue.isEmpty && calls.length === 0) {
-        // In one step with the look at the queue: what is said from now on is a run of its own.
+        // In the same step as the check of the queue: a later prompt begins its own run.
         this.#run = undefined;
         return answer;
       }
@@ -291,7 +303,10 @@ export class Agent {
     }
   }
 
-  /** One request, its answer, and the results of its calls, one after the other: a user may be asked before each. */
+  /**
+   * Sends one request, stores its answer, and runs its calls one after the other, because the user may have to approve
+   * each.
+   */
   async #takeTurn(
     log: TurnLog,
     signal: AbortSignal,
@@ -317,7 +332,7 @@ export class Agent {
     return appended;
   }
 
-  /** System prompt and tools, besides those of the provider value. */
+  /** System prompt and tools of the agent, besides those of the provider value. */
   get #prompt() {
     const { system, tools = [] } = this.#options;
     return { tools: tools.map(definitionOf), ...(system === undefined ? {} : { system }) };
@@ -337,24 +352,27 @@ export class Agent {
   }
 }
 
-/** An agent on an open session. */
+/** Makes an agent for an open session. */
 export function createAgent(options: AgentOptions): Agent {
   return new Agent(options);
 }
 
-/** Runs work one by one: each piece begins when the one before has ended or failed. */
+/** Runs pieces of work one at a time, each after the one before has ended or failed. */
 class TurnTaking {
   #last: Promise<unknown> = Promise.resolve();
 
   take<Result>(work: () => Promise<Result>): Promise<Result> {
     const turn = this.#last.then(work);
-    // The caller receives a failure; the next piece of work only waits for its end.
+    // The caller receives the failure. The next piece of work only waits for the end.
     this.#last = turn.catch(() => undefined);
     return turn;
   }
 }
 
-/** Reports offloads, pictures left out and compactions as events of the agent, for every cause: a policy, an overflow, a user. */
+/**
+ * Converts the session's events into agent events: offloads, pictures left out and compactions, by a policy, an
+ * overflow or a user.
+ */
 function tellSessionEvents(events: EventBus, tell: (event: AgentEvent) => void): void {
   events.subscribe(EventType.PROGRESS_UPDATE, ({ message }) => tell({ type: "compact_start", message }));
   events.subscribe(EventType.STATE_CHANGED, (change) => {

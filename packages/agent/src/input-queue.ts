@@ -1,23 +1,23 @@
 import type { Session } from "@espalier/engine";
 import { createId, custom, type Entry, isCustom, message, type NewEntry } from "@espalier/session-tree";
 
-/** The `customType` of input that waits for its turn. */
+/** The `customType` of queued input. */
 export const QUEUED = "espalier.queued";
 
-/** Something that was said while a run was going on. */
+/** Input that a user gave during a run. */
 export interface QueuedInput {
-  /** The id that the message will have: once an entry has it, the input was delivered. */
+  /** Id of the future message. The input is delivered when an entry has this id. */
   entryId: string;
   text: string;
 }
 
 /**
- * Input that was typed while something was going on: in the log at once, delivered once and in order. The log is all
- * there is to it, so that what a process did not deliver waits on its path when the session is opened again.
+ * Input that a user gave during a run. It is written to the log at once, and delivered once and in order. The queue has
+ * no other storage, so input that a process did not deliver is found again when the session is opened.
  */
 export class InputQueue {
   readonly #session: Session;
-  /** Input of this process that is not delivered: a compaction may hide it from the window. */
+  /** Input of this process that is not delivered. A compaction can hide it from the window. */
   readonly #said = new Set<Entry>();
   #adding = 0;
   #added: Promise<unknown> = Promise.resolve();
@@ -37,17 +37,17 @@ export class InputQueue {
       .filter(({ entryId }) => !this.#isDelivered(entryId));
   }
 
-  /** True while an input is being written. */
+  /** True while input is being written. */
   get isAdding(): boolean {
     return this.#adding > 0;
   }
 
-  /** True where nothing waits and nothing is being written. */
+  /** True when no input is waiting or being written. */
   get isEmpty(): boolean {
     return !this.isAdding && this.waiting.length === 0;
   }
 
-  /** Answers when the input is on disk. */
+  /** Adds input. Resolves when it is on disk. */
   async add(text: string): Promise<void> {
     const data = { sessionId: this.#session.id, entryId: createId(), text };
     const adding = this.#session.append(custom.of({ customType: QUEUED, data }), { durability: "fsync" });
@@ -60,22 +60,22 @@ export class InputQueue {
   }
 
   /**
-   * Waits for input that is being written. Where input waits in a remote log, loads all of the log,
-   * which alone shows input that was delivered on another branch.
+   * Waits for input that is being written. If input waits in a remote log, loads the whole log, because only the whole
+   * log shows input that was delivered on another branch.
    */
   async settled(): Promise<void> {
     await this.#added;
     if (!this.#session.log.view && this.waiting.length > 0) await this.#session.load();
   }
 
-  /** Waiting input as messages to append: their ids make sure that each counts once. */
+  /** Returns waiting input as messages to append. Their ids ensure that each is delivered once. */
   toDeliver(): NewEntry[] {
     return this.waiting.map(({ entryId, text }) =>
       message.of({ id: entryId, message: { role: "user", content: text, timestamp: Date.now() } }),
     );
   }
 
-  /** Forgets what was delivered by these entries. */
+  /** Removes the input that these entries deliver. */
   delivered(entries: readonly Entry[]): void {
     const ids = new Set(entries.map(({ id }) => id));
     for (const entry of this.#said)
@@ -90,7 +90,10 @@ export class InputQueue {
   }
 }
 
-/** Undefined for other entries, and for input of the session that this one was forked from. */
+/**
+ * Returns the queued input of an entry; undefined for other entries, and for input of the session from which this one
+ * was forked.
+ */
 function queuedInput(entry: Entry, session: string): QueuedInput | undefined {
   if (!isCustom(entry, QUEUED)) return undefined;
   const { sessionId, entryId, text } = (entry.data ?? {}) as Record<string, unknown>;

@@ -6,50 +6,50 @@ import type { FileTool } from "@espalier/summarizer";
 export interface ToolOutput {
   /** Content for the model. */
   content: (TextBlock | ImageBlock)[];
-  /** True where the tool failed, for the model. Default false. */
+  /** True if the tool failed; the model is informed. Default false. */
   isError?: boolean;
-  /** Kept in the entry for people and extensions; the model never reads it. */
+  /** Data for people and extensions, stored in the entry. It is never sent to a model. */
   details?: unknown;
 }
 
 /** Context of a tool call, besides its arguments. */
 export interface ToolContext {
-  /** The folder the agent works in. */
+  /** Working folder of the agent. */
   cwd: string;
-  /** Fires when the run is aborted; the tool is not awaited from then on. */
+  /** Fires when the run is aborted. The tool is no longer awaited then. */
   signal: AbortSignal;
 }
 
-/** Something a model can have done. */
+/** A tool that a model can call. */
 export interface Tool extends ToolDefinition {
-  /** Files that a call reads or writes; see `FileTool`. */
+  /** Returns the files that a call reads or writes; see `FileTool`. */
   files?: FileTool["files"];
-  /** True for tools that write or run something: the user is asked before each call. */
+  /** True for tools that write or run something: the user has to allow each call. */
   asksFirst?: boolean;
-  /** Runs it. What it throws becomes an error result. */
+  /** Runs the tool. An error that it throws becomes an error result. */
   run(input: Record<string, unknown>, context: ToolContext): Promise<ToolOutput | string>;
 }
 
-/** A text as a tool's output. */
+/** Returns a text as a tool's output. */
 export const textOutput = (text: string, isError = false): ToolOutput => ({
   content: [{ type: "text", text }],
   ...(isError ? { isError } : {}),
 });
 
-/** Definition of a tool, for the model. */
+/** Returns the definition of a tool for the model. */
 export function definitionOf({ name, description, parameters }: Tool): ToolDefinition {
   return { name, ...(description ? { description } : {}), ...(parameters ? { parameters } : {}) };
 }
 
-/** Context of {@link runTool}. */
+/** Options of {@link runTool}. */
 export interface RunToolsOptions extends ToolContext {
-  /** The tools of the request; a call to any other is answered with their names. */
+  /** Tools of the request. A call to another tool gets their names as an error result. */
   tools: readonly Tool[];
-  /** Asked before a tool that writes or runs something; default: refused. */
+  /** Called before a tool that writes or runs something; returns whether the user allows the call. Default: refused. */
   approve?: (call: ToolCallBlock) => Promise<boolean>;
 }
 
-/** Runs one call by its tool, after the user allowed it where the tool asks first. */
+/** Runs a call with its tool. A tool with `asksFirst` runs only if the user allows the call. */
 export async function runTool(
   { id, name, input }: TurnCall,
   { tools, approve, ...context }: RunToolsOptions,

@@ -1,47 +1,50 @@
 import { decideHook, hookAlias, LONG_HANDLER_LIMIT_MS, notifyHook } from "@espalier/extensions";
 import type { BranchSummaryEntry, Entry, Usage } from "@espalier/session-tree";
 
-/** Event before a branch is left. */
+/** Event before a branch is abandoned. */
 export interface BeforeForkEvent {
-  /** Inside the session, or to a new one. */
+  /** `navigate` inside the session, `fork` to a new session. */
   kind: "navigate" | "fork";
   targetId: string | null;
   oldLeafId: string | null;
   commonAncestorId: string | null;
-  /** Entries left behind, oldest first. */
+  /** Abandoned entries, oldest first. */
   entriesToSummarize: readonly Entry[];
-  /** True if a summary was requested; a `summary` in the answer counts only then. */
+  /** True if a summary was requested. A `summary` in the answer is used only then. */
   userWantsSummary: boolean;
-  /** The entry that was named; before the first entry that entry, and empty in a session without any. */
+  /**
+   * Id of the entry that was named. When the target is before the first entry, the id of the first entry; empty in a
+   * session without entries.
+   */
   entryId: string;
-  /** Side of it on which the fork ends, or the leaf will be. */
+  /** Whether the fork or the leaf ends at the entry or before it. */
   position: "at" | "before";
-  /** Focus of the summary; with `replaceInstructions`, in place of the prompt. */
+  /** Focus of the summary. With `replaceInstructions` it replaces the prompt. */
   customInstructions?: string;
   replaceInstructions?: boolean;
-  /** The label that the caller gives the place arrived at. */
+  /** Label that the caller gives to the new leaf. */
   label?: string;
   signal: AbortSignal;
 }
 
-/** A branch summary of an extension's own making. */
+/** A branch summary by an extension. */
 export interface BranchSummaryProposal {
   summary: string;
   details?: unknown;
   usage?: Usage;
 }
 
-/** Answer of extensions before a branch is left; every field is optional. */
+/** Answer of extensions before a branch is abandoned. Every field is optional. */
 export interface BeforeForkAnswer {
   summary?: BranchSummaryProposal;
-  /** Focus of the summary; with `replaceInstructions`, in place of the prompt. */
+  /** Focus of the summary. With `replaceInstructions` it replaces the prompt. */
   instructions?: string;
   replaceInstructions?: boolean;
-  /** A label for the place arrived at. */
+  /** Label for the new leaf. */
   label?: string;
 }
 
-/** Asked before a branch is left, in place or to a new session. */
+/** Hook before a branch is abandoned, by navigation or by a fork. */
 export const sessionBeforeFork = decideHook<BeforeForkEvent, BeforeForkAnswer>("session_before_fork", {
   timeoutMs: LONG_HANDLER_LIMIT_MS,
   fields: { summary: "one", instructions: "join", replaceInstructions: "any", label: "one" },
@@ -65,7 +68,7 @@ export interface ForkEvent {
   summaryEntryId: string | null;
 }
 
-/** Notifies of a path that became a session of its own. */
+/** Hook after a path was forked into a new session. */
 export const sessionFork = notifyHook<ForkEvent>("session_fork");
 
 /** Event after a navigation. */
@@ -73,15 +76,17 @@ export interface NavigateEvent {
   oldLeafId: string | null;
   newLeafId: string | null;
   summaryEntryId: string | null;
-  /** The branch summary that was written; absent where none was. */
+  /** The new branch summary; absent when none was written. */
   summaryEntry?: BranchSummaryEntry;
   fromExtension: boolean;
 }
 
-/** Notifies of a leaf that moved inside a session, also by a navigation without a summary. */
+/** Hook after the leaf moved inside a session, also by a navigation without a summary. */
 export const sessionNavigate = notifyHook<NavigateEvent>("session_navigate");
 
-/** Pi's name for leaving a branch in place; the event is also under `preparation`, where Pi's extensions look. */
+/**
+ * Pi's name for the hook before a navigation. The event is also under `preparation`, where Pi's extensions expect it.
+ */
 export const sessionBeforeTree = hookAlias("session_before_tree", {
   of: sessionBeforeFork,
   when: ({ kind }) => kind === "navigate",
@@ -94,5 +99,5 @@ export const sessionBeforeTree = hookAlias("session_before_tree", {
   },
 });
 
-/** Pi's name for a navigation that happened. */
+/** Pi's name for the hook after a navigation. */
 export const sessionTree = hookAlias("session_tree", { of: sessionNavigate });

@@ -6,11 +6,11 @@ import {
   type Registration,
 } from "./hook.ts";
 
-/** Judgement of one answer to a decide hook. */
+/** Result of checking one answer to a decide hook. */
 type JudgedAnswer =
   | { readonly kind: "cancel"; readonly reason: string | null }
   | { readonly kind: "refused"; readonly reason: string; readonly error?: unknown }
-  /** Without fields it is neutral; `unknown` are names that the hook does not have. */
+  /** No fields mean no opinion. `unknown` has names that the hook does not have. */
   | { readonly kind: "fields"; readonly fields: FieldValues; readonly unknown: readonly string[] };
 
 type MergeRulesByName = Readonly<Record<string, MergeRule>>;
@@ -18,8 +18,8 @@ type MergeRulesByName = Readonly<Record<string, MergeRule>>;
 type FieldValues = Readonly<Record<string, unknown>>;
 
 /**
- * Judges one answer, alone. A cancellation counts even beside other fields. The fields are a copy, so that what
- * was found valid is what is used, whatever the owner does to its objects later.
+ * Checks one answer. A cancellation counts even with other fields. The returned fields are a copy, so a later change of
+ * the owner's objects cannot make them invalid.
  */
 export function judgeAnswer(
   hook: DecideHook,
@@ -43,7 +43,7 @@ export function judgeAnswer(
     const refusal = Object.keys(fields).length > 0 ? hook.validate?.(fields, payload) : undefined;
     return refusal === undefined ? { kind: "fields", fields, unknown } : refuse(refusal);
   } catch (error) {
-    // From a getter of the answer, from a value that is no data and cannot be copied, or from the hook's own validation.
+    // A getter of the answer, a value that cannot be cloned, or the hook's own validation threw.
     return refuse(describeThrown(error), error);
   }
 }
@@ -62,15 +62,15 @@ function readFields(rules: MergeRulesByName, given: FieldValues) {
   return { fields, unknown, misfit: undefined };
 }
 
-/** Merges answers by top-level field. Pure; `answers` are in the order in which their handlers were asked. */
+/** Merges answers by top-level field. Pure. `answers` are in the order in which the handlers were called. */
 export function mergeAnswers(
   rules: MergeRulesByName,
   answers: readonly { owner: string; answer: FieldValues }[],
 ) {
   const answer: Record<string, unknown> = {};
-  /** Per field of the answer, whose words it holds, in order. */
+  /** For each field of the answer, the owners of its value, in order. */
   const owners: Record<string, readonly string[]> = {};
-  /** Two handlers answered a field that has room for one answer. */
+  /** Two handlers answered a field that takes one answer. */
   const conflicts: { field: string; standing: string; refused: string }[] = [];
   for (const [field, rule] of Object.entries(rules)) {
     const given = answers.filter((one) => Object.hasOwn(one.answer, field));
@@ -91,13 +91,15 @@ export function mergeAnswers(
 }
 
 /**
- * - `threw`, `timed-out`: a handler was skipped, or, being critical, stopped what was going on;
+ * Kind of report:
+ *
+ * - `threw`, `timed-out`: a handler was skipped or, if it is critical, stopped the operation;
  * - `invalid-answer`: an answer, or a field of it, was refused;
- * - `unused-answer`: an answer is valid, and the caller had no use for it;
- * - `conflict`: two owners answered what has room for one;
- * - `late-rejection`: a handler failed after it had been given up;
- * - `missing-member`: an extension uses something that this host does not have, and goes on without it;
- * - `failed-act`: something an extension began, and does not wait for, failed;
+ * - `unused-answer`: an answer is valid, but the caller did not use it;
+ * - `conflict`: two owners answered a field that takes one answer;
+ * - `late-rejection`: a handler failed after the host had stopped waiting for it;
+ * - `missing-member`: an extension uses a member that this host does not have, and continues without it;
+ * - `failed-act`: an operation failed that an extension started without waiting for it;
  * - `refused-load`: an extension was not loaded;
  * - `unknown-hook`: a handler was registered for a hook that this host does not have.
  */
@@ -113,20 +115,20 @@ export type ReportKind =
   | "refused-load"
   | "unknown-hook";
 
-/** Something the user of extensions should hear about. Nothing is printed here; the host's `onReport` gets it. */
+/** A problem for the user of extensions. Nothing is printed here; the host's `onReport` receives it. */
 export interface ExtensionReport {
   readonly kind: ReportKind;
-  /** Extensions it is about; for a conflict first the one whose answer is used. */
+  /** Extensions with the problem. For a conflict, the first one is the extension whose answer is used. */
   readonly owners: readonly string[];
-  /** The name the handler was registered under; null where it is about loading. */
+  /** Name under which the handler was registered; null for a problem of loading. */
   readonly hook: string | null;
-  /** One sentence or two, for people. */
+  /** Message for people, of one or two sentences. */
   readonly message: string;
-  /** The thrown value, where there was one. */
+  /** The thrown value; absent when nothing was thrown. */
   readonly error?: unknown;
 }
 
-/** Builds a report on a handler's call. */
+/** Returns a report about a handler's call. */
 export function reportOn(
   { owner, hookName: hook }: Registration,
   kind: ReportKind,
@@ -136,12 +138,12 @@ export function reportOn(
   return { kind, owners: [owner], hook, message, ...(error === undefined ? {} : { error }) };
 }
 
-/** Gives a handler its event; null where the alias it registered under is not for this payload. */
+/** Returns the event for a handler; null when its alias is not for this payload. */
 type EventFor = (alias: HookAlias | null) => object | null;
 
 /**
- * The events of one run: a frozen object for the hook and one for each alias, made when a handler needs it.
- * Freezes what `payload` holds, in place, but not `payload` itself.
+ * Returns the events of one run: a frozen object for the hook and one for each alias, created when a handler needs it.
+ * Freezes the values in `payload` in place, but not `payload` itself.
  */
 export function eventsOf(hookName: string, payload: object): EventFor {
   let own: object | undefined;
@@ -159,12 +161,12 @@ export function eventsOf(hookName: string, payload: object): EventFor {
   };
 }
 
-/** Objects that were frozen here with all they hold; a value handed to several hooks is walked once. */
+/** Objects that are frozen with all their values, so that a value passed to several hooks is walked once. */
 const frozen = new WeakSet<object>();
 
 /**
- * Freezes plain objects and arrays, and what they hold, in place. Everything else stays as it is: an `AbortSignal`,
- * a `Map` or `Set`, a buffer, an instance of a class, and values of getters. Any depth will do.
+ * Freezes plain objects and arrays and their values in place, at any depth. Other values are not frozen: an
+ * `AbortSignal`, a `Map` or `Set`, a buffer, an instance of a class, and values of getters.
  */
 export function deepFreeze<Value>(value: Value): Value {
   const walked = new Set<object>();
@@ -178,12 +180,12 @@ export function deepFreeze<Value>(value: Value): Value {
       open.push(Object.getOwnPropertyDescriptor(next, key)?.value);
     }
   }
-  // Only now: a walk that met a revoked proxy has thrown, and must not count as done.
+  // Added at the end: a walk that throws on a revoked proxy must not count as done.
   for (const object of walked) frozen.add(object);
   return value;
 }
 
-/** An array, or an object whose prototype is null or at the root of a realm. */
+/** Returns whether a value is an array, or an object whose prototype is null or the `Object.prototype` of a realm. */
 function isPlain(value: unknown): value is object {
   if (typeof value !== "object" || value === null) return false;
   if (Array.isArray(value)) return true;

@@ -2,23 +2,25 @@ import type { Draft } from "immer";
 
 /** Members of a hook of any mode. */
 export interface Hook<Payload = unknown, Answer = unknown> {
-  /** Combination of answers: none, one value handed on, merged, or another name for one of these. */
+  /** How the answers are combined: ignored, one value passed on, or merged; or another name for such a hook. */
   readonly mode: "notify" | "transform" | "decide" | "alias";
   /** Name in `api.on(name, …)` and in `event.type`. */
   readonly name: string;
   /** Time limit of one handler, in milliseconds. */
   readonly timeoutMs: number;
-  /** For the type checker alone; never set. */
+  /** Used only by the type checker; never set. */
   readonly types?: { readonly payload: Payload; readonly answer: Answer };
 }
 
 /** Options of every hook. */
 export interface HookOptions {
-  /** Default `HANDLER_LIMIT_MS`; `LONG_HANDLER_LIMIT_MS` where handlers may ask a model. */
+  /**
+   * Time limit in milliseconds. Default `HANDLER_LIMIT_MS`. Use `LONG_HANDLER_LIMIT_MS` when handlers may call a model.
+   */
   timeoutMs?: number;
 }
 
-/** The limit of a hook that is being made; throws `ExtensionError` `bad-hook` for one that no timer takes. */
+/** Returns the time limit of a new hook; throws `ExtensionError` `bad-hook` for a limit that timers do not support. */
 function hookTimeLimit(name: string, options: HookOptions): number {
   const { timeoutMs = HANDLER_LIMIT_MS } = options;
   const refusal = refuseTimeLimit(timeoutMs);
@@ -26,12 +28,12 @@ function hookTimeLimit(name: string, options: HookOptions): number {
   return timeoutMs;
 }
 
-/** Something happened: every handler is called, in order, and its return value is ignored. */
+/** Hook that reports an event. Every handler is called, in order, and its return value is ignored. */
 export interface NotifyHook<Payload extends object = object> extends Hook<Payload> {
   readonly mode: "notify";
 }
 
-/** Makes a hook whose handlers are notified. */
+/** Makes a notify hook. */
 export function notifyHook<Payload extends object>(
   name: string,
   options: HookOptions = {},
@@ -40,12 +42,12 @@ export function notifyHook<Payload extends object>(
 }
 
 /**
- * One value passes through all handlers, in order; each gets what the one before left.
- * The event is `{type, [field]: value}`, a draft: a handler changes it, assigns to it, or returns `{[field]: other}`.
+ * Hook that passes one value through all handlers, in order. Each handler gets the value of the one before. The event
+ * is `{type, [field]: value}`, a draft: a handler changes it, assigns to it, or returns `{[field]: other}`.
  */
 export interface TransformHook<Value = unknown, Field extends string = string> extends Hook<Value> {
   readonly mode: "transform";
-  /** Field of the value in the event, such as `messages`; any name but `type`. */
+  /** Field of the value in the event, such as `messages`; any name except `type`. */
   readonly field: Field;
   /** Returns the reason to refuse a changed value, as a sentence; undefined to accept it. Default: accepts every value. */
   validate?(value: Value): string | undefined;
@@ -59,7 +61,7 @@ export interface TransformHookOptions<Value, Field extends string>
   validate?: (value: Value) => string | undefined;
 }
 
-/** Throws `ExtensionError` `bad-hook` for the field `type`, which holds the hook's name. */
+/** Makes a transform hook. Throws `ExtensionError` `bad-hook` for the field `type`, which holds the hook's name. */
 export function transformHook<Value, Field extends string>(
   name: string,
   options: TransformHookOptions<Value, Field>,
@@ -83,21 +85,24 @@ export type MergeRules<Answer> = {
 
 /** Fields of every answer to a decide hook, besides the hook's own. */
 export interface Cancellation {
-  /** True: what was about to happen does not. One handler is enough. */
+  /** True to cancel the operation. One handler is enough. */
   cancel?: boolean;
-  /** The reason, for the caller. */
+  /** Reason, for the caller. */
   reason?: string;
 }
 
-/** All handlers are asked, in order; each answer is validated alone, and valid ones are merged. */
+/**
+ * Hook that collects answers. Every handler is called, in order. Each answer is validated alone, and the valid ones are
+ * merged.
+ */
 export interface DecideHook<Payload extends object = object, Answer extends object = object>
   extends Hook<Payload, Answer> {
   readonly mode: "decide";
-  /** Merge rule of each field that several handlers give: `one`, `any` or `join`. */
+  /** Merge rule of each field, for answers of several handlers: `one`, `any` or `join`. */
   readonly fields: MergeRules<Answer>;
   /**
-   * Returns the reason to refuse this one answer, as a sentence; undefined to accept it. Default: accepts every answer.
-   * Not called for a cancellation.
+   * Returns the reason to refuse an answer, as a sentence; undefined to accept it. Default: accepts every answer. Not
+   * called for a cancellation.
    */
   validate?(answer: Partial<Answer>, payload: Readonly<Payload>): string | undefined;
 }
@@ -110,7 +115,10 @@ export interface DecideHookOptions<Payload extends object, Answer extends object
   validate?: (answer: Partial<Answer>, payload: Readonly<Payload>) => string | undefined;
 }
 
-/** Throws `ExtensionError` `bad-hook` for the fields `cancel` and `reason`, which every decide hook has. */
+/**
+ * Makes a decide hook. Throws `ExtensionError` `bad-hook` for the fields `cancel` and `reason`, which every decide hook
+ * has.
+ */
 export function decideHook<Payload extends object, Answer extends object>(
   name: string,
   options: DecideHookOptions<Payload, Answer>,
@@ -128,40 +136,45 @@ export function decideHook<Payload extends object, Answer extends object>(
 }
 
 /**
- * Another name under which handlers may register for a hook: they are in one order with the hook's own handlers,
- * receive the event in the shape of the other name, and are skipped where `when` returns false.
+ * Another name under which handlers can register for a hook. They are in one order with the hook's own handlers,
+ * receive the event in the shape of the other name, and are skipped when `when` returns false.
  */
 export interface HookAlias<Payload extends object = object, Answer extends object = object>
   extends Hook<Payload, Answer> {
   readonly mode: "alias";
-  /** The name of its hook. */
+  /** Name of the hook. */
   readonly of: string;
-  /** Returns whether this event is for listeners of this name. */
+  /** Returns whether an event is for handlers of this name. */
   when(payload: object): boolean;
-  /** The event in the shape that this name promises. */
+  /** Returns the event in the shape of this name. */
   map(payload: object): object;
-  /** An answer in the shape that the hook itself expects. */
+  /** Returns an answer in the shape of the hook. */
   mapAnswer(answer: object): object;
 }
 
-/** Options of an alias: without functions, the same events and answers under a second name. */
+/**
+ * Options of an alias. Without functions, handlers get the same events and give the same answers as under the hook's
+ * name.
+ */
 export interface HookAliasOptions<
   Source extends object,
   SourceAnswer extends object,
   Payload extends object,
   Answer extends object,
 > {
-  /** Its hook. */
+  /** Hook behind the alias. */
   of: NotifyHook<Source> | DecideHook<Source, SourceAnswer>;
-  /** Selects the hook's events for this name; default all. Pure. */
+  /** Selects the hook's events for this name. Default: all. Pure. */
   when?: (payload: Readonly<Source>) => boolean;
-  /** The payload in the shape that handlers of this name expect; default as it is. Pure. */
+  /** Converts the payload to the shape of this name. Default: unchanged. Pure. */
   map?: (payload: Readonly<Source>) => Payload;
-  /** The answer in the shape that the hook expects; default as it is. Pure. */
+  /** Converts an answer to the shape of the hook. Default: unchanged. Pure. */
   mapAnswer?: (answer: Partial<Answer> & Cancellation) => Partial<SourceAnswer> & Cancellation;
 }
 
-/** Another name for a hook, with an event and an answer of its own shape. Its listeners are those of its hook. */
+/**
+ * Makes another name for a hook, with its own shape of events and answers. Its handlers count as handlers of the hook.
+ */
 export function hookAlias<
   Source extends object,
   SourceAnswer extends object = object,
@@ -187,18 +200,20 @@ export function hookAlias<
 export type HookSet = Readonly<Record<string, Hook>>;
 
 /**
- * - `one`: the first is used, a second is a conflict;
- * - `join`: strings, one after the other with a blank line between;
- * - `any`: true if one of them is true.
+ * Merge rule of a field:
+ *
+ * - `one`: the first answer is used, and a second one is a conflict;
+ * - `join`: strings, joined by blank lines;
+ * - `any`: true if one answer is true.
  */
 export type MergeRule = "one" | "join" | "any";
 
-/** The one thing the host itself looks at in what it hands on as `ctx`: an abort ends the waiting for handlers. */
+/** The only part of `ctx` that the host itself uses: an abort ends the waiting for handlers. */
 export interface HandlerContext {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Event of a hook: the payload, or the draft of the one value, and the hook's name as `type`. */
+/** Event of a hook: the payload, or the draft of the value, with the hook's name as `type`. */
 export type EventOf<One, Name extends string = string> =
   One extends TransformHook<infer Value, infer Field>
     ? { readonly type: Name } & { [Key in Field]: Draft<Value> }
@@ -206,7 +221,7 @@ export type EventOf<One, Name extends string = string> =
       ? Readonly<Payload> & { readonly type: Name }
       : never;
 
-/** Answer to a hook. Nothing, null and `{}` are the same: no opinion. */
+/** Answer to a hook. Undefined, null and `{}` all mean no opinion. */
 export type AnswerTo<One> =
   One extends TransformHook<infer Value, infer Field>
     ? // biome-ignore lint/suspicious/noConfusingVoidType: a handler without a return statement gives void.
@@ -218,34 +233,38 @@ export type AnswerTo<One> =
         : unknown
       : never;
 
-/** Handler of a hook: receives the event, and answers in the shape of the hook's mode. */
+/** Handler of a hook: receives the event, and returns an answer in the shape of the hook's mode. */
 export type Handler<One, Name extends string, Context> = (
   event: EventOf<One, Name>,
   ctx: Context,
 ) => AnswerTo<One> | Promise<AnswerTo<One>>;
 
-/** Options of a handler: its order, its time limit, and its failure. */
+/** Options of a handler: its order, its time limit, and the effect of its failure. */
 export interface HandlerOptions {
-  /** Higher is asked earlier; default 0. Handlers of one priority are asked in the order in which they registered. */
+  /**
+   * Handlers with a higher priority are called earlier; default 0. With equal priorities, the order of registration
+   * counts.
+   */
   priority?: number;
   /**
-   * True for a handler that must not be skipped. One that throws or takes too long cancels what a decide hook asks about;
-   * in a notify or transform hook, there also for a change that is refused, the caller gets an `ExtensionError`.
-   * Default false: reported and skipped, but for one that failed because the host lacks a member that it uses.
+   * True for a handler that must not be skipped. When it throws or takes too long, a decide hook is cancelled, and the
+   * caller of a notify or transform hook gets an `ExtensionError`; in a transform hook, also when its change is
+   * refused. Default false: a failure is reported and the handler is skipped. In a decide hook, a handler that uses a
+   * member that the host lacks cancels in both cases.
    */
   critical?: boolean;
-  /** Default: the limit of the hook, in milliseconds. */
+  /** Time limit in milliseconds. Default: the limit of the hook. */
   timeoutMs?: number;
 }
 
 /** Default export of an extension module. */
 export type ExtensionSetup<Api> = (api: Api) => void | Promise<void>;
 
-/** One handler of one hook. */
+/** A registered handler. */
 export interface Registration {
-  /** The extension it belongs to, by the name that reports use. */
+  /** Name of its extension, as in reports. */
   readonly owner: string;
-  /** The name it was registered under: the hook's own or an alias. */
+  /** Name under which it was registered: the hook's own name or an alias. */
   readonly hookName: string;
   readonly alias: HookAlias | null;
   readonly handler: (event: object, context: object) => unknown;
@@ -254,16 +273,16 @@ export interface Registration {
   readonly timeoutMs: number;
 }
 
-/** 10 s, in milliseconds: what a handler may take where its hook says nothing else. */
+/** 10 s, in milliseconds: time limit of a handler unless its hook has another one. */
 export const HANDLER_LIMIT_MS = 10_000;
 
-/** 5 minutes, in milliseconds: for hooks whose handlers may ask a model before they answer. */
+/** 5 minutes, in milliseconds: for hooks whose handlers may call a model before they answer. */
 export const LONG_HANDLER_LIMIT_MS = 300_000;
 
-/** About 25 days. Timers take 32 bits; a larger number would fire at once. */
+/** About 25 days. Timers have 32 bits, and a larger number would fire at once. */
 const LARGEST_LIMIT_MS = 2 ** 31 - 1;
 
-/** Returns the reason to refuse these milliseconds as a limit; undefined to accept them. */
+/** Returns the reason to refuse these milliseconds as a time limit; undefined to accept them. */
 export function refuseTimeLimit(milliseconds: number): string | undefined {
   if (milliseconds > 0 && milliseconds <= LARGEST_LIMIT_MS) return undefined;
   return `the timeoutMs ${milliseconds}; give milliseconds between 1 and ${LARGEST_LIMIT_MS}.`;
@@ -273,11 +292,11 @@ export function refuseTimeLimit(milliseconds: number): string | undefined {
  * Codes of errors:
  * - `not-found`, `unreadable-folder`, `syntax-error`, `no-default-export`, `load-failed`, `load-timed-out`,
  *   `foreign-package`: an extension file could not be loaded;
- * - `setup-failed`: its default export threw or took too long;
- * - `missing-member`: an extension uses a member of `api`, `ctx` or a lent module that this host does not have;
+ * - `setup-failed`: the extension's default export threw or took too long;
+ * - `missing-member`: an extension uses a member of `api`, `ctx` or a virtual module that this host does not have;
  * - `unregistered`: an extension used its api after it had been removed;
  * - `critical-handler-failed`, `aborted`: a run of a hook could not be finished;
- * - `bad-handler`, `bad-hook`, `unknown-hook`: the program around the hooks is wrong.
+ * - `bad-handler`, `bad-hook`, `unknown-hook`: the program uses the hooks incorrectly.
  */
 export type ExtensionErrorCode =
   | "not-found"
@@ -296,7 +315,7 @@ export type ExtensionErrorCode =
   | "bad-hook"
   | "unknown-hook";
 
-/** The only error class of this package. `owner` is the name of the extension concerned; null for the program itself. */
+/** The only error class of this package. `owner` is the name of the extension; null for an error of the program. */
 export class ExtensionError extends Error {
   override readonly name = "ExtensionError";
   readonly code: ExtensionErrorCode;
@@ -309,7 +328,7 @@ export class ExtensionError extends Error {
   }
 }
 
-/** Describes a thrown value, of any type, as one line. */
+/** Returns a thrown value of any type as one line of text. */
 export function describeThrown(thrown: unknown): string {
   if (thrown instanceof Error) return thrown.message === "" ? thrown.name : thrown.message;
   if (typeof thrown === "string") return thrown;

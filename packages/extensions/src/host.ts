@@ -29,26 +29,29 @@ import {
 
 /** Options of a host. */
 export interface ExtensionHostOptions<Hooks extends HookSet> {
-  /** The hooks there are, each under its own name. */
+  /** Hooks of the host, each under its own name. */
   hooks: Hooks;
-  /** Receives every report, as it happens. Default: none. */
+  /** Receives every report when it occurs. Default: reports are dropped. */
   onReport?: (report: ExtensionReport) => void;
-  /** Measures how long handlers take; tests pass their own. Default: the system's. */
+  /** Measures the time limits of handlers; tests pass their own. Default: the system's clock. */
   clock?: Clock;
 }
 
-/** Holds the handlers of all extensions and runs the hooks. */
+/** Stores the handlers of all extensions and runs the hooks. */
 export interface ExtensionHost<Hooks extends HookSet, Context extends HandlerContext = HandlerContext> {
   /**
-   * Runs the setup of an extension and returns the function that removes the extension again. A setup that throws, or
-   * takes longer than 10 s, leaves no handler behind: `ExtensionError` `setup-failed`.
+   * Runs the setup of an extension. Returns the function that removes the extension. When the setup throws or takes
+   * longer than 10 s, no handler is left: `ExtensionError` `setup-failed`.
    */
   register(owner: string, setup: ExtensionSetup<ExtensionApi<Hooks, Context>>): Promise<() => void>;
-  /** Returns whether a hook has handlers, so that a costly payload need not be built. An alias has its hook's handlers. */
+  /**
+   * Returns whether a hook has handlers, so that a costly payload is built only when needed. An alias has the handlers
+   * of its hook.
+   */
   has(hook: Hook): boolean;
   /**
-   * Resolves when all handlers were called; `critical-handler-failed` if a critical one failed.
-   * Freezes what the payload holds.
+   * Calls all handlers and resolves after the last one. Throws `critical-handler-failed` if a critical one failed.
+   * Freezes the values in the payload.
    */
   notify<Payload extends object>(
     hook: NotifyHook<Payload>,
@@ -56,25 +59,25 @@ export interface ExtensionHost<Hooks extends HookSet, Context extends HandlerCon
     context: Context,
   ): Promise<void>;
   /**
-   * The value after all handlers, frozen with what it shares with `value`; without handlers `value` as it is.
-   * Errors: `critical-handler-failed`, `aborted`.
+   * Returns the value after all handlers, frozen together with the parts that it shares with `value`; without handlers,
+   * `value` itself. Throws `critical-handler-failed`, `aborted`.
    */
   transform<Value, Field extends string>(
     hook: TransformHook<Value, Field>,
     value: NoInfer<Value>,
     context: Context,
   ): Promise<Value>;
-  /** Returns the merged answers of the handlers. Freezes what the payload holds. */
+  /** Returns the merged answers of the handlers. Freezes the values in the payload. */
   decide<Payload extends object, Answer extends object>(
     hook: DecideHook<Payload, Answer>,
     payload: NoInfer<Payload>,
     context: Context,
   ): Promise<Decision<Answer>>;
-  /** Hands a report to `onReport`, for those who load extensions. */
+  /** Passes a report to `onReport`. For programs that load extensions. */
   report(report: ExtensionReport): void;
 }
 
-/** Makes a host without extensions. Throws `ExtensionError` `bad-hook` for hooks that do not fit together. */
+/** Makes a host without extensions. Throws `ExtensionError` `bad-hook` for hooks that contradict each other. */
 export function createExtensionHost<Hooks extends HookSet, Context extends HandlerContext = HandlerContext>(
   options: ExtensionHostOptions<Hooks>,
 ): ExtensionHost<Hooks, Context> {
@@ -125,19 +128,19 @@ export function createExtensionHost<Hooks extends HookSet, Context extends Handl
   };
 }
 
-/** Api of an extension. `Hooks` maps the names it may use to the hooks behind them. */
+/** Api of an extension. `Hooks` maps each name that the extension can use to its hook. */
 export interface ExtensionApi<Hooks extends HookSet, Context> {
   /**
-   * Registers a handler under a hook's name; returns the function that removes it. A name that this host does not have
-   * is reported and otherwise harmless, so that an extension written for more hooks still runs.
-   * Throws `ExtensionError` `bad-handler`, and `unregistered` once the extension was removed.
+   * Registers a handler under a hook's name; returns the function that removes it. An unknown name is reported and has
+   * no other effect, so that an extension written for more hooks still runs. Throws `ExtensionError` `bad-handler`, and
+   * `unregistered` after the extension was removed.
    */
   on<Name extends keyof Hooks & string>(
     hook: Name,
     handler: Handler<Hooks[Name], Name, Context>,
     options?: HandlerOptions,
   ): () => void;
-  /** The same with the hook itself in place of its name. */
+  /** Registers a handler for a hook given as a value. */
   on<One extends Hook>(
     hook: One,
     handler: Handler<One, string, Context>,
@@ -145,7 +148,7 @@ export interface ExtensionApi<Hooks extends HookSet, Context> {
   ): () => void;
 }
 
-/** Makes an api, and the function that takes back all that was done with it. */
+/** Returns an api, and the function that removes all handlers registered with it. */
 function createExtensionApi<Hooks extends HookSet, Context>(
   owner: string,
   hooks: Hooks,
@@ -165,7 +168,7 @@ function createExtensionApi<Hooks extends HookSet, Context>(
       const message = `${owner} was removed and can no longer register for "${name}".`;
       throw new ExtensionError("unregistered", message, { owner });
     }
-    // By name: an extension may hold another instance of the module that defines the hook.
+    // By name, because an extension can have another instance of the module that defines the hook.
     const known = Object.hasOwn(hooks, name) ? hooks[name] : undefined;
     if (known === undefined) {
       const message = `${owner} registered for "${name}", a hook that does not exist here; that handler is never called.`;
@@ -211,7 +214,7 @@ function readRegistration(
 
 const isHookAlias = (hook: Hook): hook is HookAlias => hook.mode === "alias";
 
-/** Throws `ExtensionError` `bad-hook` where a key is not the hook's name, or an alias is for a hook that is not there. */
+/** Throws `ExtensionError` `bad-hook` when a key is not the hook's name, or the hook of an alias is missing. */
 function checkHookSet(hooks: HookSet): void {
   for (const [name, hook] of Object.entries(hooks)) {
     if (hook.name !== name) {
@@ -229,11 +232,14 @@ function checkHookSet(hooks: HookSet): void {
   }
 }
 
-/** The handlers of all hooks, each list in order. Lists are replaced, never changed: a walk keeps the one it began with. */
+/**
+ * The handlers of all hooks, each list in order. Lists are replaced and never changed, so a walk continues with the
+ * list with which it began.
+ */
 class HandlerLists {
   readonly #lists = new Map<string, readonly Registration[]>();
 
-  /** Returns the function that removes it again. */
+  /** Adds a handler; returns the function that removes it. */
   add(hookName: string, registration: Registration): () => void {
     const list = this.#listOf(hookName);
     const found = list.findIndex((other) => other.priority < registration.priority);
@@ -248,7 +254,7 @@ class HandlerLists {
     return this.#listOf(hookName).length > 0;
   }
 
-  /** The handlers at the start of the walk, without those that are removed before their turn. */
+  /** Yields the handlers at the start of the walk, except those that are removed before their turn. */
   *walk(hookName: string): Generator<Registration> {
     for (const registration of this.#listOf(hookName))
       if (this.#listOf(hookName).includes(registration)) yield registration;

@@ -10,8 +10,9 @@ import {
 } from "./hook.ts";
 
 /**
- * Calls every handler, one after the other. An abort ends only the waiting: the rest is still called, since the event
- * is often that something was aborted. Throws `critical-handler-failed` when all have been called.
+ * Calls every handler, one after the other. An abort ends only the waiting; the other handlers are still called,
+ * because the event is often that an operation was aborted. Throws `critical-handler-failed` after all have been
+ * called.
  */
 export async function runNotify(
   hook: NotifyHook,
@@ -33,10 +34,9 @@ export async function runNotify(
 }
 
 /**
- * Passes the value through the handlers. Changes count only when their handler ends well and the hook finds the value
- * valid; else the next handler gets the value as it was. What comes back is frozen and shares what was not changed.
- * Throws `critical-handler-failed` at once, and `aborted`: a value that a handler has not seen may be one that it would
- * have redacted.
+ * Passes the value through the handlers. A change counts only if its handler succeeds and the hook accepts the value;
+ * otherwise the next handler gets the value as it was before. The result is frozen and shares the unchanged parts.
+ * Throws `critical-handler-failed` at once, and `aborted`: a handler that did not see the value might have redacted it.
  */
 export async function runTransform<Value, Field extends string>(
   hook: TransformHook<Value, Field>,
@@ -83,7 +83,7 @@ function readChange<Value, Field extends string>(
     const replacement = given.find(([key, content]) => key === field && content !== undefined);
     if (replacement) work.draft[field] = replacement[1];
     const after = work.finish();
-    // An arrow function may return what it happened to assign; that is no answer if the draft was changed.
+    // An arrow function can return the value of an assignment. If the draft was changed, this is not an answer.
     if (!replacement && given.length > 0 && after === before) return refuse(`it has no "${field}".`);
     const value = deepFreeze(after[field]) as Value;
     const reason = hook.validate?.(value);
@@ -101,15 +101,18 @@ function aborted(hookName: string, signal: AbortSignal | undefined): ExtensionEr
 
 /** Merged answer of all handlers. */
 export interface Decision<Answer extends object> {
-  /** The valid answers, merged; empty when no handler had an opinion, when cancelled and when aborted. */
+  /** The valid answers, merged. Empty when no handler had an opinion, when cancelled and when aborted. */
   readonly answer: Partial<Answer>;
-  /** Per field of `answer`, the extensions whose words it holds, in order. */
+  /** For each field of `answer`, the extensions whose values it contains, in order. */
   readonly owners: { readonly [Field in keyof Answer]?: readonly string[] };
-  /** The first cancellation, if any. A handler that failed cancels if it is critical, or lacked a member. */
+  /**
+   * The first cancellation; null when there is none. A failed handler cancels if it is critical, or if it used a member
+   * that the host lacks.
+   */
   readonly cancelled: { readonly by: string; readonly reason: string | null } | null;
-  /** The signal of the context ended the asking; handlers that were left have not been asked. */
+  /** True when the signal of the context ended the run. The remaining handlers were not called. */
   readonly aborted: boolean;
-  /** All reports of this run; the host's `onReport` had them as well. */
+  /** All reports of this run. The host's `onReport` received them too. */
   readonly reports: readonly ExtensionReport[];
 }
 
@@ -117,7 +120,7 @@ const lacksMember = (error: unknown): boolean =>
   error instanceof ExtensionError && error.code === "missing-member";
 
 /**
- * Asks every handler, one after the other, also after one has cancelled: an early cancel must not hide that a later
+ * Calls every handler, one after the other, even after a cancellation: an early cancellation must not hide that a later
  * handler fails or disagrees. Any cancellation wins.
  */
 export async function runDecide<Answer extends object>(
@@ -150,7 +153,7 @@ export async function runDecide<Answer extends object>(
     }
     if (outcome.kind === "failed") {
       report(outcome.failure);
-      // A guard that cannot ask must not let through.
+      // A guard that could not decide must not let the operation through.
       if (critical || lacksMember(outcome.failure.error))
         cancelled ??= { by: owner, reason: outcome.failure.message };
       continue;
@@ -183,7 +186,7 @@ export async function runDecide<Answer extends object>(
   };
 }
 
-/** Environment of the three loops, besides the hook and its handlers. */
+/** Common parameters of the three loops, besides the hook and its handlers. */
 export interface RunEnvironment {
   readonly context: HandlerContext;
   readonly clock: Clock;
@@ -195,7 +198,7 @@ type HandlerOutcome =
   | { readonly kind: "failed"; readonly failure: ExtensionReport }
   | { readonly kind: "aborted" };
 
-/** Calls one handler within its limits; a failure is handed back, not yet reported. */
+/** Calls one handler within its limits. A failure is returned and not reported yet. */
 async function callHandler(
   registration: Registration,
   event: object,
@@ -221,20 +224,20 @@ async function callHandler(
   return { kind: "failed", failure: reportOn(registration, "timed-out", message) };
 }
 
-/** Builds the report of an answer, or of a changed value, that does not count. */
+/** Returns the report of an answer, or of a changed value, that was refused. */
 const refusedAnswer = (registration: Registration, reason: string, error?: unknown): ExtensionReport => {
   const message = `The answer of ${registration.owner} to ${registration.hookName} was refused: ${reason}`;
   return reportOn(registration, "invalid-answer", message, error);
 };
 
-/** Error for the caller of a notify or transform hook when a critical handler failed. */
+/** Returns the error for the caller of a notify or transform hook when a critical handler failed. */
 function criticalFailure(registration: Registration, failure: ExtensionReport): ExtensionError {
   const message = `${failure.message} (the handler is registered as critical, so nothing goes on without it)`;
   const { owner } = registration;
   return new ExtensionError("critical-handler-failed", message, { owner, cause: failure.error });
 }
 
-/** End of a call, or the reason for which it is no longer awaited. */
+/** Result of a call, or the reason why the host stopped waiting for it. */
 type Outcome =
   | { readonly kind: "answered"; readonly answer: unknown }
   | { readonly kind: "threw"; readonly error: unknown }
@@ -245,13 +248,16 @@ interface CallLimits {
   readonly timeoutMs: number;
   readonly clock: Clock;
   readonly signal?: AbortSignal | undefined;
-  /** Gets what the call throws after it was given up, so that it never becomes an unhandled rejection. */
+  /**
+   * Receives an error that the call throws after the host stopped waiting, so that it does not become an unhandled
+   * rejection.
+   */
   readonly onLate: (error: unknown) => void;
 }
 
 /**
- * Makes a call and waits for it no longer than its limits allow. Never rejects. The call itself cannot be stopped:
- * it runs unobserved, and one that blocks the thread blocks it.
+ * Makes a call and waits for it within its limits. Never rejects. The call itself cannot be stopped: it continues
+ * unobserved, and a call that blocks the thread blocks this one too.
  */
 export function callWithin(call: () => unknown, limits: CallLimits): Promise<Outcome> {
   const { timeoutMs, clock, signal, onLate } = limits;
@@ -267,7 +273,7 @@ export function callWithin(call: () => unknown, limits: CallLimits): Promise<Out
     const stopClock = clock.after(timeoutMs, () => end({ kind: "timed-out" }));
     signal?.addEventListener("abort", abort, { once: true });
 
-    // Inside a promise, a call that throws at once and one that rejects are the same.
+    // Inside a promise, a synchronous error and a rejection are handled alike.
     new Promise((settle) => settle(call())).then(
       (answer) => {
         if (waiting) end({ kind: "answered", answer });
@@ -281,13 +287,13 @@ export function callWithin(call: () => unknown, limits: CallLimits): Promise<Out
   });
 }
 
-/** A call that rejects because it was told to stop did what it should. */
+/** Returns whether an error is the expected rejection of an aborted call. */
 function isAbort(error: unknown, signal: AbortSignal | undefined): boolean {
   if (!signal?.aborted) return false;
   return error === signal.reason || (error instanceof Error && error.name === "AbortError");
 }
 
-/** Source of time limits, so that a test need not wait five minutes. */
+/** Source of time limits. Tests pass their own, so that they need not wait for minutes. */
 export interface Clock {
   /** Calls `callback` once after `milliseconds`, unless the returned function is called first. */
   after(milliseconds: number, callback: () => void): () => void;
@@ -301,10 +307,13 @@ export const systemClock: Clock = {
   },
 };
 
-/** An object that may be changed at will while the one behind it stays as it is. */
+/** A draft that can be changed while the original object stays unchanged. */
 interface ObjectDraft {
   readonly draft: Record<string, unknown>;
-  /** The changed copy, sharing what was not changed; the same object if nothing was. The draft is dead afterwards. */
+  /**
+   * Returns the changed copy, which shares unchanged parts, or the same object if nothing changed. The draft cannot be
+   * used afterwards.
+   */
   finish(): Record<string, unknown>;
 }
 
@@ -312,11 +321,11 @@ type Drafting = (base: Record<string, unknown>) => ObjectDraft;
 
 let drafting: Promise<Drafting> | undefined;
 
-/** immer is loaded for the first handler that may change something: a program without any does not wait for it. */
+/** Loads immer for the first handler that may change a value, so that other programs do not load it. */
 function loadDrafting(): Promise<Drafting> {
   drafting ??= import("immer").then(({ enableMapSet, Immer }) => {
     enableMapSet();
-    // Freezing is ours: immer's recurses and would freeze the untouched base as well.
+    // The result is frozen by this module: immer's freezing recurses and would also freeze the unchanged original.
     const immer = new Immer({ autoFreeze: false });
     return (base) => {
       const draft = immer.createDraft(base);

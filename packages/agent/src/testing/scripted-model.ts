@@ -14,20 +14,20 @@ export interface ScriptedTurn {
   calls?: { id: string; name: string; arguments: Record<string, unknown> }[];
   stopReason?: StopReason;
   errorMessage?: string;
-  /** Tokens that the provider reports for the prompt; default the size of the request's JSON / 4. */
+  /** Tokens that the provider reports for the prompt. Default: the size of the request's JSON / 4. */
   inputTokens?: number;
-  /** Milliseconds before the answer; an abort ends the waiting. */
+  /** Milliseconds before the answer. An abort ends the waiting. */
   delayMs?: number;
 }
 
-/** A model that remembers what it was asked. */
+/** A model that records its requests. */
 export interface ScriptedModel extends Provider<AnthropicRequest> {
-  /** Every request that was asked, in order. */
+  /** All requests, in order. */
   readonly requests: AnthropicRequest[];
   send(request: AnthropicRequest, signal: AbortSignal): AsyncGenerator<AnswerEvent>;
 }
 
-/** A model that answers by a script: a list of turns, or a function of the request. For tests. */
+/** Returns a model for tests that answers by a script: a list of turns, or a function of the request. */
 export function scriptedModel(
   script: readonly ScriptedTurn[] | ((request: AnthropicRequest, turn: number) => ScriptedTurn),
   { contextWindow = 200_000, modelId = "scripted" }: { contextWindow?: number; modelId?: string } = {},

@@ -2,13 +2,16 @@ import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import { join, relative, resolve, sep } from "node:path";
 import type { Tool, ToolContext } from "../tool.ts";
 
-/** Bytes above which a file is not read whole. */
+/** Largest file that is read, in bytes. */
 const LARGEST = 10 * 1024 * 1024;
 
-/** Lines that one call gives at the most, unless it asks for fewer. */
+/** Maximum and default number of lines per call. */
 const MOST_LINES = 2_000;
 
-/** Reads a text file below the working folder, or one that was moved out of the session's context. */
+/**
+ * Makes a tool that reads text files below the working folder, or files with content that was moved out of the
+ * session's context.
+ */
 export function readFileTool(folders: readonly string[]): Tool {
   return {
     name: "read_file",
@@ -39,10 +42,10 @@ export function readFileTool(folders: readonly string[]): Tool {
   };
 }
 
-/** Entries that one call shows at the most. */
+/** Maximum number of entries per call. */
 const MOST = 1_000;
 
-/** Lists a folder below the working folder. */
+/** Makes a tool that lists a folder below the working folder. */
 export function listFilesTool(folders: readonly string[]): Tool {
   return {
     name: "list_files",
@@ -71,10 +74,10 @@ const MOST_MATCHES = 200;
 const LARGEST_FILE = 2 * 1024 * 1024;
 const LONGEST_LINE = 300;
 
-/** Folders that hold what others made. */
+/** Folders with dependencies and build output, which are not searched. */
 const PASSED_OVER = new Set(["node_modules", ".git", "dist", "coverage"]);
 
-/** Finds a text in files below the working folder. */
+/** Makes a tool that finds a text in files below the working folder. */
 export function searchTextTool(folders: readonly string[]): Tool {
   return {
     name: "search_text",
@@ -116,10 +119,10 @@ export function searchTextTool(folders: readonly string[]): Tool {
   };
 }
 
-/** Returns the result of `reading`, or `instead`: one unreadable file must not end a search. */
+/** Returns the result of `reading`, or `instead` when it fails: one unreadable file must not end a search. */
 type Readable = <Found>(reading: Promise<Found>, instead: Found) => Promise<Found>;
 
-/** Without recursion and without following links. */
+/** Yields the files below a folder. Does not recurse and does not follow links. */
 async function* filesBelow(
   start: string,
   { signal }: ToolContext,
@@ -151,8 +154,9 @@ async function matchesIn(file: string, wanted: string): Promise<string[]> {
 }
 
 /**
- * The real path of something below one of these folders. Links are followed first, so that none leads out.
- * @throws Error with a sentence for the model
+ * Returns the real path of a file or folder below one of these folders. Links are resolved first, so that no link leads
+ * out of them.
+ * @throws Error with a message for the model
  */
 async function inside(folders: readonly string[], path: string): Promise<string> {
   const wanted = resolve(folders[0] ?? ".", path);

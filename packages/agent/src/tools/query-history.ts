@@ -5,7 +5,7 @@ import {
 } from "@espalier/compaction/policies";
 import type { Tool } from "../tool.ts";
 
-/** Finds original messages of the session, also those that only a summary covers. */
+/** Makes a tool that finds original messages of the session, including those that only a summary covers. */
 export function queryHistoryTool(session: ReadableSession): Tool {
   return { ...definition, run: async (input) => runQueryHistory(session, input) };
 }

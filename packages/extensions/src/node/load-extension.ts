@@ -11,28 +11,28 @@ import { callWithin, systemClock } from "../run.ts";
 
 /** Options of loading a module. */
 export interface LoadExtensionOptions {
-  /** Modules that the extension gets as the host has them, by the name it imports: `{"@espalier/engine": namespace}`. */
+  /** Modules of the host that the extension gets when it imports these names: `{"@espalier/engine": namespace}`. */
   virtualModules?: Record<string, unknown>;
   /**
-   * A folder for translated files: 0.1 s in place of 0.3 s for the first TypeScript file. Its content is run, so it must
-   * be writable for its owner alone. Default: nothing is kept.
+   * Folder for translated files. With it, the first TypeScript file takes 0.1 s instead of 0.3 s. Its files are
+   * executed, so it must be writable only for its owner. Default: translations are not stored.
    */
   cacheDir?: string;
-  /** Time limit of loading the module with what it awaits at its top level; default 10 s, in milliseconds. */
+  /** Time limit for loading the module, including its top-level awaits, in milliseconds. Default 10 s. */
   timeoutMs?: number;
 }
 
-/** An extension whose module was loaded, ready to be registered. */
+/** An extension whose module was loaded and that can be registered. */
 export interface LoadedExtension {
-  /** Absolute path. */
+  /** Absolute path of the module. */
   readonly file: string;
   readonly setup: ExtensionSetup<unknown>;
 }
 
 /**
- * Loads a TypeScript or JavaScript module and its imports, as they are on disk now.
- * Loading runs code: whether the file may be trusted is decided before. Throws `ExtensionError` with the file as owner:
- * `not-found`, `syntax-error`, `foreign-package`, `load-failed`, `load-timed-out`, `no-default-export`.
+ * Loads a TypeScript or JavaScript module and its imports, as they are on disk now. Loading runs code: the caller
+ * decides before whether the file is trusted. Throws `ExtensionError` with the file as owner: `not-found`,
+ * `syntax-error`, `foreign-package`, `load-failed`, `load-timed-out`, `no-default-export`.
  */
 export async function loadExtension(
   file: string,
@@ -43,18 +43,18 @@ export async function loadExtension(
   const refusal = refuseTimeLimit(timeoutMs);
   if (refusal) throw new ExtensionError("load-failed", `${owner} is to be loaded with ${refusal}`, { owner });
   await checkFile(owner);
-  // Loaded here: a command that runs no extension does not wait for the translator.
+  // Imported here, so that a command without extensions does not load the translator.
   const { createJiti } = await import("jiti");
   const jiti = createJiti(import.meta.url, {
     moduleCache: false,
-    // Not jiti's own default, a folder in the machine's temporary one: others could put code there.
+    // Not jiti's default, a shared temporary folder: other users could put code there.
     fsCache: cacheDir ?? false,
     virtualModules: refuseForeignPackages(owner, virtualModules),
   });
   const outcome = await callWithin(() => jiti.import(owner, { default: true }), {
     timeoutMs,
     clock: systemClock,
-    // The load has failed by then, with an error that names the file; nothing of it is in use.
+    // The load has already failed with an error that names the file, and its result is not used.
     onLate: () => {},
   });
   if (cacheDir !== undefined) await keepPrivate(cacheDir);
@@ -70,17 +70,17 @@ export async function loadExtension(
   return { file: owner, setup: outcome.answer as ExtensionSetup<unknown> };
 }
 
-/** Takes the rights of others from translated files: the translator leaves them to the umask. */
+/** Removes the rights of other users on translated files, because the translator only applies the umask. */
 async function keepPrivate(cacheDir: string): Promise<void> {
   for (const name of await namesIn(cacheDir)) {
     const path = join(cacheDir, name);
     const facts = await lstat(path).catch(() => undefined);
-    // Another process may have taken it away since.
+    // Another process may have removed the file in the meantime.
     if (facts?.isFile() && (facts.mode & 0o077) !== 0) await chmod(path, 0o600).catch(() => undefined);
   }
 }
 
-/** None where nothing was kept: a module of plain JavaScript is not translated. */
+/** Returns the names in a folder; none when it does not exist, because plain JavaScript is not translated. */
 const namesIn = (folder: string): Promise<string[]> => readdir(folder).catch(() => []);
 
 async function checkFile(owner: string): Promise<void> {
@@ -93,7 +93,7 @@ async function checkFile(owner: string): Promise<void> {
   throw new ExtensionError("not-found", message, { owner });
 }
 
-/** The parser's message, on two lines: the problem, then its place. */
+/** Message of the parser, on two lines: the problem, then its position. */
 const PARSE_ERROR = /^ParseError: (?<what>.*?)\s*\n\s*(?<where>.+:\d+:\d+)/s;
 
 function loadError(owner: string, cause: unknown): ExtensionError {
@@ -108,13 +108,13 @@ function loadError(owner: string, cause: unknown): ExtensionError {
   return new ExtensionError("load-failed", `${owner} failed while it was loaded: ${what}`, { owner, cause });
 }
 
-/** Modules, but neither declarations (`.d.ts`) nor hidden files. */
+/** Names of modules, except declarations (`.d.ts`) and hidden files. */
 const MODULE_NAME = /^(?!\.)(?!.*\.d\.ts$).+\.(?:ts|js|mjs)$/;
 
 /**
- * The extensions of a folder as absolute paths in the order of their names: its `*.ts`, `*.js` and `*.mjs` files, and the
- * `index.ts` of its folders. Runs nothing. Links count as what they lead to. A folder that does not exist holds none;
- * one that cannot be read is an `ExtensionError` `unreadable-folder`.
+ * Returns the extensions of a folder as absolute paths, ordered by name: its `*.ts`, `*.js` and `*.mjs` files, and the
+ * `index.ts` of its subfolders. Runs no code. Links count as their targets. Returns none for a folder that does not
+ * exist; throws `ExtensionError` `unreadable-folder` for one that cannot be read.
  */
 export async function findExtensions(folder: string): Promise<readonly string[]> {
   const home = resolve(folder);
@@ -146,20 +146,20 @@ async function isFile(path: string): Promise<boolean> {
   }
 }
 
-/** Nothing of that name; a file where a folder would have to be; a link that leads to itself. */
+/** Error codes for a missing file, a file in place of a folder, and a link that leads to itself. */
 const NOTHING_THERE: ReadonlySet<unknown> = new Set(["ENOENT", "ENOTDIR", "ELOOP"]);
 
 function codeOf(error: unknown): unknown {
   return error instanceof Error && "code" in error ? error.code : undefined;
 }
 
-/** Packages of the Pi agent under its present and its former scope; an extension that runs them needs Pi around it. */
+/** Packages of the Pi agent, under its current and its former scope. An extension that runs their code needs Pi. */
 const FOREIGN_PACKAGE = /^(?:@earendil-works\/[^/]+|@mariozechner\/pi-[^/]+)/;
 
 /**
- * The modules a host lends to `file`, refusing foreign packages that are not among them: even where such a package is
- * installed, it would bring a second agent into the process. The loader asks `name in modules` for every import that is
- * left once types are gone, so `import type` needs nothing and a lazy import is refused when it runs.
+ * Returns the host's modules for `file`. Refuses other packages of Pi: even if such a package is installed, it would
+ * bring a second agent into the process. The loader checks `name in modules` for every import that remains after types
+ * are removed, so `import type` always works and a lazy import is refused when it runs.
  */
 function refuseForeignPackages(file: string, modules: Record<string, unknown>): Record<string, unknown> {
   return new Proxy(modules, {
