@@ -12,10 +12,17 @@ const workshop = join(root, "packages/espalier");
 /** The file format as a JSON Schema of one line. */
 const SCHEMA = "packages/session-tree/session-line.schema.json";
 
-/** Packages that users install themselves when they use what needs them. @type {string[]} */
-const PEERS = Object.keys(
-  JSON.parse(readFileSync(join(workshop, "package.json"), "utf8")).peerDependencies ?? {},
-);
+/**
+ * Packages that users install themselves when they use what needs them, with their versions. Pi is not in the workspace's
+ * manifest: pnpm would install its 159 MB here.
+ *
+ * @type {Record<string, string>}
+ */
+const PEERS = {
+  ...JSON.parse(readFileSync(join(workshop, "package.json"), "utf8")).peerDependencies,
+  "@earendil-works/pi-coding-agent": ">=0.58.0 <1.6.0",
+};
+const peers = Object.keys(PEERS).sort();
 
 /**
  * Writes the package into an empty folder: the doors and the command with shared chunks and source maps, rolled-up types,
@@ -24,7 +31,7 @@ const PEERS = Object.keys(
  */
 export async function assemble(/** @type {string} */ folder) {
   const doors = doorsOf(workshop);
-  const inputs = await bundleCommand(root, join(folder, "dist"), { sourcemap: true, doors, external: PEERS });
+  const inputs = await bundleCommand(root, join(folder, "dist"), { sourcemap: true, doors, external: peers });
   writeFileSync(join(folder, "THIRD-PARTY-NOTICES.md"), licenceTexts(root, inputs));
   for (const path of ["README.md", "LICENSE", SCHEMA])
     copyFileSync(join(root, path), join(folder, basename(path)));
@@ -32,8 +39,8 @@ export async function assemble(/** @type {string} */ folder) {
   await rollTypes(Object.values(doors), join(folder, "dist"));
 }
 
-/** The workspace's manifest without what only the workspace needs, and with doors that lead to built files. */
-function manifestFor(/** @type {string[]} */ doors) {
+/** The workspace's manifest without development fields, with all peers, and with doors that lead to built files. */
+export function manifestFor(/** @type {string[]} */ doors) {
   const {
     devDependencies: _,
     scripts: __,
@@ -48,6 +55,8 @@ function manifestFor(/** @type {string[]} */ doors) {
   return {
     ...manifest,
     ...repositoryOf(stdout?.trim() ?? ""),
+    peerDependencies: Object.fromEntries(peers.map((peer) => [peer, PEERS[peer]])),
+    peerDependenciesMeta: Object.fromEntries(peers.map((peer) => [peer, { optional: true }])),
     bin: { espalier: "dist/main.js" },
     exports: { ...Object.fromEntries(exports), [schema]: schema },
   };
@@ -81,7 +90,7 @@ async function rollTypes(/** @type {string[]} */ doors, /** @type {string} */ fo
   const [{ rollup }, { dts }] = await Promise.all([load("rollup"), load("rollup-plugin-dts")]);
   const bundle = await rollup({
     input: doors,
-    external: [/^node:/, ...PEERS.map((peer) => new RegExp(`^${peer}(/|$)`))],
+    external: [/^node:/, ...peers.map((peer) => new RegExp(`^${peer}(/|$)`))],
     plugins: [workspaceTypes, dts({ respectExternal: true, tsconfig: join(workshop, "tsconfig.json") })],
     onwarn: (/** @type {{ code?: string, message: string }} */ warning) => {
       // A type that a door uses and does not name is read by the compiler all the same.

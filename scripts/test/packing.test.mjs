@@ -1,5 +1,17 @@
 import { expect, test } from "vitest";
-import { repositoryOf } from "../packages/assemble.mjs";
+import { manifestFor, repositoryOf } from "../packages/assemble.mjs";
+
+test("the packed manifest has the host of every adapter as an optional peer", () => {
+  const { peerDependencies, peerDependenciesMeta } = manifestFor(["index"]);
+  expect(peerDependencies).toMatchObject({
+    "@anthropic-ai/claude-agent-sdk": "^0.3.330",
+    "@earendil-works/pi-coding-agent": ">=0.58.0 <1.6.0",
+    "@langchain/langgraph-checkpoint": ">=1.2.2 <2",
+    "@openai/agents": "^0.20.0",
+  });
+  const optional = Object.keys(peerDependencies).map((peer) => [peer, { optional: true }]);
+  expect(peerDependenciesMeta).toEqual(Object.fromEntries(optional));
+});
 
 test("the packed manifest names the public address of the clone's origin, and nothing of who signs in there", () => {
   const repository = {

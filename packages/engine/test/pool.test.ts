@@ -55,6 +55,17 @@ test("simultaneous uses of one id get the same open session, one after the other
   await pool.close();
 });
 
+test("the use that makes a session names its folder and parent, and later uses do not change them", async () => {
+  const pool = sessionPool({ home: freshHome(), cwd: "/pool" });
+  const parent = { sessionId: "main", entryId: null, kind: "subagent" } as const;
+  const headerOf = (session: Session) => session.header;
+  const made = { cwd: "/garden", parent };
+  expect(await pool.use("ada", headerOf, made)).toMatchObject(made);
+  expect(await pool.use("ada", headerOf, { cwd: "/elsewhere" })).toMatchObject(made);
+  expect(await pool.use("bob", headerOf)).toMatchObject({ cwd: "/pool" });
+  await pool.close();
+});
+
 test("a session is deleted in its turn, and the next use makes another one", async () => {
   const home = freshHome();
   const pool = sessionPool({ home });

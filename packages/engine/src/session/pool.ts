@@ -26,10 +26,15 @@ export interface SessionPool {
    * in which they came; uses of several run at once. Do not close the session. When `work` throws, the session is closed, and
    * the next use opens it again.
    *
+   * @param made folder and parent of the session, if this use makes it
    * @throws what `work` throws, and what `openOrCreate` does: `busy` where another process held it all of `waitMs`; EspalierError
    *   `closed` after `close`; `bad-input` for a use of the same id inside of `work`, which would wait for itself
    */
-  use<Result>(id: string, work: (session: Session) => Result | Promise<Result>): Promise<Result>;
+  use<Result>(
+    id: string,
+    work: (session: Session) => Result | Promise<Result>,
+    made?: Pick<CreateOptions, "cwd" | "parent">,
+  ): Promise<Result>;
   /**
    * Closes a session when the uses before have ended, and removes it with the files beside it; the next use makes another.
    * Returns what was removed.
@@ -126,11 +131,11 @@ export function sessionPool(options: PoolOptions = {}): SessionPool {
     size++;
   };
 
-  const opened = async (seat: Seat): Promise<Session> => {
+  const opened = async (seat: Seat, made: Pick<CreateOptions, "cwd" | "parent">): Promise<Session> => {
     if (seat.session) return seat.session;
     await makeRoom();
     try {
-      seat.session = await openOrCreate({ id: seat.id }, { ...given, waitMs });
+      seat.session = await openOrCreate({ id: seat.id }, { ...given, ...made, waitMs });
       return seat.session;
     } catch (error) {
       size--;
@@ -168,9 +173,9 @@ export function sessionPool(options: PoolOptions = {}): SessionPool {
     }
   };
 
-  const use = <Result>(id: string, work: (session: Session) => Result | Promise<Result>) =>
+  const use: SessionPool["use"] = (id, work, made = {}) =>
     inTurn(id, async (seat, outer) => {
-      const session = await opened(seat);
+      const session = await opened(seat, made);
       try {
         return await within.run([...outer, seat], async () => work(session));
       } catch (error) {
@@ -192,7 +197,7 @@ export function sessionPool(options: PoolOptions = {}): SessionPool {
     get size() {
       return size;
     },
-    use: (id, work) => counted(use(id, work)),
+    use: (id, work, made) => counted(use(id, work, made)),
     delete: (id) =>
       counted(
         inTurn(id, async (seat) => {

@@ -1,6 +1,9 @@
 // LangGraph's checkpoints in a session: a thread is a session, a checkpoint an entry below its parent, and the messages of
 // its state are message entries on the same path. docs/decisions/0039-langgraph-checkpoints.md has the reasons.
+import { EventEmitter, once } from "node:events";
+import { setImmediate } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
+import { isSessionId } from "@espalier/session-tree";
 import type {
   BaseCheckpointSaver,
   ChannelVersions,
@@ -18,29 +21,27 @@ import {
   EspalierError,
   listSessions,
   type NewEntry,
+  openSession,
   type PoolOptions,
   type SessionPool,
   sessionPool,
 } from "../index.ts";
-import { refuseOtherVersions } from "./host-version.ts";
-import { messagesAfter, messagesIn, planMessages } from "./langgraph/messages.ts";
+import { ifFound, refuseOtherVersions, sessionIdOf, storeOf } from "./host.ts";
 import {
-  Arrivals,
-  type CallPlace,
   CHECKPOINT,
   type CheckpointData,
   checkpointTitle,
   type Dumped,
-  inherited,
+  messagesAfter,
+  messagesIn,
   type Place,
-  placeOf,
+  planMessages,
   type Ref,
-  type Saved,
   Thread,
+  type Values,
   WRITES,
   type Write,
   type WritesData,
-  Writing,
   writeKey,
   writesTitle,
 } from "./langgraph/thread.ts";
@@ -55,6 +56,7 @@ const host = await import("@langchain/langgraph-checkpoint").catch((cause: unkno
 refuseOtherVersions("@langchain/langgraph-checkpoint", "1.2.2", "2.0.0");
 
 type Config = Parameters<BaseCheckpointSaver["getTuple"]>[0];
+type DeltaQuery = Parameters<BaseCheckpointSaver["getDeltaChannelHistory"]>[0];
 
 /** Options of a saver, and of the pool of its sessions. Everything has a default; nothing is redacted without `redact`. */
 export interface EspalierSaverOptions extends PoolOptions {
@@ -82,19 +84,18 @@ const GONE: ReadonlySet<string> = new Set(["removed", "changed", "shrunk", "not-
  * wait for up to `waitMs`. Reading waits for no writer.
  */
 export class EspalierSaver extends host.BaseCheckpointSaver {
-  readonly #options: PoolOptions;
+  readonly #store: Pick<PoolOptions, "store" | "home">;
   readonly #messages: string;
   readonly #pool: SessionPool;
-  /** Open threads, the one unused longest first. */
-  readonly #threads = new Map<string, Promise<Thread>>();
-  readonly #arrivals = new Arrivals();
+  /** Open threads; the one that was unused longest comes first. */
+  readonly #threads = new Map<string, { opening: Promise<Thread>; readers: number }>();
+  readonly #calls = new Calls();
 
   constructor({ messages = "messages", serde, ...options }: EspalierSaverOptions = {}) {
     super(serde);
     this.#messages = messages;
-    // A thread holds what the graph says, as it says it.
-    this.#options = { redact: false, ...options, rules: false };
-    this.#pool = sessionPool({ ...this.#options, whole: false });
+    this.#store = storeOf(options);
+    this.#pool = sessionPool({ redact: false, ...options, rules: false, whole: false });
   }
 
   /** Waits for running calls and closes all sessions. */
@@ -103,14 +104,13 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     await Promise.all([...this.#threads.keys()].map((id) => this.#forget(id)));
   }
 
-  /** The checkpoint of a config, or the newest one of its thread and namespace; undefined where there is none. */
+  /** The checkpoint of a config, or the newest one of its thread and namespace; undefined if there is none. */
   override async getTuple(config: Config): Promise<CheckpointTuple | undefined> {
-    const { thread_id, checkpoint_ns = "" } = config.configurable ?? {};
-    if (thread_id === undefined) return undefined;
-    return this.#read(threadId(thread_id), (thread) => {
-      const id = host.getCheckpointId(config) || thread.newest(checkpoint_ns);
-      const place = id === undefined ? undefined : thread.place(checkpoint_ns, id);
-      return place?.saved && this.#tuple(thread, place.saved);
+    if (config.configurable?.["thread_id"] === undefined) return undefined;
+    const { thread: threadId, ns } = callOf(config);
+    return this.#read(threadId, (thread) => {
+      const place = thread.place(ns, host.getCheckpointId(config) || thread.newest(ns) || "");
+      return place?.data && this.#tuple(thread, place.data);
     });
   }
 
@@ -120,18 +120,18 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     const { before, filter = {} } = options;
     let { limit = Number.POSITIVE_INFINITY } = options;
     const last = before?.configurable?.["checkpoint_id"] as string | undefined;
-    const ids = thread_id === undefined ? this.#threadIds() : [threadId(thread_id)];
+    const ids = thread_id === undefined ? this.#threadIds() : [sessionIdOf("thread_id", thread_id)];
     for await (const id of ids) {
       if (limit <= 0) return;
       const tuples = await this.#read(id, async (thread) => {
         const found: CheckpointTuple[] = [];
-        for (const { data, entryId } of thread.checkpoints(checkpoint_ns)) {
+        for (const data of thread.checkpoints(checkpoint_ns)) {
           if (found.length >= limit) break;
           if (checkpoint_id !== undefined && data.id !== checkpoint_id) continue;
           if (last !== undefined && data.id >= last) continue;
           const metadata = await this.#load(thread, data.metadata);
           const isMeant = ([key, value]: [string, unknown]) => isDeepStrictEqual(metadata[key], value);
-          if (Object.entries(filter).every(isMeant)) found.push(await this.#tuple(thread, { data, entryId }));
+          if (Object.entries(filter).every(isMeant)) found.push(await this.#tuple(thread, data));
         }
         return found;
       });
@@ -141,35 +141,28 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
   }
 
   async *#threadIds(): AsyncGenerator<string> {
-    for await (const { id, agent } of listSessions(placeOf(this.#options)))
-      if (agent === "espalier" && THREAD_ID.test(id)) yield id;
+    for await (const { id, agent } of listSessions(this.#store))
+      if (agent === "espalier" && isSessionId(id)) yield id;
   }
 
-  /** Appends a checkpoint below its parent: the messages that are new in it, then the values that are. */
+  /** Appends a checkpoint below its parent: first its new messages, then its new values. */
   override async put(
     config: Config,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
     newVersions: ChannelVersions,
   ): Promise<Config> {
-    const { thread_id, checkpoint_ns: ns = "" } = config.configurable ?? {};
-    const thread = threadId(thread_id);
-    const place = { thread, ns, id: checkpoint.id };
-    await this.#arrivals.put(place, () => this.#put(thread, config, checkpoint, metadata, newVersions));
-    return { configurable: { thread_id, checkpoint_ns: ns, checkpoint_id: checkpoint.id } };
+    const call = { ...callOf(config), id: checkpoint.id };
+    await this.#calls.put(call, () => this.#put(call, config, checkpoint, metadata, newVersions));
+    return configOf(call);
   }
 
-  async #put(
-    thread: string,
-    config: Config,
-    checkpoint: Checkpoint,
-    metadata: CheckpointMetadata,
-    newVersions: ChannelVersions,
-  ): Promise<void> {
-    const { checkpoint_ns: ns = "", checkpoint_id: parent } = config.configurable ?? {};
-    const { channel_values, channel_versions: versions, id, ...rest } = checkpoint;
+  async #put({ thread, ns, id }: Call, ...given: Parameters<BaseCheckpointSaver["put"]>): Promise<void> {
+    const [config, checkpoint, metadata, newVersions] = given;
+    const { channel_values, channel_versions: versions, id: _, ...rest } = checkpoint;
+    const parent: string | undefined = config.configurable?.["checkpoint_id"];
     const isNew = ([channel]: [string, unknown]) => Object.hasOwn(newVersions, channel);
-    // All of it at once: the graph goes on, and changes these values.
+    // All values are serialized before anything is awaited: the graph continues, and changes them.
     const [restDump, metadataDump, fresh] = await Promise.all([
       this.#dump(rest),
       this.#dump(metadata),
@@ -180,197 +173,158 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     const around = ns === "" ? undefined : metadata.parents?.[outer];
     if (parent === undefined && around !== undefined) {
       const place = { thread, ns: outer, id: around };
-      await this.#arrivals.of(place, () => this.#has(place));
+      await this.#calls.arrival(place, () => this.#has(place));
     }
     await this.#append(thread, async (known) => {
-      const writing = new Writing(known);
+      const stored = known.values.next();
       const above = parent === undefined ? undefined : known.place(ns, parent);
       const values: Record<string, Ref> = {};
       for (const [channel, value] of old) {
-        const ref =
-          inherited(above?.saved?.data, channel, versions[channel]) ??
-          (await this.#refByVersion(known, writing, { ns, channel, version: versions[channel], value }));
-        if (ref !== undefined) values[channel] = ref;
+        const isSaved = (data?: CheckpointData) =>
+          data && Object.hasOwn(data.values, channel) && data.versions[channel] === versions[channel];
+        const before = above?.data?.values[channel];
+        if (isSaved(above?.data)) values[channel] = before!;
+        // The parent of a copied checkpoint does not have the value: the original, a sibling, does.
+        else if (known.checkpoints(ns).some(isSaved))
+          values[channel] = stored.ref(await this.#dump(value), before);
       }
       for (const [channel, dumped] of fresh)
-        values[channel] = writing.ref(dumped, above?.saved?.data.values[channel]);
+        values[channel] = stored.ref(dumped, above?.data?.values[channel]);
 
-      const all = this.#messagesOf(known, writing, values[this.#messages], newVersions, above);
+      const isSaid = Object.hasOwn(newVersions, this.#messages);
+      const all = isSaid ? this.#messagesOf(known, stored, values[this.#messages], above) : undefined;
       const tail = (above ?? known.place(outer, around ?? ""))?.tail ?? null;
-      const at = Date.parse(checkpoint.ts) || Date.now();
-      const { parentId, entries } = all
-        ? planMessages(known, tail, all, { ns, at })
-        : { parentId: tail, entries: [] };
+      const at = Date.parse(rest.ts) || Date.now();
+      const planned = all && planMessages(known, tail, all, { ns, at });
+      const { parentId, entries } = planned ?? { parentId: tail, entries: [] };
       const data: CheckpointData = {
         title: checkpointTitle(ns, metadata, Object.keys(Object.fromEntries(fresh))),
         ns,
         id,
         ...(parent === undefined ? {} : { parent }),
-        checkpoint: writing.inline(restDump),
+        checkpoint: stored.inline(restDump),
         versions,
-        metadata: writing.inline(metadataDump),
+        metadata: stored.inline(metadataDump),
         values,
-        ...writing.stored,
+        ...stored.stored,
       };
       return below(parentId, [...entries, custom.of({ customType: CHECKPOINT, data })]);
     });
   }
 
-  /** Appends the writes of a task below its checkpoint; those that are there already are not written again. */
-  override async putWrites(config: Config, writes: PendingWrite[], taskId: string, path = ""): Promise<void> {
-    const { thread_id, checkpoint_ns: ns = "", checkpoint_id: id } = config.configurable ?? {};
-    const thread = threadId(thread_id);
-    if (typeof id !== "string" || id === "")
+  /** Appends the writes of a task below its checkpoint, without those that are already there. */
+  override async putWrites(config: Config, writes: PendingWrite[], task: string, path = ""): Promise<void> {
+    const call = callOf(config);
+    const { ns, id } = call;
+    if (id === "")
       throw new EspalierError(
         "bad-input",
         "The writes name no checkpoint; pass the config that `put` returned.",
       );
-    const place = { thread, ns, id };
-    await this.#arrivals.write(
-      place,
-      () => this.#has(place),
-      (arrival) => this.#putWrites(place, { writes, task: taskId, path, arrival }),
+    await this.#calls.write(
+      call,
+      () => this.#has(call),
+      async (arrival) => {
+        const dumped = await this.#dumpAll(writes);
+        await arrival;
+        await this.#append(call.thread, (known, leafId) => {
+          const place = known.place(ns, id);
+          const stored = known.values.next();
+          const fresh = dumped.flatMap(([channel, value], at): WritesData["writes"] => {
+            const index = Object.hasOwn(host.WRITES_IDX_MAP, channel) ? host.WRITES_IDX_MAP[channel]! : at;
+            if (index >= 0 && place?.writes.has(writeKey(task, index))) return [];
+            return [[index, channel, stored.ref(value, place?.data?.values[channel])]];
+          });
+          if (fresh.length === 0) return [];
+          const channels = fresh.map(([, channel]) => channel);
+          const title = writesTitle(ns, path, channels);
+          const data: WritesData = { title, ns, id, task, path, writes: fresh, ...stored.stored };
+          const draft = custom.of({ customType: WRITES, data });
+          if (!place || place.tail === leafId) return [draft];
+          // Late writes do not move the leaf away from the newest checkpoint.
+          return [...below(place.tail, [draft]), leaf.of({ parentId: leafId, targetId: leafId })];
+        });
+      },
     );
   }
 
-  async #putWrites(
-    { thread, ns, id }: CallPlace,
-    given: { writes: PendingWrite[]; task: string; path: string; arrival: Promise<void> },
-  ): Promise<void> {
-    const { writes, task, path, arrival } = given;
-    const dumped = await this.#dumpAll(writes);
-    await arrival;
-    await this.#append(thread, (known, leafId) => {
-      const place = known.place(ns, id);
-      const writing = new Writing(known);
-      const fresh = dumped.flatMap(([channel, value], at): WritesData["writes"] => {
-        const index = Object.hasOwn(host.WRITES_IDX_MAP, channel) ? host.WRITES_IDX_MAP[channel]! : at;
-        if (index >= 0 && place?.writes.has(writeKey(task, index))) return [];
-        return [[index, channel, writing.ref(value, place?.saved?.data.values[channel])]];
-      });
-      if (fresh.length === 0) return [];
-      const channels = fresh.map(([, channel]) => channel);
-      const title = writesTitle(ns, path, channels);
-      const data: WritesData = { title, ns, id, task, path, writes: fresh, ...writing.stored };
-      const draft = custom.of({ customType: WRITES, data });
-      if (!place || place.tail === leafId) return [draft];
-      // Late writes are no reason to leave the newest checkpoint.
-      return [...below(place.tail, [draft]), leaf.of({ parentId: leafId, targetId: leafId })];
-    });
-  }
-
-  /** Removes a thread's session and the files beside it; nothing where there is none. */
+  /** Removes a thread's session and the files beside it, if there is one. */
   override async deleteThread(id: string): Promise<void> {
-    await this.#forget(threadId(id));
-    try {
-      await this.#pool.delete(id);
-    } catch (error) {
-      if (!(error instanceof EspalierError && error.code === "not-found")) throw error;
-    }
+    await this.#forget(sessionIdOf("thread_id", id));
+    await ifFound(this.#pool.delete(id));
   }
 
   /** The writes of a channel along the path of a checkpoint, oldest first, back to the nearest stored value. */
-  override async getDeltaChannelHistory({
-    config,
-    channels,
-  }: {
-    config: Config;
-    channels: string[];
-  }): Promise<Record<string, DeltaChannelHistory>> {
-    const { thread_id, checkpoint_ns: ns = "" } = config.configurable ?? {};
-    const history = new Map(
-      channels.map((channel): [string, DeltaChannelHistory] => [channel, { writes: [] }]),
-    );
-    await this.#read(threadId(thread_id), async (thread) => {
+  override async getDeltaChannelHistory(query: DeltaQuery): Promise<Record<string, DeltaChannelHistory>> {
+    const { config, channels } = query;
+    const { thread: threadId, ns } = callOf(config);
+    const history = new Map<string, DeltaChannelHistory>();
+    for (const channel of channels) history.set(channel, { writes: [] });
+    await this.#read(threadId, async (thread) => {
       const open = new Set(channels);
-      let at = thread.place(ns, host.getCheckpointId(config) || thread.newest(ns) || "")?.saved?.data.parent;
+      let at = thread.place(ns, host.getCheckpointId(config) || thread.newest(ns) || "")?.data?.parent;
       while (at !== undefined && open.size > 0) {
         const place = thread.place(ns, at);
         for (const channel of open) {
           const one = history.get(channel)!;
-          const writes = sortedWrites(place).filter((write) => write.channel === channel);
-          one.writes.unshift(...(await Promise.all(writes.map((write) => this.#pending(thread, write)))));
-          const ref = place?.saved?.data.values[channel];
+          one.writes.unshift(...(await this.#writes(thread, place, channel)));
+          const ref = place?.data?.values[channel];
           if (ref === undefined) continue;
           one.seed = await this.#load(thread, ref);
           open.delete(channel);
         }
-        at = place?.saved?.data.parent;
+        at = place?.data?.parent;
       }
     });
     return Object.fromEntries(history);
   }
 
-  async #tuple(thread: Thread, { data }: Saved): Promise<CheckpointTuple> {
-    const { ns: checkpoint_ns, id: checkpoint_id, parent } = data;
-    const configOf = (id: string) => ({
-      configurable: { thread_id: thread.session.id, checkpoint_ns, checkpoint_id: id },
-    });
+  async #tuple(thread: Thread, data: CheckpointData): Promise<CheckpointTuple> {
+    const { ns, id, parent } = data;
+    const call = { thread: thread.session.id, ns, id };
     const load = (ref: Ref) => this.#load(thread, ref);
     const values = Object.entries(data.values).map(async ([channel, ref]) => [channel, await load(ref)]);
     const checkpoint: Checkpoint = {
       ...(await load(data.checkpoint)),
-      id: checkpoint_id,
+      id,
       channel_versions: { ...data.versions },
       channel_values: Object.fromEntries(await Promise.all(values)),
     };
-    const above = parent === undefined ? undefined : thread.place(checkpoint_ns, parent);
     // Before version 4 the sends of a step were writes of the step before.
     if (checkpoint.v < 4 && parent !== undefined) {
-      const sends = sortedWrites(above).filter(({ channel }) => channel === host.TASKS);
-      checkpoint.channel_values[host.TASKS] = await Promise.all(sends.map(({ ref }) => load(ref)));
+      const sends = await this.#writes(thread, thread.place(ns, parent), host.TASKS);
+      checkpoint.channel_values[host.TASKS] = sends.map(([, , value]) => value);
       const all = Object.values(checkpoint.channel_versions);
       checkpoint.channel_versions[host.TASKS] =
         all.length > 0 ? host.maxChannelVersion(...all) : this.getNextVersion(undefined);
     }
-    const writes = sortedWrites(thread.place(checkpoint_ns, checkpoint_id));
     return {
-      config: configOf(checkpoint_id),
+      config: configOf(call),
       checkpoint,
       metadata: await load(data.metadata),
-      pendingWrites: await Promise.all(writes.map((write) => this.#pending(thread, write))),
-      ...(parent === undefined ? {} : { parentConfig: configOf(parent) }),
+      pendingWrites: await this.#writes(thread, thread.place(ns, id)),
+      ...(parent === undefined ? {} : { parentConfig: configOf({ ...call, id: parent }) }),
     };
   }
 
-  /** The messages of the state; undefined where nothing of them has changed. */
-  #messagesOf(
-    thread: Thread,
-    writing: Writing,
-    ref: Ref | undefined,
-    newVersions: ChannelVersions,
-    above: Place | undefined,
-  ) {
-    if (!Object.hasOwn(newVersions, this.#messages)) return undefined;
-    if (ref !== undefined) return messagesIn(writing.items(ref));
+  /** The messages of the state; undefined if the channel has other values. */
+  #messagesOf(thread: Thread, stored: Values, ref: Ref | undefined, above: Place | undefined) {
+    if (ref !== undefined) return messagesIn(stored.items(ref));
     const writes = sortedWrites(above).filter(({ channel }) => channel === this.#messages);
-    const items = writes.flatMap((write) => writing.items(write.ref));
+    const items = writes.flatMap((write) => stored.items(write.ref));
     return messagesAfter(thread.shown(above?.tail ?? null), items);
   }
 
-  async #pending(thread: Thread, { task, channel, ref }: Write): Promise<CheckpointPendingWrite> {
-    return [task, channel, await this.#load(thread, ref)];
+  /** The writes of a checkpoint, or those to one channel. */
+  #writes(thread: Thread, place: Place | undefined, only?: string): Promise<CheckpointPendingWrite[]> {
+    const writes = sortedWrites(place).filter(({ channel }) => only === undefined || channel === only);
+    return Promise.all(
+      writes.map(async ({ task, channel, ref }) => [task, channel, await this.#load(thread, ref)]),
+    );
   }
 
-  /** A value that LangGraph says is unchanged, and that the parent has not: a copied checkpoint is its own sibling. */
-  async #refByVersion(
-    thread: Thread,
-    writing: Writing,
-    { ns, channel, version, value }: { ns: string; channel: string; version: unknown; value: unknown },
-  ): Promise<Ref | undefined> {
-    const all = thread.checkpoints(ns).map(({ data }) => inherited(data, channel, version));
-    const refs = all.filter((ref) => ref !== undefined);
-    if (refs.length === 0) return undefined;
-    const dumped = await this.#dump(value);
-    if ("json" in dumped) {
-      const equal = refs.find((ref) => isDeepStrictEqual(thread.json(ref), dumped.json));
-      if (equal !== undefined) return equal;
-    }
-    return writing.ref(dumped, refs[0]);
-  }
-
-  async #has({ thread, ns, id }: CallPlace): Promise<boolean> {
-    return (await this.#read(thread, (known) => known.place(ns, id)?.saved !== undefined)) ?? false;
+  async #has({ thread, ns, id }: Call): Promise<boolean> {
+    return (await this.#read(thread, (known) => known.place(ns, id)?.data !== undefined)) ?? false;
   }
 
   async #dump(value: unknown): Promise<Dumped> {
@@ -384,9 +338,8 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
 
   // biome-ignore lint/suspicious/noExplicitAny: a value of the graph, as LangGraph's own serializer types it.
   async #load(thread: Thread, ref: Ref): Promise<any> {
-    const bytes = typeof ref === "string" ? thread.bytes.get(ref) : undefined;
-    if (bytes) return this.serde.loadsTyped(bytes[0], new Uint8Array(Buffer.from(bytes[1], "base64")));
-    return this.serde.loadsTyped("json", JSON.stringify(thread.json(ref)));
+    const [type, bytes] = thread.values.bytes(ref) ?? ["json", JSON.stringify(thread.values.json(ref))];
+    return this.serde.loadsTyped(type, bytes);
   }
 
   #append(
@@ -399,55 +352,41 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     });
   }
 
-  /** Calls `work` with a thread as its log is now; undefined where there is no such thread. */
+  /** Calls `work` with a thread as its log is now; undefined if there is no such thread. */
   async #read<Result>(
     id: string,
     work: (thread: Thread) => Promise<Result> | Result,
   ): Promise<Result | undefined> {
-    for (let isRetry = false; ; isRetry = true) {
-      const wasOpen = this.#threads.has(id);
-      try {
-        const opening = this.#threads.get(id) ?? Thread.open(id, this.#options);
-        this.#threads.delete(id);
-        this.#threads.set(id, opening);
-        const thread = await opening;
-        await thread.refresh();
-        return await work(thread);
-      } catch (error) {
-        const isGone = error instanceof EspalierError && GONE.has(error.code);
-        if (!isGone) throw error;
-        await this.#forget(id);
-        if (!wasOpen || isRetry) {
-          if (error.code === "not-found") return undefined;
-          throw error;
-        }
-      } finally {
-        const [longest] = this.#threads.keys();
-        if (this.#threads.size > OPEN_THREADS && longest !== undefined) await this.#forget(longest);
-      }
+    const known = this.#threads.get(id);
+    const open = known ?? { opening: this.#open(id), readers: 0 };
+    this.#threads.delete(id);
+    this.#threads.set(id, open);
+    open.readers++;
+    try {
+      return await work(await (await open.opening).refresh());
+    } catch (error) {
+      if (!(error instanceof EspalierError && GONE.has(error.code))) throw error;
+      await this.#forget(id, open);
+      if (known) return await this.#read(id, work);
+      if (error.code === "not-found") return undefined;
+      throw error;
+    } finally {
+      open.readers--;
+      const unused = [...this.#threads].find(([, { readers }]) => readers === 0);
+      if (this.#threads.size > OPEN_THREADS && unused) await this.#forget(...unused);
     }
   }
 
-  /** Closes a thread when the calls that read it have ended. */
-  async #forget(id: string): Promise<void> {
-    const opening = this.#threads.get(id);
-    this.#threads.delete(id);
-    const thread = await opening?.catch(() => undefined);
-    await thread?.close();
+  async #open(id: string): Promise<Thread> {
+    return new Thread(await openSession(id, { ...this.#store, mode: "read" }));
   }
-}
 
-/** A session id: it becomes part of a file's name. */
-const THREAD_ID = /^(?=.{1,128}$)[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/;
-
-/** @throws EspalierError `bad-input` */
-function threadId(given: unknown): string {
-  if (typeof given === "string" && THREAD_ID.test(given)) return given;
-  const shown = typeof given === "string" ? JSON.stringify(given.slice(0, 40)) : `${given}`;
-  throw new EspalierError(
-    "bad-input",
-    `The thread_id ${shown} cannot name a session; give 1 to 128 letters, digits, ".", "_" and "-", for example a UUID.`,
-  );
+  /** Closes the session of a thread; the next call that reads it opens it again. */
+  async #forget(id: string, open = this.#threads.get(id)): Promise<void> {
+    if (this.#threads.get(id) === open) this.#threads.delete(id);
+    const thread = await open?.opening.catch(() => undefined);
+    await thread?.session.close();
+  }
 }
 
 /** Writes of a checkpoint in the order in which LangGraph applies them. */
@@ -460,3 +399,101 @@ function sortedWrites(place: Place | undefined): Write[] {
 function below(parentId: string | null, [first, ...others]: NewEntry[]): NewEntry[] {
   return first ? [{ ...first, parentId }, ...others] : [];
 }
+
+/** A call for a checkpoint. */
+interface Call {
+  thread: string;
+  ns: string;
+  /** Id of the checkpoint; empty for the newest one. */
+  id: string;
+}
+
+/** @throws EspalierError `bad-input` for a thread id that cannot name a session */
+function callOf({ configurable = {} }: Config): Call {
+  const { thread_id, checkpoint_ns: ns = "", checkpoint_id: id } = configurable;
+  return { thread: sessionIdOf("thread_id", thread_id), ns, id: typeof id === "string" ? id : "" };
+}
+
+const configOf = ({ thread: thread_id, ns: checkpoint_ns, id: checkpoint_id }: Call) => ({
+  configurable: { thread_id, checkpoint_ns, checkpoint_id },
+});
+
+interface RunningCall extends Call {
+  /** True for the checkpoint itself, false for writes to it. */
+  isPut: boolean;
+  /** Never rejects. */
+  ended: Promise<void>;
+}
+
+/**
+ * Running calls. LangGraph runs ahead of its saver: it passes the writes of a step while the checkpoint of that step still
+ * waits for the previous one.
+ */
+class Calls {
+  readonly #running = new Set<RunningCall>();
+  /** Emits the thread and namespace of a call that begins or ends. */
+  readonly #changes = new EventEmitter().setMaxListeners(0);
+
+  /** Runs a call with a checkpoint. */
+  put(call: Call, work: () => Promise<void>): Promise<void> {
+    return this.#run(call, true, work());
+  }
+
+  /** Runs a call with writes to a checkpoint. `work` awaits the arrival of the checkpoint before it appends. */
+  write(
+    call: Call,
+    isThere: () => Promise<boolean>,
+    work: (arrival: Promise<void>) => Promise<void>,
+  ): Promise<void> {
+    const earlier = this.#beside(call).filter(({ isPut }) => !isPut);
+    const arrival = this.arrival(call, isThere, earlier);
+    // `work` awaits it later, and throws its error.
+    arrival.catch(() => undefined);
+    return this.#run(call, false, work(arrival));
+  }
+
+  async #run(call: Call, isPut: boolean, work: Promise<void>): Promise<void> {
+    const running = { ...call, isPut, ended: work.catch(() => undefined) };
+    this.#running.add(running);
+    this.#changes.emit(spaceOf(call));
+    try {
+      await work;
+    } finally {
+      this.#running.delete(running);
+      this.#changes.emit(spaceOf(call));
+    }
+  }
+
+  #beside(call: Call): RunningCall[] {
+    return [...this.#running].filter((one) => one.thread === call.thread && one.ns === call.ns);
+  }
+
+  /**
+   * Resolves as soon as a checkpoint is in the log, or no running call can bring it: the writes of a step have to be in the
+   * log before the next checkpoint.
+   *
+   * @param earlier calls that the host awaits before it passes the checkpoint
+   */
+  async arrival(
+    call: Call,
+    isThere: () => Promise<boolean>,
+    earlier: readonly RunningCall[] = [],
+  ): Promise<void> {
+    const own = () => this.#beside(call).find(({ isPut, id }) => isPut && id === call.id);
+    const isExpected = () =>
+      this.#beside(call).some(({ isPut }) => isPut) || earlier.some((one) => this.#running.has(one));
+    while (!own()) {
+      if (await isThere()) return;
+      if (own()) break;
+      if (isExpected()) await once(this.#changes, spaceOf(call));
+      else {
+        // The host makes its next call when one has ended.
+        await setImmediate();
+        if (!isExpected()) return;
+      }
+    }
+    await own()?.ended;
+  }
+}
+
+const spaceOf = ({ thread, ns }: Call) => `${thread} ${ns}`;

@@ -24,6 +24,7 @@ import {
   WRITER,
 } from "@espalier/session-tree";
 import { makeFolder, sessionFileName } from "@espalier/session-tree/node";
+import { refuseOtherVersions } from "./host.ts";
 import {
   absolutePath,
   createFile,
@@ -38,7 +39,6 @@ import {
   type SessionInfo,
   type SessionListProgress,
   sessionsRoot,
-  warnOfUntestedHost,
 } from "./pi/files.ts";
 import { SessionReader, withoutLabels } from "./pi/tree.ts";
 
@@ -71,6 +71,9 @@ export {
 } from "./pi/compaction.ts";
 export type { SessionInfo, SessionListProgress } from "./pi/files.ts";
 export type { SessionReader, SessionTreeNode } from "./pi/tree.ts";
+
+for (const host of ["@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent"])
+  refuseOtherVersions(host, "0.58.0", "1.6.0");
 
 /** Options of a new session. */
 export interface NewSessionOptions {
@@ -106,7 +109,6 @@ export class SessionManager extends SessionReader {
 
   private constructor(cwd: string, sessionDir: string, persist: boolean) {
     super();
-    warnOfUntestedHost();
     this.#cwd = absolutePath(cwd);
     this.#sessionDir = sessionDir;
     this.#persist = persist;

@@ -141,6 +141,15 @@ test("a thread that another process writes is read, and refused for writing in o
   await saver.close();
 });
 
+test("more threads than stay open are written and read at once", async () => {
+  const saver = new EspalierSaver({ home: freshHome() });
+  const threads = Array.from({ length: 80 }, (_, at) => `thread-${at}`);
+  await Promise.all(threads.map((thread) => save(saver, thread, `Hello, ${thread}.`)));
+  const texts = await Promise.all([...threads, ...threads].map((thread) => textsOf(saver, thread)));
+  expect(texts).toEqual([...threads, ...threads].map((thread) => [`Hello, ${thread}.`]));
+  await saver.close();
+});
+
 test("a thread that another process removed is gone, and can begin again", async () => {
   const home = freshHome();
   for (const place of [{ home }, { store: memoryStore() }]) {
@@ -239,7 +248,7 @@ test("a value whose line was lost is named, with the next command", async () => 
   const session = await openSession("lost", { home, mode: "read" });
   await session.close();
   const text = readFileSync(session.file, "utf8");
-  writeFileSync(session.file, text.replace(/"blobs":\{"[0-9a-f]{32}"/, `"blobs":{"${"0".repeat(32)}"`));
+  writeFileSync(session.file, text.replace(/"[0-9a-f]{32}":\["json"/, `"${"0".repeat(32)}":["json"`));
   const other = new EspalierSaver({ home });
   await expect(other.get(onThread("lost"))).rejects.toThrow(
     /has lost a value of its graph .*espalier doctor/,
@@ -255,8 +264,8 @@ test("a list that names itself is lost, and not read for ever", async () => {
   const session = await openSession("circle", { home, mode: "read" });
   await session.close();
   const text = readFileSync(session.file, "utf8");
-  const [, digest] = /"lists":\{"([0-9a-f]{32})":\[null/.exec(text)!;
-  writeFileSync(session.file, text.replace(`"${digest}":[null`, `"${digest}":["${digest}"`));
+  const [, digest] = /"([0-9a-f]{32})":\["list",null/.exec(text)!;
+  writeFileSync(session.file, text.replace(`"${digest}":["list",null`, `"${digest}":["list","${digest}"`));
   const other = new EspalierSaver({ home });
   await expect(other.get(onThread("circle"))).rejects.toMatchObject({ code: "damaged" });
   await other.close();

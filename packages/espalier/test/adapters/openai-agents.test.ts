@@ -481,7 +481,7 @@ test("ids that are paths, names of JavaScript or too long are refused in one sen
     7,
   ])
     expect(() => sessions.session(id as string)).toThrow(
-      /^.{1,100} cannot name a session; an id has at most 128 /,
+      /^.{1,100} cannot name a session; give 1 to 128 letters/,
     );
   expect(() => sessions.session("constructor")).not.toThrow();
 });

@@ -24,8 +24,7 @@ import {
   serializeConversation,
   shouldCompact,
 } from "espalier/adapters/pi";
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { hostVersion, isTested } from "../../src/adapters/pi/files.ts";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 
 let folder = "";
 beforeEach(() => {
@@ -335,13 +334,28 @@ test("a branch that is left is collected up to the common ancestor, and nothing 
   expect(shown.match(/<\/transcript>/g)).toHaveLength(1);
 });
 
-test("the Pi beside a program is found, and versions beyond the tested ones are told", () => {
-  const program = join(folder, "main.mjs");
-  expect(hostVersion(program)).toBeUndefined();
-  const manifest = join(folder, "node_modules/@earendil-works/pi-coding-agent");
-  mkdirSync(manifest, { recursive: true });
-  writeFileSync(join(manifest, "package.json"), JSON.stringify({ version: "1.6.0" }));
-  expect(hostVersion(program)).toBe("1.6.0");
-  expect(["0.58.3", "0.73.1", "0.87.1", "1.5.2"].every(isTested)).toBe(true);
-  expect(["0.57.0", "1.6.0", "2.0.0", "x"].some(isTested)).toBe(false);
-});
+test.each(["@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent"])(
+  "%s in a version that is not tested is refused in one sentence",
+  async (host) => {
+    const manifest = join(folder, host, "package.json");
+    mkdirSync(join(folder, host), { recursive: true });
+    vi.doMock("node:module", async (original) => ({
+      ...(await original<typeof import("node:module")>()),
+      createRequire: () => ({ resolve: { paths: () => [folder] } }),
+    }));
+    const load = async (version: string) => {
+      writeFileSync(manifest, JSON.stringify({ version }));
+      vi.resetModules();
+      return import("espalier/adapters/pi");
+    };
+    for (const version of ["0.57.0", "1.6.0", "2.0.0"])
+      await expect(load(version)).rejects.toMatchObject({
+        code: "unsuitable",
+        message: `${host} ${version} is not a version that this adapter was tested with; npm install "${host}@>=0.58.0 <1.6.0".`,
+      });
+    for (const version of ["0.58.3", "0.73.1", "0.87.1", "1.5.2"])
+      expect(await load(version)).toHaveProperty("SessionManager");
+    vi.doUnmock("node:module");
+  },
+  120_000,
+);

@@ -1,66 +1,68 @@
-// A thread of LangGraph in a session: its checkpoints, the writes to them, and their values. A file beside the saver because
-// it is the format of the entries; the saver is the calls of the host.
-import { createHash } from "node:crypto";
-import { setImmediate } from "node:timers/promises";
+// A thread of LangGraph in a session: its checkpoints and writes, their values, and the messages on each path. A file beside
+// the saver because it is the format of the entries; the saver has the calls of the host.
 import { isDeepStrictEqual } from "node:util";
+import { isRecord } from "@espalier/session-tree";
 import type { Checkpoint, CheckpointMetadata } from "@langchain/langgraph-checkpoint";
 import { contextEdit, custom, message } from "../../extend.ts";
-import { type Entry, EspalierError, openSession, type PoolOptions, type Session } from "../../index.ts";
+import {
+  type Entry,
+  EspalierError,
+  type NewEntry,
+  type Session,
+  type StoredMessage,
+  type Usage,
+} from "../../index.ts";
+import { answerOf, type Blocks, blocksOf, digestOf, type Fields, textOf } from "../host.ts";
 
 /** `customType` of the entries. */
 export const CHECKPOINT = "langgraph.checkpoint";
 export const WRITES = "langgraph.writes";
 
-/** A value as the serializer gives it. */
+/** A value as the serializer returns it. */
 export type Dumped = { json: unknown } | { type: string; bytes: Uint8Array };
 
-/** A value in an entry: itself where it is short, else the digest of one that this or an earlier entry stores. */
+/** A value in an entry: short JSON itself, or the digest of a value that this entry or an earlier one stores. */
 export type Ref = readonly [unknown] | string;
 
-/** A list, stored as the first items of another list plus new items. So a step that adds a message writes only that one. */
-type StoredList = readonly [of: string | null, keep: number, add: readonly Ref[]];
+/**
+ * A stored value.
+ *
+ * - `fields`: a large object, field by field, so that a change of one field does not write all of it
+ * - `list`: the first items of an older list, then new items, so that a step that adds a message writes only that message
+ * - `bytes`: output of a serializer that is not JSON, in base64
+ */
+type Stored =
+  | readonly ["json", unknown]
+  | readonly ["fields", Record<string, Ref>]
+  | readonly ["list", of: string | null, keep: number, add: readonly Ref[]]
+  | readonly ["bytes", type: string, base64: string];
 
-/** Values that an entry stores, by digest. */
-interface Stored {
-  blobs?: Record<string, unknown>;
-  /** Large objects, field by field. */
-  fields?: Record<string, Record<string, Ref>>;
-  lists?: Record<string, StoredList>;
-  /** Output of a serializer that is not JSON, base64, with its type. */
-  bytes?: Record<string, [type: string, base64: string]>;
-}
-
-export interface CheckpointData extends Stored {
-  /** For people, as in every entry of the adapter. */
+interface EntryData {
+  /** For people. */
   title: string;
   ns: string;
+  /** Id of the checkpoint. */
   id: string;
+  /** Values that this entry stores, by digest. */
+  stored?: Record<string, Stored>;
+}
+
+export interface CheckpointData extends EntryData {
   parent?: string;
-  /** The checkpoint without its id, channels and their versions. */
+  /** The checkpoint without its id, its channels and their versions. */
   checkpoint: Ref;
   versions: Checkpoint["channel_versions"];
   metadata: Ref;
   values: Record<string, Ref>;
 }
 
-export interface WritesData extends Stored {
-  title: string;
-  ns: string;
-  /** Id of the checkpoint. */
-  id: string;
+export interface WritesData extends EntryData {
   task: string;
   path: string;
   writes: [index: number, channel: string, ref: Ref][];
 }
 
-export interface Saved {
-  entryId: string;
-  data: CheckpointData;
-}
-
-export interface Write {
-  task: string;
-  path: string;
+export interface Write extends Pick<WritesData, "task" | "path"> {
   index: number;
   channel: string;
   ref: Ref;
@@ -68,80 +70,49 @@ export interface Write {
 
 export const writeKey = (task: string, index: number) => `${index} ${task}`;
 
-/** The value of a channel, when a checkpoint has it in this version. */
-export function inherited(
-  data: CheckpointData | undefined,
-  channel: string,
-  version: unknown,
-): Ref | undefined {
-  if (data === undefined || !Object.hasOwn(data.values, channel)) return undefined;
-  return data.versions[channel] === version ? data.values[channel] : undefined;
-}
-
-/** One checkpoint: what is known of it, and the entry below which its next entries go. */
+/** A checkpoint that has arrived, or writes that wait for it. */
 export class Place {
-  saved: Saved | undefined;
+  data: CheckpointData | undefined;
+  /** The entry below which its next entries go. */
   tail = "";
   readonly writes = new Map<string, Write>();
 }
 
-/** The store of a saver's sessions. */
-export function placeOf({ store, home }: PoolOptions): Pick<PoolOptions, "store" | "home"> {
-  return { ...(store === undefined ? {} : { store }), ...(home === undefined ? {} : { home }) };
-}
-
-/** Everything that a session says of a thread. Follows its log. */
+/** The checkpoints, writes and messages in a session. */
 export class Thread {
   readonly session: Session;
-  readonly blobs = new Map<string, unknown>();
-  readonly fields = new Map<string, Record<string, Ref>>();
-  readonly lists = new Map<string, StoredList>();
-  readonly bytes = new Map<string, [string, string]>();
+  readonly values: Values;
   /** Messages on the path of each entry. */
   readonly #shown = new Map<string | null, Shown | undefined>();
-  readonly #places = new Map<string, Map<string, Place>>();
+  readonly #places = new Map<string, Place>();
   readonly #newest = new Map<string, string>();
   #row = 0;
 
   constructor(session: Session) {
     this.session = session;
+    this.values = new Values(session.file);
   }
 
-  static async open(id: string, options: PoolOptions): Promise<Thread> {
-    return new Thread(await openSession(id, { ...placeOf(options), mode: "read" }));
-  }
-
-  close(): Promise<void> {
-    return this.session.close();
-  }
-
-  /** Reads the entries that this process or another one appended since the last call. */
-  async refresh(): Promise<void> {
+  /** Reads the entries that any process appended since the last call. */
+  async refresh(): Promise<this> {
     await this.session.refresh();
     const tree = await this.session.load();
     for (; this.#row < tree.length; this.#row++) this.#take(tree.entryAt(this.#row));
+    return this;
   }
 
   #take(entry: Entry): void {
     const { id, parentId } = entry;
     let shown = this.#shown.get(parentId);
-    const mark = (entry as Marked).langgraph;
+    const mark = (entry as { langgraph?: Mark }).langgraph;
     if (mark && message.is(entry)) shown = { before: shown, entryId: id, ...mark };
     else if (mark && contextEdit.is(entry)) shown = { before: shown, entryId: entry.targetId, ...mark };
     this.#shown.set(id, shown);
     if (!custom.is(entry) || (entry.customType !== CHECKPOINT && entry.customType !== WRITES)) return;
-    const data = entry.data as CheckpointData | WritesData;
-    for (const [digest, value] of Object.entries(data.blobs ?? {})) this.blobs.set(digest, value);
-    for (const [digest, fields] of Object.entries(data.fields ?? {})) this.fields.set(digest, fields);
-    for (const [digest, bytes] of Object.entries(data.bytes ?? {})) this.bytes.set(digest, bytes);
-    // A list that names a later one, or itself, would have no end; one that names none is reported when it is read.
-    for (const [digest, list] of Object.entries(data.lists ?? {}))
-      if (!this.lists.has(digest) && (list[0] === null || this.lists.has(list[0])))
-        this.lists.set(digest, list);
-    const space = this.#places.get(data.ns) ?? new Map<string, Place>();
-    this.#places.set(data.ns, space);
-    const place = space.get(data.id) ?? new Place();
-    space.set(data.id, place);
+    const { stored = {}, ...data } = entry.data as CheckpointData | WritesData;
+    for (const [digest, value] of Object.entries(stored)) this.values.add(digest, value);
+    const place = this.place(data.ns, data.id) ?? new Place();
+    this.#places.set(`${data.id} ${data.ns}`, place);
     place.tail = id;
     if ("writes" in data) {
       const { task, path } = data;
@@ -149,13 +120,12 @@ export class Thread {
         place.writes.set(writeKey(task, index), { task, path, index, channel, ref });
       return;
     }
-    const { blobs: _, fields: __, lists: ___, bytes: ____, ...rest } = data;
-    place.saved = { entryId: id, data: rest };
+    place.data = data;
     if (data.id > (this.#newest.get(data.ns) ?? "")) this.#newest.set(data.ns, data.id);
   }
 
   place(ns: string, id: string): Place | undefined {
-    return this.#places.get(ns)?.get(id);
+    return this.#places.get(`${id} ${ns}`);
   }
 
   newest(ns: string): string | undefined {
@@ -163,45 +133,9 @@ export class Thread {
   }
 
   /** Checkpoints of a namespace, or of all, newest first. */
-  checkpoints(ns?: string): Saved[] {
-    const spaces = ns === undefined ? [...this.#places.values()] : [this.#places.get(ns) ?? new Map()];
-    return spaces
-      .flatMap((space) => [...space.values()].flatMap(({ saved }) => saved ?? []))
-      .sort((a, b) => (a.data.id < b.data.id ? 1 : -1));
-  }
-
-  /** A value as JSON; undefined where it is none. @throws EspalierError `damaged` */
-  json(ref: Ref): unknown {
-    if (typeof ref !== "string") return ref[0];
-    if (this.lists.has(ref)) return this.items(ref).map((item) => this.json(item));
-    const fields = this.fields.get(ref);
-    if (fields) return mapFields(fields, (field) => this.json(field));
-    const bytes = this.bytes.get(ref);
-    if (bytes) return jsonOf(bytes);
-    if (this.blobs.has(ref)) return this.blobs.get(ref);
-    throw this.#lost(ref);
-  }
-
-  items(digest: string): Ref[] {
-    const chain: StoredList[] = [];
-    for (let at: string | null = digest; at !== null; at = chain.at(-1)![0]) {
-      const list = this.lists.get(at);
-      if (!list) throw this.#lost(at);
-      chain.push(list);
-    }
-    const items: Ref[] = [];
-    for (const [, keep, add] of chain.reverse()) {
-      items.length = keep;
-      items.push(...add);
-    }
-    return items;
-  }
-
-  #lost(digest: string): EspalierError {
-    return new EspalierError(
-      "damaged",
-      `${this.session.file} has lost a value of its graph (${digest}); see what else is missing by \`espalier doctor\`.`,
-    );
+  checkpoints(ns?: string): CheckpointData[] {
+    const all = [...this.#places.values()].flatMap(({ data }) => data ?? []);
+    return all.filter((data) => ns === undefined || data.ns === ns).sort((a, b) => (a.id < b.id ? 1 : -1));
   }
 
   /** The messages that the path of an entry shows, in order. */
@@ -217,150 +151,174 @@ export class Thread {
   }
 }
 
-const jsonOf = ([type, base64]: [type: string, base64: string]): unknown =>
-  type === "json" ? JSON.parse(Buffer.from(base64, "base64").toString()) : undefined;
-
-/** Characters of the longest JSON that is repeated rather than referred to. */
+/** Characters of the longest JSON that is repeated instead of named by its digest. */
 const SHORT = 64;
 
-/** Characters of JSON above which an object is stored field by field, so that one that changes in a field is not written whole. */
+/** Characters of JSON above which an object is stored field by field. */
 const LARGE = 1_024;
+
+/** Values by digest: those of a thread, or those that one entry adds to them. */
+export class Values {
+  readonly #own = new Map<string, Stored>();
+  readonly #file: string;
+  readonly #older: Values | undefined;
+
+  constructor(file: string, older?: Values) {
+    this.#file = file;
+    this.#older = older;
+  }
+
+  /** The values that an entry adds to those of its thread. */
+  next(): Values {
+    return new Values(this.#file, this);
+  }
+
+  /** The values of the entry, for its data. */
+  get stored(): Pick<EntryData, "stored"> {
+    return this.#own.size === 0 ? {} : { stored: Object.fromEntries(this.#own) };
+  }
+
+  /** Adds a value, unless it is known. A list that continues itself or an unknown list is damaged, and is not added. */
+  add(digest: string, value: Stored): string {
+    const isRooted = value[0] !== "list" || value[1] === null || this.#find(value[1]) !== undefined;
+    if (isRooted && this.#find(digest) === undefined) this.#own.set(digest, value);
+    return digest;
+  }
+
+  #find(digest: string): Stored | undefined {
+    const own = this.#own.get(digest);
+    return own || !this.#older ? own : this.#older.#find(digest);
+  }
+
+  /** @throws EspalierError `damaged` */
+  #get(digest: string): Stored {
+    const value = this.#find(digest);
+    if (value) return value;
+    throw new EspalierError(
+      "damaged",
+      `${this.#file} has lost a value of its graph (${digest}); see what else is missing by \`espalier doctor\`.`,
+    );
+  }
+
+  /** Output of a serializer that is not JSON; undefined for JSON. */
+  bytes(ref: Ref): [type: string, bytes: Uint8Array] | undefined {
+    const value = typeof ref === "string" ? this.#get(ref) : undefined;
+    return value?.[0] === "bytes" ? [value[1], new Uint8Array(Buffer.from(value[2], "base64"))] : undefined;
+  }
+
+  /** A value as JSON; undefined for bytes of another format. @throws EspalierError `damaged` */
+  json(ref: Ref): unknown {
+    if (typeof ref !== "string") return ref[0];
+    const value = this.#get(ref);
+    if (value[0] === "list") return this.#refs(ref).map((item) => this.json(item));
+    if (value[0] === "fields") return mapFields(value[1], (field) => this.json(field));
+    if (value[0] === "json") return value[1];
+    return value[1] === "json" ? JSON.parse(Buffer.from(value[2], "base64").toString()) : undefined;
+  }
+
+  /** The items of a stored list. */
+  #refs(digest: string): Ref[] {
+    const chain: (Stored & { 0: "list" })[] = [];
+    for (let at: string | null = digest; at !== null; at = chain.at(-1)![1])
+      chain.push(this.#get(at) as never);
+    const items: Ref[] = [];
+    for (const [, , keep, add] of chain.reverse()) {
+      items.length = keep;
+      items.push(...add);
+    }
+    return items;
+  }
+
+  #isList(ref: Ref | undefined): ref is string {
+    return typeof ref === "string" && this.#find(ref)?.[0] === "list";
+  }
+
+  /** The items of a list, or of a snapshot of a delta channel. Any other value is one item. */
+  items(ref: Ref): Item[] {
+    if (this.#isList(ref))
+      return this.#refs(ref).map((item) => {
+        const json = this.json(item);
+        return { digest: typeof item === "string" ? item : valueDigest(json), json };
+      });
+    const json = this.json(ref);
+    if (json === undefined) return [{ digest: String(ref), json }];
+    const list = isRecord(json) && json["type"] === "delta_snapshot" ? json["value"] : json;
+    return (Array.isArray(list) ? list : [list]).map((item) => ({ digest: valueDigest(item), json: item }));
+  }
+
+  /** Stores a value: JSON whole, even if an older entry has it; bytes by digest. */
+  inline(dumped: Dumped): Ref {
+    return "json" in dumped ? [dumped.json] : this.ref(dumped);
+  }
+
+  /**
+   * Stores a value, unless it is known.
+   *
+   * @param before value of the same channel in the checkpoint above
+   */
+  ref(dumped: Dumped, before?: Ref): Ref {
+    if ("json" in dumped) return this.#value(dumped.json, before);
+    return this.#bytes(dumped.type, Buffer.from(dumped.bytes));
+  }
+
+  #value(json: unknown, before?: Ref): Ref {
+    if (!Array.isArray(json)) return this.#item(json);
+    const items = json.map((item) => this.#item(item));
+    const old = this.#isList(before) ? this.#refs(before) : [];
+    let keep = 0;
+    while (keep < old.length && keep < items.length && isDeepStrictEqual(old[keep], items[keep])) keep++;
+    if (keep > 0 && keep === old.length && keep === items.length) return before!;
+    const list = ["list", keep === 0 ? null : String(before), keep, items.slice(keep)] as const;
+    return this.add(digestOf(JSON.stringify(list), 32), list);
+  }
+
+  #item(json: unknown): Ref {
+    const text = canonical(json);
+    // A line of a session cannot hold a member of this name.
+    if (text.includes('"__proto__"')) return this.#bytes("json", Buffer.from(text));
+    if (text.length <= SHORT) return [json];
+    const isLarge = isRecord(json) && !("lc" in json) && text.length > LARGE;
+    return this.add(
+      digestOf(text, 32),
+      isLarge ? ["fields", mapFields(json, (field) => this.#value(field))] : ["json", json],
+    );
+  }
+
+  #bytes(type: string, bytes: Buffer): string {
+    const base64 = bytes.toString("base64");
+    return this.add(digestOf(`${type} ${base64}`, 32), ["bytes", type, base64]);
+  }
+}
 
 function mapFields<From, To>(fields: Record<string, From>, change: (field: From) => To): Record<string, To> {
   return Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, change(field)]));
 }
 
-/** What one entry stores: values that the thread does not have yet. */
-export class Writing {
-  readonly blobs: Record<string, unknown> = {};
-  readonly fields: Record<string, Record<string, Ref>> = {};
-  readonly lists: Record<string, StoredList> = {};
-  readonly bytes: Record<string, [type: string, base64: string]> = {};
-  readonly #known: Thread;
+const valueDigest = (json: unknown) => digestOf(canonical(json), 32);
 
-  constructor(known: Thread) {
-    this.#known = known;
-  }
-
-  /** What the entry stores, for its data. */
-  get stored(): Stored {
-    const { blobs, fields, lists, bytes } = this;
-    const all = Object.entries({ blobs, fields, lists, bytes });
-    return Object.fromEntries(all.filter(([, values]) => Object.keys(values).length > 0));
-  }
-
-  /** A value of the thread, or one that this entry stores. */
-  json(ref: Ref): unknown {
-    if (typeof ref !== "string") return ref[0];
-    if (this.lists[ref]) return this.#refs(ref).map((item) => this.json(item));
-    const fields = this.fields[ref];
-    if (fields) return mapFields(fields, (field) => this.json(field));
-    const bytes = this.bytes[ref];
-    return bytes ? jsonOf(bytes) : (this.blobs[ref] ?? this.#known.json(ref));
-  }
-
-  /** The items of a list, also of one in a snapshot of a delta channel; any other value is one item. */
-  items(ref: Ref): Item[] {
-    if (typeof ref === "string" && (this.lists[ref] || this.#known.lists.has(ref)))
-      return this.#refs(ref).map((item) => {
-        const json = this.json(item);
-        return { digest: typeof item === "string" ? item : digestOf(textOf(json)), json };
-      });
-    const json = this.json(ref);
-    if (json === undefined) return [{ digest: ref as string, json }];
-    const list = isRecord(json) && json["type"] === "delta_snapshot" ? json["value"] : json;
-    return (Array.isArray(list) ? list : [list]).map((item) => ({
-      digest: digestOf(textOf(item)),
-      json: item,
-    }));
-  }
-
-  #refs(digest: string): readonly Ref[] {
-    const own = this.lists[digest];
-    if (!own) return this.#known.items(digest);
-    const [of, keep, add] = own;
-    return of === null ? add : [...this.#known.items(of).slice(0, keep), ...add];
-  }
-
-  /** Returns a value for an entry: JSON whole, even if an older entry has it; bytes by digest. */
-  inline(dumped: Dumped): Ref {
-    return "json" in dumped ? [dumped.json] : this.ref(dumped);
-  }
-
-  /** @param before value of the same channel in the checkpoint above */
-  ref(dumped: Dumped, before?: Ref): Ref {
-    if (!("json" in dumped)) return this.#storeBytes(dumped.type, Buffer.from(dumped.bytes));
-    return this.#value(dumped.json, before);
-  }
-
-  #value(json: unknown, before?: Ref): Ref {
-    if (!Array.isArray(json)) return this.item(json);
-    const items = json.map((item) => this.item(item));
-    const old = typeof before === "string" && this.#known.lists.has(before) ? this.#known.items(before) : [];
-    let keep = 0;
-    while (keep < old.length && keep < items.length && isSame(old[keep]!, items[keep]!)) keep++;
-    if (keep > 0 && keep === old.length && keep === items.length) return before!;
-    const list: StoredList = [keep === 0 ? null : (before as string), keep, items.slice(keep)];
-    const text = JSON.stringify(list);
-    const digest = digestOf(`list ${text}`);
-    if (!this.#known.lists.has(digest)) this.lists[digest] = list;
-    return digest;
-  }
-
-  item(json: unknown): Ref {
-    const text = textOf(json);
-    // A line of a session holds no such name.
-    if (text.includes('"__proto__"')) return this.#storeBytes("json", Buffer.from(text));
-    if (text.length <= SHORT) return [json];
-    const digest = digestOf(text);
-    if (isRecord(json) && !("lc" in json) && text.length > LARGE) {
-      if (!this.#known.fields.has(digest))
-        this.fields[digest] = mapFields(json, (field) => this.#value(field));
-    } else if (!this.#known.blobs.has(digest)) this.blobs[digest] = json;
-    return digest;
-  }
-
-  #storeBytes(type: string, bytes: Buffer): string {
-    const digest = digestOf(`${type} ${bytes.toString("base64")}`);
-    if (!this.#known.bytes.has(digest)) this.bytes[digest] = [type, bytes.toString("base64")];
-    return digest;
-  }
-}
-
-const isSame = (a: Ref, b: Ref) => a === b || (typeof a !== "string" && isDeepStrictEqual(a, b));
-
-const digestOf = (text: string) => createHash("sha256").update(text).digest("hex").slice(0, 32);
-
-/** JSON of which the digest is taken: a message that was loaded has its fields in another order than one that a model gave. */
-function textOf(json: unknown): string {
+/** JSON for a digest. A loaded message has its fields in another order than the message of a model. */
+function canonical(json: unknown): string {
   if (!isRecord(json) || !isRecord(json["kwargs"])) return JSON.stringify(json);
   const fields = Object.entries(json["kwargs"]).sort(([a], [b]) => (a < b ? -1 : 1));
   return JSON.stringify({ ...json, kwargs: Object.fromEntries(fields) });
 }
 
-export const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
-/** An item of a list, with the digest of what was given, from which redaction may have taken something. */
-export interface Item {
+/** An item of a list, with its digest from before redaction. */
+interface Item {
   digest: string;
   json: unknown;
 }
 
-/** Mark of an entry that shows a message of the graph's state. */
-export interface Marked {
-  langgraph?: Mark;
-}
-
+/** Mark of an entry that shows a message of the graph's state: its field `langgraph`. */
 interface Mark {
-  /** The message's id; its digest where it has none. */
+  /** The message's id; its digest if it has none. */
   key: string;
-  /** Null where the entry leaves it out. */
+  /** Null if the entry removes the message. */
   digest: string | null;
 }
 
-/** A message on a path, behind those before it; or a change of one of them. */
-export interface Shown extends Mark {
+/** A message on a path after those before it, or a change of one of them. */
+interface Shown extends Mark {
   before: Shown | undefined;
   entryId: string;
 }
@@ -383,7 +341,7 @@ export function writesTitle(ns: string, path: string, channels: readonly string[
 /** Names of the subgraphs of a namespace, without the ids of their tasks. */
 const spaceOf = (ns: string) => (ns === "" ? "" : `${ns.replace(/:[^|]*/g, "").replaceAll("|", "/")}: `);
 
-/** Names of channels: those of the state, `interrupt`, `error`, …, then the nodes that are next. */
+/** Names of channels, then the nodes that run next: `messages → tools`. */
 function named(channels: readonly string[]): string {
   const next = channels.filter((channel) => channel.startsWith(NEXT_NODE));
   const others = channels.filter((channel) => !next.includes(channel));
@@ -396,93 +354,146 @@ const plain = (name: string) => name.replace(/^__(pregel_)?|__$/g, "");
 
 const NEXT_NODE = "branch:to:";
 
-/** A call for a checkpoint. */
-export interface CallPlace {
-  thread: string;
-  ns: string;
-  /** Id of the checkpoint. */
-  id: string;
+/** A message of the state. */
+interface Wanted {
+  key: string;
+  digest: string;
+  /** The message; undefined if the path shows it already. */
+  json?: Fields;
 }
 
-interface Call extends CallPlace {
-  /** Never rejects. */
-  ended: Promise<void>;
+/** The messages of a list; undefined if some of its items are no messages. */
+export function messagesIn(items: readonly Item[]): Wanted[] | undefined {
+  const all = items.flatMap((item) => (roleOf(item.json) === undefined ? [] : wanted(item)));
+  return all.length === items.length ? all : undefined;
 }
 
-interface Waiting extends CallPlace {
-  /** Receives the call that brings the checkpoint, as soon as the host makes it. */
-  tell: (call: Call) => void;
+/** The messages after the writes of a step. Between two snapshots, a delta channel has only writes. */
+export function messagesAfter(shown: readonly Shown[], writes: readonly Item[]): Wanted[] {
+  const list = new Map<string, Wanted>();
+  for (const { key, digest } of shown) list.set(key, { key, digest: digest! });
+  for (const item of writes) {
+    for (const one of wanted(item))
+      if (one.key === REMOVE_ALL) list.clear();
+      else if (kindOf(one.json!) === "remove") list.delete(one.key);
+      else if (roleOf(one.json) !== undefined) list.set(one.key, one);
+  }
+  return [...list.values()];
 }
 
-const isBeside = (a: CallPlace, b: CallPlace) => a.thread === b.thread && a.ns === b.ns;
+/** The id by which LangGraph removes every message. */
+const REMOVE_ALL = "__remove_all__";
+
+function wanted({ json, digest }: Item): Wanted[] {
+  if (!isRecord(json)) return [];
+  const { id } = fieldsOf(json);
+  return [{ key: typeof id === "string" && id !== "" ? id : digest, digest, json }];
+}
 
 /**
- * Calls under way. LangGraph runs ahead of its own writing: it gives the writes of a step while the checkpoint of that step
- * waits for the one before.
+ * Entries after which a path shows these messages: a message entry for each new one, a context edit for each one that was
+ * removed or changed. A subgraph that shares no message with the graph around it begins a separate root.
+ *
+ * @param tail the entry below which the entries go
+ * @param at time of the messages, in epoch milliseconds
  */
-export class Arrivals {
-  readonly #puts = new Set<Call>();
-  readonly #writes = new Set<Call>();
-  readonly #waiting = new Set<Waiting>();
-
-  /** A call that brings a checkpoint. */
-  async put(place: CallPlace, work: () => Promise<void>): Promise<void> {
-    await this.#during(this.#puts, place, work());
+export function planMessages(
+  thread: Thread,
+  tail: string | null,
+  all: readonly Wanted[],
+  { ns, at }: { ns: string; at: number },
+): { parentId: string | null; entries: NewEntry[] } {
+  const shown = thread.shown(tail);
+  const edits: NewEntry[] = [];
+  let next = 0;
+  for (const { key, digest, entryId } of shown) {
+    const one = all[next];
+    const isKept = one?.key === key;
+    if (isKept) next++;
+    if (isKept && one.digest === digest) continue;
+    const replacement = isKept ? { content: contentOf(one.json!, at) } : null;
+    const langgraph: Mark = { key, digest: isKept ? one.digest : null };
+    edits.push({ ...contextEdit.of({ targetId: entryId, replacement }), langgraph } as NewEntry);
   }
+  const isApart = ns !== "" && next === 0 && shown.length > 0;
+  const added = all.slice(next).map(({ key, digest, json }): NewEntry => {
+    const langgraph: Mark = { key, digest };
+    return { ...message.of({ message: messageOf(json!, at) }), langgraph } as NewEntry;
+  });
+  return isApart ? { parentId: null, entries: added } : { parentId: tail, entries: [...edits, ...added] };
+}
 
-  /** A call that brings writes to a checkpoint; `arrival` is that of the checkpoint, for as long as it may come. */
-  async write(
-    place: CallPlace,
-    isThere: () => Promise<boolean>,
-    work: (arrival: Promise<void>) => Promise<void>,
-  ): Promise<void> {
-    const earlier = [...this.#writes].filter((call) => isBeside(call, place));
-    const arrival = this.of(place, isThere, earlier);
-    // The work awaits it a moment later, and throws its error.
-    arrival.catch(() => undefined);
-    await this.#during(this.#writes, place, work(arrival));
-  }
+const contentOf = (json: Fields, at: number) => (messageOf(json, at) as { content: Blocks }).content;
 
-  async #during(calls: Set<Call>, place: CallPlace, work: Promise<void>): Promise<void> {
-    const call = { ...place, ended: work.catch(() => undefined) };
-    calls.add(call);
-    if (calls === this.#puts)
-      for (const one of this.#waiting) if (isBeside(one, place) && one.id === place.id) one.tell(call);
-    try {
-      await work;
-    } finally {
-      calls.delete(call);
-    }
-  }
+/** Kind of a message of LangChain, by its class, or by the role or type of a plain object. */
+function kindOf(item: Fields): string | undefined {
+  const { lc, id, role, type } = item;
+  if (lc !== 1) return typeof role === "string" ? role : typeof type === "string" ? type : undefined;
+  if (!Array.isArray(id) || !id.includes("messages")) return undefined;
+  return String(id.at(-1))
+    .replace(/Message(Chunk)?$/, "")
+    .toLowerCase();
+}
 
-  /**
-   * Resolves when a checkpoint is in the log, or nothing is under way that could bring it. Not a moment later: the writes of
-   * a step are to be there before the next checkpoint.
-   *
-   * @param earlier calls that the host awaits before it gives the checkpoint
-   */
-  async of(place: CallPlace, isThere: () => Promise<boolean>, earlier: readonly Call[] = []): Promise<void> {
-    let tell: Waiting["tell"] = () => undefined;
-    const told = new Promise<Call>((resolve) => {
-      tell = resolve;
-    });
-    const waiting = { ...place, tell };
-    this.#waiting.add(waiting);
-    try {
-      for (;;) {
-        const puts = [...this.#puts].filter((call) => isBeside(call, place));
-        const own = puts.find(({ id }) => id === place.id) ?? (await Promise.race([told, isThere()]));
-        if (own === true) return;
-        if (own) return await own.ended;
-        const running = [...puts, ...earlier.filter((call) => this.#writes.has(call))];
-        if (running.length === 0) return;
-        // When one of them has ended the host makes its next call.
-        const next = Promise.race(running.map(({ ended }) => ended)).then(() => setImmediate());
-        const call = await Promise.race([told, next]);
-        if (call) return await call.ended;
-      }
-    } finally {
-      this.#waiting.delete(waiting);
-    }
+const ROLES = new Map([
+  ...["human", "user", "chat", "generic"].map((kind) => [kind, "user"] as const),
+  ...["ai", "assistant"].map((kind) => [kind, "assistant"] as const),
+  ...["system", "developer"].map((kind) => [kind, "system"] as const),
+  ...["tool", "function"].map((kind) => [kind, "toolResult"] as const),
+]);
+
+const roleOf = (item: unknown) =>
+  isRecord(item) && "content" in fieldsOf(item) ? ROLES.get(kindOf(item) ?? "") : undefined;
+
+const fieldsOf = (item: Fields): Fields => (isRecord(item["kwargs"]) ? item["kwargs"] : item);
+
+/** A message of LangChain in the session's shape, for people and for a model that continues the session. */
+function messageOf(json: Fields, timestamp: number): StoredMessage {
+  const { content, name, tool_call_id, status, tool_calls, usage_metadata, response_metadata } =
+    fieldsOf(json);
+  const role = roleOf(json);
+  const blocks = (Array.isArray(content) ? content : [content]).flatMap(readBlock);
+  const shown = blocks.filter((block) => block.type !== "thinking");
+  if (role === "toolResult") {
+    const toolName = typeof name === "string" ? name : "unknown";
+    const isError = status === "error";
+    return { role, toolCallId: textOf(tool_call_id), toolName, content: shown, isError, timestamp };
   }
+  if (role === "system")
+    return { role, content: shown.flatMap((block) => (block.type === "text" ? block : [])), timestamp };
+  if (role !== "assistant") return { role: "user", content: shown, timestamp };
+  const calls = (Array.isArray(tool_calls) ? tool_calls : []).filter(isRecord).map((call) => {
+    const { id, name: tool, args } = call;
+    const given = isRecord(args) ? args : {};
+    return { type: "toolCall" as const, id: textOf(id), name: textOf(tool), arguments: given };
+  });
+  const { model_provider, model_name, model } = (
+    isRecord(response_metadata) ? response_metadata : {}
+  ) as Fields;
+  return answerOf(
+    [...blocks.filter((block) => block.type !== "image"), ...calls],
+    {
+      provider: textOf(model_provider) || "unknown",
+      model: model_name ?? model,
+      usage: usageOf(usage_metadata),
+    },
+    timestamp,
+  );
+}
+
+/** Blocks of one part of a content. Calls are left out: `tool_calls` has them too. */
+function readBlock(part: unknown): (Blocks[number] | { type: "thinking"; thinking: string })[] {
+  const { type, thinking, reasoning } = isRecord(part) ? part : {};
+  if (type === "tool_use" || type === "tool_call" || type === "function_call") return [];
+  if (type !== "thinking" && type !== "reasoning") return blocksOf(part);
+  return [{ type: "thinking", thinking: textOf(thinking ?? reasoning) }];
+}
+
+function usageOf(given: unknown): Usage | undefined {
+  if (!isRecord(given)) return undefined;
+  const count = (value: unknown) => (typeof value === "number" && value >= 0 ? value : 0);
+  const details = isRecord(given["input_token_details"]) ? given["input_token_details"] : {};
+  const [cacheRead, cacheWrite] = [count(details["cache_read"]), count(details["cache_creation"])];
+  const input = Math.max(0, count(given["input_tokens"]) - cacheRead - cacheWrite);
+  return { input, output: count(given["output_tokens"]), cacheRead, cacheWrite };
 }

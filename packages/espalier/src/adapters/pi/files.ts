@@ -1,6 +1,5 @@
 // Pi's sessions on disk: folders, the newest one, lists.
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
-import { createRequire } from "node:module";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -329,35 +328,3 @@ function holdFile(path: string): () => void {
 function releaseAll(): void {
   for (const { release } of leases.values()) release();
 }
-
-/** Names of Pi's package, the newer one first. */
-const PACKAGES = ["@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent"];
-
-let isHostKnown = false;
-
-/** Warns once, in one sentence, where the Pi that is installed beside the program is none that this was tested with. */
-export function warnOfUntestedHost(): void {
-  if (isHostKnown) return;
-  isHostKnown = true;
-  const version = hostVersion(join(process.cwd(), "package.json"));
-  if (version !== undefined && !isTested(version)) process.emitWarning(untestedSentence(version));
-}
-
-/** Version of the Pi that a program in a folder would import; undefined where there is none. */
-export function hostVersion(from: string): string | undefined {
-  for (const name of PACKAGES)
-    for (const folder of createRequire(from).resolve.paths(name) ?? []) {
-      const manifest = join(folder, name, "package.json");
-      if (existsSync(manifest)) return JSON.parse(readFileSync(manifest, "utf8")).version;
-    }
-  return undefined;
-}
-
-/** Versions that the tests ran with: from 0.58 until 1.5. */
-export function isTested(version: string): boolean {
-  const [major = Number.NaN, minor = Number.NaN] = version.split(".").map(Number);
-  return (major === 0 && minor >= 58) || (major === 1 && minor <= 5);
-}
-
-const untestedSentence = (version: string): string =>
-  `Pi ${version} is installed, and espalier/adapters/pi was tested with 0.58 to 1.5; if a session misbehaves, install one of these.`;
