@@ -683,7 +683,7 @@ test("keys that name no transcript are refused in one sentence, and none leads t
   expect(await store.load({ ...KEY, projectKey: "tenant-a" })).toEqual(transcript);
 });
 
-test("two processes write one transcript in turns, and every line is there once", async () => {
+test("two stores write one transcript in turns, and it is read while one holds it", async () => {
   const home = temporaryFolder();
   const [one, two] = [open({ home, idleMs: 0 }), open({ home, idleMs: 0 })];
   const lines = Array.from({ length: 24 }, (_, n) =>

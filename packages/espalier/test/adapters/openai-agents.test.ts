@@ -486,7 +486,7 @@ test("ids that are paths, names of JavaScript or too long are refused in one sen
   expect(() => sessions.session("constructor")).not.toThrow();
 });
 
-test("two processes take turns where sessions are not kept open, and else one waits and is told who holds it", async () => {
+test("two pools take turns where sessions are not kept open, and a call stays one write", async () => {
   const home = temporaryFolder();
   const [one, two] = [open({ home, idleMs: 0 }), open({ home, idleMs: 0 })];
   const adding = Array.from({ length: 12 }, (_, at) =>
@@ -499,9 +499,6 @@ test("two processes take turns where sessions are not kept open, and else one wa
     const number = String((items[at] as { content: string }).content).split(" ")[0];
     expect(items[at + 1]).toEqual(answered(`${number} b`));
   }
-  const [holder, waiter] = [open({ home, idleMs: 60_000 }), open({ home, waitMs: 0 })];
-  await holder.session("shared").getItems();
-  await expect(waiter.session("shared").getItems()).rejects.toMatchObject({ code: "busy" });
 });
 
 test("sessions of two tenants with the same id know nothing of each other", async () => {
