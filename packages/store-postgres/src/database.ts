@@ -2,56 +2,59 @@ import { randomUUID } from "node:crypto";
 import { type DatabaseErrorCode, EspalierError } from "@espalier/jsonl-stream";
 import type { ClientBase, ClientConfig, Pool, PoolConfig } from "pg";
 
-// An optional peer: users without a database do not install it.
+// An optional peer dependency: users without a database do not install it.
 const pg = await import("pg").catch((cause: unknown) => {
   throw new EspalierError("not-installed", "PostgreSQL needs the package pg: npm install pg", { cause });
 });
 
-/** A statement that is sent; with a name it is planned once for each connection. */
+/** An SQL statement. With a name, it is planned once per connection. */
 export interface Statement {
-  /** Name under which the database caches its plan; absent: planned each time. */
+  /** Name under which the server caches the plan. Without it, the statement is planned each time. */
   name?: string;
   /** SQL with `$1`, `$2`, … for its values. */
   text: string;
 }
 
-/** Sends statements. */
+/** Runs statements. */
 export interface Connection {
-  /** Rows as objects. @throws EspalierError `refused`, `unreachable`, `timeout`, `not-migrated`, `closed` */
+  /**
+   * Runs a statement; returns its rows as objects. @throws EspalierError `refused`, `unreachable`, `timeout`,
+   * `not-migrated`, `closed`
+   */
   query<Row extends object>(statement: Statement, values?: readonly unknown[]): Promise<Row[]>;
 }
 
-/** A connection with one user until it is released: for locks and notifications, which belong to a connection. */
+/** A connection with a single user until it is released. For locks and notifications, which belong to a connection. */
 export interface ReservedConnection extends Connection {
-  /** Calls the listener for each notification on the channels that this connection listens to. */
+  /** Calls the listener for each notification on the channels of this connection. */
   hear(listener: () => void): void;
   /** Resolves when the connection is lost or released. */
   readonly over: Promise<void>;
-  /** Ends it, and with it the locks it holds and what it listens to. */
+  /** Ends the connection, with its locks and channels. */
   release(): Promise<void>;
 }
 
-/** A PostgreSQL database, as the store needs it. */
+/** A PostgreSQL database, with the functions that the store needs. */
 export interface Database extends Connection {
-  /** Address for people; no user, no password. */
+  /** Address for people, without user and password. */
   readonly place: string;
   /** Milliseconds for which idempotent operations are retried while the connection is lost. */
   readonly reconnectMs: number;
-  /** All statements of `act` count, or none. */
+  /** Runs all statements of `act` in one transaction. */
   transaction<Result>(act: (connection: Connection) => Promise<Result>): Promise<Result>;
-  /** A connection of its own beside the pool. Throws as `query` does. */
+  /** Opens a separate connection outside the pool. Throws the errors of `query`. */
   reserve(): Promise<ReservedConnection>;
   /** Ends all connections. */
   close(): Promise<void>;
 }
 
-/** Milliseconds until the next attempt: doubled each time, up to the longest. */
+/** Milliseconds until the next attempt. Doubled each time, up to {@link LONGEST_PAUSE}. */
 const FIRST_PAUSE = 50;
 const LONGEST_PAUSE = 1_000;
 
 /**
  * Retries an idempotent operation while the connection is lost, for at most the database's `reconnectMs`.
- * @throws what the last attempt threw
+ * @throws the error of the last attempt
  */
 export async function retryIdempotent<Result>(
   { reconnectMs }: Pick<Database, "reconnectMs">,
@@ -71,37 +74,37 @@ export async function retryIdempotent<Result>(
   }
 }
 
-/** True for errors that a retry cannot cure: an unknown host, trouble with TLS. */
+/** Returns whether a retry cannot help: an unknown host, or a problem with TLS. */
 function isFinal({ cause }: EspalierError): boolean {
   return (
     cause instanceof Error && ((cause as NodeJS.ErrnoException).code === "ENOTFOUND" || isTlsTrouble(cause))
   );
 }
 
-/** Error of the client: an answer of the server has a severity, anything else is trouble on the way to it. */
+/** Error of the client. Errors from the server have a severity; others are problems of the connection. */
 interface ClientError extends Error {
   severity?: string;
   code?: string;
   constraint?: string;
 }
 
-/** Answers that mean that the server is going down, coming up, or full: the statement was not run, or its end is unknown. */
+/** Error codes of a server that is stopping, starting or full. The statement was not run, or its outcome is unknown. */
 const COMING_AND_GOING = /^(08...|57P0[123]|53300)$/;
 
-/** A table or schema that is not there; a column that an older table has not. */
+/** Error codes for a missing schema or table, and for a column that an older table lacks. */
 const MISSING: ReadonlySet<string> = new Set(["3F000", "42P01", "42703"]);
 
-/** Message of the client when the server asks for a password and there is none. */
+/** Message of the client when the server requires a password and none is given. */
 const NO_PASSWORD = /client password must be a/;
 const TIMED_OUT = "57014";
 
-/** A lock that was not acquired within `lock_timeout`. */
+/** Error code of a lock that was not acquired within `lock_timeout`. */
 const LOCKED = "55P03";
 
-/** Message of a pooler about a setting that it does not pass on when a connection begins. */
+/** Message of a pooler that does not support a setting at the start of a connection. */
 const STARTUP_PARAMETER = /unsupported startup parameter/;
 
-/** Turns an error of a PostgreSQL client into the error that a `Database` throws. */
+/** Converts an error of a PostgreSQL client into the error that a `Database` throws. */
 export function asStoreError(cause: unknown, place: string): unknown {
   if (cause instanceof EspalierError || !(cause instanceof Error)) return cause;
   const { severity, code, constraint, message } = cause as ClientError;
@@ -118,7 +121,7 @@ export function asStoreError(cause: unknown, place: string): unknown {
       `takes no connection with that setting (${message}); take it out of the address, or add it to ignore_startup_parameters of the pooler.`,
     );
   if (!isOfServer || (code !== undefined && COMING_AND_GOING.test(code))) {
-    // A pooler has one code for all that it says.
+    // A pooler uses one code for all of its errors, so its message is shown too.
     const why = isOfServer ? `${message}, ${code}` : (code ?? message);
     if (NO_PASSWORD.test(message))
       return failed(
@@ -146,7 +149,10 @@ export function asStoreError(cause: unknown, place: string): unknown {
   return failed("refused", `answers: ${message.replace(/[.\s]*$/, "")} (${code ?? "no code"}).`);
 }
 
-/** True for trouble with TLS: a certificate that is not trusted or is for another host; a server without TLS. */
+/**
+ * Returns whether an error is a problem with TLS: an untrusted certificate, one for another host, or a server without
+ * TLS.
+ */
 function isTlsTrouble({ code, message }: NodeJS.ErrnoException): boolean {
   return /CERT|SELF_SIGNED|ERR_TLS|ERR_SSL|UNABLE_TO/.test(code ?? "") || /\bSSL\b/.test(message);
 }
@@ -159,42 +165,42 @@ export function notMigrated(place: string, cause?: unknown): EspalierError {
   );
 }
 
-/** Limits of the connections to a database. What the address says of these goes before. */
+/** Limits of the connections to a database. Limits in the address take precedence. */
 export interface ConnectionOptions {
-  /** Connections at the same time. Default 10. */
+  /** Maximum number of connections. Default 10. */
   connections?: number;
-  /** Milliseconds until a connection must be made. Default 10,000. */
+  /** Milliseconds until a connection must be open. Default 10,000. */
   connectMs?: number;
-  /** Milliseconds a statement may take; it is taken back then. Default 60,000. 0: all the time it takes. */
+  /** Milliseconds that a statement may take before it is cancelled. Default 60,000. 0: no limit. */
   statementMs?: number;
-  /** Milliseconds a statement may wait for a lock that something else holds. Default 10,000. 0: as long as a statement. */
+  /** Milliseconds that a statement may wait for a lock. Default 10,000. 0: no limit of its own. */
   lockMs?: number;
   /**
-   * Milliseconds for which a lost connection is made again before an append or a reading fails. Default 10,000: a server
-   * that restarts needs about one second.
+   * Milliseconds for which a lost connection is retried before an append or a read fails. Default 10,000; a server that
+   * restarts needs about one second.
    */
   reconnectMs?: number;
 }
 
-/** Milliseconds beyond the server's own limit after which a connection that says nothing counts as lost. */
+/** Milliseconds after the server's own limit at which a silent connection counts as lost. */
 const SILENCE_MS = 5_000;
 
-/** Seconds after which the server asks a silent machine whether it is still there, and counts it as gone. */
+/** Keepalive settings in seconds, by which the server detects a dead machine. */
 const KEEPALIVES =
   "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3";
 
 /**
- * Settings of every connection, whatever those of the server, the database or the role: text is UTF-8, and a commit
- * that was acknowledged is on disk. A setting that is stricter than `on` stays. Every statement finds its rows by a
- * key: a plan made while the tables were small must not read them whole when they have grown, and one made when they are large
- * must not start processes to read them at the same time, which takes longer than the statement.
+ * Settings of every connection, whatever the defaults of the server, the database or the role. Text is UTF-8, and an
+ * acknowledged commit is on disk; a setting stricter than `on` is kept. Every statement finds its rows by a key: a plan
+ * made for small tables must not read whole tables when they have grown, and a plan for large tables must not start
+ * parallel processes, which takes longer than the statement.
  */
 const PINNED = `SET client_encoding = 'UTF8'; SET default_transaction_isolation = 'read committed';
   SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
   SET max_parallel_workers_per_gather = 0;
   SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local')`;
 
-/** Connections to the database of an address, made when they are needed and kept for the next. */
+/** Returns a pool of connections to the database at an address. Connections are opened when needed and reused. */
 export function poolDatabase(
   connectionString: string,
   place: string,
@@ -209,17 +215,17 @@ export function poolDatabase(
   const { address, limits } = withoutLimits(connectionString);
   const longest = limits.statement_timeout ?? statementMs;
   const seconds = limits.connect_timeout;
-  // Set by a statement: a pooler such as PgBouncer takes no connection that begins with them.
+  // Set by a statement, because poolers such as PgBouncer refuse them at the start of a connection.
   const pinned = `SET statement_timeout = ${longest}; SET lock_timeout = ${limits.lock_timeout ?? lockMs}; ${PINNED}`;
   const config: ClientConfig = {
     connectionString: address,
     connectionTimeoutMillis: seconds === undefined ? connectMs : seconds * 1_000,
-    // 0 is no limit to both.
+    // 0 means no limit for both.
     query_timeout: longest > 0 ? longest + SILENCE_MS : 0,
     keepAlive: true,
     application_name: "espalier",
   };
-  /** Once for each pool; a failure is not kept. */
+  /** Checked once per pool. A failure is not cached. */
   let checked: Promise<void> | undefined;
   const pool = createPool(place, {
     ...config,
@@ -234,7 +240,7 @@ export function poolDatabase(
       await client.query(pinned);
     },
   });
-  // A connection that breaks while unused is taken out of the pool; the next one is made when it is needed.
+  // An idle connection that breaks is removed from the pool; a new one is opened when needed.
   pool.on("error", () => undefined);
   let closing: Promise<void> | undefined;
   const assertOpen = () => {
@@ -243,7 +249,7 @@ export function poolDatabase(
   const using = async <Result>(use: (connection: Connection) => Promise<Result>): Promise<Result> => {
     assertOpen();
     const client = await withStoreErrors(() => pool.connect(), place);
-    // The caller of the statement gets it; without a listener it would end the process.
+    // The statement's caller gets the error. Without a listener, the error would end the process.
     const ignore = () => undefined;
     client.on("error", ignore);
     let isBroken = false;
@@ -270,7 +276,7 @@ export function poolDatabase(
           await connection.query({ text: "COMMIT" });
           return result;
         } catch (error) {
-          // Where this fails too the connection is broken, and with it the transaction is over; the first error says why.
+          // If this fails too, the connection is broken and the transaction has ended. The first error has the reason.
           await connection.query({ text: "ROLLBACK" }).catch(() => undefined);
           throw error;
         }
@@ -289,7 +295,7 @@ export function poolDatabase(
           await client.query(KEEPALIVES);
         }, place);
       } catch (error) {
-        // Half a connection is none, and would keep the program from ending.
+        // A connection that failed during setup would keep the program from ending.
         void client.end().catch(() => undefined);
         throw error;
       }
@@ -325,7 +331,7 @@ async function withStoreErrors<Result>(run: () => Promise<Result>, place: string
   }
 }
 
-/** A broken certificate file, for one, is found while the address is read. */
+/** Creates the pool. Problems such as an unreadable certificate file are detected while the address is parsed. */
 function createPool(place: string, config: PoolConfig): Pool {
   try {
     return new pg.Pool(config);
@@ -336,13 +342,16 @@ function createPool(place: string, config: PoolConfig): Pool {
   }
 }
 
-/** So often it is looked whether another connection finds what one has set: a pooler may answer by another one first. */
+/**
+ * Number of checks whether another connection sees the setting of this one: a pooler can use different server
+ * connections.
+ */
 const LOOKS = 3;
 
 /**
- * Refuses a pooler that gives a connection to another program between two transactions: leases, hints and settings live
- * with a connection. What one connection has set, another one must not find. Servers that are asked directly say so by
- * the number of their process, and are not asked again.
+ * Refuses a pooler that gives a server connection to another program between two transactions, because leases,
+ * notifications and settings belong to a connection. A setting of one connection must not be visible in another.
+ * Without a pooler, both sides report the same process number, and no check is needed.
  *
  * @throws EspalierError `unsuitable`
  */
@@ -371,20 +380,20 @@ async function refuseSharedSessions(client: ClientBase, config: ClientConfig, pl
   }
 }
 
-/** An address such as `postgres://user:password@host:5432/database?namespace=team&sslmode=verify-full`, taken apart. */
+/** The parts of an address such as `postgres://user:password@host:5432/database?namespace=team&sslmode=verify-full`. */
 interface StoreAddress {
-  /** For the client: without what is ours. Holds the password. */
+  /** Address for the client, without our own parameters. Contains the password. */
   connectionString: string;
   /** Namespace of the sessions. Default `default`. */
   namespace: string;
-  /** For people: without user, password and parameters. */
+  /** Address for people, without user, password and parameters. */
   place: string;
 }
 
-/** The namespace of an address that names none. */
+/** Namespace of an address that names none. */
 export const DEFAULT_NAMESPACE = "default";
 
-/** Longest name of a namespace, in characters. */
+/** Maximum length of a namespace, in characters. */
 const LONGEST_NAMESPACE = 128;
 
 /** Returns whether a text is the address of a database. */
@@ -392,7 +401,10 @@ export function isPostgresAddress(text: string): boolean {
   return /^postgres(ql)?:\/\//i.test(text);
 }
 
-/** @throws EspalierError `address`; the message holds nothing of the address, which may hold a password */
+/**
+ * Parses an address. @throws EspalierError `address`; its message quotes no part of the address, which can contain a
+ * password
+ */
 export function parseStoreAddress(text: string): StoreAddress {
   const url = isPostgresAddress(text) && URL.canParse(text) ? new URL(text) : undefined;
   const database = url && decoded(url.pathname);
@@ -406,7 +418,7 @@ export function parseStoreAddress(text: string): StoreAddress {
   const namespace = url.searchParams.get("namespace") ?? DEFAULT_NAMESPACE;
   checkNamespace(namespace);
   url.searchParams.delete("namespace");
-  // What the client makes of these anyway, but with a warning on stderr: names for less than it does.
+  // The client treats these modes as `verify-full` too, but prints a warning on stderr.
   if (
     STRICT_ALL_THE_SAME.has(url.searchParams.get("sslmode") ?? "") &&
     !url.searchParams.has("uselibpqcompat")
@@ -421,7 +433,7 @@ export function parseStoreAddress(text: string): StoreAddress {
   };
 }
 
-/** Known parameters of an address: ours, the client's, and limits of a connection. */
+/** Known parameters of an address: our own, the client's, and limits of a connection. */
 const PARAMETERS = [
   "namespace",
   ...["statement_timeout", "lock_timeout", "connect_timeout", "application_name", "options"],
@@ -429,12 +441,12 @@ const PARAMETERS = [
   ...["host", "port", "user", "password", "client_encoding"],
 ];
 
-/** @throws EspalierError `address` for a parameter that would have no effect, or for two of one name */
+/** Checks the parameters. @throws EspalierError `address` for an unknown parameter, or for two with one name */
 function checkParameters({ searchParams, search }: URL): void {
   const names = [...searchParams.keys()];
   const wrong = names.find((name, at) => !PARAMETERS.includes(name) || names.indexOf(name) !== at);
   if (wrong === undefined) return;
-  // A ? in a password that was not escaped makes a parameter of its rest.
+  // An unescaped ? in a password makes a parameter of the rest of the password.
   const named = /[@/]/.test(search) || !/^\w{1,40}$/.test(wrong) ? "A parameter" : `The parameter ${wrong}`;
   throw new EspalierError(
     "address",
@@ -442,20 +454,20 @@ function checkParameters({ searchParams, search }: URL): void {
   );
 }
 
-/** Decodes `%` escapes; undefined where that is impossible. */
+/** Decodes `%` escapes; undefined when that is impossible. */
 function decoded(text: string): string | undefined {
   try {
     return decodeURIComponent(text);
   } catch {
-    // The cause holds what may be a password; that nothing can be read is all there is to say.
+    // The cause can contain a password, so it is not passed on.
     return undefined;
   }
 }
 
-/** Modes by which PostgreSQL's own programs would take any certificate, or any name in it. */
+/** Modes with which PostgreSQL's own programs accept any certificate, or any name in it. */
 const STRICT_ALL_THE_SAME: ReadonlySet<string> = new Set(["prefer", "require", "verify-ca"]);
 
-/** @throws EspalierError `address` */
+/** Checks a namespace. @throws EspalierError `address` */
 export function checkNamespace(namespace: string): void {
   const isSound = namespace !== "" && namespace.length <= LONGEST_NAMESPACE && !/[\p{C}/]/u.test(namespace);
   if (!isSound)
@@ -465,10 +477,10 @@ export function checkNamespace(namespace: string): void {
     );
 }
 
-/** Limits that an address may set; the client would send them to the server when it connects. */
+/** Limits that an address can set. The client would send them to the server when it connects. */
 const LIMITS = ["statement_timeout", "lock_timeout", "connect_timeout"] as const;
 
-/** An address without its limits, and these: milliseconds, for `connect_timeout` seconds. */
+/** Returns an address without its limits, and the limits: `connect_timeout` in seconds, the others in milliseconds. */
 function withoutLimits(connectionString: string) {
   const url = new URL(connectionString);
   const limits: Partial<Record<(typeof LIMITS)[number], number>> = {};

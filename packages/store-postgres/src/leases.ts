@@ -8,22 +8,22 @@ import type { SessionPlace } from "./lines.ts";
 /** Milliseconds between two signs of life of an owner. */
 const BEAT_MS = 5_000;
 
-/** Milliseconds without a sign of life, by the database's clock, after which an owner counts as gone. */
+/** Milliseconds without a sign of life, by the database's clock, after which an owner counts as dead. */
 const LAPSE_MS = 20_000;
 
 /** Milliseconds between two attempts of a waiting caller. */
 const LOOK_MS = 25;
 
 /**
- * A row that lets its statement return before the disk has it. A lease that a crash of the server takes away had no
- * owner any more, since its connection ended; with the owner's next append it is on disk.
+ * Lets a statement return before its changes are on disk. If a crash of the server loses a lease, its owner has lost
+ * its connection too. The owner's next append writes it to disk.
  */
 const WITHOUT_DISK = "set_config('synchronous_commit', 'off', true)";
 
 /**
- * Takes a free lease: none is there, its owner's connection is gone (the lock that lives with the connection
- * can be had), or the owner gave no sign of life for {@link LAPSE_MS}. One that this very attempt took, whose answer was
- * lost, is taken.
+ * Takes a free lease. A lease is free when there is none, when its owner's connection has ended (the lock held by the
+ * connection is available), or when the owner gave no sign of life for {@link LAPSE_MS}. A lease that an earlier
+ * attempt of this call took counts as taken by it.
  */
 const TAKE = {
   name: "espalier-take",
@@ -62,14 +62,14 @@ interface Holder {
 }
 
 interface Held {
-  /** The session's. */
+  /** Key of the session. */
   key: string;
   owner: string;
 }
 
 /**
- * The leases of one process. All of them live with one connection of its own, which holds a lock that others can try:
- * when the process ends, the server notices, and the next caller gets the session at once.
+ * The leases of one process. All of them use one separate connection, which holds a lock that other processes try. When
+ * the process ends, the server releases the lock, and the next caller gets the session at once.
  */
 export class PostgresLeases {
   readonly #database: Database;
@@ -81,7 +81,7 @@ export class PostgresLeases {
     this.#database = database;
   }
 
-  /** @throws EspalierError `busy` with the `holder`, and as every call of the store */
+  /** Takes a lease. @throws EspalierError `busy` with the `holder`, and the errors of every call of the store */
   async take(
     { key, ref }: Pick<SessionPlace, "key" | "ref">,
     { waitMs = 0 }: LeaseOptions = {},
@@ -92,21 +92,21 @@ export class PostgresLeases {
       const deadline = performance.now() + waitMs;
       while (!(await this.#tries(held, waitMs > 0))) {
         const [holder] = await this.#database.query<Holder>(HOLDER, [key]);
-        // Given back in between: then it may be had now.
+        // Released in the meantime: tries again.
         if (!holder) continue;
         if (performance.now() >= deadline)
           throw busyError(ref, { ...holder, since: new Date(holder.since).toISOString() });
         await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
       }
     } catch (error) {
-      // It may be ours for all we know: a statement whose answer was lost may have been carried out.
+      // The statement may have run although its result was lost, so the lease is released.
       await this.#release(held).catch(() => undefined);
       throw error;
     }
     return { release: () => this.#release(held) };
   }
 
-  /** Ends the connection that leases live with; those that are still held can be had by others. */
+  /** Ends the connection of the leases. Other processes can then take those that are still held. */
   async close(): Promise<void> {
     this.#held.clear();
     await this.#end();
@@ -135,17 +135,17 @@ export class PostgresLeases {
     if (!this.#life) {
       const life = this.#beginLife();
       this.#life = life;
-      // The next who needs it tries anew.
+      // The next caller tries again.
       life.catch(() => {
         if (this.#life === life) this.#life = undefined;
       });
     }
-    // A sign of life that could not be given is made up for by the next; the lease is a courtesy, and lapses otherwise.
+    // A failed sign of life is repeated by the next one. Otherwise the lease lapses.
     this.#timer ??= setInterval(() => void this.#beat().catch(() => undefined), BEAT_MS).unref();
     return this.#life;
   }
 
-  /** Takes a lock that lives as long as a connection of its own. */
+  /** Opens a connection and takes a lock that ends with it. */
   async #beginLife(): Promise<Life> {
     const connection = await this.#database.reserve();
     const lock = `${randomInt(2 ** 47)}`;
@@ -157,7 +157,8 @@ export class PostgresLeases {
       const life: Life = { connection, lock, backend: Number(row!.backend), isOver: false };
       void connection.over.then(() => {
         life.isOver = true;
-        // At once: another process that looks meanwhile counts the owner as gone. Where it fails, the next beat repairs it.
+        // At once, because other processes count the owner as dead until the next beat. The next beat repairs a
+        // failure.
         void this.#beat().catch(() => undefined);
       });
       return life;
@@ -172,11 +173,11 @@ export class PostgresLeases {
     this.#life = undefined;
     clearInterval(this.#timer);
     this.#timer = undefined;
-    // One that never came about has nothing to end.
+    // A connection that could not be opened needs no release.
     await (await life?.catch(() => undefined))?.connection.release();
   }
 
-  /** A sign of life for every lease; through a new connection, if the one they lived with is gone. */
+  /** Gives a sign of life for every lease; over a new connection if the old one is lost. */
   async #beat(): Promise<void> {
     const life = await this.#life;
     if (life?.isOver) this.#life = undefined;
@@ -188,17 +189,17 @@ export class PostgresLeases {
   }
 }
 
-/** The connection that leases live with. */
+/** The connection of the leases. */
 interface Life {
   connection: ReservedConnection;
-  /** The number of the lock that it holds. */
+  /** Number of the lock that the connection holds. */
   lock: string;
-  /** The server's number for it. */
+  /** The server's process number of the connection. */
   backend: number;
   isOver: boolean;
 }
 
-/** Returns whether a lease was refused because there is no such session. */
+/** Returns whether a lease failed because the session does not exist. */
 export function namesNoSession(error: unknown): boolean {
   return error instanceof EspalierError && error.constraint === "lease_session";
 }

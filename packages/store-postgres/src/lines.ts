@@ -13,29 +13,29 @@ import {
 } from "@espalier/session-tree";
 import { type Connection, type Database, retryIdempotent } from "./database.ts";
 
-/** A line as the table has it. */
+/** A line in the form of the table's columns. */
 export interface LineRow {
-  /** Null for a line that is no entry, or whose id cannot be a key. */
+  /** Null for a line that is not an entry, or whose id cannot be a key. */
   id: string | null;
   parent: string | null;
   type: string | null;
   moves: boolean | null;
   firstKept: string | null;
-  /** The line, when it is text; else `raw` has it. */
+  /** The line when it is text; otherwise null, and `raw` has it. */
   text: string | null;
   raw: Uint8Array | null;
-  /** Without its end. */
+  /** Bytes of the line without its newline. */
   bytes: Uint8Array;
-  /** Entries on the line: several where newlines were lost. */
+  /** Entries on the line. Several when newlines were lost. */
   entries: readonly Entry[];
-  /** False for what only reading the whole session can judge. */
+  /** False for a line that can only be interpreted by reading the whole session. */
   isPlain: boolean;
 }
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** @throws EspalierError `invalid-entry` when the line holds a newline */
+/** Returns the row of a line. @throws EspalierError `invalid-entry` when the line contains a newline */
 export function rowOfLine(line: string | Uint8Array): LineRow {
   const bytes = typeof line === "string" ? encoder.encode(line) : line;
   if (bytes.includes(10)) {
@@ -62,25 +62,28 @@ export function rowOfLine(line: string | Uint8Array): LineRow {
     firstKept,
     ...body,
     entries,
-    // The table takes a leaf's parent for its target, as older readers do.
+    // The table uses a leaf entry's parent as its target, like older readers.
     isPlain: target === undefined || target === entry.parentId,
   };
 }
 
-/** The header's line. */
+/** Returns the row of the header's line. */
 export function rowOfHeader(line: string): LineRow {
   return { ...rowOfLine(line), isPlain: true };
 }
 
-/** True for text that a column keeps as it is; ids are compared byte by byte, and are short. */
+/** Returns whether a text can be stored in a key column: short, and without characters that the column cannot hold. */
 export function isKeyable(text: string | null): boolean {
   return text === null || (text.length <= LONGEST_KEY && !/\0|\p{Surrogate}/u.test(text));
 }
 
-/** Characters of an id or a name that an index entry has room for, with the other parts of its key. */
+/**
+ * Maximum length of an id or a name in characters, so that an index entry has room for it and the other parts of its
+ * key.
+ */
 export const LONGEST_KEY = 256;
 
-/** Bytes and lines that one statement fetches at the most; a line that is longer comes alone. */
+/** Maximum bytes and lines that one statement fetches. A longer line is fetched alone. */
 const PAGE_BYTES = 4 * 1024 * 1024;
 const PAGE_LINES = 10_000;
 
@@ -90,13 +93,13 @@ const FETCH = {
     WHERE session = $1 AND position >= $2 AND position < $3 AND at < $4 ORDER BY position`,
 };
 
-/** A line as it was fetched. */
+/** A fetched line. */
 export interface FetchedLine {
   line: string | null;
   raw: Uint8Array | null;
 }
 
-/** Adds the lines of `[from, to)`, page by page, to bytes that end where they begin. */
+/** Adds the lines of `[from, to)` to `bytes`, page by page. `bytes` has to end at `from`. */
 export async function fetchInto(
   bytes: GrowingBytes,
   database: Database,
@@ -123,14 +126,14 @@ export function bytesOfLine({ line, raw }: FetchedLine): Uint8Array {
   return line === null ? new Uint8Array(raw!) : encoder.encode(line);
 }
 
-/** Lines as a table of a statement, whose values begin at `$first`; see {@link lineValues}. */
+/** Returns SQL for lines as a table whose values begin at `$first`; see {@link lineValues}. */
 export const LINE_ROWS = (first: number): string => {
   const types = ["bigint", "text", "text", "text", "boolean", "text", "text", "bytea"];
   const arrays = types.map((type, at) => `$${first + at}::${type}[]`).join(", ");
   return `unnest(${arrays}) WITH ORDINALITY AS row (at, id, parent, type, moves, first_kept, line, raw, number)`;
 };
 
-/** Lines as the values of a statement, and what they add to their session. */
+/** Returns lines as the values of a statement, and the facts that they add to their session. */
 export function lineValues(rows: readonly LineRow[]) {
   const starts: number[] = [];
   let bytes = 0;
@@ -152,8 +155,8 @@ export function lineValues(rows: readonly LineRow[]) {
 }
 
 /**
- * Counts lines into their session and inserts them, in one statement. The session's row is the counter: who updates it
- * holds it until the commit, so positions and bytes have no gaps and no order but that of the commits.
+ * Adds lines and updates the session's counters in one statement. The session's row is the counter, and its lock is
+ * held until the commit. So positions and bytes have no gaps and are in the order of the commits.
  */
 const INSERT = {
   name: "espalier-insert",
@@ -182,9 +185,9 @@ export interface Inserted {
 }
 
 /**
- * Adds lines behind the last one.
+ * Adds lines after the last one.
  *
- * @param onlyBehind lines that the session has to have for that; default: any number
+ * @param onlyBehind number of lines that the session must have; default: any number
  * @throws EspalierError `refused` with a `constraint`; `removed`, `moved`
  */
 export async function insertLines(
@@ -227,21 +230,21 @@ async function whyNone(
   return new EspalierError("moved", message);
 }
 
-/** The error for a session that is not there any more, or is another one by now. */
+/** Error for a session that was removed, or replaced by another one. */
 export const gone = (ref: string) =>
   new EspalierError("removed", `The session ${ref} was removed from the database; open or make another.`);
 
 const LINE_FEED = Uint8Array.of(10);
 
-/** Adds a line and its end. */
+/** Adds a line and a newline. */
 export function addLine(bytes: GrowingBytes, line: Uint8Array): void {
   bytes.add(line);
   bytes.add(LINE_FEED);
 }
 
 /**
- * Runs a call on a session; trouble with the database becomes the session's, as `code`, with the same sentence. What
- * concerns the database as a whole (it is not set up, it does not let us in) stays what it is.
+ * Runs a call on a session. Connection problems get the given `code`, with the same message. Problems of the whole
+ * database (not migrated, access refused) keep their own code.
  */
 export async function withSessionError<Result>(
   code: Extract<EspalierErrorCode, "write-failed" | "unreadable">,
@@ -263,17 +266,17 @@ export interface SessionPlace {
   key: string;
   /** The session's name in its namespace. */
   ref: string;
-  /** Tells a session from another one that was made under the same name later. */
+  /** Distinguishes the session from a later one with the same name. */
   made: string;
 }
 
 /**
- * The key of a session: its namespace, which has no slash, and its name. One column, since a planner that knows nothing
- * of the tables yet takes two for so selective that it looks for an entry by reading all lines of its session.
+ * Returns the key of a session: its namespace, which has no slash, and its name. One column, because a planner without
+ * statistics takes two columns for so selective that it searches an entry by reading all lines of the session.
  */
 export const sessionKey = (namespace: string, ref: string): string => `${namespace}/${ref}`;
 
-/** The namespace that a session is in. */
+/** Returns the namespace of a session. */
 export const namespaceOf = ({ key }: SessionPlace): string => key.slice(0, key.indexOf("/"));
 
 /** Size of a session, or of the part that was read. */
@@ -282,7 +285,7 @@ export interface Extent {
   bytes: number;
 }
 
-/** An extent as the database returns it: numbers of 64 bits are texts. */
+/** An extent as the database returns it: 64-bit numbers as texts. */
 export interface ExtentRow {
   lines: string;
   bytes: string;
@@ -293,9 +296,9 @@ export const extentOf = ({ lines, bytes }: ExtentRow): Extent => ({
   bytes: Number(bytes),
 });
 
-/** Changes of a session's listing by a batch of lines; null for fields that stay. */
+/** Changes of a session's listing by a batch of lines; null for unchanged fields. */
 interface SessionFacts {
-  /** Empty when the name was taken away. */
+  /** Empty when the name was removed. */
   name: string | null;
   firstMessage: string | null;
   updatedAt: string | null;
@@ -315,10 +318,10 @@ export function factsOf(rows: readonly LineRow[]): SessionFacts {
   return facts;
 }
 
-/** Text as a column can hold it: there is no NUL in one. */
+/** Returns a text that a column can hold: NUL becomes U+FFFD. */
 const columnText = (text: string): string => text.replaceAll("\0", "\ufffd");
 
-/** A session as it was found when it was opened. */
+/** A session as it was found at opening. */
 export interface FoundSession {
   place: SessionPlace;
   header: SessionHeader | undefined;

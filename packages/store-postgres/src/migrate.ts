@@ -3,27 +3,27 @@ import { type Connection, type Database, notMigrated, retryIdempotent } from "./
 
 /** Report of a migration. */
 export interface MigrationReport {
-  /** Address for people. */
+  /** Address of the database for people. */
   place: string;
-  /** Number of the newest step that was applied. */
+  /** Number of the newest applied step. */
   version: number;
-  /** Steps that were taken by this call, `number name`. */
+  /** Steps applied by this call, as `number name`. */
   applied: string[];
-  /** Warnings for the operator of this server, one sentence each. */
+  /** Warnings for the operator of the server, one sentence each. */
   warnings: string[];
 }
 
-/** The oldest PostgreSQL whose behaviour the statements rely on. */
+/** Oldest supported PostgreSQL version; the statements rely on its behaviour. */
 const OLDEST_SERVER = 140_000;
 
-/** The advisory lock under which tables are changed: "espalier" in ASCII, as a number of 63 bits. */
+/** Advisory lock for changes of the tables: "espalier" in ASCII, as a number of 63 bits. */
 const LOCK = 0x6573_7061n * 0x1_0000_0000n + 0x6c69_6572n;
 
-/** Milliseconds to wait for another program that changes the tables, or uses them. */
+/** Milliseconds to wait for another program that changes or uses the tables. */
 const LOCK_MS = 30_000;
 
 /**
- * Makes the tables, or brings them up to date: each step once, all of them or none, one program at a time.
+ * Creates or upgrades the tables: each step once, all of them or none, one program at a time.
  * @throws EspalierError `unsuitable`, `newer`, `refused`, `unreachable`
  */
 export async function migrate(database: Database): Promise<MigrationReport> {
@@ -47,7 +47,7 @@ export async function migrate(database: Database): Promise<MigrationReport> {
   return { place: database.place, version: newest(), applied, warnings };
 }
 
-/** @throws EspalierError `not-migrated`, `newer`, and what keeps us from asking */
+/** Checks the version of the tables. @throws EspalierError `not-migrated`, `newer`, and errors of the query */
 export async function checkVersion(database: Database): Promise<void> {
   const current = await retryIdempotent(database, () => versionOf(database));
   if (current < newest()) throw notMigrated(database.place);
@@ -94,10 +94,12 @@ const newer = (place: string, version: number) =>
   );
 
 /**
- * Sessions and their lines. A line is `text`, not `jsonb`, which reorders keys and refuses `\u0000`; `raw` has the bytes
- * of one that is no text. `position` counts the lines of a session without gaps, `at` is the line's first byte. What
- * stands beside is told from the line when it is written: `moves` whether the leaf can be there, `first_kept` what a
- * compaction keeps. Every key begins with the session's, and that with its namespace. A session is `plain` while every line is an entry whose id is its own and whose parent is above it.
+ * Tables of sessions and their lines. A line is stored as `text`, because `jsonb` reorders keys and refuses `\u0000`;
+ * `raw` has the bytes of a line that is not text. `position` counts the lines of a session without gaps, and `at` is
+ * the offset of the line. The other columns are derived from the line when it is written: `moves` is true when the
+ * entry can be the leaf, and `first_kept` is the first entry that a compaction keeps. Every key begins with the
+ * session's key, which begins with its namespace. A session is `plain` while every line is an entry with a unique id
+ * and a parent above it.
  */
 const tables: Migration = {
   number: 1,
@@ -158,9 +160,9 @@ CREATE TABLE IF NOT EXISTS espalier.lease (
 };
 
 /**
- * Sessions as tables, for reports and for programs that know them so: messages of the leaf's path, summaries, and when
- * a session was compacted last. They show one namespace, that of the setting `espalier.namespace`, and nothing of
- * another; sessions are found by namespace and name, so that a query by `session_id` reads that session alone.
+ * Sessions as views, for reports and for programs that expect these tables: messages of the leaf's path, summaries, and
+ * the time of the last compaction. The views show only the namespace in the setting `espalier.namespace`. Sessions are
+ * found by namespace and name, so a query by `session_id` reads only that session.
  */
 const views: Migration = {
   number: 2,
@@ -211,7 +213,7 @@ $$;
 ${sessionViews()}`,
 };
 
-/** The views; `alsoWhere` says which sessions they show besides those of the namespace. */
+/** Returns the SQL of the views. `alsoWhere` is a condition on the sessions, in addition to the namespace. */
 function sessionViews(alsoWhere = ""): string {
   return `CREATE OR REPLACE VIEW espalier.session_message AS
   SELECT path.id, s.ref AS session_id, espalier.field(path.line, 'message', 'role') AS role,
@@ -247,8 +249,8 @@ CREATE OR REPLACE VIEW espalier.token_stats AS
 }
 
 /**
- * Originals of sessions in an old format, kept beside them after an upgrade: a session of its own, which names the
- * one it belongs to, goes with it, and is in no list and no view.
+ * Originals of upgraded sessions. An original is a session of its own that refers to its upgraded session, is removed
+ * with it, and is in no list and no view.
  */
 const originals: Migration = {
   number: 3,
@@ -262,8 +264,8 @@ ${sessionViews(" AND s.original_of IS NULL")}`,
 };
 
 /**
- * The id of a session's header where it is not its name, so that a session is found by either; empty for an id that is
- * no key. A program of before leaves the column out, and names sessions by their ids.
+ * Id in a session's header when it differs from the name, so that a session is found by both; empty for an id that
+ * cannot be a key. Older programs leave the column empty, and name sessions by their ids.
  */
 const ids: Migration = {
   number: 4,
@@ -282,14 +284,14 @@ CREATE INDEX IF NOT EXISTS session_id ON espalier.session (namespace, coalesce(i
 `,
 };
 
-/** All steps, in their order. */
+/** All steps, in order. */
 const migrations: readonly Migration[] = [tables, views, originals, ids];
 
-/** One step of the tables' history. It is never changed once it was published; what comes after is a step of its own. */
+/** One step in the history of the tables. A published step is never changed; later changes are new steps. */
 interface Migration {
-  /** From 1, without gaps. */
+  /** Number from 1, without gaps. */
   number: number;
   name: string;
-  /** Statements that may run where they ran before. */
+  /** Statements that can be run again without harm. */
   sql: string;
 }

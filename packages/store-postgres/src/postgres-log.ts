@@ -41,8 +41,8 @@ import {
 import { EXTENT, replaced, upgradeSession } from "./sessions.ts";
 
 /**
- * A session in the database. Its bytes come within reach when {@link load} asks for them; a context needs only the end
- * of a path. Calls take their turn, so that what was seen always is a prefix of what is there.
+ * A session in the database. {@link load} fetches all of its bytes; a context needs only the end of a path. Calls run
+ * one after the other, so the part that was read is always a prefix of the session.
  */
 export class PostgresLog implements SessionLog {
   readonly ref: string;
@@ -53,14 +53,14 @@ export class PostgresLog implements SessionLog {
   upgraded: UpgradedLog | undefined;
   #place: SessionPlace;
   #seen: Extent;
-  /** True for a session of an old format: it is read as a whole, and upgraded before it grows. */
+  /** True for a session of an old format. It is read as a whole, and upgraded before it grows. */
   #isOld: boolean;
   #isPlain: boolean;
   #bytes: GrowingBytes | undefined;
   #turn: Promise<unknown> = Promise.resolve();
   #isClosed = false;
 
-  /** @param appended called behind every append: time for a hint to those who follow the session */
+  /** @param appended called after every append, to notify the followers of the session */
   constructor(database: Database, found: FoundSession, mode: OpenMode, appended: () => void) {
     this.ref = found.place.ref;
     this.header = found.header;
@@ -88,7 +88,7 @@ export class PostgresLog implements SessionLog {
         const path = isCheap
           ? await readPath(this.#database, this.#place, this.#seen.lines, leafId)
           : undefined;
-        // Only who knows all ids can name those that are near a wrong one.
+        // The error for a wrong id names similar ids, for which all ids are needed.
         return path ?? readPathWindow(await this.#loaded(), leafId);
       }),
     );
@@ -131,7 +131,7 @@ export class PostgresLog implements SessionLog {
     );
   }
 
-  /** Every append is on the server's disk when it is acknowledged: see `PINNED` of the connections. */
+  /** Every acknowledged append is on the server's disk already: see `PINNED` of the connections. */
   async flush(): Promise<void> {
     await this.#turn;
     if (this.#isClosed) throw closedError();
@@ -155,7 +155,7 @@ export class PostgresLog implements SessionLog {
     return this.upgraded!.view;
   }
 
-  /** Bytes of what is read. */
+  /** Returns the size of the bytes in the view. */
   async #size(): Promise<number> {
     if (!this.#isOld) return this.#seen.bytes;
     return (await withSessionError("unreadable", () => this.#loaded())).size;
@@ -177,10 +177,10 @@ export class PostgresLog implements SessionLog {
     this.upgraded = undefined;
   }
 
-  /** Goes on to `end`; `own` are the lines in between, where known. */
+  /** Extends the part that was read to `end`. `own` has the new lines when they are known. */
   async #see(end: Extent, own?: readonly LineRow[]): Promise<void> {
     const bytes = this.#bytes;
-    // A failed call had fetched more than counts as seen.
+    // A failed call fetched more bytes than count as read.
     if (bytes && bytes.size > this.#seen.bytes) this.#bytes = undefined;
     else if (bytes && own) {
       for (const row of own) addLine(bytes, row.bytes);
@@ -201,8 +201,8 @@ export class PostgresLog implements SessionLog {
 }
 
 /**
- * Rows whose parents the table can check: those of a session that is not plain have none, since what they name may be
- * something that is in no key. A parent has to be above its children, also within a batch.
+ * Returns rows with a parent only if the table can check it. In a session that is not plain, rows have no parent,
+ * because the parent may be on a line without keys. A parent has to be above its children, also within a batch.
  */
 function settled(rows: readonly LineRow[], isPlain: boolean): LineRow[] {
   const below = new Map<string, number>();
@@ -215,19 +215,19 @@ function settled(rows: readonly LineRow[], isPlain: boolean): LineRow[] {
   });
 }
 
-/** Result of an append: the range of the lines that it wrote, or that were there already. */
+/** Result of an append: the range of the lines that it wrote or found. */
 interface Appended extends Inserted {
-  /** True when this call wrote all of the lines, and none was there already. */
+  /** True when this call wrote all of the lines, and found none of them. */
   isWhole: boolean;
 }
 
 /**
- * Appends lines, once however often it is tried: an id is taken only once in a session, so after a lost connection the
- * lines that had been committed are found, and a line of the same text counts as written.
+ * Appends lines, once for any number of attempts. An id is unique within a session, so after a lost connection the
+ * committed lines are found, and a line with the same text counts as written.
  *
- * @param onlyBehind lines that the session has to have; where it has others, nothing is written
- * @throws EspalierError `moved`; `duplicate-id` where an id belongs to another line; `unknown-parent`, `removed`;
- *   EspalierError `unreachable`, `timeout`, `refused`
+ * @param onlyBehind number of lines that the session must have; otherwise nothing is written
+ * @throws EspalierError `moved`; `duplicate-id` when another line has the id; `unknown-parent`, `removed`;
+ * `unreachable`, `timeout`, `refused`
  */
 async function appendLines(
   database: Database,
@@ -241,7 +241,7 @@ async function appendLines(
         return { ...(await insertLines(database, place, rows, onlyBehind)), isWhole: true };
       } catch (error) {
         const hasMoved = error instanceof EspalierError && error.code === "moved";
-        // They may be from an attempt whose answer was lost.
+        // The lines can be from an earlier attempt whose result was lost.
         if (hasMoved ? attempt === 1 || !(await isWritten(database, place, rows)) : !breaks(error, "line_id"))
           throw error;
         return await database.transaction((connection) => appendMissing(connection, place, rows));
@@ -253,7 +253,7 @@ async function appendLines(
   }
 }
 
-/** Returns whether all lines that have an id are there: they were written together, or not at all. */
+/** Returns whether all lines with an id are in the session. They are written all together or not at all. */
 async function isWritten(
   connection: Connection,
   { key }: SessionPlace,
@@ -267,14 +267,14 @@ async function isWritten(
   return ids.length > 0 && found.length === ids.length;
 }
 
-/** Adds what is not there of a batch whose ids are taken, in part or all. */
+/** Appends the lines of a batch that are missing, when some or all of its ids exist. */
 async function appendMissing(
   connection: Connection,
   place: SessionPlace,
   rows: readonly LineRow[],
 ): Promise<Appended> {
   const { key, ref, made } = place;
-  // Nobody appends from here to the commit: what is not there now is not there when it is inserted.
+  // The row lock keeps other writers from appending until the commit, so missing lines stay missing.
   const [held] = await connection.query<ExtentRow>(
     {
       text: "SELECT lines, bytes FROM espalier.session WHERE key = $1 AND made = $2 FOR UPDATE",
@@ -318,10 +318,10 @@ const unknownParent = (cause: EspalierError) =>
     { cause },
   );
 
-/** Entries that the first walk beyond the newest compaction passes; each one after passes twice as many. */
+/** Number of entries in the first step of a walk beyond the newest compaction. Each later step has twice as many. */
 const FIRST_STRETCH = 256;
 
-/** The place that the last line of a session means: a leaf's parent is its target. */
+/** Selects the entry that the last line names as the leaf. The parent of a leaf entry is its target. */
 const LAST = {
   name: "espalier-last",
   text: `SELECT CASE WHEN type = 'leaf' THEN parent ELSE id END AS id FROM espalier.line
@@ -329,8 +329,8 @@ const LAST = {
 };
 
 /**
- * Up from an entry to the first one that the newest compaction keeps, or to a root. Each step looks up one parent by its key,
- * whatever the planner believes of the tables: that is what `LATERAL … LIMIT 1` is for.
+ * Walks up from an entry to the first entry that the newest compaction keeps, or to a root. `LATERAL … LIMIT 1` makes
+ * each step look up one parent by its key, whatever the planner estimates.
  */
 const WALK = {
   name: "espalier-walk",
@@ -345,7 +345,7 @@ const WALK = {
   SELECT parent, line, raw FROM path ORDER BY step`,
 };
 
-/** Further up, so many steps; only lines of some types, and where it ended. */
+/** Walks further up for a number of steps. Returns only the lines of some types, and the last parent. */
 const STRETCH = {
   name: "espalier-stretch",
   text: `WITH RECURSIVE path AS (
@@ -366,10 +366,10 @@ interface Step extends FetchedLine {
 }
 
 /**
- * The end of a path of a plain session, as much as a context needs; the rest of the session is not looked at.
- * Undefined when there is no entry `leafId`.
+ * Reads the end of a path of a plain session that a context needs; other lines are not read. Undefined when there is no
+ * entry `leafId`.
  *
- * @param lines how many lines of the session are seen
+ * @param lines number of lines of the session that count as read
  */
 async function readPath(
   database: Database,
@@ -407,6 +407,6 @@ async function readPath(
 
 function entryOf(step: Step): Entry {
   const line = readSessionLine(bytesOfLine(step));
-  // Only what was read as an entry when it was written has an id to be found by.
+  // Only lines that were read as an entry when they were written have an id.
   return (line as Extract<typeof line, { is: "entry" }>).entry;
 }

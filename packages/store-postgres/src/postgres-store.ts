@@ -49,32 +49,32 @@ import {
   sessionNamed,
 } from "./sessions.ts";
 
-/** Sessions in a database: what every store can do, and what only a database can. */
+/** A store of sessions in a database, with additional methods for databases. */
 export interface PostgresStore extends SessionStore {
-  /** Namespace of the sessions: no call reaches those of another one. */
+  /** Namespace of the sessions. No call reaches sessions of another one. */
   readonly namespace: string;
   /**
-   * The lines of a session as they come; of one that is removed meanwhile nothing more comes.
-   * Throws EspalierError `not-found`, `unreadable`.
+   * Yields the lines of a session as they are appended. Yields no more lines after the session is removed. Throws
+   * EspalierError `not-found`, `unreadable`.
    */
   follow(ref: SessionRef, options?: FollowOptions): AsyncGenerator<FollowedLine>;
-  /** Waits for what is under way and ends the connections. */
+  /** Waits for running operations and ends the connections. */
   close(): Promise<void>;
 }
 
-/** Removes a session and the originals of its upgrades, and returns the names of those. */
+/** Removes a session and the originals of its upgrades. Returns the names of the originals. */
 const DELETE = {
   text: `WITH removed AS (DELETE FROM espalier.session WHERE key = $1 AND made = $2)
     SELECT ref FROM espalier.session WHERE original_of = $1 ORDER BY ref`,
 };
 
-/** The sessions of one namespace of a database, whose tables `migrate` has made. */
+/** Returns a store for one namespace of a database. The tables must exist; `migrate` creates them. */
 export function postgresStore(database: Database, namespace: string): PostgresStore {
   checkNamespace(namespace);
   const leases = new PostgresLeases(database);
   const hints = new Hints(database);
   let checked: Promise<void> | undefined;
-  /** Once for each store; a failure is not kept. */
+  /** Checked once per store. A failure is not cached. */
   const ready = () => {
     checked ??= checkVersion(database).catch((error: unknown) => {
       checked = undefined;
@@ -117,7 +117,7 @@ export function postgresStore(database: Database, namespace: string): PostgresSt
     },
     async lease(ref, options) {
       const asked = sessionRef(ref);
-      // A name is a key: the lease itself says that there is none of it.
+      // A name is part of the key: the lease's own constraint reports a missing session.
       const isName = "file" in asked && isRef(asked.file);
       const { key, ref: name } = isName
         ? { key: sessionKey(namespace, asked.file), ref: asked.file }
@@ -154,7 +154,7 @@ export function postgresStore(database: Database, namespace: string): PostgresSt
   return store;
 }
 
-/** The session that a fork is made of, where it is one of ours whose path the table knows. */
+/** Returns the session from which a fork is made, if it is in this namespace and plain. */
 async function sourceOf(
   database: Database,
   namespace: string,
@@ -167,9 +167,9 @@ async function sourceOf(
 }
 
 /**
- * The sessions of one namespace in the database of an address:
- * `postgres://user:password@host:5432/database?namespace=team&sslmode=verify-full`. Connections are made when the first
- * call needs one; `close` ends them.
+ * Opens a store for one namespace of the database at an address:
+ * `postgres://user:password@host:5432/database?namespace=team&sslmode=verify-full`. Connections are opened when a call needs one; `close`
+ * ends them.
  *
  * @throws EspalierError `address`
  */
@@ -179,8 +179,8 @@ export function openPostgresStore(address: string, options: ConnectionOptions = 
 }
 
 /**
- * Makes the tables in the database of an address, or brings them up to date. Two that do so at once do it one after the
- * other; a second time changes nothing.
+ * Creates or upgrades the tables in the database at an address. Concurrent calls run one after the other; a second call
+ * changes nothing.
  *
  * @throws EspalierError
  */
@@ -197,7 +197,7 @@ export async function migratePostgres(
   }
 }
 
-/** Copies the lines of a path behind the header, in their order; positions and bytes are counted anew. */
+/** Copies the lines of a path after the header, in order, with new positions and offsets. */
 const COPY = {
   name: "espalier-copy",
   text: `WITH RECURSIVE path AS (
@@ -223,7 +223,7 @@ const COPY = {
   SELECT lines, bytes FROM counter`,
 };
 
-/** The lines that say what a list shows of a session. */
+/** Selects the lines from which the listing of a session is made. */
 const TELLING = {
   text: `WITH own AS (SELECT * FROM espalier.line WHERE session = $1 AND id IS NOT NULL)
     SELECT line, raw FROM (
@@ -235,8 +235,8 @@ const TELLING = {
 };
 
 /**
- * Makes a fork of a plain session by copying inside the database; only what is new goes over the wire.
- * @throws EspalierError `exists`, and as every call of the store
+ * Forks a plain session by copying its lines inside the database. Only new lines are sent over the network.
+ * @throws EspalierError `exists`, and the errors of every call of the store
  */
 async function forkInside(
   database: Database,
@@ -271,25 +271,25 @@ async function tell(connection: Connection, { key }: SessionPlace): Promise<void
   );
 }
 
-/** Options of following a session. */
+/** Options for following a session. */
 export interface FollowOptions {
-  /** The first position; 0 is the header. Default: the end, for new lines only. */
+  /** Position of the first line; 0 is the header. Default: the end, for new lines only. */
   from?: number;
-  /** Ends it. */
+  /** Ends following. */
   signal?: AbortSignal;
-  /** Milliseconds between two looks where no hint comes. Default 1,000. */
+  /** Milliseconds between two checks when no notification arrives. Default 1,000. */
   pollMs?: number;
 }
 
-/** A line of a session that is followed. */
+/** A line of a followed session. */
 export interface FollowedLine {
-  /** From 0, without gaps. */
+  /** Position from 0, without gaps. */
   position: number;
-  /** Without its end. */
+  /** The line without its newline. */
   line: Uint8Array;
 }
 
-/** Lines a look brings at the most. */
+/** Maximum number of lines per check. */
 const PAGE_LINES = 500;
 
 const LOOK = {
@@ -299,8 +299,8 @@ const LOOK = {
 };
 
 /**
- * The lines of a session as they come, in order, each once. A hint of the writer ends the wait; a look every `pollMs`
- * finds lines whose hint was lost.
+ * Yields the lines of a session as they are appended, in order, each once. A notification of the writer ends the wait.
+ * A check every `pollMs` finds lines whose notification was lost.
  *
  * @throws EspalierError `unreadable`
  */
@@ -324,10 +324,10 @@ async function* followSession(
         connection = undefined;
       });
       await reserved.query({ text: `LISTEN ${channelOf(key)}` });
-      // No hint comes any more: a look, and a new connection.
+      // Notifications stop here: checks for lines, and opens a new connection.
       void reserved.over.then(ring);
     } catch {
-      // A hint only saves time. Real trouble with the database is thrown by the query that follows.
+      // A notification only saves time. Real problems of the database are thrown by the next query.
       await reserved?.release();
     }
   };
@@ -353,14 +353,14 @@ async function* followSession(
   }
 }
 
-/** The channel on which appends to a session are hinted at; its name does not reveal the session. */
+/** Returns the channel for notifications about a session. Its name does not reveal the session. */
 function channelOf(key: string): string {
   return `espalier_${createHash("sha256").update(key).digest("hex").slice(0, 32)}`;
 }
 
 /**
- * Hints to those who follow sessions, sent behind the commit and by themselves: a commit that notifies waits for all
- * others that do, and would take the disk from one another. A hint that is lost costs the one who waits a poll.
+ * Notifications to followers of sessions. They are sent separately, after the commit, because commits that notify wait
+ * for each other. If a notification is lost, the follower waits for its next check.
  */
 class Hints {
   readonly #database: Database;
@@ -376,17 +376,17 @@ class Hints {
     this.#sending ??= this.#send();
   }
 
-  /** Answers when what was given is sent, or lost. */
+  /** Resolves when all pending notifications are sent or lost. */
   async settle(): Promise<void> {
     await this.#sending;
   }
 
   async #send(): Promise<void> {
-    // Appends that follow one another at once give one hint.
+    // Several appends in a row give one notification.
     await undefined;
     for (const channel of this.#waiting) {
       this.#waiting.delete(channel);
-      // Lost with the connection: those who wait poll.
+      // Lost together with the connection: followers check regularly.
       await this.#database
         .query({ name: "espalier-hint", text: "SELECT pg_notify($1, '')" }, [channel])
         .catch(() => undefined);

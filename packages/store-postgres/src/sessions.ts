@@ -37,13 +37,13 @@ import {
   withSessionError,
 } from "./lines.ts";
 
-/** Lines and bytes of one statement while a session is made. */
+/** Maximum lines and bytes per statement when a session is created. */
 const BATCH_LINES = 1_000;
 const BATCH_BYTES = 4 * 1024 * 1024;
 
 /**
- * Makes a session of a header and lines, all of it or nothing.
- * @throws EspalierError `exists`, `invalid-entry`; EspalierError
+ * Creates a session from a header and lines, completely or not at all.
+ * @throws EspalierError `exists`, `invalid-entry`, and the errors of every call of the store
  */
 export async function createSession(
   database: Database,
@@ -54,7 +54,7 @@ export async function createSession(
 ): Promise<FoundSession> {
   const place: SessionPlace = { key: sessionKey(namespace, ref), ref, made: randomUUID() };
   const parsed = parsedHeader(header);
-  // An iterable may answer only once, so it is read once, even when the connection is lost.
+  // The iterable is read once, because it may not be repeatable and the transaction can be retried.
   const [first = [], ...further] = batches(rowsOf(lineOf(header), lines));
   const make = async (connection: Connection): Promise<Made> => {
     let extent = await insertSession(connection, namespace, place, parsed.id, first);
@@ -65,7 +65,7 @@ export async function createSession(
   return { place, header: parsed, ...made };
 }
 
-/** Size of the session of this name, unless it is another one by now. */
+/** Selects the size of a session; no row when another session has the name now. */
 export const EXTENT = {
   name: "espalier-extent",
   text: "SELECT lines, bytes, plain FROM espalier.session WHERE key = $1 AND made = $2",
@@ -74,9 +74,9 @@ export const EXTENT = {
 type Made = Pick<FoundSession, "extent" | "isPlain">;
 
 /**
- * Makes a session, all of it or nothing, and once however often the connection is lost over it.
+ * Creates a session, completely or not at all, and only once, even if the connection is lost and the call retried.
  *
- * @param inSteps false where one statement makes it: no transaction needs to be begun
+ * @param inSteps true when several statements create it, so that a transaction is needed
  */
 export function madeOnce(
   database: Database,
@@ -88,7 +88,7 @@ export function madeOnce(
     try {
       return await (inSteps ? database.transaction(make) : make(database));
     } catch (error) {
-      // The name may be taken by an earlier attempt whose answer was lost.
+      // The name may have been used by an earlier attempt whose result was lost.
       const mayBeOwn = error instanceof EspalierError && error.code === "exists" && attempt > 1;
       const [own] = mayBeOwn
         ? await database.query<ExtentRow & { plain: boolean }>(EXTENT, [place.key, place.made])
@@ -99,10 +99,10 @@ export function madeOnce(
   });
 }
 
-/** Rules that a session breaks whose name is taken. */
+/** Constraints that are violated when the name of a new session exists. */
 const TAKEN: ReadonlySet<string> = new Set(["session_pkey", "session_name"]);
 
-/** Makes a session and its first lines. A session that is kept under its id is no second one of that id. */
+/** Creates a session and its first lines. If the name is the id, no other session may have the id. */
 const INSERT_SESSION = {
   name: "espalier-create",
   text: `WITH created AS (
@@ -122,10 +122,10 @@ const INSERT_SESSION = {
 };
 
 /**
- * Makes a session of its first lines by one statement. Returns its extent.
+ * Creates a session with its first lines by one statement. Returns its extent.
  *
- * @param id of the header; the table keeps it where it is not the name
- * @throws EspalierError `exists`; `invalid-entry` for what cannot be a name
+ * @param id id in the header; stored only when it differs from the name
+ * @throws EspalierError `exists`; `invalid-entry` for an invalid name
  */
 export async function insertSession(
   connection: Connection,
@@ -194,7 +194,7 @@ function checkRef(ref: string): void {
   );
 }
 
-/** True for a text that can be a key: any other id is in the header alone, and finds nothing. */
+/** Returns whether a text can be a key. Any other id is only in the header, and cannot be searched. */
 export const isRef = (text: string): boolean => text !== "" && isKeyable(text);
 
 interface FoundRow extends FetchedLine, ExtentRow {
@@ -207,10 +207,10 @@ const FOUND = `SELECT s.ref, s.made, s.lines, s.bytes, s.plain, head.line, head.
     LEFT JOIN espalier.line head ON head.session = s.key AND head.position = 0`;
 const BY_NAME = { name: "espalier-find", text: `${FOUND} WHERE s.key = $1` };
 
-/** Sessions that are named where one was meant. */
+/** Maximum number of sessions that an `ambiguous` error names. */
 const NAMED = 3;
 
-/** The one that is kept under its id comes first. */
+/** Selects the sessions with an id. A session stored under its id comes first. */
 const BY_ID = {
   name: "espalier-find-id",
   text: `${FOUND} WHERE s.namespace = $1 AND coalesce(s.id, s.ref) = $2 AND s.original_of IS NULL
@@ -218,7 +218,8 @@ const BY_ID = {
 };
 
 /**
- * The session with just this id (of several, the one that is kept under it), or the one of this name.
+ * Finds the session with exactly this id or with this name. Of several with the id, the one stored under it is
+ * returned.
  * @throws EspalierError `not-found`, `ambiguous`
  */
 export async function findSession(
@@ -254,7 +255,7 @@ async function sessionWith(database: Database, namespace: string, id: string) {
   throw new EspalierError("ambiguous", message);
 }
 
-/** The session of just this name. */
+/** Returns the session with exactly this name. */
 export async function sessionNamed(
   database: Database,
   namespace: string,
@@ -275,15 +276,15 @@ function found(namespace: string, row: FoundRow): FoundSession {
   };
 }
 
-/** The header of a session's first line. */
+/** Returns the header of a session from its first line. */
 function headerOf(line: FetchedLine): SessionHeader | undefined {
   if (line.line === null && line.raw === null) return undefined;
   return parseHeader(JSON.parse(new TextDecoder().decode(bytesOfLine(line))));
 }
 
 /**
- * The rows of a header and lines. A session of an old format has its lines as they are, and beside them, for lists and
- * reports, what they read as; it is read as a whole.
+ * Returns the rows of a header and lines. For a session of an old format, each row has the original line, and the
+ * columns for lists and reports from its upgraded form. Such a session is read as a whole.
  */
 function rowsOf(header: string, lines: Iterable<string | Uint8Array>): LineRow[] {
   const { version } = parsedHeader(header);
@@ -295,15 +296,15 @@ function rowsOf(header: string, lines: Iterable<string | Uint8Array>): LineRow[]
   return stored.map(({ text, raw, bytes }, at) => ({ ...current[at]!, text, raw, bytes, isPlain: false }));
 }
 
-/** The rows of a session of an old format as it reads. */
+/** Returns the rows of a session of an old format in upgraded form. */
 function currentRows(view: ByteView): LineRow[] {
   const [header, ...lines] = Array.from(scanLines(view), ({ bytes }) => bytes.slice());
   return [rowOfHeader(decoder.decode(header)), ...plainRows(lines)];
 }
 
 /**
- * Rows whose ids are their own and whose parents are above them, as the keys of the table want it. Another one keeps
- * its line, without a place in the keys, and makes the session one that is read as a whole.
+ * Returns rows with unique ids and with parents above them, as the table's keys require. Any other line gets no keys,
+ * and the session is then read as a whole.
  */
 function plainRows(lines: Iterable<string | Uint8Array>): LineRow[] {
   const above = new Set<string>();
@@ -325,14 +326,14 @@ function plainRows(lines: Iterable<string | Uint8Array>): LineRow[] {
 
 const decoder = new TextDecoder();
 
-/** Sessions that the first statement of a list brings, which is as much as people look at, and each later one. */
+/** Number of sessions that the first statement of a list returns, enough for one screen, and each later statement. */
 const FIRST_PAGE = 50;
 const PAGE = 200;
 
 interface ListedRow extends FetchedLine {
   ref: string;
   modified: Date;
-  /** With microseconds, as the next page needs it. */
+  /** Time of the last write with microseconds, for the next page. */
   moment: string;
   bytes: string;
   name: string | null;
@@ -341,7 +342,7 @@ interface ListedRow extends FetchedLine {
   last_compaction: string | null;
 }
 
-/** The limit is a part of the text: a planner that does not know it may sort all sessions. */
+/** The limit is part of the SQL text. With a parameter, the planner may sort all sessions. */
 const listOf = (limit: number) => ({
   name: `espalier-list-${limit}`,
   text: `SELECT s.ref, s.modified, s.modified::text AS moment, s.bytes, s.name, s.first_message, s.updated_at,
@@ -353,8 +354,8 @@ const listOf = (limit: number) => ({
 });
 
 /**
- * Sessions, the one written last first. One that is written while they are listed is not listed twice, and not at all
- * where it would have come later.
+ * Yields the sessions of a namespace, the last written first. A session that is written during the listing is not
+ * listed twice; if its turn had not come yet, it is left out.
  *
  * @throws EspalierError `unreadable`
  */
@@ -389,7 +390,7 @@ function listing(row: ListedRow): SessionListing {
   };
 }
 
-/** Fills the session row of an original; columns that are not named here are as in the session. */
+/** Fills the session row of an original from its session. Columns that are not set here keep their values. */
 const MARK = {
   text: `UPDATE espalier.session AS original SET original_of = own.key, lines = own.lines, bytes = own.bytes,
       plain = false, created = own.created, modified = own.modified, name = own.name,
@@ -398,11 +399,12 @@ const MARK = {
 };
 
 /**
- * Brings a session of an old format to the current one, as it reads, all of it or nothing. What stood there keeps its
- * lines, under the name that the seam has for it. A program that has the session open finds another one under its name.
+ * Rewrites a session of an old format in the current one, completely or not at all. The original lines are kept under
+ * another name, `<ref>.v1` or `.v2`. Programs that have the session open get `changed`.
  *
- * @param seen what there was when it was read
- * @throws EspalierError `changed` where it is another one by now; `exists` where the name for what stood there is taken
+ * @param seen extent of the session when it was read
+ * @throws EspalierError `changed` when the session was replaced or has grown; `exists` when the name for the original
+ * exists
  */
 export function upgradeSession(
   database: Database,
@@ -422,7 +424,7 @@ export function upgradeSession(
         { text: "SELECT made, lines, bytes FROM espalier.session WHERE key = $1 FOR UPDATE" },
         [key],
       );
-      // An attempt whose answer was lost has done it.
+      // An earlier attempt whose result was lost has done it.
       if (now?.made === made) return { place: { key, ref, made }, extent: extentOf(now), isPlain };
       if (now?.made !== place.made || Number(now.lines) !== seen.lines) throw replaced(ref);
       await insertSession(connection, namespaceOf(place), original, name, []);
@@ -443,7 +445,7 @@ export function upgradeSession(
   );
 }
 
-/** Error for a session of an old format that another writer replaced or removed after it was read. */
+/** Error for a session of an old format that another writer upgraded or removed after it was read. */
 export const replaced = (ref: string) =>
   new EspalierError(
     "changed",

@@ -6,30 +6,32 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { Client } from "pg";
 
-/** A PostgreSQL server of its own: on loopback, in a folder of its own, gone when it is removed. */
+/** A private PostgreSQL server on loopback, with its own folder, which is removed at the end. */
 export interface PrivateServer {
-  /** Of its one database; who asks is let in. */
+  /** Address of its only database. No password is needed. */
   readonly url: string;
-  /** Ends every connection at once and writes nothing more, as a power cut would, but that the system lives on. */
+  /**
+   * Ends every connection at once and writes nothing more, like a power failure, except that the system keeps running.
+   */
   crash(): Promise<void>;
-  /** Starts it again after a crash: same folder, same port. */
+  /** Starts the server again after a crash, with the same folder and port. */
   start(): Promise<void>;
-  /** Stops it and removes its folder. */
+  /** Stops the server and removes its folder. */
   remove(): Promise<void>;
 }
 
-/** Differences from a server's defaults. */
+/** Options that differ from the server's defaults. */
 export interface PrivateServerOptions {
-  /** Settings by name, as in `postgresql.conf`. `fsync` is off unless given here. */
+  /** Settings by name, as in `postgresql.conf`. Default: `fsync` off. */
   settings?: Record<string, string>;
 }
 
 const USER = "espalier";
 
-/** Folders in which systems keep the programs of a server. */
+/** Folders with server programs on common systems. */
 const FOLDERS = ["/usr/lib/postgresql", "/usr/pgsql", "/opt/homebrew/opt/postgresql/bin", "/usr/local/bin"];
 
-/** The folder with `postgres` and `initdb`; undefined where there is none. */
+/** Returns the folder with `postgres` and `initdb`; undefined when there is none. */
 export function serverPrograms(): string | undefined {
   const versions = FOLDERS.flatMap((folder) =>
     existsSync(folder) ? [folder, ...readdirSync(folder).map((version) => join(folder, version, "bin"))] : [],
@@ -40,7 +42,7 @@ export function serverPrograms(): string | undefined {
   );
 }
 
-/** Starts a server; rejects where there are no programs for it. */
+/** Starts a server. Rejects when its programs are not installed. */
 export async function startPrivateServer({
   settings = {},
 }: PrivateServerOptions = {}): Promise<PrivateServer> {
@@ -85,7 +87,7 @@ export async function startPrivateServer({
     await untilAnswering(url, child);
   };
   const remove = async () => {
-    // Immediate: the folder goes anyway.
+    // Immediately, because the folder is removed anyway.
     await stop("SIGQUIT");
     rmSync(folder, { recursive: true, force: true });
   };
@@ -99,7 +101,7 @@ export async function startPrivateServer({
   return { url, start, crash: () => stop("SIGQUIT"), remove };
 }
 
-/** PostgreSQL refuses to run as root: then its own user has the folder. */
+/** Returns the user that runs the server. PostgreSQL refuses to run as root; then its own user gets the folders. */
 function ownerOf(...folders: string[]): { uid?: number; gid?: number } {
   if (process.getuid?.() !== 0) return {};
   const number = (flag: string) => Number(execFileSync("id", [flag, "postgres"], { encoding: "utf8" }));
@@ -120,7 +122,7 @@ function freePort(): Promise<number> {
   });
 }
 
-/** Milliseconds a server may take to start: it may have to recover, on a machine with other things to do. */
+/** Milliseconds that a server may take to start. It may have to recover, on a busy machine. */
 const START_MS = 60_000;
 
 const hasEnded = ({ exitCode, signalCode }: ChildProcess): boolean =>
