@@ -27,11 +27,11 @@ await session.append({ ...says("fig", "No: a fig."), parentId: "pear" });
 await session.append(label.of({ targetId: "fig", label: "better" }));
 assert.equal(drawTree(session), "pear\n├─ quince\nfig [better] *");
 
-// The model reads a path, and gets a request its provider accepts.
+// The model reads a path, in a request that its provider accepts.
 assert.deepEqual(session.context.sources, ["pear", "fig"]);
 assert.equal(buildRequest(session.context, { format: anthropicFormat }).messages.length, 1);
 
-// Where the leaf is stays in the log; a fork is a path in a session of its own.
+// The log stores the leaf. A fork copies a path into a new session.
 await session.moveTo("quince");
 assert.equal((await SessionTree.open(await store.open("garden", "read"))).leafId, "quince");
 const lines = forkLines(session.tree, planFork(session.tree, "fig"));
