@@ -4,8 +4,8 @@ import { scriptedModel } from "@espalier/agent/testing";
 import { createSession } from "@espalier/engine";
 import { memoryStore } from "@espalier/session-tree";
 
-const session = await createSession({ store: memoryStore() }); // without it: a file below ~/.espalier
-// In place of `anthropic(new Anthropic())`, which streams from Claude, a model that says what its script says.
+const session = await createSession({ store: memoryStore() }); // without a store: a file below ~/.espalier
+// A model with scripted answers. `anthropic(new Anthropic())` streams from Claude instead.
 const model = scriptedModel([
   { text: "I look.", calls: [{ id: "c1", name: "look", arguments: { bed: "north" } }] },
   { text: "Pears, and they are ripe." },
@@ -28,7 +28,7 @@ const answer = await agent.run("What grows here?");
 stop();
 
 assert.deepEqual(answer?.content, [{ type: "text", text: "Pears, and they are ripe." }]);
-// Each step was in the log before anything came of it, and each request is built from there.
+// Each step is written to the log before the next one begins, and each request is built from the log.
 const roles = session.context.messages.map(({ role }) => role);
 assert.deepEqual(roles, ["user", "assistant", "toolResult", "assistant"]);
 assert.equal(agent.state.state, "answered");

@@ -7,13 +7,13 @@ import {
 import { growTree } from "@espalier/session-tree/testing";
 import { extractiveSummarizer } from "@espalier/summarizer";
 
-// Two ways on from a1; the leaf is at the end of the second.
+// Two branches after a1; the leaf is at the end of the second.
 const { session } = await growTree(`
   u1("Where is the best place for the pear?") > a1 > u2("Try the north wall.") > c1 > t1 > a2("Too dark.")
   a1 > u3("Then the south wall.") > a3*
 `);
 
-// Going back to the first way leaves the second behind: what is below the deepest common ancestor.
+// A move from a2 to a3 abandons the entries between their deepest common ancestor and a2.
 const { entries, commonAncestorId } = collectEntriesForBranchSummary(session, "a2", "a3");
 assert.equal(commonAncestorId, "a1");
 assert.deepEqual(
@@ -21,12 +21,12 @@ assert.deepEqual(
   ["u2", "c1", "t1", "a2"],
 );
 
-// The newest messages that fit a budget, and the files of the whole branch.
+// The newest messages that fit into a budget, and the files of the whole branch.
 const { messages, fileOps } = prepareBranchEntries(entries, 1_000);
 assert.equal(messages.length, 4);
 assert.deepEqual([...fileOps.read], ["c1.txt"]);
 
-// Asking a summarizer writes nothing; one append moves the leaf and tells there what the branch had learnt.
+// Generating a summary writes nothing. One append moves the leaf and adds the summary there.
 const { summary } = await generateBranchSummary(entries, { summarizer: extractiveSummarizer() });
 assert.match(summary, /Try the north wall\./);
 assert.match(summary, /<read-files>\nc1\.txt\n<\/read-files>$/);

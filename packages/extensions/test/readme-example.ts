@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createExtensionHost, decideHook, notifyHook, transformHook } from "@espalier/extensions";
 
-// A hook is a value that knows how several answers combine.
+// A hook defines how several answers are combined.
 const beforePrune = decideHook<{ branch: string }, { keep: number; note: string }>("before_prune", {
   fields: { keep: "one", note: "join" },
   validate: ({ keep = 0 }) => (keep < 0 ? "keep is negative." : undefined),
@@ -18,7 +18,7 @@ const host = createExtensionHost({
 await host.register("careful", (api) => {
   api.on("before_prune", () => ({ keep: 3, note: "It is spring." }), { priority: 10 });
   api.on("leaves", (event) => {
-    event.leaves.push("new"); // a draft: the caller's array stays as it is
+    event.leaves.push("new"); // a draft: the caller's array stays unchanged
   });
 });
 await host.register("hasty", (api) => {

@@ -3,7 +3,7 @@ import { message, SessionTree } from "@espalier/session-tree";
 import { migratePostgres, openPostgresStore } from "@espalier/store-postgres";
 import { startPrivateServer } from "@espalier/store-postgres/testing";
 
-// A server for this example, on loopback, gone at its end. Yours has an address too.
+// A temporary server for this example. Use the address of your own server instead.
 const server = await startPrivateServer();
 await migratePostgres(server.url); // once; or `espalier store migrate`
 
@@ -14,12 +14,12 @@ const header = { type: "session", version: 3, id: "pear", timestamp, cwd: "/gard
 const session = await SessionTree.open(await store.create(header));
 await session.append(message.of({ message: { role: "user", content: "What grows here?", timestamp: 1 } }));
 
-// Elsewhere: the context is read without the rest of the session; the whole comes when it is asked for.
+// On another machine: only the end of the path is read for the context; load() reads the whole session.
 const elsewhere = await SessionTree.open(await store.open("pear", "write"));
 assert.equal(elsewhere.context.messages.length, 1);
 assert.equal((await elsewhere.load()).length, 1);
 
-// Who writes for a while says so; another machine is told which process that is.
+// A lease marks a session as being written. Other machines get an error that names the process.
 const lease = await store.lease("pear");
 await assert.rejects(store.lease("pear"), /process \d+ on .* since/);
 await lease.release();
