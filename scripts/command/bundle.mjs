@@ -44,6 +44,8 @@ export async function bundleCommand(
       "process.env.ESPALIER_VERSION": JSON.stringify(version),
     },
     external: [...installed, ...external],
+    // Its main file finds its parts with a `require` of its own, which no bundler follows.
+    alias: { "jsonc-parser": join(app, "node_modules/jsonc-parser/lib/esm/main.js") },
     plugins: [jitiWithCompiler, lateStringWidth],
     // Bundled CommonJS calls require, which an ES module does not have.
     banner: {

@@ -33,6 +33,7 @@ type CommandErrorCode =
   | "exists" // a session or a folder is in the place of a new file
   | "verify" // a replay that differs from what was built anew
   | "changed" // a file that should not have been touched
+  | "settings" // a settings file of another agent that cannot be changed safely
   | "output" // stdout accepts nothing
   | "no-key" // a model needs an API key, and there is none
   | "model" // the model did not answer

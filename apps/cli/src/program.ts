@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { openStore } from "@espalier/engine";
 import { Command, CommanderError, Option } from "commander";
+import { agentCommands } from "./commands/agents.ts";
 import { changeCommands } from "./commands/changes.ts";
 import { summaryCommands } from "./commands/compact.ts";
 import { addCompletion } from "./commands/completion.ts";
@@ -23,7 +24,7 @@ const COMMANDS = {
   "Change a session:": [...changeCommands, ...summaryCommands],
   "Find and keep sessions:": [...sessionsCommands, addCompletion],
   "Import and export:": transferCommands,
-  "Inside other agents:": [mcp],
+  "Inside other agents:": [...agentCommands, mcp],
 } as const;
 
 function createProgram(shell: Shell): Command {

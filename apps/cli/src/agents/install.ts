@@ -1,0 +1,248 @@
+// Installation in another agent and its removal: a plan of files, then the files.
+
+import { randomBytes } from "node:crypto";
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
+import { espalierHome } from "@espalier/engine";
+import { createWhole } from "@espalier/jsonl-stream/node";
+import { CommandError } from "../failure.ts";
+import {
+  type Agent,
+  type AgentName,
+  type AgentSettings,
+  agentNamed,
+  agentsFolder,
+  isInstalled,
+} from "./agents.ts";
+import type { Insertion } from "./settings-text.ts";
+
+/** A file before and after a change; undefined where there is no file. */
+interface FileChange {
+  file: string;
+  before: string | undefined;
+  after: string | undefined;
+}
+
+/** Changes that install an agent's part or remove it. */
+export interface InstallPlan {
+  agent: Agent;
+  changes: FileChange[];
+  /** Sentences for the user. */
+  notes: string[];
+}
+
+/** What an installation did to files of the agent. */
+interface InstallRecord {
+  files: Record<string, Insertion & { existed: boolean }>;
+  /** Folders that were made, the outer ones first. */
+  folders: string[];
+}
+
+const NO_RECORD: InstallRecord = { files: {}, folders: [] };
+
+const recordFile = (name: AgentName): string => join(agentsFolder(), `${name}.json`);
+
+function readRecord(name: AgentName): InstallRecord {
+  const text = textIn(recordFile(name));
+  if (text === undefined) return NO_RECORD;
+  try {
+    return { ...NO_RECORD, ...(JSON.parse(text) as InstallRecord) };
+  } catch (cause) {
+    const message = `${recordFile(name)}, the record of the installation, cannot be read; move it away. Then only keys are removed.`;
+    throw new CommandError("settings", message, { cause });
+  }
+}
+
+/**
+ * Plans an installation. What an earlier one wrote is replaced.
+ * @throws CommandError `not-found` for an agent that is not there; `settings` for a file that must not be changed
+ */
+export function planInstall(name: AgentName): InstallPlan {
+  const agent = agentNamed(name);
+  if (!isInstalled(agent))
+    throw new CommandError(
+      "not-found",
+      `${agent.label} is not installed: there is no folder ${agent.home} and no command ${agent.program}. Install it, then repeat this command.`,
+    );
+  const record = readRecord(name);
+  const notes = [...agent.notes];
+  const files: InstallRecord["files"] = {};
+  const changes = agent.settings
+    .filter(({ onlyRemoved }) => !onlyRemoved)
+    .map((settings) => {
+      const { file, form } = settings;
+      const before = textIn(file);
+      const known = record.files[file];
+      const after = inFile(file, () => {
+        const base = form.remove(before ?? "", settings.values, known ?? NO_INSERTION);
+        const values = settings.values.filter(({ path: [key = ""], isOurs }) => {
+          const there = key === "statusLine" ? form.read(base, [key]) : undefined;
+          if (there === undefined || isOurs(there)) return true;
+          notes.push(`Your own status line stays; ${agent.label} shows one only.`);
+          return false;
+        });
+        const { text, pieces, made } = form.insert(base, values);
+        files[file] = { pieces, made, existed: known?.existed ?? before !== undefined };
+        return text;
+      });
+      return { file, before, after };
+    });
+  const folders = [
+    ...new Set([...record.folders, ...changes.flatMap(({ file }) => missingFolders(dirname(file)))]),
+  ];
+  const recorded = `${JSON.stringify({ files, folders } satisfies InstallRecord, null, 2)}\n`;
+  const own = Object.entries(agent.ownFiles).map(([path, after]) =>
+    changeOf(join(agent.folder, path), after),
+  );
+  // The record first: a removal after a crash knows what was to be written.
+  return { agent, notes, changes: [changeOf(recordFile(name), recorded), ...own, ...changes] };
+}
+
+const NO_INSERTION: Insertion = { pieces: [], made: [] };
+
+/** Plans the removal of everything that an installation wrote. @throws CommandError `settings` */
+export function planUninstall(name: AgentName): InstallPlan {
+  const agent = agentNamed(name);
+  const record = readRecord(name);
+  const changes = agent.settings.flatMap((settings) => {
+    const { file, form, values } = settings;
+    const before = textIn(file);
+    if (before === undefined) return [];
+    const known = record.files[file];
+    const after = inFile(file, () => form.remove(before, values, known ?? NO_INSERTION));
+    return [
+      { file, before, after: known?.existed === false && isNothing(settings, after) ? undefined : after },
+    ];
+  });
+  const own = Object.keys(agent.ownFiles).map((path) => changeOf(join(agent.folder, path), undefined));
+  return { agent, notes: [], changes: [...changes, ...own, changeOf(recordFile(name), undefined)] };
+}
+
+/** Returns whether a file that was made for our values holds nothing more. */
+function isNothing({ form }: AgentSettings, text: string): boolean {
+  const value = text.trim() === "" ? {} : form.read(text, []);
+  return typeof value === "object" && value !== null && Object.keys(value).length === 0;
+}
+
+const changeOf = (file: string, after: string | undefined): FileChange => ({
+  file,
+  before: textIn(file),
+  after,
+});
+
+/** Runs a step on a settings file; names the file in its failure. */
+function inFile<Result>(file: string, step: () => Result): Result {
+  try {
+    return step();
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    const message = `${file} stays as it is: ${error.message}. Nothing was changed.`;
+    throw new CommandError("settings", message, { cause: error });
+  }
+}
+
+/** Text of a file; undefined where there is none. @throws CommandError `settings` */
+function textIn(file: string): string | undefined {
+  return inFile(file, () => {
+    if (!statSync(file, { throwIfNoEntry: false })) {
+      if (!lstatSync(file, { throwIfNoEntry: false })) return undefined;
+      throw new CommandError("settings", "it is a link that leads nowhere");
+    }
+    if (!statSync(file).isFile()) throw new CommandError("settings", "it is no file");
+    const bytes = readFileSync(file);
+    const text = bytes.toString("utf8");
+    if (!Buffer.from(text).equals(bytes)) throw new CommandError("settings", "it is not UTF-8 text");
+    return text;
+  });
+}
+
+/** Folders that have to be made for a folder, the outer ones first. */
+function missingFolders(folder: string): string[] {
+  if (existsSync(folder)) return [];
+  return [...missingFolders(dirname(folder)), folder];
+}
+
+/** Carries a plan out. @throws CommandError `changed` for a file that changed since it was planned */
+export function carryOut(name: AgentName, { agent, changes }: InstallPlan): void {
+  const { folders } = readRecord(name);
+  for (const change of changes.filter(({ before, after }) => before !== after)) {
+    if (textIn(change.file) !== change.before) throw changed(change.file);
+    if (change.after === undefined) rmSync(change.file);
+    else writeText(change.file, change.after);
+  }
+  const isRemoval = !existsSync(recordFile(name));
+  if (!isRemoval) return;
+  for (const path of Object.keys(agent.ownFiles))
+    removeEmpty(dirname(join(agent.folder, path)), agentsFolder());
+  for (const folder of folders.toReversed()) removeEmpty(folder, dirname(folder));
+  removeEmpty(agentsFolder(), dirname(espalierHome()));
+}
+
+const changed = (file: string): CommandError =>
+  new CommandError("changed", `${file} was changed meanwhile and stays as it is; repeat the command.`);
+
+/** Writes a whole file beside and renames it. Links are followed; the mode of the file stays. */
+function writeText(path: string, text: string): void {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  const file = existsSync(path) ? realpathSync(path) : path;
+  const mode = (statSync(file, { throwIfNoEntry: false })?.mode ?? 0o600) & 0o777;
+  const draft = `${file}.${randomBytes(6).toString("hex")}.tmp`;
+  createWhole(draft, [Buffer.from(text)], { mode });
+  try {
+    renameSync(draft, file);
+  } catch (error) {
+    rmSync(draft, { force: true });
+    throw error;
+  }
+}
+
+/** Removes a folder, and those above it up to `end`, while they are empty. */
+function removeEmpty(folder: string, end: string): void {
+  for (let each = folder; each !== end && each.startsWith(end); each = dirname(each)) {
+    try {
+      rmdirSync(each);
+    } catch (error) {
+      const { code = "" } = error as NodeJS.ErrnoException;
+      if (code === "ENOENT") continue;
+      if (code === "ENOTEMPTY" || code === "EEXIST") return;
+      throw error;
+    }
+  }
+}
+
+/** Unified diff of a change: one hunk with three lines around it. */
+export function* diffOf({ file, before, after }: FileChange): Generator<string> {
+  if (before === after) return;
+  const [old, fresh] = [linesOf(before), linesOf(after)];
+  let head = 0;
+  while (head < old.length && head < fresh.length && old[head] === fresh[head]) head++;
+  let tail = 0;
+  while (tail < Math.min(old.length, fresh.length) - head && old.at(-1 - tail) === fresh.at(-1 - tail))
+    tail++;
+  const start = Math.max(0, head - AROUND);
+  const end = Math.min(tail, AROUND);
+  const size = (lines: string[]) => lines.length - tail + end - start;
+  yield `--- ${before === undefined ? "/dev/null" : file}`;
+  yield `+++ ${after === undefined ? "/dev/null" : file}`;
+  const from = (lines: string[]) => `${size(lines) === 0 ? start : start + 1},${size(lines)}`;
+  yield `@@ -${from(old)} +${from(fresh)} @@`;
+  for (const line of old.slice(start, head)) yield ` ${line}`;
+  for (const line of old.slice(head, old.length - tail)) yield `-${line}`;
+  for (const line of fresh.slice(head, fresh.length - tail)) yield `+${line}`;
+  for (const line of old.slice(old.length - tail, old.length - tail + end)) yield ` ${line}`;
+}
+
+const AROUND = 3;
+
+const linesOf = (text: string | undefined): string[] =>
+  text === undefined || text === "" ? [] : text.replace(/\r?\n$/, "").split(/\r?\n/);

@@ -1,0 +1,495 @@
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
+import fc from "fast-check";
+import { type ParseError, parse as parseJson } from "jsonc-parser";
+import { parse as parseToml } from "smol-toml";
+import { beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { AGENT_NAMES, type AgentName, agentNamed } from "../src/agents/agents.ts";
+import { carryOut, planInstall, planUninstall } from "../src/agents/install.ts";
+import { jsonSettings, type OwnValue, tomlSettings } from "../src/agents/settings-text.ts";
+import { bundled, espalier, espalierJson, temporaryFolder } from "./espalier.ts";
+
+// Before a test has another home, in which nothing is installed.
+beforeAll(bundled);
+
+let home = "";
+beforeEach(() => {
+  home = newHome();
+  return () => vi.unstubAllEnvs();
+});
+
+/** An empty home of a user, which the agents and Espalier take for theirs. */
+function newHome(): string {
+  const folder = temporaryFolder();
+  for (const [name, value] of Object.entries(environmentOf(folder))) vi.stubEnv(name, value);
+  return folder;
+}
+
+const environmentOf = (folder: string) => ({
+  HOME: folder,
+  ESPALIER_HOME: join(folder, ".espalier"),
+  CLAUDE_CONFIG_DIR: undefined,
+  CODEX_HOME: undefined,
+  PI_CODING_AGENT_DIR: undefined,
+});
+
+const FOLDERS: Record<AgentName, string> = { "claude-code": ".claude", codex: ".codex", pi: ".pi/agent" };
+
+function write(file: string, text: string): void {
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, text);
+}
+
+/** Every path below a folder, with the bytes of files. */
+function everything(folder: string, below = ""): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const name of readdirSync(join(folder, below)).sort()) {
+    const path = join(below, name);
+    const facts = lstatSync(join(folder, path));
+    if (facts.isDirectory()) Object.assign(found, { [path]: "folder" }, everything(folder, path));
+    else found[path] = `${facts.mode & 0o777} ${readFileSync(join(folder, path)).toString("base64")}`;
+  }
+  return found;
+}
+
+const install = (name: AgentName) => carryOut(name, planInstall(name));
+const uninstall = (name: AgentName) => carryOut(name, planUninstall(name));
+
+/** The ways in which people and programs write a settings file. */
+interface Style {
+  indent: string;
+  eol: string;
+  comments: boolean;
+  trailing: boolean;
+  bom: boolean;
+  end: boolean;
+}
+
+const style: fc.Arbitrary<Style> = fc.record({
+  indent: fc.constantFrom("", " ", "  ", "    ", "\t"),
+  eol: fc.constantFrom("\n", "\r\n"),
+  comments: fc.boolean(),
+  trailing: fc.boolean(),
+  bom: fc.boolean(),
+  end: fc.boolean(),
+});
+
+/** The JSON text of a value; without an indentation on one line. */
+function jsonText(value: unknown, given: Style, depth = 0): string {
+  const { indent, eol, comments, trailing } = given;
+  const isLines = indent !== "";
+  const around = isLines ? eol + indent.repeat(depth + 1) : "";
+  const close = isLines ? eol + indent.repeat(depth) : "";
+  const comma = (isLast: boolean) => (isLast ? (trailing ? "," : "") : ",");
+  const note = (at: number) =>
+    !comments ? "" : at % 3 === 1 && isLines ? ` // note, ${at}` : at % 3 === 2 ? " /* {,} */" : "";
+  const all = (parts: string[], [open, end]: [string, string]) =>
+    parts.length === 0
+      ? open + (comments ? "/* none */" : "") + end
+      : open +
+        parts.map((part, at) => `${around}${part}${comma(at === parts.length - 1)}${note(at)}`).join("") +
+        close +
+        end;
+  if (Array.isArray(value))
+    return all(
+      value.map((each) => jsonText(each, given, depth + 1)),
+      ["[", "]"],
+    );
+  if (typeof value === "object" && value !== null)
+    return all(
+      Object.entries(value).map(
+        ([key, each]) => `${JSON.stringify(key)}: ${jsonText(each, given, depth + 1)}`,
+      ),
+      ["{", "}"],
+    );
+  return JSON.stringify(value);
+}
+
+const fileText = (value: object, given: Style): string =>
+  `${given.bom ? "\uFEFF" : ""}${jsonText(value, given)}${given.end ? given.eol : ""}`;
+
+const hookGroup = fc.record({
+  matcher: fc.constantFrom("*", "Bash"),
+  hooks: fc.array(fc.record({ type: fc.constant("command"), command: fc.string() }), { maxLength: 2 }),
+});
+
+/** Settings of others: also under the keys that are ours, in their shapes. */
+const jsonValue = fc.record(
+  {
+    model: fc.string(),
+    hooks: fc.dictionary(
+      fc.constantFrom("Stop", "SessionStart", "PreToolUse"),
+      fc.array(hookGroup, { maxLength: 2 }),
+    ),
+    enabledPlugins: fc.dictionary(fc.constantFrom("a@b", "c@d"), fc.boolean()),
+    extraKnownMarketplaces: fc.dictionary(
+      fc.constantFrom("other"),
+      fc.constant({ source: { source: "github" } }),
+    ),
+    mcpServers: fc.dictionary(fc.string(), fc.record({ command: fc.string() })),
+    packages: fc.array(fc.oneof(fc.constant("npm:other"), fc.record({ source: fc.string() }))),
+    permissions: fc.jsonValue({ maxDepth: 2 }),
+  },
+  { requiredKeys: [] },
+);
+
+const settingsText = fc.oneof(
+  { weight: 1, arbitrary: fc.constantFrom("", "\n", "{}", "{ }", "{\n}\n", "\uFEFF", "\uFEFF{}") },
+  { weight: 8, arbitrary: fc.tuple(jsonValue, style).map(([value, given]) => fileText(value, given)) },
+);
+
+const ownOf = (name: AgentName, at: number): readonly OwnValue[] => agentNamed(name).settings[at]!.values;
+const withoutBom = (text: string) => text.replace("\uFEFF", "");
+const jsonIn = (text: string) => {
+  const errors: ParseError[] = [];
+  const value =
+    withoutBom(text).trim() === "" ? {} : parseJson(withoutBom(text), errors, { allowTrailingComma: true });
+  expect(errors).toEqual([]);
+  return value;
+};
+
+/** Returns whether a text is another one with characters left out. */
+function isPartOf(part: string, whole: string): boolean {
+  let at = 0;
+  for (const unit of part) {
+    at = whole.indexOf(unit, at) + unit.length;
+    if (at < unit.length) return false;
+  }
+  return true;
+}
+
+const OWN_JSON: [string, AgentName, number][] = [
+  ["Claude Code", "claude-code", 0],
+  ["Codex", "codex", 1],
+  ["Pi", "pi", 0],
+];
+
+test.each(OWN_JSON)("an insertion into JSON settings of %s is removed to the byte", (_, name, at) => {
+  fc.assert(
+    fc.property(settingsText, (before) => {
+      const values = ownOf(name, at);
+      const { text, ...insertion } = jsonSettings.insert(before, values);
+      for (const { path, value, isElement } of values) {
+        const there = jsonSettings.read(text, path);
+        if (isElement) expect(there).toContainEqual(value);
+        else expect(there).toEqual(value);
+      }
+      expect(isPartOf(before, text)).toBe(true);
+      // A strict reader still reads what it could read before.
+      const isStrict = (json: string) => {
+        try {
+          return JSON.parse(withoutBom(json)) !== undefined;
+        } catch {
+          return withoutBom(json).trim() === "";
+        }
+      };
+      expect(isStrict(text)).toBe(isStrict(before));
+      expect(jsonSettings.insert(text, values)).toEqual({ text, pieces: [], made: [] });
+      expect(jsonSettings.remove(text, values, insertion)).toBe(before);
+      const bare = jsonSettings.remove(text, values, { pieces: [], made: insertion.made });
+      expect(jsonIn(bare)).toEqual(jsonIn(before));
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test.each(OWN_JSON)("after edits by others only our keys leave JSON settings of %s", (_, name, at) => {
+  const edit = fc.record({
+    path: fc.constantFrom(
+      ["added"],
+      ["hooks", "Stop"],
+      ["enabledPlugins", "z@z"],
+      ["packages"],
+      ["statusLineOff"],
+    ),
+    value: fc.constantFrom<unknown>("x", { hooks: [] }, 7),
+    where: fc.constantFrom("value", "comment", "indent", "sort"),
+  });
+  fc.assert(
+    fc.property(settingsText, fc.array(edit, { minLength: 1, maxLength: 3 }), (before, edits) => {
+      const values = ownOf(name, at);
+      const { text, ...insertion } = jsonSettings.insert(before, values);
+      let edited = text;
+      for (const { path, value, where } of edits) {
+        const isElement = path[0] === "packages" || path[0] === "hooks";
+        const own = { path, value, isElement, isOurs: () => false };
+        if (where === "comment") edited = edited.replace(/\}\s*$/, "// the end\n$&");
+        else if (where === "indent") edited = edited.replaceAll(/\n +/g, (white) => `${white} `);
+        else if (where === "sort") {
+          // A program that writes the whole file anew, with its keys in another order.
+          const value = jsonIn(edited) as Record<string, unknown>;
+          edited = JSON.stringify(Object.fromEntries(Object.entries(value).toReversed()), null, 3);
+        } else if (!hasOther(edited, own)) edited = jsonSettings.insert(edited, [own]).text;
+      }
+      const after = jsonSettings.remove(edited, values, insertion);
+      expect(isPartOf(after, edited)).toBe(true);
+      expect(after.match(/note|the end|none|\{,\}/g)).toEqual(edited.match(/note|the end|none|\{,\}/g));
+      const rest = jsonIn(after);
+      for (const { path, isElement, isOurs } of values) {
+        const there = jsonSettings.read(after, path);
+        if (isElement) expect((there as unknown[] | undefined)?.some(isOurs) ?? false).toBe(false);
+        else expect(there).toBeUndefined();
+      }
+      // Everything else is as in the edited text: adding ours again gives the same value.
+      const again = jsonIn(jsonSettings.insert(after, values).text);
+      expect(sorted(again)).toEqual(sorted(jsonIn(edited)));
+      expect(rest).toBeTypeOf("object");
+    }),
+    { numRuns: 500 },
+  );
+});
+
+function hasOther(text: string, { path, value, isElement }: Omit<OwnValue, "isOurs">): boolean {
+  const there = jsonSettings.read(text, path);
+  return there !== undefined && !isElement && there !== value;
+}
+
+/** A value whose lists are in one order. */
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value))
+    return value.map(sorted).sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, sorted(each)]));
+}
+
+const tomlText = fc
+  .record({
+    top: fc.subarray([
+      'model = "gpt-5"',
+      "# a comment",
+      "",
+      'notify = ["a", "b"]',
+      'text = """\n[not.a.table]\n"""',
+    ]),
+    tables: fc.subarray([
+      '[mcp_servers.other]\ncommand = "x"\nenv = { KEY = "value" }',
+      "[features]\nhooks = true # inline",
+      '[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ntype = "command"\ncommand = "say [done]"',
+      "[profiles.fast]\n# nothing here",
+      '[projects."/a b"]\ntrust_level = "trusted"\nlist = [\n  [1, 2],\n  [3],\n]',
+    ]),
+    eol: fc.constantFrom("\n", "\r\n"),
+    bom: fc.boolean(),
+    end: fc.constantFrom("", "\n", "\n\n", "\n# last"),
+  })
+  .map(({ top, tables, eol, bom, end }) => {
+    const text = `${[...top, ...tables.map((table) => `\n${table}`)].join("\n")}${end}`;
+    return (bom ? "\uFEFF" : "") + text.replaceAll("\n", eol);
+  });
+
+const tomlIn = (text: string) => JSON.parse(JSON.stringify(parseToml(withoutBom(text))));
+
+test("an insertion into TOML settings is removed to the byte, and after edits only our tables leave", () => {
+  const edit = fc.constantFrom(
+    (text: string) => `${text}\n[later]\nkey = 1\n`,
+    (text: string) => `# first\n${text}`,
+    (text: string) => text.replace("[mcp_servers.espalier]", "[mcp_servers.espalier] # mine"),
+    (text: string) => `${text}[mcp_servers.espalier.tools.recall]\napproval_mode = "approve"\n# a remark\n`,
+    (text: string) => text.replace(/args = /, "startup_timeout_sec = 20\nargs  =  "),
+  );
+  fc.assert(
+    fc.property(tomlText, fc.array(edit, { maxLength: 3 }), (before, edits) => {
+      const values = ownOf("codex", 0);
+      const { text, ...insertion } = tomlSettings.insert(before, values);
+      expect(text.startsWith(before)).toBe(true);
+      expect(tomlSettings.read(text, values[0]!.path)).toEqual(values[0]!.value);
+      expect(tomlSettings.insert(text, values)).toEqual({ text, pieces: [], made: [] });
+      expect(tomlSettings.remove(text, values, insertion)).toBe(before);
+      let edited = text;
+      for (const each of edits) edited = withTwiceRefused(each, edited);
+      const after = tomlSettings.remove(edited, values, insertion);
+      expect(isPartOf(after, edited)).toBe(true);
+      const { mcp_servers: { espalier: _, ...servers } = {} as never, ...rest } = tomlIn(edited);
+      const wanted = Object.keys(servers).length > 0 ? { ...rest, mcp_servers: servers } : rest;
+      expect(tomlIn(after)).toEqual(wanted);
+      expect(after.match(/#[^\r\n]*/g)?.filter((note) => !/mine/.test(note)) ?? []).toEqual(
+        edited.match(/#[^\r\n]*/g)?.filter((note) => !/mine/.test(note)) ?? [],
+      );
+    }),
+    { numRuns: 500 },
+  );
+});
+
+/** The edited text; the text itself where the edit would define a table a second time. */
+function withTwiceRefused(edit: (text: string) => string, text: string): string {
+  const edited = edit(text);
+  try {
+    parseToml(withoutBom(edited));
+    return edited;
+  } catch {
+    return text;
+  }
+}
+
+test("install and uninstall leave a home as it was, with its files, folders, links and modes", () => {
+  fc.assert(
+    fc.property(
+      fc.option(settingsText, { nil: undefined }),
+      fc.option(tomlText, { nil: undefined }),
+      fc.boolean(),
+      (json, toml, isTwice) => {
+        const folder = newHome();
+        for (const name of AGENT_NAMES) mkdirSync(join(folder, FOLDERS[name]), { recursive: true });
+        const files = [".claude/settings.json", ".codex/hooks.json", ".pi/agent/settings.json"];
+        if (json !== undefined) for (const file of files) write(join(folder, file), json);
+        if (toml !== undefined) write(join(folder, ".codex/config.toml"), toml);
+        const before = everything(folder);
+        for (const name of AGENT_NAMES) {
+          install(name);
+          const installed = everything(folder);
+          expect(installed).not.toEqual(before);
+          if (isTwice) install(name);
+          expect(everything(folder)).toEqual(installed);
+        }
+        for (const name of AGENT_NAMES) uninstall(name);
+        expect(everything(folder)).toEqual(before);
+      },
+    ),
+    { numRuns: 25 },
+  );
+});
+
+test("a link to a settings file is followed, and the mode of the file stays", () => {
+  const real = join(home, "dotfiles/settings.json");
+  write(real, '{ "model": "opus" }');
+  chmodSync(real, 0o640);
+  mkdirSync(join(home, ".claude"));
+  symlinkSync(real, join(home, ".claude/settings.json"));
+  install("claude-code");
+  expect(lstatSync(join(home, ".claude/settings.json")).isSymbolicLink()).toBe(true);
+  expect(statSync(real).mode & 0o777).toBe(0o640);
+  expect(JSON.parse(readFileSync(real, "utf8"))).toMatchObject({
+    enabledPlugins: { "espalier@espalier": true },
+  });
+  uninstall("claude-code");
+  expect(readFileSync(real, "utf8")).toBe('{ "model": "opus" }');
+});
+
+test("a status line of the user stays", () => {
+  const text = '{ "statusLine": { "type": "command", "command": "mine" } }';
+  write(join(home, ".claude/settings.json"), text);
+  const plan = planInstall("claude-code");
+  expect(plan.notes).toContain("Your own status line stays; Claude Code shows one only.");
+  carryOut("claude-code", plan);
+  const settings = JSON.parse(readFileSync(join(home, ".claude/settings.json"), "utf8"));
+  expect(settings.statusLine.command).toBe("mine");
+  uninstall("claude-code");
+  expect(readFileSync(join(home, ".claude/settings.json"), "utf8")).toBe(text);
+});
+
+test("what the agent itself recorded of the plugin leaves with it", () => {
+  mkdirSync(join(home, ".claude"));
+  install("claude-code");
+  const known = join(home, ".claude/plugins/known_marketplaces.json");
+  const ours = { source: { source: "directory", path: join(home, ".espalier/agents/claude-code") } };
+  write(known, JSON.stringify({ other: { source: {} }, espalier: ours }, null, 2));
+  uninstall("claude-code");
+  expect(JSON.parse(readFileSync(known, "utf8"))).toEqual({ other: { source: {} } });
+});
+
+const REFUSED: [string, AgentName, string, string | Buffer, RegExp][] = [
+  ["broken JSON", "claude-code", "settings.json", '{ "model": ', /is not JSON \(line 1/],
+  ["a list", "claude-code", "settings.json", "[]", /holds no JSON object/],
+  [
+    "another shape",
+    "claude-code",
+    "settings.json",
+    '{"enabledPlugins": []}',
+    /its enabledPlugins is no object/,
+  ],
+  [
+    "a plugin of that name",
+    "claude-code",
+    "settings.json",
+    '{"extraKnownMarketplaces":{"espalier":{}}}',
+    /not Espalier's/,
+  ],
+  ["hooks of another shape", "codex", "hooks.json", '{"hooks":{"Stop":{}}}', /its hooks\.Stop is no list/],
+  ["broken TOML", "codex", "config.toml", "model = ", /is not TOML \(line 1\)/],
+  [
+    "a server of that name",
+    "codex",
+    "config.toml",
+    '[mcp_servers.espalier]\ncommand = "x"\nargs = []',
+    /not Espalier's/,
+  ],
+  [
+    "an inline table",
+    "codex",
+    "config.toml",
+    "mcp_servers = {}",
+    /no table \[mcp_servers\.espalier\] can follow/,
+  ],
+  ["bytes that are no text", "pi", "settings.json", Buffer.from([0x7b, 0xff, 0x7d]), /is not UTF-8 text/],
+];
+
+test.each(REFUSED)(
+  "a settings file with %s is refused in one sentence; nothing changes",
+  async (_, name, file, text, why) => {
+    write(join(home, FOLDERS[name], file), "");
+    writeFileSync(join(home, FOLDERS[name], file), text);
+    const before = everything(home);
+    const { code, stderr, stdout } = await espalier(["install", name], { env: environmentOf(home) });
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    expect(stderr).toMatch(/^[^\n]+ stays as it is: [^\n]+ Nothing was changed\.\n$/);
+    expect(stderr).toMatch(why);
+    expect(everything(home)).toEqual(before);
+  },
+);
+
+test("an agent that is not installed is told in one sentence", async () => {
+  for (const name of AGENT_NAMES) {
+    const env = { ...environmentOf(home), PATH: dirname(process.execPath) };
+    const { code, stderr } = await espalier(["install", name], { env: { ...env, PATH: home } });
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      /^[^\n]+ is not installed: there is no folder [^\n]+ Install it, then repeat this command\.\n$/,
+    );
+  }
+  expect(everything(home)).toEqual({});
+});
+
+test("a dry run prints a diff and changes nothing", async () => {
+  write(join(home, ".codex/config.toml"), 'model = "gpt-5"\n');
+  const before = everything(home);
+  const run = await espalier(["install", "codex", "--dry-run"], { env: environmentOf(home) });
+  expect(run).toMatchObject({ code: 0, stderr: "" });
+  const config = join(home, ".codex/config.toml");
+  expect(run.stdout).toContain(
+    `--- ${config}\n+++ ${config}\n@@ -1,1 +1,5 @@\n model = "gpt-5"\n+\n+[mcp_servers.espalier]\n`,
+  );
+  expect(run.stdout).toContain(`--- /dev/null\n+++ ${join(home, ".codex/hooks.json")}\n@@ -0,0 +1,`);
+  expect(everything(home)).toEqual(before);
+});
+
+test("the command installs, says what it did, and takes everything back", async () => {
+  mkdirSync(join(home, ".codex"));
+  const before = everything(home);
+  const env = environmentOf(home);
+  const installed = await espalierJson(["install", "codex"], { env });
+  expect(installed).toMatchObject({ code: 0, stderr: "", value: { agent: "codex" } });
+  expect(installed.value.files.map(({ change }: { change: string }) => change)).toEqual([
+    "create",
+    "create",
+    "create",
+  ]);
+  expect(existsSync(join(home, ".codex/hooks.json"))).toBe(true);
+  expect((await espalier(["install", "codex"], { env })).stdout).toBe(
+    "Espalier is installed in Codex; nothing was changed.\n",
+  );
+  expect((await espalier(["uninstall", "codex"], { env })).code).toBe(0);
+  expect(everything(home)).toEqual(before);
+  expect((await espalier(["uninstall", "codex"], { env })).stdout).toBe(
+    "Espalier is not in Codex any more; nothing was changed.\n",
+  );
+});
