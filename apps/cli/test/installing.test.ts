@@ -387,6 +387,22 @@ test("a status line of the user stays", () => {
   expect(readFileSync(join(home, ".claude/settings.json"), "utf8")).toBe(text);
 });
 
+test("notes and the log of hooks leave with the last agent", () => {
+  for (const name of ["claude-code", "codex"] as const) {
+    mkdirSync(join(home, FOLDERS[name]), { recursive: true });
+    install(name);
+    write(join(home, ".espalier/agents/hooks", name, "a.json"), "{}");
+  }
+  write(join(home, ".espalier/agents/hooks/hooks.log"), "a line\n");
+  uninstall("claude-code");
+  expect(everything(join(home, ".espalier/agents/hooks"))).toMatchObject({
+    "codex/a.json": expect.any(String),
+  });
+  expect(existsSync(join(home, ".espalier/agents/hooks/hooks.log"))).toBe(true);
+  uninstall("codex");
+  expect(existsSync(join(home, ".espalier"))).toBe(false);
+});
+
 test("what the agent itself recorded of the plugin leaves with it", () => {
   mkdirSync(join(home, ".claude"));
   install("claude-code");

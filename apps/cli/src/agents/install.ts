@@ -17,6 +17,7 @@ import { espalierHome } from "@espalier/engine";
 import { createWhole } from "@espalier/jsonl-stream/node";
 import { CommandError } from "../failure.ts";
 import {
+  AGENT_NAMES,
   type Agent,
   type AgentName,
   type AgentSettings,
@@ -24,6 +25,7 @@ import {
   agentsFolder,
   isInstalled,
 } from "./agents.ts";
+import { hooksFolder } from "./hook.ts";
 import type { Insertion } from "./settings-text.ts";
 
 /** A file before and after a change; undefined where there is no file. */
@@ -182,6 +184,9 @@ export function carryOut(name: AgentName, { agent, changes }: InstallPlan): void
   }
   const isRemoval = !existsSync(recordFile(name));
   if (!isRemoval) return;
+  // Notes for later starts, and the log with the last agent.
+  const isLast = !AGENT_NAMES.some((each) => existsSync(recordFile(each)));
+  rmSync(isLast ? hooksFolder() : join(hooksFolder(), name), { recursive: true, force: true });
   for (const path of Object.keys(agent.ownFiles))
     removeEmpty(dirname(join(agent.folder, path)), agentsFolder());
   for (const folder of folders.toReversed()) removeEmpty(folder, dirname(folder));

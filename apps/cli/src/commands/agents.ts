@@ -34,7 +34,8 @@ function agentCommand(verb: "install" | "uninstall", description: string, exampl
 
 const NOTES = `In Claude Code: a plugin (hooks, the server of \`espalier mcp\`, a skill) and a status line, unless you have one. In Codex:
 hooks and the server. In Pi: a package. Settings files of the agent keep every other byte. The removal leaves them as they
-were before, or takes only these keys out if they were changed since. What hooks could not do is in ~/.espalier/hooks.log.`;
+were before, or takes only these keys out if they were changed since. What hooks could not do is in
+~/.espalier/agents/hooks/hooks.log.`;
 
 function answerOf(
   agent: AgentName,

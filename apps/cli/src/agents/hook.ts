@@ -1,0 +1,176 @@
+// Program of the hooks. Apart from program.ts, which takes longer to load than a hook may take: Node's own modules alone.
+
+import { spawn } from "node:child_process";
+import { appendFileSync, mkdirSync, readFileSync, renameSync, statSync } from "node:fs";
+import { homedir } from "node:os";
+import { basename, join, resolve } from "node:path";
+import { text as textOf } from "node:stream/consumers";
+
+/** Input of a hook, as far as it is read here. Agents add fields in every version. */
+interface HookInput {
+  hook_event_name?: unknown;
+  session_id?: unknown;
+  source?: unknown;
+  transcript_path?: unknown;
+  agent_transcript_path?: unknown;
+}
+
+/** Notes that an import leaves for the next start of a session. */
+export interface Brief {
+  /** End of the import, in milliseconds. */
+  at: number;
+  /** Duration of the import, in milliseconds. */
+  tookMs: number;
+  /** What the model reads at the start. */
+  text: string;
+}
+
+/** Folder of what hooks keep, and of their log. As `espalierHome`, which a hook has no time to load. */
+export const hooksFolder = (): string => {
+  const { ESPALIER_HOME: home } = process.env;
+  return join(home ? resolve(home) : join(homedir(), ".espalier"), "agents", "hooks");
+};
+
+/** File of the notes for a session; undefined for an id that cannot name a file. */
+export const briefFile = (agent: string, sessionId: string): string | undefined =>
+  /^[\w-]{1,128}$/.test(sessionId) ? join(hooksFolder(), agent, `${sessionId}.json`) : undefined;
+
+const AGENTS: ReadonlySet<string> = new Set(["claude-code", "codex"]);
+
+/**
+ * Answers a hook of an agent: reads its input on stdin, prints what the agent takes, and starts imports in a process of
+ * their own. Never fails: a failure goes to the log, and the agent gets no answer.
+ */
+export async function runHook([agent = "", ...words]: readonly string[]): Promise<void> {
+  try {
+    if (!AGENTS.has(agent)) throw new Error(`no hooks for ${JSON.stringify(agent)}`);
+    const input: unknown = JSON.parse(await textOf(process.stdin));
+    if (typeof input !== "object" || input === null) throw new Error("the input is no object");
+    const answer = words[0] === "--status-line" ? statusLine(input as StatusInput) : answerTo(agent, input);
+    if (answer !== "") process.stdout.write(answer);
+  } catch (error) {
+    logFailure(agent, error);
+  }
+}
+
+/** Text for stdout; empty for no answer. */
+function answerTo(agent: string, input: HookInput): string {
+  const sessionId = typeof input.session_id === "string" ? input.session_id : "";
+  const transcript = typeof input.transcript_path === "string" ? input.transcript_path : "";
+  const startImport = (isUrgent: boolean) => {
+    if (transcript !== "") importInBackground(agent, sessionId, transcript, isUrgent);
+  };
+  switch (input.hook_event_name) {
+    case "SessionStart": {
+      if (input.source !== "compact" && input.source !== "resume") return "";
+      const additionalContext = readBrief(agent, sessionId)?.text ?? "";
+      startImport(input.source === "resume");
+      if (additionalContext === "") return "";
+      const hookSpecificOutput = { hookEventName: "SessionStart", additionalContext };
+      return JSON.stringify({ hookSpecificOutput });
+    }
+    case "PreCompact":
+      startImport(true);
+      return agent === "claude-code" ? SUMMARY_INSTRUCTIONS : "";
+    case "Stop":
+      startImport(false);
+      return "";
+    case "SubagentStop": {
+      const path = input.agent_transcript_path;
+      if (typeof path === "string") importInBackground(agent, basename(path, ".jsonl"), path, false);
+      return "";
+    }
+    case "SessionEnd":
+      startImport(true);
+      return "";
+    default:
+      return "";
+  }
+}
+
+/** What the summary of Claude Code should keep: what the notes at the next start do not have. */
+const SUMMARY_INSTRUCTIONS = `Keep in the summary, word for word: rules and corrections that the user gave, decisions with their reason, exact names (paths, commands, settings, ids, error texts), and the next step that was agreed on. Leave out what a file on disk says. The whole conversation stays readable through the tools of the MCP server "espalier".
+`;
+
+function readBrief(agent: string, sessionId: string): Brief | undefined {
+  const file = briefFile(agent, sessionId);
+  if (file === undefined) throw new Error(`the session id ${JSON.stringify(sessionId)} names no file`);
+  if (!statSync(file, { throwIfNoEntry: false })) return undefined;
+  return JSON.parse(readFileSync(file, "utf8")) as Brief;
+}
+
+/** Share of the time that imports at the end of answers may take. */
+const SHARE = 1 / 20;
+
+/**
+ * Starts an import in a process of its own, at a low priority. One that is not urgent is left out while the last one is
+ * too recent for what it took.
+ */
+function importInBackground(agent: string, sessionId: string, transcript: string, isUrgent: boolean): void {
+  const last = readBrief(agent, sessionId);
+  if (!isUrgent && last && Date.now() - last.at < last.tookMs / SHARE) return;
+  const main = process.argv[1] ?? "";
+  const words = [main, "hook", "--import", agent, sessionId, transcript];
+  spawn(process.execPath, words, { detached: true, stdio: "ignore", windowsHide: true })
+    .on("error", (error) => logFailure(agent, error))
+    .unref();
+}
+
+/** Characters of the log after which it is begun anew; the one before is kept. */
+const LONGEST_LOG = 256 * 1024;
+
+/** Appends a line to the log. Where that fails too, nobody can be told: the agent must not be disturbed. */
+export function logFailure(agent: string, error: unknown): void {
+  const told = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  const line = `${new Date().toISOString()} ${agent} ${told.replace(/\s+/g, " ").slice(0, 1_000)}\n`;
+  const file = join(hooksFolder(), "hooks.log");
+  try {
+    mkdirSync(hooksFolder(), { recursive: true, mode: 0o700 });
+    const { size = 0 } = statSync(file, { throwIfNoEntry: false }) ?? {};
+    if (size > LONGEST_LOG) renameSync(file, `${file}.1`);
+    appendFileSync(file, line, { mode: 0o600 });
+  } catch {
+    // No room, or no right to write.
+  }
+}
+
+/** Input of a status line, as far as it is read here. */
+interface StatusInput {
+  model?: { display_name?: unknown };
+  cost?: { total_cost_usd?: unknown };
+  context_window?: {
+    context_window_size?: unknown;
+    used_percentage?: unknown;
+    current_usage?: Record<string, unknown> | null;
+  };
+  prompt_cache?: { hit_ratio?: unknown; warm?: unknown };
+}
+
+/** One line: the model, how full the context is, how much of it was in the cache, and the cost. */
+function statusLine({ model, cost, context_window: window, prompt_cache: cache }: StatusInput): string {
+  const usage = window?.current_usage ?? {};
+  const [fresh, written, read] = [
+    "input_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+  ].map((field) => numberOf(usage[field]) ?? 0) as [number, number, number];
+  const tokens = fresh + written + read;
+  const size = numberOf(window?.context_window_size) ?? 0;
+  const percent = numberOf(window?.used_percentage) ?? (size > 0 ? (100 * tokens) / size : undefined);
+  const ratio = numberOf(cache?.hit_ratio) ?? (tokens > 0 ? read / tokens : undefined);
+  const dollars = numberOf(cost?.total_cost_usd);
+  const parts = [
+    typeof model?.display_name === "string" ? model.display_name.replace(/\p{Cc}/gu, "") : "",
+    percent === undefined ? "" : `context ${Math.round(percent)} %${size > 0 ? ` of ${short(size)}` : ""}`,
+    ratio === undefined ? "" : `cache ${Math.round(ratio * 100)} %${cache?.warm === false ? " (cold)" : ""}`,
+    dollars === undefined ? "" : `$${dollars.toFixed(2)}`,
+  ];
+  const line = parts.filter((part) => part !== "").join(" · ");
+  return line === "" ? "" : `${line}\n`;
+}
+
+const numberOf = (value: unknown): number | undefined =>
+  typeof value === "number" && Number.isFinite(value) ? value : undefined;
+
+const short = (tokens: number): string =>
+  tokens >= 1_000_000 ? `${tokens / 1_000_000}M` : `${Math.round(tokens / 1_000)}k`;
