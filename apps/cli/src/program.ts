@@ -3,13 +3,12 @@ import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { openStore } from "@espalier/engine";
 import { Command, CommanderError, Option } from "commander";
-import { agentCommands } from "./commands/agents.ts";
 import { changeCommands } from "./commands/changes.ts";
 import { summaryCommands } from "./commands/compact.ts";
 import { addCompletion } from "./commands/completion.ts";
 import { context, show } from "./commands/context.ts";
 import { evaluationCommands } from "./commands/evaluate.ts";
-import { interactiveCommands, mcp } from "./commands/interactive.ts";
+import { agentCommands, interactiveCommands } from "./commands/interactive.ts";
 import { reportCommands } from "./commands/reports.ts";
 import { sessionsCommands } from "./commands/sessions.ts";
 import { transferCommands } from "./commands/transfer.ts";
@@ -24,7 +23,7 @@ const COMMANDS = {
   "Change a session:": [...changeCommands, ...summaryCommands],
   "Find and keep sessions:": [...sessionsCommands, addCompletion],
   "Import and export:": transferCommands,
-  "Inside other agents:": [...agentCommands, mcp],
+  "Inside other agents:": agentCommands,
 } as const;
 
 function createProgram(shell: Shell): Command {

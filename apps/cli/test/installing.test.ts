@@ -62,8 +62,8 @@ function everything(folder: string, below = ""): Record<string, string> {
   return found;
 }
 
-const install = (name: AgentName) => carryOut(name, planInstall(name));
-const uninstall = (name: AgentName) => carryOut(name, planUninstall(name));
+const install = (name: AgentName) => carryOut(planInstall(agentNamed(name)));
+const uninstall = (name: AgentName) => carryOut(planUninstall(agentNamed(name)));
 
 /** The ways in which people and programs write a settings file. */
 interface Style {
@@ -378,9 +378,9 @@ test("a link to a settings file is followed, and the mode of the file stays", ()
 test("a status line of the user stays", () => {
   const text = '{ "statusLine": { "type": "command", "command": "mine" } }';
   write(join(home, ".claude/settings.json"), text);
-  const plan = planInstall("claude-code");
+  const plan = planInstall(agentNamed("claude-code"));
   expect(plan.notes).toContain("Your own status line stays; Claude Code shows one only.");
-  carryOut("claude-code", plan);
+  carryOut(plan);
   const settings = JSON.parse(readFileSync(join(home, ".claude/settings.json"), "utf8"));
   expect(settings.statusLine.command).toBe("mine");
   uninstall("claude-code");

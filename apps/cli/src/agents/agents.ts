@@ -17,6 +17,7 @@ export interface AgentSettings {
 
 /** An agent on this machine. */
 export interface Agent {
+  name: AgentName;
   /** Name for people. */
   label: string;
   /** Folder of its settings. */
@@ -42,7 +43,7 @@ export const agentsFolder = (): string => join(espalierHome(), "agents");
 
 /** The agent with everything that an installation writes. */
 export function agentNamed(name: AgentName, environment: Environment = process.env): Agent {
-  return AGENTS[name](environment["HOME"] || homedir(), environment);
+  return { name, ...AGENTS[name](environment["HOME"] || homedir(), environment) };
 }
 
 /** Returns whether there is a trace of the agent: its folder, or its command on the path. */
@@ -52,7 +53,9 @@ export function isInstalled({ home, program }: Agent, environment: Environment =
   return existsSync(home) || folders.some((folder) => names.some((each) => existsSync(join(folder, each))));
 }
 
-const AGENTS: Record<AgentName, (userHome: string, environment: Environment) => Agent> = {
+type AgentFacts = Omit<Agent, "name">;
+
+const AGENTS: Record<AgentName, (userHome: string, environment: Environment) => AgentFacts> = {
   "claude-code": claudeCode,
   codex,
   pi,
@@ -93,7 +96,7 @@ const textOfField = (value: unknown, key: string): string => {
 };
 
 /** A plugin in a folder of ours, which the user's settings name as a marketplace of one. */
-function claudeCode(userHome: string, environment: Environment): Agent {
+function claudeCode(userHome: string, environment: Environment): AgentFacts {
   const home = environment["CLAUDE_CONFIG_DIR"] || join(userHome, ".claude");
   const folder = join(agentsFolder(), "claude-code");
   const isOurPlace = (value: unknown) =>
@@ -172,7 +175,7 @@ A hit that is marked as abandoned is on a branch that the user went back from.
 `;
 
 /** An MCP server in \`config.toml\`, and hooks in \`hooks.json\`. */
-function codex(userHome: string, environment: Environment): Agent {
+function codex(userHome: string, environment: Environment): AgentFacts {
   const home = environment["CODEX_HOME"] || join(userHome, ".codex");
   const isOurs = (value: unknown) =>
     Array.isArray((value as { hooks?: unknown } | null)?.hooks) &&
@@ -209,7 +212,7 @@ function codex(userHome: string, environment: Environment): Agent {
 }
 
 /** A package in a folder of ours, which the user's settings name. */
-function pi(userHome: string, environment: Environment): Agent {
+function pi(userHome: string, environment: Environment): AgentFacts {
   const home = environment["PI_CODING_AGENT_DIR"] || join(userHome, ".pi", "agent");
   const folder = join(agentsFolder(), "pi");
   return {

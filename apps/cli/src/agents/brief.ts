@@ -55,7 +55,7 @@ async function importAndBrief(agent: string, sessionId: string, transcript: stri
     do {
       rmSync(mark, { force: true });
       const started = Date.now();
-      const session = await importOne(agent, transcript);
+      const session = await whenFree(() => importOne(agent, transcript));
       const text = session === undefined ? "" : await briefOf(session);
       const brief: Brief = { at: Date.now(), tookMs: Date.now() - started, text };
       writeFileSync(`${file}.tmp`, JSON.stringify(brief), { mode: 0o600 });
@@ -72,6 +72,22 @@ function leaseOf(file: string): (() => void) | undefined {
   } catch (error) {
     if (error instanceof EspalierError && error.code === "busy") return undefined;
     throw error;
+  }
+}
+
+/** Milliseconds between two looks at a session that another process writes, and how many there are. */
+const WAIT_MS = 500;
+const LOOKS = 120;
+
+/** Runs an import again while another process, such as `espalier mcp`, writes the session. */
+async function whenFree<Result>(run: () => Promise<Result>): Promise<Result> {
+  for (let look = 1; ; look++) {
+    try {
+      return await run();
+    } catch (error) {
+      if (!(error instanceof EspalierError) || error.code !== "busy" || look === LOOKS) throw error;
+      await new Promise((resolve) => setTimeout(resolve, WAIT_MS));
+    }
   }
 }
 

@@ -16,17 +16,9 @@ import { dirname, join } from "node:path";
 import { espalierHome } from "@espalier/engine";
 import { createWhole } from "@espalier/jsonl-stream/node";
 import { CommandError } from "../failure.ts";
-import {
-  AGENT_NAMES,
-  type Agent,
-  type AgentName,
-  type AgentSettings,
-  agentNamed,
-  agentsFolder,
-  isInstalled,
-} from "./agents.ts";
+import { AGENT_NAMES, type Agent, type AgentSettings, agentsFolder, isInstalled } from "./agents.ts";
 import { hooksFolder } from "./hook.ts";
-import type { Insertion } from "./settings-text.ts";
+import { type Insertion, NO_INSERTION } from "./settings-text.ts";
 
 /** A file before and after a change; undefined where there is no file. */
 interface FileChange {
@@ -52,15 +44,15 @@ interface InstallRecord {
 
 const NO_RECORD: InstallRecord = { files: {}, folders: [] };
 
-const recordFile = (name: AgentName): string => join(agentsFolder(), `${name}.json`);
+const recordFile = ({ name }: Pick<Agent, "name">): string => join(agentsFolder(), `${name}.json`);
 
-function readRecord(name: AgentName): InstallRecord {
-  const text = textIn(recordFile(name));
+function readRecord(agent: Agent): InstallRecord {
+  const text = textIn(recordFile(agent));
   if (text === undefined) return NO_RECORD;
   try {
     return { ...NO_RECORD, ...(JSON.parse(text) as InstallRecord) };
   } catch (cause) {
-    const message = `${recordFile(name)}, the record of the installation, cannot be read; move it away. Then only keys are removed.`;
+    const message = `${recordFile(agent)}, the record of the installation, cannot be read; move it away. Then only keys are removed.`;
     throw new CommandError("settings", message, { cause });
   }
 }
@@ -69,14 +61,13 @@ function readRecord(name: AgentName): InstallRecord {
  * Plans an installation. What an earlier one wrote is replaced.
  * @throws CommandError `not-found` for an agent that is not there; `settings` for a file that must not be changed
  */
-export function planInstall(name: AgentName): InstallPlan {
-  const agent = agentNamed(name);
+export function planInstall(agent: Agent): InstallPlan {
   if (!isInstalled(agent))
     throw new CommandError(
       "not-found",
       `${agent.label} is not installed: there is no folder ${agent.home} and no command ${agent.program}. Install it, then repeat this command.`,
     );
-  const record = readRecord(name);
+  const record = readRecord(agent);
   const notes = [...agent.notes];
   const files: InstallRecord["files"] = {};
   const changes = agent.settings
@@ -107,15 +98,12 @@ export function planInstall(name: AgentName): InstallPlan {
     changeOf(join(agent.folder, path), after),
   );
   // The record first: a removal after a crash knows what was to be written.
-  return { agent, notes, changes: [changeOf(recordFile(name), recorded), ...own, ...changes] };
+  return { agent, notes, changes: [changeOf(recordFile(agent), recorded), ...own, ...changes] };
 }
 
-const NO_INSERTION: Insertion = { pieces: [], made: [] };
-
 /** Plans the removal of everything that an installation wrote. @throws CommandError `settings` */
-export function planUninstall(name: AgentName): InstallPlan {
-  const agent = agentNamed(name);
-  const record = readRecord(name);
+export function planUninstall(agent: Agent): InstallPlan {
+  const record = readRecord(agent);
   const changes = agent.settings.flatMap((settings) => {
     const { file, form, values } = settings;
     const before = textIn(file);
@@ -127,7 +115,7 @@ export function planUninstall(name: AgentName): InstallPlan {
     ];
   });
   const own = Object.keys(agent.ownFiles).map((path) => changeOf(join(agent.folder, path), undefined));
-  return { agent, notes: [], changes: [...changes, ...own, changeOf(recordFile(name), undefined)] };
+  return { agent, notes: [], changes: [...changes, ...own, changeOf(recordFile(agent), undefined)] };
 }
 
 /** Returns whether a file that was made for our values holds nothing more. */
@@ -175,18 +163,18 @@ function missingFolders(folder: string): string[] {
 }
 
 /** Carries a plan out. @throws CommandError `changed` for a file that changed since it was planned */
-export function carryOut(name: AgentName, { agent, changes }: InstallPlan): void {
-  const { folders } = readRecord(name);
+export function carryOut({ agent, changes }: InstallPlan): void {
+  const { folders } = readRecord(agent);
   for (const change of changes.filter(({ before, after }) => before !== after)) {
     if (textIn(change.file) !== change.before) throw changed(change.file);
     if (change.after === undefined) rmSync(change.file);
     else writeText(change.file, change.after);
   }
-  const isRemoval = !existsSync(recordFile(name));
+  const isRemoval = !existsSync(recordFile(agent));
   if (!isRemoval) return;
   // Notes for later starts, and the log with the last agent.
-  const isLast = !AGENT_NAMES.some((each) => existsSync(recordFile(each)));
-  rmSync(isLast ? hooksFolder() : join(hooksFolder(), name), { recursive: true, force: true });
+  const isLast = !AGENT_NAMES.some((name) => existsSync(recordFile({ name })));
+  rmSync(isLast ? hooksFolder() : join(hooksFolder(), agent.name), { recursive: true, force: true });
   for (const path of Object.keys(agent.ownFiles))
     removeEmpty(dirname(join(agent.folder, path)), agentsFolder());
   for (const folder of folders.toReversed()) removeEmpty(folder, dirname(folder));

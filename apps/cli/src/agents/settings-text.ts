@@ -31,6 +31,9 @@ export interface Insertion {
   made: string[][];
 }
 
+/** Trace of no insertion: values are removed by their keys. */
+export const NO_INSERTION: Insertion = { pieces: [], made: [] };
+
 /** One form of settings file. */
 export interface SettingsForm {
   /**

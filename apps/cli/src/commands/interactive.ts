@@ -4,9 +4,19 @@ import type { Agent } from "@espalier/agent";
 import { listSessions, missingKey, openSession, searchSessions } from "@espalier/engine";
 import { messageText, redactFolder } from "@espalier/session-tree";
 import type { ViewerSessions } from "@espalier/viewer";
-import { type Command, CommanderError, InvalidArgumentError } from "commander";
+import { Argument, type Command, CommanderError, InvalidArgumentError } from "commander";
+// Types alone: the installation is loaded when it runs.
+import type { AgentName } from "../agents/agents.ts";
+import type { InstallPlan } from "../agents/install.ts";
 import type { ChatChoices } from "../chat/conversation.ts";
-import { type Call, command, type SessionCall, sessionCommand } from "../command.ts";
+import {
+  type AddCommand,
+  type Answer,
+  type Call,
+  command,
+  type SessionCall,
+  sessionCommand,
+} from "../command.ts";
 import { playDemo } from "../demo.ts";
 import { CommandError, unknownCommand } from "../failure.ts";
 import { renderMarkdown } from "../markdown/markdown.ts";
@@ -22,7 +32,7 @@ import {
   tellSkipped,
 } from "../opening.ts";
 import { jsonLine, print, type Shell } from "../shell.ts";
-import { plainLine } from "../text.ts";
+import { plainLine, plainText } from "../text.ts";
 import { VIEWER_PAGE } from "../write-export.ts";
 
 /** The terminal's interface, which `espalier` and `espalier <session>` open too. */
@@ -152,7 +162,7 @@ interface McpOptions {
 }
 
 /** A server of recorded sessions for agents; listed apart, with what is used inside of them. */
-export const mcp = command({
+const mcp = command({
   usage: "mcp",
   description:
     "serve recall, search and branches of recorded sessions to an agent, by the Model Context Protocol",
@@ -319,6 +329,77 @@ const run = sessionCommand({
     };
   },
 });
+
+/** Names of the agents. Their table is loaded when it is used. */
+const AGENTS: readonly AgentName[] = ["claude-code", "codex", "pi"];
+
+interface InstallOptions {
+  dryRun?: boolean;
+}
+
+function agentCommand(verb: "install" | "uninstall", description: string, examples: string): AddCommand {
+  return (program, shell) => {
+    program
+      .command(verb)
+      .description(description)
+      .addArgument(new Argument("<agent>", "the agent").choices(AGENTS))
+      .option("--dry-run", "print what would change, as a diff, and change nothing")
+      .addHelpText("after", `\n${NOTES}\n\nExamples:\n${examples}`)
+      .action(async (name: AgentName, { dryRun = false }: InstallOptions) => {
+        const [{ agentNamed }, { planInstall, planUninstall, carryOut, diffOf }] = await Promise.all([
+          import("../agents/agents.ts"),
+          import("../agents/install.ts"),
+        ]);
+        const agent = agentNamed(name);
+        const plan = verb === "install" ? planInstall(agent) : planUninstall(agent);
+        if (!dryRun) carryOut(plan);
+        const diff = () => plan.changes.flatMap((change) => [...diffOf(change)]);
+        const { value, lines } = answerOf(verb, plan, dryRun ? diff() : undefined);
+        await print(shell, value, lines);
+      });
+  };
+}
+
+const NOTES = `In Claude Code: a plugin (hooks, the server of \`espalier mcp\`, a skill) and a status line, unless you have one. In Codex:
+hooks and the server. In Pi: a package. Settings files of the agent keep every other byte. The removal leaves them as they
+were before, or takes only these keys out if they were changed since. What hooks could not do is in
+~/.espalier/agents/hooks/hooks.log.`;
+
+function answerOf(
+  verb: "install" | "uninstall",
+  { agent: { name, label }, changes, notes }: InstallPlan,
+  diff: string[] | undefined,
+): Answer {
+  const changed = changes.filter(({ before, after }) => before !== after);
+  const files = changed.map(({ file, before, after }) => ({
+    file,
+    change: before === undefined ? "create" : after === undefined ? "delete" : "change",
+  }));
+  const isDone = changed.length === 0;
+  const done =
+    verb === "install" ? `Espalier is installed in ${label}` : `Espalier is not in ${label} any more`;
+  const sentence = isDone ? `${done}; nothing was changed.` : `${done}.`;
+  const told = verb === "install" && !isDone ? notes : [];
+  return {
+    value: { agent: name, files, notes: told, ...(diff ? { diff } : {}) },
+    lines: diff
+      ? isDone
+        ? ["Nothing would be changed."]
+        : diff.map(plainText)
+      : [...files.map(({ file, change }) => `${change.padEnd(6)} ${plainLine(file)}`), sentence, ...told],
+  };
+}
+
+/** Commands that put Espalier into other agents, and the server that these then start. */
+export const agentCommands: readonly AddCommand[] = [
+  mcp,
+  agentCommand(
+    "install",
+    "put recall, rules and imports into another agent: claude-code, codex or pi",
+    "  espalier install claude-code --dry-run\n  espalier install codex",
+  ),
+  agentCommand("uninstall", "take Espalier out of another agent again", "  espalier uninstall claude-code"),
+] as const;
 
 /** Commands that hand a session to something that runs: the terminal, the browser, the chat, an extension, the demo. */
 export const interactiveCommands = [open, chat, serve, run, demo] as const;
