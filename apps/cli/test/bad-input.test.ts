@@ -69,7 +69,7 @@ test("ids that are not there are one sentence, exit 1, and nothing changes", asy
     expect({ code, stdout, stderr }).toEqual({
       code: 1,
       stdout: "",
-      stderr: 'There is no entry "vPdDiWYGH0yb" in this session. Near it: vPdDiWYGH0ya.\n',
+      stderr: 'There is no entry "vPdDiWYGH0yb" in this session. Similar ids: vPdDiWYGH0ya.\n',
     });
   }
   expect(stateOf(copy)).toBe(before);

@@ -102,7 +102,7 @@ test("an empty file's refusal names a way out", async () => {
     expect(code).toBe(1);
     expect(value.error).toEqual({
       code: "empty-file",
-      message: `${file} is empty, and a session begins with a header line; put a copy of it in its place, or remove it.`,
+      message: `${file} is empty, but a session begins with a header line; replace it with a copy of the session, or remove it.`,
     });
   }
 });

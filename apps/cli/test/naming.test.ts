@@ -50,7 +50,7 @@ test("what several entries could be is refused, with their names", async () => {
 test("an id that is not there names those near it", async () => {
   expect(await idOf(DEMO, "vPdDiWYGH0yb")).toEqual({
     code: "unknown-entry",
-    message: 'There is no entry "vPdDiWYGH0yb" in this session. Near it: vPdDiWYGH0ya.',
+    message: 'There is no entry "vPdDiWYGH0yb" in this session. Similar ids: vPdDiWYGH0ya.',
   });
 });
 

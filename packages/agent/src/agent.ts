@@ -104,7 +104,7 @@ export class MaxIterations extends EspalierError {
   constructor(iterations: number) {
     super(
       "max-iterations",
-      `The model asked for tools ${iterations} times without an answer; go on with another prompt, or allow more iterations.`,
+      `The model asked for tools ${iterations} times without an answer; continue with another prompt, or allow more iterations.`,
     );
     this.iterations = iterations;
   }
@@ -199,7 +199,10 @@ export class Agent {
    */
   async run(userMessage: string, options: RunOptions = {}): Promise<AssistantMessage | null> {
     if (isBlank(userMessage))
-      throw new EspalierError("bad-input", "The prompt is blank, and no provider takes one; say something.");
+      throw new EspalierError(
+        "bad-input",
+        "The prompt is blank, and no provider accepts a blank prompt; give it a text.",
+      );
     const said = { role: "user" as const, content: userMessage, timestamp: Date.now() };
     if (!this.isRunning) return this.#work(options, message.of({ message: said }));
     await this.#queue.add(userMessage);
@@ -210,7 +213,7 @@ export class Agent {
   /** Continues the conversation without a new prompt. Returns null when its last message is an answer. */
   async continue(options: RunOptions = {}): Promise<AssistantMessage | null> {
     if (!this.isRunning) return this.#work(options);
-    throw new EspalierError("busy", "A run is going on; wait for it or abort it.");
+    throw new EspalierError("busy", "A run is active; wait for it or abort it.");
   }
 
   /**

@@ -101,7 +101,7 @@ export function createExtensionHost<Hooks extends HookSet, Context extends Handl
         timeoutMs: HANDLER_LIMIT_MS,
         clock,
         onLate(error) {
-          const message = `The setup of ${owner} failed after it had been given up: ${describeThrown(error)}`;
+          const message = `The setup of ${owner} failed after the host had stopped waiting for it: ${describeThrown(error)}`;
           report({ kind: "late-rejection", owners: [owner], hook: null, message, error });
         },
       });
@@ -110,7 +110,7 @@ export function createExtensionHost<Hooks extends HookSet, Context extends Handl
       const why =
         outcome.kind === "threw"
           ? describeThrown(outcome.error)
-          : `it took more than ${HANDLER_LIMIT_MS} ms; move what it awaits into a handler.`;
+          : `it took more than ${HANDLER_LIMIT_MS} ms; move the awaited work into a handler.`;
       const cause = outcome.kind === "threw" ? { cause: outcome.error } : {};
       throw new ExtensionError("setup-failed", `The extension ${owner} could not be set up: ${why}`, {
         owner,

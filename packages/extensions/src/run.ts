@@ -165,7 +165,7 @@ export async function runDecide<Answer extends object>(
       answers.push({ owner, answer: judged.fields });
       const known = Object.keys(hook.fields).join(", ");
       for (const field of judged.unknown) {
-        const message = `${owner} answered ${registration.hookName} with "${field}", which is none of ${known}; the rest of its answer stands.`;
+        const message = `${owner} answered ${registration.hookName} with "${field}", which is none of ${known}; the rest of its answer is used.`;
         report(reportOn(registration, "invalid-answer", message));
       }
     }
@@ -173,7 +173,7 @@ export async function runDecide<Answer extends object>(
 
   const merged = mergeAnswers(hook.fields, answers);
   for (const { field, standing, refused } of merged.conflicts) {
-    const message = `${standing} and ${refused} both answered ${hook.name} with "${field}"; that of ${standing} stands.`;
+    const message = `${standing} and ${refused} both answered ${hook.name} with "${field}"; the answer of ${standing} is used.`;
     report({ kind: "conflict", owners: [standing, refused], hook: hook.name, message });
   }
   const usable = cancelled === null && !aborted;
@@ -211,7 +211,7 @@ async function callHandler(
     clock,
     signal: context.signal,
     onLate(error) {
-      const message = `${owner} failed in ${hookName} after it had been given up: ${describeThrown(error)}`;
+      const message = `${owner} failed in ${hookName} after the host had stopped waiting for it: ${describeThrown(error)}`;
       report(reportOn(registration, "late-rejection", message, error));
     },
   });
@@ -220,7 +220,7 @@ async function callHandler(
     return { kind: "failed", failure: reportOn(registration, "threw", message, outcome.error) };
   }
   if (outcome.kind !== "timed-out") return outcome;
-  const message = `${owner} took longer than ${timeoutMs} ms in ${hookName} and was given up; if it needs longer, it should register with a larger timeoutMs.`;
+  const message = `${owner} took longer than ${timeoutMs} ms in ${hookName} and was skipped; register it with a larger timeoutMs if it needs longer.`;
   return { kind: "failed", failure: reportOn(registration, "timed-out", message) };
 }
 
@@ -232,7 +232,7 @@ const refusedAnswer = (registration: Registration, reason: string, error?: unkno
 
 /** Returns the error for the caller of a notify or transform hook when a critical handler failed. */
 function criticalFailure(registration: Registration, failure: ExtensionReport): ExtensionError {
-  const message = `${failure.message} (the handler is registered as critical, so nothing goes on without it)`;
+  const message = `${failure.message} (the handler is registered as critical, so the operation was stopped)`;
   const { owner } = registration;
   return new ExtensionError("critical-handler-failed", message, { owner, cause: failure.error });
 }

@@ -61,7 +61,9 @@ it("of two answers to one field the first stands, and the second is reported wit
   expect(decision.answer).toEqual({ replacement: { text: "of a" }, instructions: "stays" });
   expect(decision.owners).toEqual({ replacement: ["a"], instructions: ["b"] });
   expect(reports).toMatchObject([{ kind: "conflict", owners: ["a", "b"], hook: "planned" }]);
-  expect(reports[0]?.message).toBe('a and b both answered planned with "replacement"; that of a stands.');
+  expect(reports[0]?.message).toBe(
+    'a and b both answered planned with "replacement"; the answer of a is used.',
+  );
   expect(decision.reports).toEqual(reports);
 });
 

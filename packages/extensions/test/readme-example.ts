@@ -35,6 +35,6 @@ assert.equal(cancelled, null);
 assert.deepEqual(await host.transform(leaves, ["old"], {}), ["old", "new"]);
 await host.notify(pruned, { branch: "main" }, {});
 assert.deepEqual(reports, [
-  'careful and hasty both answered before_prune with "keep"; that of careful stands.',
+  'careful and hasty both answered before_prune with "keep"; the answer of careful is used.',
   "hasty failed in pruned: no shears",
 ]);

@@ -341,7 +341,10 @@ export function encodeLines(lines: readonly string[]): Uint8Array {
 /** Throws `invalid-entry` when a line contains a newline. */
 export function assertOneLine(line: string): void {
   if (line.includes("\n"))
-    throw new EspalierError("invalid-entry", "A line holds a newline; write JSON text without indentation.");
+    throw new EspalierError(
+      "invalid-entry",
+      "A line contains a newline; write JSON text without indentation.",
+    );
 }
 
 /**
@@ -396,7 +399,7 @@ export function checkJson(value: unknown, limits: LineLimits = {}): void {
       if (place.depth > depth) {
         throw new EspalierError(
           "too-deep",
-          `${showPlace(parent, key)} is nested deeper than ${depth}, or in itself; flatten it.`,
+          `${showPlace(parent, key)} is nested deeper than ${depth}, or contains itself; flatten it.`,
         );
       }
       // The opening bracket. The closing one is counted as a comma after the last item.
@@ -419,7 +422,7 @@ export function checkJson(value: unknown, limits: LineLimits = {}): void {
         if (key === "__proto__")
           throw new EspalierError(
             "not-json",
-            `${showPlace(place, key)} is an own key that naive readers take for a prototype; rename it.`,
+            `${showPlace(place, key)} is a key that some readers treat as a prototype; rename it.`,
           );
         size += key.length + 4;
         see(item, place, key);

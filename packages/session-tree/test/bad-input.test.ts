@@ -237,7 +237,7 @@ describe("an entry that cannot be appended", () => {
       const error = await refusal(act);
       expect(error.code).toBe("unknown-entry");
       expect(error.message).toContain('There is no entry "u10009"');
-      expect(error.message).toMatch(/Near it: u1000[13], u1000[13]/);
+      expect(error.message).toMatch(/Similar ids: u1000[13], u1000[13]/);
     }
     expect((await refusal(() => opened.getBranch("u1"))).message).toContain("u10001");
     expect((await refusal(() => opened.getBranch("entirely other"))).message).toContain("espalier tree");

@@ -118,7 +118,7 @@ export function asStoreError(cause: unknown, place: string): unknown {
   if (isOfServer && STARTUP_PARAMETER.test(message))
     return failed(
       "refused",
-      `takes no connection with that setting (${message}); take it out of the address, or add it to ignore_startup_parameters of the pooler.`,
+      `accepts no connection with this setting (${message}); remove it from the address, or add it to ignore_startup_parameters of the pooler.`,
     );
   if (!isOfServer || (code !== undefined && COMING_AND_GOING.test(code))) {
     // A pooler uses one code for all of its errors, so its message is shown too.
@@ -126,24 +126,24 @@ export function asStoreError(cause: unknown, place: string): unknown {
     if (NO_PASSWORD.test(message))
       return failed(
         "refused",
-        "asks for a password, and there is none; put it into the address, or into PGPASSWORD.",
+        "requires a password, and none is given; add it to the address, or set PGPASSWORD.",
       );
     return failed(
       "unreachable",
       isTlsTrouble(cause)
-        ? `and this program do not agree on TLS (${why}); name the authority that vouches for the server by sslrootcert in the address, and the host as its certificate does, or see sslmode.`
-        : `cannot be reached, or the connection was lost (${why}); see that the server runs and can be reached from here.`,
+        ? `and this program cannot agree on TLS (${why}); set sslrootcert in the address to the server's certificate authority, use the host name in its certificate, or see sslmode.`
+        : `cannot be reached, or the connection was lost (${why}); check that the server runs and can be reached from this machine.`,
     );
   }
   if (code === TIMED_OUT)
     return failed(
       "timeout",
-      "took too long for a statement, which was taken back; try again, or allow more time by statement_timeout in the address.",
+      "took too long for a statement, which was rolled back; try again, or set a larger statement_timeout in the address.",
     );
   if (code === LOCKED)
     return failed(
       "timeout",
-      "has a lock on what a statement needs, which something else holds, such as a migration or a backup; try again when that is done, or wait longer by lock_timeout in the address.",
+      "did not give a statement a lock that another program holds, such as a migration or a backup; try again later, or set a larger lock_timeout in the address.",
     );
   if (code !== undefined && MISSING.has(code)) return notMigrated(place, cause);
   return failed("refused", `answers: ${message.replace(/[.\s]*$/, "")} (${code ?? "no code"}).`);
@@ -337,7 +337,7 @@ function createPool(place: string, config: PoolConfig): Pool {
     return new pg.Pool(config);
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
-    const message = `The parameters of the address of ${place} cannot be used (${code ?? "they are not understood"}); see that the files they name can be read.`;
+    const message = `The parameters of the address of ${place} cannot be used (${code ?? "they are not understood"}); check that their files can be read.`;
     throw new EspalierError("address", message);
   }
 }
@@ -450,7 +450,7 @@ function checkParameters({ searchParams, search }: URL): void {
   const named = /[@/]/.test(search) || !/^\w{1,40}$/.test(wrong) ? "A parameter" : `The parameter ${wrong}`;
   throw new EspalierError(
     "address",
-    `${named} of the database's address is unknown, or is there twice; known are ${PARAMETERS.join(", ")}. A ? in a password is written %3F.`,
+    `${named} of the database's address is unknown or given twice; known parameters are ${PARAMETERS.join(", ")}. A ? in a password is written %3F.`,
   );
 }
 

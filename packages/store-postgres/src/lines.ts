@@ -39,7 +39,10 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 export function rowOfLine(line: string | Uint8Array): LineRow {
   const bytes = typeof line === "string" ? encoder.encode(line) : line;
   if (bytes.includes(10)) {
-    throw new EspalierError("invalid-entry", "A line holds a newline; write JSON text without indentation.");
+    throw new EspalierError(
+      "invalid-entry",
+      "A line contains a newline; write JSON text without indentation.",
+    );
   }
   const isText = isUtf8(bytes) && !bytes.includes(0);
   const body = { text: isText ? decoder.decode(bytes) : null, raw: isText ? null : bytes, bytes };
@@ -226,7 +229,7 @@ async function whyNone(
     [key, made],
   );
   if (there.length === 0) return gone(ref);
-  const message = `Another writer appended to ${ref} meanwhile; nothing was written. Read the new entries, and try again.`;
+  const message = `Another writer appended to ${ref} in the meantime; nothing was written. Read the new entries, and try again.`;
   return new EspalierError("moved", message);
 }
 

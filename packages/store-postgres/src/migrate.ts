@@ -78,12 +78,12 @@ async function inspectServer(database: Database): Promise<string[]> {
   if (Number(version) < OLDEST_SERVER)
     throw new EspalierError("unsuitable", `${database.place} is older than PostgreSQL 14; upgrade it.`);
   if (encoding !== "UTF8") {
-    const message = `${database.place} keeps text as ${encoding}; make a database with ENCODING 'UTF8' for sessions.`;
+    const message = `${database.place} stores text as ${encoding}; create a database with ENCODING 'UTF8' for sessions.`;
     throw new EspalierError("unsuitable", message);
   }
   if (fsync === "on") return [];
   return [
-    "fsync is off on this server: what it acknowledges may not survive a loss of power. Set it to on for anything that shall be kept.",
+    "fsync is off on this server, so acknowledged data may not survive a loss of power. Set it to on for data that must be kept.",
   ];
 }
 

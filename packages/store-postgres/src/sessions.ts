@@ -184,7 +184,7 @@ function checkRef(ref: string): void {
   if (/^([/~]|[A-Za-z]:[/\\])/.test(ref)) {
     throw new EspalierError(
       "invalid-entry",
-      `${ref} is the path of a file, and sessions in a database have names; give it one, and \`espalier copy store:NAME ${ref}\` makes a file of it.`,
+      `${ref} is the path of a file, but sessions in a database have names; give it a name, and \`espalier copy store:NAME ${ref}\` makes a file of it.`,
     );
   }
   if (isRef(ref)) return;
@@ -242,7 +242,7 @@ export async function findSession(
 export const notFound = ({ place }: Database, ref: string) =>
   new EspalierError(
     "not-found",
-    `There is no session ${JSON.stringify(ref)} in ${place}; \`espalier list\` with --store shows those there are.`,
+    `There is no session ${JSON.stringify(ref)} in ${place}; \`espalier list\` with --store shows the existing ones.`,
   );
 
 async function sessionWith(database: Database, namespace: string, id: string) {

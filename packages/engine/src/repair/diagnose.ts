@@ -45,7 +45,7 @@ export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
           line: null,
           offset,
           id: tree.idAt(row),
-          message: `${length} bytes of a line cannot be read: what the entry says is lost, its place is kept.`,
+          message: `${length} bytes of a line cannot be read: the entry's content is lost, its position is kept.`,
         });
       }
     }

@@ -60,7 +60,7 @@ export async function loadExtension(
   if (cacheDir !== undefined) await keepPrivate(cacheDir);
   if (outcome.kind === "threw") throw loadError(owner, outcome.error);
   if (outcome.kind !== "answered") {
-    const message = `${owner} was still loading after ${timeoutMs} ms; move what it awaits into a handler.`;
+    const message = `${owner} was still loading after ${timeoutMs} ms; move the awaited work into a handler.`;
     throw new ExtensionError("load-timed-out", message, { owner });
   }
   if (typeof outcome.answer !== "function") {
@@ -141,7 +141,7 @@ async function isFile(path: string): Promise<boolean> {
     return (await stat(path)).isFile();
   } catch (error) {
     if (NOTHING_THERE.has(codeOf(error))) return false;
-    const message = `${path} cannot be looked at: ${describeThrown(error)}; make it readable, or take it away.`;
+    const message = `${path} cannot be looked at: ${describeThrown(error)}; make it readable, or remove it.`;
     throw new ExtensionError("unreadable-folder", message, { cause: error });
   }
 }
@@ -169,7 +169,7 @@ function refuseForeignPackages(file: string, modules: Record<string, unknown>): 
       if (foreign === undefined) return false;
       throw new ExtensionError(
         "foreign-package",
-        `${file} imports ${foreign}, which belongs to another agent and is not available here; import its types only, and use what (event, ctx) offers in its place.`,
+        `${file} imports ${foreign}, which belongs to another agent and is not available here; import only its types, and use (event, ctx) instead.`,
         { owner: file },
       );
     },

@@ -72,7 +72,7 @@ function openError(path: string, mode: OpenMode, error: unknown): EspalierError 
   if (isNoFolder(error))
     return new EspalierError(
       "not-found",
-      `There is no file ${path}; make its folder first, if it is to be made.`,
+      `There is no file ${path}; create its folder first, if you want to create the file.`,
       { cause: error },
     );
   if (code === "ELOOP" || code === "EMLINK") {
@@ -286,7 +286,7 @@ function writeError(path: string, error: unknown): EspalierError {
   if (error instanceof EspalierError) return error;
   const code = systemCode(error);
   if (code === "EEXIST")
-    return new EspalierError("exists", `${path} is already there and was left alone; choose another name.`, {
+    return new EspalierError("exists", `${path} already exists and was not changed; choose another name.`, {
       cause: error,
     });
   if (isNoFolder(error))
@@ -469,7 +469,7 @@ export function tightenFile({ path, fd, calls }: Descriptor, { mode }: FileFacts
     if (code !== undefined && NO_RIGHTS.has(code)) return;
     throw new EspalierError(
       "read-only",
-      `${path} cannot be kept from others (${code ?? "see cause"}); open it for reading, or copy it.`,
+      `${path} cannot be made private (${code ?? "see cause"}); open it for reading, or copy it.`,
       { cause: error },
     );
   }

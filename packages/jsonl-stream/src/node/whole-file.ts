@@ -199,7 +199,7 @@ export function replaceWhole(path: string, chunks: Iterable<Uint8Array>, options
     if (!isSameFile(now, original) || (expectedSize !== undefined && Number(now.size) !== expectedSize)) {
       throw new EspalierError(
         "changed",
-        `${absolute} was written to meanwhile; read it again and replace it then.`,
+        `${absolute} was changed in the meantime; read it again, then replace it.`,
       );
     }
     writingCall(absolute, () => calls.renameSync(draft, absolute));
@@ -398,7 +398,10 @@ function writeAll(path: string, fd: number, chunk: Uint8Array, calls: FileCalls)
     const count = writingCall(path, () => calls.writeSync(fd, chunk, done, rest, null));
     // A disk that is nearly full writes a part first. Zero bytes without an error would loop forever.
     if (count === 0)
-      throw new EspalierError("short-write", `Nothing more fitted into ${path}; make room on its disk.`);
+      throw new EspalierError(
+        "short-write",
+        `No more bytes could be written to ${path}; make room on its disk.`,
+      );
     done += count;
   }
 }

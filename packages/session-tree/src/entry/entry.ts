@@ -323,6 +323,6 @@ export function sessionRef(ref: SessionRef): { id: string } | { file: string } {
   if (typeof file === "string" && id === undefined) return { file };
   throw new EspalierError(
     "not-found",
-    "A session is named by its id or by { file }; give one of the two, as a text.",
+    "A session reference is its id or { file: name }, both as texts; give one of the two.",
   );
 }

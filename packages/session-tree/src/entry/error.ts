@@ -4,7 +4,7 @@ import { EspalierError, type EspalierErrorCode, type LeaseHolder } from "@espali
 export const grown = (ref: string): EspalierError =>
   new EspalierError(
     "moved",
-    `Another writer appended to ${ref} meanwhile; nothing was written. Look, and try again.`,
+    `Another writer appended to ${ref} in the meantime; nothing was written. Read the new entries, and try again.`,
   );
 
 const OF_THE_LOG: ReadonlySet<EspalierErrorCode> = new Set([

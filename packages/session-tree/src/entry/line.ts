@@ -97,7 +97,7 @@ function partsAtBeginning(bytes: Uint8Array): SessionLine[] {
     at = end;
   }
   if (bytes.subarray(at).every(isSpace)) return parts;
-  const message = `${bytes.length - at} bytes of a line that was cut stand before another entry`;
+  const message = `${bytes.length - at} bytes of a cut line are before another entry`;
   return [...parts, { is: "corrupt", message, from: at }];
 }
 

@@ -68,7 +68,7 @@ export function buildRequest<Request>(context: SessionContext, options: RequestO
   if (turns.length === 0) {
     throw new EspalierError(
       "empty-context",
-      "There is nothing to send: no message at this place of the session says anything to a model. Append a user message first, or choose a later entry.",
+      "There is nothing to send: no message up to this entry has content for a model. Append a user message first, or choose a later entry.",
     );
   }
   return format.render({ ...foldSystem(prepared.messages, { system, tools, toolNameLength }), turns });

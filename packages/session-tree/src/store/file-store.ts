@@ -67,10 +67,7 @@ export function fileStore(options: FileStoreOptions): SessionStore {
   const find = (ref: SessionRef): string => {
     const asked = sessionRef(ref);
     if ("file" in asked && asked.file === "")
-      throw new EspalierError(
-        "not-found",
-        "The path of the session's file is empty; name one that is there.",
-      );
+      throw new EspalierError("not-found", "The path of the session's file is empty; name an existing file.");
     const path = "id" in asked ? ids.find(asked.id) : resolve(asked.file);
     refuseLinksBelow(path, roots);
     return path;
@@ -351,7 +348,7 @@ export class FileLog implements SessionLog {
       if (view.size === 0) {
         throw new EspalierError(
           "empty-file",
-          `${file.path} is empty, and a session begins with a header line; put a copy of it in its place, or remove it.`,
+          `${file.path} is empty, but a session begins with a header line; replace it with a copy of the session, or remove it.`,
         );
       }
       return new FileLog(file, firstHeader(view), calls, processes);

@@ -90,7 +90,7 @@ export class SessionIds {
     if (files.length === 0)
       throw new EspalierError(
         "not-found",
-        `There is no session with the id ${JSON.stringify(id)}; \`espalier list\` shows the sessions there are.`,
+        `There is no session with the id ${JSON.stringify(id)}; \`espalier list\` shows all sessions.`,
       );
     throw new EspalierError(
       "ambiguous",

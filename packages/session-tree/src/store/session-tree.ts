@@ -379,6 +379,6 @@ function strictestDurability(entries: readonly Entry[]): Durability {
 const moved = (from: string | null, leafId: string | null): EspalierError =>
   new EspalierError(
     "moved",
-    `The leaf is ${JSON.stringify(leafId)} by now, not ${JSON.stringify(from)}; nothing was written. Open the session again to continue from there.`,
+    `The leaf is ${JSON.stringify(leafId)} now, not ${JSON.stringify(from)}; nothing was written. Open the session again to continue from there.`,
     { leafId },
   );

@@ -174,6 +174,6 @@ function measured(job: Waiting): number {
 const queueFull = (cause: EspalierError) =>
   new EspalierError(
     "queue-full",
-    "Writing fails, and no more entries can be kept for later; make writing possible again, then append.",
+    "Writing fails, and the queue of unwritten entries is full; make the log writable again, then append.",
     { cause },
   );

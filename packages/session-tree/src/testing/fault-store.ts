@@ -76,4 +76,4 @@ export function faultStore(
 }
 
 const failure = (code: EspalierErrorCode) =>
-  new EspalierError(code, "This call fails, as the plan of faults has it.");
+  new EspalierError(code, "This call fails according to the fault plan.");

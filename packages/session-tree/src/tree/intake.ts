@@ -170,13 +170,18 @@ export class LineIntake {
       if (part.is !== "corrupt") this.#usable++;
     }
     if (!terminated)
-      this.#note("unterminated-tail", offset, null, "The last line has no end; it is whole and counts.");
+      this.#note(
+        "unterminated-tail",
+        offset,
+        null,
+        "The last line has no newline; it is complete and counts.",
+      );
   }
 
   #takeHeader(header: SessionHeader, offset: number): void {
     if (offset === this.#headerOffset) return;
     if (this.#usable > 0) {
-      this.#note("duplicate-header", offset, null, "A second header line; the first one holds.");
+      this.#note("duplicate-header", offset, null, "A second header line; only the first one counts.");
       return;
     }
     this.header = header;
@@ -201,7 +206,7 @@ export class LineIntake {
         "The first line is not a session header; the session can only be read.",
       );
     if (before?.is === "corrupt")
-      this.#note("salvaged", offset, entry.id, "An entry stood behind a line that was cut; it counts.");
+      this.#note("salvaged", offset, entry.id, "An entry was found after a cut line; it counts.");
     else if (before)
       this.#note("glued", offset, entry.id, "An entry is on the same line as the one before it; both count.");
     const parentBytes = entry.parentId === null ? undefined : encoder.encode(entry.parentId);
@@ -223,7 +228,7 @@ export class LineIntake {
       return;
     }
     const id = idIn(bytes, scan);
-    this.#note("corrupt", offset, id, `${message}: what the entry says is lost, its place is kept.`);
+    this.#note("corrupt", offset, id, `${message}: the entry's content is lost, its position is kept.`);
     const { idStart, idEnd, parentStart, parentEnd } = scan;
     const parent = parentStart < 0 ? ROOT : orOrphan(this.#index.rowOfBytes(bytes, parentStart, parentEnd));
     const older = this.#index.rowOfBytes(bytes, idStart, idEnd);
@@ -247,7 +252,7 @@ export class LineIntake {
     if (this.#isTaken(offset)) return;
     if (older >= 0 && this.#isRepeated(older, parent, kind, offset, length)) {
       this.lastRow = older;
-      const message = "The same line stands above; it counts once.";
+      const message = "The line repeats an earlier one; it counts once.";
       this.#note("identical-duplicate", offset, id ?? this.#idAt(offset, length), message);
       return;
     }
@@ -255,11 +260,11 @@ export class LineIntake {
     if (older < 0 && parent !== ORPHAN) return;
     const name = id ?? this.#idAt(offset, length);
     if (older >= 0) {
-      const message = "Another entry above has this id; a reference means the nearest one above it.";
+      const message = "Another entry above has the same id; a reference is to the nearest one above it.";
       this.#note("duplicate-id", offset, name, message);
     }
     if (parent === ORPHAN) {
-      const message = "The parent is not above this entry; it becomes a root of its own.";
+      const message = "The parent is not above this entry; the entry becomes a root.";
       this.#note("orphan", offset, name, message);
     }
   }

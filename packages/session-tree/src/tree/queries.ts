@@ -238,12 +238,13 @@ export function referenceIssues(tree: Tree): SessionIssue[] {
 function referenceProblem(tree: Tree, row: number, entry: Entry, hasTarget: boolean): string | undefined {
   const kind = tree.kindAt(row);
   if (kind.firstKept && !hasTarget)
-    return "The first kept entry of a compaction is not on its path; the compaction says nothing.";
-  if (kind.edit && !hasTarget) return "An edit names an entry that is not on its path; it changes nothing.";
+    return "The first kept entry of a compaction is not on its path; the compaction has no effect.";
+  if (kind.edit && !hasTarget)
+    return "An edit names an entry that is not on its path; the edit has no effect.";
   if (kind.leafTarget) {
     const target = kind.leafTarget(entry);
     if (target !== null && tree.index.rowAbove(target, row) < 0)
-      return "A leaf names an entry that is not above it; it counts for nothing.";
+      return "A leaf names an entry that is not above it; the leaf is ignored.";
   }
   if (label.is(entry) && tree.index.rowAbove(entry.targetId, row) < 0)
     return "A label names an entry that is not above it.";

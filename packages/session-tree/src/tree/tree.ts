@@ -96,8 +96,7 @@ export class Tree {
     const row = this.index.rowOf(id);
     if (row >= 0) return row;
     const near = similarIds(id, this.ids());
-    const hint =
-      near.length > 0 ? `Near it: ${near.join(", ")}.` : "`espalier tree` lists the ids there are.";
+    const hint = near.length > 0 ? `Similar ids: ${near.join(", ")}.` : "`espalier tree` lists all ids.";
     throw new EspalierError(
       "unknown-entry",
       `There is no entry ${JSON.stringify(id)} in this session. ${hint}`,
