@@ -278,9 +278,7 @@ interface EntryMessage {
   entryId: string;
 }
 
-/**
- * Returns the messages that a model reads of these entries. A compaction among them hides the entries that it covers.
- */
+/** Returns the messages that a model reads of these entries. A compaction among them hides the entries that it covers. */
 function messagesRead(entries: readonly Entry[]): EntryMessage[] {
   return projectPath(entries).flatMap(({ entry, messages }) =>
     messages.map((message) => ({ message, entryId: entry.id })),

@@ -14,9 +14,7 @@ export interface Hook<Payload = unknown, Answer = unknown> {
 
 /** Options of every hook. */
 export interface HookOptions {
-  /**
-   * Time limit in milliseconds. Default `HANDLER_LIMIT_MS`. Use `LONG_HANDLER_LIMIT_MS` when handlers may call a model.
-   */
+  /** Time limit in milliseconds. Default `HANDLER_LIMIT_MS`. Use `LONG_HANDLER_LIMIT_MS` when handlers may call a model. */
   timeoutMs?: number;
 }
 
@@ -172,9 +170,7 @@ export interface HookAliasOptions<
   mapAnswer?: (answer: Partial<Answer> & Cancellation) => Partial<SourceAnswer> & Cancellation;
 }
 
-/**
- * Makes another name for a hook, with its own shape of events and answers. Its handlers count as handlers of the hook.
- */
+/** Makes another name for a hook, with its own shape of events and answers. Its handlers count as handlers of the hook. */
 export function hookAlias<
   Source extends object,
   SourceAnswer extends object = object,

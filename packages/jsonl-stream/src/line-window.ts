@@ -244,10 +244,7 @@ export function searchable(block: Uint8Array): Uint8Array {
   return buffer === undefined ? block : buffer.from(block.buffer, block.byteOffset, block.byteLength);
 }
 
-/**
- * Fills the whole of `target`. Throws `shrunk` when the view ends early, because the file was shortened in the
- * meantime.
- */
+/** Fills the whole of `target`. Throws `shrunk` when the view ends early, because the file was shortened in the meantime. */
 export function fill(view: ByteView, offset: number, target: Uint8Array): void {
   if (view.readInto(offset, target) === target.length) return;
   throw new EspalierError(

@@ -85,9 +85,7 @@ const MESSAGES: Record<LineProblem["kind"], string> = {
   "too-long": `The line is longer than ${LONGEST_PARSED} bytes, the longest text that can be parsed.`,
 };
 
-/**
- * Returns the JSON value of one line, or its problem. `bytes` can include a BOM, a CR and the newline. Does not throw.
- */
+/** Returns the JSON value of one line, or its problem. `bytes` can include a BOM, a CR and the newline. Does not throw. */
 export function parseLine(bytes: Uint8Array): ParsedLine {
   if (bytes.length === 0) return problem("blank", bytes);
   if (bytes.length > LONGEST_PARSED) return problem("too-long", bytes);
@@ -212,9 +210,7 @@ function startsWith(bytes: Uint8Array, start: number, marker: string): boolean {
   return new TextEncoder().encode(marker).every((byte, index) => bytes[start + index] === byte);
 }
 
-/**
- * Bytes of a text that are read one by one before a native search for its end: for short texts, a search costs more.
- */
+/** Bytes of a text that are read one by one before a native search for its end: for short texts, a search costs more. */
 const NEAR = 48;
 
 /** Returns whether a byte is JSON white space: blank, tab, CR or newline. */

@@ -80,10 +80,7 @@ export function isKeyable(text: string | null): boolean {
   return text === null || (text.length <= LONGEST_KEY && !/\0|\p{Surrogate}/u.test(text));
 }
 
-/**
- * Maximum length of an id or a name in characters, so that an index entry has room for it and the other parts of its
- * key.
- */
+/** Maximum length of an id or a name in characters, so that an index entry has room for it and the other parts of its key. */
 export const LONGEST_KEY = 256;
 
 /** Maximum bytes and lines that one statement fetches. A longer line is fetched alone. */

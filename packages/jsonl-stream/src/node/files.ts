@@ -224,9 +224,7 @@ export const nodeFileCalls = {
   openSync: (path: string, flags: number, mode?: number): number => fs.openSync(path, flags, mode),
   /** Closes a descriptor. Never repeated, even after an error, because the number can belong to another file then. */
   closeSync: (fd: number): void => fs.closeSync(fd),
-  /**
-   * Writes bytes. With `position` null, writes at the descriptor's own position: the end of a file opened to append.
-   */
+  /** Writes bytes. With `position` null, writes at the descriptor's own position: the end of a file opened to append. */
   writeSync: (fd: number, bytes: Uint8Array, offset: number, length: number, position: number | null) =>
     fs.writeSync(fd, bytes, offset, length, position),
   /** Reads from `position` into `target` at `offset`; returns the number of bytes, 0 at the end. */

@@ -131,9 +131,7 @@ async function syncAndClose({ path, fd }: MadeFile, calls: FileCalls): Promise<v
   closeFile(path, fd, calls);
 }
 
-/**
- * Gives the draft in `made` its final name. Adds the name to `made`, which lists the paths to remove after a failure.
- */
+/** Gives the draft in `made` its final name. Adds the name to `made`, which lists the paths to remove after a failure. */
 function putInPlace(made: string[], path: string, mode: number, calls: FileCalls): void {
   const draft = made[0]!;
   if (linkNew(draft, path, calls)) {

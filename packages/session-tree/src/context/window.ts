@@ -262,9 +262,7 @@ export class PathWindowBuilder {
     return this.#closed && this.#modelKnown && this.#thinkingLevelKnown;
   }
 
-  /**
-   * Returns whether the next entry up the path has to be read, by its type. Entries that are not needed can be skipped.
-   */
+  /** Returns whether the next entry up the path has to be read, by its type. Entries that are not needed can be skipped. */
   needs(type: string): boolean {
     if (!this.#closed) return true;
     if (!this.#thinkingLevelKnown && THINKING_TYPES.has(type)) return true;

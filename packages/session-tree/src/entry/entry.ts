@@ -43,9 +43,7 @@ export interface Settings {
 
 /** Behaviour of a kind of entry; everything but `movesLeaf` is optional. */
 export interface EntryBehaviour<E extends BaseEntry> {
-  /**
-   * False for entries outside the conversation (labels, names, usage). Appending such an entry does not move the leaf.
-   */
+  /** False for entries outside the conversation (labels, names, usage). Appending such an entry does not move the leaf. */
   movesLeaf: boolean;
   /** Messages of the entry for a model, before edits. None by default. */
   toMessages?(entry: E): ContextMessage[];
@@ -58,10 +56,7 @@ export interface EntryBehaviour<E extends BaseEntry> {
   edit?(entry: E): ContextEdit;
   /** Settings that apply from this entry on. An absent key keeps the earlier value. */
   settings?(entry: E): Partial<Settings>;
-  /**
-   * Settings that entries of this kind can name. A search for a setting up the path skips all other kinds. Default:
-   * none.
-   */
+  /** Settings that entries of this kind can name. A search for a setting up the path skips all other kinds. Default: none. */
   mayName?: readonly (keyof Settings)[];
   /** Id of the new leaf, for an entry that moves the leaf. */
   leafTarget?(entry: E): string | null;
@@ -120,9 +115,7 @@ export const createId: () => string = /* @__PURE__ */ customAlphabet(ALPHABET, I
 /** Pattern of a session id, which becomes part of a file name. */
 const SESSION_ID = /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/;
 
-/**
- * Returns whether an id is safe as a part of a file name: at most 128 of `[A-Za-z0-9._-]`, with no dot at either end.
- */
+/** Returns whether an id is safe as a part of a file name: at most 128 of `[A-Za-z0-9._-]`, with no dot at either end. */
 export function isSessionId(id: string): boolean {
   return id.length <= 128 && SESSION_ID.test(id);
 }

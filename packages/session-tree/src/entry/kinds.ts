@@ -152,9 +152,7 @@ export const leaf = defineEntry<LeafEntry>("leaf", {
         : undefined,
 });
 
-/**
- * All kinds of the format. The index of a kind is its code in the columns of a tree; code 0 is for all unknown types.
- */
+/** All kinds of the format. The index of a kind is its code in the columns of a tree; code 0 is for all unknown types. */
 export const entryKinds: readonly EntryKind[] = [
   defineEntry<BaseEntry>("", { movesLeaf: true }),
   message,
@@ -304,9 +302,7 @@ export interface MessageEntry extends BaseEntry {
   message: StoredMessage;
 }
 
-/**
- * Returns a message with its content. Old and hand-made files hold messages without content, and callers rely on it.
- */
+/** Returns a message with its content. Old and hand-made files hold messages without content, and callers rely on it. */
 function withContent(stored: StoredMessage): ContextMessage {
   if (stored.role === "bashExecution" || stored.content != null) return stored;
   return { ...stored, content: stored.role === "system" ? "" : [] } as ContextMessage;
@@ -339,10 +335,7 @@ export interface CompactionEntry extends BaseEntry {
   firstKeptEntryId: string;
   /** Size of the context before the compaction, in tokens of the policy's estimator. */
   tokensBefore: number;
-  /**
-   * Record of the compaction. Espalier writes `CompactionDetails` of `@espalier/compaction`. It is never sent to a
-   * model.
-   */
+  /** Record of the compaction. Espalier writes `CompactionDetails` of `@espalier/compaction`. It is never sent to a model. */
   details?: unknown;
   /** Usage billed for the summary; absent when no call was billed. */
   usage?: Usage;
@@ -419,9 +412,7 @@ export interface ThinkingLevelChangeEntry extends BaseEntry {
   thinkingLevel: string;
 }
 
-/**
- * State of an extension, or of the core when `customType` begins with `espalier.`. Later entries of the path update it.
- */
+/** State of an extension, or of the core when `customType` begins with `espalier.`. Later entries of the path update it. */
 export interface CustomEntry extends BaseEntry {
   type: "custom";
   /** Name of the state's owner; see `ExtensionState` of `@espalier/engine`. */

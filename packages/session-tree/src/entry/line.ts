@@ -197,10 +197,7 @@ function stands(word: Uint8Array, bytes: Uint8Array, at: number): boolean {
   return true;
 }
 
-/**
- * Returns the end of a text's plain part (ASCII without controls and escapes). In a plain text that is its closing
- * quote.
- */
+/** Returns the end of a text's plain part (ASCII without controls and escapes). In a plain text that is its closing quote. */
 function plainEnd(bytes: Uint8Array, start: number, end: number): number {
   let at = start;
   while (at < end && PLAIN[bytes[at]!] === 1) at++;
@@ -321,9 +318,7 @@ export class JoinedEntryFinder {
   }
 }
 
-/**
- * Returns whether bytes contain `"parentId":`. A part after another part on a line counts as an entry only if it does.
- */
+/** Returns whether bytes contain `"parentId":`. A part after another part on a line counts as an entry only if it does. */
 function hasMark(bytes: Uint8Array): boolean {
   return find(finderOf(bytes), 0) < bytes.length;
 }
@@ -367,9 +362,7 @@ function find(finder: Finder, from: number): number {
 const typeBytes = /* @__PURE__ */ entryKinds.map((kind) => encoder.encode(kind.type));
 const SESSION = /* @__PURE__ */ encoder.encode("session");
 
-/**
- * Returns the code of the kind whose type is `bytes[start, end)`; 0 for an unknown type, -1 for the type of a header.
- */
+/** Returns the code of the kind whose type is `bytes[start, end)`; 0 for an unknown type, -1 for the type of a header. */
 export function kindIn(bytes: Uint8Array, start: number, end: number): number {
   for (let code = 1; code < typeBytes.length; code++)
     if (spells(bytes, start, end, typeBytes[code]!)) return code;

@@ -85,10 +85,7 @@ export type StopReason = "stop" | "length" | "toolUse" | "error" | "aborted" | "
 export interface AssistantMessage {
   role: "assistant";
   content: AssistantBlock[];
-  /**
-   * API that gave the answer (`anthropic-messages`, `openai-responses`, …). Signatures in its blocks belong to this
-   * API.
-   */
+  /** API that gave the answer (`anthropic-messages`, `openai-responses`, …). Signatures in its blocks belong to this API. */
   api?: string;
   provider: string;
   model: string;
@@ -122,9 +119,7 @@ export interface BashExecutionMessage {
   /** Null or absent when the command was ended before it had an exit code. */
   exitCode?: number | null;
   cancelled?: boolean;
-  /**
-   * True when `output` holds only a part of the output. `fullOutputPath` is the file with all of it, if there is one.
-   */
+  /** True when `output` holds only a part of the output. `fullOutputPath` is the file with all of it, if there is one. */
   truncated?: boolean;
   fullOutputPath?: string;
   /** True when people see the command and its output, and models do not. */

@@ -32,9 +32,7 @@ export function plainLine(text: string): string {
   return plainText(text).replace(/\s+/g, " ").trim();
 }
 
-/**
- * Returns a JSON text with the same value that is safe to show: characters that {@link plainText} removes are escaped.
- */
+/** Returns a JSON text with the same value that is safe to show: characters that {@link plainText} removes are escaped. */
 export function plainJson(json: string): string {
   return json.replace(ACTING, (character) =>
     Array.from({ length: character.length }, (_, at) => escaped(character.charCodeAt(at))).join(""),

@@ -12,9 +12,7 @@ import {
 } from "./format.ts";
 import { detachImages } from "./request.ts";
 
-/**
- * The part of a Messages API request that comes from the conversation. The caller adds `model`, `max_tokens` and so on.
- */
+/** The part of a Messages API request that comes from the conversation. The caller adds `model`, `max_tokens` and so on. */
 export interface AnthropicRequest {
   system?: string;
   messages: AnthropicMessage[];

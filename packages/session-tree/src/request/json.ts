@@ -97,10 +97,7 @@ function endOf(value: unknown, tokens: readonly unknown[], at: number): number {
   return tokens[end] === END ? end + 1 : -1;
 }
 
-/**
- * Returns the kind of a value: list, record, or null for a primitive. Undefined for a value with a JSON text of its
- * own.
- */
+/** Returns the kind of a value: list, record, or null for a primitive. Undefined for a value with a JSON text of its own. */
 function shapeOf(value: unknown): typeof LIST | typeof RECORD | null | undefined {
   if (typeof value === "function") return undefined;
   if (typeof value !== "object" || value === null) return null;

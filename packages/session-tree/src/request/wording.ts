@@ -23,10 +23,7 @@ export function branchSummaryText(summary: string): string {
   return `${BEFORE_BRANCH}${escapeSummaryTags(summary)}</summary>`;
 }
 
-/**
- * Returns a run of the user's shell as the model reads it: the command, its output, and how it ended unless it
- * succeeded.
- */
+/** Returns a run of the user's shell as the model reads it: the command, its output, and how it ended unless it succeeded. */
 export function bashExecutionText(run: BashExecutionMessage): string {
   const output = textOf(run.output);
   return `Ran \`${textOf(run.command)}\`\n${output ? `${FENCE}\n${output}\n${FENCE}` : "(no output)"}${bashEnding(run)}`;

@@ -163,10 +163,7 @@ export function forkLines(tree: Tree, plan: ForkPlan): ForkLines {
   return new ForkLines(tree, plan);
 }
 
-/**
- * Yields the bytes of a new session, with a newline after each line. Each piece is valid until the next one is
- * requested.
- */
+/** Yields the bytes of a new session, with a newline after each line. Each piece is valid until the next one is requested. */
 export function* wholeLines(
   header: SessionHeader | string,
   lines: Iterable<string | Uint8Array>,

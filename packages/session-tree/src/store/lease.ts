@@ -40,9 +40,7 @@ export interface FileLeaseOptions extends LeaseOptions {
   processes?: Processes;
 }
 
-/**
- * Milliseconds after which a rival that neither takes the lease nor withdraws its candidate is reported as the owner.
- */
+/** Milliseconds after which a rival that neither takes the lease nor withdraws its candidate is reported as the owner. */
 const RIVALS_MS = 5_000;
 
 /** Milliseconds after which an unfinished draft counts as left by a process that died while writing it. */
@@ -98,9 +96,7 @@ export function takeFileLeaseSync(path: string, options: FileLeaseOptions = {}):
   }
 }
 
-/**
- * Takes a lease. Yields the milliseconds to wait before the next attempt; returns the function that releases the lease.
- */
+/** Takes a lease. Yields the milliseconds to wait before the next attempt; returns the function that releases the lease. */
 function* takingLease(
   path: string,
   { waitMs = 0, name = "lease", calls = nodeFileCalls, processes = systemProcesses }: FileLeaseOptions,

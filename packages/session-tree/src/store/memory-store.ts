@@ -18,9 +18,7 @@ import type {
 } from "./store.ts";
 import { type UpgradedLog, upgradeLog } from "./upgrade.ts";
 
-/**
- * A session, or its original in an old format. The original is not listed, has no id, and is deleted with the session.
- */
+/** A session, or its original in an old format. The original is not listed, has no id, and is deleted with the session. */
 interface StoredSession extends MemoryPlace {
   id?: string;
   originalOf?: string;

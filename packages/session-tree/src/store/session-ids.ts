@@ -29,9 +29,7 @@ const SMALL = 64 * 1024;
  */
 const BYTES_A_MS = 400;
 
-/**
- * Number of new files whose headers are read at once. When there are more, ids in file names of the store are trusted.
- */
+/** Number of new files whose headers are read at once. When there are more, ids in file names of the store are trusted. */
 const READ_AT_ONCE = 1_000;
 
 /** Milliseconds after which a claim without a session counts as left by a dead process. */

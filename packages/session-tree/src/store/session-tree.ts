@@ -118,9 +118,7 @@ export class SessionTree {
     this.#path.jump(window);
   }
 
-  /**
-   * Returns the entry with this id; undefined when there is none. Reads the whole tree for an entry before the context.
-   */
+  /** Returns the entry with this id; undefined when there is none. Reads the whole tree for an entry before the context. */
   getEntry(id: string): Entry | undefined {
     return this.window.entries.findLast((entry) => entry.id === id) ?? this.tree.getEntry(id);
   }
@@ -215,10 +213,7 @@ export class SessionTree {
     return entries;
   }
 
-  /**
-   * Appends while `leafId` is the leaf. Entries outside the conversation (a label) from other writers do not prevent
-   * it.
-   */
+  /** Appends while `leafId` is the leaf. Entries outside the conversation (a label) from other writers do not prevent it. */
   async #appendAt(leafId: string | null, lines: readonly string[]): Promise<LogAppend> {
     for (;;) {
       await this.refresh();
@@ -328,9 +323,7 @@ export async function openWindow(log: SessionLog, leafId?: string): Promise<Path
 export type SessionChange =
   /** Own entries were appended. `leafId` is the leaf afterwards. */
   | { type: "appended"; entries: readonly Entry[]; leafId: string | null; previousLeafId: string | null }
-  /**
-   * Another writer appended the bytes `[from, to)`. They are new branches in the tree; the leaf of this session stays.
-   */
+  /** Another writer appended the bytes `[from, to)`. They are new branches in the tree; the leaf of this session stays. */
   | { type: "foreign"; from: number; to: number }
   /** Writing failed. `queued` entries are kept until writing works again. They are not in the tree. */
   | { type: "persist_failed"; error: EspalierError; queued: { entries: number; bytes: number } }
@@ -365,9 +358,7 @@ export interface AppendOptions {
   ifLeaf?: string | null;
   /** Changes the drafts before they are checked and written. */
   transform?: (drafts: readonly NewEntry[]) => Promise<readonly NewEntry[]>;
-  /**
-   * Refuses the append by throwing. Runs after `transform`. No append of this session comes between it and the write.
-   */
+  /** Refuses the append by throwing. Runs after `transform`. No append of this session comes between it and the write. */
   check?: () => void;
 }
 

@@ -23,9 +23,7 @@ export interface LogAppend {
   offset: number;
   /** Bytes of the own lines, including newlines. */
   length: number;
-  /**
-   * Beginning of everything new since the last read of the log, own lines included: the whole lines in `[from, to)`.
-   */
+  /** Beginning of everything new since the last read of the log, own lines included: the whole lines in `[from, to)`. */
   from: number;
   /** End of the known part of the log. Later additions begin here. */
   to: number;

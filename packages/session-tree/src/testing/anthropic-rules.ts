@@ -233,10 +233,7 @@ const RULES: Record<string, BlockRule> = {
   },
 };
 
-/**
- * Checks one block of a message. Types of server tools are accepted without checks, because Espalier does not send
- * them.
- */
+/** Checks one block of a message. Types of server tools are accepted without checks, because Espalier does not send them. */
 function checkBlock(block: Fields, role: string, at: string, options: CheckOptions, must: Must): void {
   const { type } = block;
   if (!must(typeof type === "string", `${at}.type: a type is required`)) return;

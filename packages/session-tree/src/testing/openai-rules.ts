@@ -58,10 +58,7 @@ export function chatProblems(request: Json): string[] {
   return problems;
 }
 
-/**
- * Returns the rules of OpenAI's Responses that a request breaks:
- * https://platform.openai.com/docs/api-reference/responses
- */
+/** Returns the rules of OpenAI's Responses that a request breaks: https://platform.openai.com/docs/api-reference/responses */
 export function responsesProblems(request: Json): string[] {
   const problems: string[] = [];
   const must: Must = (holds, rule) => Boolean(holds || problems.push(rule));

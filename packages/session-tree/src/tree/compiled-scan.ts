@@ -105,10 +105,7 @@ const BEFORE_TYPE = '{"type":"'.length;
 const BEFORE_ID = '","id":"'.length;
 const BEFORE_PARENT = '","parentId":"'.length;
 
-/**
- * Lines that the columns have room for. Lines in the usual form have more than 64 bytes, so a block has no more of
- * them.
- */
+/** Lines that the columns have room for. Lines in the usual form have more than 64 bytes, so a block has no more of them. */
 const MOST_LINES = 16_384;
 const BLOCK_AT = 64;
 const BLOCK_BYTES = 1 << 20;

@@ -123,10 +123,7 @@ class Drawing {
     for (let branch = waiting.pop(); branch; branch = waiting.pop()) yield* this.#branch(branch, waiting);
   }
 
-  /**
-   * Yields the lines of a branch straight down, to its end or to a fork. The branches of a fork are pushed to
-   * `waiting`.
-   */
+  /** Yields the lines of a branch straight down, to its end or to a fork. The branches of a fork are pushed to `waiting`. */
   *#branch({ row, first, rest }: Waiting, waiting: Waiting[]): Generator<string> {
     let rails = first;
     let run: number[] = [];
@@ -204,9 +201,7 @@ function isLandmark(tree: Tree, row: number): boolean {
   return type === compaction.type || type === branchSummary.type || roleAt(tree, row) === "user";
 }
 
-/**
- * The part of a tree that decides its drawing. A `Tree` has this shape, and so has the description of a remote tree.
- */
+/** The part of a tree that decides its drawing. A `Tree` has this shape, and so has the description of a remote tree. */
 export interface TreeShape {
   readonly index: {
     readonly length: number;

@@ -193,9 +193,7 @@ export function* rowsOf(tree: Tree, type: string): Generator<[number, Entry]> {
   }
 }
 
-/**
- * `"role":"user"` directly after the opening brace of `message`. Inside a text, the quotation marks would be escaped.
- */
+/** `"role":"user"` directly after the opening brace of `message`. Inside a text, the quotation marks would be escaped. */
 const ROLE = /"message"\s*:\s*\{\s*"role"\s*:\s*"(\w+)"/;
 const decoder = new TextDecoder("latin1");
 

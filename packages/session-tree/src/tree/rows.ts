@@ -223,10 +223,7 @@ export const ROOT = -1;
 /** Parent of an entry whose parent is not above it. The entry counts as a root and is reported. */
 export const ORPHAN = -2;
 
-/**
- * Maximum number of rows in the buffer: enough for overlapping lookups in the table of ids, and few enough for the
- * cache.
- */
+/** Maximum number of rows in the buffer: enough for overlapping lookups in the table of ids, and few enough for the cache. */
 const MOST_BUFFERED = 256;
 
 /** Rows that were scanned and are not in the index yet. Their ids are looked up many at once. */

@@ -130,10 +130,7 @@ export class Tree {
     return entry;
   }
 
-  /**
-   * Returns whether parsing a line gave the same id and type as scanning it. They differ for a line that has a key
-   * twice.
-   */
+  /** Returns whether parsing a line gave the same id and type as scanning it. They differ for a line that has a key twice. */
   #isOfRow({ id, type }: Entry, row: number): boolean {
     return this.index.hasId(row, id) && this.index.kind(row) === kindCode(type);
   }
@@ -328,10 +325,7 @@ export function pathRowsOf(tree: Tree, row: number, isWanted: (kind: EntryKind) 
   return tree.index.pathRows(row, entryKinds.map(isWanted));
 }
 
-/**
- * Returns the entries of the path that ends in the entry with this id, root first; none for null. Throws
- * `unknown-entry`.
- */
+/** Returns the entries of the path that ends in the entry with this id, root first; none for null. Throws `unknown-entry`. */
 export function pathOf(tree: Tree, id: string | null): Entry[] {
   if (id === null) return [];
   return pathRows(tree, tree.row(id)).map((row) => tree.entryAt(row));

@@ -10,9 +10,7 @@ import { Client } from "pg";
 export interface PrivateServer {
   /** Address of its only database. No password is needed. */
   readonly url: string;
-  /**
-   * Ends every connection at once and writes nothing more, like a power failure, except that the system keeps running.
-   */
+  /** Ends every connection at once and writes nothing more, like a power failure, except that the system keeps running. */
   crash(): Promise<void>;
   /** Starts the server again after a crash, with the same folder and port. */
   start(): Promise<void>;
