@@ -51,7 +51,7 @@ export interface AppendFile {
   view(): ByteView;
   /**
    * Appends lines by one write, and finds them in the file before it returns. Writes a newline before them when the
-   * last line is torn. `[from, to)` in the result is everything that this call read, own lines included. After an error
+   * last line is torn. `[from, to)` in the result is everything that this call read or wrote. After an error
    * the lines do not count as appended, but the first part of them can be in the file.
    *
    * @param lines - lines from `encodeLines`; with no bytes, the call is the same as `takeIn`
@@ -78,7 +78,7 @@ export interface AppendFile {
 }
 
 /**
- * Opens a file of lines, to read new lines or to append. Does not follow links, and writes only to files of the own
+ * Opens a file of lines, to read new lines or to append. Does not follow links, and writes only to files of the current
  * user.
  *
  * @throws EspalierError `not-found`, `not-a-file`, `not-ours`, `read-only`, `unreadable`
@@ -174,9 +174,9 @@ export interface Span {
 
 /** Position of appended lines in the file. */
 export interface Appended extends Span {
-  /** Offset of the first own line. */
+  /** Offset of the first line of this append. */
   offset: number;
-  /** Bytes of the own lines, including the last newline. */
+  /** Bytes of the lines of this append, including the last newline. */
   length: number;
 }
 
@@ -188,7 +188,7 @@ const REPEATS = 4;
 
 /**
  * Appends once: checks the file, writes, and finds the lines. They are at the old end of the file, or after lines that
- * another writer appended since the check. If that writer tore its last line, the own lines are glued to it; they are
+ * another writer appended since the check. If that writer tore its last line, the lines are glued to it and are
  * written again after a newline.
  */
 function appendWhole(descriptor: Descriptor, tail: FileTail, lines: Uint8Array): Appended {
@@ -290,7 +290,7 @@ const BLOCK = 1 << 16;
 const SAMPLE = 512;
 
 /**
- * Milliseconds after an own write. Later, a file that has not grown is compared with the samples, because the time of
+ * Milliseconds after an append of this process. Later, a file that has not grown is compared with the samples, because the time of
  * its last write is not known.
  */
 const QUIET_MS = 1;
@@ -312,9 +312,9 @@ class FileTail {
   /** Bytes before `size`, as they were when it was set. */
   #mark: Uint8Array = new Uint8Array();
   readonly #samples: readonly Sample[];
-  /** Time of the last write by others; undefined after an own write. */
+  /** Time of the last write by others; undefined after an append of this process. */
   #time: bigint | undefined;
-  /** Time of the last own write, by the clock of the process, in milliseconds. */
+  /** Time of the last append of this process, by its clock, in milliseconds. */
   #wroteAt = 0;
 
   constructor(descriptor: Descriptor, facts: FileFacts) {
@@ -373,7 +373,7 @@ class FileTail {
     this.#mark = lines.slice(-SAMPLE);
   }
 
-  /** Call before an own write. After it, the file's time no longer shows writes of others. */
+  /** Call before an append. After it, the file's time no longer shows writes of others. */
   writes(): void {
     this.#time = undefined;
     this.#wroteAt = performance.now();

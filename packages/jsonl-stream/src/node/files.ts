@@ -25,7 +25,7 @@ const FLAGS: Record<OpenMode, number> = {
 const NEW = constants.O_CREAT | constants.O_EXCL;
 
 /**
- * Opens a regular file; for writing, only a file of the own user. Checks before opening, because opening a device can
+ * Opens a regular file; for writing, only a file of the current user. Checks before opening, because opening a device can
  * have effects, and after it, because the file may have been replaced in between.
  *
  * @param create - true to create the file, with mode 0600, when it does not exist

@@ -98,7 +98,7 @@ export function defineEntry<E extends BaseEntry>(
   };
 }
 
-/** Returns the own fields of an entry of any kind: all but `type` and the fields that the log fills in. */
+/** Returns the fields of an entry's kind: all but `type` and the fields that the log fills in. */
 export function entryFields(entry: BaseEntry): Record<string, unknown> {
   const { type: _type, id: _id, parentId: _parentId, timestamp: _timestamp, ...fields } = entry;
   return fields;

@@ -54,7 +54,7 @@ const REMOVALS = 3;
  *
  * A process (1) creates its own complete candidate next to the file, `<file>.lease-<12 hex digits>`. It (2) looks for
  * candidates of other living processes. If there are none, it (3) reads the lease. If the lease has no living owner, it
- * (4) renames its candidate to the lease. Two processes never get the lease: of two that reach (4), let A be the one
+ * (4) renames its candidate to the lease. Two processes never both get the lease: of two that reach (4), let A be the one
  * that created its candidate first. The candidate exists until A's (4). So B, which looks later, either finds it in (2)
  * and stops, or looks after A's (4) and finds A's lease in (3). When two processes find each other's candidates, the
  * one with the smaller name keeps its candidate and looks again, and the other withdraws its own for a moment.

@@ -12,18 +12,18 @@ export interface LineAppendOptions {
   durability?: Durability;
   /**
    * True to append only if no other writer has appended since the last read of the log (opening,
-   * {@link SessionLog.takeIn}, an own append). Of several such appends at once, exactly one succeeds. Default false.
+   * {@link SessionLog.takeIn}, an append). Of several such appends at once, exactly one succeeds. Default false.
    */
   ifUnchanged?: boolean;
 }
 
 /** Result of an append to a log. */
 export interface LogAppend {
-  /** Offset of the first own line. */
+  /** Offset of the first line of this append. */
   offset: number;
-  /** Bytes of the own lines, including newlines. */
+  /** Bytes of the lines of this append, including newlines. */
   length: number;
-  /** Beginning of everything new since the last read of the log, own lines included: the whole lines in `[from, to)`. */
+  /** Beginning of all lines since the last read of the log, including this append: `[from, to)` are whole lines. */
   from: number;
   /** End of the known part of the log. Later additions begin here. */
   to: number;
@@ -61,7 +61,7 @@ export interface SessionLog {
    *
    * Newlines: a given line contains none. The log adds one `\n` after each line. If the log does not end in a newline
    * (a writer died within a line), it adds one before the first line too, so that only the torn line is lost. The first
-   * own line begins at `offset`, after such a newline.
+   * line of the append begins at `offset`, after such a newline.
    *
    * @throws EspalierError `write-failed`, `changed`, `closed`; the whole batch is void then. `moved` with
    * `ifUnchanged`; nothing was written then. For the first append to an old format also `exists`, when the name for the
