@@ -134,8 +134,8 @@ export function decideHook<Payload extends object, Answer extends object>(
 }
 
 /**
- * Another name under which handlers can register for a hook. They are in one order with the hook's own handlers,
- * receive the event in the shape of the other name, and are skipped when `when` returns false.
+ * Another name under which handlers can register for a hook. The handlers of both names are called in one order. Those
+ * of the alias receive the event in the shape of their name, and are skipped when `when` returns false.
  */
 export interface HookAlias<Payload extends object = object, Answer extends object = object>
   extends Hook<Payload, Answer> {

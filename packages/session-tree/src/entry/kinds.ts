@@ -194,9 +194,9 @@ export function kindCode(type: string): number {
 }
 
 /**
- * Kinds that were registered for one session, in addition to those of the format. They define the messages of their
- * entries, problems, durability and one line for lists. They cannot move the leaf, or hide, edit or set anything,
- * because a reader without them keeps the entry as data and must find the same leaf and the same path.
+ * Kinds that were registered for one session, in addition to those of the format. A registered kind defines the
+ * messages, the problem, the durability and the drawn line of its entries. It cannot move the leaf to another entry,
+ * hide or edit entries, or change settings: a reader without the kind must find the same leaf and the same path.
  */
 export class OwnKinds {
   readonly #byType = new Map<string, EntryKind>();

@@ -277,8 +277,7 @@ export const SECRET_FORMATS: readonly SecretFormat[] = [
       evidence: "form",
     },
   ),
-  // A signed or an encrypted JSON web token. The lookahead matches the header once; without it, a run of `eyJ` would be
-  // scanned repeatedly.
+  // A signed or an encrypted JSON web token. The lookahead reads the header once. Without it, repeated `eyJ` would be slow.
   written(
     "token",
     "eyj",

@@ -288,8 +288,8 @@ interface ToolPairs {
    */
   results: Map<number, (ToolResultMessage | undefined)[]>;
   /**
-   * 1 for each message between a call and its recorded result. Healing moves the result up to the call, so the
-   * message's prefix changes.
+   * 1 for each message between a call and its recorded result. Healing moves the result up to its call, and so changes
+   * the prefix of these messages.
    */
   overtaken: Uint8Array;
 }

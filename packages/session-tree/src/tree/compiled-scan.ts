@@ -156,9 +156,12 @@ declare const WebAssembly: {
 };
 
 /**
- * Creates the memory. Returns null in a browser, whose page may not allow compiled code; without WebAssembly, or where
- * a processor or a policy prevents compiling; and when the address space is limited to less than 10 GB, the amount that
- * the runtime reserves for such a memory. The slower scan reads the same lines, so this is not reported.
+ * Creates the memory; null when that is not possible. The slower scan reads the same lines, so this is not reported.
+ * Reasons:
+ *
+ * - a browser, whose page may not allow compiled code
+ * - no WebAssembly, or a processor or a policy that prevents compiling
+ * - an address space limited to less than 10 GB, which the runtime reserves for such a memory
  */
 function instantiate(): ScannerMemory | null {
   if (globalThis.Buffer === undefined) return null;
