@@ -1,3 +1,4 @@
+import type { UsageTotals } from "@espalier/engine/reading";
 import { InvalidArgumentError } from "commander";
 
 /** 124661 as 124,661. */
@@ -44,8 +45,35 @@ export function formatCost(dollars: number): string {
   return `$${dollars.toFixed(dollars !== 0 && dollars < 1 ? 4 : 2)}`;
 }
 
-/** The same where there is little room: "-", "<$0.01", "$1.50". */
-export function formatShortCost(dollars: number): string {
+/**
+ * Cost of calls: "$1.50"; "≈ $1.50" where a part of it is estimated; "> $1.50" where some calls are of unknown price;
+ * "unknown" where all are; "-" without a call.
+ */
+export function formatBill(bill: Pick<UsageTotals, "calls" | "cost" | "estimated" | "unpriced">): string {
+  const { calls, cost, estimated, unpriced } = bill;
+  if (calls === 0) return "-";
+  if (isUnpriced(bill)) return "unknown";
+  return `${unpriced > 0 ? "> " : estimated > 0 ? "≈ " : ""}${formatCost(cost)}`;
+}
+
+/** True where there are calls and nothing tells the price of any. */
+export const isUnpriced = ({
+  calls,
+  cost,
+  unpriced,
+}: Pick<UsageTotals, "calls" | "cost" | "unpriced">): boolean =>
+  cost === 0 && unpriced > 0 && unpriced >= calls;
+
+/** Fields of a cost in JSON: null for an unknown one, and whether a part of it is estimated. */
+export const costValue = (bill: Pick<UsageTotals, "calls" | "cost" | "estimated" | "unpriced">) => ({
+  cost: isUnpriced(bill) ? null : bill.cost,
+  estimated: bill.estimated > 0,
+  unpriced: bill.unpriced,
+});
+
+/** US dollars where there is little room: "-", "<$0.01", "$1.50"; "?" for an unknown price. */
+export function formatShortCost(dollars: number | null): string {
+  if (dollars === null) return "?";
   if (dollars === 0) return "-";
   return dollars < 0.01 ? "<$0.01" : `$${dollars.toFixed(2)}`;
 }

@@ -206,7 +206,15 @@ describe("diff", () => {
     const { value } = await espalierJson(["diff", DEMO, "maybe-one-day", "http-cache-dead-end"]);
     expect(Object.keys(value)).toEqual(["commonAncestorId", "a", "b"]);
     expect(value.commonAncestorId).toBe("vPdDiWYGH0ya");
-    expect(Object.keys(value.a)).toEqual(["leafId", "entryIds", "messages", "tokens", "cost", "files"]);
+    expect(Object.keys(value.a)).toEqual([
+      "leafId",
+      "entryIds",
+      "messages",
+      "tokens",
+      "cost",
+      "estimated",
+      "files",
+    ]);
     expect(value.a).toMatchObject({ leafId: "RiocuZcfSLbB", messages: 4, files: [] });
     expect(value.b.entryIds).toHaveLength(18);
     expect(value.b.files).toContain("src/http-cache.ts");
@@ -240,7 +248,7 @@ describe("stats", () => {
     const usage = { input: 9, output: 3, cacheRead: 0, cacheWrite: 0, totalTokens: 12, cost: free };
     const answer = { role: "assistant", content: [], provider: "p", model: "m", stopReason: "stop", usage };
     const file = sessionOf(HEADER, { ...said("a1", null, ""), message: answer });
-    expect((await espalier(["stats", file])).stdout).toMatch(/^1 call; their cost is unknown\n/);
+    expect((await espalier(["stats", file])).stdout).toMatch(/^1 call; its cost is unknown\n/);
   });
 
   test("--json has usage and cost, in total and apart, and compactions over time", async () => {
@@ -249,6 +257,9 @@ describe("stats", () => {
       "calls",
       "usage",
       "cost",
+      "estimated",
+      "unpriced",
+      "recordedCost",
       "path",
       "branches",
       "models",
@@ -274,6 +285,7 @@ describe("stats", () => {
     expect(value.compactions).toEqual([
       {
         entryId: "nrT0ch0vvELC",
+        estimated: false,
         timestamp: expect.stringMatching(/^2026-03-08T/),
         tokensBefore: 21126,
         tokensAfter: 5898,
@@ -306,7 +318,11 @@ describe("cache", () => {
       cost: expect.closeTo(0.0337, 4),
       cause: "compaction",
     });
-    expect(value.cost).toEqual({ total: expect.closeTo(1.27, 2), lost: expect.closeTo(0.6034, 4) });
+    expect(value.cost).toEqual({
+      estimated: false,
+      total: expect.closeTo(1.27, 2),
+      lost: expect.closeTo(0.6034, 4),
+    });
     expect(value.byCause.pause).toMatchObject({ breaks: 6 });
     // Entries that the provider keeps for an hour outlive most pauses of this session.
     const hour = (await espalierJson(["cache", DEMO, "--life", "60"])).value;

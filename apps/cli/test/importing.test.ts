@@ -257,3 +257,88 @@ test("a first start says which sessions of other agents an import would bring", 
   const none = await espalier(["list", "--agent", "pi"], options);
   expect(none.stdout).toBe("No session matches; `espalier list` lists all.\n");
 });
+
+test("the cost of an imported session is the agent's own figure, or an estimate that is marked, and never free", async () => {
+  const { options, source, here, folder } = home();
+  const usage = { input_tokens: 3_000, output_tokens: 12 };
+  const answer = (uuid: string, parent: string, id: string, text: string) =>
+    claudeLine(uuid, parent, here, {
+      id,
+      role: "assistant",
+      model: "claude-sonnet-4-5",
+      content: [{ type: "text", text }],
+      usage,
+    });
+  const costState = (totalCostUSD: number) => ({ type: "cost-state", sessionId: "claude-1", totalCostUSD });
+  const [first, , second] = claudeSession(here);
+  const run = [
+    {
+      ...claudeLine("s1", "a1", here, { role: "user", content: "Look down." }),
+      isSidechain: true,
+      agentId: "x",
+    },
+    { ...answer("s2", "s1", "msg-3", "Down."), isSidechain: true, agentId: "x" },
+  ];
+  write(source, [
+    first!,
+    answer("a1", "u1", "msg-1", "That one."),
+    costState(0.02),
+    ...run,
+    second!,
+    costState(0.05),
+  ]);
+  await espalier(["import", source], options);
+  const stats = async (session: string) => (await espalier(["stats", session], options)).stdout;
+  const ofClaude = await espalierJson(["stats", "claude-1"], options);
+  expect(ofClaude.value).toMatchObject({ cost: 0.05, estimated: false, recordedCost: 0.05, calls: 1 });
+  expect(ofClaude.value.models).toMatchObject([{ cost: 0.00918, estimated: true }]);
+  expect(ofClaude.value.subAgents).toMatchObject([{ cost: 0.00918, estimated: true }]);
+  expect(ofClaude.value.withSubAgents).toMatchObject({ calls: 2, cost: 0.05, estimated: false });
+  expect(await stats("claude-1")).toContain(
+    "$0.0500 for 1 call\nAs Claude Code recorded it, sub-agents included.\n1 sub-agent: 1 call, 3,012 tokens, ≈ $0.0092; included\n",
+  );
+
+  const answered = (model: string) => (id: string) => ({
+    ...claudeLine(id, null, here, {}),
+    type: "message",
+    id,
+    parentId: null,
+    message: {
+      role: "assistant",
+      content: [{ type: "text", text: "That one." }],
+      provider: "somewhere",
+      model,
+      stopReason: "stop",
+      usage: { input: 400_000, output: 10_000, cacheRead: 0, cacheWrite: 0, cost: { total: 0 } },
+      timestamp: 1,
+    },
+  });
+  const header = { type: "session", version: 3, timestamp: "2026-01-01T00:00:00.000Z", cwd: here };
+  const priced = write(join(folder, "codex.jsonl"), [{ ...header, id: "c" }, answered("gpt-5.2")("a1")]);
+  expect((await espalierJson(["stats", priced], options)).value).toMatchObject({
+    cost: 0.84,
+    estimated: true,
+    unpriced: 0,
+    recordedCost: null,
+  });
+  expect(await stats(priced)).toMatch(/^≈ \$0\.8400 for 1 call\n≈ estimated: no price is recorded, .*\.\n/);
+  expect((await espalierJson(["cache", priced], options)).value.cost).toMatchObject({
+    total: 0.84,
+    estimated: true,
+  });
+  const unknown = write(join(folder, "own.jsonl"), [{ ...header, id: "o" }, answered("my-model")("a1")]);
+  expect((await espalierJson(["stats", unknown], options)).value).toMatchObject({ cost: null, unpriced: 1 });
+  expect((await espalierJson(["cache", unknown], options)).value.cost).toMatchObject({
+    total: null,
+    lost: null,
+  });
+  const diff = await espalierJson(["diff", unknown, "start", "leaf"], options);
+  expect(diff.value.b.cost).toBeNull();
+  for (const command of [
+    ["stats", unknown],
+    ["cache", unknown],
+    ["diff", unknown, "start", "leaf"],
+  ])
+    expect((await espalier(command, options)).stdout).not.toContain("$");
+  expect(await stats(unknown)).toMatch(/^1 call; its cost is unknown\nThe price of 1 call is unknown; .*\n/);
+});

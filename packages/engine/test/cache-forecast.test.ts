@@ -176,11 +176,52 @@ test("a budget ends in a sentence before the money is spent: for an answer, and 
   await expect(session.prepareRequest()).rejects.toMatchObject({
     code: "over-budget",
     message: expect.stringMatching(
-      /^This session has cost \$0\.9990, and the next request costs at least \$0\.00\d\d; its budget \(maxCost\) is \$1\.00\./,
+      /^This session has cost \$1\.0\d, and the next request costs at least \$0\.00\d\d; its budget \(maxCost\) is \$1\.00\./,
     ),
   });
   await expect(session.compact()).rejects.toThrow(/its budget \(maxCost\) is \$1\.00/);
   expect([asked, session.tree.length]).toEqual([0, before]);
   // What costs nothing goes on.
   expect(await session.compact({ fallback: true })).toMatchObject({ eligible: true, source: "extractive" });
+});
+
+test("a budget counts the sessions of sub-agents, in the session that started them and in theirs", async () => {
+  const store = memoryStore();
+  const settings = { store, maxCost: 1, compaction: { keepRecentTokens: 3_000 } };
+  const spend = async (session: Session, total: number) => {
+    const usage: Usage = { input: 10, output: 1, cacheRead: 0, cacheWrite: 0, cost: { total } };
+    const answer = {
+      ...MODEL,
+      role: "assistant" as const,
+      content: "Dear.",
+      usage,
+      stopReason: "stop" as const,
+    };
+    await session.appendMessages([{ role: "user", content: "Go on." }, answer]);
+    await session.appendMessages([{ role: "user", content: "And now?" }]);
+  };
+  const boss = await createSession(settings);
+  const start = (sessionId: string, kind: "subagent" | "fork") =>
+    createSession({ ...settings, parent: { sessionId, entryId: null, kind } });
+  const scout = await start(boss.id, "subagent");
+  const helper = await start(scout.id, "subagent");
+  const fork = await start(boss.id, "fork");
+  await spend(boss, 0.2);
+  await spend(scout, 0.3);
+  await spend(helper, 0.4);
+  // A fork is a session of its own.
+  await spend(fork, 0.9);
+  for (const session of [boss, scout, helper, fork]) await session.prepareRequest();
+  await spend(helper, 0.2);
+  await expect(boss.prepareRequest()).rejects.toMatchObject({
+    code: "over-budget",
+    message: expect.stringMatching(
+      /^This session has cost \$1\.10 \(\$0\.9000 by its sub-agents\), and the next request costs at least/,
+    ),
+  });
+  await expect(scout.prepareRequest()).rejects.toThrow(
+    /^The session that started this sub-agent has, with its sub-agents, cost \$1\.10, and the next request/,
+  );
+  await fork.prepareRequest();
+  for (const session of [boss, scout, helper, fork]) await session.close();
 });

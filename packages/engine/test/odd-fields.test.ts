@@ -126,7 +126,7 @@ async function readAll(session: Session, store: SessionStore): Promise<void> {
   session.pinned();
   session.branches();
   expect(Number.isFinite(statsOf(session.tree).total.cost)).toBe(true);
-  expect(Number.isFinite(compareBranches(session.tree, null, session.leafId).b.cost)).toBe(true);
+  expect(Number.isFinite(compareBranches(session.tree, null, session.leafId).b.cost ?? 0)).toBe(true);
   historyOf(session, "x");
   getHistoryContext(session);
   slidingWindowState(session);

@@ -5,8 +5,6 @@ export {
   clampOutput,
   contextWindowOf,
   type LastRequest,
-  PRICES_DATE,
-  pricesOf,
   type SentBody,
   type TokenPrices,
   thinkingBudget,
@@ -43,6 +41,7 @@ export {
   patchedFiles,
   recordedFiles,
 } from "./files.ts";
+export { PRICES_DATE, pricesOf } from "./prices.ts";
 export type { FittedAnswer, FittingOptions } from "./request-summary.ts";
 export {
   type ChainOptions,

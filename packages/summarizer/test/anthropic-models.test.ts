@@ -41,7 +41,20 @@ test("own prices count first, and an absent price equals that of the input", () 
     cacheRead: 0.5,
     cacheWrite: 2,
   });
-  expect(pricesOf({ provider: "openai", modelId: "gpt-5" })).toBeUndefined();
+  expect(pricesOf({ provider: "openai", modelId: "a-model-of-ones-own" })).toBeUndefined();
+});
+
+test("models of OpenAI are priced by their names, whichever provider passes them on, and long prompts as such", () => {
+  const prices = { input: 2.5, output: 15, cacheRead: 0.25, cacheWrite: 2.5 };
+  expect(pricesOf({ provider: "openai", modelId: "gpt-5.4-2026-03-05" })).toEqual(prices);
+  expect(pricesOf({ provider: "a-proxy", modelId: "gpt-5.4" }, 272_000)).toEqual(prices);
+  expect(pricesOf({ provider: "openai", modelId: "gpt-5.4" }, 272_001)).toEqual({
+    input: 5,
+    output: 22.5,
+    cacheRead: 0.5,
+    cacheWrite: 5,
+  });
+  expect(pricesOf({ provider: "anthropic", modelId: "gpt-5.4" })).toBeUndefined();
 });
 
 describe("clampOutput", () => {

@@ -3,6 +3,7 @@ import { addBill, nothingBilled, type UsageTotals } from "@espalier/engine/readi
 import { nativeFormats } from "@espalier/interop";
 import { jsonText } from "@espalier/jsonl-stream";
 import {
+  type AssistantMessage,
   buildRequest,
   type ContextMessage,
   DAMAGED,
@@ -22,7 +23,7 @@ import { type SessionCall, sessionCommand } from "../command.ts";
 import { allLines, firstLines } from "../entry-preview.ts";
 import { entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
-import { formatCost, formatCount, formatMany, formatTime } from "../numbers.ts";
+import { formatBill, formatCount, formatMany, formatTime, isUnpriced } from "../numbers.ts";
 import { printJson, printLines, type Shell } from "../shell.ts";
 import { fieldText, plainLine, plainText } from "../text.ts";
 
@@ -183,8 +184,9 @@ function factsOf(said: StoredMessage): string[] {
     const { model, stopReason, errorMessage } = said;
     facts.push(`${fieldText(model) || "no model"}, ended by ${fieldText(stopReason) || "nothing"}`);
     if (errorMessage) facts.push(fieldText(errorMessage));
-    const { calls, input, output, cost } = billOf(said);
-    if (calls > 0) facts.push(`${input} in, ${output} out${cost ? `, ${formatCost(cost)}` : ""}`);
+    const bill = billOf(said);
+    const { calls, input, output } = bill;
+    if (calls > 0) facts.push(`${input} in, ${output} out${isUnpriced(bill) ? "" : `, ${formatBill(bill)}`}`);
   }
   if (said.role === "toolResult")
     facts.push(`${fieldText(said.toolName)}${said.isError ? ", an error" : ""}`);
@@ -192,9 +194,9 @@ function factsOf(said: StoredMessage): string[] {
 }
 
 /** The bill of an answer, in numbers alone. */
-function billOf({ usage }: { usage?: unknown }): UsageTotals {
+function billOf({ usage, provider, model }: AssistantMessage): UsageTotals {
   const bill = nothingBilled();
-  if (isRecord(usage)) addBill(bill, usage as unknown as Usage);
+  if (isRecord(usage)) addBill(bill, usage as unknown as Usage, { provider, model });
   return bill;
 }
 

@@ -15,10 +15,20 @@ import {
   type UsageTotals,
 } from "@espalier/engine";
 import { pathRows } from "@espalier/session-tree";
+import { PRICES_DATE } from "@espalier/summarizer";
 import { InvalidArgumentError } from "commander";
 import { type SessionCall, sessionCommand } from "../command.ts";
 import { entryLine, WIDE } from "../entry-preview.ts";
-import { formatCost, formatCount, formatMany, formatSeconds, formatTime } from "../numbers.ts";
+import {
+  costValue,
+  formatBill,
+  formatCost,
+  formatCount,
+  formatMany,
+  formatSeconds,
+  formatTime,
+  isUnpriced,
+} from "../numbers.ts";
 import { currentSettings, storeOf, tellSkipped } from "../opening.ts";
 import type { Shell } from "../shell.ts";
 import { viewTable } from "../table.ts";
@@ -27,23 +37,25 @@ import { plainLine } from "../text.ts";
 const stats = sessionCommand({
   usage: "stats <session>",
   description: "show the cost of a session, by model and by purpose, and its compactions over time",
-  notes: "Each call is counted once, on all branches, also those whose summary was discarded.",
+  notes: `Each call is counted once, on all branches, also those whose summary was discarded. Where a session records no price, its
+tokens are priced by the list of ${PRICES_DATE} or the setting "prices", and the sum is marked: ≈. Claude Code records the
+cost of a session itself; that figure counts, and includes its sub-agents.`,
   examples: ["espalier stats session.jsonl", "espalier stats session.jsonl --json | jq .compactions"],
   use: "tree",
   async run({ session, shell }: SessionCall<object>) {
-    const figures = statsOf(session);
     const { prices } = (await currentSettings(shell)).values;
+    const figures = statsOf(session, undefined, prices);
     const ledger = cacheLedger(session.tree, { prices });
-    const { breaks, cost } = ledger;
+    const { breaks } = ledger;
     const tokens = breaks.reduce((sum, one) => sum + one.tokens, 0);
-    const runs = await subAgentCosts(session, shell, ({ tree }) => statsOf(tree).total);
-    const whole = sumOfBills([figures.total, ...runs.map(({ cost }) => cost)]);
+    const runs = await subAgentCosts(session, shell, ({ tree }) => statsOf(tree, undefined, prices).total);
+    const whole = wholeBill(figures, runs);
     const origin = originOf(session);
     return {
       value: {
         ...statsValue(figures),
         ...(origin ? { forkOf: origin } : {}),
-        cache: { breaks: breaks.length, tokens, lost: cost.lost },
+        cache: { breaks: breaks.length, tokens, lost: knownCost(ledger).lost },
         subAgents: runs.map(({ id, file, cost }) => ({ id, file, ...apart(cost) })),
         withSubAgents: apart(whole),
       },
@@ -71,6 +83,8 @@ interface SubAgentCost<Cost> {
   id: string;
   file: string;
   cost: Cost;
+  /** True for an imported run of Claude Code, whose own figure for the session includes it. */
+  isOfClaudeCode: boolean;
 }
 
 async function subAgentCosts<Cost>(
@@ -80,8 +94,25 @@ async function subAgentCosts<Cost>(
 ): Promise<SubAgentCost<Cost>[]> {
   const runs: SubAgentCost<Cost>[] = [];
   for await (const run of subAgentsOf(session, { ...storeOf(shell), ...tellSkipped(shell) }))
-    runs.push({ id: run.listing.id, file: run.listing.ref, cost: costOf(run) });
+    runs.push({
+      id: run.listing.id,
+      file: run.listing.ref,
+      cost: costOf(run),
+      isOfClaudeCode: run.listing.importedFrom === "claude-code",
+    });
   return runs;
+}
+
+/** Cost of a session and its sub-agents. A figure that the agent recorded includes those of its own. */
+function wholeBill(
+  { total, recordedCost }: SessionStats,
+  runs: readonly SubAgentCost<UsageTotals>[],
+): UsageTotals {
+  const free = { cost: 0, estimated: 0, unpriced: 0 };
+  const bills = runs.map(({ cost, isOfClaudeCode }) =>
+    recordedCost !== null && isOfClaudeCode ? { ...cost, ...free } : cost,
+  );
+  return sumOfBills([total, ...bills]);
 }
 
 function sumOfBills(bills: readonly UsageTotals[]): UsageTotals {
@@ -92,9 +123,11 @@ function sumOfBills(bills: readonly UsageTotals[]): UsageTotals {
 }
 
 /** Usage and cost are separate in every sum. */
-function statsValue({ total, path, branches, models, kinds, compactions }: SessionStats): object {
+function statsValue(stats: SessionStats): object {
+  const { total, recordedCost, path, branches, models, kinds, compactions } = stats;
   return {
     ...apart(total),
+    recordedCost,
     path: apart(path),
     branches: branches.map(({ leafId, ...sum }) => ({ leafId, ...apart(sum) })),
     models: models.map(({ provider, model, ...sum }) => ({ provider, model, ...apart(sum) })),
@@ -103,14 +136,23 @@ function statsValue({ total, path, branches, models, kinds, compactions }: Sessi
   };
 }
 
-const apart = ({ cost, calls, ...usage }: UsageTotals): object => ({ calls, usage, cost });
+const apart = (bill: UsageTotals): object => {
+  const { calls, cost: _, estimated: __, unpriced: ___, ...usage } = bill;
+  return { calls, usage, ...costValue(bill) };
+};
+
+/** Costs of a ledger; null where no price is known. */
+function knownCost({ cost: { total, lost, estimated, unpriced }, calls }: CacheLedger) {
+  const isUnknown = isUnpriced({ calls: calls.length, cost: total, unpriced });
+  return { total: isUnknown ? null : total, lost: isUnknown ? null : lost, estimated: estimated > 0 };
+}
 
 const BILL_HEADINGS = ["calls", "input", "output", "cache read", "cache write", "cost"];
 const COMPACTION_HEADINGS = ["compaction", "when", "tokens", "removed", "took", "cost", "by"];
 
 /** Cost and compactions of a session, for people. */
 function* viewStats(
-  { total, path, models, kinds, compactions, branches }: SessionStats,
+  { total, recordedCost, path, models, kinds, compactions, branches }: SessionStats,
   ledger: CacheLedger,
   {
     runs,
@@ -129,13 +171,17 @@ function* viewStats(
   }
   if (total.calls === 0) yield "No model call was billed.";
   else {
-    const share = branches.length > 1 ? `, of which ${formatCost(path.cost)} on the path of the leaf` : "";
+    const isShared = branches.length > 1 && !isUnpriced(path);
+    const share = isShared ? `, of which ${formatBill(path)} on the path of the leaf` : "";
     const calls = formatMany(total.calls, "call");
-    // What an import brings is billed in tokens alone: that it was free would not be true.
     yield colours.bold(
-      total.cost > 0 ? `${formatCost(total.cost)} for ${calls}${share}` : `${calls}; their cost is unknown`,
+      isUnpriced(total)
+        ? `${calls}; ${total.calls === 1 ? "its" : "their"} cost is unknown`
+        : `${formatBill(total)} for ${calls}${share}`,
     );
-    yield* viewSubAgents(runs, whole);
+    const source = sourceOfCost(total, recordedCost);
+    if (source !== "") yield colours.dim(source);
+    yield* viewSubAgents(runs, whole, recordedCost !== null);
     yield "";
     yield* bills(
       "model",
@@ -153,12 +199,34 @@ function* viewStats(
   else yield* viewTable(COMPACTION_HEADINGS, compactions.map(compactionCells), colours);
 }
 
+/** Origin of a cost that is not the sum of recorded prices, in a sentence; empty for every other. */
+function sourceOfCost({ estimated, unpriced }: UsageTotals, recordedCost: number | null): string {
+  const sentences = [
+    ...(recordedCost === null ? [] : ["As Claude Code recorded it, sub-agents included."]),
+    ...(estimated > 0
+      ? [`≈ estimated: no price is recorded, so tokens are counted at list prices (${PRICES_DATE}).`]
+      : []),
+    ...(unpriced > 0
+      ? [`The price of ${formatMany(unpriced, "call")} is unknown; the setting "prices" can name it.`]
+      : []),
+  ];
+  return sentences.join(" ");
+}
+
 /** Cost of the sub-agents that a session started, and of all together, for people. */
-function* viewSubAgents(runs: readonly SubAgentCost<UsageTotals>[], whole: UsageTotals): Generator<string> {
+function* viewSubAgents(
+  runs: readonly SubAgentCost<UsageTotals>[],
+  whole: UsageTotals,
+  isIncluded: boolean,
+): Generator<string> {
   if (runs.length === 0) return;
-  const { calls, totalTokens, cost } = sumOfBills(runs.map((run) => run.cost));
-  const price =
-    cost > 0 ? `${formatCost(cost)}; ${formatCost(whole.cost)} with them` : "their cost is unknown";
+  const bill = sumOfBills(runs.map((run) => run.cost));
+  const { calls, totalTokens } = bill;
+  const sum =
+    isIncluded && runs.every(({ isOfClaudeCode }) => isOfClaudeCode)
+      ? "included"
+      : `${formatBill(whole)} with them`;
+  const price = isUnpriced(bill) ? "their cost is unknown" : `${formatBill(bill)}; ${sum}`;
   const size = `${formatMany(calls, "call")}, ${formatMany(totalTokens, "token")}`;
   yield `${formatMany(runs.length, "sub-agent")}: ${size}, ${price}`;
 }
@@ -171,22 +239,27 @@ function bills<Row extends UsageTotals>(
 ): Generator<string> {
   const cells = rows.map((row) => {
     const counts = [row.calls, row.input, row.output, row.cacheRead, row.cacheWrite].map(formatCount);
-    return [plainLine(nameOf(row)), ...counts, formatCost(row.cost)];
+    return [plainLine(nameOf(row)), ...counts, formatBill(row)];
   });
   return viewTable([heading, ...BILL_HEADINGS], cells, colours);
 }
 
 function compactionCells(stats: CompactionStats): string[] {
-  const { entryId, timestamp, tokensBefore, tokensAfter, removed, durationMs, cost, policy, source } = stats;
+  const { entryId, timestamp, tokensBefore, tokensAfter, removed, durationMs, policy, source } = stats;
   return [
     `${plainLine(entryId)}${stats.onPath ? "" : " (another branch)"}`,
     formatTime(timestamp),
     `${formatCount(tokensBefore)} → ${tokensAfter === null ? "?" : formatCount(tokensAfter)}`,
     removed === null ? "?" : formatMany(removed, "message"),
     durationMs === null ? "?" : formatSeconds(durationMs),
-    formatCost(cost),
+    costOfCompaction(stats),
     plainLine([policy, source].filter((name) => name !== null).join(", ")),
   ];
+}
+
+function costOfCompaction({ cost, estimated }: CompactionStats): string {
+  if (cost === null) return "unknown";
+  return cost === 0 ? "-" : `${estimated ? "≈ " : ""}${formatCost(cost)}`;
 }
 
 const cache = sessionCommand({
@@ -202,20 +275,18 @@ program) is found by elimination: by the sizes and times that the provider and t
     const { life: lifeMs = CACHE_LIFE_MS } = options;
     const { prices } = (await currentSettings(shell)).values;
     const ledger = cacheLedger(session.tree, { lifeMs, prices });
-    const { calls, breaks, cost, byCause } = ledger;
-    const runs = await subAgentCosts(
-      session,
-      shell,
-      ({ tree }) => cacheLedger(tree, { lifeMs, prices }).cost,
-    );
+    const { calls, breaks, byCause } = ledger;
+    const runs = await subAgentCosts(session, shell, ({ tree }) => cacheLedger(tree, { lifeMs, prices }));
     return {
       value: {
         calls: calls.length,
-        breaks,
-        cost,
-        byCause,
+        breaks: breaks.map((one) => ({ ...one, cost: one.cost || null })),
+        cost: knownCost(ledger),
+        byCause: Object.fromEntries(
+          Object.entries(byCause).map(([cause, sum]) => [cause, { ...sum, cost: sum.cost || null }]),
+        ),
         requests: calls,
-        subAgents: runs.map(({ id, file, cost }) => ({ id, file, ...cost })),
+        subAgents: runs.map(({ id, file, cost: own }) => ({ id, file, ...knownCost(own) })),
       },
       lines: viewCache(session, ledger, runs, shell),
     };
@@ -226,40 +297,51 @@ program) is found by elimination: by the sizes and times that the provider and t
 function* viewCache(
   session: Session,
   ledger: CacheLedger,
-  runs: readonly SubAgentCost<CacheLedger["cost"]>[],
+  runs: readonly SubAgentCost<CacheLedger>[],
   { colours, columns }: Pick<Shell, "colours" | "columns">,
 ): Generator<string> {
   const { breaks, byCause } = ledger;
   yield colours.bold(cacheSummary(ledger));
   if (runs.length > 0) {
-    const [lost, total] = (["lost", "total"] as const).map((key) =>
-      formatCost(runs.reduce((sum, { cost }) => sum + cost[key], 0)),
-    );
-    yield `${formatMany(runs.length, "sub-agent")}: ${lost} of ${total}; \`espalier list --parent ${plainLine(session.header?.id ?? "")}\` lists them.`;
+    const paid = runs.map(({ cost }) => cost);
+    yield `${formatMany(runs.length, "sub-agent")}: ${lostOf(paid) || "their cost is unknown"}; \`espalier list --parent ${plainLine(session.header?.id ?? "")}\` lists them.`;
   }
   if (breaks.length === 0) return;
   yield "";
   const causes = Object.keys(byCause) as CacheCause[];
   const sums = causes.map((cause) => {
     const of = byCause[cause]!;
-    return [CACHE_CAUSES[cause], ...[of.breaks, of.tokens].map(formatCount), formatCost(of.cost)];
+    return [CACHE_CAUSES[cause], ...[of.breaks, of.tokens].map(formatCount), costOfBreak(of.cost)];
   });
   yield* viewTable(["cause", "breaks", "tokens", "cost"], sums, colours);
   yield "";
   for (const cause of causes) yield colours.dim(`${CACHE_CAUSES[cause]}: ${CACHE_REASONS[cause]}`);
   for (const { call, entryId, tokens, cost, cause } of breaks) {
     yield "";
-    yield `${formatTime(session.getEntry(call)?.timestamp)}  ${formatMany(tokens, "token")}, ${formatCost(cost)}: ${CACHE_CAUSES[cause]}`;
+    yield `${formatTime(session.getEntry(call)?.timestamp)}  ${formatMany(tokens, "token")}, ${costOfBreak(cost)}: ${CACHE_CAUSES[cause]}`;
     yield colours.dim(`  ${entryLine(session, entryId, Math.min(columns, WIDE) - 2)}`);
   }
 }
 
+/** US dollars of a break; it always costs something, so that 0 is an unknown price. */
+const costOfBreak = (cost: number): string => (cost > 0 ? formatCost(cost) : "unknown cost");
+
+/** `$3.76 of ≈ $18.96` for all ledgers together; empty where no price is known. */
+function lostOf(ledgers: readonly CacheLedger[]): string {
+  const sum = (key: keyof CacheLedger["cost"]) => ledgers.reduce((total, { cost }) => total + cost[key], 0);
+  const calls = ledgers.reduce((total, ledger) => total + ledger.calls.length, 0);
+  const bill = { calls, cost: sum("total"), estimated: sum("estimated"), unpriced: sum("unpriced") };
+  return isUnpriced(bill) || calls === 0 ? "" : `${formatCost(sum("lost"))} of ${formatBill(bill)}`;
+}
+
 /** The prompt cache of a session in one sentence. */
-function cacheSummary({ calls, breaks, cost }: CacheLedger): string {
+function cacheSummary(ledger: CacheLedger): string {
+  const { calls, breaks } = ledger;
   const of = `${formatCount(breaks.length)} of ${formatMany(calls.length, "call")}`;
   if (breaks.length === 0) return `Prompt cache: no break in ${formatMany(calls.length, "call")}.`;
   const tokens = breaks.reduce((sum, one) => sum + one.tokens, 0);
-  const lost = cost.lost > 0 ? `: ${formatCost(cost.lost)} of ${formatCost(cost.total)}` : "";
+  const paid = lostOf([ledger]);
+  const lost = paid === "" ? "; its cost is unknown" : `: ${paid}`;
   return `Prompt cache: ${of} paid anew for ${formatMany(tokens, "token")}${lost}.`;
 }
 

@@ -16,6 +16,7 @@ import { entryLine, previewEntry, WIDE } from "../entry-preview.ts";
 import { entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatCost, formatCount, formatMany, formatTime, parseCount } from "../numbers.ts";
+import { currentSettings } from "../opening.ts";
 import { jsonLine, printLine, printLines, printStep, type Shell } from "../shell.ts";
 import { viewTable } from "../table.ts";
 import { columnsOf, cutLine, cutToColumns, padToColumns, plainLine, plainText } from "../text.ts";
@@ -30,8 +31,12 @@ const diff = sessionCommand({
   ],
   use: "tree",
   async run({ session, shell }: SessionCall<object>, a: string, b: string) {
-    const comparison = compareBranches(session.tree, entryNamed(session, a), entryNamed(session, b));
-    return { value: comparison, lines: viewDiff(session, comparison, shell) };
+    const { prices } = (await currentSettings(shell)).values;
+    const [first, second] = [entryNamed(session, a), entryNamed(session, b)];
+    const comparison = compareBranches(session.tree, first, second, { prices });
+    const sideValue = (side: BranchSide) => ({ ...side, estimated: side.estimated > 0 });
+    const value = { ...comparison, a: sideValue(comparison.a), b: sideValue(comparison.b) };
+    return { value, lines: viewDiff(session, comparison, shell) };
   },
 });
 
@@ -54,12 +59,18 @@ function* viewDiff(
       row("entries", ({ entryIds }) => formatCount(entryIds.length)),
       row("messages", ({ messages }) => formatCount(messages)),
       row("tokens", ({ tokens }) => formatCount(tokens)),
-      row("cost", ({ cost }) => formatCost(cost)),
+      row("cost", costOfSide),
       row("files", ({ files }) => formatCount(files.length)),
     ],
     colours,
   );
   for (const side of [a, b]) yield* sideLines(session, side, colours, width);
+}
+
+function costOfSide({ cost, estimated }: BranchSide): string {
+  if (cost === null) return "unknown";
+  if (cost === 0) return "-";
+  return `${estimated > 0 ? "≈ " : ""}${formatCost(cost)}`;
 }
 
 function* sideLines(

@@ -93,7 +93,7 @@ function addRow(tree: Tree, { points, costs, sums }: Ledger, row: number): void 
   const call = billedCallAt(tree, row);
   if (!call) return;
   const before = sums.cost;
-  addBill(sums, call.usage);
+  addBill(sums, call.usage, call);
   if (sums.cost > before) costs.push([row, sums.cost - before]);
   const { cost, input, cacheWrite, cacheRead: cached, output } = sums;
   points.push({

@@ -11,9 +11,9 @@ import {
   withSummarize,
 } from "@espalier/summarizer";
 import { contextForHandlers } from "../extensions/context.ts";
-import { refuseOverBudget } from "../reading/budget.ts";
 import type { Session } from "../session/session.ts";
 import { summaryRequest } from "../session/state.ts";
+import { refuseOverBudget } from "../turn/budget.ts";
 
 /** Use of a summarizer. */
 interface ChainOptions {

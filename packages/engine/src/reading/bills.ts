@@ -1,5 +1,5 @@
-import { type Entry, isMessage, type Tree, type Usage } from "@espalier/session-tree";
-import { usageTokens } from "@espalier/summarizer";
+import { custom, type Entry, isMessage, isRecord, type Tree, type Usage } from "@espalier/session-tree";
+import { pricesOf, type TokenPrices, usageTokens } from "@espalier/summarizer";
 
 /** Sum of bills: tokens, and US dollars. */
 export interface UsageTotals {
@@ -15,9 +15,16 @@ export interface UsageTotals {
   cacheWrite: number;
   /** All of these, or the total of the provider where it gave one. */
   totalTokens: number;
-  /** US dollars; calls without a price add nothing. */
+  /** US dollars, estimates included; calls of unknown price add nothing. */
   cost: number;
+  /** US dollars of `cost` that no bill records: tokens at the prices of the catalogue, or at own ones. */
+  estimated: number;
+  /** Calls of unknown price. */
+  unpriced: number;
 }
+
+/** Own prices by `provider/model` or by model, before those of the catalogue. */
+export type OwnPrices = Readonly<Record<string, TokenPrices>> | undefined;
 
 /** One call to a model, by the entry with its bill. */
 export interface BilledCall {
@@ -37,20 +44,91 @@ export const nothingBilled = (): UsageTotals => ({
   cacheWrite: 0,
   totalTokens: 0,
   cost: 0,
+  estimated: 0,
+  unpriced: 0,
 });
 
-/** Adds one bill to a sum, in place. */
-export function addBill(sum: UsageTotals, usage: Usage): void {
+/**
+ * Adds one bill to a sum, in place.
+ *
+ * @param model the model that was called; without it a bill that records no cost is of unknown price
+ */
+export function addBill(
+  sum: UsageTotals,
+  usage: Usage,
+  model?: Pick<BilledCall, "provider" | "model">,
+  prices?: OwnPrices,
+): void {
   sum.calls++;
   sum.input += amount(usage.input);
   sum.output += amount(usage.output);
   sum.cacheRead += amount(usage.cacheRead);
   sum.cacheWrite += amount(usage.cacheWrite);
   sum.totalTokens += usageTokens(usage);
-  sum.cost += costOf(usage);
+  const price = priceOf({ provider: "", model: "", ...model, usage }, prices);
+  if (!price) sum.unpriced++;
+  else sum.cost += price.cost;
+  if (price?.isEstimated) sum.estimated += price.cost;
 }
 
-/** Price of a call in US dollars; 0 where there is none. */
+/** Price of a call in US dollars. */
+export interface CallPrice {
+  cost: number;
+  /** True where the bill records no cost, and its tokens were priced. */
+  isEstimated: boolean;
+}
+
+/** Price of a call: as its bill records it, else its tokens at known prices; undefined where neither is known. */
+export function priceOf(
+  { provider, model, usage }: Pick<BilledCall, "provider" | "model" | "usage">,
+  own?: OwnPrices,
+): CallPrice | undefined {
+  const recorded = costOf(usage);
+  if (recorded > 0) return { cost: recorded, isEstimated: false };
+  const [input, read, written] = [usage.input, usage.cacheRead, usage.cacheWrite].map(amount) as [
+    number,
+    number,
+    number,
+  ];
+  const named = { provider: text(provider), modelId: text(model) };
+  const prices = pricesOf(named, input + read + written, own);
+  if (!prices) return undefined;
+  const prompt = input * prices.input + read * prices.cacheRead + written * prices.cacheWrite;
+  return { cost: (prompt + amount(usage.output) * prices.output) / MILLION, isEstimated: true };
+}
+
+const MILLION = 1_000_000;
+
+/** Cost that an agent recorded for a whole session. */
+export interface RecordedCost {
+  /** US dollars, with the cost of the sub-agents that the session started. */
+  cost: number;
+  /** Row of the record: it covers the calls before it in the file. */
+  row: number;
+}
+
+/** Type of the entries in which Claude Code keeps its own sum, as an import names them. */
+const COST_STATE = "claude-code.cost-state";
+
+/** The newest sum that Claude Code recorded in an imported session; undefined where there is none. */
+export function recordedCost(tree: Tree): RecordedCost | undefined {
+  if (tree.header?.importedFrom?.agent !== "claude-code") return undefined;
+  let found: RecordedCost | undefined;
+  // The sum of a program that began at zero again is added to the one before.
+  let earlier = 0;
+  for (let row = 0; row < tree.length; row++) {
+    if (tree.kindAt(row).type !== custom.type) continue;
+    const entry = tree.entryAt(row);
+    if (!custom.is(entry) || entry.customType !== COST_STATE || !isRecord(entry.data)) continue;
+    const total = amount(entry.data["totalCostUSD"]);
+    if (total === 0) continue;
+    if (found && earlier + total < found.cost) earlier = found.cost;
+    found = { cost: earlier + total, row };
+  }
+  return found;
+}
+
+/** Price of a call in US dollars as its bill records it; 0 where it records none. */
 export const costOf = (usage: Usage | undefined): number => amount(usage?.cost?.total);
 
 /** Returns the call that the entry of a row bills; undefined where it bills none. */
@@ -85,11 +163,16 @@ function kindOfWork(entry: Entry): string {
 function modelOf(entry: Entry, bill: Billed): Pick<BilledCall, "provider" | "model"> {
   if (entry.type === "message" || entry.type === "usage")
     return { provider: text(bill.provider), model: text(bill.model) };
-  const { model, source } = (bill.details ?? {}) as {
+  const { model, source, settings } = (bill.details ?? {}) as {
     model?: { provider?: unknown; modelId?: unknown } | null;
     source?: unknown;
+    settings?: { provider?: unknown; modelId?: unknown } | null;
   };
-  return { provider: text(model?.provider ?? source), model: text(model?.modelId ?? source) };
+  // Imported compactions name no writer: it was the session's model.
+  return {
+    provider: text(model?.provider ?? source ?? settings?.provider),
+    model: text(model?.modelId ?? source ?? settings?.modelId),
+  };
 }
 
 const isUsage = (value: unknown): value is Usage => typeof value === "object" && value !== null;

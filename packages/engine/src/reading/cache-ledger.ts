@@ -12,7 +12,7 @@ import {
   thinkingLevelChange,
 } from "@espalier/session-tree";
 import { pricesOf, type TokenPrices } from "@espalier/summarizer";
-import { type BilledCall, billedCallAt, costOf } from "./bills.ts";
+import { type BilledCall, billedCallAt, type CallPrice, priceOf } from "./bills.ts";
 import { type CacheCause, type Compared, type RequestDifference, RequestReader } from "./requests.ts";
 
 /** Causes in words for people. */
@@ -91,8 +91,11 @@ export interface CacheBreak {
 export interface CacheLedger {
   calls: CacheCall[];
   breaks: CacheBreak[];
-  /** US dollars: of all answers, at the known price where a bill has none, and lost to breaks. */
-  cost: { total: number; lost: number };
+  /**
+   * US dollars: of all answers, at the known price where a bill has none; of these, estimated that way; and lost to
+   * breaks. `unpriced` counts the answers of unknown price, which add nothing.
+   */
+  cost: { total: number; estimated: number; lost: number; unpriced: number };
   /** Sums of the breaks, the dearest cause first. */
   byCause: Partial<Record<CacheCause, { breaks: number; tokens: number; cost: number }>>;
 }
@@ -127,19 +130,21 @@ export class CacheReader {
   readonly #lifeMs: number;
   readonly #requests: RequestReader;
   readonly #rates: Rates;
+  readonly #prices: CacheLedgerOptions["prices"];
   readonly #calls: CacheCall[] = [];
   readonly #found: { at: CountedCall; entryId: string; cause: CacheCause; missed: number }[] = [];
   /** The last calls, the newest first. */
   #earlier: CountedCall[] = [];
   #first: CountedCall | undefined;
   #row = 0;
-  #total = 0;
+  readonly #paid = { total: 0, estimated: 0, unpriced: 0 };
 
   constructor(tree: Tree, { prices, lifeMs = CACHE_LIFE_MS }: CacheLedgerOptions = {}) {
     this.#tree = tree;
     this.#lifeMs = lifeMs;
     this.#requests = new RequestReader(tree);
     this.#rates = new Rates(prices);
+    this.#prices = prices;
   }
 
   /** Reads the next row. False, and nothing is read, where there is none. */
@@ -158,8 +163,14 @@ export class CacheReader {
         const tokens = Math.min(missed, at.fresh + at.written);
         return { call: at.entryId, entryId, tokens, cost: this.#rates.lost(at, tokens), cause };
       });
-    const cost = { total: this.#total, lost: sumOf(breaks, "cost") };
+    const cost = { ...this.#paid, lost: sumOf(breaks, "cost") };
     return { calls: [...this.#calls], breaks, cost, byCause: byCause(breaks) };
+  }
+
+  #pay(price: CallPrice | undefined): void {
+    if (!price) this.#paid.unpriced++;
+    else this.#paid.total += price.cost;
+    if (price?.isEstimated) this.#paid.estimated += price.cost;
   }
 
   #add(call: CountedCall): void {
@@ -168,7 +179,7 @@ export class CacheReader {
     const before = earlier[0];
     this.#first ??= call;
     this.#earlier = [call, ...earlier.slice(0, CALLS_LOOKED_BACK - 1)];
-    this.#total += this.#rates.total(call);
+    this.#pay(priceOf(call.billed, this.#prices));
     this.#rates.learn(call.billed);
     const compared = this.#requests.next(lastRowOf(tree, call));
     this.#calls.push({
@@ -447,14 +458,6 @@ class Rates {
   /** Returns whether the provider reports a cache for this model at all. */
   isCached({ provider, model }: BilledCall): boolean {
     return this.#learnt.get(`${provider}/${model}`)?.cached === true;
-  }
-
-  /** US dollars of a call as its bill has them, else at the known prices. */
-  total({ billed: { provider, model, usage }, fresh, read, written, context }: CountedCall): number {
-    const known = pricesOf({ provider, modelId: model }, context, this.#own);
-    if (costOf(usage) > 0 || !known) return costOf(usage);
-    const output = tokensIn(usage.output) * known.output;
-    return (fresh * known.input + read * known.cacheRead + written * known.cacheWrite + output) / MILLION;
   }
 
   /** US dollars that so many tokens of a call cost more than from the cache. */

@@ -7,7 +7,7 @@ import {
   type Tree,
 } from "@espalier/session-tree";
 import { collectFileOps, type FileTool } from "@espalier/summarizer";
-import { billedCallAt, costOf } from "./bills.ts";
+import { addBill, billedCallAt, nothingBilled, type OwnPrices } from "./bills.ts";
 
 /** The part of a branch below its deepest common entry with another one. */
 export interface BranchSide {
@@ -19,8 +19,10 @@ export interface BranchSide {
   messages: number;
   /** Size of these messages by the rough estimate: characters / 4. */
   tokens: number;
-  /** US dollars billed for its answers and summaries. */
-  cost: number;
+  /** US dollars for its answers and summaries, estimates included; null where no price is known. */
+  cost: number | null;
+  /** US dollars of `cost` that no bill records: tokens at known prices. */
+  estimated: number;
   /** Files that its calls read or changed, by what tools declare; sorted. */
   files: string[];
 }
@@ -38,13 +40,14 @@ export interface BranchComparison {
  * means the one it is attached to. Pure.
  *
  * @param options.tools declarations of tools about files; default: the common ones
+ * @param options.prices own prices of calls whose bill records none, before those of the catalogue
  * @throws EspalierError `unknown-entry`
  */
 export function compareBranches(
   tree: Tree,
   a: string | null,
   b: string | null,
-  options: { tools?: readonly FileTool[] } = {},
+  options: { tools?: readonly FileTool[]; prices?: OwnPrices } = {},
 ): BranchComparison {
   const [rowA, rowB] = [a, b].map((id) => (id === null ? -1 : movingRow(tree, tree.row(id)))) as [
     number,
@@ -53,23 +56,34 @@ export function compareBranches(
   const ancestor = commonAncestorRow(tree, rowA, rowB);
   return {
     commonAncestorId: ancestor < 0 ? null : tree.idAt(ancestor),
-    a: sideOf(tree, rowA, ancestor, options.tools),
-    b: sideOf(tree, rowB, ancestor, options.tools),
+    a: sideOf(tree, rowA, ancestor, options),
+    b: sideOf(tree, rowB, ancestor, options),
   };
 }
 
-function sideOf(tree: Tree, leafRow: number, ancestor: number, tools?: readonly FileTool[]): BranchSide {
+function sideOf(
+  tree: Tree,
+  leafRow: number,
+  ancestor: number,
+  { tools, prices }: { tools?: readonly FileTool[]; prices?: OwnPrices },
+): BranchSide {
   const rows: number[] = [];
   for (let row = leafRow; row >= 0 && row !== ancestor; row = tree.index.parent(row)) rows.push(row);
   rows.reverse();
   const messages = rows.flatMap((row) => messagesAt(tree, row));
+  const bill = nothingBilled();
+  for (const row of rows) {
+    const call = billedCallAt(tree, row);
+    if (call) addBill(bill, call.usage, call, prices);
+  }
   const { read, written, edited } = collectFileOps(messages, tools);
   return {
     leafId: leafRow < 0 ? null : tree.idAt(leafRow),
     entryIds: rows.map((row) => tree.idAt(row)),
     messages: messages.length,
     tokens: estimateTotal(messages),
-    cost: rows.reduce((sum, row) => sum + costOf(billedCallAt(tree, row)?.usage), 0),
+    cost: bill.calls > 0 && bill.unpriced === bill.calls ? null : bill.cost,
+    estimated: bill.estimated,
     files: [...new Set([...read, ...written, ...edited])].sort(),
   };
 }

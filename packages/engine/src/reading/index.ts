@@ -7,7 +7,17 @@ export {
   type ReadableSession,
   rowsHidden,
 } from "@espalier/compaction/policies";
-export { addBill, type BilledCall, billedCallAt, nothingBilled, type UsageTotals } from "./bills.ts";
+export {
+  addBill,
+  type BilledCall,
+  billedCallAt,
+  type CallPrice,
+  nothingBilled,
+  type OwnPrices,
+  priceOf,
+  recordedCost,
+  type UsageTotals,
+} from "./bills.ts";
 export {
   type CacheChange,
   type CacheForecast,

@@ -5,12 +5,27 @@ import {
   type ReadableSession,
 } from "@espalier/compaction/policies";
 import { type CompactionEntry, compaction, leafOf, Tree, tipRows } from "@espalier/session-tree";
-import { addBill, type BilledCall, billedCallAt, costOf, nothingBilled, type UsageTotals } from "./bills.ts";
+import {
+  addBill,
+  type BilledCall,
+  billedCallAt,
+  nothingBilled,
+  type OwnPrices,
+  priceOf,
+  type RecordedCost,
+  recordedCost,
+  type UsageTotals,
+} from "./bills.ts";
 
 /** Costs and compactions of a session. */
 export interface SessionStats {
-  /** All calls to models, on all branches; each is counted once. */
+  /**
+   * All calls to models, on all branches; each is counted once. Where the agent recorded the cost of the session itself,
+   * `cost` is that, and the calls after the record.
+   */
   total: UsageTotals;
+  /** The agent's own figure, in US dollars, sub-agents included; null where the file has none. */
+  recordedCost: number | null;
   /** Those on the path of the leaf: the cost of the current conversation. */
   path: UsageTotals;
   /** For each end of the tree those on its path, in the order in which the ends were written; calls that branches share count for each. */
@@ -36,8 +51,10 @@ export interface CompactionStats {
   policy: string | null;
   /** Author of the summary. */
   source: string | null;
-  /** US dollars. */
-  cost: number;
+  /** US dollars; null where the price is unknown. */
+  cost: number | null;
+  /** True where `cost` was computed from tokens. */
+  estimated: boolean;
   /** True on the path of the leaf. */
   onPath: boolean;
 }
@@ -47,11 +64,13 @@ export interface CompactionStats {
  *
  * @param source a session, or its tree, which is read at its own leaf
  * @param leafId the end of `path`; default: the leaf of the source
+ * @param prices own prices of calls whose bill records none, before those of the catalogue
  * @throws EspalierError `unknown-entry` for a leaf that is not there
  */
 export function statsOf(
   source: Tree | ReadableSession,
   leafId: string | null = readableOf(source).leafId,
+  prices?: OwnPrices,
 ): SessionStats {
   const { tree } = readableOf(source);
   const calls = new Map<number, BilledCall>();
@@ -64,23 +83,44 @@ export function statsOf(
     if (call) calls.set(row, call);
     if (tree.kindAt(row).type !== compaction.type) continue;
     const entry = tree.entryAt(row);
-    if (compaction.is(entry)) compactions.push(compactionStats(entry, call, onPath.has(row)));
+    if (compaction.is(entry)) compactions.push(compactionStats(entry, call, onPath.has(row), prices));
   }
+  const recorded = recordedCost(tree);
   return {
-    total: totalOf(calls.values()),
-    path: totalOf([...calls].flatMap(([row, call]) => (onPath.has(row) ? [call] : []))),
-    branches: branchTotals(tree, calls),
-    models: grouped(calls.values(), ({ provider, model }) => ({ provider, model })),
-    kinds: grouped(calls.values(), ({ kind }) => ({ kind })),
+    total: recorded ? withRecorded(recorded, calls, prices) : totalOf(calls.values(), prices),
+    recordedCost: recorded?.cost ?? null,
+    path: totalOf(
+      [...calls].flatMap(([row, call]) => (onPath.has(row) ? [call] : [])),
+      prices,
+    ),
+    branches: branchTotals(tree, calls, prices),
+    models: grouped(calls.values(), ({ provider, model }) => ({ provider, model }), prices),
+    kinds: grouped(calls.values(), ({ kind }) => ({ kind }), prices),
     compactions,
   };
+}
+
+/** All calls; the cost of those before the agent's own figure is that figure. */
+function withRecorded(
+  { cost, row }: RecordedCost,
+  calls: ReadonlyMap<number, BilledCall>,
+  prices: OwnPrices,
+): UsageTotals {
+  const later = totalOf(
+    [...calls].flatMap(([at, call]) => (at > row ? [call] : [])),
+    prices,
+  );
+  const { estimated, unpriced } = later;
+  return { ...totalOf(calls.values(), prices), cost: cost + later.cost, estimated, unpriced };
 }
 
 function compactionStats(
   entry: CompactionEntry,
   call: BilledCall | undefined,
   onPath: boolean,
+  prices: OwnPrices,
 ): CompactionStats {
+  const price = call ? priceOf(call, prices) : NOT_BILLED;
   const details = (entry.details ?? {}) as Record<string, unknown>;
   const covered = details["covered"] as { messages?: unknown } | null | undefined;
   return {
@@ -92,19 +132,27 @@ function compactionStats(
     durationMs: numberIn(details["durationMs"]),
     policy: textIn(details["policy"]),
     source: textIn(details["source"]) ?? (entry.fromHook ? "extension" : null),
-    cost: costOf(call?.usage),
+    cost: price?.cost ?? null,
+    estimated: price?.isEstimated ?? false,
     onPath,
   };
 }
 
-function totalOf(calls: Iterable<BilledCall>): UsageTotals {
+/** Price of a compaction without a call. */
+const NOT_BILLED = { cost: 0, isEstimated: false };
+
+function totalOf(calls: Iterable<BilledCall>, prices: OwnPrices): UsageTotals {
   const total = nothingBilled();
-  for (const { usage } of calls) addBill(total, usage);
+  for (const call of calls) addBill(total, call.usage, call, prices);
   return total;
 }
 
 /** Sums for every end of the tree, each from the sum at the nearest billed entry above it: every entry is climbed once. */
-function branchTotals(tree: Tree, calls: ReadonlyMap<number, BilledCall>): SessionStats["branches"] {
+function branchTotals(
+  tree: Tree,
+  calls: ReadonlyMap<number, BilledCall>,
+  prices: OwnPrices,
+): SessionStats["branches"] {
   // For each row the nearest billed row at or above it; -1 for none.
   const nearest = new Int32Array(tree.length);
   const sums = new Map<number, UsageTotals>();
@@ -115,7 +163,7 @@ function branchTotals(tree: Tree, calls: ReadonlyMap<number, BilledCall>): Sessi
     nearest[row] = call ? row : above;
     if (!call) continue;
     const sum = { ...(sums.get(above) ?? nothingBilled()) };
-    addBill(sum, call.usage);
+    addBill(sum, call.usage, call, prices);
     sums.set(row, sum);
   }
   return tipRows(tree).map((row) => ({
@@ -127,13 +175,14 @@ function branchTotals(tree: Tree, calls: ReadonlyMap<number, BilledCall>): Sessi
 function grouped<Key extends object>(
   calls: Iterable<BilledCall>,
   keyOf: (call: BilledCall) => Key,
+  prices: OwnPrices,
 ): (Key & UsageTotals)[] {
   const groups = new Map<string, Key & UsageTotals>();
   for (const call of calls) {
     const key = keyOf(call);
     const name = JSON.stringify(key);
     const group = groups.get(name) ?? { ...key, ...nothingBilled() };
-    addBill(group, call.usage);
+    addBill(group, call.usage, call, prices);
     groups.set(name, group);
   }
   return [...groups.values()].sort((a, b) => b.cost - a.cost || b.totalTokens - a.totalTokens);

@@ -30,7 +30,7 @@ import { bringFilesHome, type OffloadedResults, offloadResults } from "../compac
 import { overheadBytesOf, overheadOf, type RequestExtras, situationOf } from "../compaction/request.ts";
 import { compactWhenDue, reportFailure, withoutReserve } from "../compaction/run.ts";
 import { contextForHandlers } from "../extensions/context.ts";
-import { refuseOverBudget } from "../reading/budget.ts";
+import { refuseOverBudget } from "../turn/budget.ts";
 import { tellCacheBreak } from "./cache-watch.ts";
 import type { Session } from "./session.ts";
 import { context as contextHook, currentPolicy, shapedContext } from "./state.ts";

@@ -174,7 +174,7 @@ const large = (price: Required<TokenPrices>, thinksByDefault = false): Anthropic
 
 /**
  * Models by id without its date. Sizes and prices are those of platform.claude.com, each model's overview and the page
- * on pricing, compared on {@link PRICES_DATE}; retired models stay for sessions that used them. Reading Sonnet 5.5 from the
+ * on pricing, compared on `PRICES_DATE`; retired models stay for sessions that used them. Reading Sonnet 5.5 from the
  * cache costs half of the usual tenth since 7 October 2026.
  */
 export const anthropicModels: Readonly<Record<string, AnthropicModel>> = {
@@ -214,37 +214,14 @@ export function contextWindowOf(model: Settings["model"]): number | undefined {
   return model?.provider === "anthropic" ? knownModel(model.modelId)?.contextWindow : undefined;
 }
 
-/** Day on which the prices of {@link anthropicModels} were last compared with their source, ISO 8601. */
-export const PRICES_DATE = "2026-11-22";
-
-/**
- * Prices of a model for a request of so many tokens, in US dollars for a million; undefined where they are not known.
- *
- * @param own prices that count first, by `provider/model` or by model
- */
-export function pricesOf(
-  model: Settings["model"],
-  promptTokens = 0,
-  own: Readonly<Record<string, TokenPrices>> = {},
-): Required<TokenPrices> | undefined {
-  if (!model) return undefined;
-  const { provider, modelId } = model;
-  const name = [`${provider}/${modelId}`, modelId].find((one) => Object.hasOwn(own, one));
-  if (name !== undefined) {
-    const { input, output, cacheRead = input, cacheWrite = input } = own[name]!;
-    return { input, output, cacheRead, cacheWrite };
-  }
-  const known = provider === "anthropic" ? knownModel(modelId) : undefined;
-  return known && pricesFor(promptTokens, known);
-}
-
 /** Prices of a request with so many tokens of prompt; undefined where the model's are not known. */
 export function pricesFor(promptTokens: number, model: AnthropicModel): Required<TokenPrices> | undefined {
   const { prices, longPrompt } = model;
   return longPrompt && promptTokens > longPrompt.above ? longPrompt.prices : prices;
 }
 
-function knownModel(id: string): AnthropicModel | undefined {
+/** Facts of a model of the catalogue; undefined for every other. A date or `-latest` at the end of its id does not matter. */
+export function knownModel(id: string): AnthropicModel | undefined {
   const name = id.replace(/[-@](?:\d{8}|latest)$/, "");
   return Object.hasOwn(anthropicModels, name) ? anthropicModels[name] : undefined;
 }

@@ -67,7 +67,7 @@ export async function readPathUsage(model: TreeModel, row: number, pause: Pause)
       const found = broken.get(id);
       if (found) breaks.push({ ...found, timestamp });
       for (const sum of [group, total]) {
-        addBill(sum, call.usage);
+        addBill(sum, call.usage, call);
         sum.anew += found?.tokens ?? 0;
       }
     }

@@ -106,7 +106,7 @@ interface SideProps {
 }
 
 function Side({ title, side, rows, model, actions }: SideProps) {
-  const { messages, tokens, cost, files } = side;
+  const { messages, tokens, cost, estimated, files } = side;
   return (
     <section class="side" aria-label={title}>
       <header>
@@ -114,7 +114,7 @@ function Side({ title, side, rows, model, actions }: SideProps) {
         <p class="quiet">
           {formatCount(rows.length, "entry", "entries")} since they parted ·{" "}
           {formatCount(messages, "message")}, {formatTokens(tokens)} tokens{" "}
-          {cost > 0 ? `· ${formatDollars(cost)}` : ""}
+          {cost ? `· ${estimated > 0 ? "≈ " : ""}${formatDollars(cost)}` : ""}
         </p>
         {files.length > 0 && (
           <details class="quiet">
