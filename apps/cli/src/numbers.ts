@@ -56,6 +56,19 @@ export function formatBill(bill: Pick<UsageTotals, "calls" | "cost" | "estimated
   return `${unpriced > 0 ? "> " : estimated > 0 ? "≈ " : ""}${formatCost(cost)}`;
 }
 
+/** One cost: "$1.50", "≈ $1.50" where it is estimated, "unknown", "-" for nothing. */
+export function formatPrice({
+  cost,
+  estimated,
+}: {
+  cost: number | null;
+  estimated: number | boolean;
+}): string {
+  if (cost === null) return "unknown";
+  if (cost === 0) return "-";
+  return `${Number(estimated) > 0 ? "≈ " : ""}${formatCost(cost)}`;
+}
+
 /** True where there are calls and nothing tells the price of any. */
 export const isUnpriced = ({
   calls,

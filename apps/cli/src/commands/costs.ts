@@ -25,6 +25,7 @@ import {
   formatCost,
   formatCount,
   formatMany,
+  formatPrice,
   formatSeconds,
   formatTime,
   isUnpriced,
@@ -252,14 +253,9 @@ function compactionCells(stats: CompactionStats): string[] {
     `${formatCount(tokensBefore)} → ${tokensAfter === null ? "?" : formatCount(tokensAfter)}`,
     removed === null ? "?" : formatMany(removed, "message"),
     durationMs === null ? "?" : formatSeconds(durationMs),
-    costOfCompaction(stats),
+    formatPrice(stats),
     plainLine([policy, source].filter((name) => name !== null).join(", ")),
   ];
-}
-
-function costOfCompaction({ cost, estimated }: CompactionStats): string {
-  if (cost === null) return "unknown";
-  return cost === 0 ? "-" : `${estimated ? "≈ " : ""}${formatCost(cost)}`;
 }
 
 const cache = sessionCommand({

@@ -15,7 +15,7 @@ import { type SessionCall, sessionCommand } from "../command.ts";
 import { entryLine, previewEntry, WIDE } from "../entry-preview.ts";
 import { entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
-import { formatCost, formatCount, formatMany, formatTime, parseCount } from "../numbers.ts";
+import { formatCount, formatMany, formatPrice, formatTime, parseCount } from "../numbers.ts";
 import { currentSettings } from "../opening.ts";
 import { jsonLine, printLine, printLines, printStep, type Shell } from "../shell.ts";
 import { viewTable } from "../table.ts";
@@ -59,18 +59,12 @@ function* viewDiff(
       row("entries", ({ entryIds }) => formatCount(entryIds.length)),
       row("messages", ({ messages }) => formatCount(messages)),
       row("tokens", ({ tokens }) => formatCount(tokens)),
-      row("cost", costOfSide),
+      row("cost", formatPrice),
       row("files", ({ files }) => formatCount(files.length)),
     ],
     colours,
   );
   for (const side of [a, b]) yield* sideLines(session, side, colours, width);
-}
-
-function costOfSide({ cost, estimated }: BranchSide): string {
-  if (cost === null) return "unknown";
-  if (cost === 0) return "-";
-  return `${estimated > 0 ? "≈ " : ""}${formatCost(cost)}`;
 }
 
 function* sideLines(

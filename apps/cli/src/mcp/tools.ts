@@ -28,7 +28,7 @@ import { z } from "zod";
 import { describeEntry } from "../commands/tree.ts";
 import { previewEntry } from "../entry-preview.ts";
 import { entryNamed, existingEntry } from "../entry-reference.ts";
-import { formatCost, formatCount, formatMany, formatTime } from "../numbers.ts";
+import { formatBill, formatCount, formatMany, formatPrice, formatTime } from "../numbers.ts";
 import { cutLine, lastTimeOf, plainLine, titleOf as titleOfListed } from "../text.ts";
 import type { HostSessions, ReadSession, RequestMeta } from "./server.ts";
 
@@ -300,12 +300,12 @@ const diff = tool({
 });
 
 function addSide(answer: Answer, read: ReadSession, side: BranchSide, room: number): void {
-  const { leafId, entryIds, messages, tokens, cost, files } = side;
+  const { leafId, entryIds, messages, tokens, files } = side;
   const facts = [
     formatMany(entryIds.length, "entry", "entries"),
     formatMany(messages, "message"),
     formatMany(tokens, "token"),
-    formatCost(cost),
+    `cost ${formatPrice(side)}`,
   ];
   const isCurrent = leafId !== null && read.leafId !== null && pathHas(read, leafId);
   answer.add(`branch of ${leafId ?? "start"}${isCurrent ? "" : " (abandoned branch)"}: ${facts.join(", ")}`);
@@ -365,10 +365,10 @@ const stats = tool({
       answer.add(
         `the model reads ${formatMany(context.messages.length, "message")}, about ${formatMany(context.tokens, "token")}`,
       );
-      answer.add(`cost: ${formatCost(total.cost)}, of that on the current path ${formatCost(path.cost)}`);
-      for (const { provider, model, cost, calls } of models.slice(0, 5))
+      answer.add(`cost: ${formatBill(total)}, of that on the current path ${formatBill(path)}`);
+      for (const bill of models.slice(0, 5))
         answer.add(
-          `  ${plainLine(`${provider}/${model}`)}: ${formatCost(cost)}, ${formatMany(calls, "call")}`,
+          `  ${plainLine(`${bill.provider}/${bill.model}`)}: ${formatBill(bill)}, ${formatMany(bill.calls, "call")}`,
         );
       answer.add(`compactions: ${formatCount(compactions.length)}`);
       for (const { entryId, timestamp, tokensBefore, onPath } of compactions.slice(-5))
