@@ -47,10 +47,7 @@ export type SessionUse = "read" | "tree" | "plan" | "change" | "annotate" | "sum
 const USES: Readonly<Record<SessionUse, (shell: Shell) => OpenOptions>> = {
   read: (shell) => ({ ...openOptions(shell), mode: "read" }),
   tree: (shell) => USES.read(shell),
-  plan: (shell) => ({
-    ...USES.read(shell),
-    settle: async (model) => sessionOptionsOf((await currentSettings(shell, model)).values),
-  }),
+  plan: (shell) => planOptions(shell),
   change: (shell) => changeOptions(shell),
   annotate: (shell) => ({ ...changeOptions(shell), lease: false }),
   summarize: (shell) => changeOptions(shell, true),
@@ -110,6 +107,13 @@ export function changeOptions(shell: Shell, summarizes = false): OpenOptions {
     sessionSettings(shell, await currentSettings(shell, modelOf), summarizes);
   return { ...openOptions(shell), discoverExtensions: true, onBusy, waitMs: WAIT, settle };
 }
+
+/** Options to open a session for a plan: it is only read, and the current settings count. */
+export const planOptions = (shell: Shell): OpenOptions => ({
+  ...openOptions(shell),
+  mode: "read",
+  settle: async (model) => sessionOptionsOf((await currentSettings(shell, model)).values),
+});
 
 /** Options that every session is opened with: the store, extensions, and the ways to tell and ask the user. */
 export function openOptions(shell: Shell): OpenOptions {

@@ -244,7 +244,7 @@ describe("what else is told of a session", () => {
 
   test("a text is found whatever its case and whoever says it, newest first", async () => {
     const rowsWith = async (query: string, where = tree) =>
-      (await findText(where, query)).map(({ row }) => row);
+      (await findText(where, query)).newest.map(({ row }) => row);
     expect(await rowsWith("RENAME")).toEqual([3, 2]);
     expect(await rowsWith("tried")).toEqual([7]);
     expect(await rowsWith("in SRC/harbour")).toEqual([4, 1]);

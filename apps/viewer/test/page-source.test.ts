@@ -23,7 +23,7 @@ test("a session at hand is found by its address, whatever it is called", async (
     const key = await local.add("file.jsonl", session(name, "first"));
     await local.add("another.jsonl", session("another", "second"));
     const { session: named } = parseAddress(formatAddress({ session: key, tab: "usage" }));
-    const [found] = await (await local.open(named!)).find("first");
+    const [found] = (await (await local.open(named!)).find("first")).newest;
     expect(found?.snippet).toBe("first");
   }
 });

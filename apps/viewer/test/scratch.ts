@@ -44,6 +44,7 @@ export function sessionsIn(folder: string): ViewerSessions {
   return {
     list: () => listSessions({ folder, subAgents: true }),
     read: (ref) => openSession({ file: ref }, { mode: "read" }),
+    plan: (ref) => openSession({ file: ref }, { mode: "read" }),
     write: (ref, { beside }) => openSession({ file: ref }, beside ? { lease: false } : {}),
     search: (query, signal) => searchSessions(query, { folder, signal }),
   };

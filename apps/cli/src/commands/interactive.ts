@@ -2,6 +2,7 @@ import { existsSync, lstatSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Agent } from "@espalier/agent";
 import { listSessions, missingKey, openSession, searchSessions } from "@espalier/engine";
+import { describeFound, foundSessions } from "@espalier/interop/node";
 import { messageText, redactFolder } from "@espalier/session-tree";
 import type { ViewerSessions } from "@espalier/viewer";
 import { Argument, type Command, CommanderError, InvalidArgumentError } from "commander";
@@ -25,6 +26,7 @@ import {
   changeOptions,
   currentSettings,
   openOptions,
+  planOptions,
   refuseForeign,
   sessionNamed,
   storeInUse,
@@ -138,6 +140,8 @@ function sessionsAt(shell: Shell, place: string | undefined): ViewerSessions {
         if (!isFile || session.ref === path) yield session;
     },
     read: (ref) => openSession({ file: ref }, { ...openOptions(shell), mode: "read" }),
+    plan: (ref) => openSession({ file: ref }, planOptions(shell)),
+    ...(path === undefined ? { found: () => describeFound(foundSessions()) } : {}),
     write: (ref, { beside }) =>
       openSession({ file: ref }, { ...changeOptions(shell, !beside), ...(beside ? { lease: false } : {}) }),
     search: (query, signal) => searchSessions(query, { ...where, ...told, signal }),

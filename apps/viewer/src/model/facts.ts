@@ -7,11 +7,13 @@ import {
   leafRowAt,
   rowsOf,
   sessionName,
+  spokenRow,
   type Tree,
+  tipRows,
   titleOf,
 } from "@espalier/session-tree";
 import { Breath } from "./context.ts";
-import { oneLine, textOfEntry } from "./entry-gist.ts";
+import { gistAt, oneLine, textOfEntry } from "./entry-gist.ts";
 
 /** A compaction, as the tree shows it. */
 export interface CompactionMark {
@@ -107,23 +109,60 @@ export interface FoundText {
   snippet: string;
 }
 
-/** Most places that a search returns. */
+/** Places in a session where a text was found. */
+export interface FoundTexts {
+  /** Rows of all entries that contain the text, oldest first. */
+  rows: number[];
+  /** The newest of them with a part of their text, newest first; 200 at most. */
+  newest: FoundText[];
+}
+
+/** Most places that a search tells with a part of their text. */
 const MOST = 200;
 
 /** Characters of a snippet before the text, and from it on. */
 const BEFORE = 40;
 const AFTER = 160;
 
-/** Finds entries that contain a text, ignoring case: newest first, 200 at most. */
-export async function findText(tree: Tree, query: string): Promise<FoundText[]> {
+/** Finds entries of the conversation that contain a text, ignoring case. */
+export async function findText(tree: Tree, query: string): Promise<FoundTexts> {
   const wanted = query.toLowerCase().trim();
-  const found: FoundText[] = [];
+  const rows: number[] = [];
+  const newest: FoundText[] = [];
   const breath = new Breath();
-  for (let row = tree.length - 1; wanted !== "" && row >= 0 && found.length < MOST; row--) {
+  for (let row = tree.length - 1; wanted !== "" && row >= 0; row--) {
+    if (!tree.kindAt(row).toMessages) continue;
     const text = textOfEntry(tree.entryAt(row));
     const at = text.toLowerCase().indexOf(wanted);
-    if (at >= 0) found.push({ row, snippet: oneLine(text.slice(Math.max(0, at - BEFORE), at + AFTER)) });
+    if (at >= 0) {
+      rows.push(row);
+      if (newest.length < MOST)
+        newest.push({ row, snippet: oneLine(text.slice(Math.max(0, at - BEFORE), at + AFTER)) });
+    }
     await breath.take();
   }
-  return found;
+  return { rows: rows.reverse(), newest };
+}
+
+/** An end of the tree: a branch that a user can choose. */
+export interface BranchEnd {
+  row: number;
+  id: string;
+  /** Label of the end; empty without one. */
+  label: string;
+  /** Text of its last message, on one line. */
+  text: string;
+  timestamp: string;
+}
+
+/** Ends of all branches, the newest first. */
+export function branchEnds(tree: Tree): BranchEnd[] {
+  const labels = labelsInForce(tree);
+  return tipRows(tree)
+    .map((row) => {
+      const spoken = gistAt(tree, Math.max(0, spokenRow(tree, row)));
+      const id = tree.idAt(row);
+      return { row, id, label: labels.get(id)?.label ?? "", text: spoken.text, timestamp: spoken.timestamp };
+    })
+    .reverse();
 }

@@ -23,13 +23,16 @@ export {
   withoutHeadings,
 } from "./entry-gist.ts";
 export {
+  type BranchEnd,
+  branchEnds,
   type CompactionMark,
   type EditMark,
   type FoundText,
+  type FoundTexts,
   factsOf,
   findText,
   type SessionFacts,
 } from "./facts.ts";
-export { type Outline, OutlineRows, outlineOf, ROW_KINDS, type RowKind } from "./outline.ts";
+export { BOOKKEEPING, type Outline, OutlineRows, outlineOf, ROW_KINDS, type RowKind } from "./outline.ts";
 export { type CacheBreakPoint, type Spending, type SpendingPoint, spendingOf } from "./spending.ts";
 export { type SessionReader, TreeReader } from "./tree-reader.ts";

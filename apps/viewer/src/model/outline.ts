@@ -1,4 +1,11 @@
-import { entryKinds, fieldText, message, type Tree, type TreeShape } from "@espalier/session-tree";
+import {
+  entryKinds,
+  fieldText,
+  isBookkeepingAt,
+  message,
+  type Tree,
+  type TreeShape,
+} from "@espalier/session-tree";
 
 /**
  * Parents and kinds of a range of a session's entries, in a byte or two an entry: enough to draw the
@@ -30,6 +37,7 @@ export const ROW_KINDS = {
   m: "model",
   h: "thinking level",
   d: "state of an extension",
+  r: "reminder",
   l: "label",
   n: "name",
   g: "usage",
@@ -65,6 +73,9 @@ const BESIDE: ReadonlySet<string> = new Set(
   entryKinds.flatMap(({ type, movesLeaf }) => (movesLeaf ? [] : [OF_TYPES[type] ?? "?"])),
 );
 
+/** Kinds of the path that are bookkeeping, as `isBookkeeping` of the session tree finds it in their entries. */
+export const BOOKKEEPING: ReadonlySet<RowKind> = new Set(["m", "h", "d", "r"]);
+
 /** Describes the rows `[from, to)`. Lines are parsed only where their first bytes do not say whose message it is. */
 export function outlineOf(tree: Tree, from = 0, to = tree.length): Outline {
   const steps: number[] = [];
@@ -80,10 +91,13 @@ export function outlineOf(tree: Tree, from = 0, to = tree.length): Outline {
 
 function kindOfRow(tree: Tree, row: number, heads: LineHeads): string {
   const { type } = tree.kindAt(row);
-  if (type !== "message") return OF_TYPES[type] ?? "?";
-  const role = heads.roleAt(row) ?? roleOf(tree, row);
-  return (Object.hasOwn(OF_ROLES, role) ? OF_ROLES[role] : undefined) ?? "?";
+  const kind = type === "message" ? kindOfRole(heads.roleAt(row) ?? roleOf(tree, row)) : OF_TYPES[type];
+  const isReminder = (kind === "u" || kind === "x") && isBookkeepingAt(tree, row);
+  return isReminder ? "r" : (kind ?? "?");
 }
+
+const kindOfRole = (role: string): RowKind | undefined =>
+  Object.hasOwn(OF_ROLES, role) ? OF_ROLES[role] : undefined;
 
 function roleOf(tree: Tree, row: number): string {
   const entry = tree.entryAt(row);

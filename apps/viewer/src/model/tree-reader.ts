@@ -1,11 +1,25 @@
 import { type Rule, rulesOn } from "@espalier/compaction";
-import { type BranchComparison, compareBranches, type SessionStats, statsOf } from "@espalier/engine/reading";
+import {
+  type BranchComparison,
+  type CacheForecast,
+  compareBranches,
+  forecastNavigation,
+  type SessionStats,
+  statsOf,
+} from "@espalier/engine/reading";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { type Entry, pathOf, type Tree } from "@espalier/session-tree";
+import { type Entry, leafRowAt, pathOf, type Tree } from "@espalier/session-tree";
 import { type CompactionView, compactionAt, originsOf, type SummaryOrigin } from "./compaction.ts";
 import { type ContextGrowth, type ContextView, contextViewAt, growthTo } from "./context.ts";
 import { type EntryGist, gistAt } from "./entry-gist.ts";
-import { type FoundText, factsOf, findText, type SessionFacts } from "./facts.ts";
+import {
+  type BranchEnd,
+  branchEnds,
+  type FoundTexts,
+  factsOf,
+  findText,
+  type SessionFacts,
+} from "./facts.ts";
 import { type Outline, outlineOf } from "./outline.ts";
 import { type Spending, spendingOf } from "./spending.ts";
 
@@ -77,8 +91,17 @@ export class TreeReader {
     return originsOf(this.tree, compactionRow, line);
   }
 
-  async find(query: string): Promise<FoundText[]> {
+  async find(query: string): Promise<FoundTexts> {
     return findText(this.tree, query);
+  }
+
+  async branches(): Promise<BranchEnd[]> {
+    return branchEnds(this.tree);
+  }
+
+  /** Effect of a navigation from the leaf to a row on the prompt cache. */
+  async forecast(row: number): Promise<CacheForecast> {
+    return forecastNavigation(this.tree, leafRowAt(this.tree, this.tree.lastRow), this.#known(row));
   }
 
   /** Two branches by the rows in which they end. */

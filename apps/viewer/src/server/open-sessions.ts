@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
-import type { ListedSession, SearchHit, Session } from "@espalier/engine";
+import { type ListedSession, type SearchHit, type Session, statsOf } from "@espalier/engine";
 import { leafRowAt } from "@espalier/session-tree";
 import { TreeReader } from "../model/tree-reader.ts";
 import { ViewerError } from "./viewer-error.ts";
@@ -10,6 +10,16 @@ interface ListedForPage extends Omit<ListedSession, "ref"> {
   /** Names the session in addresses: its id, with a suffix where several files have it. */
   key: string;
   file: string;
+}
+
+/** Cost of a sub-agent's run. */
+export interface SubAgentCost {
+  key: string;
+  title: string;
+  /** Calls of models, their tokens, and US dollars. */
+  calls: number;
+  totalTokens: number;
+  cost: number;
 }
 
 /** Sessions that are kept open without readers; the least recently used is closed first. */
@@ -61,14 +71,48 @@ export class OpenSessions {
    * Has something read of a session as it is now, with what others appended; it is not closed before that is done.
    * @throws ViewerError `not-found`; what opening it, or `read`, throws
    */
-  async read<Result>(key: string, read: (reader: TreeReader) => Result | Promise<Result>): Promise<Result> {
+  async read<Result>(
+    key: string,
+    read: (reader: TreeReader, session: Session) => Result | Promise<Result>,
+  ): Promise<Result> {
     const ref = await this.refOf(key);
     const opened = await this.#current(ref);
     try {
-      return await read(new TreeReader((await opened.session).tree));
+      const session = await opened.session;
+      return await read(new TreeReader(session.tree), session);
     } finally {
       await this.#leave(ref, opened);
     }
+  }
+
+  /** Has something planned for a session under its settings. @throws ViewerError `not-found`; what opening it throws */
+  async plan<Result>(key: string, plan: (session: Session) => Result): Promise<Result> {
+    const session = await this.#sessions.plan(await this.refOf(key));
+    try {
+      await session.load();
+      return plan(session);
+    } finally {
+      await session.close();
+    }
+  }
+
+  /** Runs of the sub-agents that a session started, and of those that they started, with their cost. */
+  async subAgents(key: string): Promise<SubAgentCost[]> {
+    const ref = await this.refOf(key);
+    const listed = await this.list();
+    const own = listed.find(({ file }) => file === ref);
+    const begun = new Set([own?.id]);
+    const runs: SubAgentCost[] = [];
+    // A set that grows is walked to its end.
+    for (const parent of begun) {
+      for (const run of listed) {
+        if (run.parent?.kind !== "subagent" || run.parent.sessionId !== parent || begun.has(run.id)) continue;
+        begun.add(run.id);
+        const { calls, totalTokens, cost } = await this.read(run.key, ({ tree }) => statsOf(tree).total);
+        runs.push({ key: run.key, title: run.name ?? run.firstMessage ?? run.id, calls, totalTokens, cost });
+      }
+    }
+    return runs;
   }
 
   /** Closes all of them; a reader gets the error of a closed session. */
@@ -142,6 +186,10 @@ export interface ViewerSessions {
   list(): AsyncIterable<ListedSession>;
   /** Opens one to read it. */
   read(ref: string): Promise<Session>;
+  /** Opens one to plan for it, with its settings; nothing is written. */
+  plan(ref: string): Promise<Session>;
+  /** Describes the sessions of other agents on this machine that could be imported; empty where there are none. */
+  found?(): string;
   /**
    * Opens one to change it, with whatever settings and summarizer hold; `beside` for what stands beside the conversation
    * and may be appended whoever else writes. Only asked by a server that may write.
@@ -178,5 +226,23 @@ export async function* watchSession(
     told = pulse.length;
     // Ending is no failure: the loop's condition says so.
     await pause(INTERVAL, undefined, { signal }).catch(() => undefined);
+  }
+}
+
+/** Milliseconds between two looks at the list: at least these, and no more than a tenth of the time is spent on it. */
+const LIST_INTERVAL = 1_000;
+
+/** Yields the number of sessions each time one came, went or changed, until `signal` ends it. */
+export async function* watchList(sessions: OpenSessions, signal: AbortSignal): AsyncGenerator<number> {
+  let told: string | undefined;
+  while (!signal.aborted) {
+    const begun = performance.now();
+    const listed = await sessions.list();
+    const state = listed.map(({ key, bytes, modified }) => `${key} ${bytes} ${modified}`).join("\n");
+    if (told !== undefined && state !== told) yield listed.length;
+    told = state;
+    const interval = Math.max(LIST_INTERVAL, 10 * (performance.now() - begun));
+    // Ending is no failure: the loop's condition says so.
+    await pause(interval, undefined, { signal }).catch(() => undefined);
   }
 }

@@ -1,15 +1,17 @@
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import type { ActOptions, Session } from "@espalier/engine";
+import { exportSession } from "@espalier/interop";
 import { jsonText } from "@espalier/jsonl-stream";
+import { redactText } from "@espalier/session-tree";
 import { createAdaptorServer } from "@hono/node-server";
 import { Hono, type MiddlewareHandler } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { compress } from "hono/compress";
 import { streamSSE } from "hono/streaming";
-import { servedPage } from "../export/html.ts";
-import type { SessionReader } from "../model/tree-reader.ts";
-import { OpenSessions, type ViewerSessions, watchSession } from "./open-sessions.ts";
+import { htmlOf, servedPage } from "../export/html.ts";
+import { OpenSessions, type ViewerSessions, watchList, watchSession } from "./open-sessions.ts";
+import { type Order, planRoutes, type Query, readRoutes, writeRoutes } from "./session-routes.ts";
 import { failureAnswer, ViewerError } from "./viewer-error.ts";
 
 export interface ServeOptions {
@@ -46,7 +48,7 @@ export async function serveViewer({
 }: ServeOptions): Promise<ViewerServer> {
   const token = randomBytes(TOKEN_BYTES).toString("base64url");
   const open = new OpenSessions(sessions);
-  const app = viewerApp({ token, sessions, open, page: await servedPage(page, write), write });
+  const app = viewerApp({ token, sessions, open, file: page, page: await servedPage(page, write), write });
   const server = createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false });
   await new Promise<void>((resolve, reject) => {
     const fail = (cause: Error) =>
@@ -75,6 +77,8 @@ interface ViewerAppOptions {
   token: string;
   sessions: ViewerSessions;
   open: OpenSessions;
+  /** The built page, a file. */
+  file: string;
   /** The page, and the policy that goes with it. */
   page: { html: string; policy: string };
   /** True where sessions may be changed. */
@@ -85,7 +89,7 @@ interface ViewerAppOptions {
 const MOST_HITS = 500;
 
 /** Everything the server answers; docs/viewer-api.md tells it to programs. */
-function viewerApp({ token, sessions, open, page, write }: ViewerAppOptions): Hono {
+function viewerApp({ token, sessions, open, file, page, write }: ViewerAppOptions): Hono {
   const app = new Hono();
   app.onError((error, context) => {
     const { status, error: told } = failureAnswer(error);
@@ -97,6 +101,14 @@ function viewerApp({ token, sessions, open, page, write }: ViewerAppOptions): Ho
 
   const api = app.basePath(`/${token}`);
   // Events are sent as they come; a compressor would hold them back.
+  api.get("/api/events", (context) =>
+    streamSSE(context, async (stream) => {
+      const ending = new AbortController();
+      stream.onAbort(() => ending.abort());
+      for await (const sessions of watchList(open, ending.signal))
+        await stream.writeSSE({ event: "list", data: JSON.stringify({ sessions }) });
+    }),
+  );
   api.get("/api/sessions/:key/events", async (context) => {
     const key = context.req.param("key");
     // A client of a session that is not there gets an error, instead of a stream that ends.
@@ -155,19 +167,105 @@ function viewerApp({ token, sessions, open, page, write }: ViewerAppOptions): Ho
     }
     return context.json(hits);
   });
+  api.get("/api/found", (context) => context.json({ found: sessions.found?.() ?? "" }));
+  api.get("/api/sessions/:key/subagents", async (context) =>
+    context.json(await open.subAgents(context.req.param("key"))),
+  );
+  api.get("/api/sessions/:key/export", async (context) => {
+    const key = context.req.param("key");
+    const query: Query = (name) => context.req.query(name);
+    const { format, type, end } = exportFormatIn(query("format"));
+    const name = await open.read(key, ({ tree }) => {
+      const at = query("at");
+      if (at !== undefined) tree.row(at);
+      return tree.header?.id ?? "session";
+    });
+    const body = streamText((write) =>
+      open.read(key, (_, session) => writeExport(session, { format, query, file }, write)),
+    );
+    return context.body(body, 200, {
+      "content-type": `${type}; charset=utf-8`,
+      "content-disposition": `attachment; filename="${name.replace(/[^\w.-]/g, "_")}.${end}"`,
+    });
+  });
   api.get("/api/sessions/:key/:what", async (context) => {
     const what = context.req.param("what");
-    const read = Object.hasOwn(readRoutes, what) ? readRoutes[what] : undefined;
-    if (!read) throw new ViewerError("not-found", NOTHING_HERE.message);
-    const answer = await open.read(context.req.param("key"), (reader) =>
-      read(reader, (name) => context.req.query(name)),
-    );
+    const key = context.req.param("key");
+    const query: Query = (name) => context.req.query(name);
+    const answer = Object.hasOwn(planRoutes, what)
+      ? await open.plan(key, (session) => planRoutes[what]!(session, query))
+      : await open.read(key, async (reader, session) => {
+          const read = Object.hasOwn(readRoutes, what) ? readRoutes[what] : undefined;
+          if (!read) throw new ViewerError("not-found", NOTHING_HERE.message);
+          return read(reader, query, session);
+        });
     return context.body(jsonText(answer), 200, { "content-type": "application/json" });
   });
   return app;
 }
 
 const NOTHING_HERE = { code: "not-found", message: "There is nothing at this address." };
+
+/** Formats of an export, with their media types and the ends of their files. */
+const EXPORTS = {
+  markdown: { format: "markdown", type: "text/markdown", end: "md" },
+  html: { format: "html", type: "text/html", end: "html" },
+  json: { format: "json", type: "application/json", end: "json" },
+  jsonl: { format: "jsonl", type: "application/jsonl", end: "jsonl" },
+} as const;
+
+function exportFormatIn(name = ""): (typeof EXPORTS)[keyof typeof EXPORTS] {
+  if (Object.hasOwn(EXPORTS, name)) return EXPORTS[name as keyof typeof EXPORTS];
+  throw new ViewerError("bad-request", `\`format\` is one of ${Object.keys(EXPORTS).join(", ")}.`);
+}
+
+interface ExportRequest {
+  format: keyof typeof EXPORTS;
+  query: Query;
+  /** The built page, a file. */
+  file: string;
+}
+
+/** Writes a session as text, piece by piece: all of it, or with `at` the path that ends there. */
+async function writeExport(
+  session: Session,
+  { format, query, file }: ExportRequest,
+  write: (text: string) => Promise<void>,
+): Promise<void> {
+  const at = query("at");
+  const options = { at, ...(query("redact") === undefined ? {} : { redact: redactText }) };
+  const pieces =
+    format === "html"
+      ? await htmlOf(session, { page: file, ...options })
+      : exportSession(session, { format, all: at === undefined, ...options });
+  for (const piece of pieces) await write(piece);
+}
+
+/** Characters that are sent at once. */
+const CHUNK = 1 << 16;
+
+/** A text as it is written. A failure ends the connection, so that the client does not take a part for the whole. */
+function streamText(
+  run: (write: (text: string) => Promise<void>) => Promise<void>,
+): ReadableStream<Uint8Array> {
+  const { readable, writable } = new TransformStream<string, string>();
+  const writer = writable.getWriter();
+  const send = async () => {
+    let waiting = "";
+    await run(async (text) => {
+      waiting += text;
+      if (waiting.length < CHUNK) return;
+      const chunk = waiting;
+      waiting = "";
+      await writer.write(chunk);
+    });
+    await writer.write(waiting);
+    await writer.close();
+  };
+  // The reader of the stream receives the error; one that went away needs none.
+  send().catch((error: unknown) => writer.abort(error).catch(() => undefined));
+  return readable.pipeThrough(new TextEncoderStream());
+}
 
 /** A change comes as JSON, which no form of another page can send. */
 async function orderIn(request: Request): Promise<Order> {
@@ -263,105 +361,3 @@ function guard(token: string): MiddlewareHandler {
 
 const isLocal = (host: string): boolean => /^(127\.0\.0\.1|localhost)(:\d+)?$/.test(host);
 const forbidden = (message: string): ViewerError => new ViewerError("forbidden", message);
-
-/** Parameters of a request. */
-type Query = (name: string) => string | undefined;
-
-/** Questions about a session, by the last part of the address. */
-const readRoutes: Readonly<Record<string, (reader: SessionReader, query: Query) => Promise<unknown>>> = {
-  facts: (reader) => reader.facts(),
-  outline: (reader, query) => reader.outline(whole(query, "from"), whole(query, "to")),
-  gists: (reader, query) => reader.gists(whole(query, "from"), within(query, "to", "from", MOST_GISTS)),
-  entries: (reader, query) => reader.entries(listed(query, "rows")),
-  row: async (reader, query) => ({ row: await reader.rowOf(text(query, "id")) }),
-  context: (reader, query) => reader.context(whole(query, "row", -1)),
-  growth: (reader, query) => reader.growth(whole(query, "row", -1)),
-  stats: (reader) => reader.stats(),
-  spending: (reader) => reader.spending(),
-  compaction: (reader, query) => reader.compaction(whole(query, "row")),
-  rules: (reader, query) => reader.rules(whole(query, "row", -1)),
-  origins: (reader, query) => reader.origins(whole(query, "row"), text(query, "line")),
-  find: (reader, query) => reader.find(text(query, "q")),
-  compare: (reader, query) => reader.compare(whole(query, "a"), whole(query, "b")),
-};
-
-/** Rows whose gists one request may ask for, and whose entries. */
-const MOST_GISTS = 5_000;
-const MOST_ROWS = 2_000;
-
-function text(query: Query, name: string): string {
-  const value = query(name);
-  if (value === undefined) throw new ViewerError("bad-request", `The address needs \`${name}\`.`);
-  return value;
-}
-
-function whole(query: Query, name: string, least = 0): number {
-  const value = text(query, name);
-  if (/^-?\d{1,15}$/.test(value) && Number(value) >= least) return Number(value);
-  throw new ViewerError("bad-request", `\`${name}\` is a whole number from ${least} up.`);
-}
-
-function within(query: Query, name: string, from: string, most: number): number {
-  const value = whole(query, name);
-  if (value - whole(query, from) <= most) return value;
-  throw new ViewerError("bad-request", `Ask for ${most} rows at the most.`);
-}
-
-function listed(query: Query, name: string): number[] {
-  const parts = text(query, name).split(",");
-  if (parts.length <= MOST_ROWS && parts.every((part) => /^\d{1,15}$/.test(part))) return parts.map(Number);
-  throw new ViewerError(
-    "bad-request",
-    `\`${name}\` is up to ${MOST_ROWS} whole numbers with commas between.`,
-  );
-}
-
-/** Parameters of a change. */
-type Order = Readonly<Record<string, unknown>>;
-
-/** Changes of a session, by the last part of the address: the engine's own acts. */
-const writeRoutes: Readonly<
-  Record<string, (session: Session, order: Order, act: Required<ActOptions>) => Promise<unknown>>
-> = {
-  navigate: (session, order, act) =>
-    session.navigate(order["id"] === null ? null : bodyText(order, "id"), { ...act, ...telling(order) }),
-  fork: (session, order, act) =>
-    session.fork(bodyText(order, "id"), {
-      ...act,
-      ...telling(order),
-      position: positionIn(order),
-    }),
-  label: async (session, order) => ({
-    entryId: await session.label(bodyText(order, "id"), optional(order, "label")),
-  }),
-  hide: async (session, order) => ({ entryId: await session.hide(bodyText(order, "id")) }),
-  show: async (session, order) => ({ entryId: await session.hide(bodyText(order, "id"), false) }),
-  compact: (session, order, act) => {
-    const { instructions } = telling(order);
-    return session.compact({ ...act, ...(instructions === undefined ? {} : { instructions }) });
-  },
-};
-
-function telling(order: Order): { summarize: boolean; instructions?: string } {
-  const instructions = optional(order, "instructions");
-  return { summarize: order["summarize"] === true, ...(instructions ? { instructions } : {}) };
-}
-
-function positionIn(order: Order): "at" | "before" {
-  const position = optional(order, "position") ?? "at";
-  if (position === "at" || position === "before") return position;
-  throw new ViewerError("bad-request", '`position` is "at" or "before".');
-}
-
-function bodyText(order: Order, name: string): string {
-  const value = optional(order, name);
-  if (value === undefined) throw new ViewerError("bad-request", `\`${name}\` is missing.`);
-  return value;
-}
-
-function optional(order: Order, name: string): string | undefined {
-  const value = order[name];
-  if (value === undefined || value === null) return undefined;
-  if (typeof value === "string") return value;
-  throw new ViewerError("bad-request", `\`${name}\` is text.`);
-}

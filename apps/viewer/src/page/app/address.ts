@@ -3,6 +3,17 @@ export const TABS = ["conversation", "context", "compactions", "usage", "compare
 
 export type Tab = (typeof TABS)[number];
 
+/** Choice of sessions in the list. */
+export interface ListChoice {
+  /** Text that is searched for. */
+  q?: string;
+  agent?: string;
+  /** Folder of the project. */
+  project?: string;
+  /** Days since the last entry, at most. */
+  days?: string;
+}
+
 /** Contents of an address after `#`. It can be sent to another user with the same session. */
 export interface Address {
   /** The session; null for the list. */
@@ -14,33 +25,45 @@ export interface Address {
   branch?: string;
   /** The other end of a comparison. */
   other?: string;
+  /** Text that is searched for in the session. */
+  find?: string;
+  /** Choice of the list; only without a session. */
+  list?: ListChoice;
 }
 
-/** `#/s/<session>/<tab>?entry=…&branch=…&other=…` */
-export function formatAddress({ session, tab, entry, branch, other }: Address): string {
-  if (session === null) return "#/";
+const LIST_NAMES = ["q", "agent", "project", "days"] as const;
+const SESSION_NAMES = ["entry", "branch", "other", "find"] as const;
+
+/** `#/s/<session>/<tab>?entry=…&branch=…&other=…&find=…`, or `#/?q=…&agent=…&project=…&days=…` */
+export function formatAddress({ session, tab, entry, branch, other, find, list = {} }: Address): string {
+  const named = session === null ? { ...list } : { entry, branch, other, find };
   const query = new URLSearchParams();
-  for (const [name, value] of Object.entries({ entry, branch, other })) if (value) query.set(name, value);
-  const place = `#/s/${encodeURIComponent(session)}${tab === "conversation" ? "" : `/${tab}`}`;
+  for (const [name, value] of Object.entries(named)) if (value) query.set(name, value);
+  const place =
+    session === null ? "#/" : `#/s/${encodeURIComponent(session)}${tab === "conversation" ? "" : `/${tab}`}`;
   return query.size === 0 ? place : `${place}?${query}`;
 }
 
 /** Parses an address; an unknown one is the list. */
 export function parseAddress(hash: string): Address {
-  const [place = "", query = ""] = hash.replace(/^#/, "").split("?");
+  const [place = "", query = ""] = hash.replace(/^#/, "").split(/\?(.*)/s);
   const [, kind, session, tab] = place.split("/");
-  if (kind !== "s" || !session) return { session: null, tab: "conversation" };
   const names = new URLSearchParams(query);
-  const named = (name: "entry" | "branch" | "other") => {
-    const value = names.get(name);
-    return value === null || value === "" ? {} : { [name]: value };
-  };
+  const named = (wanted: readonly string[]) =>
+    Object.fromEntries(
+      wanted.flatMap((name) => {
+        const value = names.get(name);
+        return value === null || value === "" ? [] : [[name, value]];
+      }),
+    );
+  if (kind !== "s" || !session) {
+    const list = named(LIST_NAMES);
+    return { session: null, tab: "conversation", ...(Object.keys(list).length > 0 ? { list } : {}) };
+  }
   return {
     session: decoded(session),
     tab: TABS.find((known) => known === tab) ?? "conversation",
-    ...named("entry"),
-    ...named("branch"),
-    ...named("other"),
+    ...named(SESSION_NAMES),
   };
 }
 
@@ -53,9 +76,20 @@ function decoded(text: string): string {
   );
 }
 
+/**
+ * Goes to an address. With `push` the browser's Back returns from it; with `replace` it takes the place of the current
+ * one.
+ */
+export function goTo(address: Address, how: "push" | "replace" = "push"): void {
+  const hash = formatAddress(address);
+  if (hash === formatAddress(parseAddress(location.hash))) return;
+  history[how === "push" ? "pushState" : "replaceState"](null, "", hash);
+  dispatchEvent(new Event("hashchange"));
+}
+
 /** A change for the server. */
 export interface Order {
-  act: "navigate" | "fork" | "label" | "hide" | "show" | "compact";
+  act: "navigate" | "fork" | "label" | "hide" | "show" | "compact" | "undo" | "redo";
   id: string;
   row: number;
 }
@@ -69,7 +103,7 @@ export interface ViewerActions {
   open(tab: Tab, row?: number): void;
   inspect(compactionRow: number): void;
   /** The second branch of a comparison. */
-  compareWith(row: number): void;
+  compareWith(row: number, id: string): void;
   /** The address of an entry, for sharing. */
   linkTo(id: string): string;
   /** Begins a change; a dialog asks the rest. */

@@ -1,19 +1,16 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { TYPING, useAnswer } from "../source/observe.ts";
 import {
-  ask,
   embeddedBytes,
   type LocalSource,
   localSource,
   type PageSource,
-  type ShownSession,
   servedSource,
 } from "../source/page-source.ts";
 import { SessionModel } from "../source/session-model.ts";
-import { formatBytes, formatTime } from "../text/numbers.ts";
 import { showControls, visibleControls } from "../text/visible-controls.ts";
-import { type Address, formatAddress, parseAddress } from "./address.ts";
+import { type Address, goTo, parseAddress } from "./address.ts";
+import { SessionList } from "./session-list.tsx";
 import { SessionView } from "./session-view.tsx";
 
 interface AppProps {
@@ -39,8 +36,7 @@ function App({ served, local }: AppProps) {
       const key = await local.add(file.name, new Uint8Array(await file.arrayBuffer()));
       setTrouble("");
       setDropped((count) => count + 1);
-      location.hash = formatAddress({ session: key, tab: "conversation" });
-      setAddress(parseAddress(location.hash));
+      goTo({ session: key, tab: "conversation" });
     } catch (error) {
       setTrouble(error instanceof Error ? error.message : String(error));
     }
@@ -69,7 +65,7 @@ function App({ served, local }: AppProps) {
           theme={theme.shown}
         />
       ) : served || local.sessions.length > 0 ? (
-        <SessionList source={source} />
+        <SessionList source={source} address={address} />
       ) : (
         <DropPlace />
       )}
@@ -126,7 +122,8 @@ function OpenedSession({ source, session, address, theme }: OpenedSessionProps) 
       model={model}
       address={address}
       theme={theme}
-      writableAs={source.canWrite ? session : undefined}
+      served={source.isServed ? session : undefined}
+      canWrite={source.canWrite}
     />
   );
 }
@@ -244,96 +241,4 @@ try {
   render(<App served={servedSource()} local={local} />, root);
 } catch (error) {
   root.textContent = error instanceof Error ? error.message : String(error);
-}
-
-/** A place in any session where a text was found. */
-interface Hit {
-  key: string;
-  sessionId: string;
-  entryId: string;
-  role: string;
-  snippet: string;
-  onPath: boolean;
-}
-
-/** Sessions that are listed at first. */
-const FIRST_SHOWN = 100;
-
-/** All sessions, and search over everything they say. */
-function SessionList({ source }: { source: PageSource }) {
-  const [query, setQuery] = useState("");
-  const [shown, setShown] = useState(FIRST_SHOWN);
-  const wanted = query.trim().toLowerCase();
-  const { answer, error } = useAnswer(() => source.list(), [source]);
-  const sessions = answer ?? [];
-  const named = sessions.filter((session) => wordsOf(session).includes(wanted));
-  return (
-    <main class="session-list">
-      <h1>Sessions</h1>
-      <input
-        type="search"
-        class="search"
-        placeholder="Search everything that was said"
-        aria-label="Search everything that was said"
-        value={query}
-        onInput={(event) => setQuery(event.currentTarget.value)}
-      />
-      {wanted.length > 1 && source.isServed && <Hits query={query.trim()} sessions={sessions} />}
-      <ul>
-        {named.slice(0, shown).map((session) => (
-          <li key={session.key}>
-            <a class="session" href={formatAddress({ session: session.key, tab: "conversation" })}>
-              <bdi class="title">{session.name ?? session.firstMessage ?? session.id}</bdi>
-              <span class="quiet">
-                <bdi>{session.cwd}</bdi> · {formatTime(session.modified)} · {formatBytes(session.bytes)}
-                {session.agent === "pi" ? " · Pi" : ""}
-              </span>
-            </a>
-          </li>
-        ))}
-      </ul>
-      {error && <p class="failure">{error.message}</p>}
-      {answer && named.length === 0 && (
-        <p class="quiet">
-          {answer.length === 0 ? "There are no sessions here." : "No session is named like this."}
-        </p>
-      )}
-      {named.length > shown && (
-        <button type="button" class="more" onClick={() => setShown(shown + 500)}>
-          Show more of {named.length}
-        </button>
-      )}
-    </main>
-  );
-}
-
-const wordsOf = ({ name, firstMessage, id, cwd }: ShownSession): string =>
-  [name, firstMessage, id, cwd].join("\n").toLowerCase();
-
-function Hits({ query, sessions }: { query: string; sessions: readonly ShownSession[] }) {
-  const { answer, error } = useAnswer(() => ask<Hit[]>("api/search", { q: query }), [query], TYPING);
-  if (error) return <p class="failure">{error.message}</p>;
-  if (!answer) return <p class="quiet">Searching…</p>;
-  return (
-    <section aria-label="Found" class="hits">
-      <h2>{answer.length === 0 ? "No message has this text" : `Found ${answer.length} times`}</h2>
-      <ul>
-        {answer.map(({ key, entryId, role, snippet }) => (
-          <li key={`${key} ${entryId}`}>
-            <a class="session" href={formatAddress({ session: key, tab: "conversation", entry: entryId })}>
-              <bdi class="title">{snippet}</bdi>
-              <span class="quiet">
-                {role} · <bdi>{titleOf(sessions, key)}</bdi>
-              </span>
-            </a>
-          </li>
-        ))}
-      </ul>
-    </section>
-  );
-}
-
-function titleOf(sessions: readonly ShownSession[], key: string): string {
-  const session = sessions.find((candidate) => candidate.key === key);
-  return session?.name ?? session?.firstMessage ?? key;
 }

@@ -1,5 +1,4 @@
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { FoundText } from "../../model/facts.ts";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { CompactionPanel } from "../panels/compaction.tsx";
 import { ComparePanel } from "../panels/compare.tsx";
 import { ContextPanel } from "../panels/context.tsx";
@@ -7,81 +6,117 @@ import { Conversation } from "../panels/conversation.tsx";
 import { RulesPanel } from "../panels/rules.tsx";
 import { Timeline } from "../panels/timeline.tsx";
 import { UsagePanel } from "../panels/usage.tsx";
-import { TYPING, useAnswer, useObserved } from "../source/observe.ts";
-import { order as send } from "../source/page-source.ts";
+import { useAddressText, useKeys, useObserved } from "../source/observe.ts";
 import type { SessionModel } from "../source/session-model.ts";
 import { formatCount } from "../text/numbers.ts";
 import { TreePanel } from "../tree/tree-panel.tsx";
-import { type Address, formatAddress, type Order, TABS, type Tab, type ViewerActions } from "./address.ts";
+import {
+  type Address,
+  formatAddress,
+  goTo,
+  type Order,
+  TABS,
+  type Tab,
+  type ViewerActions,
+} from "./address.ts";
+import { KeyHelp, OrderDialog, PlanDialog } from "./dialogs.tsx";
+import { ExportDialog } from "./export-dialog.tsx";
+import { FindBox, useFinder } from "./find-box.tsx";
 
-const TITLES: Readonly<Record<Tab, string>> = {
-  conversation: "Conversation",
-  context: "What the model reads",
-  compactions: "Compactions",
-  usage: "Usage",
-  compare: "Compare",
-  rules: "Rules",
+const TITLES: Readonly<Record<Tab, readonly [title: string, tip: string]>> = {
+  conversation: ["Conversation", "What was said on the path to the chosen entry"],
+  context: ["What the model reads", "The messages that a request would hold at the chosen entry"],
+  compactions: ["Compactions", "What each compaction replaced, kept and cost"],
+  usage: ["Usage", "Tokens and cost, over time and by model"],
+  compare: ["Compare", "Two branches side by side"],
+  rules: ["Rules", "Instructions of the user that hold at the chosen entry"],
 };
 
 interface SessionViewProps {
   model: SessionModel;
   address: Address;
   theme: string;
-  /** Names the session to the server that can change it; undefined where nothing can. */
-  writableAs: string | undefined;
+  /** Names the session to the server; undefined where there is none. */
+  served: string | undefined;
+  /** True where the server changes sessions. */
+  canWrite: boolean;
 }
 
+/** A dialog that is open. */
+type Opened = { order: Order } | "plan" | "export" | "keys";
+
 /** A session: its tree, what it says, and its past as a slider. */
-export function SessionView({ model, address, theme, writableAs }: SessionViewProps) {
+export function SessionView({ model, address, theme, served, canWrite }: SessionViewProps) {
   useObserved(model);
   const [chosenWindow, chooseWindow] = useState<number>();
   const [inspected, setInspected] = useState(-1);
-  const [other, setOther] = useState(-1);
-  const [order, setOrder] = useState<Order>();
-  const [helps, setHelps] = useState(false);
+  const [other, setOther] = useState<Place>();
+  const [dialog, setDialog] = useState<Opened>();
   const [showsTree, setShowsTree] = useState(false);
+  const [showsMenu, setShowsMenu] = useState(false);
+  const [prints, setPrints] = useState(false);
   const { tab } = address;
-  const open = (next: Tab, second = other) => {
-    location.hash = formatAddress({ ...addressOf(model, address.session, second), tab: next });
+  const { facts } = model;
+  const writeFind = (find: string) => goTo({ ...address, find }, "replace");
+  const [query, setQuery] = useAddressText(address.find, writeFind);
+  const go = (next: Tab, second = other) => {
+    goTo({ ...address, tab: next, ...addressOf(model, second), find: query });
     setShowsTree(false);
   };
-  const actions: ViewerActions = useMemo(
-    () => ({
-      canWrite: writableAs !== undefined,
-      select: (row) => model.select(row),
-      open: (next, row) => {
-        if (row !== undefined) model.select(row);
-        open(next);
-      },
-      inspect: (row) => {
-        setInspected(row);
-        open("compactions");
-      },
-      compareWith: (row) => {
-        setOther(row);
-        open("compare", row);
-      },
-      linkTo: (id) =>
-        new URL(formatAddress({ session: address.session, tab: "conversation", entry: id }), location.href)
-          .href,
-      order: setOrder,
-    }),
-    [model, writableAs, address.session, other],
-  );
+  const actions: ViewerActions = {
+    canWrite: canWrite && served !== undefined,
+    select: (row) => {
+      model.select(row);
+      go(tab);
+    },
+    open: (next, row) => {
+      if (row !== undefined) model.select(row);
+      go(next);
+    },
+    inspect: (row) => {
+      setInspected(row);
+      go("compactions");
+    },
+    compareWith: (row, id) => {
+      setOther({ row, id });
+      go("compare", { row, id });
+    },
+    linkTo: (id) =>
+      new URL(formatAddress({ session: address.session, tab: "conversation", entry: id }), location.href)
+        .href,
+    order: (order) => setDialog({ order }),
+  };
+  const order = (act: Order["act"]) =>
+    setDialog({ order: { act, id: facts.leafId ?? "", row: facts.leafRow } });
+  const print = () => (tab === "conversation" ? setPrints(true) : globalThis.print());
+  const finder = useFinder(model, query, actions.select);
+  const close = () => {
+    setQuery("");
+    (document.activeElement as HTMLElement | null)?.blur();
+  };
 
-  useAddress(model, address, setOther);
-  useKeys(
-    (next) => open(next),
-    () => setHelps(true),
-  );
-  const { facts } = model;
+  useAddress(model, address, other, setOther);
+  usePrintKey(print);
+  useKeys((event) => {
+    const next = TABS[Number(event.key) - 1];
+    if (next) go(next);
+    else if (event.key === "?") setDialog("keys");
+    else if (event.key === "n") finder.step(1);
+    else if (event.key === "N") finder.step(-1);
+    else if (event.key === "Escape") close();
+    else if (event.key === "u" && actions.canWrite) order("undo");
+    else if (event.key === "U" && actions.canWrite) order("redo");
+    else if (event.key === "/") document.getElementById("find")?.focus();
+    else return;
+    event.preventDefault();
+  });
   return (
-    <div class={`session-view${showsTree ? " shows-tree" : ""}`}>
+    <div class={`session-view${showsTree ? " shows-tree" : ""}${prints ? " prints" : ""}`}>
       <header class="bar-top">
-        <a href="#/" class="brand" aria-label="All sessions">
+        <a href="#/" class="brand" aria-label="All sessions" title="All sessions">
           <Mark />
         </a>
-        <h1>
+        <h1 title={facts.title}>
           <bdi>{facts.title || "Session"}</bdi>
         </h1>
         <span class="quiet wide-only">
@@ -89,16 +124,7 @@ export function SessionView({ model, address, theme, writableAs }: SessionViewPr
           {facts.issues > 0 ? ` · ${formatCount(facts.issues, "damaged line")}` : ""}
         </span>
         <span class="grow" />
-        <FindBox model={model} select={actions.select} />
-        {actions.canWrite && (
-          <button
-            type="button"
-            class="wide-only"
-            onClick={() => setOrder({ act: "compact", id: facts.leafId ?? "", row: facts.leafRow })}
-          >
-            Compact
-          </button>
-        )}
+        <FindBox finder={finder} query={query} setQuery={setQuery} close={close} select={actions.select} />
         <button
           type="button"
           class="narrow-only"
@@ -107,55 +133,130 @@ export function SessionView({ model, address, theme, writableAs }: SessionViewPr
         >
           Tree
         </button>
-        <button type="button" aria-label="Keys" class="wide-only" onClick={() => setHelps(true)}>
-          ?
+        <button
+          type="button"
+          class="narrow-only"
+          aria-label="Acts"
+          aria-expanded={showsMenu}
+          onClick={() => setShowsMenu(!showsMenu)}
+        >
+          ⋯
         </button>
-      </header>
-      <TreePanel model={model} theme={theme} />
-      <div class="reading">
-        <div class="tabs" role="tablist" aria-label="What is shown">
-          {TABS.map((name) => (
+        {/* biome-ignore lint/a11y/noStaticElementInteractions: closes the menu behind a press of one of its buttons */}
+        {/* biome-ignore lint/a11y/useKeyWithClickEvents: the buttons inside have the keys */}
+        <div class={`acts${showsMenu ? " opened" : ""}`} onClick={() => setShowsMenu(false)}>
+          {actions.canWrite && (
+            <>
+              <button type="button" title="Take back your last act (u)" onClick={() => order("undo")}>
+                Undo
+              </button>
+              <button type="button" title="Do again what an undo took back (U)" onClick={() => order("redo")}>
+                Redo
+              </button>
+            </>
+          )}
+          {served !== undefined && (
             <button
               type="button"
-              key={name}
-              role="tab"
-              id={`tab-${name}`}
-              aria-selected={name === tab}
-              aria-controls="panel"
-              onClick={() => open(name)}
+              title="Plan a compaction at the leaf, by each policy"
+              onClick={() => setDialog("plan")}
             >
-              {TITLES[name]}
+              {actions.canWrite ? "Compact" : "Plan"}
             </button>
-          ))}
+          )}
+          <button
+            type="button"
+            title="Save as Markdown, HTML or JSON, or print"
+            onClick={() => setDialog("export")}
+          >
+            Export
+          </button>
+          <button type="button" aria-label="Keys" title="Keys (?)" onClick={() => setDialog("keys")}>
+            ?
+          </button>
         </div>
+      </header>
+      <TreePanel model={model} theme={theme} select={actions.select} />
+      <div class="reading">
+        <Tabs tab={tab} open={(name) => go(name)} />
         <div id="panel" class="tab-panel" role="tabpanel" aria-labelledby={`tab-${tab}`}>
-          {tab === "conversation" && <Conversation model={model} rows={model.path} actions={actions} />}
+          {tab === "conversation" && (
+            <Conversation
+              key={prints ? "printed" : "read"}
+              model={model}
+              rows={model.shownPath}
+              actions={actions}
+              {...(prints ? { onPrinted: () => setPrints(false) } : {})}
+            />
+          )}
           {tab === "context" && <ContextPanel model={model} chosenWindow={chosenWindow} actions={actions} />}
           {tab === "compactions" && (
             <CompactionPanel model={model} row={inspected} inspect={setInspected} actions={actions} />
           )}
-          {tab === "usage" && <UsagePanel model={model} />}
-          {tab === "compare" && <ComparePanel model={model} other={other} actions={actions} />}
+          {tab === "usage" && <UsagePanel model={model} served={served} />}
+          {tab === "compare" && <ComparePanel model={model} other={other?.row ?? -1} actions={actions} />}
           {tab === "rules" && <RulesPanel model={model} actions={actions} />}
         </div>
       </div>
       <Timeline model={model} chosenWindow={chosenWindow} chooseWindow={chooseWindow} />
-      {order && writableAs !== undefined && (
-        <OrderDialog
-          session={writableAs}
-          order={order}
-          onDone={async (done, result) => {
-            setOrder(undefined);
-            if (!result) return;
-            await model.grow();
-            if (done.act === "navigate" || done.act === "compact") model.show(model.facts.leafRow);
-          }}
-        />
-      )}
-      {helps && <KeyHelp onClose={() => setHelps(false)} />}
+      <Dialogs
+        model={model}
+        served={served}
+        dialog={dialog}
+        actions={actions}
+        print={print}
+        close={() => setDialog(undefined)}
+      />
     </div>
   );
 }
+
+interface DialogsProps {
+  model: SessionModel;
+  served: string | undefined;
+  dialog: Opened | undefined;
+  actions: ViewerActions;
+  print: () => void;
+  close: () => void;
+}
+
+/** The dialog that is open. */
+function Dialogs({ model, served, dialog, actions, print, close }: DialogsProps) {
+  /** Shows the leaf after an act that moved it; else the entry that the act was about. */
+  const done = async (row = -1) => {
+    close();
+    await model.grow();
+    if (row < 0) model.show(model.facts.leafRow);
+    else model.select(row);
+  };
+  if (dialog === "keys") return <KeyHelp canWrite={actions.canWrite} onClose={close} />;
+  if (dialog === "export")
+    return <ExportDialog model={model} served={served} print={print} onClose={close} />;
+  if (dialog === undefined || served === undefined) return null;
+  if (dialog === "plan")
+    return (
+      <PlanDialog
+        session={served}
+        model={model}
+        actions={actions}
+        onDone={() => void done()}
+        onClose={close}
+      />
+    );
+  const { order } = dialog;
+  return (
+    <OrderDialog
+      session={served}
+      order={order}
+      reader={model.reader}
+      onDone={() => void done(MOVES.has(order.act) ? -1 : order.row)}
+      onClose={close}
+    />
+  );
+}
+
+/** Acts after which the leaf is somewhere else. */
+const MOVES: ReadonlySet<Order["act"]> = new Set(["navigate", "undo", "redo"]);
 
 /** A tree on its trellis. */
 function Mark() {
@@ -166,261 +267,121 @@ function Mark() {
   );
 }
 
-/** The address of what is looked at. */
-function addressOf(model: SessionModel, session: string | null, other: number): Omit<Address, "tab"> {
-  const name = (row: number) => model.gist(row)?.id;
-  const entry = model.selected === model.facts.leafRow ? undefined : name(model.selected);
-  const branch = model.tip === model.facts.leafRow ? undefined : name(model.tip);
-  const second = other < 0 ? undefined : name(other);
-  return {
-    session,
-    ...(entry === undefined ? {} : { entry }),
-    ...(branch === undefined ? {} : { branch }),
-    ...(second === undefined ? {} : { other: second }),
-  };
-}
-
-/** Goes to what the address names, whenever it names something else than what is looked at. */
-function useAddress(model: SessionModel, address: Address, setOther: (row: number) => void): void {
-  const { branch, entry, other } = address;
+/** Names of the panels. The chosen one is scrolled into sight; arrows go from one to the next. */
+function Tabs({ tab, open }: { tab: Tab; open: (tab: Tab) => void }) {
+  const list = useRef<HTMLDivElement>(null);
   useEffect(() => {
-    const find = async (id: string | undefined) => (id === undefined ? -1 : model.reader.rowOf(id));
-    const here = addressOf(model, null, -1);
-    const isHere = here.entry === entry && here.branch === branch;
-    const go = async () => {
-      const [end, row, second] = await Promise.all([
-        isHere ? -1 : find(branch),
-        isHere ? -1 : find(entry),
-        find(other),
-      ]);
-      if (end >= 0) model.show(end, row >= 0 ? row : end);
-      else if (row >= 0) model.select(row);
-      if (second >= 0) setOther(second);
-    };
-    // Where the server does not answer, the page stays where it is; its panels say so.
-    go().catch(() => undefined);
-  }, [model, branch, entry, other]);
-}
-
-/** Keys that work everywhere except in text fields. */
-function useKeys(open: (tab: Tab) => void, help: () => void): void {
-  useEffect(() => {
-    const press = (event: KeyboardEvent) => {
-      const target = event.target as HTMLElement;
-      if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
-        return;
-      const tab = TABS[Number(event.key) - 1];
-      if (tab) open(tab);
-      else if (event.key === "?") help();
-      else if (event.key === "/") {
-        event.preventDefault();
-        document.getElementById("find")?.focus();
-      }
-    };
-    addEventListener("keydown", press);
-    return () => removeEventListener("keydown", press);
-  }, [open, help]);
-}
-
-const KEYS: readonly [string, string][] = [
-  ["↑ ↓  j k", "the entry before, the one after"],
-  ["← →", "the entry that this one follows; into a run"],
-  ["[  ]", "the compaction before, the one after"],
-  ["PgUp  PgDn", "a screen up, a screen down"],
-  ["Home  End", "the first entry, the last"],
-  ["Ctrl + wheel", "zoom the tree"],
-  ["1 … 6", "conversation, what the model reads, compactions, usage, compare, rules"],
-  ["/", "find in this session"],
-  ["?", "this list"],
-];
-
-/** The keys of the page. */
-function KeyHelp({ onClose }: { onClose: () => void }) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current!.showModal(), []);
-  return (
-    <dialog ref={dialog} class="order" aria-label="Keys" onClose={onClose}>
-      <h2>Keys</h2>
-      <dl class="keys">
-        {KEYS.map(([keys, meaning]) => (
-          <div key={keys}>
-            <dt>
-              <kbd>{keys}</kbd>
-            </dt>
-            <dd>{meaning}</dd>
-          </div>
-        ))}
-      </dl>
-      <div class="buttons">
-        <button type="button" onClick={() => dialog.current!.close()}>
-          Close
-        </button>
-      </div>
-    </dialog>
-  );
-}
-
-interface FindBoxProps {
-  model: SessionModel;
-  select: (row: number) => void;
-}
-
-/** Finds entries of the session by what they say. */
-function FindBox({ model, select }: FindBoxProps) {
-  const [query, setQuery] = useState("");
-  const wanted = query.trim();
-  const { answer, error } = useAnswer<{ query: string; found: FoundText[] }>(
-    async () => ({ query: wanted, found: wanted.length < 2 ? [] : await model.reader.find(wanted) }),
-    [model, wanted, model.rows.length],
-    TYPING,
-  );
-  // What was found for the letters before stays in sight until more is known.
-  const found = wanted.length < 2 ? [] : (answer?.found ?? []);
-  const isFresh = answer?.query === wanted;
-  return (
-    <search class="find">
-      <input
-        type="search"
-        id="find"
-        placeholder="Find in this session  /"
-        aria-label="Find in this session"
-        value={query}
-        onInput={(event) => setQuery(event.currentTarget.value)}
-        onKeyDown={(event) => {
-          if (event.key === "Escape") setQuery("");
-          const [first] = found;
-          if (event.key === "Enter" && first && isFresh) select(first.row);
-        }}
-      />
-      {wanted.length >= 2 && (answer || error) && (
-        <ul class="found">
-          {found.map(({ row, snippet }) => (
-            <li key={row}>
-              <button
-                type="button"
-                class="link"
-                onClick={() => {
-                  select(row);
-                  setQuery("");
-                }}
-              >
-                <bdi>{snippet}</bdi>
-              </button>
-            </li>
-          ))}
-          {error && <li class="failure">{error.message}</li>}
-          {isFresh && found.length === 0 && <li class="quiet">Nothing here says this.</li>}
-        </ul>
-      )}
-    </search>
-  );
-}
-
-interface OrderDialogProps {
-  /** Names the session to the server. */
-  session: string;
-  order: Order;
-  onDone: (order: Order, result: Readonly<Record<string, unknown>> | undefined) => void;
-}
-
-const ORDER_TITLES: Readonly<Record<Order["act"], string>> = {
-  navigate: "Go on from this entry",
-  fork: "Fork a new session here",
-  label: "Label this entry",
-  hide: "Hide this entry from the model",
-  show: "Let the model read this entry again",
-  compact: "Compact this session",
-};
-
-interface OrderState {
-  running?: AbortController;
-  /** Written by a model so far. */
-  tokens: number;
-  /** Message for the user; empty for none. */
-  said: string;
-  /** True once the act is done; it is not done again. */
-  isDone?: boolean;
-}
-
-/** Acts that leave a branch, which can be summarized. */
-const LEAVES: ReadonlySet<Order["act"]> = new Set(["navigate", "fork"]);
-
-/** Asks what a change still needs, carries it out, and says how far it is. */
-function OrderDialog({ session, order, onDone }: OrderDialogProps) {
-  const { act, id } = order;
-  const dialog = useRef<HTMLDialogElement>(null);
-  const [words, setWords] = useState("");
-  const [summarize, setSummarize] = useState(false);
-  const [state, setState] = useState<OrderState>({ tokens: 0, said: "" });
-  useEffect(() => dialog.current!.showModal(), []);
-  const run = async (event: Event) => {
+    list.current
+      ?.querySelector("[aria-selected=true]")
+      ?.scrollIntoView({ block: "nearest", inline: "center" });
+  }, [tab]);
+  const press = (event: KeyboardEvent) => {
+    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (step === 0) return;
     event.preventDefault();
-    const running = new AbortController();
-    setState({ running, tokens: 0, said: "" });
-    const told =
-      act === "label" ? { label: words } : { summarize, ...(words ? { instructions: words } : {}) };
-    try {
-      const result = await send<Record<string, unknown>>(
-        `api/sessions/${encodeURIComponent(session)}/${act}`,
-        { id, ...told },
-        (tokens) => setState({ running, tokens, said: "" }),
-        running.signal,
-      );
-      const said = saidOf(act, result);
-      if (said === "") onDone(order, result);
-      else setState({ tokens: 0, said, isDone: true });
-    } catch (error) {
-      setState({ tokens: 0, said: error instanceof Error ? error.message : String(error) });
-    }
-  };
-  // Escape closes a dialog without asking: what runs in it then stops, as by its button.
-  const close = () => {
-    state.running?.abort();
-    onDone(order, undefined);
+    const next = TABS[(TABS.indexOf(tab) + step + TABS.length) % TABS.length]!;
+    open(next);
+    document.getElementById(`tab-${next}`)?.focus();
   };
   return (
-    <dialog ref={dialog} class="order" aria-label={ORDER_TITLES[act]} onClose={close}>
-      <form onSubmit={run}>
-        <h2>{ORDER_TITLES[act]}</h2>
-        {LEAVES.has(act) && (
-          <label>
-            <input
-              type="checkbox"
-              checked={summarize}
-              onChange={(event) => setSummarize(event.currentTarget.checked)}
-            />{" "}
-            Summarise what is left behind
-          </label>
-        )}
-        {(act === "label" || act === "compact" || summarize) && (
-          <label class="wide">
-            {act === "label" ? "Label; none takes it away" : "What the summary shall attend to"}
-            <input value={words} onInput={(event) => setWords(event.currentTarget.value)} />
-          </label>
-        )}
-        {state.running && (
-          <p role="status">
-            <progress /> {state.tokens > 0 ? `${state.tokens} tokens written` : "Working…"}
-          </p>
-        )}
-        {state.said !== "" && <p role="alert">{state.said}</p>}
-        <div class="buttons">
-          <button type="button" onClick={() => (state.running ? state.running.abort() : close())}>
-            {state.running ? "Stop" : "Close"}
-          </button>
-          <button type="submit" class="primary" disabled={state.running !== undefined || state.isDone}>
-            {ORDER_TITLES[act]}
-          </button>
-        </div>
-      </form>
-    </dialog>
+    <div class="tabs" role="tablist" aria-label="What is shown" ref={list} onKeyDown={press}>
+      {TABS.map((name, at) => (
+        <button
+          type="button"
+          key={name}
+          role="tab"
+          id={`tab-${name}`}
+          title={`${TITLES[name][1]} (${at + 1})`}
+          tabIndex={name === tab ? 0 : -1}
+          aria-selected={name === tab}
+          aria-controls="panel"
+          onClick={() => open(name)}
+        >
+          {TITLES[name][0]}
+        </button>
+      ))}
+    </div>
   );
 }
 
-/** Message before the dialog closes; empty where the page shows the change by itself. */
-function saidOf(act: Order["act"], result: Readonly<Record<string, unknown>>): string {
-  if (act === "compact" && result["eligible"] === false)
-    return `Nothing was done: ${String(result["reason"])}`;
-  if (act === "fork") return `The fork is ${String(result["file"])}`;
-  return "";
+/** Prints with the page's own button where a user presses the browser's key, since only that one loads the whole path first. */
+function usePrintKey(print: () => void): void {
+  const newest = useRef(print);
+  newest.current = print;
+  useEffect(() => {
+    const listen = (event: KeyboardEvent) => {
+      if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "p") return;
+      event.preventDefault();
+      newest.current();
+    };
+    addEventListener("keydown", listen);
+    return () => removeEventListener("keydown", listen);
+  }, []);
+}
+
+/** An entry with its id. */
+interface Place {
+  row: number;
+  id: string;
+}
+
+/** The address of what is looked at, within the session; undefined while the id of an entry is being loaded. */
+function addressOf(model: SessionModel, other: Place | undefined): SessionAddress | undefined {
+  const { selected, tip, end, facts } = model;
+  const idOf = (row: number, isNamed: boolean) => (isNamed ? model.gist(row)?.id : "");
+  const [entry, branch] = [idOf(selected, selected !== end), idOf(tip, tip !== facts.leafRow)];
+  return entry === undefined || branch === undefined ? undefined : { entry, branch, other: other?.id ?? "" };
+}
+
+/** Entries of an address; empty where it names none. */
+type SessionAddress = Required<Pick<Address, "entry" | "branch" | "other">>;
+
+/** Milliseconds after which the address names an entry that was not clicked on: browsers take a few changes a second. */
+const SETTLED = 250;
+
+/**
+ * Goes to what the address names, whenever it names something else than what is looked at; and names what is looked at,
+ * wherever that comes from: keys, the slider, a session that grows.
+ */
+function useAddress(
+  model: SessionModel,
+  address: Address,
+  second: Place | undefined,
+  setOther: (place: Place | undefined) => void,
+): void {
+  const { branch = "", entry = "", other = "" } = address;
+  const going = useRef(0);
+  useEffect(() => {
+    const here = addressOf(model, second);
+    const isHere = here?.entry === entry && here.branch === branch;
+    const find = async (id: string) => (id === "" ? -1 : model.reader.rowOf(id));
+    const go = async () => {
+      if (second?.id !== other) {
+        const row = await find(other);
+        setOther(row < 0 ? undefined : { row, id: other });
+      }
+      if (!isHere) goToRows(model, ...(await Promise.all([find(branch), find(entry)])));
+    };
+    going.current++;
+    // Where the server does not answer, the page stays where it is; its panels say so.
+    void go()
+      .catch(() => undefined)
+      .finally(() => going.current--);
+  }, [model, branch, entry, other]);
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      const place = addressOf(model, second);
+      if (going.current === 0 && place) goTo({ ...address, ...place }, "replace");
+    }, SETTLED);
+    return () => clearTimeout(timer);
+  });
+}
+
+/** Shows the path to `end`, and looks at `row`; -1 for the leaf, and for the end of the path. */
+function goToRows(model: SessionModel, end: number, row: number): void {
+  if (row >= 0 && model.isFolded(row)) model.setBookkeeping(true);
+  const { leafRow } = model.facts;
+  if (end >= 0) model.show(end, row);
+  else if (row < 0 || model.rows.path(leafRow).includes(row)) model.show(leafRow, row);
+  else model.select(row);
 }

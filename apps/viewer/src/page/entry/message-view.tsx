@@ -6,7 +6,7 @@ import {
   contentBlocks,
   fieldText,
 } from "@espalier/session-tree";
-import { Markdown, PlainText } from "../text/markdown.tsx";
+import { Markdown, PlainText, TypedText } from "../text/markdown.tsx";
 import { type FoundResult, Picture, ToolCall, ToolResult } from "./tool-call.tsx";
 
 interface MessageViewProps {
@@ -27,6 +27,8 @@ export function MessageView({ message, results }: MessageViewProps) {
     case "compactionSummary":
     case "branchSummary":
       return <Markdown text={fieldText(message.summary)} />;
+    case "user":
+      return <Prompt message={message} />;
     default:
       return <Blocks message={message} />;
   }
@@ -55,6 +57,17 @@ function Answer({ message, results }: { message: AssistantMessage; results: Mess
 
 function Blocks({ message }: { message: ContextMessage }) {
   return contentBlocks(message as { content?: unknown }).map((block, at) => <Block key={at} block={block} />);
+}
+
+/** A prompt as its user typed it, blanks and line breaks included. */
+function Prompt({ message }: { message: ContextMessage }) {
+  return contentBlocks(message as { content?: unknown }).map((block, at) =>
+    block.type === "text" ? (
+      <TypedText key={at} text={fieldText(block.text)} />
+    ) : (
+      <Block key={at} block={block} />
+    ),
+  );
 }
 
 function Block({ block }: { block: ContentBlock }) {

@@ -1,10 +1,12 @@
-import { useState } from "preact/hooks";
+import type { CacheForecast } from "@espalier/engine/reading";
+import { useMemo, useState } from "preact/hooks";
+import { readMarkdown } from "../../markdown/read-markdown.ts";
 import type { CompactionView } from "../../model/compaction.ts";
 import { sumTokens } from "../../model/context.ts";
 import type { ViewerActions } from "../app/address.ts";
 import { useAnswer } from "../source/observe.ts";
 import type { SessionModel } from "../source/session-model.ts";
-import { PlainText } from "../text/markdown.tsx";
+import { Markdown, PlainText } from "../text/markdown.tsx";
 import { formatCount, formatDollars, formatTime, formatTokens } from "../text/numbers.ts";
 import { visibleControls } from "../text/visible-controls.ts";
 import { TokenBar } from "./timeline.tsx";
@@ -66,9 +68,9 @@ function Inspection({ model, row, actions }: { model: SessionModel; row: number;
       <h3>After: {formatTokens(after)} tokens</h3>
       <TokenBar tokens={answer.after} window={before} named />
       <Facts facts={factsOf(answer)} />
+      {before > 0 && <CacheForecastLine cache={answer.cache} />}
       <h3>The summary</h3>
-      <p class="quiet">Choose a line to find the entries it came from.</p>
-      <SummaryLines model={model} row={row} text={answer.summary} actions={actions} />
+      <SummaryParts model={model} row={row} text={answer.summary} actions={actions} />
       {answer.prompts && (
         <details>
           <summary>The built-in prompt</summary>
@@ -87,15 +89,7 @@ function Inspection({ model, row, actions }: { model: SessionModel; row: number;
   );
 }
 
-function factsOf({
-  details,
-  timestamp,
-  cost,
-  usage,
-  cache,
-  covered,
-  kept,
-}: CompactionView): [string, string][] {
+function factsOf({ details, timestamp, cost, usage, covered, kept }: CompactionView): [string, string][] {
   const { reason, policy, source, model, durationMs } = details;
   return [
     ["When", formatTime(timestamp)],
@@ -105,7 +99,6 @@ function factsOf({
     ["Model", model?.modelId ? `${textIn(model.provider)}/${textIn(model.modelId)}` : ""],
     ["Cost", cost === null ? "" : formatDollars(cost)],
     ["Billed", usage ? `${formatTokens(usage.input)} in, ${formatTokens(usage.output)} out` : ""],
-    ["Written anew", cacheText(cache)],
     ["Took", typeof durationMs === "number" ? `${(durationMs / 1_000).toFixed(1)} s` : ""],
     ["Covered", formatCount(covered.length, "entry", "entries")],
     ["Kept", formatCount(kept.length, "entry", "entries")],
@@ -113,10 +106,27 @@ function factsOf({
   ];
 }
 
-/** Effect of a compaction on the prompt cache: tokens that the next request wrote anew, and the calls until that has paid. */
-function cacheText({ anew, cost, paysBackAfter }: CompactionView["cache"]): string {
-  const paid = paysBackAfter ? `, paid back after ${formatCount(paysBackAfter, "call")}` : "";
-  return `about ${formatTokens(anew)} tokens${cost ? ` (${formatDollars(cost)})` : ""}${paid}`;
+/** Effect of an act on the prompt cache: tokens that the next request writes anew, their price, and the calls until that has paid. */
+export function CacheForecastLine({ cache }: { cache: CacheForecast }) {
+  const { anew, cost, paysBackAfter } = cache;
+  if (anew === 0) return <p>Prompt cache: the next request writes nothing anew.</p>;
+  return (
+    <p>
+      Prompt cache: the next request writes about <b>{formatTokens(anew)}</b> tokens anew
+      {cost ? (
+        <>
+          , <b>{formatDollars(cost)}</b> more than reading them from the cache
+        </>
+      ) : (
+        ""
+      )}
+      {paysBackAfter
+        ? `. Smaller requests pay that back after ${formatCount(paysBackAfter, "call")}.`
+        : cost
+          ? ". Later requests do not get smaller, so nothing pays it back."
+          : "."}
+    </p>
+  );
 }
 
 /** Any program may have written the details: other values than texts are ignored. */
@@ -132,7 +142,7 @@ interface EntryListProps {
 /** Entries that a list shows at first. */
 const FIRST_SHOWN = 30;
 
-function EntryList({ title, rows, model, actions }: EntryListProps) {
+export function EntryList({ title, rows, model, actions }: EntryListProps) {
   const [shown, setShown] = useState(FIRST_SHOWN);
   const [open, setOpen] = useState(false);
   return (
@@ -160,7 +170,7 @@ function EntryList({ title, rows, model, actions }: EntryListProps) {
   );
 }
 
-interface SummaryLinesProps {
+interface SummaryPartsProps {
   model: SessionModel;
   /** The compaction. */
   row: number;
@@ -168,31 +178,73 @@ interface SummaryLinesProps {
   actions: ViewerActions;
 }
 
-/** A summary line by line; each tells where it came from when it is chosen. */
-function SummaryLines({ model, row, text, actions }: SummaryLinesProps) {
+/** A summary part by part, rendered; each part tells where it came from when it is chosen. */
+function SummaryParts({ model, row, text, actions }: SummaryPartsProps) {
   const [chosen, setChosen] = useState(-1);
+  const parts = useMemo(() => summaryParts(visibleControls(text)), [text]);
   return (
-    <ol class="summary-lines">
-      {visibleControls(text)
-        .split("\n")
-        .map((line, at) =>
-          line.trim() === "" ? null : (
-            <li key={at} class={/^#/.test(line) ? "heading" : ""}>
-              <button
-                type="button"
-                class="link"
-                aria-expanded={chosen === at}
-                disabled={/^#|^<\/?[\w-]+>$/.test(line.trim())}
-                onClick={() => setChosen(chosen === at ? -1 : at)}
-              >
-                <bdi>{line}</bdi>
-              </button>
-              {chosen === at && <Origins model={model} row={row} line={line} actions={actions} />}
-            </li>
-          ),
-        )}
-    </ol>
+    <div class="summary-parts">
+      {parts.map(({ markdown, words, level, isHeading }, at) => (
+        <div key={at} class="summary-part" style={{ marginLeft: `${level * 1.4}em` }}>
+          <Markdown text={markdown} />
+          {!isHeading && (
+            <button
+              type="button"
+              class="origin"
+              aria-expanded={chosen === at}
+              aria-label={`Where this came from: ${words.slice(0, 60)}`}
+              title="Find the entries that this came from"
+              onClick={() => setChosen(chosen === at ? -1 : at)}
+            >
+              from?
+            </button>
+          )}
+          {chosen === at && <Origins model={model} row={row} line={words} actions={actions} />}
+        </div>
+      ))}
+    </div>
   );
+}
+
+/** A block of a summary: a heading, a paragraph, an item of a list, a fence. */
+interface SummaryPart {
+  /** Its lines as markdown. */
+  markdown: string;
+  /** The same without marks of markdown. */
+  words: string;
+  /** Lists around it, beyond the first. */
+  level: number;
+  isHeading: boolean;
+}
+
+/** Blocks of a text by their lines; a text that cannot be read as markdown is one block. */
+function summaryParts(text: string): SummaryPart[] {
+  const tokens = readMarkdown(text);
+  const whole = { markdown: text, words: text, level: 0, isHeading: false };
+  if (!tokens) return [whole];
+  const lines = text.split("\n");
+  const parts: SummaryPart[] = [];
+  let lists = 0;
+  let from = -1;
+  for (const { type, map, nesting, level } of tokens) {
+    if (/^(bullet|ordered)_list/.test(type)) lists += nesting;
+    const isLeaf = /^(heading_open|paragraph_open|fence|code_block|hr)$/.test(type);
+    const isTable = type === "table_open" || type === "blockquote_open";
+    if (!map || !(isLeaf || isTable) || map[0] < from) continue;
+    from = map[1];
+    // A list item begins on the line of its first paragraph, and gives it its mark.
+    const taken = lines.slice(map[0], map[1]);
+    const indent = Math.min(...taken.map((line) => /^ */.exec(line)![0].length));
+    const markdown = taken.map((line) => line.slice(indent)).join("\n");
+    const words = markdown.replace(/^(?:[#>*+\s-]|\d+[.)]|\[[ xX]\])+/gm, "");
+    parts.push({
+      markdown,
+      words,
+      level: Math.max(0, lists - 1),
+      isHeading: type === "heading_open" && level === 0,
+    });
+  }
+  return parts.length > 0 ? parts : [whole];
 }
 
 interface OriginsProps {

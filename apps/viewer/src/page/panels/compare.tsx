@@ -1,8 +1,10 @@
 import type { BranchSide } from "@espalier/engine/reading";
+import { useState } from "preact/hooks";
+import type { BranchEnd } from "../../model/facts.ts";
 import type { ViewerActions } from "../app/address.ts";
 import { useAnswer } from "../source/observe.ts";
 import type { SessionModel } from "../source/session-model.ts";
-import { formatCount, formatDollars, formatTokens } from "../text/numbers.ts";
+import { formatCount, formatDollars, formatTime, formatTokens } from "../text/numbers.ts";
 import { Conversation } from "./conversation.tsx";
 
 interface ComparePanelProps {
@@ -14,27 +16,18 @@ interface ComparePanelProps {
 
 /** Two branches side by side, from where they part. */
 export function ComparePanel({ model, other, actions }: ComparePanelProps) {
-  const ends = branchEnds(model);
+  const { answer, error } = useAnswer(() => model.reader.branches(), [model, model.rows.length]);
+  const ends = (answer ?? []).filter(({ row }) => row !== model.tip);
   return (
     <div class="compare">
       <div class="compare-head">
         <h2>Compare</h2>
-        <label>
-          with the branch that ends in{" "}
-          <select value={other} onChange={(event) => actions.compareWith(Number(event.currentTarget.value))}>
-            <option value={-1}>…</option>
-            {other >= 0 && !ends.includes(other) && <option value={other}>{nameOf(model, other)}</option>}
-            {ends.map((row) => (
-              <option key={row} value={row}>
-                {nameOf(model, row)}
-              </option>
-            ))}
-          </select>
-        </label>
+        {error && <p class="failure">{error.message}</p>}
+        {answer && <BranchPicker ends={ends} other={other} choose={actions.compareWith} />}
       </div>
       {other < 0 ? (
         <p class="quiet padded">
-          {ends.length === 0
+          {answer && ends.length === 0
             ? "This session has one branch only."
             : "Choose another branch to see both side by side."}
         </p>
@@ -45,23 +38,93 @@ export function ComparePanel({ model, other, actions }: ComparePanelProps) {
   );
 }
 
-/** Branches that can be chosen. */
-const MOST = 300;
+/** Branches that are listed at once; typing brings the others. */
+const MOST = 60;
 
-function branchEnds({ layout, rows, tip }: SessionModel): number[] {
-  const ends: number[] = [];
-  for (let line = layout.rows.length - 1; line >= 0 && ends.length < MOST; line--) {
-    const row = layout.rows[line]!;
-    if (layout.goesOn[line] === 0 && row !== tip && rows.kindAt(row).movesLeaf) ends.push(row);
-  }
-  return ends;
+interface BranchPickerProps {
+  ends: readonly BranchEnd[];
+  /** The end that is chosen; -1 for none. */
+  other: number;
+  choose: (row: number, id: string) => void;
 }
 
-function nameOf(model: SessionModel, row: number): string {
-  const label = model.labels.get(row);
-  const gist = model.gist(row);
-  return `${label ? `[${label}] ` : ""}${gist ? gist.text.slice(0, 60) || gist.id : "…"}`;
+/** A field that lists the branches whose label, text or id has what is typed. */
+function BranchPicker({ ends, other, choose }: BranchPickerProps) {
+  const [typed, setTyped] = useState<string>();
+  const [at, setAt] = useState(0);
+  const chosen = ends.find(({ row }) => row === other);
+  const words = (typed ?? "").toLowerCase().split(/\s+/);
+  const fitting = ends.filter((end) => words.every((word) => wordsOf(end).includes(word)));
+  const listed = fitting.slice(0, MOST);
+  const isOpen = typed !== undefined;
+  const take = (end: BranchEnd | undefined) => {
+    if (!end) return;
+    choose(end.row, end.id);
+    setTyped(undefined);
+  };
+  const press = (event: KeyboardEvent) => {
+    const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
+    if (step !== 0) {
+      setTyped(typed ?? "");
+      setAt(Math.max(0, Math.min(listed.length - 1, at + step)));
+    } else if (event.key === "Enter") take(listed[at]);
+    else if (event.key === "Escape") setTyped(undefined);
+    else return;
+    event.preventDefault();
+  };
+  return (
+    <div class="picker" onFocusOut={() => setTyped(undefined)}>
+      <input
+        role="combobox"
+        aria-label="The other branch"
+        aria-expanded={isOpen}
+        aria-controls="branches"
+        aria-autocomplete="list"
+        aria-activedescendant={isOpen && listed[at] ? `branch-${listed[at].row}` : undefined}
+        placeholder={`Type to choose one of ${formatCount(ends.length, "other branch", "other branches")}`}
+        disabled={ends.length === 0}
+        value={typed ?? (chosen ? titleOf(chosen) : "")}
+        onFocus={(event) => event.currentTarget.select()}
+        onClick={() => setTyped(typed ?? "")}
+        onInput={(event) => {
+          setTyped(event.currentTarget.value);
+          setAt(0);
+        }}
+        onKeyDown={press}
+      />
+      {isOpen && (
+        <div class="branches">
+          <div id="branches" class="listed" role="listbox" aria-label="Branches">
+            {listed.map((end, place) => (
+              // biome-ignore lint/a11y/useKeyWithClickEvents: the field has the keys
+              // biome-ignore lint/a11y/useFocusableInteractive: the field keeps the focus and names the branch
+              <div
+                key={end.row}
+                id={`branch-${end.row}`}
+                role="option"
+                aria-selected={place === at}
+                // Before the field loses the focus, which closes the list.
+                onMouseDown={(event) => event.preventDefault()}
+                onClick={() => take(end)}
+              >
+                {end.label !== "" && <span class="tag">{end.label}</span>} <bdi>{end.text || end.id}</bdi>{" "}
+                <span class="quiet">{formatTime(end.timestamp)}</span>
+              </div>
+            ))}
+          </div>
+          <p class="quiet" role="status">
+            {fitting.length > listed.length
+              ? `${listed.length} of ${fitting.length}; type more to see others`
+              : formatCount(fitting.length, "branch", "branches")}
+          </p>
+        </div>
+      )}
+    </div>
+  );
 }
+
+const wordsOf = ({ label, text, id }: BranchEnd): string => `${label} ${text} ${id}`.toLowerCase();
+const titleOf = ({ label, text, id }: BranchEnd): string => [label, text || id].filter(Boolean).join(": ");
 
 function Sides({ model, other, actions }: ComparePanelProps) {
   const { answer, error } = useAnswer(
@@ -91,9 +154,10 @@ function Sides({ model, other, actions }: ComparePanelProps) {
 }
 
 /** Entries on the path of a row and not on that of another. */
-function ownRows({ rows }: SessionModel, row: number, other: number): number[] {
+function ownRows(model: SessionModel, row: number, other: number): number[] {
+  const { rows } = model;
   const shared = new Set(rows.path(other));
-  return rows.path(row).filter((at) => !shared.has(at));
+  return rows.path(row).filter((at) => !shared.has(at) && !model.isFolded(at));
 }
 
 interface SideProps {

@@ -10,7 +10,7 @@ import {
   fieldText,
   toolCalls,
 } from "@espalier/session-tree";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { billOf, saidIn, titleIn } from "../../model/entry-gist.ts";
 import { ROW_KINDS, type RowKind } from "../../model/outline.ts";
 import type { ViewerActions } from "../app/address.ts";
@@ -31,13 +31,21 @@ interface ConversationProps {
   /** Rows that are told, in order. */
   rows: readonly number[];
   actions: ViewerActions;
+  /** Present while all of it is printed; called when that is done. */
+  onPrinted?: () => void;
 }
 
 /** Messages of a path: the part around the selected entry, and more of it on scrolling. */
-export function Conversation({ model, rows, actions }: ConversationProps) {
+export function Conversation({ model, rows: all, actions, onPrinted }: ConversationProps) {
   const scroller = useRef<HTMLDivElement>(null);
-  const at = Math.max(0, rows.indexOf(model.selected));
-  const [range, setRange] = useState({ from: at - BEFORE, to: at + AFTER });
+  const rows = onPrinted ? all.slice(-MOST_PRINTED) : all;
+  // Of an entry that is folded the one before is shown.
+  const at = Math.max(
+    0,
+    rows.findLastIndex((row) => row <= model.selected),
+  );
+  const first = onPrinted ? { from: 0, to: rows.length } : { from: at - BEFORE, to: at + AFTER };
+  const [range, setRange] = useState(first);
   const isOutside = at < range.from || at >= range.to;
   const from = Math.max(0, isOutside ? at - BEFORE : range.from);
   const to = Math.min(rows.length, isOutside ? at + AFTER : range.to);
@@ -50,10 +58,16 @@ export function Conversation({ model, rows, actions }: ConversationProps) {
   // What is there stays until the rest has come; only then more is asked for.
   const isWhole = answer?.name === name;
   useScrollTo(scroller, model.selected, isWhole);
+  usePrint(scroller, isWhole, onPrinted);
   if (error) return <p class="failure">{error.message}</p>;
   const pairs = pairResults(answer?.taken ?? []);
   return (
     <div class="conversation" ref={scroller} role="log" aria-label="Conversation" aria-live="off">
+      {rows.length < all.length && (
+        <p class="quiet">
+          The newest {rows.length} of {all.length} entries; an export as Markdown has all of them.
+        </p>
+      )}
       {isWhole && from > 0 && (
         <Further
           key={`before-${from}`}
@@ -112,6 +126,27 @@ function pairResults(taken: readonly TakenEntry[]) {
     return false;
   });
   return { entries, results, resultsOf };
+}
+
+/** Entries that are printed at the most: browsers need seconds for them. */
+const MOST_PRINTED = 3_000;
+
+/** Prints once all entries are rendered, with everything unfolded. */
+function usePrint(
+  scroller: { current: HTMLDivElement | null },
+  isWhole: boolean,
+  onPrinted: (() => void) | undefined,
+): void {
+  useEffect(() => {
+    if (!onPrinted || !isWhole) return;
+    for (const details of scroller.current!.querySelectorAll("details")) details.open = true;
+    // The page is drawn once more before the browser takes its picture of it.
+    const frame = requestAnimationFrame(() => {
+      print();
+      onPrinted();
+    });
+    return () => cancelAnimationFrame(frame);
+  }, [isWhole]);
 }
 
 /** Scrolls the selected entry into sight, once it is rendered. */
@@ -180,10 +215,10 @@ function EntryCard(props: EntryCardProps) {
       <header>
         <span class="role">{ROW_KINDS[kind]}</span>
         {label !== undefined && <span class="tag">{label}</span>}
-        {model && <span class="quiet">{fieldText(model)}</span>}
+        {model && <span class="quiet model">{fieldText(model)}</span>}
         {isHidden && <span class="quiet">· not read by the model any more</span>}
         {isLeftOut && !isHidden && <span class="quiet">· hidden from the model</span>}
-        <span class="grow" />
+        {!model && <span class="grow" />}
         {cost > 0 && <span class="quiet">{formatDollars(cost)}</span>}
         <time class="quiet" dateTime={entry.timestamp}>
           {formatTime(entry.timestamp)}
@@ -286,31 +321,52 @@ function EntryTools({ row, id, kind, isSaid, isLeftOut, actions }: EntryToolsPro
       <button type="button" title="What the model reads here" onClick={() => actions.open("context", row)}>
         Reads
       </button>
-      <button type="button" title="Compare this branch with another" onClick={() => actions.compareWith(row)}>
+      <button
+        type="button"
+        title="Compare the shown path with the one that ends here"
+        onClick={() => actions.compareWith(row, id)}
+      >
         Compare
       </button>
       <button type="button" title={`Copy the address of entry ${id}`} onClick={copy}>
         {copied || "Link"}
       </button>
       {kind === "c" && (
-        <button type="button" onClick={() => actions.inspect(row)}>
+        <button
+          type="button"
+          title="What this compaction replaced, kept and cost"
+          onClick={() => actions.inspect(row)}
+        >
           Inspect
         </button>
       )}
       {actions.canWrite && (
         <>
-          <button type="button" onClick={() => actions.order({ act: "navigate", id, row })}>
+          <button
+            type="button"
+            title="Move the leaf here: the session goes on from this entry"
+            onClick={() => actions.order({ act: "navigate", id, row })}
+          >
             Go here
           </button>
-          <button type="button" onClick={() => actions.order({ act: "fork", id, row })}>
+          <button
+            type="button"
+            title="Start a new session with the path to this entry"
+            onClick={() => actions.order({ act: "fork", id, row })}
+          >
             Fork
           </button>
-          <button type="button" onClick={() => actions.order({ act: "label", id, row })}>
+          <button
+            type="button"
+            title="Give this entry a name in the tree"
+            onClick={() => actions.order({ act: "label", id, row })}
+          >
             Label
           </button>
           {isSaid && (
             <button
               type="button"
+              title={isLeftOut ? "Let the model read this again" : "Leave this out of what the model reads"}
               onClick={() => actions.order({ act: isLeftOut ? "show" : "hide", id, row })}
             >
               {isLeftOut ? "Show" : "Hide"}

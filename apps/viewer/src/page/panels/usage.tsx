@@ -1,15 +1,30 @@
 import type { UsageTotals } from "@espalier/engine/reading";
 import type { SpendingPoint } from "../../model/spending.ts";
+import type { SubAgentCost } from "../../server/open-sessions.ts";
+import { formatAddress } from "../app/address.ts";
 import { useAnswer } from "../source/observe.ts";
+import { ask } from "../source/page-source.ts";
 import type { SessionModel } from "../source/session-model.ts";
 import { formatCount, formatDollars, formatTime, formatTokens } from "../text/numbers.ts";
 
-/** Usage and cost of the session over time. */
-export function UsagePanel({ model }: { model: SessionModel }) {
+interface UsagePanelProps {
+  model: SessionModel;
+  /** Names the session to the server, which knows its sub-agents; undefined where there is none. */
+  served: string | undefined;
+}
+
+/** Usage and cost of the session over time, and of the sub-agents that it started. */
+export function UsagePanel({ model, served }: UsagePanelProps) {
   const { answer, error } = useAnswer(
     async () => ({ ...(await model.reader.spending()), stats: await model.reader.stats() }),
     [model, model.rows.length],
   );
+  const { answer: runs = [] } = useAnswer(
+    async () =>
+      served === undefined ? [] : ask<SubAgentCost[]>(`api/sessions/${encodeURIComponent(served)}/subagents`),
+    [served, model.rows.length],
+  );
+  const ofRuns = runs.reduce((sum, { cost }) => sum + cost, 0);
   if (error) return <p class="failure">{error.message}</p>;
   const last = answer?.points.at(-1);
   if (!answer) return <p class="quiet padded">Reading…</p>;
@@ -18,6 +33,7 @@ export function UsagePanel({ model }: { model: SessionModel }) {
       <div class="panel">
         <h2>Usage and cost</h2>
         <p class="quiet">No entry of this session says what a provider billed.</p>
+        <SubAgentBills runs={runs} />
       </div>
     );
   }
@@ -32,6 +48,8 @@ export function UsagePanel({ model }: { model: SessionModel }) {
       <Facts
         facts={[
           ["Cost", formatDollars(last.cost) || "not known"],
+          ["Of sub-agents", formatDollars(ofRuns)],
+          ["With sub-agents", ofRuns > 0 ? formatDollars(last.cost + ofRuns) : ""],
           ["Read", `${formatTokens(last.input)} tokens`],
           ["From the cache", `${formatTokens(last.cached)} tokens`],
           ["Written", `${formatTokens(last.output)} tokens`],
@@ -57,13 +75,28 @@ export function UsagePanel({ model }: { model: SessionModel }) {
         title="By kind"
         bills={stats.kinds.map((bill) => ({ ...bill, name: bill.kind.replaceAll("_", " ") }))}
       />
+      <SubAgentBills runs={runs} />
     </div>
+  );
+}
+
+function SubAgentBills({ runs }: { runs: readonly SubAgentCost[] }) {
+  if (runs.length === 0) return null;
+  return (
+    <Bills
+      title="By sub-agent"
+      bills={runs.map((run) => ({
+        ...run,
+        name: run.title,
+        href: formatAddress({ session: run.key, tab: "usage" }),
+      }))}
+    />
   );
 }
 
 interface BillsProps {
   title: string;
-  bills: readonly (UsageTotals & { name: string })[];
+  bills: readonly (Pick<UsageTotals, "calls" | "totalTokens" | "cost"> & { name: string; href?: string })[];
 }
 
 function Bills({ title, bills }: BillsProps) {
@@ -71,9 +104,9 @@ function Bills({ title, bills }: BillsProps) {
     <table class="bills">
       <caption>{title}</caption>
       <tbody>
-        {bills.map(({ name, calls, totalTokens, cost }) => (
-          <tr key={name}>
-            <th scope="row">{name}</th>
+        {bills.map(({ name, href, calls, totalTokens, cost }, at) => (
+          <tr key={at}>
+            <th scope="row">{href === undefined ? name : <a href={href}>{name}</a>}</th>
             <td>{formatCount(calls, "call")}</td>
             <td>{formatTokens(totalTokens)} tokens</td>
             <td>{formatDollars(cost)}</td>

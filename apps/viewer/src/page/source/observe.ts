@@ -1,4 +1,4 @@
-import { useEffect, useReducer, useState } from "preact/hooks";
+import { useEffect, useReducer, useRef, useState } from "preact/hooks";
 
 /** Draws a component anew whenever something that it shows has changed. */
 export function useObserved(observed: { subscribe(observer: () => void): () => void }): void {
@@ -41,4 +41,59 @@ export function useAnswer<Answer>(
     };
   }, keys);
   return asked;
+}
+
+/** Elements that have letters and arrows for themselves. */
+const TAKING = "input:not([type=range]):not([type=checkbox]):not([type=radio]), textarea, select, dialog";
+
+/** Keys that move a slider. */
+const OF_SLIDERS = /^(Arrow|Page|Home$|End$)/;
+
+/**
+ * Calls back for keys that no element takes for itself, wherever the focus is: a page has just been opened, or a user
+ * clicked on a text. Keys with Ctrl, Alt or Meta are the browser's.
+ */
+export function useKeys(press: (event: KeyboardEvent) => void): void {
+  const newest = useRef(press);
+  newest.current = press;
+  useEffect(() => {
+    const listen = (event: KeyboardEvent) => {
+      const target = event.target instanceof Element ? event.target : undefined;
+      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (target?.closest(TAKING) || document.querySelector("dialog[open]")) return;
+      if (target?.matches("input[type=range]") && OF_SLIDERS.test(event.key)) return;
+      newest.current(event);
+    };
+    addEventListener("keydown", listen);
+    return () => removeEventListener("keydown", listen);
+  }, []);
+}
+
+/**
+ * Text of a field that the page's address names: it is written there once a user stops typing, and follows the address
+ * when Back or a link changes it.
+ *
+ * @param named the text in the address
+ * @param write puts a text into the address
+ */
+export function useAddressText(
+  named = "",
+  write: (text: string) => void,
+): [text: string, setText: (text: string) => void] {
+  const [text, setText] = useState(named);
+  const written = useRef(named);
+  useEffect(() => {
+    if (text === written.current) return;
+    const timer = setTimeout(() => {
+      written.current = text;
+      write(text);
+    }, TYPING);
+    return () => clearTimeout(timer);
+  }, [text]);
+  useEffect(() => {
+    if (named === written.current) return;
+    written.current = named;
+    setText(named);
+  }, [named]);
+  return [text, setText];
 }

@@ -9,9 +9,15 @@ export interface ShownSession {
   cwd: string;
   name: string | null;
   firstMessage: string | null;
+  /** Last write of the file, ISO 8601. */
   modified: string;
+  /** Time of the last entry, ISO 8601; null where no entry has one. */
+  updatedAt?: string | null;
   bytes: number;
+  /** Agent that it is of: `espalier`, `claude-code`, `codex`, `pi`. */
   agent?: string;
+  /** The session that it was forked from, or works for. */
+  parent?: { sessionId: string; kind?: string } | null;
 }
 
 /** Source of a page's sessions: a server, the page itself, or files that a user drops onto it. */
@@ -120,7 +126,9 @@ export function remoteReader(key: string): SessionReader {
     rules: asks("rules", "row"),
     origins: asks("origins", "row", "line"),
     find: asks("find", "q"),
+    branches: asks("branches"),
     compare: asks("compare", "a", "b"),
+    forecast: asks("forecast", "row"),
   };
 }
 

@@ -1,7 +1,7 @@
 import { DrawnTree, type Entry } from "@espalier/session-tree";
 import type { EntryGist } from "../../model/entry-gist.ts";
 import type { SessionFacts } from "../../model/facts.ts";
-import { OutlineRows } from "../../model/outline.ts";
+import { BOOKKEEPING, OutlineRows } from "../../model/outline.ts";
 import type { CacheBreakPoint } from "../../model/spending.ts";
 import type { SessionReader } from "../../model/tree-reader.ts";
 
@@ -22,9 +22,13 @@ export class SessionModel {
   /** The entry that is looked at; on the path of `tip`. */
   selected = -1;
   fold = true;
+  /** True where bookkeeping is shown like everything else; else it has no lines and no cards of its own. */
+  showsBookkeeping = false;
   readonly opened = new Set<number>();
   layout: TreeLayout;
   path: number[] = [];
+  /** Rows of the path that are shown: without bookkeeping where that is folded. */
+  shownPath: number[] = [];
   labels = new Map<number, string>();
   /** Rows of the path that an edit on it keeps from the model. */
   readonly leftOut = new Set<number>();
@@ -56,9 +60,14 @@ export class SessionModel {
     model.rows.add(outline);
     await model.#readOutline(facts);
     model.tip = model.facts.leafRow;
-    model.selected = model.tip;
     model.#arrange();
+    model.selected = model.end;
     return model;
+  }
+
+  /** The last entry of the path that is shown: of a session, the last thing said. -1 before the first entry. */
+  get end(): number {
+    return this.shownPath.at(-1) ?? -1;
   }
 
   /** Calls back on every change; returns the function that ends it. */
@@ -79,14 +88,28 @@ export class SessionModel {
     this.#tell();
   }
 
-  /** Shows the path to an entry and nothing beyond; looks at its end where `selected` is not on it. */
-  show(end: number, selected = end): void {
+  /** Shows the path to an entry and nothing beyond; looks at its end where `selected` is left out, or not on it. */
+  show(end: number, selected = -1): void {
     if (end >= this.rows.length) return;
     // An entry beside the conversation does not end a path: the one above it does.
     this.tip = this.rows.path(end).at(-1) ?? -1;
     this.#arrange();
-    this.selected = this.path.includes(selected) ? selected : this.tip;
+    this.selected = this.path.includes(selected) ? selected : this.end;
     this.#tell();
+  }
+
+  setBookkeeping(shows: boolean): void {
+    this.showsBookkeeping = shows;
+    this.opened.clear();
+    this.#arrange();
+    if (!shows && this.isFolded(this.selected))
+      this.selected = this.shownPath.findLast((row) => row < this.selected) ?? this.end;
+    this.#tell();
+  }
+
+  /** Returns whether a row is bookkeeping that is not shown now. */
+  isFolded(row: number): boolean {
+    return !this.showsBookkeeping && BOOKKEEPING.has(this.rows.kind(row)) && !this.labels.has(row);
   }
 
   setFold(fold: boolean): void {
@@ -124,16 +147,15 @@ export class SessionModel {
   }
 
   async #takeIn(): Promise<void> {
-    const followed = this.tip === this.facts.leafRow;
-    const atEnd = this.selected === this.tip;
     const facts = await this.reader.facts();
     await this.#readOutline(facts);
+    // A user may have gone elsewhere meanwhile.
+    const followed = this.tip === this.facts.leafRow;
+    const atEnd = this.selected === this.end;
     this.facts = facts;
-    if (followed) {
-      this.tip = facts.leafRow;
-      if (atEnd || !this.rows.path(this.tip).includes(this.selected)) this.selected = this.tip;
-    }
+    if (followed) this.tip = facts.leafRow;
     this.#arrange();
+    if (followed && (atEnd || this.layout.active[this.selected] !== 1)) this.selected = this.end;
     this.#tell();
     await this.readCosts();
   }
@@ -196,20 +218,16 @@ export class SessionModel {
 
   /** The end of the branch that an entry is on. */
   #endOf(row: number): number {
-    const { lineOf, goesOn, rows, parents, lanes } = this.layout;
-    let line = lineOf[row]!;
-    if (line < 0) return row;
-    while (goesOn[line] === 1) {
-      let next = line + 1;
-      while (parents[next] !== line || lanes[next] !== lanes[line]) next++;
-      line = next;
-    }
-    // A branch never ends inside a run: the last line is one entry.
-    return rows[line]!;
+    let end = row;
+    for (let next = row; next >= 0; next = this.layout.shape.straight(next)) end = next;
+    return end;
   }
 
   #arrange(): void {
     this.path = this.rows.path(this.tip);
+    const shown = this.path.filter((row) => !this.isFolded(row));
+    // A path of nothing else is shown all the same.
+    this.shownPath = shown.length > 0 ? shown : this.path;
     this.layout = layOutTree(this.rows, this.#layoutOptions());
     this.#markHidden();
     this.#sumCosts();
@@ -236,7 +254,7 @@ export class SessionModel {
 
   #layoutOptions(): LayoutOptions {
     const { tip, fold, opened, labels } = this;
-    return { tip, fold, opened, standsOut: labels };
+    return { tip, fold, opened, standsOut: labels, isFolded: (row) => this.isFolded(row) };
   }
 
   #tell(): void {
@@ -253,6 +271,8 @@ interface LayoutOptions {
   opened: ReadonlySet<number>;
   /** Rows that are never inside a run: labelled ones. */
   standsOut: { has(row: number): boolean };
+  /** Returns whether a row has no line of its own. Default: none. */
+  isFolded?(row: number): boolean;
 }
 
 /** Runs shorter than this stay as they are. */
@@ -285,6 +305,7 @@ interface TreeLayout {
   active: Uint8Array;
   /** Number of lanes. */
   width: number;
+  shape: DrawnTree;
 }
 
 export function layOutTree(tree: OutlineRows, options: LayoutOptions): TreeLayout {
@@ -302,6 +323,7 @@ export function layOutTree(tree: OutlineRows, options: LayoutOptions): TreeLayou
     lineOf: new Int32Array(length).fill(-1),
     active: new Uint8Array(length),
     width: 0,
+    shape,
   };
   const lines = placeLines(tree, shape, options, layout);
   for (let row = 0; row < length; row++) layout.active[row] = shape.isActive(row) ? 1 : 0;
@@ -330,6 +352,10 @@ interface Waiting {
 /** Returns the number of lines. */
 function placeLines(tree: OutlineRows, shape: DrawnTree, options: LayoutOptions, layout: TreeLayout): number {
   const { rows, tellers, counts, lanes, parents, goesOn, lineOf } = layout;
+  const { isFolded = () => false } = options;
+  // A row with branches has a line, so that they have a place to part from.
+  const folds = (row: number) => row >= 0 && isFolded(row) && !shape.parts(row);
+  const next = nextRows(tree, shape, folds);
   const straightRoot = shape.roots.find((row) => shape.isActive(row)) ?? shape.roots.at(-1) ?? -1;
   const waiting: Waiting[] = [{ row: straightRoot, lane: 0, parent: -1 }];
   for (const row of shape.roots.filter((root) => root !== straightRoot).reverse())
@@ -338,10 +364,16 @@ function placeLines(tree: OutlineRows, shape: DrawnTree, options: LayoutOptions,
   for (let branch = waiting.pop(); branch; branch = waiting.pop()) {
     const { lane } = branch;
     let { row, parent } = branch;
+    // What a branch begins with is put on the line that it follows; of a root, on its first one.
+    if (folds(row) && next[row]! >= 0)
+      row = placeFolded(shape, folds, row, lineOf, parent < 0 ? line : parent);
+    // The rest is a branch of nothing else: it has a line where it is all that there is.
+    else if (folds(row) && parent >= 0) row = placeFolded(shape, folds, row, lineOf, parent);
+    else if (folds(row) && row !== straightRoot) continue;
     // Entries of an opened run that are still to come.
     let opened = 0;
     while (row >= 0) {
-      let run = opened > 0 ? [row] : runFrom(tree, shape, row, options);
+      let run = opened > 0 ? [row] : runFrom(tree, shape, next, row, options);
       if (opened > 0) opened--;
       else if (run.length > 1 && options.opened.has(row)) {
         opened = run.length - 1;
@@ -352,14 +384,17 @@ function placeLines(tree: OutlineRows, shape: DrawnTree, options: LayoutOptions,
       lanes[line] = lane;
       parents[line] = parent;
       counts[line] = run.length;
+      let after = row;
       let last = row;
       for (const member of run) {
         lineOf[member] = line;
         last = member;
+        after = shape.straight(member);
+        if (folds(after)) after = placeFolded(shape, folds, after, lineOf, line);
       }
       layout.width = Math.max(layout.width, lane + 1);
       parent = line++;
-      row = shape.straight(last);
+      row = after;
       if (row >= 0) goesOn[parent] = 1;
       if (!shape.parts(last)) continue;
       waiting.push({ row, lane, parent });
@@ -370,21 +405,41 @@ function placeLines(tree: OutlineRows, shape: DrawnTree, options: LayoutOptions,
   return line;
 }
 
+/** Puts a row and the folded ones straight below it on a line; returns the row after them, -1 at the end. */
+function placeFolded(
+  shape: DrawnTree,
+  folds: (row: number) => boolean,
+  row: number,
+  lineOf: Int32Array,
+  line: number,
+): number {
+  let at = row;
+  for (; folds(at); at = shape.straight(at)) lineOf[at] = line;
+  return at;
+}
+
+/** For each row the next one straight below it that is not folded; -1 at the end of a branch. */
+function nextRows(tree: OutlineRows, shape: DrawnTree, folds: (row: number) => boolean): Int32Array {
+  const next = new Int32Array(tree.length);
+  for (let row = tree.length - 1; row >= 0; row--) {
+    const below = shape.straight(row);
+    next[row] = folds(below) ? next[below]! : below;
+  }
+  return next;
+}
+
 /** The run that begins with a row: rows in which nothing stands out, one straight below the other. Or the row alone. */
 function runFrom(
   tree: OutlineRows,
   shape: DrawnTree,
+  next: Int32Array,
   row: number,
   { fold, standsOut }: LayoutOptions,
 ): number[] {
   const inRun = (at: number) =>
-    at >= 0 &&
-    !OUTSTANDING.has(tree.kind(at)) &&
-    !standsOut.has(at) &&
-    !shape.parts(at) &&
-    shape.straight(at) >= 0;
+    at >= 0 && !OUTSTANDING.has(tree.kind(at)) && !standsOut.has(at) && !shape.parts(at) && next[at]! >= 0;
   const run: number[] = [];
-  for (let at = row; fold && inRun(at); at = shape.straight(at)) run.push(at);
+  for (let at = row; fold && inRun(at); at = next[at]!) run.push(at);
   return run.length < SHORTEST_RUN ? [row] : run;
 }
 

@@ -12,6 +12,53 @@ export function Markdown({ text }: { text: string }) {
   return <div class="markdown" dir="auto" dangerouslySetInnerHTML={{ __html: html }} />;
 }
 
+/** Text that somebody typed: blanks, line breaks and signs as they are; code in fences with its colours. */
+export function TypedText({ text }: { text: string }) {
+  const parts = useMemo(() => typedParts(text), [text]);
+  if (text.length > LONGEST_TYPED) return <PlainText text={text} />;
+  return (
+    <>
+      {parts.map(({ part, isFence }, at) =>
+        isFence ? (
+          <Markdown key={at} text={part} />
+        ) : (
+          <div key={at} class="typed" dir="auto">
+            {visibleControls(part)}
+          </div>
+        ),
+      )}
+    </>
+  );
+}
+
+/** Longer texts are shown in parts. */
+const LONGEST_TYPED = 20_000;
+
+/** Parts of a text: what is in fences, and what is around them. A fence without an end is text. */
+function typedParts(text: string): { part: string; isFence: boolean }[] {
+  if (text.length > LONGEST_TYPED) return [];
+  const parts: { part: string; isFence: boolean }[] = [];
+  let lines: string[] = [];
+  let fenced: string[] | undefined;
+  const add = (part: readonly string[], isFence: boolean) => {
+    const joined = part.join("\n").trimEnd();
+    if (joined !== "") parts.push({ part: joined, isFence });
+  };
+  for (const line of text.split("\n")) {
+    const mark = /^(?:`{3,}|~{3,})/.exec(line)?.[0];
+    if (fenced) {
+      fenced.push(line);
+      if (!line.startsWith(/^(?:`+|~+)/.exec(fenced[0]!)![0]) || !/^(?:`+|~+)\s*$/.test(line)) continue;
+      add(lines, false);
+      add(fenced, true);
+      [lines, fenced] = [[], undefined];
+    } else if (mark) fenced = [line];
+    else lines.push(line);
+  }
+  add([...lines, ...(fenced ?? [])], false);
+  return parts;
+}
+
 /** Characters of a text that are shown at first, and added by each click on "more". */
 const FIRST_SHOWN = 4_000;
 const MORE = 200_000;
@@ -111,6 +158,16 @@ for (const cell of ["th_open", "td_open"]) {
     return renderer.renderToken(tokens, at, options);
   };
 }
+
+// The text of a list's item is an element of its own, so that blanks in it can be kept and those around it cannot.
+markdown.core.ruler.push("item-texts", ({ tokens }) => {
+  for (const token of tokens) {
+    if (!token.hidden || !token.type.startsWith("paragraph_")) continue;
+    token.hidden = false;
+    token.tag = "span";
+    if (token.nesting > 0) token.attrSet("class", "text_");
+  }
+});
 
 // Escapes of markup may name what is hidden in a text; what they stand for is shown as well.
 markdown.renderer.rules.text = (tokens, at) => escaped(visibleControls(tokens[at]!.content));

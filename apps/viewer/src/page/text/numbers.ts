@@ -29,3 +29,14 @@ export function formatTime(timestamp: string | number): string {
   if (Number.isNaN(time.getTime())) return "";
   return time.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 }
+
+/** A span of milliseconds as one number and a unit: `3 min`, `5 h`, `12 days`; `now` below a minute. */
+export function formatAge(milliseconds: number): string {
+  const minutes = Math.floor(milliseconds / 60_000);
+  if (!(minutes >= 1)) return "now";
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 24) return `${hours} h`;
+  const days = Math.floor(hours / 24);
+  return days < 365 ? formatCount(days, "day") : formatCount(Math.floor(days / 365), "year");
+}

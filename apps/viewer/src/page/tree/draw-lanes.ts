@@ -119,7 +119,7 @@ function drawNode(
   } else canvas.arc(x, y, size, 0, Math.PI * 2);
   canvas.fill();
   canvas.stroke();
-  if (row === model.selected) {
+  if (layout.lineOf[model.selected] === line) {
     canvas.strokeStyle = colours.ink;
     canvas.lineWidth = 1.5;
     canvas.beginPath();

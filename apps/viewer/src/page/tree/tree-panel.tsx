@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ROW_KINDS } from "../../model/outline.ts";
-import { useObserved } from "../source/observe.ts";
+import { useKeys, useObserved } from "../source/observe.ts";
 import type { SessionModel } from "../source/session-model.ts";
 import { formatCount, formatDollars, formatTokens } from "../text/numbers.ts";
 import { drawCovered, drawLanes, LANES_LEFT, readColours, type TreeColours } from "./draw-lanes.ts";
@@ -13,8 +13,15 @@ const WORDS_FROM = 16;
 /** Browsers draw elements up to about twice this height; longer trees are scrolled in proportion. */
 const TALLEST = 12_000_000;
 
+interface TreePanelProps {
+  model: SessionModel;
+  theme: string;
+  /** Chooses an entry, by the mouse; keys step through the tree without a place in the browser's history. */
+  select: (row: number) => void;
+}
+
 /** The tree: lanes on a canvas, words beside them; only the part in sight is rendered, for sessions of any size. */
-export function TreePanel({ model, theme }: { model: SessionModel; theme: string }) {
+export function TreePanel({ model, theme, select }: TreePanelProps) {
   useObserved(model);
   const [zoom, setZoom] = useState(FIRST_ZOOM);
   const scroller = useRef<HTMLDivElement>(null);
@@ -62,34 +69,56 @@ export function TreePanel({ model, theme }: { model: SessionModel; theme: string
     element.scrollTop = (y - height / 2) / scale;
   }, [model.selected, model.tip, model.fold, lineHeight]);
 
-  const press = (event: KeyboardEvent) => {
-    // With these, a key is the browser's own.
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+  useKeys((event) => {
     const line = stepInTree(event.key, model, selectedLine, Math.floor(view.height / lineHeight));
     if (line === undefined) return;
     event.preventDefault();
     if (line >= 0) model.select(model.layout.rows[line]!);
-  };
+  });
 
   return (
     <section class="tree" aria-label="Tree">
       <div class="tree-tools">
-        <button type="button" aria-pressed={model.fold} onClick={() => model.setFold(!model.fold)}>
+        <button
+          type="button"
+          aria-pressed={model.fold}
+          title="Draw answers and tool results between two prompts as one line"
+          onClick={() => model.setFold(!model.fold)}
+        >
           Fold runs
         </button>
+        <button
+          type="button"
+          aria-pressed={model.showsBookkeeping}
+          title="Show state of programs, changes of the model, and reminders that only the model reads"
+          onClick={() => model.setBookkeeping(!model.showsBookkeeping)}
+        >
+          Bookkeeping
+        </button>
         <span class="grow" />
-        <button type="button" aria-label="Smaller" disabled={zoom === 0} onClick={() => setZoom(zoom - 1)}>
+        <button
+          type="button"
+          aria-label="Smaller"
+          title="Smaller lines (Ctrl + wheel)"
+          disabled={zoom === 0}
+          onClick={() => setZoom(zoom - 1)}
+        >
           −
         </button>
         <button
           type="button"
           aria-label="Larger"
+          title="Larger lines (Ctrl + wheel)"
           disabled={zoom === ZOOMS.length - 1}
           onClick={() => setZoom(zoom + 1)}
         >
           +
         </button>
-        <button type="button" onClick={() => model.show(model.facts.leafRow)}>
+        <button
+          type="button"
+          title="Show the path to the leaf, where the session goes on"
+          onClick={() => model.show(model.facts.leafRow)}
+        >
           To the leaf
         </button>
       </div>
@@ -100,7 +129,6 @@ export function TreePanel({ model, theme }: { model: SessionModel; theme: string
         aria-label="Entries"
         tabIndex={0}
         aria-activedescendant={selectedLine >= from && selectedLine < to ? `line-${selectedLine}` : undefined}
-        onKeyDown={press}
       >
         <div style={{ height: `${tall}px` }}>
           <div class="tree-window" style={{ height: `${view.height}px` }}>
@@ -119,6 +147,8 @@ export function TreePanel({ model, theme }: { model: SessionModel; theme: string
                   top={line * lineHeight - offset}
                   height={lineHeight}
                   left={textLeft}
+                  isSelected={line === selectedLine}
+                  select={select}
                 />
               ))}
             {lineHeight < WORDS_FROM && (
@@ -128,7 +158,7 @@ export function TreePanel({ model, theme }: { model: SessionModel; theme: string
                 class="tree-touch"
                 onClick={(event) => {
                   const line = Math.floor((offset + event.offsetY) / lineHeight);
-                  if (line < lines) model.select(model.layout.rows[line]!);
+                  if (line < lines) select(model.layout.rows[line]!);
                 }}
               />
             )}
@@ -178,16 +208,17 @@ interface TreeLineProps {
   top: number;
   height: number;
   left: number;
+  isSelected: boolean;
+  select: (row: number) => void;
 }
 
 /** Text of a line of the tree. */
-function TreeLine({ model, line, top, height, left }: TreeLineProps) {
+function TreeLine({ model, line, top, height, left, isSelected, select }: TreeLineProps) {
   const { layout, rows, facts } = model;
   const row = layout.rows[line]!;
   const count = layout.counts[line]!;
   const kind = rows.kind(row);
   const label = model.labels.get(row);
-  const isSelected = row === model.selected;
   const words = count > 1 ? `${formatCount(count, "step")}` : undefined;
   const gist = model.gist(layout.tellers[line]!);
   const text = gist?.text ?? "";
@@ -197,7 +228,7 @@ function TreeLine({ model, line, top, height, left }: TreeLineProps) {
   if (count > 1) classes.push("run");
   if (gist?.failed) classes.push("failed");
   const cost = model.lineCosts[line] ?? 0;
-  const act = () => (count > 1 ? model.openRun(row) : model.select(row));
+  const act = () => (count > 1 ? model.openRun(row) : select(row));
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the tree itself has the keys
     // biome-ignore lint/a11y/useFocusableInteractive: the tree itself has the focus and names the line that is looked at
@@ -220,7 +251,11 @@ function TreeLine({ model, line, top, height, left }: TreeLineProps) {
       onClick={act}
     >
       {label !== undefined && <span class="tag">{label}</span>}
-      {row === facts.leafRow && <span class="tag leaf">leaf</span>}
+      {layout.lineOf[facts.leafRow] === line && (
+        <span class="tag leaf" title="The session goes on here">
+          leaf
+        </span>
+      )}
       {words !== undefined && <span class="steps">{words}</span>}
       {words === undefined && gist && gist.tools.length > 0 && (
         <span class="tool">{toolNames(gist.tools)}</span>

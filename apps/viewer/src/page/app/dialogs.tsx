@@ -1,0 +1,429 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { SessionReader } from "../../model/tree-reader.ts";
+import type { PlansView, PlanView } from "../../server/session-routes.ts";
+import { CacheForecastLine, EntryList } from "../panels/compaction.tsx";
+import { useAnswer } from "../source/observe.ts";
+import { ask, order as send } from "../source/page-source.ts";
+import type { SessionModel } from "../source/session-model.ts";
+import { formatCount, formatDollars, formatTime, formatTokens } from "../text/numbers.ts";
+import { visibleControls } from "../text/visible-controls.ts";
+import type { Order, ViewerActions } from "./address.ts";
+
+interface DialogProps {
+  title: string;
+  onClose: () => void;
+  isWide?: boolean;
+  children: ComponentChildren;
+}
+
+/** A dialog above the page. Escape closes it. */
+export function Dialog({ title, onClose, isWide = false, children }: DialogProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => dialog.current!.showModal(), []);
+  return (
+    <dialog ref={dialog} class={`order${isWide ? " wide" : ""}`} aria-label={title} onClose={onClose}>
+      <h2>{title}</h2>
+      {children}
+    </dialog>
+  );
+}
+
+const KEYS: readonly [keys: string, meaning: string, writes?: boolean][] = [
+  ["↑ ↓  j k", "the entry before, the one after"],
+  ["← →", "the entry that this one follows; into a run"],
+  ["[  ]", "the compaction before, the one after"],
+  ["PgUp  PgDn", "a screen up, a screen down"],
+  ["Home  End", "the first entry, the last"],
+  ["Ctrl + wheel", "zoom the tree"],
+  ["1 … 6", "conversation, what the model reads, compactions, usage, compare, rules"],
+  ["/", "find in this session"],
+  ["n  N", "the next entry that was found, the one before"],
+  ["Esc", "end the search"],
+  ["u  U", "undo your last act, do it again", true],
+  ["Ctrl + P", "print the whole path"],
+  ["?", "this list"],
+];
+
+/** The keys of the page. */
+export function KeyHelp({ canWrite, onClose }: { canWrite: boolean; onClose: () => void }) {
+  return (
+    <Dialog title="Keys" onClose={onClose}>
+      <dl class="keys">
+        {KEYS.filter(([, , writes]) => canWrite || !writes).map(([keys, meaning]) => (
+          <div key={keys}>
+            <dt>
+              <kbd>{keys}</kbd>
+            </dt>
+            <dd>{meaning}</dd>
+          </div>
+        ))}
+      </dl>
+      <div class="buttons">
+        <button type="button" onClick={onClose}>
+          Close
+        </button>
+      </div>
+    </Dialog>
+  );
+}
+
+const ORDER_TITLES: Readonly<Record<Order["act"], string>> = {
+  navigate: "Go on from this entry",
+  fork: "Fork a new session here",
+  label: "Label this entry",
+  hide: "Hide this entry from the model",
+  show: "Let the model read this entry again",
+  compact: "Compact this session",
+  undo: "Undo",
+  redo: "Redo",
+};
+
+interface OrderState {
+  running?: AbortController;
+  /** Written by a model so far. */
+  tokens: number;
+  /** Message for the user; empty for none. */
+  said: string;
+  /** True once the act is done; it is not done again. */
+  isDone?: boolean;
+}
+
+interface OrderRunProps {
+  /** Names the session to the server. */
+  session: string;
+  act: Order["act"];
+  /** Called when an act is done and has nothing to say. */
+  onDone: () => void;
+}
+
+/** An act that is carried out once: its state, and the functions that begin and stop it. */
+function useOrder({ session, act, onDone }: OrderRunProps) {
+  const [state, setState] = useState<OrderState>({ tokens: 0, said: "" });
+  const run = async (body: object) => {
+    const running = new AbortController();
+    setState({ running, tokens: 0, said: "" });
+    try {
+      const result = await send<Record<string, unknown>>(
+        `api/sessions/${encodeURIComponent(session)}/${act}`,
+        body,
+        (tokens) => setState({ running, tokens, said: "" }),
+        running.signal,
+      );
+      const said = saidOf(act, result);
+      if (said === "") onDone();
+      else setState({ tokens: 0, said, isDone: true });
+    } catch (error) {
+      setState({ tokens: 0, said: error instanceof Error ? error.message : String(error) });
+    }
+  };
+  return { state, run, stop: () => state.running?.abort() };
+}
+
+/** Message before the dialog closes; empty where the page shows the change by itself. */
+function saidOf(act: Order["act"], result: Readonly<Record<string, unknown>>): string {
+  if (act === "compact" && result["eligible"] === false)
+    return `Nothing was done: ${String(result["reason"])}`;
+  if (act === "fork") return `The fork is ${String(result["file"])}`;
+  return "";
+}
+
+interface OrderButtonsProps {
+  title: string;
+  state: OrderState;
+  stop: () => void;
+  onClose: () => void;
+  isPossible?: boolean;
+}
+
+/** State of an act, and the buttons below it. */
+function OrderButtons({ title, state, stop, onClose, isPossible = true }: OrderButtonsProps) {
+  return (
+    <>
+      {state.running && (
+        <p role="status">
+          <progress aria-label="Working" />{" "}
+          {state.tokens > 0 ? `${formatCount(state.tokens, "token")} written` : "Working…"}
+        </p>
+      )}
+      {state.said !== "" && <p role="alert">{state.said}</p>}
+      <div class="buttons">
+        <button type="button" onClick={state.running ? stop : onClose}>
+          {state.running ? "Stop" : "Close"}
+        </button>
+        <button
+          type="submit"
+          class="primary"
+          disabled={state.running !== undefined || state.isDone || !isPossible}
+        >
+          {title}
+        </button>
+      </div>
+    </>
+  );
+}
+
+/** Acts that leave a branch, which can be summarized. */
+const LEAVES: ReadonlySet<Order["act"]> = new Set(["navigate", "fork"]);
+
+interface OrderDialogProps {
+  session: string;
+  order: Order;
+  reader: SessionReader;
+  onDone: () => void;
+  onClose: () => void;
+}
+
+/** Asks what a change still needs, carries it out, and says how far it is. */
+export function OrderDialog({ session, order, reader, onDone, onClose }: OrderDialogProps) {
+  const { act, id, row } = order;
+  const [words, setWords] = useState("");
+  const [summarize, setSummarize] = useState(false);
+  const { state, run, stop } = useOrder({ session, act, onDone });
+  const submit = (event: Event) => {
+    event.preventDefault();
+    void run(
+      act === "label"
+        ? { id, label: words }
+        : { id, summarize, ...(words === "" ? {} : { instructions: words }) },
+    );
+  };
+  // Escape closes a dialog without asking: what runs in it then stops, as by its button.
+  const close = () => {
+    stop();
+    onClose();
+  };
+  return (
+    <Dialog title={ORDER_TITLES[act]} onClose={close}>
+      <form onSubmit={submit}>
+        {act === "navigate" && <NavigationForecast reader={reader} row={row} />}
+        {act === "undo" && <UndoneAct session={session} />}
+        {act === "redo" && (
+          <p>What the last undo took back is done again, as long as nothing else was done since.</p>
+        )}
+        {LEAVES.has(act) && (
+          <label>
+            <input
+              type="checkbox"
+              checked={summarize}
+              onChange={(event) => setSummarize(event.currentTarget.checked)}
+            />{" "}
+            Summarise what is left behind
+          </label>
+        )}
+        {(act === "label" || summarize) && (
+          <label class="wide">
+            {act === "label" ? "Label; none takes it away" : "What the summary should focus on (optional)"}
+            <input value={words} onInput={(event) => setWords(event.currentTarget.value)} />
+          </label>
+        )}
+        <OrderButtons title={ORDER_TITLES[act]} state={state} stop={stop} onClose={close} />
+      </form>
+    </Dialog>
+  );
+}
+
+function NavigationForecast({ reader, row }: { reader: SessionReader; row: number }) {
+  const { answer } = useAnswer(() => reader.forecast(row), [reader, row]);
+  return <>{answer && <CacheForecastLine cache={answer} />}</>;
+}
+
+const ACT_NAMES: Readonly<Record<string, string>> = {
+  prompt: "your prompt",
+  navigation: "your move to another entry",
+  summary: "your move to another branch, with its summary",
+  compaction: "the compaction that you asked for",
+  edit: "your change of what the model reads",
+  label: "your label",
+  name: "your name of the session",
+  pin: "your pin",
+};
+
+/** Says what an undo would take back. */
+function UndoneAct({ session }: { session: string }) {
+  const { answer, error } = useAnswer(
+    () =>
+      ask<{ undo: { kind: string; text: string; timestamp: string } | null }>(
+        `api/sessions/${encodeURIComponent(session)}/act`,
+      ),
+    [session],
+  );
+  if (error) return <p class="failure">{error.message}</p>;
+  if (!answer) return <p class="quiet">Reading…</p>;
+  if (!answer.undo) return <p>There is nothing to undo.</p>;
+  const { kind, text, timestamp } = answer.undo;
+  return (
+    <>
+      <p>
+        Takes back {ACT_NAMES[kind] ?? "your last act"} of {formatTime(timestamp)}
+        {text === "" ? "" : ":"}
+      </p>
+      {text !== "" && <blockquote class="undone">{visibleControls(text)}</blockquote>}
+      <p class="quiet">It stays in the file, and Redo does it again.</p>
+    </>
+  );
+}
+
+interface PlanDialogProps {
+  session: string;
+  model: SessionModel;
+  actions: ViewerActions;
+  onDone: () => void;
+  onClose: () => void;
+}
+
+/** Plan of a compaction at the leaf by each policy; where the session can be changed, a button that carries it out. */
+export function PlanDialog({ session, model, actions, onDone, onClose }: PlanDialogProps) {
+  const base = `api/sessions/${encodeURIComponent(session)}`;
+  const { answer: plans, error } = useAnswer(
+    () => ask<PlansView>(`${base}/plans`),
+    [base, model.rows.length],
+  );
+  const [chosen, setChosen] = useState<string>();
+  const [words, setWords] = useState("");
+  const policy = chosen ?? plans?.policy;
+  const { answer: plan, error: refused } = useAnswer(
+    async () => (policy === undefined ? undefined : ask<PlanView>(`${base}/plan`, { policy })),
+    [base, policy, model.rows.length],
+  );
+  const { state, run, stop } = useOrder({ session, act: "compact", onDone });
+  const close = () => {
+    stop();
+    onClose();
+  };
+  const submit = (event: Event) => {
+    event.preventDefault();
+    void run({ policy, ...(words === "" ? {} : { instructions: words }) });
+  };
+  const title = actions.canWrite ? ORDER_TITLES.compact : "Plan of a compaction";
+  const trouble = error ?? refused;
+  return (
+    <Dialog title={title} onClose={close} isWide>
+      <form onSubmit={submit}>
+        <p class="quiet">
+          What a compaction at the leaf would do, by each policy. Nothing is asked of a model yet, and nothing
+          is written.
+        </p>
+        {!plans && !trouble && <p class="quiet">Planning…</p>}
+        {plans && policy !== undefined && <PolicyTable plans={plans} chosen={policy} choose={setChosen} />}
+        {plan?.policy === policy && plan && <PlanDetails plan={plan} model={model} actions={actions} />}
+        {trouble && <p class="failure">{trouble.message}</p>}
+        {actions.canWrite ? (
+          <>
+            <label class="wide">
+              What the summary should focus on (optional)
+              <input value={words} onInput={(event) => setWords(event.currentTarget.value)} />
+            </label>
+            <OrderButtons
+              title={title}
+              state={state}
+              stop={stop}
+              onClose={close}
+              isPossible={plans !== undefined}
+            />
+          </>
+        ) : (
+          <div class="buttons">
+            <button type="button" onClick={close}>
+              Close
+            </button>
+          </div>
+        )}
+      </form>
+    </Dialog>
+  );
+}
+
+interface PolicyTableProps {
+  plans: PlansView;
+  chosen: string;
+  choose: (policy: string) => void;
+}
+
+function PolicyTable({ plans, chosen, choose }: PolicyTableProps) {
+  return (
+    <div class="scrolls">
+      <table class="policies">
+        <thead>
+          <tr>
+            <th scope="col">Policy</th>
+            <th scope="col" title="Size of the context before and after, as the policy counts">
+              Tokens
+            </th>
+            <th scope="col" title="Messages that a summary would replace">
+              Summarized
+            </th>
+            <th scope="col" title="Messages that would stay as they are">
+              Kept
+            </th>
+            <th scope="col" title="Tokens that the next request would write to the prompt cache">
+              Written anew
+            </th>
+            <th scope="col" title="What writing them costs more than reading them from the cache">
+              Price
+            </th>
+            <th scope="col" title="Calls after which the smaller requests have saved as much">
+              Pays back
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {plans.policies.map((row) => (
+            <tr key={row.policy} class={row.policy === chosen ? "chosen" : ""}>
+              <th scope="row">
+                <label>
+                  <input
+                    type="radio"
+                    name="policy"
+                    checked={row.policy === chosen}
+                    onChange={() => choose(row.policy)}
+                  />{" "}
+                  {row.policy}
+                </label>
+              </th>
+              {row.eligible ? (
+                <>
+                  <td>
+                    {formatTokens(row.tokensBefore)} → {formatTokens(row.tokensAfter)}
+                  </td>
+                  <td>{row.summarised}</td>
+                  <td>{Math.max(0, row.messagesAfter - 1)}</td>
+                  <td>{formatTokens(row.cache?.anew ?? 0)}</td>
+                  <td>{row.cache?.cost ? formatDollars(row.cache.cost) : "–"}</td>
+                  <td>{row.cache?.paysBackAfter ? formatCount(row.cache.paysBackAfter, "call") : "–"}</td>
+                </>
+              ) : (
+                <td colSpan={6} class="quiet">
+                  nothing to compact
+                </td>
+              )}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+interface PlanDetailsProps {
+  plan: PlanView;
+  model: SessionModel;
+  actions: ViewerActions;
+}
+
+function PlanDetails({ plan, model, actions }: PlanDetailsProps) {
+  if (plan.reason !== null) return <p class="plan">{plan.reason}</p>;
+  const { tokensBefore, tokensAfter, summarized, kept, edited, isSplitTurn, cache } = plan;
+  return (
+    <section class="plan" aria-label="The plan">
+      <p>
+        The context goes from <b>{formatTokens(tokensBefore)}</b> to about <b>{formatTokens(tokensAfter)}</b>{" "}
+        tokens.{isSplitTurn ? " The cut is inside a turn: the beginning of that turn is summarized too." : ""}
+        {edited > 0 ? ` ${formatCount(edited, "message")} of those kept would be left out or shortened.` : ""}
+      </p>
+      {cache && <CacheForecastLine cache={cache} />}
+      <EntryList title="Summarized" rows={summarized} model={model} actions={actions} />
+      <EntryList title="Kept" rows={kept} model={model} actions={actions} />
+    </section>
+  );
+}

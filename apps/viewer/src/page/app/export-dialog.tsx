@@ -1,0 +1,160 @@
+import { exportSession } from "@espalier/interop";
+import { redactText } from "@espalier/session-tree";
+import { useState } from "preact/hooks";
+import { TreeReader } from "../../model/tree-reader.ts";
+import type { SessionModel } from "../source/session-model.ts";
+import { Dialog } from "./dialogs.tsx";
+
+const FORMATS = [
+  ["markdown", "Markdown", "a document to read and to edit"],
+  ["html", "HTML", "this page with the session inside; opens without a server"],
+  ["json", "JSON", "one document for programs"],
+  ["jsonl", "Session file", "JSON Lines, which Espalier opens again"],
+] as const;
+
+interface ExportDialogProps {
+  model: SessionModel;
+  served: string | undefined;
+  print: () => void;
+  onClose: () => void;
+}
+
+/** Saves a session or one path of it to a file, and prints. */
+export function ExportDialog({ model, served, print, onClose }: ExportDialogProps) {
+  const [format, setFormat] = useState<ExportChoice["format"]>("markdown");
+  const [isPath, setPath] = useState(false);
+  const [redact, setRedact] = useState(false);
+  const [trouble, setTrouble] = useState("");
+  const query = async (): Promise<ExportChoice> => {
+    const [end] = isPath ? await model.reader.gists(model.tip, model.tip + 1) : [];
+    return { format, ...(end ? { at: end.id } : {}), ...(redact ? { redact: "yes" } : {}) };
+  };
+  const save = async (event: Event) => {
+    event.preventDefault();
+    try {
+      const asked = await query();
+      const link = document.createElement("a");
+      const { reader } = model;
+      link.href =
+        reader instanceof TreeReader
+          ? URL.createObjectURL(await localExport(reader, asked))
+          : `api/sessions/${encodeURIComponent(served ?? "")}/export?${new URLSearchParams({ ...asked })}`;
+      link.download = fileNameOf(model.facts.id, format);
+      link.click();
+      onClose();
+    } catch (error) {
+      setTrouble(error instanceof Error ? error.message : String(error));
+    }
+  };
+  const printAll = () => {
+    onClose();
+    print();
+  };
+  return (
+    <Dialog title="Export" onClose={onClose}>
+      <form onSubmit={save}>
+        <fieldset>
+          <legend>Format</legend>
+          {FORMATS.map(([value, name, use]) => (
+            <label key={value} class="choice">
+              <input
+                type="radio"
+                name="format"
+                checked={format === value}
+                onChange={() => setFormat(value)}
+              />
+              <span>
+                {name} <span class="quiet">{use}</span>
+              </span>
+            </label>
+          ))}
+        </fieldset>
+        <fieldset>
+          <legend>Content</legend>
+          <label class="choice">
+            <input type="radio" name="content" checked={!isPath} onChange={() => setPath(false)} />
+            <span>the whole session, with all branches</span>
+          </label>
+          <label class="choice">
+            <input type="radio" name="content" checked={isPath} onChange={() => setPath(true)} />
+            <span>the path that is shown</span>
+          </label>
+          <label class="choice">
+            <input
+              type="checkbox"
+              checked={redact}
+              onChange={(event) => setRedact(event.currentTarget.checked)}
+            />
+            <span>leave out well-known keys and tokens</span>
+          </label>
+        </fieldset>
+        {trouble !== "" && <p class="failure">{trouble}</p>}
+        <div class="buttons">
+          <button type="button" onClick={printAll}>
+            Print
+          </button>
+          <span class="grow" />
+          <button type="button" onClick={onClose}>
+            Close
+          </button>
+          <button type="submit" class="primary">
+            Save
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+/** Choice of what is saved to a file. */
+interface ExportChoice {
+  format: "markdown" | "html" | "json" | "jsonl";
+  /** The entry in which the path ends; left out for the whole session. */
+  at?: string;
+  /** Present where well-known keys are left out. */
+  redact?: "yes";
+}
+
+const FILE_ENDS: Readonly<Record<ExportChoice["format"], string>> = {
+  markdown: "md",
+  html: "html",
+  json: "json",
+  jsonl: "jsonl",
+};
+
+const fileNameOf = (id: string, format: ExportChoice["format"]): string =>
+  `${id.replace(/[^\w.-]/g, "_") || "session"}.${FILE_ENDS[format]}`;
+
+/** A file of a session whose bytes are at hand; a server writes the same one for a session of its own. */
+async function localExport(reader: TreeReader, choice: ExportChoice): Promise<Blob> {
+  const { format, at, redact } = choice;
+  const pieces = exportSession(reader.tree, {
+    format: format === "html" ? "jsonl" : format,
+    at,
+    all: at === undefined,
+    ...(redact === undefined ? {} : { redact: redactText }),
+  });
+  const text = new Blob([...pieces]);
+  return format === "html" ? pageWith(text) : text;
+}
+
+/** Bytes that become text at once: a multiple of three, so that the parts of base64 are base64 of the whole. */
+const PART = 3 << 12;
+
+/** This page with another session inside. */
+async function pageWith(lines: Blob): Promise<Blob> {
+  const stream = lines.stream().pipeThrough(new CompressionStream("gzip"));
+  const packed = new Uint8Array(await new Response(stream).arrayBuffer());
+  const page = document.documentElement.cloneNode(true) as HTMLElement;
+  page.querySelector("#app")!.replaceChildren();
+  page.querySelector("#session")?.remove();
+  const data = document.createElement("script");
+  data.type = "application/octet-stream";
+  data.id = "session";
+  const parts: string[] = [];
+  for (let at = 0; at < packed.length; at += PART)
+    parts.push(btoa(String.fromCharCode(...packed.subarray(at, at + PART))));
+  data.textContent = parts.join("");
+  page.querySelector("#app")!.after(data);
+  return new Blob(["<!doctype html>\n", page.outerHTML]);
+}

@@ -1,0 +1,213 @@
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { FoundTexts } from "../../model/facts.ts";
+import { TYPING, useAnswer } from "../source/observe.ts";
+import type { SessionModel } from "../source/session-model.ts";
+
+/** Search within the session. */
+interface Finder {
+  /** What was found; undefined while nothing is known, or nothing is searched for. */
+  found: FoundTexts | undefined;
+  error: Error | undefined;
+  /** Number of the chosen entry among those found, from 1; 0 for another one. */
+  at: number;
+  /** Chooses the next one in the drawing of the tree, or with -1 the one before. */
+  step(by: 1 | -1): void;
+}
+
+export function useFinder(model: SessionModel, query: string, select: (row: number) => void): Finder {
+  const wanted = query.trim();
+  const isWanted = wanted.length > 1;
+  const { answer, error } = useAnswer(
+    async () => (isWanted ? { wanted, found: await model.reader.find(wanted) } : undefined),
+    [model, wanted, model.rows.length],
+    TYPING,
+  );
+  const found = isWanted ? answer?.found : undefined;
+  const { layout, selected } = model;
+  const lineOf = (row: number) => layout.lineOf[row] ?? -1;
+  const inOrder = useMemo(
+    () => (found?.rows ?? []).toSorted((a, b) => lineOf(a) - lineOf(b) || a - b),
+    [found, layout],
+  );
+  useFoundTexts(isWanted ? wanted : "", selected);
+  return {
+    found: answer?.wanted === wanted ? found : undefined,
+    error: isWanted ? error : undefined,
+    at: inOrder.indexOf(selected) + 1,
+    step(by) {
+      const isBehind = (row: number) => (lineOf(row) - lineOf(selected) || row - selected) * by > 0;
+      const next =
+        by > 0 ? (inOrder.find(isBehind) ?? inOrder[0]) : (inOrder.findLast(isBehind) ?? inOrder.at(-1));
+      if (next !== undefined) select(next);
+    },
+  };
+}
+
+interface FindBoxProps {
+  finder: Finder;
+  query: string;
+  setQuery: (query: string) => void;
+  close: () => void;
+  select: (row: number) => void;
+}
+
+/** Field of the search, the number of entries found, and a list of them while the field has the focus. */
+export function FindBox({ finder, query, setQuery, close, select }: FindBoxProps) {
+  const [listed, setListed] = useState(false);
+  const box = useRef<HTMLElement>(null);
+  const { found, error, at, step } = finder;
+  const isWanted = query.trim().length > 1;
+  const press = (event: KeyboardEvent) => {
+    if (event.key === "Escape") close();
+    else if (event.key === "Enter" || event.key === "ArrowDown") step(event.shiftKey ? -1 : 1);
+    else if (event.key === "ArrowUp") step(-1);
+    else return;
+    event.preventDefault();
+  };
+  return (
+    <search
+      class={`find${isWanted ? " searches" : ""}`}
+      ref={box}
+      onFocusOut={(event) => {
+        if (!box.current?.contains(event.relatedTarget as Node | null)) setListed(false);
+      }}
+    >
+      <input
+        type="search"
+        id="find"
+        placeholder="Find in this session  /"
+        aria-label="Find in this session"
+        value={query}
+        onFocus={() => setListed(true)}
+        onInput={(event) => {
+          setListed(true);
+          setQuery(event.currentTarget.value);
+        }}
+        onKeyDown={press}
+      />
+      {isWanted && (
+        <>
+          <output aria-label="Found">
+            {found ? (at > 0 ? `${at} of ${found.rows.length}` : `${found.rows.length}`) : "…"}
+          </output>
+          <button
+            type="button"
+            aria-label="Found entry before"
+            title="The one before (N, Shift+Enter)"
+            onClick={() => step(-1)}
+          >
+            ↑
+          </button>
+          <button
+            type="button"
+            aria-label="Next found entry"
+            title="The next one (n, Enter)"
+            onClick={() => step(1)}
+          >
+            ↓
+          </button>
+          <button type="button" aria-label="End the search" title="End the search (Esc)" onClick={close}>
+            ✕
+          </button>
+        </>
+      )}
+      {isWanted && listed && (found || error) && (
+        <ul class="found">
+          {found?.newest.map(({ row, snippet }) => (
+            <li key={row}>
+              <button
+                type="button"
+                class="link"
+                onClick={() => {
+                  select(row);
+                  setListed(false);
+                }}
+              >
+                <bdi>{snippet}</bdi>
+              </button>
+            </li>
+          ))}
+          {error && <li class="failure">{error.message}</li>}
+          {found?.rows.length === 0 && <li class="quiet">No entry of this session has this text.</li>}
+          {found && found.rows.length > found.newest.length && (
+            <li class="quiet">These are the newest {found.newest.length}; ↓ and ↑ go through all of them.</li>
+          )}
+        </ul>
+      )}
+    </search>
+  );
+}
+
+/** Name of the highlight in the style sheet. */
+const NAME = "found";
+
+/** Places that are marked at the most. */
+const MOST = 2_000;
+
+/** Milliseconds within which the chosen entry, once it is rendered, is scrolled to the first place in it. */
+const COMING = 2_000;
+
+/**
+ * Marks a text wherever the page says it, without changing an element. When another entry is chosen, the first place in
+ * it is scrolled into sight, and what hides it is unfolded. Does nothing in browsers without the highlight interface.
+ */
+function useFoundTexts(wanted: string, selected: number): void {
+  useEffect(() => {
+    if (wanted === "" || !("highlights" in CSS)) return;
+    const root = document.getElementById("app")!;
+    const until = performance.now() + COMING;
+    let isShown = false;
+    let frame = 0;
+    const mark = () => {
+      frame = 0;
+      CSS.highlights.set(NAME, new Highlight(...rangesIn(root, wanted)));
+      if (!isShown && performance.now() < until) isShown = showFirst(selected, wanted);
+    };
+    const soon = () => {
+      frame ||= requestAnimationFrame(mark);
+    };
+    const watch = new MutationObserver(soon);
+    watch.observe(root, { childList: true, subtree: true, characterData: true });
+    soon();
+    return () => {
+      watch.disconnect();
+      cancelAnimationFrame(frame);
+      CSS.highlights.delete(NAME);
+    };
+  }, [wanted, selected]);
+}
+
+/** Places of a text below an element, ignoring case. A text that is in several elements is not found. */
+function rangesIn(root: Node, wanted: string): Range[] {
+  const ranges: Range[] = [];
+  const low = wanted.toLowerCase();
+  const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  for (let node = texts.nextNode(); node && ranges.length < MOST; node = texts.nextNode()) {
+    const text = node.textContent?.toLowerCase() ?? "";
+    // A letter that has another length in lower case would move all places after it.
+    if (text.length !== node.textContent?.length) continue;
+    for (let at = text.indexOf(low); at >= 0; at = text.indexOf(low, at + low.length)) {
+      const range = new Range();
+      range.setStart(node, at);
+      range.setEnd(node, at + low.length);
+      ranges.push(range);
+    }
+  }
+  return ranges;
+}
+
+/** Scrolls to the first place in the chosen entry; returns false while the entry is not rendered. */
+function showFirst(selected: number, wanted: string): boolean {
+  const card = document.querySelector(`#panel .entry.selected`);
+  const part = card?.querySelector(`[data-row="${selected}"]`) ?? card;
+  if (!card || !part || !(card.matches(`[data-row="${selected}"]`) || part !== card)) return false;
+  const [first] = rangesIn(part, wanted);
+  if (!first) return true;
+  for (let at = first.startContainer.parentElement; at && at !== card; at = at.parentElement)
+    if (at instanceof HTMLDetailsElement) at.open = true;
+  const place = first.getBoundingClientRect();
+  const panel = document.getElementById("panel")!.getBoundingClientRect();
+  if (place.top < panel.top || place.bottom > panel.bottom)
+    first.startContainer.parentElement?.scrollIntoView({ block: "center" });
+  return true;
+}
