@@ -1,5 +1,12 @@
 export { claudeCodeImporter } from "./claude-code/importer.ts";
 export { codexImporter } from "./codex/importer.ts";
+export {
+  exportNative,
+  type NativeAgent,
+  type NativeOptions,
+  type NativeReport,
+  nativeAgents,
+} from "./export/export-native.ts";
 export type { SessionDocument } from "./export/export-session.ts";
 export {
   type ExportFormat,
@@ -53,5 +60,5 @@ export type {
 } from "./import/draft.ts";
 export { NO_SIBLINGS } from "./import/draft.ts";
 export { type ImportIssue, type ImportIssueKind, ImportIssues, LEFT_OUT } from "./import/issue.ts";
-export { piImporter } from "./pi/pi-importer.ts";
+export { piImporter } from "./pi/pi-sessions.ts";
 export { type Page, type PageFile, ScratchSpace } from "./scratch/space.ts";

@@ -145,6 +145,7 @@ export {
   type AssistantTurn,
   type CallerPrompt,
   type Conversation,
+  createCallIds,
   foldSystem,
   type HealedCall,
   type HealedImage,
@@ -162,6 +163,7 @@ export {
   type Turn,
   type UserBlock,
   type UserTurn,
+  validToolName,
 } from "./request/format.ts";
 export { RequestWriter } from "./request/json.ts";
 export {

@@ -2,8 +2,16 @@ import { existsSync, realpathSync, statSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { generateSummary } from "@espalier/compaction";
 import { copySession, espalierHome, openStore, type Session } from "@espalier/engine";
-import { type ExportFormat, exportSession } from "@espalier/interop";
 import {
+  type ExportFormat,
+  exportNative,
+  exportSession,
+  type FormatIssue,
+  type NativeAgent,
+  nativeAgents,
+} from "@espalier/interop";
+import {
+  continueSession,
   type ImportOptions,
   type ImportReport,
   importSessions,
@@ -233,7 +241,7 @@ function groupIssues(reports: readonly ImportReport[]): IssueGroup[] {
 }
 
 interface ExportCommandOptions {
-  format: ExportFormat | "html";
+  format: ExportFormat | NativeAgent | "html";
   at?: string;
   all?: boolean;
   redact?: boolean;
@@ -250,6 +258,9 @@ const ENDINGS: Record<ExportCommandOptions["format"], string> = {
   openai: "openai.json",
   "openai-responses": "openai-responses.json",
   "ai-sdk": "ai-sdk.json",
+  "claude-code": "claude-code.jsonl",
+  codex: "codex.jsonl",
+  pi: "pi.jsonl",
 };
 
 /** Formats that hold the whole session, unless one path is asked for. */
@@ -265,29 +276,35 @@ const exportCommand = sessionCommand({
     ["--redact", "leave out well-known keys and tokens"],
     ["--out <file>", "the file to write, readable for you alone; by default it is printed"],
   ],
-  notes:
-    "With --json and no --out the file is named after the session, in this folder. A session is never overwritten.",
+  notes: `With --json and no --out the file is named after the session, in this folder. A session is never overwritten.
+claude-code, codex and pi are session files of these agents; \`espalier continue\` puts one where the agent finds it.`,
   examples: [
     "espalier export session.jsonl --format markdown | less",
     "espalier export session.jsonl --format html --redact --out session.html",
     "espalier export session.jsonl --format anthropic --at before-cache",
+    "espalier export session.jsonl --format codex --out rollout.jsonl",
   ],
   use(options: ExportCommandOptions) {
     refuseNeedlessAll(options);
     return "tree";
   },
   async run({ session, shell, options }: SessionCall<ExportCommandOptions>) {
-    const pieces = await exportPieces(session, options);
+    const issues: FormatIssue[] = [];
+    const pieces = await exportPieces(session, options, issues);
     const { out, format } = options;
     if (out === undefined && !shell.json) {
       // A screen gets plain text; a pipe or a file gets the document itself.
       const isScreen = Number.isFinite(shell.columns);
       for (const piece of pieces) await shell.output.write(isScreen ? plainText(piece) : piece);
+      for (const line of viewLosses(issues)) shell.complain(line);
       return;
     }
     const written = writeExport(out ?? `${basename(session.file, ".jsonl")}.${ENDINGS[format]}`, pieces);
     const count = formatMany(written.entries, "entry", "entries");
-    return { value: written, lines: [`${count} written to ${plainLine(written.file)}.`] };
+    return {
+      value: isNative(format) ? { ...written, issues } : written,
+      lines: [`${count} written to ${plainLine(written.file)}.`, ...viewLosses(issues)],
+    };
   },
 });
 
@@ -296,22 +313,84 @@ function refuseNeedlessAll({ format, all }: ExportCommandOptions): void {
   if (!all || format === "markdown") return;
   const why = HOLDS_ALL.has(format)
     ? `${format} holds all branches without it`
-    : "a request is made of one path, which --at names";
+    : `${isNative(format) ? "such a session" : "a request"} is made of one path, which --at names`;
   throw new CommandError("usage", `Leave out --all, which is for markdown: ${why}.`);
 }
 
+/** @param issues receives the differences between the path and a session file of another agent */
 async function exportPieces(
   session: Session,
   { format, at, all, redact }: ExportCommandOptions,
+  issues: FormatIssue[],
 ): Promise<Generator<string, number>> {
   const options = {
     ...(at === undefined ? {} : { at: entryNamed(session, at) }),
     ...(redact ? { redact: redactText } : {}),
   };
-  return format === "html"
-    ? await exportHtml(session, options)
-    : exportSession(session, { format, all, ...options });
+  if (format === "html") return exportHtml(session, options);
+  if (!isNative(format)) return exportSession(session, { format, all, ...options });
+  return (function* () {
+    const report = yield* exportNative(session, { agent: format, ...options });
+    issues.push(...report.issues);
+    return report.entries;
+  })();
 }
+
+const isNative = (format: string): format is NativeAgent => (nativeAgents as string[]).includes(format);
+
+/** Differences between a path and another agent's file, a line each. */
+const viewLosses = (issues: readonly FormatIssue[]): string[] =>
+  issues.map(({ kind, message, count }) => plainLine(`${kind.padEnd(8)} ${message} (${formatCount(count)})`));
+
+interface ContinueCommandOptions {
+  in: NativeAgent;
+  at?: string;
+  cwd?: string;
+  redact?: boolean;
+  out?: string;
+}
+
+const continueCommand = sessionCommand({
+  usage: "continue <session>",
+  description: "go on with a session in another agent: claude-code, codex or pi",
+  options: [
+    new Option("--in <agent>", "the agent to go on in").choices(nativeAgents).makeOptionMandatory(),
+    ["--at <id>", "the path to this entry; by default the leaf's"],
+    ["--cwd <folder>", "the folder to go on in; by default the session's"],
+    ["--redact", "leave out well-known keys and tokens"],
+    ["--out <file>", "write this file instead of one among the agent's own sessions"],
+  ],
+  notes: `Writes a session file of the agent and prints the command that goes on with it. The file has one path, with its
+compactions in the agent's own form. What it cannot hold is listed. No file is overwritten; the session here stays as it is.
+The agent's folder is the one that \`espalier import\` reads, by CLAUDE_CONFIG_DIR, CODEX_HOME or PI_CODING_AGENT_SESSION_DIR.`,
+  examples: [
+    "espalier continue session.jsonl --in codex",
+    "espalier continue 11111111 --in claude-code --at before-cache",
+    "espalier continue session.jsonl --in pi --out /tmp/pi.jsonl --json | jq -r .command",
+  ],
+  use: () => "tree",
+  async run({ session, shell, options }: SessionCall<ContinueCommandOptions>) {
+    const { in: agent, at, cwd, redact, out } = options;
+    const continued = continueSession(session, {
+      agent,
+      ...(at === undefined ? {} : { at: entryNamed(session, at) }),
+      ...(redact ? { redact: redactText } : {}),
+      cwd: cwd === undefined ? undefined : resolve(cwd),
+      out,
+    });
+    const { file, command, entries, issues } = continued;
+    return {
+      value: continued,
+      lines: [
+        `${formatMany(entries, "entry", "entries")} written to ${plainLine(file)}.`,
+        ...viewLosses(issues).map((line) => shell.colours.dim(line)),
+        command === null
+          ? "Codex finds it among its sessions only: move it there."
+          : `Go on with: ${plainLine(command)}`,
+      ],
+    };
+  },
+});
 
 const copyCommand = command({
   usage: "copy <from> <to>",
@@ -343,7 +422,7 @@ database, with #ID for one of its sessions. A session in which \`espalier doctor
 });
 
 /** Commands that bring sessions from one place to another. */
-export const transferCommands = [importCommand, exportCommand, copyCommand] as const;
+export const transferCommands = [importCommand, exportCommand, continueCommand, copyCommand] as const;
 
 /** A folder copied to itself would have each session that is called otherwise twice. */
 const isSameFolder = (from: string, to: string): boolean =>

@@ -134,6 +134,17 @@ export class OpenAnswer {
     return this.#content.flatMap((block) => (block.type === "text" ? [block.text] : [])).join("\n");
   }
 
+  /** Keys of its items, see {@link itemKeys}. */
+  keys(): string[] {
+    return this.#content.flatMap((block) =>
+      block.type === "text"
+        ? [`assistant ${block.text}`]
+        : block.type === "toolCall"
+          ? [`call ${block.id}`]
+          : [],
+    );
+  }
+
   body({ provider, model }: CodexSettings, usage: Usage | undefined): EntryBody {
     return {
       type: "message",
@@ -257,23 +268,39 @@ function isSummary(item: Fields, summary: string | undefined): boolean {
   );
 }
 
-/** Text of a message on the path. */
+/** A message on the path, as a compaction names it. */
 export interface Said {
   id: string;
   role: string;
   text: string;
+  /** What tells it from other messages, one for each item that a model reads. */
+  keys: readonly string[];
   /** Its position among all entries that were written. */
   position: number;
 }
 
-/** Id of the first kept entry, where the kept items are the end of the conversation; else undefined. */
-export function keptTail(items: readonly Fields[], said: readonly Said[]): string | undefined {
-  if (items.length === 0 || items.length > said.length) return undefined;
-  const tail = said.slice(-items.length);
-  const isSame = tail.every(
-    ({ role, text }, at) => role === items[at]!["role"] && text === itemText(items[at]!),
-  );
-  return isSame ? tail[0]!.id : undefined;
+/** Keys of an item: the text of a message, the id of a call. Reasoning has none, since its text may be encrypted. */
+export function itemKeys(item: Fields): string[] {
+  const { type, role, content, call_id } = item;
+  const name = String(type);
+  if (name === "reasoning") return [];
+  if (typeof call_id === "string") return [`${name.endsWith("_output") ? "result" : "call"} ${call_id}`];
+  if (name === "message" && role === "assistant" && Array.isArray(content))
+    return content.map((part) => `assistant ${itemText({ content: [part] })}`);
+  return [`${name === "message" ? String(role) : "agent"} ${itemText(item)}`];
+}
+
+/** Number of the last messages that are the kept items; 0 where those are not the end of the conversation. */
+export function keptTail(items: readonly Fields[], said: readonly Said[]): number {
+  const wanted = items.flatMap(itemKeys);
+  let left = wanted.length;
+  for (let at = said.length - 1; at >= 0 && left > 0; at--) {
+    const { keys } = said[at]!;
+    left -= keys.length;
+    if (left < 0 || keys.some((key, nth) => key !== wanted[left + nth])) return 0;
+    if (left === 0) return said.length - at;
+  }
+  return 0;
 }
 
 /**
@@ -366,7 +393,7 @@ export function userParts({ payload }: RolloutLine, next: RolloutLine | undefine
 }
 
 /** Name of a text of the agent; undefined for any other text. */
-function injectedBy(text: string): string | undefined {
+export function injectedBy(text: string): string | undefined {
   const start = text.trimStart();
   return INJECTED.find(([beginning]) => start.startsWith(beginning))?.[1];
 }

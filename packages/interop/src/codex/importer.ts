@@ -299,7 +299,9 @@ function* takeMessage(
           : injectedBody(history, part.injected, part.content),
         name,
       );
-      history.trail.remember("user", itemText({ content: part.content }), part.injected === undefined);
+      history.trail.remember("user", itemText({ content: part.content }), {
+        isPrompt: part.injected === undefined,
+      });
       if (part.injected === undefined) history.trail.beginTurn();
     }
   } else if (role === "developer" || role === "system") {
@@ -348,7 +350,7 @@ function* takeOutput(history: ThreadHistory, payload: Record<string, unknown>): 
   const toolName = history.toolNames.get(callId) ?? "";
   history.toolNames.delete(callId);
   yield* history.write(resultBody(payload, toolName, history.time.ms, history.reading));
-  history.trail.remember("tool", "");
+  history.trail.remember("tool", "", { keys: [`result ${callId}`] });
   history.trail.endRun();
 }
 
@@ -428,7 +430,8 @@ function* takeCompacted(history: ThreadHistory, line: LogicalLine): Generator<En
   const { summary, items, opaque } = readCompacted(payload);
   const kept =
     items ?? trail.users.map(({ text }): Fields => ({ type: "message", role: "user", content: text }));
-  const firstKept = keptTail(kept, trail.said);
+  const keptCount = keptTail(kept, trail.said);
+  const firstKept = keptCount > 0 ? trail.said.at(-keptCount)?.id : undefined;
   const usage = history.takeBill(payload["compaction_response_id"]);
   if (summary === undefined) history.note("opaque-summary", OPAQUE_SUMMARY);
   const { provider, model, thinkingLevel } = settings;
@@ -444,7 +447,7 @@ function* takeCompacted(history: ThreadHistory, line: LogicalLine): Generator<En
     },
     ...(usage ? { usage } : {}),
   });
-  trail.forget(firstKept === undefined ? 0 : kept.length);
+  trail.forget(keptCount);
   if (firstKept !== undefined) return;
   for (const [at, item] of kept.entries()) {
     history.begin({ ...line, seed: `${line.seed}/kept/${at}` });

@@ -109,7 +109,7 @@ export class ThreadHistory {
     const body = answer.body(this.settings, usage);
     for (const [callId, name] of answer.calls()) this.toolNames.set(callId, name);
     yield this.trail.grow(body, answer.entryId, answer.time);
-    this.trail.remember("assistant", answer.text());
+    this.trail.remember("assistant", answer.text(), { keys: answer.keys() });
     this.trail.endRun();
   }
 
@@ -198,8 +198,12 @@ class Trail {
   }
 
   /** Keeps the text of the entry at the leaf; `isPrompt` for text of the user. */
-  remember(role: string, text: string, isPrompt = false): void {
-    const said = { id: this.leafId ?? "", role, text, position: this.#position };
+  remember(
+    role: string,
+    text: string,
+    { isPrompt = false, keys = [`${role} ${text}`] }: { isPrompt?: boolean; keys?: readonly string[] } = {},
+  ): void {
+    const said = { id: this.leafId ?? "", role, text, keys, position: this.#position };
     this.#said.push(said);
     if (this.#said.length > 2 * REMEMBERED) this.#said = this.#said.slice(-REMEMBERED);
     if (!isPrompt) return;

@@ -96,6 +96,22 @@ const SOUND_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
 /** An id out of a text: the same for the same text every time, of the alphabet and length of a random one. */
 export function idFromText(text: string): string {
+  return hashWords(text).map(digits).join("");
+}
+
+/** A UUID out of a text, the same for the same text every time (version 8, which RFC 9562 leaves to its maker). */
+export function uuidFromText(text: string): string {
+  const words = [...hashWords(text), ...hashWords(`${text}#`)].slice(0, 4);
+  const hex = words.map((word) => word.toString(16).padStart(8, "0")).join("");
+  const variant = "89ab"[Number.parseInt(hex[16]!, 16) % 4]!;
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20)}`;
+}
+
+/** Returns whether a text is a UUID in lower case. */
+export const isUuid = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text);
+
+/** Three words of 32 bits out of a text. */
+function hashWords(text: string): [number, number, number] {
   let a = 0x811c9dc5;
   let b = 0x9e3779b9;
   let c = 0x85ebca6b;
@@ -105,7 +121,7 @@ export function idFromText(text: string): string {
     b = Math.imul((b ^ unit) + (b >>> 15), 0x2c1b3c6d);
     c = Math.imul(c ^ unit, 0x297a2d39) + (c >>> 13);
   }
-  return digits(mix(a ^ text.length)) + digits(mix(b ^ a)) + digits(mix(c ^ b));
+  return [mix(a ^ text.length), mix(b ^ a), mix(c ^ b)];
 }
 
 /** The id that a source gave, where it can be one here; else one that is derived from it. */

@@ -27,7 +27,7 @@ import {
 } from "../import/draft.ts";
 import { mentions } from "../import/entry.ts";
 import { type ImportIssueKind, ImportIssues } from "../import/issue.ts";
-import { piImporter } from "../pi/pi-importer.ts";
+import { piImporter } from "../pi/pi-sessions.ts";
 import { ScratchSpace } from "../scratch/space.ts";
 import { type FoundFile, factsOf, findFiles, SourceFiles, TemporaryFile } from "./sources.ts";
 import { type Destination, type ImportReport, skippedReport, writeDraft } from "./write-draft.ts";

@@ -1,11 +1,16 @@
 import { type ByteView, parseLine, scanLines } from "@espalier/jsonl-stream";
 import {
+  compaction,
+  contextEdit,
+  type Entry,
   FORMAT_VERSION,
   ID_LENGTH,
   isRecord,
+  isSessionId,
   LineIntake,
   type LineSource,
   type LineUpgrade,
+  labelsInForce,
   lineUpgrade,
   parseHeader,
   readLineParts,
@@ -15,6 +20,8 @@ import {
   type SessionLine,
   type UpgradeMemory,
 } from "@espalier/session-tree";
+import { type CarriedItem, isCompactionItem } from "../export/carried-path.ts";
+import type { NativeSession, NativeTarget } from "../export/export-native.ts";
 import {
   countRows,
   firstLines,
@@ -25,7 +32,7 @@ import {
   type SourceFile,
   sourceName,
 } from "../import/draft.ts";
-import { sessionIdFromSource } from "../import/entry.ts";
+import { idFromText, sessionIdFromSource } from "../import/entry.ts";
 import { type ImportIssueKind, ImportIssues } from "../import/issue.ts";
 import { ScratchIndex } from "../scratch/scratch-index.ts";
 import { HashRows, ScratchArea, ScratchSpace, ScratchTexts } from "../scratch/space.ts";
@@ -281,5 +288,127 @@ class ScratchUpgradeMemory implements UpgradeMemory {
   isTaken(id: string): boolean {
     this.#area.hash.hashText(id);
     return this.#taken.find(this.#area.hash) >= 0;
+  }
+}
+
+/** Writes a path as a session file of Pi. The format is that of sessions here, so most lines stay as they are. */
+export const piTarget: NativeTarget = {
+  agent: "pi",
+  callIdLength: Number.POSITIVE_INFINITY,
+  toolNameLength: Number.POSITIVE_INFINITY,
+  acceptsThinking: () => true,
+  keepsEntries: true,
+  isOwnContext: () => false,
+  sessionId: (id) => (isSessionId(id) ? id : sessionIdFromSource(id)),
+  *lines(session) {
+    const { id, timestamp, cwd, name } = session;
+    yield { type: "session", version: FORMAT_VERSION, id, timestamp, cwd };
+    const file = new PiEntries(session);
+    for (const item of session.items) yield* file.entryOf(item);
+    yield* file.labels();
+    if (name !== undefined) yield file.beside("name", { type: "session_info", name });
+  },
+};
+
+/** Entries of one file, each below the one before it. */
+class PiEntries {
+  readonly #session: NativeSession;
+  readonly #written = new Set<string>();
+  /** Entries that are not what their session says: edits of them are out of date. */
+  readonly #replaced = new Set<string>();
+  /** Entries that an edit leaves out of the context. */
+  readonly #leftOut: ReadonlySet<string>;
+  #last: { id: string; timestamp: string };
+
+  constructor(session: NativeSession) {
+    this.#session = session;
+    this.#last = { id: "", timestamp: session.timestamp };
+    this.#leftOut = new Set(
+      session.items.flatMap(({ entry }) =>
+        contextEdit.is(entry) && entry.replacement === null ? [entry.targetId] : [],
+      ),
+    );
+  }
+
+  *entryOf(item: CarriedItem): Generator<Entry, void> {
+    const entry = this.#entryIn(item);
+    if (!entry) return;
+    const parentId = this.#written.size === 0 ? null : this.#last.id;
+    this.#written.add(entry.id);
+    this.#last = entry;
+    yield (entry.parentId === parentId ? entry : { ...entry, parentId }) as Entry;
+  }
+
+  #entryIn(item: CarriedItem): Entry | undefined {
+    const { entry, message, isMade } = item;
+    if (isMade && message) {
+      const id = this.#written.has(entry.id)
+        ? idFromText(`${entry.id}/result/${this.#written.size}`)
+        : entry.id;
+      this.#replaced.add(id);
+      return { type: "message", id, parentId: null, timestamp: entry.timestamp, message } as Entry;
+    }
+    if (isCompactionItem(item)) return this.#compaction(item);
+    if (contextEdit.is(entry) && (!this.#written.has(entry.targetId) || this.#replaced.has(entry.targetId)))
+      return undefined;
+    return this.#withoutSecrets(entry);
+  }
+
+  /** A compaction names the first entry from which on all that the file has stays. */
+  #compaction({ entry, kept, position }: CarriedItem & { kept: CarriedItem[] }): Entry | undefined {
+    if (!compaction.is(entry)) return undefined;
+    const { items } = this.#session;
+    const at = items.findIndex((item) => item.position === position && item.entry === entry);
+    const stays = new Set(kept);
+    const hidden = items.findLastIndex(
+      (item, index) =>
+        index < at && item.message !== undefined && !stays.has(item) && !this.#leftOut.has(item.entry.id),
+    );
+    const first = this.#written.has(entry.firstKeptEntryId)
+      ? items.findIndex((item) => item.entry.id === entry.firstKeptEntryId)
+      : -1;
+    const firstKept =
+      first > hidden
+        ? entry.firstKeptEntryId
+        : (items.slice(hidden + 1, at).find((item) => stays.has(item))?.entry.id ?? entry.id);
+    const { details } = entry;
+    const { codex } = isRecord(details) ? details : {};
+    if (isRecord(codex) && "opaque" in codex) {
+      this.#tellSecrets(entry);
+      const { opaque: _opaque, ...rest } = codex;
+      return { ...entry, firstKeptEntryId: firstKept, details: { ...(details as object), codex: rest } };
+    }
+    return entry.firstKeptEntryId === firstKept ? entry : { ...entry, firstKeptEntryId: firstKept };
+  }
+
+  /** Encrypted reasoning of Codex is for Codex. */
+  #withoutSecrets(entry: Entry): Entry {
+    const { details, ...rest } = entry as Entry & { details?: unknown };
+    if (entry.type !== "message" || !isRecord(details) || !("encryptedReasoning" in details)) return entry;
+    this.#tellSecrets(entry);
+    return rest as Entry;
+  }
+
+  #tellSecrets({ id }: Entry): void {
+    this.#session.issues.add(
+      "dropped",
+      "reasoning",
+      id,
+      "Reasoning that Codex's provider encrypted is left out.",
+    );
+  }
+
+  *labels(): Generator<Entry, void> {
+    const { source } = this.#session;
+    for (const [targetId, { label }] of labelsInForce(source.tree))
+      if (this.#written.has(targetId))
+        yield this.beside(`label/${targetId}`, { type: "label", targetId, label: source.text(label) });
+  }
+
+  /** An entry beside the conversation, below its last entry. */
+  beside(name: string, fields: { type: string; [field: string]: unknown }): Entry {
+    const { id, timestamp } = this.#last;
+    const { type, ...rest } = fields;
+    return { type, id: idFromText(`${id}/${name}`), parentId: id, timestamp, ...rest } as unknown as Entry;
   }
 }

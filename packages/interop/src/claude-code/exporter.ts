@@ -1,0 +1,414 @@
+import {
+  type AssistantBlock,
+  type AssistantMessage,
+  anthropicFormat,
+  bashExecutionText,
+  branchSummaryText,
+  type ContentBlock,
+  type ContextMessage,
+  type CustomMessage,
+  contentBlocks,
+  contentText,
+  healedImage,
+  isCustom,
+  isRecord,
+  type StopReason,
+  type ToolResultMessage,
+  type UserContent,
+} from "@espalier/session-tree";
+import { type CarriedItem, isCompactionItem } from "../export/carried-path.ts";
+import type { NativeSession, NativeTarget } from "../export/export-native.ts";
+import { anthropicNative } from "../formats/anthropic.ts";
+import { isUuid, uuidFromText } from "../import/entry.ts";
+import type { Line } from "./line-facts.ts";
+
+const AGENT = "claude-code";
+
+/** The version of Claude Code that the lines are like. */
+const VERSION = "2.1.330";
+
+/** Attachments about Claude Code's own tools and surroundings; it makes new ones in each session. */
+const OWN_CONTEXT: ReadonlySet<string> = new Set(
+  [
+    ...["environment", "model", "skill_listing", "deferred_tools_delta", "agent_listing_delta", "date"],
+    ...[
+      "total_tokens_reminder",
+      "session_context",
+      "remote_session_change",
+      "prompt_snapshot",
+      "date_change",
+    ],
+    ...[
+      "mcp_instructions_delta",
+      "output_style",
+      "plan_mode",
+      "plan_mode_exit",
+      "auto_mode",
+      "auto_mode_exit",
+    ],
+    ...["todo_reminder", "task_reminder", "token_usage", "command_permissions", "budget_usd"],
+  ].map((name) => `${AGENT}.${name}`),
+);
+
+/** Writes a path as a session file of Claude Code. */
+export const claudeCodeTarget: NativeTarget = {
+  agent: AGENT,
+  callIdLength: anthropicFormat.callIdLength,
+  toolNameLength: anthropicFormat.toolNameLength,
+  acceptsThinking: (block, answer) =>
+    answer.provider === "anthropic" && anthropicFormat.acceptsThinking(block, answer),
+  isOwnContext: (customType) => OWN_CONTEXT.has(customType),
+  sessionId: uuidOf,
+  *lines(session) {
+    const file = new ClaudeCodeLines(session);
+    for (const item of session.items) yield* file.linesOf(item);
+    yield* file.end();
+    if (session.name !== undefined)
+      yield { type: "custom-title", customTitle: session.name, sessionId: session.id };
+  },
+};
+
+function uuidOf(id: string): string {
+  return isUuid(id) ? id : uuidFromText(id);
+}
+
+/** Lines of one file, each below the one before it. */
+class ClaudeCodeLines {
+  readonly #session: NativeSession;
+  readonly #version: string;
+  /** The line that the next one follows. */
+  #parentUuid: string | null = null;
+  /** Lines of each item, by which compactions name those that they keep. */
+  readonly #uuids = new Map<CarriedItem, string[]>();
+  /** The line of each call. */
+  readonly #callers = new Map<string, string>();
+
+  constructor(session: NativeSession) {
+    this.#session = session;
+    const { agent, version } = session.header?.importedFrom ?? {};
+    this.#version = (agent === AGENT && version) || VERSION;
+  }
+
+  *linesOf(item: CarriedItem): Generator<Line, void> {
+    if (isCompactionItem(item)) {
+      yield* this.#compaction(item);
+      return;
+    }
+    const lines = this.#bodies(item);
+    if (lines.length === 0) return;
+    const first = item.isMade
+      ? uuidFromText(`${uuidOf(item.entry.id)}/result/${callOf(item.message)}`)
+      : this.#uuid(item);
+    const uuids = lines.map((_, at) => (at === 0 ? first : uuidFromText(`${first}/${at}`)));
+    this.#uuids.set(item, uuids);
+    for (const [at, line] of lines.entries()) {
+      for (const { id } of callsIn(line)) this.#callers.set(id, uuids[at]!);
+      yield this.#line(item, uuids[at]!, line);
+    }
+  }
+
+  /**
+   * A line that says nothing, where Claude Code would take an earlier one for the end of the session: it does not end in a
+   * hidden text, nor in a compaction that keeps lines.
+   */
+  *end(): Generator<Line, void> {
+    const last = this.#session.items.findLast((item) => item.kept || item.message);
+    if (!last || !(last.kept ? last.kept.length > 0 : isUntyped(last))) return;
+    const uuid = uuidFromText(`${uuidOf(last.entry.id)}/end`);
+    yield this.#line(last, uuid, { type: "system", subtype: "turn_duration", durationMs: 0, isMeta: false });
+  }
+
+  #uuid({ entry: { id } }: CarriedItem): string {
+    if (!isUuid(id))
+      this.#session.issues.add(
+        "changed",
+        "id",
+        id,
+        "The id of an entry is no UUID; the line has one that is made from it.",
+      );
+    return uuidOf(id);
+  }
+
+  /** A line in the order and with the surroundings that Claude Code writes. */
+  #line({ entry: { timestamp } }: CarriedItem, uuid: string, line: Line): Line {
+    const { id: sessionId, cwd } = this.#session;
+    const parentUuid = this.#parentUuid;
+    this.#parentUuid = uuid;
+    return {
+      parentUuid,
+      isSidechain: false,
+      ...line,
+      uuid,
+      timestamp,
+      userType: "external",
+      entrypoint: "cli",
+      cwd,
+      sessionId,
+      version: this.#version,
+      gitBranch: "",
+    };
+  }
+
+  #bodies(item: CarriedItem): Line[] {
+    const { entry, message } = item;
+    const { issues } = this.#session;
+    if (message === undefined) return this.#state(item);
+    if (message.role === "assistant") return this.#answer(item, message);
+    if (message.role === "toolResult") return [this.#result(item, message)];
+    if (message.role === "custom") return [this.#context(item, message)];
+    if (message.role === "user") return [userLine(contentOf(message.content))];
+    if (message.role === "bashExecution") {
+      issues.add(
+        "changed",
+        "bashExecution",
+        entry.id,
+        "A command of the user's shell becomes a text of the user.",
+      );
+      return [userLine(bashExecutionText(message))];
+    }
+    if (message.role !== "branchSummary") return [];
+    issues.add("changed", "branchSummary", entry.id, "A branch summary becomes a hidden text.");
+    return [{ ...userLine(branchSummaryText(message.summary)), isMeta: true }];
+  }
+
+  /** One line a block, as Claude Code writes answers; each repeats what the answer as a whole says. */
+  #answer({ entry }: CarriedItem, answer: AssistantMessage): Line[] {
+    const { issues } = this.#session;
+    const { provider, model, usage, responseId } = answer as AssistantMessage & { responseId?: unknown };
+    if (provider !== "anthropic")
+      issues.add(
+        "changed",
+        "model",
+        entry.id,
+        "An answer of another provider names its model, and not the provider.",
+      );
+    if (!usage) issues.add("changed", "usage", entry.id, "An answer without usage gets zeros.");
+    const said = {
+      id:
+        typeof responseId === "string" && responseId !== ""
+          ? responseId
+          : `msg_${uuidOf(entry.id).replaceAll("-", "")}`,
+      type: "message",
+      role: "assistant",
+      model,
+    };
+    const ended = {
+      stop_reason: STOP_REASONS[answer.stopReason] ?? "end_turn",
+      stop_sequence: null,
+      usage: {
+        input_tokens: usage?.input ?? 0,
+        cache_creation_input_tokens: usage?.cacheWrite ?? 0,
+        cache_read_input_tokens: usage?.cacheRead ?? 0,
+        output_tokens: usage?.output ?? 0,
+        service_tier: "standard",
+      },
+    };
+    const blocks = answer.content.map((block) => answerBlock(block, answer));
+    return blocks.map((block, apiBlockIndex) => ({
+      message: { ...said, content: [block], ...ended },
+      apiBlockIndex,
+      type: "assistant",
+    }));
+  }
+
+  #result({ entry, isMade }: CarriedItem, result: ToolResultMessage): Line {
+    const { toolCallId, isError, details } = result;
+    const caller = this.#callers.get(toolCallId);
+    const isOwn = this.#session.header?.importedFrom?.agent === AGENT;
+    if (details !== undefined && !isOwn)
+      this.#session.issues.add(
+        "dropped",
+        "details",
+        entry.id,
+        "Data of a tool that no model reads is left out.",
+      );
+    return {
+      type: "user",
+      message: {
+        role: "user",
+        content: [
+          {
+            tool_use_id: toolCallId,
+            type: "tool_result",
+            content: resultContent(result),
+            is_error: isError === true,
+          },
+        ],
+      },
+      ...(details !== undefined && isOwn && !isMade ? { toolUseResult: details } : {}),
+      ...(caller === undefined ? {} : { sourceToolAssistantUUID: caller }),
+    };
+  }
+
+  /** Text that no user typed: an attachment as it was, or a hidden text. */
+  #context(item: CarriedItem, { customType, content, details }: CustomMessage): Line {
+    const { entry } = item;
+    const { attachment, renderedRole } = isRecord(details) ? details : {};
+    if (customType.startsWith(`${AGENT}.`) && isRecord(attachment)) {
+      const isPrompt = attachment["type"] === "queued_command" && attachment["prompt"] === content;
+      return {
+        attachment,
+        type: "attachment",
+        ...(isPrompt ? {} : { rendered: [{ content: contentOf(content) }] }),
+        ...(typeof renderedRole === "string" ? { renderedRole } : {}),
+      };
+    }
+    if (customType !== `${AGENT}.meta`)
+      this.#session.issues.add(
+        "changed",
+        "custom",
+        entry.id,
+        "A text of an extension becomes a text that no user typed, without its name.",
+      );
+    return { ...userLine(contentOf(content)), isMeta: true };
+  }
+
+  /** State of Claude Code that has a place in its tree; everything else stays behind. */
+  #state({ entry }: CarriedItem): Line[] {
+    if (!entry.type.startsWith("custom") || !("customType" in entry)) return [];
+    const { customType, data } = entry as { customType: string; data?: unknown };
+    const name = customType.startsWith(`${AGENT}.`) ? customType.slice(AGENT.length + 1) : undefined;
+    if (isCustom(entry, `${AGENT}.transcript-only`) && isRecord(data))
+      return [{ ...userLine(contentOf(data["content"] as UserContent)), isVisibleInTranscriptOnly: true }];
+    if (name !== undefined && isRecord(data)) {
+      if (data["type"] === name) return [{ attachment: data, type: "attachment" }];
+      if (data["subtype"] === name) return [{ type: "system", isMeta: false, ...data }];
+    }
+    this.#session.issues.add(
+      "dropped",
+      "state",
+      entry.id,
+      "State of an agent or an extension that no model reads is left out.",
+    );
+    return [];
+  }
+
+  /** A boundary, and a summary below it. Lines that stay in the context are named, not repeated. */
+  *#compaction(item: CarriedItem & { kept: CarriedItem[] }): Generator<Line, void> {
+    const { entry, kept } = item;
+    const {
+      summary = "",
+      tokensBefore,
+      details,
+    } = entry as { summary?: string; tokensBefore?: number; details?: unknown };
+    const id = this.#uuid(item);
+    const record = isRecord(details) ? details : {};
+    const {
+      preservedSegment: _older,
+      preservedMessages: _newer,
+      ...metadata
+    } = isRecord(record[AGENT]) ? record[AGENT] : {};
+    const uuids = kept.flatMap((each) => (each.message ? (this.#uuids.get(each) ?? []) : []));
+    const logicalParentUuid = this.#parentUuid;
+    this.#parentUuid = null;
+    const boundary = this.#line(item, uuidFromText(`${id}/boundary`), {
+      logicalParentUuid,
+      type: "system",
+      subtype: "compact_boundary",
+      content: "Conversation compacted",
+      isMeta: false,
+      level: "info",
+      compactMetadata: {
+        trigger: record["reason"] === "manual" ? "manual" : "auto",
+        ...metadata,
+        preTokens: tokensBefore ?? 0,
+        ...(uuids.length > 0 ? keptLines(id, uuids) : {}),
+      },
+    });
+    yield boundary;
+    const isOwn = summary.startsWith(HEADING);
+    if (!isOwn)
+      this.#session.issues.add(
+        "changed",
+        "compaction",
+        entry.id,
+        "A summary gets the heading of Claude Code.",
+      );
+    yield this.#line(item, id, {
+      ...userLine(
+        isOwn
+          ? summary
+          : `${HEADING} a previous conversation that ran out of context. The summary below covers the earlier portion of the conversation.\n\nSummary:\n${summary}`,
+      ),
+      isVisibleInTranscriptOnly: true,
+      isCompactSummary: true,
+    });
+  }
+}
+
+/** True for a text that no user typed. */
+const isUntyped = ({ message }: CarriedItem): boolean =>
+  message?.role === "custom" || message?.role === "branchSummary";
+
+/** Lines that stay in the context, as newer and older versions of Claude Code name them. */
+const keptLines = (anchorUuid: string, uuids: readonly string[]) => ({
+  preservedSegment: { headUuid: uuids[0], anchorUuid, tailUuid: uuids.at(-1) },
+  preservedMessages: { anchorUuid, uuids, allUuids: uuids },
+});
+
+/** Beginning of the summaries of Claude Code. */
+const HEADING = "This session is being continued from";
+
+/** Reasons of the API by those of the session format; failed answers are not written. */
+const STOP_REASONS: Readonly<Partial<Record<StopReason, string>>> = {
+  stop: "end_turn",
+  length: "max_tokens",
+  toolUse: "tool_use",
+  deferred: "pause_turn",
+};
+
+const userLine = (content: string | object[]): Line => ({ type: "user", message: { role: "user", content } });
+
+const callOf = (message: ContextMessage | undefined): string =>
+  message?.role === "toolResult" ? message.toolCallId : "";
+
+function callsIn({ type, message }: Line): { id: string }[] {
+  if (type !== "assistant" || !isRecord(message) || !Array.isArray(message["content"])) return [];
+  return message["content"].filter((block) => block.type === "tool_use");
+}
+
+/** The model of requests to the provider of Claude Code. */
+const MODEL = { provider: "anthropic", modelId: "" };
+
+function contentOf(content: UserContent): string | object[] {
+  return typeof content === "string" ? content : contentBlocks({ content }).map((block) => saidBlock(block));
+}
+
+/** One text is a string, as most tools of Claude Code give it; the importer reads both alike. */
+function resultContent(result: ToolResultMessage): string | object[] {
+  const [only, ...others] = contentBlocks(result);
+  const isText =
+    only?.type === "text" &&
+    others.length === 0 &&
+    anthropicNative.opaque?.(only, { answer: undefined, model: MODEL }) === undefined;
+  if (only === undefined || isText) return contentText({ content: only ? [only] : [] });
+  return contentBlocks(result).map((block) => saidBlock(block));
+}
+
+/** A block of a user or a result. */
+function saidBlock(block: ContentBlock, answer?: AssistantMessage): object {
+  const opaque = anthropicNative.opaque?.(block, { answer, model: MODEL });
+  if (opaque) return opaque;
+  if (block.type === "text") return { type: "text", text: block.text };
+  const image = block.type === "image" ? healedImage(block) : undefined;
+  if (image?.type === "image")
+    return { type: "image", source: { type: "base64", media_type: image.mediaType, data: image.data } };
+  return (
+    image ?? {
+      type: "text",
+      text: `[Content of type ${block.type.replace(/[^\w.-]+/g, "?").slice(0, 64)} left out]`,
+    }
+  );
+}
+
+function answerBlock(block: AssistantBlock, answer: AssistantMessage): object {
+  if (block.type === "toolCall") {
+    const fields = anthropicNative.opaque?.(block, { answer, model: MODEL });
+    return { type: "tool_use", id: block.id, name: block.name, input: block.arguments ?? {}, ...fields };
+  }
+  if (block.type !== "thinking") return saidBlock(block, answer);
+  const { thinking, thinkingSignature, redacted } = block;
+  return redacted
+    ? { type: "redacted_thinking", data: thinkingSignature }
+    : { type: "thinking", thinking, signature: thinkingSignature };
+}

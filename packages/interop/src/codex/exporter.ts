@@ -1,0 +1,426 @@
+import {
+  type AssistantMessage,
+  bashExecutionText,
+  branchSummaryText,
+  type ContentBlock,
+  type CustomMessage,
+  contentBlocks,
+  contentText,
+  healedImage,
+  isRecord,
+  openaiResponsesFormat,
+  type ToolCallBlock,
+  type ToolResultMessage,
+  type Usage,
+} from "@espalier/session-tree";
+import { type CarriedItem, isCompactionItem } from "../export/carried-path.ts";
+import type { NativeSession, NativeTarget } from "../export/export-native.ts";
+import { nativeFor } from "../formats/native.ts";
+import { openaiResponsesNative } from "../formats/openai.ts";
+import { isUuid, uuidFromText } from "../import/entry.ts";
+import { injectedBy } from "./blocks.ts";
+import { itemText } from "./rollout.ts";
+
+const AGENT = "codex";
+
+/** The version of Codex whose lines these are: newer ones read them too, and number them when they go on. */
+const VERSION = "0.125.0";
+
+/** Provider that the importer assumes where a header names none. Codex then takes the one of its settings. */
+const PROVIDER = "openai";
+
+/** Names of texts about Codex's own tools and surroundings; it adds them again. */
+const OWN_CONTEXT =
+  /^codex\.(developer|system|agents_md|(.*\.)?(environment_context|(\w*_)?instructions|permissions|skills))$/;
+
+/** Writes a path as a rollout of Codex. */
+export const codexTarget: NativeTarget = {
+  agent: AGENT,
+  callIdLength: openaiResponsesFormat.callIdLength,
+  toolNameLength: openaiResponsesFormat.toolNameLength,
+  // Readable reasoning of Codex is a summary: it was never signed, and goes with its encrypted part or alone.
+  acceptsThinking: (block, { api }) => api === "openai-responses" && block.thinkingSignature === undefined,
+  isOwnContext: (customType) => OWN_CONTEXT.test(customType),
+  sessionId: (id) => (isUuid(id) ? id : uuidFromText(id)),
+  *lines(session) {
+    const file = new RolloutLines(session);
+    yield file.header();
+    for (const item of session.items) yield* file.linesOf(item);
+    if (session.name !== undefined)
+      yield line(lastTime(session), "event_msg", {
+        type: "thread_name_updated",
+        thread_id: session.id,
+        thread_name: session.name,
+      });
+  },
+};
+
+type Fields = Record<string, unknown>;
+
+const line = (timestamp: string, type: string, payload: Fields) => ({ timestamp, type, payload });
+
+const lastTime = ({ items, timestamp }: NativeSession): string => items.at(-1)?.entry.timestamp ?? timestamp;
+
+/** Lines of one rollout. */
+class RolloutLines {
+  readonly #session: NativeSession;
+  /** Provider of the thread: encrypted reasoning of another one is left out. */
+  readonly #provider: string;
+  readonly #meta: Fields;
+  /** Calls of tools with free text, whose results have a type of their own. */
+  readonly #custom = new Set<string>();
+  #total: TokenCount = NO_TOKENS;
+  /** What was written of each item: a compaction repeats it. */
+  readonly #written = new Map<CarriedItem, Fields[]>();
+
+  constructor(session: NativeSession) {
+    this.#session = session;
+    this.#meta = headerOf(session);
+    this.#provider =
+      typeof this.#meta["model_provider"] === "string" ? this.#meta["model_provider"] : PROVIDER;
+  }
+
+  header(): object {
+    const { id, timestamp, cwd } = this.#session;
+    return line(timestamp, "session_meta", {
+      ...this.#meta,
+      id,
+      timestamp,
+      cwd,
+      originator: "espalier",
+      cli_version: VERSION,
+      source: "cli",
+    });
+  }
+
+  *linesOf(item: CarriedItem): Generator<object, void> {
+    const { entry } = item;
+    const { issues } = this.#session;
+    const { timestamp } = entry;
+    if (isCompactionItem(item)) {
+      yield* this.#compaction(item);
+      return;
+    }
+    const { message } = item;
+    if (message === undefined) {
+      yield* this.#state(item);
+      return;
+    }
+    issues.add("changed", "id", entry.id, "A rollout has no ids of entries.");
+    if (message.role === "toolResult" && message.isError)
+      issues.add(
+        "changed",
+        "isError",
+        entry.id,
+        "A result that failed has no mark of it; its text is the same.",
+      );
+    if (message.role === "toolResult" && message.details !== undefined)
+      issues.add("dropped", "details", entry.id, "Data of a tool that no model reads is left out.");
+    if (message.role === "assistant" && message.provider !== this.#provider)
+      issues.add("changed", "model", entry.id, "An answer of another provider or model does not name it.");
+    const payloads = this.#items(item);
+    this.#written.set(item, payloads);
+    for (const payload of payloads) {
+      yield* eventsBefore(payload, timestamp);
+      yield line(timestamp, "response_item", payload);
+      if (isTyped(item)) yield line(timestamp, "event_msg", userEvent(payload));
+    }
+    if (message.role === "assistant" && message.usage) yield this.#tokens(message.usage, timestamp);
+  }
+
+  /** What the model reads of an item, as the API has it. */
+  #items(item: CarriedItem): Fields[] {
+    const { entry, message } = item;
+    const { issues } = this.#session;
+    if (message?.role === "assistant") return this.#answer(item, message);
+    if (message?.role === "toolResult") return [this.#output(message)];
+    if (message?.role === "custom") return [this.#context(item, message)];
+    if (message?.role === "user") return [saidItem("user", message.content)];
+    if (message?.role === "bashExecution") {
+      issues.add(
+        "changed",
+        "bashExecution",
+        entry.id,
+        "A command of the user's shell becomes a text of the user.",
+      );
+      return [saidItem("user", bashExecutionText(message))];
+    }
+    if (message?.role !== "branchSummary") return [];
+    issues.add("changed", "branchSummary", entry.id, "A branch summary becomes a text of the user's role.");
+    return [saidItem("user", branchSummaryText(message.summary))];
+  }
+
+  #answer({ entry }: CarriedItem, answer: AssistantMessage): Fields[] {
+    const encrypted = this.#encrypted(entry);
+    const thoughts = answer.content.filter(({ type }) => type === "thinking").length;
+    // A provider encrypts each reasoning, and tells a summary of some.
+    const items = encrypted
+      .splice(0, Math.max(0, encrypted.length - thoughts))
+      .map((secret) => reasoning("", secret));
+    const isOwn = answer.provider === this.#provider;
+    for (const block of answer.content) {
+      if (block.type === "thinking" && isOwn) items.push(reasoning(block.thinking, encrypted.shift()));
+      else if (block.type === "thinking")
+        this.#session.issues.add(
+          "dropped",
+          "reasoning",
+          entry.id,
+          "Reasoning of another provider is left out.",
+        );
+      else if (block.type === "toolCall") items.push(this.#call(block, answer));
+      else items.push(saidItem("assistant", [block], answer));
+    }
+    return items;
+  }
+
+  /** Encrypted reasoning of an answer, where this thread's provider made it. */
+  #encrypted(entry: CarriedItem["entry"]): Fields[] {
+    const { details } = entry as { details?: unknown };
+    if (!isRecord(details) || !Array.isArray(details["encryptedReasoning"])) return [];
+    if (details["provider"] === this.#provider) return details["encryptedReasoning"].filter(isRecord);
+    this.#session.issues.add(
+      "dropped",
+      "reasoning",
+      entry.id,
+      "Reasoning that another provider encrypted is left out.",
+    );
+    return [];
+  }
+
+  #call(block: ToolCallBlock, answer: AssistantMessage): Fields {
+    const { id: call_id, name, arguments: input } = block;
+    const isOwn = answer.provider === this.#provider;
+    const fields = isOwn ? nativeFor(block, "openai-responses")?.value : undefined;
+    if (fields?.["type"] === "custom_tool_call" && typeof input["input"] === "string") {
+      this.#custom.add(call_id);
+      return { ...fields, name, input: input["input"], call_id };
+    }
+    return { ...fields, type: "function_call", name, arguments: JSON.stringify(input ?? {}), call_id };
+  }
+
+  #output(result: ToolResultMessage): Fields {
+    const { toolCallId: call_id } = result;
+    const blocks = contentBlocks(result);
+    const isText = blocks.every(({ type }) => type === "text") && blocks.length <= 1;
+    return {
+      type: this.#custom.has(call_id) ? "custom_tool_call_output" : "function_call_output",
+      call_id,
+      output: isText ? contentText({ content: blocks }) : blocks.map((block) => part("user", block)),
+    };
+  }
+
+  /** Text that no user typed: an item as it was, or a text of the user's role. */
+  #context({ entry }: CarriedItem, { customType, content, details }: CustomMessage): Fields {
+    const name = customType.startsWith(`${AGENT}.`) ? customType.slice(AGENT.length + 1) : undefined;
+    if (name === "developer" || name === "system") return saidItem(name, content);
+    if (name === "agent_message" && isRecord(details))
+      return { type: "agent_message", content: saidItem("user", content)["content"], ...details };
+    const item = saidItem("user", content);
+    if (name === undefined)
+      this.#session.issues.add(
+        "changed",
+        "custom",
+        entry.id,
+        "A text of an extension becomes a text of the user's role.",
+      );
+    if (name === undefined || injectedBy(itemText(item)) === name) return item;
+    const kinds = (item["content"] as unknown[]).map(() => name);
+    return { ...item, internal_chat_message_metadata_passthrough: { content_item_kinds: kinds } };
+  }
+
+  /** Settings of a turn; Codex makes the rest of its state anew. */
+  *#state({ entry }: CarriedItem): Generator<object, void> {
+    const { timestamp } = entry;
+    const { customType, data } = entry as { customType?: unknown; data?: unknown };
+    if (customType === `${AGENT}.turn_context` && isRecord(data)) yield line(timestamp, "turn_context", data);
+    else if (entry.type === "custom" && customType !== `${AGENT}.session_meta`)
+      this.#session.issues.add(
+        "dropped",
+        "state",
+        entry.id,
+        "State of an agent or an extension that no model reads is left out.",
+      );
+  }
+
+  /** A summary and what stays beside it, which together replace everything before them. */
+  *#compaction({ entry, kept }: CarriedItem & { kept: CarriedItem[] }): Generator<object, void> {
+    const {
+      summary = "",
+      details,
+      usage,
+    } = entry as { summary?: string; details?: unknown; usage?: unknown };
+    const { issues } = this.#session;
+    const record = isRecord(details) && isRecord(details[AGENT]) ? details[AGENT] : {};
+    const { opaque, provider, ...fields } = record;
+    if (Object.keys(fields).length > 0)
+      issues.add(
+        "dropped",
+        "details",
+        entry.id,
+        "The record of a compaction is left out, except its summary and what it keeps.",
+      );
+    const isOwn = provider === this.#provider && Array.isArray(opaque);
+    const isOpaque = isOwn && (details as Fields)["opaqueSummary"] === true;
+    if (Array.isArray(opaque) && !isOwn)
+      issues.add(
+        "dropped",
+        "reasoning",
+        entry.id,
+        "A summary that another provider encrypted is left out; its readable form is carried.",
+      );
+    if (isOpaque)
+      issues.add(
+        "changed",
+        "compaction",
+        entry.id,
+        "A summary that its provider encrypted is carried without its readable form.",
+      );
+    const hasHeading = summary.startsWith(HEADING);
+    if (!hasHeading && !isOpaque)
+      issues.add("changed", "compaction", entry.id, "A summary gets the heading of Codex.");
+    const message = isOpaque ? "" : hasHeading ? summary : `${HEADING}\n${summary}`;
+    const { timestamp } = entry;
+    if (isRecord(usage)) yield this.#tokens(usage as unknown as Usage, timestamp);
+    yield line(timestamp, "compacted", {
+      message,
+      replacement_history: [
+        ...(isOpaque ? (opaque as unknown[]) : [saidItem("user", message)]),
+        ...kept.flatMap((item) => this.#written.get(item) ?? []),
+      ],
+      ...("compaction_response_id" in fields
+        ? { compaction_response_id: fields["compaction_response_id"] }
+        : {}),
+    });
+    yield line(timestamp, "event_msg", { type: "context_compacted" });
+  }
+
+  #tokens(usage: Usage, timestamp: string): object {
+    const last = tokenCount(usage);
+    const sum = (key: keyof TokenCount): number => this.#total[key] + last[key];
+    this.#total = Object.fromEntries(
+      Object.keys(last).map((key) => [key, sum(key as keyof TokenCount)]),
+    ) as unknown as TokenCount;
+    const info = { total_token_usage: this.#total, last_token_usage: last, model_context_window: null };
+    return line(timestamp, "event_msg", { type: "token_count", info, rate_limits: null });
+  }
+}
+
+/** Beginning of the summaries of Codex, by which it knows them from a user's text. */
+const HEADING =
+  "Another language model started to solve this problem and produced a summary of its thinking process. You also have access to the state of the tools that were used by that language model. Use this to build on the work that has already been done and avoid duplicating work. Here is the summary produced by the other language model, use the information in this summary to assist with your own analysis:";
+
+/** Fields of a header that say where the lines before it are; a file with all lines has none of them. */
+const OF_SEGMENT = new Set([
+  ...["history_base", "history_mode", "forked_from_id", "forked_from_ordinal_exclusive", "session_id"],
+  ...["context_window", "account_scoped", "thread_source", "multi_agent_version", "runtime_workspace_roots"],
+]);
+
+/** The header of a thread that came from Codex, without its place among files; else the provider of Codex's answers. */
+function headerOf({ items, header }: NativeSession): Fields {
+  const headers = items.flatMap(({ entry }): Fields[] => {
+    const { customType, data } = entry as { customType?: unknown; data?: unknown };
+    return customType === `${AGENT}.session_meta` && isRecord(data) ? [data] : [];
+  });
+  const own = headers.find(({ id }) => id === header?.importedFrom?.id) ?? headers.at(-1) ?? {};
+  return Object.fromEntries(Object.entries(own).filter(([field]) => !OF_SEGMENT.has(field)));
+}
+
+/** Event by which the interface of Codex shows an item again; undefined for items that it does not show. */
+function* eventsBefore({ type, role, content, summary }: Fields, timestamp: string): Generator<object, void> {
+  if (type === "reasoning" && Array.isArray(summary))
+    for (const { text } of summary) yield line(timestamp, "event_msg", { type: "agent_reasoning", text });
+  if (type === "message" && role === "assistant")
+    yield line(timestamp, "event_msg", {
+      type: "agent_message",
+      message: itemText({ content }),
+      phase: null,
+      memory_citation: null,
+    });
+}
+
+const isTyped = ({ message }: CarriedItem): boolean =>
+  message?.role === "user" || message?.role === "bashExecution";
+
+const userEvent = (item: Fields): Fields => ({
+  type: "user_message",
+  message: itemText(item),
+  images: [],
+  local_images: [],
+  text_elements: [],
+});
+
+function reasoning(text: string, secret: Fields | undefined): Fields {
+  return {
+    type: "reasoning",
+    ...(typeof secret?.["id"] === "string" ? { id: secret["id"] } : {}),
+    summary: text === "" ? [] : [{ type: "summary_text", text }],
+    content: null,
+    encrypted_content: secret?.["encrypted_content"] ?? null,
+  };
+}
+
+function saidItem(role: string, content: unknown, answer?: AssistantMessage): Fields {
+  const blocks = contentBlocks({ content });
+  const [only] = blocks;
+  const opaque =
+    blocks.length === 1 && only && answer
+      ? openaiResponsesNative.opaque?.(only, { answer, model: modelOf(answer) })
+      : undefined;
+  if (opaque && only?.type !== "text") return { ...opaque };
+  return { type: "message", role, content: blocks.map((block) => part(role, block)) };
+}
+
+const modelOf = ({ provider, model }: AssistantMessage) => ({ provider, modelId: model });
+
+/** A part of a message's content. */
+function part(role: string, block: ContentBlock): Fields {
+  const type = role === "assistant" ? "output_text" : "input_text";
+  if (block.type === "text") {
+    const isRefusal =
+      role === "assistant" && nativeFor(block, "openai-responses")?.value["type"] === "refusal";
+    return isRefusal ? { type: "refusal", refusal: block.text } : { type, text: block.text };
+  }
+  const native =
+    role === "assistant"
+      ? undefined
+      : openaiResponsesNative.opaque?.(block, { answer: undefined, model: null });
+  if (native) return { ...native };
+  const image = block.type === "image" && role !== "assistant" ? healedImage(block) : undefined;
+  if (image?.type === "image")
+    return { type: "input_image", image_url: `data:${image.mediaType};base64,${image.data}` };
+  const text =
+    image?.type === "text"
+      ? image.text
+      : `[Content of type ${block.type.replace(/[^\w.-]+/g, "?").slice(0, 64)} left out]`;
+  return { type, text };
+}
+
+/** Tokens of a call as Codex counts them: those of the cache are input too. */
+interface TokenCount {
+  input_tokens: number;
+  cached_input_tokens: number;
+  cache_write_input_tokens: number;
+  output_tokens: number;
+  reasoning_output_tokens: number;
+  total_tokens: number;
+}
+
+const NO_TOKENS = tokenCount({ input: 0, output: 0, cacheRead: 0, cacheWrite: 0 });
+
+function tokenCount({
+  input = 0,
+  output = 0,
+  cacheRead = 0,
+  cacheWrite = 0,
+  totalTokens,
+}: Usage): TokenCount {
+  const sum = input + cacheRead + cacheWrite;
+  return {
+    input_tokens: sum,
+    cached_input_tokens: cacheRead,
+    cache_write_input_tokens: cacheWrite,
+    output_tokens: output,
+    reasoning_output_tokens: 0,
+    total_tokens: totalTokens ?? sum + output,
+  };
+}

@@ -1,0 +1,124 @@
+import { EspalierError, jsonText, wellFormedJson } from "@espalier/jsonl-stream";
+import { type Redact, type SessionHeader, sessionName } from "@espalier/session-tree";
+import { claudeCodeTarget } from "../claude-code/exporter.ts";
+import { codexTarget } from "../codex/exporter.ts";
+import { type FormatIssue, FormatIssues } from "../formats/conversation.ts";
+import { piTarget } from "../pi/pi-sessions.ts";
+import { type CarriedItem, type CarryRules, carryPath } from "./carried-path.ts";
+import { type ExportableSession, ExportSource } from "./source.ts";
+
+/** An agent whose session files can be written. */
+export type NativeAgent = "claude-code" | "codex" | "pi";
+
+/** The path of a session for another agent's file. */
+export interface NativeSession {
+  /** Id of the new session. */
+  id: string;
+  /** Folder in which the other agent works. */
+  cwd: string;
+  /** ISO 8601, UTC. */
+  timestamp: string;
+  /** Header of the session here; null where its log has none. */
+  header: SessionHeader | null;
+  name: string | undefined;
+  items: readonly CarriedItem[];
+  issues: FormatIssues;
+  source: ExportSource;
+}
+
+/** Writer of one agent's session files. */
+export interface NativeTarget extends Omit<CarryRules, "isForeignContext"> {
+  agent: NativeAgent;
+  /** Returns whether a custom message describes the tools and surroundings of this agent. */
+  isOwnContext(customType: string): boolean;
+  /** Returns an id that the agent accepts for a session: the given one, or one that is made from it. */
+  sessionId(id: string): string;
+  /** Lines of the file. */
+  lines(session: NativeSession): Generator<object, void>;
+}
+
+/** Writers by the name of the agent. */
+const TARGETS: Readonly<Record<NativeAgent, NativeTarget>> = {
+  "claude-code": claudeCodeTarget,
+  codex: codexTarget,
+  pi: piTarget,
+};
+
+/** Names of the agents whose session files can be written. */
+export const nativeAgents = Object.keys(TARGETS) as NativeAgent[];
+
+/** Id that a session gets in the files of an agent: its own, or one made from it where the agent asks for a UUID. */
+export const nativeSessionId = (agent: NativeAgent, id: string): string => TARGETS[agent].sessionId(id);
+
+/** Options of {@link exportNative}. */
+export interface NativeOptions {
+  agent: NativeAgent;
+  /** The entry in which the path ends; default: the leaf. */
+  at?: string | null | undefined;
+  /** As in `ExportOptions`. */
+  redact?: Redact | undefined;
+  /** Id of the new session. Default: the session's own, or one made from it where the agent asks for a UUID. */
+  sessionId?: string | undefined;
+  /** Folder in which the other agent works; default: the session's. */
+  cwd?: string | undefined;
+  /** Time of the new session, ISO 8601; default: that of the session here. */
+  timestamp?: string | undefined;
+}
+
+/** Result of {@link exportNative}. */
+export interface NativeReport {
+  agent: NativeAgent;
+  /** Id of the new session. */
+  sessionId: string;
+  /** Entries of the path that the file holds. */
+  entries: number;
+  /** Differences between the path and the file; `path` is the id of the first entry. */
+  issues: FormatIssue[];
+}
+
+/**
+ * The path to one entry as a session file of another agent, a line a piece. Compactions are in the agent's own form, each
+ * call is followed by its results, and the signatures of a provider are only in a file for an agent of that provider. The
+ * whole tree has to be within reach (`await session.load()`).
+ *
+ * @throws EspalierError `unknown-entry`; `empty-context` when no model reads anything on the path; both before the first
+ *   piece
+ */
+export function* exportNative(
+  session: ExportableSession,
+  options: NativeOptions,
+): Generator<string, NativeReport> {
+  const { agent, at, redact, timestamp } = options;
+  const source = new ExportSource(session, at, redact);
+  const target = TARGETS[agent];
+  const issues = new FormatIssues();
+  const others = Object.values(TARGETS).filter((other) => other !== target);
+  const items = carryPath(
+    source,
+    { ...target, isForeignContext: (customType) => others.some((other) => other.isOwnContext(customType)) },
+    issues,
+  );
+  if (!items.some(({ message, kept }) => message || kept))
+    throw new EspalierError(
+      "empty-context",
+      "There is nothing to carry: no entry on this path says anything to a model. Choose another entry.",
+    );
+  const { header } = source;
+  const ownId = header?.id ?? "";
+  const id = options.sessionId ?? nativeSessionId(agent, ownId);
+  if (id !== ownId) issues.add("changed", "id", ownId, "The session has another id there.");
+  const name = sessionName(source.tree);
+  const lines = target.lines({
+    id,
+    cwd: options.cwd ?? header?.cwd ?? "",
+    timestamp: timestamp ?? (header?.timestamp || new Date(0).toISOString()),
+    header,
+    name: name === undefined ? undefined : source.text(name),
+    items,
+    issues,
+    source,
+  });
+  for (const line of lines) yield `${wellFormedJson(jsonText(line))}\n`;
+  const carried = new Set(items.map(({ entry }) => entry.id));
+  return { agent, sessionId: id, entries: carried.size, issues: issues.list() };
+}

@@ -1,0 +1,172 @@
+import { randomUUID } from "node:crypto";
+import { existsSync, mkdirSync, realpathSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+import { EspalierError } from "@espalier/jsonl-stream";
+import { createWhole } from "@espalier/jsonl-stream/node";
+import {
+  exportNative,
+  type NativeAgent,
+  type NativeOptions,
+  type NativeReport,
+  nativeSessionId,
+} from "../export/export-native.ts";
+import type { ExportableSession } from "../export/source.ts";
+import { type Environment, type LocalAgent, localAgents } from "./import-sessions.ts";
+import { factsOf, findFiles } from "./sources.ts";
+
+/** Options of {@link continueSession}. */
+export interface ContinueOptions extends Omit<NativeOptions, "timestamp" | "sessionId"> {
+  /** Environment that names the folders of agents; default: `process.env`. */
+  env?: Environment;
+  /** File to write, instead of one among the agent's own sessions. */
+  out?: string | undefined;
+}
+
+/** A session that another agent can go on with. */
+export interface ContinuedSession extends NativeReport {
+  /** Absolute. */
+  file: string;
+  /** Folder in which the agent goes on. */
+  cwd: string;
+  /** Shell command that goes on with it; null for a rollout outside the folders of Codex, which does not find it. */
+  command: string | null;
+}
+
+/**
+ * Writes the path to one entry as a session file of another agent: among that agent's sessions, where its command finds it,
+ * or at `out`. The file appears whole or not at all, with mode 0600, and no file is overwritten. Where the agent has a
+ * session with the same id, the new one gets another id.
+ *
+ * @throws EspalierError `not-found` where the session's folder is missing, or the agent was never used here; `exists` for
+ *   `out`; `unknown-entry`, `empty-context`; what writing a file throws
+ */
+export function continueSession(session: ExportableSession, options: ContinueOptions): ContinuedSession {
+  const { env = process.env, out, ...chosen } = options;
+  const { header } = "tree" in session ? session.tree : session;
+  const cwd = projectFolder(options.cwd ?? header?.cwd ?? "");
+  const now = new Date();
+  const place = PLACES[options.agent];
+  const sessionId = out === undefined ? freeId(options.agent, header?.id ?? "", env) : undefined;
+  const pieces = exportNative(session, { ...chosen, cwd, sessionId, timestamp: now.toISOString() });
+  const first = pieces.next();
+  const file = out === undefined ? place.file({ id: sessionId!, cwd, now, env }) : resolve(out);
+  if (out === undefined) mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  let report: NativeReport | undefined;
+  function* chunks(): Generator<Uint8Array, void> {
+    const encoder = new TextEncoder();
+    let piece = first;
+    for (; !piece.done; piece = pieces.next()) yield encoder.encode(piece.value);
+    report = piece.value;
+  }
+  createWhole(file, chunks());
+  const command = place.command(report!.sessionId, file, out === undefined);
+  const isHere = realpathSync(process.cwd()) === cwd;
+  return { ...report!, file, cwd, command: command && !isHere ? `cd ${quoted(cwd)} && ${command}` : command };
+}
+
+/** Facts that a place for a session depends on. */
+interface NewSession {
+  id: string;
+  cwd: string;
+  now: Date;
+  env: Environment;
+}
+
+/** The place of an agent's new session, and the command that goes on with it. */
+interface NativePlace {
+  file(session: NewSession): string;
+  command(id: string, file: string, isNative: boolean): string | null;
+}
+
+const PLACES: Readonly<Record<NativeAgent, NativePlace>> = {
+  "claude-code": {
+    file: ({ id, cwd, env }) => join(sessionFolder("claude-code", env), projectName(cwd), `${id}.jsonl`),
+    command: (id, file, isNative) => `claude --resume ${isNative ? id : quoted(file)}`,
+  },
+  codex: {
+    file({ id, now, env }) {
+      const [date, time] = localTime(now).split("T") as [string, string];
+      const name = `rollout-${date}T${time}-${id}.jsonl`;
+      return join(sessionFolder("codex", env), ...date.split("-"), name);
+    },
+    command: (id, _file, isNative) => (isNative ? `codex resume ${id}` : null),
+  },
+  pi: {
+    file({ id, cwd, now, env }) {
+      const folder = sessionFolder("pi", env);
+      const name = `${now.toISOString().replace(/[:.]/g, "-")}_${id}.jsonl`;
+      // A folder that the environment names holds the sessions themselves.
+      if (env["PI_CODING_AGENT_SESSION_DIR"]) return join(folder, name);
+      return join(folder, `--${cwd.replace(/^[/\\]/, "").replace(/[/\\:]/g, "-")}--`, name);
+    },
+    command: (_id, file) => `pi --session ${quoted(file)}`,
+  },
+};
+
+const NAMES: Readonly<Record<NativeAgent, string>> = {
+  "claude-code": "Claude Code",
+  codex: "Codex",
+  pi: "Pi",
+};
+
+const localAgent = (agent: NativeAgent): LocalAgent => localAgents.find((local) => local.agent === agent)!;
+
+/**
+ * The folder of an agent's sessions.
+ * @throws EspalierError `not-found` where the agent was never used
+ */
+function sessionFolder(agent: NativeAgent, env: Environment): string {
+  const [folder] = localAgent(agent).folders(env) as [string];
+  const home = existsSync(folder) ? folder : dirname(folder);
+  if (factsOf(home)?.isDirectory()) return folder;
+  throw new EspalierError(
+    "not-found",
+    `${NAMES[agent]} has no folder ${home}: it was not used here yet. Start it once, or write a file with --out.`,
+  );
+}
+
+/** The id of a new session: the usual one, or a random one where the agent has a session with that. */
+function freeId(agent: NativeAgent, ownId: string, env: Environment): string {
+  const id = nativeSessionId(agent, ownId);
+  const { folders, isSession } = localAgent(agent);
+  const isTaken = (path: string): boolean => isSession(path) && basename(path).includes(id);
+  // A folder that cannot be looked at hides its sessions from this agent, too.
+  const taken =
+    id === "" || folders(env).some((folder) => findFiles(folder, isTaken, () => undefined).length > 0);
+  return taken ? randomUUID() : id;
+}
+
+/**
+ * The real path of the folder to go on in.
+ * @throws EspalierError `not-found`
+ */
+function projectFolder(folder: string): string {
+  if (folder !== "" && factsOf(folder)?.isDirectory()) return realpathSync(folder);
+  throw new EspalierError(
+    "not-found",
+    `${folder === "" ? "The session names no folder" : `The folder ${folder} of this session is not there`}; name one to go on in with --cwd.`,
+  );
+}
+
+/** Longest name of a project's folder in Claude Code; longer ones are cut, and end in a hash. */
+const LONGEST_NAME = 200;
+
+/** The folder of a project's sessions in Claude Code. */
+function projectName(cwd: string): string {
+  const path = cwd.normalize("NFC");
+  const name = path.replace(/[^a-zA-Z0-9]/g, "-");
+  if (name.length <= LONGEST_NAME) return name;
+  let hash = 0;
+  for (let at = 0; at < path.length; at++) hash = ((hash << 5) - hash + path.charCodeAt(at)) | 0;
+  return `${name.slice(0, LONGEST_NAME)}-${Math.abs(hash).toString(36)}`;
+}
+
+/** Local time as in `2026-11-21T20-56-57`. */
+function localTime(now: Date): string {
+  const local = new Date(now.getTime() - now.getTimezoneOffset() * 60_000);
+  return local.toISOString().slice(0, 19).replaceAll(":", "-");
+}
+
+/** A word of a shell command. */
+const quoted = (word: string): string =>
+  /^[\w./@%+=:,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

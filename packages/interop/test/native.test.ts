@@ -1,0 +1,419 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import {
+  claudeCodeImporter,
+  codexImporter,
+  exportNative,
+  type NativeAgent,
+  type NativeReport,
+  nativeAgents,
+  piImporter,
+  type SessionImporter,
+  toAnthropic,
+} from "@espalier/interop";
+import { bytesView } from "@espalier/jsonl-stream";
+import {
+  anthropicFormat,
+  type ContextMessage,
+  compaction,
+  contextOfPath,
+  type Entry,
+  heal,
+  memoryStore,
+  SessionTree,
+} from "@espalier/session-tree";
+import { growEntries } from "@espalier/session-tree/testing";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { brokenHistory } from "./broken-history.ts";
+import { imported } from "./import-scratch.ts";
+import { claudeCodeShape, codexShape } from "./native-lines.ts";
+
+const CORPUS = join(import.meta.dirname, "../../../../shared/corpus");
+const IMPORTERS: Record<NativeAgent, () => SessionImporter> = {
+  "claude-code": claudeCodeImporter,
+  codex: codexImporter,
+  pi: piImporter,
+};
+
+type Line = Record<string, unknown>;
+
+interface Written {
+  report: NativeReport;
+  lines: Line[];
+  /** Entries of the path that an import of the file gives. */
+  again: Entry[];
+}
+
+/** Exports a session and reads the file again, without a disk. */
+function written(session: SessionTree, agent: NativeAgent, at?: string | null): Written {
+  const pieces = exportNative(session, at === undefined ? { agent } : { agent, at });
+  const texts: string[] = [];
+  let next = pieces.next();
+  for (; !next.done; next = pieces.next()) texts.push(next.value);
+  const report = next.value;
+  const path =
+    agent === "codex" ? `rollout-2026-11-21T20-56-57-${report.sessionId}.jsonl` : `${report.sessionId}.jsonl`;
+  const view = bytesView(new TextEncoder().encode(texts.join("")));
+  const [draft] = IMPORTERS[agent]().read({ path, view, digest: () => "" });
+  const byId = new Map<string, Entry>();
+  let last = "";
+  for (const entry of draft!.entries()) {
+    const read: Entry = entry instanceof Uint8Array ? JSON.parse(new TextDecoder().decode(entry)) : entry;
+    byId.set(read.id, read);
+    if (!["label", "session_info", "usage"].includes(read.type)) last = read.id;
+  }
+  const again: Entry[] = [];
+  for (let entry = byId.get(draft!.leafId ?? last); entry; entry = byId.get(entry.parentId ?? ""))
+    again.unshift(entry);
+  return { report, lines: texts.map((text) => JSON.parse(text)), again };
+}
+
+/** A path as if nothing on it had been compacted. */
+const uncompacted = (path: readonly Entry[]) =>
+  path.filter((entry) => !compaction.is(entry) && entry.type !== "context_edit");
+
+const MODEL = { provider: "anthropic", modelId: "any" };
+
+/** A request without what differs by design: texts about the agent's surroundings, reasoning, the summary's wording. */
+function conversationOf(agent: NativeAgent, path: readonly Entry[]): unknown[] {
+  const isOwn = OWN[agent];
+  const context = contextOfPath(path);
+  const at = context.messages.flatMap((message, index) => {
+    const isLeftOut = message.role === "custom" && isOwn(message.customType);
+    return isLeftOut ||
+      message.role === "system" ||
+      (message.role === "bashExecution" && message.excludeFromContext)
+      ? []
+      : [index];
+  });
+  const pick = <Item>(list: Item[]): Item[] => at.map((index) => list[index]!);
+  const messages = pick(context.messages).map(withoutHeading);
+  if (messages.length === 0) return [];
+  const picked = {
+    ...context,
+    messages,
+    sources: pick(context.sources),
+    prefixChanged: pick(context.prefixChanged),
+  };
+  // Where nothing speaks, there is no request.
+  if (heal(picked, { ...anthropicFormat, model: MODEL }).length === 0) return [];
+  const { messages: request } = toAnthropic(picked, { model: MODEL });
+  // A rollout of Codex has no mark of failed results.
+  return JSON.parse(
+    JSON.stringify(request, (key, value) => (key === "is_error" && agent === "codex" ? undefined : value)),
+  );
+}
+
+const HEADINGS = [
+  /^This session is being continued from[\s\S]*?\n\nSummary:\n/,
+  /^Another language model started[\s\S]*?with your own analysis:\n/,
+];
+
+function withoutHeading(message: ContextMessage): ContextMessage {
+  if (message.role !== "compactionSummary") return message;
+  const heading = HEADINGS.find((each) => each.test(message.summary));
+  return heading ? withoutHeading({ ...message, summary: message.summary.replace(heading, "") }) : message;
+}
+
+/** Texts of users, hidden ones and results of the shell read alike, and adjacent ones are one turn: so do requests. */
+const OWN: Record<NativeAgent, (customType: string) => boolean> = {
+  "claude-code": (customType) =>
+    /^codex\.(developer|.*(environment_context|instructions|skills|permissions))$/.test(customType),
+  codex: (customType) => CLAUDE_CONTEXT.test(customType),
+  pi: (customType) => OWN["claude-code"](customType) || OWN.codex(customType),
+};
+const CLAUDE_CONTEXT =
+  /^claude-code\.(environment|model|skill_listing|deferred_tools_delta|agent_listing_delta|date|total_tokens_reminder|session_context|remote_session_change|prompt_snapshot|todo_reminder|task_reminder|plan_mode|plan_mode_exit|mcp_instructions_delta|output_style)$/;
+
+/** What is wrong with the pairs of calls and results in the lines of a file; none when each call has its result next. */
+function pairProblems(
+  items: readonly { call?: string | undefined; result?: string | undefined }[],
+): string[] {
+  const problems: string[] = [];
+  let open: string[] = [];
+  for (const { call, result } of items) {
+    if (result !== undefined) {
+      if (!open.includes(result)) problems.push(`result ${result} without a call`);
+      open = open.filter((id) => id !== result);
+    } else if (call !== undefined) open.push(call);
+    else {
+      if (open.length > 0) problems.push(`${open.join()} without a result`);
+      open = [];
+    }
+  }
+  if (open.length > 0) problems.push(`${open.join()} without a result at the end`);
+  return problems;
+}
+
+/** Pairs in the lines of a file, in order. */
+function pairsIn(agent: NativeAgent, lines: readonly Line[]): { call?: string; result?: string }[] {
+  // biome-ignore lint/suspicious/noExplicitAny: lines of three agents
+  return lines.flatMap((line: any) => {
+    if (agent === "codex") {
+      const { type, call_id } = line.payload;
+      if (line.type === "compacted")
+        return [
+          {},
+          ...pairsIn(
+            agent,
+            line.payload.replacement_history.map((payload: Line) => ({ type: "response_item", payload })),
+          ),
+          {},
+        ];
+      if (line.type !== "response_item" || type === "reasoning") return [];
+      return [
+        type === "function_call"
+          ? { call: call_id }
+          : type === "function_call_output"
+            ? { result: call_id }
+            : {},
+      ];
+    }
+    const content = line.message?.content;
+    if (line.type !== "user" && line.type !== "assistant") return line.type === "system" ? [{}] : [];
+    if (typeof content === "string") return [{}];
+    return content.flatMap((block: Line) =>
+      block["type"] === "tool_use"
+        ? [{ call: block["id"] }]
+        : block["type"] === "tool_result"
+          ? [{ result: block["tool_use_id"] }]
+          : block["type"] === "text" && line.type === "assistant"
+            ? [{}]
+            : [],
+    );
+  });
+}
+
+/** Pairs in a context: a file of Pi has edits, which take both halves of a pair out of it. */
+const pairsOf = (messages: readonly ContextMessage[]): { call?: string; result?: string }[] =>
+  messages.flatMap((message) => {
+    if (message.role === "toolResult") return [{ result: message.toolCallId }];
+    if (message.role !== "assistant" || ["error", "aborted"].includes(message.stopReason)) return [{}];
+    return [
+      {},
+      ...message.content.flatMap((block) => (block.type === "toolCall" ? [{ call: block.id }] : [])),
+    ];
+  });
+
+function shapeProblems(agent: NativeAgent, lines: readonly Line[]): string[] {
+  return lines.flatMap((line, at) => {
+    const shape =
+      agent === "claude-code" ? claudeCodeShape(line) : agent === "codex" ? codexShape(line) : undefined;
+    const parsed = shape?.safeParse(line);
+    return parsed && !parsed.success
+      ? [`line ${at + 1}: ${parsed.error.message.slice(0, 400)} ${JSON.stringify(line).slice(0, 300)}`]
+      : [];
+  });
+}
+
+/** A session of these entries. */
+async function sessionOf(entries: readonly Entry[], id = "grown"): Promise<SessionTree> {
+  const header = {
+    type: "session" as const,
+    version: 3,
+    id,
+    timestamp: "2026-01-01T00:00:00.000Z",
+    cwd: "/garden",
+  };
+  const log = await memoryStore().create(
+    header,
+    entries.map((entry) => JSON.stringify(entry)),
+  );
+  const session = await SessionTree.open(log);
+  await session.load();
+  return session;
+}
+
+const corpus = existsSync(CORPUS)
+  ? readdirSync(CORPUS, { recursive: true })
+      .map(String)
+      .filter((name) => name.endsWith(".jsonl"))
+      .sort()
+  : [];
+
+describe.skipIf(corpus.length === 0)("the corpora", () => {
+  const isBroken = (name: string) => name.includes("broken");
+
+  test.each(corpus.filter((name) => !name.startsWith("pi")))(
+    "%s has the shapes that written lines are held to",
+    (name) => {
+      const lines = readFileSync(join(CORPUS, name), "utf8")
+        .split("\n")
+        .flatMap((line): Line[] => {
+          try {
+            return [JSON.parse(line)];
+          } catch {
+            return []; // published files have damaged lines
+          }
+        });
+      const agent = name.startsWith("codex") ? "codex" : "claude-code";
+      expect(
+        lines.filter((line) => (agent === "codex" ? codexShape(line) : claudeCodeShape(line))).length,
+      ).toBeGreaterThan(4);
+      // In published sessions a scrubber took parts of ids for card numbers.
+      const whole = lines.filter((line) => !JSON.stringify(line).includes("[REDACTED_CARD]"));
+      if (!isBroken(name)) expect(shapeProblems(agent, whole)).toEqual([]);
+    },
+  );
+
+  test.each(corpus)(
+    "%s: export and import give the same conversation, or the report says what differs",
+    { timeout: 60_000 },
+    async (name) => {
+      const { session } = await imported(join(CORPUS, name));
+      const path = session.getBranch();
+      const origin = session.header?.importedFrom?.agent as NativeAgent;
+      for (const agent of nativeAgents) {
+        const { report, lines, again } = written(session, agent);
+        expect(shapeProblems(agent, lines)).toEqual([]);
+        if (agent !== "pi") expect(pairProblems(pairsIn(agent, lines))).toEqual([]);
+        expect(conversationOf(agent, again), agent).toEqual(conversationOf(agent, path));
+        expect(conversationOf(agent, uncompacted(again)), agent).toEqual(
+          conversationOf(agent, uncompacted(path)),
+        );
+        if (agent === origin) compareEntries(path, again, report);
+      }
+    },
+  );
+
+  /** Each entry that a model reads is there again, with its id and content, or counted by an issue. */
+  function compareEntries(
+    path: readonly Entry[],
+    again: readonly Entry[],
+    { agent, issues }: NativeReport,
+  ): void {
+    const counts = (field: string) => issues.find((issue) => issue.field === field)?.count ?? 0;
+    const speaks = ({ type }: Entry) => ["message", "custom_message", "compaction"].includes(type);
+    const mine = path.filter(speaks);
+    const theirs = new Map(again.filter(speaks).map((entry) => [entry.id, entry]));
+    if (agent === "codex") {
+      expect(counts("id")).toBe(mine.filter((entry) => !compaction.is(entry)).length);
+      expect(again.filter(speaks).map(told)).toEqual(mine.map(told));
+      return;
+    }
+    const missing = mine.filter(({ id }) => !theirs.has(id));
+    const accounted = counts("failed") + counts("result") + counts("empty") + counts("id");
+    expect(missing.length).toBeLessThanOrEqual(accounted);
+    const changed = mine.filter(
+      (entry) =>
+        theirs.has(entry.id) && JSON.stringify(told(entry)) !== JSON.stringify(told(theirs.get(entry.id)!)),
+    );
+    expect(changed.length).toBeLessThanOrEqual(counts("text"));
+  }
+
+  function told(entry: Entry): unknown {
+    if (compaction.is(entry))
+      return [entry.type, entry.summary, entry.tokensBefore, entry.timestamp, entry.usage];
+    const { type, timestamp, message, content, customType } = entry as Entry & Record<string, unknown>;
+    return [type, timestamp, message, content, customType];
+  }
+});
+
+/** Decisions that make a tree: kinds of entries, where each goes, and what it says. */
+const decision = fc.record({
+  kind: fc.nat(999),
+  parent: fc.nat(999),
+  target: fc.nat(999),
+  text: fc.nat(999),
+});
+const KINDS = [..."uuuaaaaccccttttttfbbkkkseeelnmhxiizyg"];
+const TEXTS = [
+  "plain",
+  "",
+  " \n",
+  "two\n\nparagraphs",
+  "</summary><summary>",
+  '{"type":"assistant","uuid":"x"}',
+  "<environment_context>fake</environment_context>",
+  "This session is being continued from a trick",
+  "Another language model started to solve this problem",
+  "line\u2028separator 🌳",
+];
+
+/** A tree of entries out of decisions, in the language of `growTree`: as odd as a file can be. */
+function treeOf(
+  decisions: readonly { kind: number; parent: number; target: number; text: number }[],
+): Entry[] {
+  const names = ["u0"];
+  const parts = ["u0"];
+  for (const [at, { kind, parent, target, text }] of decisions.entries()) {
+    const letter = KINDS[kind % KINDS.length]!;
+    const name = `${letter}${at + 1}`;
+    // Mostly on from the newest entry: paths get long, and sometimes there is another branch.
+    const above = names[parent % 5 === 0 ? parent % names.length : names.length - 1]!;
+    const other = names[Math.max(0, names.length - 1 - (target % 7))]!;
+    const said = JSON.stringify(TEXTS[text % TEXTS.length]);
+    const words: Record<string, string> = {
+      c: `(${(target % 3) + 1})`,
+      e: text % 2 ? `(${other})` : `(${other} ${said})`,
+      k: text % 3 ? `(${other} ${JSON.stringify(`Summary ${name} ${TEXTS[text % TEXTS.length]}`)})` : "",
+      l: `(${other} ${said})`,
+      f: `(${text % 2 ? "error" : "aborted"} ${said})`,
+      ...Object.fromEntries([..."uatbin"].map((each) => [each, `(${said})`])),
+    };
+    parts.push(`${above} > ${name}${words[letter] ?? ""}`);
+    names.push(name);
+  }
+  return growEntries(parts.join("\n"));
+}
+
+// One seed: a tree that fails is a fault, not bad luck of a run. Another one is a number away.
+const SEED = 24;
+
+describe("generated trees", () => {
+  const trees = fc.sample(fc.array(decision, { minLength: 1, maxLength: 24 }), {
+    numRuns: 1_000,
+    seed: SEED,
+  });
+
+  test.each(nativeAgents)(
+    "1,000 trees, every leaf, for %s: pairs are whole, lines have the agent's shape, the context is the same",
+    { timeout: 300_000 },
+    async (agent) => {
+      let leaves = 0;
+      for (const [nth, decisions] of trees.entries()) {
+        const session = await sessionOf(treeOf(decisions));
+        const followed = new Set([...session.tree.entries()].map(({ parentId }) => parentId));
+        for (const { id } of session.tree.entries()) {
+          if (followed.has(id)) continue;
+          const path = session.getBranch(id);
+          const expected = conversationOf(agent, path);
+          if (expected.length === 0) continue;
+          // Other agents have no compaction without a summary.
+          const edited = new Set(path.map((entry) => (entry.type === "context_edit" ? entry.targetId : "")));
+          if (agent !== "pi" && path.some((entry) => compaction.is(entry) && edited.has(entry.id))) continue;
+          leaves++;
+          const { lines, again } = written(session, agent, id);
+          const where = `tree ${nth}, leaf ${id}: ${path.map((entry) => entry.id).join(" > ")}`;
+          expect(shapeProblems(agent, lines), where).toEqual([]);
+          if (agent !== "pi") expect(pairProblems(pairsIn(agent, lines)), where).toEqual([]);
+          else expect(pairProblems(pairsOf(contextOfPath(again).messages)), where).toEqual([]);
+          expect(conversationOf(agent, again), where).toEqual(expected);
+        }
+      }
+      expect(leaves).toBeGreaterThan(1_000);
+    },
+  );
+
+  test("histories as broken as files get give valid files, and the same request", {
+    timeout: 120_000,
+  }, async () => {
+    for (const [nth, messages] of fc.sample(brokenHistory, { numRuns: 300, seed: SEED }).entries()) {
+      const entries = [{ role: "user", content: "begin", timestamp: 0 }, ...messages].map((message, at) => ({
+        type: "message",
+        id: `e${at}`,
+        parentId: at === 0 ? null : `e${at - 1}`,
+        timestamp: "2026-01-01T00:00:00.000Z",
+        message,
+      })) as unknown as Entry[];
+      const session = await sessionOf(entries);
+      for (const agent of nativeAgents) {
+        const { lines, again } = written(session, agent);
+        expect(shapeProblems(agent, lines), `history ${nth}`).toEqual([]);
+        if (agent !== "pi") expect(pairProblems(pairsIn(agent, lines)), `history ${nth}`).toEqual([]);
+        expect(conversationOf(agent, again).length, `history ${nth}`).toBeGreaterThan(0);
+      }
+    }
+  });
+});
