@@ -8,6 +8,7 @@ import { summaryCommands } from "./commands/compact.ts";
 import { addCompletion } from "./commands/completion.ts";
 import { context, show } from "./commands/context.ts";
 import { evaluationCommands } from "./commands/evaluate.ts";
+import { exportCommands } from "./commands/export.ts";
 import { agentCommands, interactiveCommands } from "./commands/interactive.ts";
 import { reportCommands } from "./commands/reports.ts";
 import { sessionsCommands } from "./commands/sessions.ts";
@@ -22,7 +23,7 @@ const COMMANDS = {
   "Read a session:": [tree, context, show, ...reportCommands, ...evaluationCommands],
   "Change a session:": [...changeCommands, ...summaryCommands],
   "Find and keep sessions:": [...sessionsCommands, addCompletion],
-  "Import and export:": transferCommands,
+  "Import and export:": [...transferCommands, ...exportCommands],
   "Inside other agents:": agentCommands,
 } as const;
 

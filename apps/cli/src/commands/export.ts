@@ -1,0 +1,174 @@
+import { basename, resolve } from "node:path";
+import type { Session } from "@espalier/engine";
+import {
+  type ExportFormat,
+  exportNative,
+  exportSession,
+  type FormatIssue,
+  type NativeAgent,
+  nativeAgents,
+} from "@espalier/interop";
+import { continueSession } from "@espalier/interop/node";
+import { redactText } from "@espalier/session-tree";
+import { Option } from "commander";
+import { type SessionCall, sessionCommand } from "../command.ts";
+import { entryNamed } from "../entry-reference.ts";
+import { CommandError } from "../failure.ts";
+import { formatCount, formatMany } from "../numbers.ts";
+import { plainLine, plainText } from "../text.ts";
+import { exportHtml, writeExport } from "../write-export.ts";
+
+interface ExportCommandOptions {
+  format: ExportFormat | NativeAgent | "html";
+  at?: string;
+  all?: boolean;
+  redact?: boolean;
+  out?: string;
+}
+
+/** The formats, and the default name of the file. */
+const ENDINGS: Record<ExportCommandOptions["format"], string> = {
+  html: "html",
+  markdown: "md",
+  json: "json",
+  jsonl: "copy.jsonl",
+  anthropic: "anthropic.json",
+  openai: "openai.json",
+  "openai-responses": "openai-responses.json",
+  "ai-sdk": "ai-sdk.json",
+  "claude-code": "claude-code.jsonl",
+  codex: "codex.jsonl",
+  pi: "pi.jsonl",
+};
+
+/** Formats that hold the whole session, unless one path is asked for. */
+const HOLDS_ALL: ReadonlySet<string> = new Set(["html", "json", "jsonl"]);
+
+const exportCommand = sessionCommand({
+  usage: "export <session>",
+  description: "write a session for people, for other programs, or as a provider's request",
+  options: [
+    new Option("--format <format>", "what to write").choices(Object.keys(ENDINGS)).makeOptionMandatory(),
+    ["--at <id>", "the path to this entry; by default the leaf's, and for html, json and jsonl all entries"],
+    ["--all", "with markdown all branches; html, json and jsonl hold them without it"],
+    ["--redact", "leave out well-known keys and tokens"],
+    ["--out <file>", "the file to write, readable for you alone; by default it is printed"],
+  ],
+  notes: `With --json and no --out the file is named after the session, in this folder. A session is never overwritten.
+claude-code, codex and pi are session files of these agents; \`espalier continue\` puts one where the agent finds it.`,
+  examples: [
+    "espalier export session.jsonl --format markdown | less",
+    "espalier export session.jsonl --format html --redact --out session.html",
+    "espalier export session.jsonl --format anthropic --at before-cache",
+    "espalier export session.jsonl --format codex --out rollout.jsonl",
+  ],
+  use(options: ExportCommandOptions) {
+    refuseNeedlessAll(options);
+    return "tree";
+  },
+  async run({ session, shell, options }: SessionCall<ExportCommandOptions>) {
+    const issues: FormatIssue[] = [];
+    const pieces = await exportPieces(session, options, issues);
+    const { out, format } = options;
+    if (out === undefined && !shell.json) {
+      // A screen gets plain text; a pipe or a file gets the document itself.
+      const isScreen = Number.isFinite(shell.columns);
+      for (const piece of pieces) await shell.output.write(isScreen ? plainText(piece) : piece);
+      for (const line of viewLosses(issues)) shell.complain(line);
+      return;
+    }
+    const written = writeExport(out ?? `${basename(session.file, ".jsonl")}.${ENDINGS[format]}`, pieces);
+    const count = formatMany(written.entries, "entry", "entries");
+    return {
+      value: isNative(format) ? { ...written, issues } : written,
+      lines: [`${count} written to ${plainLine(written.file)}.`, ...viewLosses(issues)],
+    };
+  },
+});
+
+/** Refuses an option without effect: the user expects one. */
+function refuseNeedlessAll({ format, all }: ExportCommandOptions): void {
+  if (!all || format === "markdown") return;
+  const why = HOLDS_ALL.has(format)
+    ? `${format} holds all branches without it`
+    : `${isNative(format) ? "such a session" : "a request"} is made of one path, which --at names`;
+  throw new CommandError("usage", `Leave out --all, which is for markdown: ${why}.`);
+}
+
+/** @param issues receives the differences between the path and a session file of another agent */
+async function exportPieces(
+  session: Session,
+  { format, at, all, redact }: ExportCommandOptions,
+  issues: FormatIssue[],
+): Promise<Generator<string, number>> {
+  const options = {
+    ...(at === undefined ? {} : { at: entryNamed(session, at) }),
+    ...(redact ? { redact: redactText } : {}),
+  };
+  if (format === "html") return exportHtml(session, options);
+  if (!isNative(format)) return exportSession(session, { format, all, ...options });
+  return (function* () {
+    const report = yield* exportNative(session, { agent: format, ...options });
+    issues.push(...report.issues);
+    return report.entries;
+  })();
+}
+
+const isNative = (format: string): format is NativeAgent => (nativeAgents as string[]).includes(format);
+
+/** Differences between a path and another agent's file, a line each. */
+const viewLosses = (issues: readonly FormatIssue[]): string[] =>
+  issues.map(({ kind, message, count }) => plainLine(`${kind.padEnd(8)} ${message} (${formatCount(count)})`));
+
+interface ContinueCommandOptions {
+  in: NativeAgent;
+  at?: string;
+  cwd?: string;
+  redact?: boolean;
+  out?: string;
+}
+
+const continueCommand = sessionCommand({
+  usage: "continue <session>",
+  description: "go on with a session in another agent: claude-code, codex or pi",
+  options: [
+    new Option("--in <agent>", "the agent to go on in").choices(nativeAgents).makeOptionMandatory(),
+    ["--at <id>", "the path to this entry; by default the leaf's"],
+    ["--cwd <folder>", "the folder to go on in; by default the session's"],
+    ["--redact", "leave out well-known keys and tokens"],
+    ["--out <file>", "write this file instead of one among the agent's own sessions"],
+  ],
+  notes: `Writes a session file of the agent and prints the command that goes on with it. The file has one path, with its
+compactions in the agent's own form. What it cannot hold is listed. No file is overwritten; the session here stays as it is.
+The agent's folder is the one that \`espalier import\` reads, by CLAUDE_CONFIG_DIR, CODEX_HOME or PI_CODING_AGENT_SESSION_DIR.`,
+  examples: [
+    "espalier continue session.jsonl --in codex",
+    "espalier continue 11111111 --in claude-code --at before-cache",
+    "espalier continue session.jsonl --in pi --out /tmp/pi.jsonl --json | jq -r .command",
+  ],
+  use: () => "tree",
+  async run({ session, shell, options }: SessionCall<ContinueCommandOptions>) {
+    const { in: agent, at, cwd, redact, out } = options;
+    const continued = continueSession(session, {
+      agent,
+      ...(at === undefined ? {} : { at: entryNamed(session, at) }),
+      ...(redact ? { redact: redactText } : {}),
+      cwd: cwd === undefined ? undefined : resolve(cwd),
+      out,
+    });
+    const { file, command, entries, issues } = continued;
+    return {
+      value: continued,
+      lines: [
+        `${formatMany(entries, "entry", "entries")} written to ${plainLine(file)}.`,
+        ...viewLosses(issues).map((line) => shell.colours.dim(line)),
+        command === null
+          ? "Codex finds it among its sessions only: move it there."
+          : `Go on with: ${plainLine(command)}`,
+      ],
+    };
+  },
+});
+
+/** Commands that write a session for other programs. */
+export const exportCommands = [exportCommand, continueCommand] as const;
