@@ -280,7 +280,7 @@ export interface Said {
 }
 
 /** Keys of an item: the text of a message, the id of a call. Reasoning has none, since its text may be encrypted. */
-export function itemKeys(item: Fields): string[] {
+function itemKeys(item: Fields): string[] {
   const { type, role, content, call_id } = item;
   const name = String(type);
   if (name === "reasoning") return [];
