@@ -72,7 +72,7 @@ test("an append is refused for what the kind finds wrong, and as durable as it s
   const before = readFileSync(session.file, "utf8");
   await expect(session.append(weather.of({ degrees: Number.NaN }))).rejects.toMatchObject({
     code: "invalid-entry",
-    message: "The garden.weather entry is not sound: `degrees` is not a number.",
+    message: "The garden.weather entry is not valid: `degrees` is not a number.",
   });
   expect(readFileSync(session.file, "utf8")).toBe(before);
   let flushes = 0;

@@ -121,7 +121,7 @@ function checkBeside(entry: BaseEntry, site: AppendSite): void {
 }
 
 const notSound = (type: string, problem: string) =>
-  new EspalierError("invalid-entry", `The ${type || "new"} entry is not sound: ${problem}.`);
+  new EspalierError("invalid-entry", `The ${type || "new"} entry is not valid: ${problem}.`);
 
 /** The session as it will be after the entries of the batch that were added so far. */
 class AppendSite {
@@ -182,12 +182,12 @@ export function assertWritable({ header, ref }: SessionLog): void {
   if (!header)
     throw new EspalierError(
       "no-header",
-      `${ref} has no session header, so it is only read; \`espalier doctor --repair\` writes a sound copy.`,
+      `${ref} has no session header, so it can only be read; \`espalier doctor --repair\` writes a repaired copy.`,
     );
   if (header.version > FORMAT_VERSION) {
     throw new EspalierError(
       "version",
-      `${ref} has format version ${header.version}, newer than this program writes (${FORMAT_VERSION}); it is only read.`,
+      `${ref} has format version ${header.version}, newer than this program writes (${FORMAT_VERSION}); it can only be read.`,
     );
   }
 }

@@ -191,7 +191,7 @@ export class LineIntake {
       "version",
       offset,
       null,
-      `The session has format version ${header.version}; this program writes up to ${FORMAT_VERSION}, so it is only read.`,
+      `The session has format version ${header.version}; this program writes up to ${FORMAT_VERSION}, so the session can only be read.`,
     );
   }
 

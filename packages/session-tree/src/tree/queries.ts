@@ -224,7 +224,7 @@ export function referenceIssues(tree: Tree): SessionIssue[] {
     const note = (issue: SessionIssueKind, message: string) =>
       issues.push({ kind: issue, line: null, offset: tree.index.offset(row), id: entry.id, message });
     const problem = kind.problem?.(entry);
-    if (problem) note("invalid-entry", `A ${entry.type} entry is not sound: ${problem}.`);
+    if (problem) note("invalid-entry", `A ${entry.type} entry is not valid: ${problem}.`);
     else {
       const reference = referenceProblem(tree, row, entry, targets.has(row));
       if (reference) note("bad-reference", reference);
