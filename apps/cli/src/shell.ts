@@ -56,6 +56,9 @@ export interface Shell {
   setStatus?(key: string, text: string | undefined): void;
 }
 
+/** Columns of a terminal that says 0, as a fresh pty does. */
+const ASSUMED_COLUMNS = 80;
+
 export function createShell(parameters: readonly string[]): Shell {
   const { stdin, stdout, stderr } = process;
   const json = wantsJson(parameters);
@@ -66,8 +69,8 @@ export function createShell(parameters: readonly string[]): Shell {
     json,
     output: new Output(stdout),
     colours: picocolors.createColors(wantsColours(stdout)),
-    columns: stdout.isTTY ? stdout.columns : Number.POSITIVE_INFINITY,
-    progressColumns: stderr.isTTY ? stderr.columns : 0,
+    columns: stdout.isTTY ? stdout.columns || ASSUMED_COLUMNS : Number.POSITIVE_INFINITY,
+    progressColumns: stderr.isTTY ? stderr.columns || ASSUMED_COLUMNS : 0,
     interactive,
     exitCode: 0,
     globals: {},

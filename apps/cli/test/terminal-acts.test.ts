@@ -119,7 +119,7 @@ test("two places are compared: one that was marked, or the leaf", () => {
   const scratch = opened().keys("<", "}", "d");
   const { model } = scratch.state.tree!.view;
   const here = labelled(scratch, "before-cache");
-  expect(scratch.effects).toEqual([{ type: "compare", a: here, b: model.leafId }]);
+  expect(scratch.effects).toEqual([{ type: "compare", a: here, b: model.tree.idAt(model.leafRow) }]);
   scratch.happen({ type: "told", message: "" }).keys("m", "}", "d");
   expect(scratch.effects.at(-1)).toMatchObject({ b: here });
 });
@@ -134,19 +134,20 @@ test("the first row of a branch stands for all of it, where branches are compare
     said("question", null),
     { ...at, type: "model_change", id: "change", parentId: "question", provider: "p", modelId: "m" },
     said("left", "change"),
-    said("leftlast", "left"),
+    said("leftmiddle", "left"),
+    said("leftlast", "leftmiddle"),
     said("path", "question"),
     said("pathlast", "path"),
   ]);
   const begun = new Scratch().open(model).keys("<", "]", "]");
-  expect(begun.selected).toContain("p/m");
+  expect(begun.selected).toContain("left");
   begun.keys("d");
   expect(begun.effects.at(-1)).toEqual({ type: "compare", a: "leftlast", b: "pathlast" });
   begun.happen({ type: "told", message: "" }).keys("M", "m");
   expect(begun.effects.at(-1)).toEqual({ type: "act", act: { name: "merge", fromId: "leftlast" } });
   // Marked, it is all of the branch too; any other row is its own place.
   begun.happen({ type: "told", message: "" }).keys("m", "down", "d");
-  expect(begun.effects.at(-1)).toEqual({ type: "compare", a: "left", b: "leftlast" });
+  expect(begun.effects.at(-1)).toEqual({ type: "compare", a: "leftmiddle", b: "leftlast" });
 });
 
 test("the list searches as one types, by name at once and over everything said, and opens what is chosen", () => {
@@ -169,30 +170,30 @@ test("the list searches as one types, by name at once and over everything said, 
     session("/s/new.jsonl", null, "2026-03-09T11:00:00Z"),
     session("/s/old.jsonl", "Harbour lights", "2026-03-01T11:00:00Z"),
     session("/s/work.jsonl", "Lamps counted", "2026-03-08T11:00:00Z", {
-      sessionId: "new",
+      sessionId: "/s/new.jsonl",
       entryId: null,
       kind: "subagent",
     }),
   ];
   scratch.happen({ type: "sessions", sessions, isDone: true });
-  expect(scratch.screen).toMatch(/▸ How high is the tide\? +boats +1\.5 kB +· +1 h +·/);
+  expect(scratch.screen).toMatch(/▸ How high is the tide\? ▸1 +espalier +boats +1 h +·/);
   expect(scratch.effects).toEqual([{ type: "read-facts", sessions: sessions.slice(0, 2) }]);
   // From the list there is nowhere to go back to.
   expect(scratch.screen).toMatch(/Enter open.*\? help {2}q quit/);
   expect(scratch.screen).not.toContain("Esc");
   scratch.happen({ type: "facts", ref: "/s/new.jsonl", facts: { branches: 3, cost: 1.5 } });
-  expect(scratch.screen).toMatch(/1\.5 kB +3 +1 h +\$1\.50/);
+  expect(scratch.screen).toMatch(/boats +1 h +\$1\.50/);
   // The run of a sub-agent is there when it is asked for.
   expect(scratch.screen).toContain("2 sessions");
   expect(scratch.screen).not.toContain("Lamps counted");
   scratch.keys("a");
-  expect(scratch.screen).toMatch(/3 sessions[\s\S]*Lamps counted/);
+  expect(scratch.screen).toMatch(/3 sessions[\s\S]*How high[\s\S]*└ Lamps counted[\s\S]*Harbour/);
   expect(scratch.effects.at(-1)).toEqual({ type: "read-facts", sessions: [sessions[2], sessions[1]] });
   scratch.keys("a");
   expect(scratch.screen).not.toContain("Lamps counted");
   scratch.keys("s", "s", "s");
   scratch.keys("/").type("lights");
-  expect(scratch.effects.at(-1)).toEqual({ type: "search", query: "lights" });
+  expect(scratch.effects.at(-1)).toEqual({ type: "search", query: "lights", filter: {} });
   const hit = {
     file: "/s/new.jsonl",
     sessionId: "new",
@@ -211,6 +212,23 @@ test("the list searches as one types, by name at once and over everything said, 
   expect(scratch.effects.at(-1)).toEqual({ type: "open", ref: "/s/new.jsonl", entryId: "e7" });
   scratch.keys("escape");
   expect(scratch.screen).not.toContain("search:");
+
+  // Sessions are filtered by date, project and agent, as `espalier list` does.
+  scratch.keys("f", "s").type("soon").keys("enter");
+  expect(scratch.screen).toContain("soon is no time");
+  scratch
+    .keys("f", "s")
+    .type("2026-03-05")
+    .keys("enter", "f", "p", "ctrl-u")
+    .type("boats")
+    .keys("enter", "f", "o");
+  const filter = { since: new Date("2026-03-05T00:00:00"), project: "boats", agent: "codex" };
+  expect(scratch.effects.at(-1)).toEqual({ type: "list-sessions", filter });
+  expect(scratch.screen).toContain("since 2026-03-05 00:00 · in boats · codex");
+  scratch.happen({ type: "sessions", sessions: [], isDone: true });
+  expect(scratch.screen).toContain("No session matches the filter; f changes it.");
+  scratch.keys("f", "x");
+  expect(scratch.effects.at(-1)).toEqual({ type: "list-sessions", filter: {} });
 });
 
 test("all keys stand in the help, and every hint is a key that does something", () => {

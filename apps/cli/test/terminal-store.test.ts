@@ -70,7 +70,7 @@ test("of a store branches and cost are listed too, but for sessions that are lon
       throw error;
     },
   );
-  effects.list();
+  effects.list({});
   await vi.waitFor(
     () => expect(events).toContainEqual(expect.objectContaining({ type: "sessions", isDone: true })),
     PATIENCE,

@@ -42,15 +42,15 @@ const rows = (scratch: Scratch): string[] =>
   scratch.screen
     .split("\n")
     .slice(1, 12)
-    .map((text) => text.replace(/ +(1 day)? ?.$/, "").trimEnd())
+    .map((text) => text.replace(/ +1 day.*$/, "").trimEnd())
     .filter((text) => text.trim() !== "");
 
 test("a turn is a row, a branch is indented where it parts, and the path and its leaf are marked", () => {
   expect(rows(new Scratch().open(forked()))).toEqual([
     " ● you   question                                                  ▸1",
     " ● model thought2",
-    "   ├─ you   leftuser",
-    "   │  model leftmodel",
+    " ├─· you   leftuser",
+    " │ · model leftmodel",
     " ● you   pathuser                                                  ▸1",
     "▸● model pathlast                                                   *",
   ]);
@@ -95,7 +95,7 @@ test("filters leave what they name, and the cursor on something that is shown", 
   expect(rows(scratch).some((row) => / tool /.test(row))).toBe(false);
   scratch.keys("f");
   expect(scratch.screen).toContain("users only");
-  expect(rows(scratch).every((row) => / (you|state) {2}/.test(row))).toBe(true);
+  expect(rows(scratch).every((row) => / you {2}/.test(row))).toBe(true);
   scratch.keys("f");
   expect(rows(scratch).every((row) => row.includes("["))).toBe(true);
   expect(scratch.selected).toContain("[works-offline]");
@@ -110,12 +110,108 @@ test("labels are gone to, one after another", () => {
   expect(scratch.selected).toContain("[before-cache]");
 });
 
-test("what is found in the session is gone to, also where it is folded", () => {
-  const scratch = new Scratch().open(forked()).keys("/").type("thought1").keys("enter");
-  expect(scratch.effects.at(-1)).toEqual({ type: "find", query: "thought1" });
+test("a search follows what is typed; Enter keeps the place, n and N go on, Esc ends the search alone", () => {
+  const scratch = new Scratch().open(forked()).keys("<", "/").type("left");
+  expect(scratch.effects.at(-1)).toEqual({ type: "find", query: "left" });
+  const entryIds = ["leftuser", "leftmodel"];
+  scratch.happen({ type: "found", query: "left", entryIds: ["leftuser"], isDone: false });
+  expect(scratch.selected).toContain("leftuser");
+  scratch.happen({ type: "found", query: "left", entryIds, isDone: true });
+  expect(scratch.screen).toContain("1 of 2");
+  scratch.keys("enter");
+  expect(scratch.screen).toContain("Place 1 of 2 with left");
+  scratch.keys("n");
+  expect(scratch.selected).toContain("leftmodel");
+  expect(scratch.screen).toContain("2 of 2 with left");
+  scratch.keys("N");
+  expect(scratch.selected).toContain("leftuser");
+  scratch.keys("escape");
+  expect(scratch.screen).not.toContain("with left");
+  expect(scratch.selected).toContain("leftuser");
+  expect(scratch.state.tree).toBeDefined();
+
+  // Another query replaces the old one, and finds what is folded.
+  scratch.keys("/").type("thought1");
   scratch.happen({ type: "found", query: "thought1", entryIds: ["thought1"], isDone: true });
   expect(scratch.selected).toContain("thought1");
-  expect(scratch.screen).toContain("Place 1 of 1 with thought1");
+  scratch.keys("escape");
+  expect(scratch.selected).toContain("leftuser");
+  scratch.keys("/").type("zzz");
+  scratch.happen({ type: "found", query: "zzz", entryIds: [], isDone: true });
+  expect(scratch.screen).toContain("nothing found");
+  scratch.keys("enter");
+  expect(scratch.screen).toContain("Nothing found of zzz.");
+  scratch.keys("escape", "escape");
+  expect(scratch.state.tree).toBeUndefined();
+});
+
+const state = (id: string, parentId: string | null) => ({
+  type: "custom",
+  id,
+  parentId,
+  timestamp: "2026-03-08T12:00:00.000Z",
+  customType: "claude-code.cost-state",
+  data: { totalCostUSD: 1 },
+});
+
+test("bookkeeping has no line and no branch of its own until b shows it; a session opens on what was said last", () => {
+  const reminder = user("reminder", "said", "<system-reminder>Be brief.</system-reminder>");
+  const model = modelOf([
+    user("question", null),
+    answer("said", "question"),
+    state("aside", "said"),
+    reminder,
+    user("next", "reminder"),
+    state("cost", "next"),
+  ]);
+  const scratch = new Scratch().open(model);
+  expect(rows(scratch)).toEqual([
+    expect.stringMatching(/^ ● you {3}question +▸1$/),
+    expect.stringMatching(/^▸● you {3}next +\*$/),
+  ]);
+  expect(scratch.screen).toContain("6 entries · 1 branch ·");
+  scratch.keys("g");
+  expect(scratch.screen).toContain("Continue from here");
+  scratch.keys("escape", "b");
+  expect(scratch.screen).toContain("3 entries of bookkeeping shown.");
+  expect(scratch.screen).toContain("6 entries · 2 branches ·");
+  expect(scratch.screen).toMatch(/├─· state claude-code.cost-state/);
+  expect(scratch.selected).toContain("next");
+  scratch.keys("b");
+  expect(rows(scratch)).toHaveLength(2);
+});
+
+test("blanks of prompts, arguments and results are kept", () => {
+  const call = {
+    type: "toolCall",
+    id: "c1",
+    name: "write",
+    arguments: { text: "    four\n        eight" },
+  };
+  const model = modelOf([
+    user("question", null, "look:\n    indented\n\n# no heading   here"),
+    { ...answer("calls", "question"), message: { ...answer("calls", "question").message, content: [call] } },
+    {
+      type: "message",
+      id: "result",
+      parentId: "calls",
+      timestamp: "2026-03-08T12:00:00.000Z",
+      message: {
+        role: "toolResult",
+        toolCallId: "c1",
+        toolName: "write",
+        content: [{ type: "text", text: "  two\n      six" }],
+        isError: false,
+        timestamp: 1,
+      },
+    },
+    answer("end", "result"),
+  ]);
+  const scratch = new Scratch(80, 50).open(model).keys("<", "enter", "z");
+  const lines = scratch.screen.split("\n").map((text) => text.trimEnd());
+  for (const kept of ["    indented", "# no heading   here", "          four", "              eight"])
+    expect(lines).toContain(kept);
+  for (const kept of ["    two", "        six"]) expect(lines).toContain(kept);
 });
 
 test("the preview asks for what the model reads where the cursor is, and shows it", () => {

@@ -221,7 +221,8 @@ export class ChatScreen {
     }
     this.#remember(text);
     this.#setField(textField());
-    this.#options.onLine(text.trim());
+    // Blanks before the first word are content, empty lines around the text are none.
+    this.#options.onLine(text.replace(/^(?:[^\S\n]*\n)+/, "").trimEnd());
   }
 
   /** Inserts what all candidates begin with; lists them when that adds nothing. */

@@ -116,7 +116,7 @@ function wholeBill(
   return sumOfBills([total, ...bills]);
 }
 
-function sumOfBills(bills: readonly UsageTotals[]): UsageTotals {
+export function sumOfBills(bills: readonly UsageTotals[]): UsageTotals {
   const sum = nothingBilled();
   for (const bill of bills)
     for (const key of Object.keys(sum) as (keyof UsageTotals)[]) sum[key] += bill[key];

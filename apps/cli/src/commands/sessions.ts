@@ -81,7 +81,7 @@ const list = command({
     else {
       let ownCount = 0;
       const counted = counting(sessions, () => ownCount++);
-      const shown = options.subAgents ? await underParents(counted) : counted;
+      const shown = options.subAgents ? underParents(await allOf(counted)) : counted;
       const none =
         Object.keys(options).length > 0
           ? "No session matches; `espalier list` lists all."
@@ -155,10 +155,14 @@ async function* viewList(
   if (count === 0) yield none;
 }
 
-/** The runs of sub-agents behind the session that began them, the earliest first. */
-async function underParents(sessions: AsyncIterable<ListedSession>): Promise<ListedSession[]> {
+async function allOf(sessions: AsyncIterable<ListedSession>): Promise<ListedSession[]> {
   const all: ListedSession[] = [];
   for await (const session of sessions) all.push(session);
+  return all;
+}
+
+/** The runs of sub-agents behind the session that began them: of a list with the newest first, the earliest first. */
+export function underParents(all: readonly ListedSession[]): ListedSession[] {
   const ids = new Set(all.map(({ id }) => id));
   const beganBy = ({ parent }: ListedSession) =>
     parent?.kind === "subagent" && ids.has(parent.sessionId) ? parent.sessionId : undefined;

@@ -242,6 +242,23 @@ export function wrapWords(line: string, columns: number): string[] {
     .map((part) => spaces + part);
 }
 
+/**
+ * The lines of a text that is no markdown: broken between words where they are too long, and with all their blanks. The
+ * rest of a broken line has the same indentation, up to half of the columns.
+ */
+export function wrapLiteral(text: string, columns: number): string[] {
+  return text
+    .replaceAll("\t", "  ")
+    .split("\n")
+    .flatMap((line) => {
+      const blanks = /^ */.exec(line)![0].slice(0, Math.floor(columns / 2));
+      const room = Math.max(1, columns - blanks.length);
+      const rest = line.slice(blanks.length);
+      if (columnsOf(rest) <= room) return [line.trimEnd()];
+      return wrapText(rest, room).map((part) => blanks + part);
+    });
+}
+
 /** The lines of code, broken where they are too long; spaces are kept. */
 function wrappedCode(text: string, columns: number): string[] {
   return wrapAnsi(shortWords(text.replaceAll("\t", "  ")), Math.max(1, columns), {

@@ -2,6 +2,7 @@ import { basename } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import type { ActOptions, Session } from "@espalier/engine";
 import { exportSession } from "@espalier/interop";
+import type { ImportOptions } from "@espalier/interop/node";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type Change,
@@ -17,7 +18,7 @@ import {
 } from "../commands/changes.ts";
 import { failureOf } from "../failure.ts";
 import { formatCount, formatMany } from "../numbers.ts";
-import { currentSettings, type SessionUse, summarizerOf, withSession } from "../opening.ts";
+import { currentSettings, type SessionUse, storeInUse, summarizerOf, withSession } from "../opening.ts";
 import type { Shell } from "../shell.ts";
 import { writeExport } from "../write-export.ts";
 import { ListEffects } from "./effects/list-effects.ts";
@@ -76,9 +77,10 @@ export async function openTerminal(shell: Shell, { ref, ascii = false }: Termina
     await new Promise<void>((quit, reject) => {
       const openRef = (): string => terminal.state.tree?.ref ?? "";
       terminal.performers = {
-        "list-sessions": () => lists.list(),
+        "list-sessions": ({ filter }) => lists.list(filter),
+        import: () => acts.import(),
         "read-facts": ({ sessions }) => lists.readFacts(sessions),
-        search: ({ query }) => lists.search(query),
+        search: ({ query, filter }) => lists.search(query, filter),
         open({ ref, ...opening }) {
           lists.end();
           sessions.open(ref, opening);
@@ -102,7 +104,7 @@ export async function openTerminal(shell: Shell, { ref, ascii = false }: Termina
         quit: () => quit(),
       };
       screen.enter();
-      terminal.perform(ref === undefined ? { type: "list-sessions" } : { type: "open", ref });
+      terminal.perform(ref === undefined ? { type: "list-sessions", filter: {} } : { type: "open", ref });
       // A short session is read by then, and the list does not have to be drawn before it.
       setImmediate().then(() => terminal.draw(), reject);
     });
@@ -268,6 +270,31 @@ export class ActEffects {
         });
       }),
     );
+  }
+
+  /** Imports the sessions of other agents on this machine. An import that is aborted keeps what it has written. */
+  import(): void {
+    this.#begin(async (signal) => {
+      const { foundSessions, importSessions } = await import("@espalier/interop/node");
+      const entries = new Map<string, number>();
+      for (const { agent, title } of foundSessions()) {
+        const onProgress: ImportOptions["onProgress"] = ({ index, total }) =>
+          this.#dispatch({ type: "progress", detail: `${title}, file ${index + 1} of ${total}` });
+        const imports = importSessions(agent, { store: storeInUse(this.#shell), onProgress });
+        for await (const { file, added } of imports) {
+          if (file !== null) entries.set(file, (entries.get(file) ?? 0) + added);
+          await setImmediate();
+          signal.throwIfAborted();
+        }
+      }
+      const added = [...entries.values()].reduce((sum, count) => sum + count, 0);
+      const size = `${formatMany(entries.size, "session")}, ${formatMany(added, "new entry", "new entries")}`;
+      const message =
+        entries.size === 0
+          ? "Claude Code and Codex have no sessions on this machine; `espalier import <path>` takes a file or folder."
+          : `Imported: ${size}.`;
+      this.#dispatch({ type: "imported", message });
+    });
   }
 
   /** Work that was ended tells so when it has settled. */

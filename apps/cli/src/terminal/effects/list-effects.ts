@@ -5,7 +5,7 @@ import { EspalierError } from "@espalier/jsonl-stream";
 import { type SessionStore, Tree, tipRows } from "@espalier/session-tree";
 import { storeInUse, storeOf } from "../../opening.ts";
 import type { Shell } from "../../shell.ts";
-import type { SessionFacts, TerminalEvent } from "../state/state.ts";
+import type { SessionFacts, SessionFilter, TerminalEvent } from "../state/state.ts";
 import { collect, LatestTask, pauses } from "./task.ts";
 
 /** Milliseconds that a person pauses between two letters at the most: what is typed on needs no answer. */
@@ -43,27 +43,38 @@ export class ListEffects {
     this.#facts = new LatestTask(failed);
   }
 
-  list(): void {
+  list(filter: SessionFilter): void {
     this.#listing.begin(async (signal) => {
       const pause = pauses(signal);
-      const onSkipped = this.#onSkipped;
-      async function* listed(store: Pick<Shell, "store">) {
-        for await (const session of listSessions({ ...storeOf(store), subAgents: true, onSkipped })) {
+      const options = { ...storeOf(this.#shell), ...filter, subAgents: true, onSkipped: this.#onSkipped };
+      let ownCount = 0;
+      async function* listed() {
+        for await (const session of listSessions(options)) {
+          if (session.agent !== "pi") ownCount++;
           yield session;
           await pause();
         }
       }
-      await collect(listed(this.#shell), TELLING, (sessions, isDone) =>
+      await collect(listed(), TELLING, (sessions, isDone) =>
         this.#dispatch({ type: "sessions", sessions, isDone }),
       );
+      if (ownCount > 0 || this.#shell.store || Object.keys(filter).length > 0) return;
+      const { describeFound, foundSessions } = await import("@espalier/interop/node");
+      this.#dispatch({ type: "others", text: describeFound(foundSessions()) });
     });
   }
 
-  search(query: string): void {
+  search(query: string, filter: SessionFilter): void {
     this.#searching.end();
     if (query === "") return;
     this.#searching.begin(async (signal) => {
-      const asked = { ...storeOf(this.#shell), limit: MOST_HITS, signal, onSkipped: this.#onSkipped };
+      const asked = {
+        ...storeOf(this.#shell),
+        ...filter,
+        limit: MOST_HITS,
+        signal,
+        onSkipped: this.#onSkipped,
+      };
       await collect(searchSessions(query, asked), TELLING, (hits, isDone) =>
         this.#dispatch({ type: "hits", query, hits, isDone }),
       );

@@ -1,16 +1,18 @@
 import { accessSync, constants, type FSWatcher, watch } from "node:fs";
 import { isAbsolute } from "node:path";
-import { compareBranches, searchSessions } from "@espalier/engine";
+import { compareBranches, searchSessions, statsOf, subAgentsOf } from "@espalier/engine";
+import type { UsageTotals } from "@espalier/engine/reading";
 import type { ByteView } from "@espalier/jsonl-stream";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { FORMAT_VERSION, type SessionLog, Tree } from "@espalier/session-tree";
 import { outlineOf } from "@espalier/viewer/model";
+import { sumOfBills } from "../../commands/costs.ts";
 import { storeInUse, storeOf } from "../../opening.ts";
 import type { Shell } from "../../shell.ts";
 import type { TerminalEvent } from "../state/state.ts";
-import { type TreeModel, treeModel } from "../tree/tree-model.ts";
+import { bookkeepingOf, type TreeModel, treeModel } from "../tree/tree-model.ts";
 import { readContext } from "../view/context.ts";
-import { readPathUsage } from "../view/usage.ts";
+import { readPathUsage, type SubAgentUsage } from "../view/usage.ts";
 import { lineBehind, partView } from "./list-effects.ts";
 import { collect, LatestTask, type Pause, pauses } from "./task.ts";
 
@@ -108,9 +110,26 @@ export class SessionEffects {
 
   readUsage(row: number): void {
     this.#looking.begin(async (signal) => {
-      const usage = await readPathUsage(this.#open.model, row, pauses(signal));
+      const session = this.#open;
+      const usage = await readPathUsage(session.model, row, pauses(signal));
       this.#dispatch({ type: "usage", row, usage });
+      session.subAgents ??= await this.#readSubAgents(session, signal);
+      const { subAgents } = session;
+      if (subAgents.runs > 0) this.#dispatch({ type: "usage", row, usage: { ...usage, subAgents } });
     }, PASSING);
+  }
+
+  /** Sums up the cost of the sub-agents that a session began, at any depth. */
+  async #readSubAgents({ log }: OpenedSession, signal: AbortSignal): Promise<SubAgentUsage> {
+    const bills: UsageTotals[] = [];
+    const onSkipped = (_place: string, { message }: Error) => this.#dispatch({ type: "warned", message });
+    const { header } = log;
+    if (!header) return { runs: 0, total: sumOfBills([]) };
+    for await (const { tree } of subAgentsOf({ header }, { ...storeOf(this.#shell), onSkipped })) {
+      bills.push(statsOf(tree).total);
+      signal.throwIfAborted();
+    }
+    return { runs: bills.length, total: sumOfBills(bills) };
   }
 
   find(query: string): void {
@@ -121,7 +140,7 @@ export class SessionEffects {
       await collect(searchSessions(query, asked), TELLING, (hits, isDone) =>
         this.#dispatch({ type: "found", query, entryIds: hits.map(({ entryId }) => entryId), isDone }),
       );
-    });
+    }, PASSING);
   }
 
   compare(a: string, b: string): void {
@@ -190,6 +209,8 @@ interface OpenedSession {
   readonly log: SessionLog;
   /** The session as far as it was read. */
   model: TreeModel;
+  /** Cost of its sub-agents, once it was asked for. */
+  subAgents?: SubAgentUsage;
 }
 
 /** Reason why a session cannot be changed here, in one sentence. */
@@ -228,21 +249,24 @@ function firstModel(view: ByteView): TreeModel {
 async function wholeModel(view: ByteView, pause: Pause): Promise<TreeModel> {
   const tree = new Tree(partView(view, 0, 0));
   let kinds = "";
+  let bookkeeping: Uint8Array = new Uint8Array();
   for (let end = 0; end < view.size; ) {
     end = lineBehind(view, Math.min(view.size, end + SLICE));
     tree.takeIn(end < view.size ? partView(view, 0, end) : view);
     kinds += outlineOf(tree, kinds.length).kinds;
+    bookkeeping = bookkeepingOf(tree, kinds, bookkeeping);
     await pause();
   }
-  return treeModel(tree, { kinds });
+  return treeModel(tree, { kinds, bookkeeping });
 }
 
 /** The model of a log that has grown; undefined when there is nothing new. */
 function grownModel({ log: { view }, model }: OpenedSession): TreeModel | undefined {
-  const { tree, kinds, gists, isPartial } = model;
+  const { tree, gists, isPartial } = model;
   if (!view || isPartial || tree.view.size === view.size) return undefined;
   tree.takeIn(view);
-  return treeModel(tree, { kinds: kinds + outlineOf(tree, kinds.length).kinds, gists });
+  const kinds = model.kinds + outlineOf(tree, model.kinds.length).kinds;
+  return treeModel(tree, { kinds, bookkeeping: bookkeepingOf(tree, kinds, model.bookkeeping), gists });
 }
 
 /** Returns true when the file was replaced, so that the session has to be opened again. */

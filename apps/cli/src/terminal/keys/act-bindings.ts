@@ -22,8 +22,11 @@ import { branchMeantBy } from "../tree/tree-rows.ts";
 type ActBinding = Binding<TreeState>;
 
 /** The state while an act is carried out. */
-function begin(state: TerminalState, title: string, effect: TerminalEffect): Next {
-  return next({ ...state, work: { title, started: state.now, tokens: 0, isAborting: false } }, effect);
+export function begin(state: TerminalState, title: string, effect: TerminalEffect): Next {
+  return next(
+    { ...state, work: { title, started: state.now, tokens: 0, detail: "", isAborting: false } },
+    effect,
+  );
 }
 
 const TITLES: Readonly<Record<Act["name"], string>> = {
@@ -102,7 +105,7 @@ const ROWS_FORECAST = 20_000;
 const navigate = changes((state, tree, entryId) => {
   const { model } = tree.view;
   const isPrompt = promptText(model.tree.entryAt(tree.cursor)) !== null;
-  if (entryId === model.leafId && !isPrompt)
+  if (tree.cursor === model.leafRow && !isPrompt)
     return next(say(state, "The session continues from here already."));
   const go = (rest: { summarize: boolean; instructions?: string }) => (closed: TerminalState) =>
     beginAct(closed, { name: "navigate", entryId, ...rest });
@@ -172,7 +175,7 @@ const RULE_KEYS = "123456789";
 const rules = begins((state, tree, entryId) => {
   const { model } = tree.view;
   const held = rulesOn(pathOf(model.tree, entryId));
-  const isLeaf = tree.readOnly === undefined && entryId === model.leafId;
+  const isLeaf = tree.readOnly === undefined && tree.cursor === model.leafRow;
   const body = (columns: number) =>
     held.length === 0
       ? [line("The user has said nothing on this path that binds what follows.")]
@@ -236,8 +239,9 @@ const redo = changes((state) => beginAct(state, { name: "redo" }));
 const compare: ActBinding["run"] = (state, tree) => {
   const { model } = tree.view;
   const here = tree.cursor < 0 ? undefined : branchAt(tree, tree.cursor);
-  const other = tree.mark === undefined ? model.leafId : branchAt(tree, tree.mark);
-  if (here === undefined || other === null || here === other)
+  const row = tree.mark ?? model.leafRow;
+  const other = row < 0 ? undefined : branchAt(tree, row);
+  if (here === undefined || other === undefined || here === other)
     return refused(state, "Mark one entry with m, then press d on another to compare them.");
   return next(state, { type: "compare", a: here, b: other });
 };

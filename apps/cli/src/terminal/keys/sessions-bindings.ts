@@ -1,11 +1,22 @@
+import { InvalidArgumentError } from "commander";
+import { parseSince, parseUntil } from "../../numbers.ts";
+import { projectOf } from "../../text.ts";
 import { EMPTY, type Line, line, span } from "../screen/frame.ts";
-import { dialog } from "../state/dialog.ts";
-import { type Next, next, type SessionsState, say, type TerminalState } from "../state/state.ts";
+import { askText, dialog, paragraph } from "../state/dialog.ts";
+import {
+  type Choice,
+  type Next,
+  next,
+  type SessionFilter,
+  type SessionsState,
+  say,
+  type TerminalState,
+} from "../state/state.ts";
 import { editText, type TextField, textField } from "../state/text-field.ts";
 import { bodyHeight } from "../view/layout.ts";
-import { SORTS, sessionsRows } from "../view/sessions.ts";
-import { ACT_BINDINGS, type Binding, bindingOf, movingBindings, shownKeys } from "./act-bindings.ts";
-import { READING_BINDINGS, TREE_BINDINGS } from "./tree-bindings.ts";
+import { filterWords, SORTS, sessionsRows } from "../view/sessions.ts";
+import { ACT_BINDINGS, type Binding, begin, bindingOf, movingBindings, shownKeys } from "./act-bindings.ts";
+import { endSearch, READING_BINDINGS, TREE_BINDINGS } from "./tree-bindings.ts";
 
 type SessionsBinding = Binding<SessionsState>;
 
@@ -26,6 +37,90 @@ const openHere: SessionsBinding["run"] = (state, sessions) => {
     ? next(state, { type: "open", ref: row.session.ref })
     : next(state, { type: "open", ref: row.hit.file, entryId: row.hit.entryId });
 };
+/** Lists the sessions from the beginning, and searches them again where a search is going on. */
+export function listAgain(state: TerminalState, sessions: SessionsState): Next {
+  const { filter, query } = sessions;
+  const listed = moveInList(state, { ...sessions, listed: [], hits: [], isListing: true }, 0);
+  const text = query?.text.trim() ?? "";
+  return next(
+    { ...state, sessions: listed },
+    { type: "list-sessions", filter },
+    ...(text === "" ? [] : [{ type: "search" as const, query: text, filter }]),
+  );
+}
+
+/** Asks for the sessions that are listed: by time, project and agent. */
+function askFilter(state: TerminalState, sessions: SessionsState): Next {
+  const { filter } = sessions;
+  const set = (
+    closed: TerminalState,
+    changed: { readonly [Name in keyof SessionFilter]: SessionFilter[Name] | undefined },
+  ): Next => {
+    const all = Object.entries({ ...filter, ...changed }).filter(([, value]) => value !== undefined);
+    return listAgain(closed, { ...closed.sessions, filter: Object.fromEntries(all) });
+  };
+  const askTime =
+    (name: "since" | "until", title: string, parse: (text: string) => Date) => (closed: TerminalState) =>
+      next({
+        ...closed,
+        dialog: askText(`${title} (3d, 1w, 2m, 2026-11-20; empty: any time)`, textField(), (asked, text) => {
+          if (text.trim() === "") return set(asked, { [name]: undefined });
+          const time = timeOr(parse, text);
+          return time
+            ? set(asked, { [name]: time })
+            : next(say(asked, `${text.trim()} is no time; for example 1w.`, true));
+        }),
+      });
+  const row = sessionsRows(sessions)[sessions.cursor];
+  const here = row?.type === "session" ? projectOf(row.session.cwd) : "";
+  const choices: Choice[] = [
+    { key: "s", title: "with an entry since …", run: askTime("since", "Since", parseSince) },
+    { key: "u", title: "without an entry after …", run: askTime("until", "Until", parseUntil) },
+    {
+      key: "p",
+      title: "of a project …",
+      run: (closed) =>
+        next({
+          ...closed,
+          dialog: askText(
+            "Project: a folder, by its path or its name (empty: any)",
+            textField(filter.project ?? here),
+            (asked, text) => set(asked, { project: text.trim() || undefined }),
+          ),
+        }),
+    },
+    ...AGENTS.map(
+      ([key, agent, title]): Choice => ({
+        key,
+        title: `of ${title}`,
+        run: (closed) => set(closed, { agent }),
+      }),
+    ),
+    { key: "x", title: "all", run: (closed) => listAgain(closed, { ...closed.sessions, filter: {} }) },
+  ];
+  const words = filterWords(filter);
+  const body = paragraph(words.length > 0 ? `Now: ${words.join(", ")}.` : "");
+  return next({ ...state, dialog: dialog("Show only sessions", body, choices) });
+}
+
+/** Keys of agents in the filter. */
+const AGENTS = [
+  ["c", "claude-code", "Claude Code"],
+  ["o", "codex", "Codex"],
+  ["i", "pi", "Pi"],
+  ["e", "espalier", "Espalier"],
+] as const;
+
+/** The time that a text means; undefined for a text that means none. */
+function timeOr(parse: (text: string) => Date, text: string): Date | undefined {
+  try {
+    return parse(text);
+  } catch (error) {
+    if (error instanceof InvalidArgumentError) return undefined;
+    throw error;
+  }
+}
+
 const isSearched = ({ query }: SessionsState): boolean => query !== undefined;
 
 export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
@@ -51,6 +146,17 @@ export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
     },
   },
   {
+    keys: ["f"],
+    title: "filter by date, project and agent",
+    hint: "filter",
+    run: askFilter,
+  },
+  {
+    keys: ["i"],
+    title: "import the sessions of other agents on this machine",
+    run: (state) => (state.work ? next(state) : begin(state, "importing", { type: "import" })),
+  },
+  {
     keys: ["a"],
     title: "show or hide the runs of sub-agents",
     run: (state, sessions) => {
@@ -65,8 +171,7 @@ export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
   {
     keys: ["r"],
     title: "list the sessions again",
-    run: (state, sessions) =>
-      next({ ...state, sessions: { ...sessions, listed: [], isListing: true } }, { type: "list-sessions" }),
+    run: listAgain,
   },
 ];
 
@@ -90,7 +195,7 @@ export function searchKey(state: TerminalState, sessions: SessionsState, key: st
         ...state,
         sessions: moveInList(state, { ...sessions, query: undefined, hits: [], isSearching: false }, 0),
       },
-      { type: "search", query: "" },
+      { type: "search", query: "", filter: sessions.filter },
     );
   return searchFor(state, sessions, editText(sessions.query!, key));
 }
@@ -100,7 +205,10 @@ export function searchFor(state: TerminalState, sessions: SessionsState, query: 
   const text = query.text.trim();
   if (text === sessions.query?.text.trim()) return next({ ...state, sessions: { ...sessions, query } });
   const searching = { ...sessions, query, hits: [], isSearching: text !== "" };
-  return next({ ...state, sessions: moveInList(state, searching, 0) }, { type: "search", query: text });
+  return next(
+    { ...state, sessions: moveInList(state, searching, 0) },
+    { type: "search", query: text, filter: sessions.filter },
+  );
 }
 
 const quit = (state: TerminalState): Next => next(state, { type: "quit" });
@@ -111,16 +219,23 @@ function back(state: TerminalState): Next {
   if (work) return next({ ...state, work: { ...work, isAborting: true } }, { type: "abort" });
   if (tree?.isReading) return next({ ...state, tree: { ...tree, isReading: false, scroll: 0 } });
   if (!tree) return next(state);
+  if (tree.query !== "") return endSearch(state, tree);
   return next(
     { ...state, tree: undefined, sessions: { ...state.sessions, isListing: true } },
     { type: "close" },
-    { type: "list-sessions" },
+    { type: "list-sessions", filter: state.sessions.filter },
   );
 }
 
 /** Keys that mean the same on every screen. */
 export const GENERAL_BINDINGS: readonly Binding<TerminalState>[] = [
-  { keys: ["escape"], shown: "Esc", title: "back; aborts the current work", hint: "back", run: back },
+  {
+    keys: ["escape"],
+    shown: "Esc",
+    title: "back; ends a search first, aborts the current work",
+    hint: "back",
+    run: back,
+  },
   {
     keys: ["?", "f1"],
     title: "list all keys",
@@ -162,12 +277,37 @@ function help(state: TerminalState) {
         ["Sessions", SESSIONS_BINDINGS],
         ["Everywhere", GENERAL_BINDINGS],
       ];
-  return dialog("Keys", () => groups.flatMap(([title, listed], at) => helpLines(title, listed, at > 0)));
+  const signs = state.tree ? SIGNS_OF_TREE : SIGNS_OF_LIST;
+  return dialog("Signs and keys", () => [
+    ...signs.map(([sign, meaning]) => line(span(`  ${sign.padEnd(10)}`, "heading"), span(meaning))),
+    ...groups.flatMap(([title, listed]) => helpLines(title, listed)),
+  ]);
 }
 
-function helpLines(title: string, listed: readonly Listed[], isBehind: boolean): Line[] {
+/** Signs of the tree's screen, for the help. */
+const SIGNS_OF_TREE = [
+  ["●", "the model reads this entry"],
+  ["○", "on the path of the leaf; a compaction replaces it, or it is hidden"],
+  ["·", "on another branch"],
+  ["├─", "a branch begins here"],
+  ["*", "the leaf, from which the session continues"],
+  ["≡  ⇠", "a compaction, a summary of a branch"],
+  ["▸12  ▾", "12 folded entries of a turn; they are shown"],
+  ["▸▸12", "12 folded entries of a branch"],
+  ["[name]", "a label"],
+  ["◆", "the marked place"],
+  ["┃", "on the right: the part of the tree that is on the screen"],
+] as const;
+
+/** Signs of the list, for the help. */
+const SIGNS_OF_LIST = [
+  ["└", "the run of a sub-agent, below the session that began it"],
+  ["-", "no cost is known"],
+] as const;
+
+function helpLines(title: string, listed: readonly Listed[]): Line[] {
   return [
-    ...(isBehind ? [EMPTY] : []),
+    EMPTY,
     line(span(title, "strong")),
     ...listed
       .filter(({ shown }) => shown !== "")

@@ -1,6 +1,7 @@
-import { askText } from "../state/dialog.ts";
+import { formatMany } from "../../numbers.ts";
+import { frameText } from "../screen/frame.ts";
 import { type Next, next, type PreviewTab, say, type TerminalState, type TreeState } from "../state/state.ts";
-import { textField } from "../state/text-field.ts";
+import { editText, textField } from "../state/text-field.ts";
 import {
   cursorPosition,
   fold,
@@ -14,13 +15,14 @@ import {
   step,
   toggle,
   toggleAll,
+  toggleBookkeeping,
   toLeaf,
   toOtherSide,
   toParent,
   unfold,
 } from "../state/tree-cursor.ts";
 import { bodyHeight, treeLayout } from "../view/layout.ts";
-import { furthestScroll, TABS } from "../view/preview.ts";
+import { furthestScroll, previewLines, TABS } from "../view/preview.ts";
 import { type Binding, movingBindings } from "./act-bindings.ts";
 
 type TreeBinding = Binding<TreeState>;
@@ -86,41 +88,121 @@ const FOLDS: readonly TreeBinding[] = [
     run: moves(nextFilter),
   },
   {
+    keys: ["b"],
+    title: "show or fold bookkeeping: reminders, state, switches of the model, snapshots",
+    run: (state, tree) => {
+      const toggled = toggleBookkeeping(state, tree);
+      const { model } = toggled.view;
+      const count = formatMany(
+        model.bookkeeping.reduce((sum, mark) => sum + mark, 0),
+        "entry",
+        "entries",
+      );
+      const text = model.showsBookkeeping
+        ? `${count} of bookkeeping shown.`
+        : `${count} of bookkeeping folded.`;
+      return next(say({ ...state, tree: toggled }, text));
+    },
+  },
+  {
     keys: ["/"],
-    title: "search in this session",
+    title: "search in this session as you type; Enter keeps the place, Esc goes back",
     hint: "search",
-    run: (state, tree) =>
-      next({
-        ...state,
-        dialog: askText("Search in this session", textField(tree.query), (closed, text) =>
-          closed.tree
-            ? next(
-                { ...closed, tree: { ...closed.tree, query: text.trim(), hits: [] } },
-                { type: "find", query: text.trim() },
-              )
-            : next(closed),
-        ),
-      }),
+    run: moves((_, tree) => ({
+      ...tree,
+      search: { field: textField(), from: tree.cursor },
+      query: "",
+      hits: [],
+    })),
   },
   { keys: ["n"], title: "to the next place found", run: (state, tree) => toHit(state, tree, 1) },
   { keys: ["N"], title: "to the one before", run: (state, tree) => toHit(state, tree, -1) },
 ];
 
-/** The next or previous row of those found, round about. */
-export function toHit(state: TerminalState, tree: TreeState, direction: 1 | -1): Next {
-  const { positions } = tree.view.model.order;
-  const found = tree.hits.flatMap((row) => positions[row] ?? []).filter((position) => position >= 0);
+/** Ends a search; the cursor stays. */
+export const endSearch = (state: TerminalState, tree: TreeState): Next =>
+  next({ ...state, tree: { ...tree, search: undefined, query: "", hits: [] } }, { type: "find", query: "" });
+
+/** Handles a key while the text of a search is typed. */
+export function typeSearch(
+  state: TerminalState,
+  tree: TreeState,
+  search: NonNullable<TreeState["search"]>,
+  key: string,
+): Next {
+  if (key === "escape" || key === "ctrl-c") {
+    const { positions } = tree.view.model.order;
+    const from = positions[search.from] ?? -1;
+    return endSearch(state, from < 0 ? tree : reveal(state, tree, from));
+  }
+  if (key === "enter")
+    return tree.query === ""
+      ? endSearch(state, tree)
+      : toHit({ ...state, tree: { ...tree, search: undefined } }, { ...tree, search: undefined }, 0);
+  if (key === "down" || key === "up") return toHit(state, tree, key === "down" ? 1 : -1);
+  return searchTree(state, tree, { ...search, field: editText(search.field, key) });
+}
+
+/** The tree while another text is searched for. */
+export function searchTree(
+  state: TerminalState,
+  tree: TreeState,
+  search: NonNullable<TreeState["search"]>,
+): Next {
+  const query = search.field.text.trim() === "" ? "" : search.field.text;
+  if (query === tree.query) return next({ ...state, tree: { ...tree, search } });
+  return next({ ...state, tree: { ...tree, search, query, hits: [] } }, { type: "find", query });
+}
+
+/** Positions at which something was found, ascending. */
+const foundPositions = ({ hits, view }: TreeState): number[] =>
+  hits.flatMap((row) => view.model.order.positions[row] ?? []).filter((position) => position >= 0);
+
+/** `3 of 17`: the place found at the cursor among all. */
+export function hitCount(tree: TreeState): string {
+  const found = foundPositions(tree);
+  if (found.length === 0) return "nothing found";
+  const at = found.indexOf(cursorPosition(tree));
+  return at < 0 ? formatMany(found.length, "place") : `${at + 1} of ${found.length}`;
+}
+
+/** The first place found from where the search began on, round about. */
+export function toFirstHit(state: TerminalState, tree: TreeState): TreeState {
+  const found = foundPositions(tree);
+  const from = tree.view.model.order.positions[tree.search?.from ?? tree.cursor] ?? 0;
+  const to = found.find((position) => position >= from) ?? found[0];
+  return to === undefined ? tree : showMatch(state, reveal(state, tree, to));
+}
+
+/** The next or previous row of those found, round about; with 0 the one at the cursor. */
+export function toHit(state: TerminalState, tree: TreeState, direction: 1 | 0 | -1): Next {
+  const found = foundPositions(tree);
   if (found.length === 0)
     return next(
       say(state, tree.query === "" ? "There is no search; / starts one." : `Nothing found of ${tree.query}.`),
     );
   const at = cursorPosition(tree);
-  const to =
-    direction > 0
-      ? (found.find((position) => position > at) ?? found[0]!)
-      : (found.findLast((position) => position < at) ?? found.at(-1)!);
+  const isThere = direction === 0 && found.includes(at);
+  const to = isThere
+    ? at
+    : direction < 0
+      ? (found.findLast((position) => position < at) ?? found.at(-1)!)
+      : (found.find((position) => position > at) ?? found[0]!);
   const told = `Place ${found.indexOf(to) + 1} of ${found.length} with ${tree.query}`;
-  return next(say({ ...state, tree: reveal(state, tree, to) }, told));
+  return next(say({ ...state, tree: showMatch(state, reveal(state, tree, to)) }, told));
+}
+
+/** Lines of a preview in which a match is looked for, and lines that stay above it. */
+const LOOKED_THROUGH = 2_000;
+const ABOVE = 2;
+
+/** Scrolls the preview to the first line that has the text of the search. */
+function showMatch(state: TerminalState, tree: TreeState): TreeState {
+  if (tree.tab !== "entry") return tree;
+  const query = tree.query.toLowerCase();
+  const { lines } = previewLines(state, tree, LOOKED_THROUGH);
+  const at = lines.findIndex((one) => frameText([one]).toLowerCase().includes(query));
+  return { ...tree, scroll: furthestScroll(state, tree, Math.max(0, at - ABOVE)) };
 }
 
 const showTab = (tab: PreviewTab): TreeBinding["run"] => moves((_, tree) => ({ ...tree, tab, scroll: 0 }));

@@ -115,8 +115,9 @@ export const paintLines = (frame: Frame, columns: number, options: PaintOptions)
 
 function paintLine(given: Line, columns: number, { colours, ascii }: PaintOptions): string {
   const palette = colours ? COLOURED : COLOURLESS;
+  const selected = colours ? SELECTED : REVERSED;
   const painted = fitLine(given, columns).spans.map(({ text, style, isSelected = false }) => {
-    const begun = (isSelected ? SELECTED : "") + palette[style];
+    const begun = isSelected && style !== "match" ? selected : palette[style];
     const shown = ascii ? asciiText(text) : text;
     return begun === "" ? shown : `${begun}${shown}${RESET}`;
   });
@@ -131,7 +132,10 @@ function asciiText(text: string): string {
 type Palette = Readonly<Record<Style, string>>;
 
 const RESET = "\u001b[0m";
-const SELECTED = "\u001b[7m";
+
+/** The chosen row: one background and one foreground, whatever is written on it. */
+const SELECTED = "\u001b[97;44m";
+const REVERSED = "\u001b[7m";
 
 const COLOURED: Palette = {
   plain: "",
@@ -181,6 +185,8 @@ const ASCII: Readonly<Record<string, string>> = {
   "▓": "=",
   "░": ".",
   "▐": "|",
+  "┃": "|",
+  "┌": "+",
   "·": "-",
   "→": ">",
   "←": "<",

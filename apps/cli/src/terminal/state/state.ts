@@ -1,5 +1,5 @@
 import type { CompactionPlan } from "@espalier/compaction";
-import type { BranchComparison, ListedSession, SearchHit } from "@espalier/engine";
+import type { BranchComparison, ListedSession, ListOptions, SearchHit } from "@espalier/engine";
 import type { Change } from "../../commands/changes.ts";
 import type { Line } from "../screen/frame.ts";
 import type { TerminalInput } from "../screen/keys.ts";
@@ -45,6 +45,8 @@ export function firstState(
       isListing: true,
       sort: "age",
       showsSubAgents: false,
+      filter: {},
+      others: "",
       query: undefined,
       hits: [],
       isSearching: false,
@@ -66,8 +68,13 @@ interface Work {
   started: number;
   /** Tokens of the summary so far. */
   tokens: number;
+  /** Part of the work that is being done; empty: all of it. */
+  detail: string;
   isAborting: boolean;
 }
+
+/** Selection of sessions, as `espalier list` has it. */
+export type SessionFilter = Pick<ListOptions, "since" | "until" | "project" | "agent">;
 
 /** Order of the session list. */
 export type SessionSort = "age" | "name" | "size" | "cost";
@@ -78,6 +85,10 @@ export interface SessionsState {
   readonly sort: SessionSort;
   /** True: the list includes sub-agent runs, beside the sessions that began them. */
   readonly showsSubAgents: boolean;
+  /** The sessions that are listed and searched; empty: all. */
+  readonly filter: SessionFilter;
+  /** Sessions of other agents that an import would bring, in words; empty where there are none. */
+  readonly others: string;
   /** The text of a search; undefined without one. */
   readonly query: TextField | undefined;
   readonly hits: readonly SearchHit[];
@@ -106,6 +117,8 @@ export interface TreeState {
   readonly top: number;
   /** The row that another one will be compared with, or merged. */
   readonly mark: number | undefined;
+  /** The search that is being typed; undefined while none is. */
+  readonly search: TreeSearch | undefined;
   /** The text of a search within the session, and the rows that have it, in the order of the page. */
   readonly query: string;
   readonly hits: readonly number[];
@@ -123,6 +136,13 @@ export interface TreeState {
   readonly undoes?: boolean;
   /** Remembered choice for a session that another process writes. */
   readonly onBusy: "share" | undefined;
+}
+
+/** A search within a session, while its text is typed. */
+interface TreeSearch {
+  readonly field: TextField;
+  /** Row of the cursor when the search began: hits are counted from there, and Escape goes back. */
+  readonly from: number;
 }
 
 /** One of several answers to a dialog. */
@@ -188,11 +208,13 @@ export type Act =
 
 /** Side effects of an event, as data; their results come back as events. */
 export type TerminalEffect =
-  | { type: "list-sessions" }
+  | { type: "list-sessions"; filter: SessionFilter }
+  /** Imports the sessions of other agents on this machine. */
+  | { type: "import" }
   /** Reads how many branches sessions have and what they cost; replaces the reading before it. */
   | { type: "read-facts"; sessions: readonly ListedSession[] }
   /** Looks for a text in everything that was said; replaces the search before it. Empty: ends it. */
-  | { type: "search"; query: string }
+  | { type: "search"; query: string; filter: SessionFilter }
   | { type: "open"; ref: string; entryId?: string; editorText?: string }
   | { type: "close" }
   /** Looks for a text in the open session; replaces the search before it. */
@@ -225,6 +247,10 @@ export type TerminalEvent =
   | { type: "resize"; columns: number; rows: number }
   | { type: "tick"; now: number }
   | { type: "sessions"; sessions: readonly ListedSession[]; isDone: boolean }
+  /** Sessions of other agents that an import would bring, in words. */
+  | { type: "others"; text: string }
+  /** Sessions of other agents were imported. */
+  | { type: "imported"; message: string }
   | { type: "facts"; ref: string; facts: SessionFacts }
   | { type: "hits"; query: string; hits: readonly SearchHit[]; isDone: boolean }
   | {
@@ -247,7 +273,7 @@ export type TerminalEvent =
   | { type: "usage"; row: number; usage: PathUsage }
   | { type: "planned"; plan: CompactionPlan; instructions?: string }
   | { type: "compared"; comparison: BranchComparison }
-  | { type: "progress"; tokens: number }
+  | { type: "progress"; tokens?: number; detail?: string }
   /** An act is in the session. */
   | { type: "acted"; outcome: Change }
   | { type: "busy"; act: Act; holder: string }

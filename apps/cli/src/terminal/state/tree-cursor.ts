@@ -1,5 +1,13 @@
-import type { TreeModel } from "../tree/tree-model.ts";
-import { FILTERS, headOf, lineNear, rowAt, runEnd, type TreeView, treeView } from "../tree/tree-rows.ts";
+import { parentOf, type TreeModel, treeModel } from "../tree/tree-model.ts";
+import {
+  FILTERS,
+  foldedBehind,
+  headOf,
+  lineNear,
+  rowAt,
+  type TreeView,
+  treeView,
+} from "../tree/tree-rows.ts";
 import { treeLayout } from "../view/layout.ts";
 import type { TerminalState, TreeState } from "./state.ts";
 
@@ -54,7 +62,7 @@ export function unfold(state: Sized, tree: TreeState): TreeState {
   if (cursor < 0) return tree;
   if (view.folded.has(cursor)) return foldedAs(state, tree, without(view.folded, cursor));
   const position = cursorPosition(tree);
-  const isRun = view.filter === "turns" && runEnd(view.model, position, 2) > position + 1;
+  const isRun = view.filter === "turns" && foldedBehind(view.model, position, Number.POSITIVE_INFINITY) > 0;
   if (!isRun || view.unfolded.has(cursor)) return tree;
   return withView(
     state,
@@ -95,6 +103,16 @@ export function nextFilter(state: Sized, tree: TreeState): TreeState {
   const at = FILTERS.findIndex(({ name }) => name === view.filter);
   const { name } = FILTERS[(at + 1) % FILTERS.length]!;
   return withView(state, tree, treeView(view.model, { ...view, filter: name }));
+}
+
+/** Gives bookkeeping of agents lines of its own, or takes them away; the cursor stays, or goes to what was said before. */
+export function toggleBookkeeping(state: Sized, tree: TreeState): TreeState {
+  const { view, cursor } = tree;
+  const { model } = view;
+  const shown = treeModel(model.tree, { ...model, showsBookkeeping: !model.showsBookkeeping });
+  const hits = tree.hits.filter((row) => shown.order.movesLeaf(row));
+  const at = cursor < 0 || shown.order.movesLeaf(cursor) ? cursor : parentOf(shown, cursor);
+  return withView(state, { ...tree, hits, cursor: at }, treeView(shown, view));
 }
 
 function foldBranch(state: Sized, tree: TreeState, start: number): TreeState {
@@ -153,7 +171,7 @@ export const toLeaf: Jump = ({ view: { model } }) =>
 export const toParent: Jump = ({ view: { model } }, at) => {
   const head = headOf(model, at);
   if (head < at) return head;
-  const parent = model.tree.index.parent(rowAt(model, at));
+  const parent = parentOf(model, rowAt(model, at));
   return parent < 0 ? -1 : headOf(model, model.order.positions[parent] ?? 0);
 };
 
@@ -162,14 +180,14 @@ export const toParent: Jump = ({ view: { model } }, at) => {
  * straight on, and from there to the first one again.
  */
 export const toOtherSide: Jump = ({ view: { model } }, at) => {
-  const { order, tree } = model;
+  const { order } = model;
   const { shape } = order;
   // Up to where the branch begins that this is on: the child of the nearest parting above.
   let row = rowAt(model, at);
-  let parent = tree.index.parent(row);
+  let parent = parentOf(model, row);
   while (parent >= 0 && !shape.parts(parent)) {
     row = parent;
-    parent = tree.index.parent(row);
+    parent = parentOf(model, row);
   }
   const sides = parent < 0 ? [...shape.roots] : [...shape.aside(parent), shape.straight(parent)];
   if (sides.length < 2) return -1;

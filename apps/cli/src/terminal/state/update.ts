@@ -9,14 +9,22 @@ import { cutToColumns, plainLine } from "../../text.ts";
 import { ACT_BINDINGS, beginAct, bindingOf } from "../keys/act-bindings.ts";
 import {
   generalKey,
+  listAgain,
   moveInList,
   SESSIONS_BINDINGS,
   searchFor,
   searchKey,
 } from "../keys/sessions-bindings.ts";
-import { READING_BINDINGS, TREE_BINDINGS, toHit } from "../keys/tree-bindings.ts";
+import {
+  READING_BINDINGS,
+  searchTree,
+  TREE_BINDINGS,
+  toFirstHit,
+  toHit,
+  typeSearch,
+} from "../keys/tree-bindings.ts";
 import { beside, EMPTY, type Line, line, span } from "../screen/frame.ts";
-import { kindOfRow, type TreeModel } from "../tree/tree-model.ts";
+import { kindOfRow, type TreeModel, treeModel } from "../tree/tree-model.ts";
 import { treeView } from "../tree/tree-rows.ts";
 import { treeLayout } from "../view/layout.ts";
 import { sessionsRows } from "../view/sessions.ts";
@@ -53,6 +61,7 @@ function applyEvent(state: TerminalState, event: TerminalEvent): Next {
 function updateByKey(state: TerminalState, key: string): Next {
   const { dialog, tree, sessions } = state;
   if (dialog) return updateDialog(state, dialog, key);
+  if (tree?.search) return typeSearch(state, tree, tree.search, key);
   if (tree) {
     const binding =
       (tree.isReading ? bindingOf(READING_BINDINGS, key) : undefined) ??
@@ -72,6 +81,10 @@ function updateByKey(state: TerminalState, key: string): Next {
 function updateByPaste(state: TerminalState, text: string): Next {
   const { dialog, tree, sessions } = state;
   if (dialog) return pasteIntoDialog(state, dialog, text);
+  if (tree?.search) {
+    const field = insertText(tree.search.field, text.replace(/\s*\n\s*/g, " "));
+    return searchTree(state, tree, { ...tree.search, field });
+  }
   if (tree || !sessions.query) return next(state);
   return searchFor(state, sessions, insertText(sessions.query, text.replace(/\s*\n\s*/g, " ")));
 }
@@ -144,6 +157,11 @@ const HANDLERS: { readonly [Type in OtherEvent["type"]]: Handler<Type> } = {
   tick: (state, { now }) => next({ ...state, now }),
   sessions: (state, { sessions, isDone }) =>
     withSessions(state, { ...state.sessions, listed: sessions, isListing: !isDone }),
+  others: (state, { text }) => next({ ...state, sessions: { ...state.sessions, others: text } }),
+  imported(state, { message }) {
+    const { sessions } = state;
+    return listAgain(say({ ...state, work: undefined }, message), { ...sessions, others: "" });
+  },
   facts(state, { ref, facts }) {
     const known = new Map(state.sessions.facts).set(ref, facts);
     return next({ ...state, sessions: { ...state.sessions, facts: known } });
@@ -164,9 +182,13 @@ const HANDLERS: { readonly [Type in OtherEvent["type"]]: Handler<Type> } = {
     if (!tree || tree.query !== query) return next(state);
     const { model } = tree.view;
     const rows = entryIds.flatMap((id) => (model.tree.has(id) ? [model.tree.row(id)] : []));
-    const hits = rows.sort((a, b) => (model.order.positions[a] ?? 0) - (model.order.positions[b] ?? 0));
-    const found = { ...state, tree: { ...tree, hits } };
-    return isDone ? toHit(found, found.tree, 1) : next(found);
+    // What has no line cannot be gone to.
+    const hits = rows
+      .filter((row) => model.order.movesLeaf(row))
+      .sort((a, b) => (model.order.positions[a] ?? 0) - (model.order.positions[b] ?? 0));
+    const found = { ...tree, hits };
+    if (tree.search) return next({ ...state, tree: toFirstHit(state, found) });
+    return isDone ? toHit({ ...state, tree: found }, found, 0) : next({ ...state, tree: found });
   },
   context: (state, { row, context }) =>
     next(withTree(state, (tree) => ({ ...tree, context: { row, value: context } }))),
@@ -179,10 +201,12 @@ const HANDLERS: { readonly [Type in OtherEvent["type"]]: Handler<Type> } = {
   },
   compared: (state, { comparison }) =>
     next(state.tree ? { ...state, dialog: comparisonDialog(state.tree, comparison) } : state),
-  progress: (state, { tokens }) =>
-    next(
-      state.work ? { ...state, work: { ...state.work, tokens: Math.max(state.work.tokens, tokens) } } : state,
-    ),
+  progress(state, { tokens = 0, detail }) {
+    const { work } = state;
+    if (!work) return next(state);
+    const told = { tokens: Math.max(work.tokens, tokens), detail: detail ?? work.detail };
+    return next({ ...state, work: { ...work, ...told } });
+  },
   acted: handleActed,
   busy: (state, { act, holder }) => next({ ...state, work: undefined, dialog: busyDialog(act, holder) }),
   failed: (state, { message, wasWork }) =>
@@ -213,6 +237,7 @@ function handleOpened(state: TerminalState, event: Extract<OtherEvent, { type: "
         cursor: -1,
         top: -1,
         mark: undefined,
+        search: undefined,
         query: "",
         hits: [],
         tab: "entry",
@@ -234,9 +259,12 @@ function handleOpened(state: TerminalState, event: Extract<OtherEvent, { type: "
 }
 
 /** The tree at another length of the log: who looked at the leaf still does, and everything else stays. */
-function withModel(state: TerminalState, tree: TreeState, model: TreeModel): TreeState {
+function withModel(state: TerminalState, tree: TreeState, read: TreeModel): TreeState {
   const { view, cursor, top, mark } = tree;
   const before = view.model;
+  const { showsBookkeeping } = before;
+  const model =
+    read.showsBookkeeping === showsBookkeeping ? read : treeModel(read.tree, { ...read, showsBookkeeping });
   // While only the end of a log was read, rows had other numbers.
   const row = (old: number): number => {
     if (before.tree === model.tree || old < 0) return old;
@@ -252,6 +280,7 @@ function withModel(state: TerminalState, tree: TreeState, model: TreeModel): Tre
     cursor: row(cursor),
     top: row(top),
     mark: mark === undefined ? undefined : row(mark),
+    search: tree.search && { ...tree.search, from: row(tree.search.from) },
     hits: tree.hits.map(row).filter((at) => at >= 0),
     context: undefined,
     usage: undefined,

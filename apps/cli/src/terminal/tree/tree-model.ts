@@ -4,6 +4,7 @@ import {
   compaction,
   DrawnTree,
   type Entry,
+  isBookkeepingAt,
   isMessage,
   type LabelInForce,
   labelsInForce,
@@ -35,8 +36,12 @@ export interface TreeModel {
   readonly gists: Map<number, RowGist>;
   readonly order: TreeOrder;
   readonly leafId: string | null;
-  /** -1 before the first entry. */
+  /** Row of the leaf, or of the last thing said before it; -1 before the first entry. */
   readonly leafRow: number;
+  /** One byte for each row: 1 for bookkeeping of an agent, which has no line of its own. */
+  readonly bookkeeping: Uint8Array;
+  /** True: bookkeeping has lines like everything else. */
+  readonly showsBookkeeping: boolean;
   readonly name: string | undefined;
   /** The name, else the first prompt, once the whole log was read. */
   readonly title: string | undefined;
@@ -58,14 +63,24 @@ export function treeModel(
   tree: Tree,
   {
     kinds = outlineOf(tree).kinds,
+    bookkeeping = bookkeepingOf(tree, kinds),
+    showsBookkeeping = false,
     gists = new Map(),
     isPartial = false,
-  }: Partial<Pick<TreeModel, "kinds" | "gists" | "isPartial">> = {},
+  }: Partial<Pick<TreeModel, "kinds" | "bookkeeping" | "showsBookkeeping" | "gists" | "isPartial">> = {},
 ): TreeModel {
   const leafId = leafOf(tree);
-  const leafRow = movingRow(tree, leafRowAt(tree, tree.lastRow));
-  const order = new TreeOrder(tree, leafRow);
   const labels = labelsByRow(tree, labelsInForce(tree));
+  const shape: TreeShape = {
+    index: tree.index,
+    kindAt(row) {
+      const isLeftOut = !showsBookkeeping && bookkeeping[row] === 1 && !labels.has(row);
+      return isLeftOut ? BESIDE : tree.kindAt(row);
+    },
+  };
+  let leafRow = movingRow(tree, leafRowAt(tree, tree.lastRow));
+  while (leafRow >= 0 && !shape.kindAt(leafRow).movesLeaf) leafRow = Math.max(-1, tree.index.parent(leafRow));
+  const order = new TreeOrder(shape, leafRow);
   const positionsOf = (rows: Iterable<number>): number[] =>
     [...rows].flatMap((row) => order.positions[row] ?? []).sort((a, b) => a - b);
   const compactions = [...rowsOf(tree, compaction.type)].map(([row]) => row);
@@ -73,6 +88,8 @@ export function treeModel(
     tree,
     length: tree.length,
     kinds,
+    bookkeeping,
+    showsBookkeeping,
     gists,
     order,
     leafId,
@@ -86,6 +103,32 @@ export function treeModel(
     labelPositions: positionsOf(labels.keys()),
     isPartial,
   };
+}
+
+/** Kind of a row that has no line of its own. */
+const BESIDE = { movesLeaf: false } as const;
+
+/** Letters of an outline for rows that may be bookkeeping: all but answers, results and summaries. */
+const MAY_BE_BOOKKEEPING = /[^atcf]/;
+
+/**
+ * Marks the rows that are bookkeeping of an agent.
+ *
+ * @param before what is known of the first rows
+ */
+export function bookkeepingOf(tree: Tree, kinds: string, before: Uint8Array = new Uint8Array()): Uint8Array {
+  const marks = new Uint8Array(kinds.length);
+  marks.set(before);
+  for (let row = before.length; row < kinds.length; row++)
+    if (MAY_BE_BOOKKEEPING.test(kinds[row]!) && isBookkeepingAt(tree, row)) marks[row] = 1;
+  return marks;
+}
+
+/** The nearest row above that has a line; -1 where there is none. */
+export function parentOf({ tree, order }: TreeModel, row: number): number {
+  let above = tree.index.parent(row);
+  while (above >= 0 && !order.movesLeaf(above)) above = tree.index.parent(above);
+  return Math.max(above, -1);
 }
 
 function labelsByRow(tree: Tree, labels: ReadonlyMap<string, LabelInForce>): Map<number, string> {
@@ -111,8 +154,10 @@ class TreeOrder {
   readonly branchStarts: readonly number[];
   readonly branchEnds: ReadonlyMap<number, number>;
   readonly length: number;
+  readonly #tree: TreeShape;
 
   constructor(tree: TreeShape, leafRow: number) {
+    this.#tree = tree;
     const count = tree.index.length;
     this.shape = new DrawnTree(tree, leafRow);
     this.rows = new Int32Array(count);
@@ -155,6 +200,11 @@ class TreeOrder {
     this.length = length;
     this.branchStarts = starts;
     this.branchEnds = ends;
+  }
+
+  /** True for a row that has a line of its own in the conversation. */
+  movesLeaf(row: number): boolean {
+    return this.#tree.kindAt(row).movesLeaf;
   }
 
   #firstBranches(): Branch[] {
@@ -245,5 +295,5 @@ const OF_LETTERS: Readonly<Record<string, RowKind>> = {
   f: "branch",
 };
 
-export const kindOfRow = ({ kinds, tree }: TreeModel, row: number): RowKind =>
-  OF_LETTERS[kinds[row]!] ?? (tree.kindAt(row).movesLeaf ? "other" : "beside");
+export const kindOfRow = ({ kinds, order }: TreeModel, row: number): RowKind =>
+  order.movesLeaf(row) ? (OF_LETTERS[kinds[row]!] ?? "other") : "beside";

@@ -88,6 +88,14 @@ export function runEnd(model: TreeModel, head: number, most = Number.POSITIVE_IN
   return at;
 }
 
+/** Entries that are folded behind the head of a run; of what is looked at no more than `most` positions. */
+export function foldedBehind(model: TreeModel, head: number, most: number): number {
+  const end = runEnd(model, head, most);
+  let count = 0;
+  for (let at = head + 1; at < end; at++) if (kindAt(model, at) !== "beside") count++;
+  return count;
+}
+
 /** Row to act on: for the first row of a side branch the end of that branch, else the row itself. */
 export function branchMeantBy({ order }: TreeModel, row: number): number {
   if (!order.branchEnds.has(order.positions[row] ?? -1)) return row;

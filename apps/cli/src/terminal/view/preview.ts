@@ -5,6 +5,8 @@ import {
   type ContextMessage,
   compaction,
   contentBlocks,
+  contentText,
+  customMessage,
   type Entry,
   isFailedAnswer,
   message,
@@ -14,7 +16,7 @@ import {
 } from "@espalier/session-tree";
 import picocolors from "picocolors";
 import { previewEntry } from "../../entry-preview.ts";
-import { renderMarkdown, wrapText } from "../../markdown/markdown.ts";
+import { renderMarkdown, wrapLiteral, wrapText } from "../../markdown/markdown.ts";
 import { formatCount, formatMany, formatTime } from "../../numbers.ts";
 import { cutLine, fieldText, plainLine, plainText } from "../../text.ts";
 import { EMPTY, type Line, line, type Span, type Style, span } from "../screen/frame.ts";
@@ -80,7 +82,7 @@ const STYLES: Readonly<Record<string, Style>> = {
 };
 
 const quoted = (text: string, look: EntryLook): Line[] =>
-  wrapText(cutText(plainText(text), look), look.columns - 2).map((one) => line(span(`│ ${one}`, "dim")));
+  wrapLiteral(cutText(plainText(text), look), look.columns - 2).map((one) => line(span(`│ ${one}`, "dim")));
 
 const thoughtLine = (thought: string): Line =>
   line(span(`(thought, ${formatMany(thought.length, "character")})`, "dim"));
@@ -160,6 +162,7 @@ function entryLines(
 
 function kindTitle(entry: Entry): string {
   if (compaction.is(entry)) return "compaction";
+  if (customMessage.is(entry)) return `note of ${fieldText(entry.customType) || "an extension"}`;
   return branchSummary.is(entry) ? "summary of a branch" : entry.type;
 }
 
@@ -175,6 +178,7 @@ function restLines(entry: Entry, look: EntryLook): Line[] {
       ),
       ...summaryOf(entry, look),
     ];
+  if (customMessage.is(entry)) return literalLines(contentText(entry), look);
   return wrapText(previewEntry(entry) ?? "", look.columns).map((text) => line(text));
 }
 
@@ -200,7 +204,9 @@ function messageLines(said: ContextMessage, look: EntryLook): Line[] {
       line(span(cutLine(plainLine(`$ ${fieldText(said.command)}`), look.columns), "code")),
       ...resultLines(fieldText(said.output), "", false, look),
     ];
-  const lines = textLines(messageText(said), look);
+  const text = messageText(said);
+  // A person's words are no markdown: their blanks and line breaks count.
+  const lines = said.role === "user" ? literalLines(text, look) : textLines(text, look);
   for (const block of "content" in said ? contentBlocks(said) : []) {
     if (block.type === "image")
       lines.push(
@@ -223,6 +229,9 @@ function textLines(text: string, look: EntryLook): Line[] {
   return renderMarkdown(cutText(text, look), { columns: look.columns, colours }).map(styledLine);
 }
 
+const literalLines = (text: string, look: EntryLook): Line[] =>
+  text.trim() === "" ? [] : wrapLiteral(cutText(plainText(text), look), look.columns).map((one) => line(one));
+
 function cutText(text: string, { isDetailed }: EntryLook): string {
   const most = isDetailed ? DETAILED_LENGTH : TEXT_LENGTH;
   const left = text.length - most;
@@ -239,7 +248,7 @@ function callLines(call: ToolCallBlock, { columns, isDetailed }: EntryLook): Lin
   }
   const body = values.flatMap(([key, value]) => [
     line(span(plainLine(`    ${key}`), "dim")),
-    ...wrapText(plainText(value), columns - 6).map((text) => line(`      ${text}`)),
+    ...wrapLiteral(plainText(value), columns - 6).map((text) => line(`      ${text}`)),
   ]);
   return [line(span(plainLine(`→ ${name}`), "tool")), ...body];
 }
@@ -252,7 +261,7 @@ function resultLines(text: string, toolName: string, isError: boolean, look: Ent
   const lines = shown
     .flatMap((one) =>
       look.isDetailed
-        ? wrapText(one.replaceAll("\t", "  "), look.columns - 2)
+        ? wrapLiteral(one, look.columns - 2)
         : [cutLine(one.replaceAll("\t", "  "), look.columns - 2)],
     )
     .map((one) => line(span(`  ${one}`, style)));

@@ -1,59 +1,135 @@
 import type { ListedSession, SearchHit } from "@espalier/engine";
-import { formatAge, formatBytes, formatCount, formatShortCost } from "../../numbers.ts";
-import { cutToColumns, lastTimeOf, padToColumns, plainLine, projectOf, titleOf } from "../../text.ts";
-import { fitLines, type Line, line, type Span, selectLine, span } from "../screen/frame.ts";
-import type { SessionFacts, SessionSort, SessionsState, TerminalState } from "../state/state.ts";
+import { underParents } from "../../commands/sessions.ts";
+import { formatAge, formatBytes, formatCount, formatShortCost, formatTime } from "../../numbers.ts";
+import {
+  columnsOf,
+  cutToColumns,
+  lastTimeOf,
+  markOfParent,
+  padToColumns,
+  plainLine,
+  projectOf,
+  titleOf,
+} from "../../text.ts";
+import { EMPTY, fitLines, type Line, line, type Span, selectLine, span } from "../screen/frame.ts";
+import { paragraph } from "../state/dialog.ts";
+import type {
+  SessionFacts,
+  SessionFilter,
+  SessionSort,
+  SessionsState,
+  TerminalState,
+} from "../state/state.ts";
 import { fieldLines } from "../state/text-field.ts";
 import { bodyHeight } from "./layout.ts";
 import { roleLook } from "./roles.ts";
 import { matchedSpans } from "./tree.ts";
 
-/** Columns behind the title: project, size, branches, age, cost, each with two spaces before it. */
-const PROJECT = 12;
-const FACTS = 2 + PROJECT + 2 + 7 + 2 + 8 + 2 + 8 + 2 + 7;
+/** A fact about a session, in a column behind its title. */
+interface Column {
+  title: string;
+  width: number;
+  isLeft?: boolean;
+  text: (session: ListedSession, facts: SessionFacts | undefined, now: number) => string;
+}
 
-/** The narrowest title before the project gives way to it. */
+const COLUMNS = {
+  agent: { title: "agent", width: 11, isLeft: true, text: ({ agent }) => plainLine(agent) },
+  project: { title: "project", width: 12, isLeft: true, text: ({ cwd }) => projectOf(cwd) },
+  size: { title: "size", width: 7, text: ({ bytes }) => formatBytes(bytes) },
+  branches: {
+    title: "branches",
+    width: 8,
+    text: (_, facts) => (facts ? formatCount(facts.branches) : "·"),
+  },
+  age: {
+    title: "age",
+    width: 8,
+    text: (session, _, now) => formatAge(Math.max(0, now - Date.parse(lastTimeOf(session)))),
+  },
+  cost: { title: "cost", width: 7, text: (_, facts) => (facts ? formatShortCost(facts.cost) : "·") },
+} as const satisfies Record<string, Column>;
+
+/** Columns by what is looked for first; the last ones give way where there is little room. */
+const BY_NEED: readonly (keyof typeof COLUMNS)[] = ["age", "agent", "project", "cost", "branches", "size"];
+
+/** Columns of the narrowest title, before facts give way to it. */
 const TITLE = 24;
+
+/** The facts that fit beside a title, in their order on the screen, and the columns of the title. */
+function columnsWithin(columns: number): { shown: Column[]; room: number } {
+  let room = columns - 2;
+  const fitting = new Set<string>();
+  for (const name of BY_NEED) {
+    if (room - COLUMNS[name].width - 2 < TITLE) break;
+    fitting.add(name);
+    room -= COLUMNS[name].width + 2;
+  }
+  const shown = Object.entries(COLUMNS).flatMap(([name, column]) => (fitting.has(name) ? [column] : []));
+  return { shown, room: Math.max(8, room) };
+}
+
+const inColumn = ({ width, isLeft }: Column, text: string): string => {
+  const cut = cutToColumns(text, width);
+  return `  ${isLeft ? padToColumns(cut, width) : cut.padStart(width)}`;
+};
+
+/** The filter in words: `since 2026-11-16`, `codex`. */
+export function filterWords({ since, until, project, agent }: SessionFilter): string[] {
+  return [
+    ...(since ? [`since ${formatTime(since.getTime())}`] : []),
+    ...(until ? [`until ${formatTime(until.getTime())}`] : []),
+    ...(project === undefined ? [] : [`in ${plainLine(project)}`]),
+    ...(agent === undefined ? [] : [plainLine(agent)]),
+  ];
+}
 
 export function viewSessions(state: TerminalState): Line[] {
   const { sessions, size } = state;
   const rows = sessionsRows(sessions);
   const height = bodyHeight(state);
-  const showsProject = size.columns - 2 - FACTS >= TITLE;
-  const factsWidth = showsProject ? FACTS : FACTS - PROJECT - 2;
-  const room = Math.max(8, size.columns - 2 - factsWidth);
-  const columns = `${padToColumns("  session", room + 2)}${showsProject ? `  ${"project".padEnd(PROJECT)}` : ""}  ${"size".padStart(7)}  ${"branches".padStart(8)}  ${"age".padStart(8)}  ${"cost".padStart(7)}`;
+  const fitting = columnsWithin(size.columns);
+  const columns = `${padToColumns("  session", fitting.room + 2)}${fitting.shown.map((one) => inColumn(one, one.title)).join("")}`;
   const top = sessions.query
     ? { spans: [span("  search: ", "label"), ...(fieldLines(sessions.query)[0]?.spans ?? [])] }
     : line(span(columns, "dim"));
   const shown = rows
     .slice(sessions.top, sessions.top + height - 1)
-    .map((row, at) =>
-      sessionsLine(state, row, sessions.top + at === sessions.cursor, { room, showsProject }),
-    );
-  if (shown.length === 0) shown.push(line(span(`  ${emptyText(state)}`, "dim")));
+    .map((row, at) => sessionsLine(state, row, sessions.top + at === sessions.cursor, fitting));
+  const inLines = (texts: readonly string[]) =>
+    texts.flatMap((text) => paragraph(text)(size.columns - 4)).map(indented);
+  if (shown.length === 0) shown.push(...inLines(emptyTexts(state)));
+  else if (sessions.others !== "" && !sessions.query) shown.push(EMPTY, ...inLines(othersText(sessions)));
   return fitLines([top, ...shown], height);
 }
 
-function emptyText({ sessions }: TerminalState): string {
-  if (sessions.isListing) return "Looking for sessions …";
-  if (sessions.isSearching) return "Searching …";
-  return sessions.query
-    ? "Nothing was found."
-    : "There is no session yet; `espalier chat` begins one, `espalier import` brings in others.";
+const indented = ({ spans }: Line): Line => ({ spans: [span("  "), ...spans] });
+
+const othersText = ({ others }: SessionsState): string[] => [
+  `Found on this machine: ${others}.`,
+  "Press i to import them; nothing there is changed.",
+];
+
+function emptyTexts({ sessions }: TerminalState): string[] {
+  if (sessions.isListing) return ["Looking for sessions …"];
+  if (sessions.isSearching) return ["Searching …"];
+  if (sessions.query) return ["Nothing was found."];
+  if (Object.keys(sessions.filter).length > 0) return ["No session matches the filter; f changes it."];
+  if (sessions.others !== "") return ["There is no session yet.", ...othersText(sessions)];
+  return ["There is no session yet; `espalier chat` begins one, `espalier import` brings in others."];
 }
 
 function sessionsLine(
   { sessions, now, size }: TerminalState,
   row: SessionsRow,
   isSelected: boolean,
-  { room, showsProject }: { room: number; showsProject: boolean },
+  fitting: ReturnType<typeof columnsWithin>,
 ): Line {
   const mark = span(isSelected ? "▸ " : "  ", "leaf");
   const drawn =
     row.type === "hit"
       ? hitLine(row, sessions.query?.text.trim().toLowerCase() ?? "", size.columns)
-      : listedLine(sessions.facts.get(row.session.ref), row.session, now, room, showsProject);
+      : listedLine(sessions.facts.get(row.session.ref), row, now, fitting);
   const marked = { spans: [mark, ...drawn] };
   return isSelected ? selectLine(marked, size.columns) : marked;
 }
@@ -87,28 +163,25 @@ function aroundMatch(text: string, query: string, room: number): string {
 
 function listedLine(
   facts: SessionFacts | undefined,
-  session: ListedSession,
+  { session, runs }: Extract<SessionsRow, { type: "session" }>,
   now: number,
-  room: number,
-  showsProject: boolean,
+  { shown, room }: ReturnType<typeof columnsWithin>,
 ): Span[] {
-  const cells = [
-    ...(showsProject ? [padToColumns(cutToColumns(projectOf(session.cwd), PROJECT), PROJECT)] : []),
-    formatBytes(session.bytes).padStart(7),
-    (facts ? formatCount(facts.branches) : "·").padStart(8),
-    formatAge(Math.max(0, now - Date.parse(lastTimeOf(session)))).padStart(8),
-    (facts ? formatShortCost(facts.cost) : "·").padStart(7),
-  ];
-  const title = padToColumns(cutToColumns(titleOf(session), room), room);
+  const mark = markOfParent(session.parent);
+  const count = runs > 0 ? ` ▸${runs}` : "";
+  const title = cutToColumns(`${mark}${titleOf(session)}`, room - columnsOf(count));
+  const cells = shown.map((column) => inColumn(column, column.text(session, facts, now)));
   return [
     span(title, session.name === null ? "plain" : "strong"),
-    span(cells.map((cell) => `  ${cell}`).join(""), "dim"),
+    span(padToColumns(count, room - columnsOf(title)), "dim"),
+    span(cells.join(""), "dim"),
   ];
 }
 
 /** A line of the list of sessions: a session, or a place in one where something was found. */
 type SessionsRow =
-  | { type: "session"; session: ListedSession }
+  /** `runs`: sub-agents' runs of it that are not shown. */
+  | { type: "session"; session: ListedSession; runs: number }
   | { type: "hit"; hit: SearchHit; session: ListedSession | undefined };
 
 const COMPARE: Readonly<
@@ -128,15 +201,31 @@ export const SORTS = Object.keys(COMPARE) as readonly SessionSort[];
 export const shownSessions = ({ listed, showsSubAgents }: SessionsState): ListedSession[] =>
   listed.filter(({ parent }) => showsSubAgents || parent?.kind !== "subagent");
 
-/** Rows of the list: all sessions, or, with a query, those with a matching title and every place with the text. */
+/**
+ * Rows of the list: all sessions, runs of sub-agents below the session that began them; or, with a query, those with a
+ * matching title and every place with the text.
+ */
 export function sessionsRows(state: SessionsState): SessionsRow[] {
   const query = state.query?.text.trim().toLowerCase() ?? "";
   const sorted = shownSessions(state).sort(COMPARE[state.sort](state));
-  const called = query === "" ? sorted : sorted.filter((session) => isCalled(session, query));
-  const rows: SessionsRow[] = called.map((session) => ({ type: "session", session }));
+  const called = query === "" ? underParents(sorted) : sorted.filter((session) => isCalled(session, query));
+  const runs = state.showsSubAgents ? new Map<string, number>() : runsOf(state.listed);
+  const rows: SessionsRow[] = called.map((session) => ({
+    type: "session",
+    session,
+    runs: runs.get(session.id) ?? 0,
+  }));
   if (query === "") return rows;
   const byRef = new Map(state.listed.map((session) => [session.ref, session]));
   return [...rows, ...state.hits.map((hit) => ({ type: "hit" as const, hit, session: byRef.get(hit.file) }))];
+}
+
+/** Number of sub-agents' runs, by the session that began them. */
+function runsOf(listed: readonly ListedSession[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { parent } of listed)
+    if (parent?.kind === "subagent") counts.set(parent.sessionId, (counts.get(parent.sessionId) ?? 0) + 1);
+  return counts;
 }
 
 const isCalled = (session: ListedSession, query: string): boolean =>

@@ -15,7 +15,7 @@ import {
 import type { TerminalState, TreeState } from "../state/state.ts";
 import { shownOnScreen } from "../state/tree-cursor.ts";
 import { gistOfRow, type RowKind, type TreeModel } from "../tree/tree-model.ts";
-import { kindAt, rowAt, runEnd, standsOut, type TreeView } from "../tree/tree-rows.ts";
+import { foldedBehind, kindAt, rowAt, runEnd, standsOut, type TreeView } from "../tree/tree-rows.ts";
 import { treeLayout } from "./layout.ts";
 import { furthestScroll, previewLines, TABS } from "./preview.ts";
 
@@ -42,7 +42,10 @@ function treePane(state: TerminalState, tree: TreeState): Line[] {
   };
   const rows = positions.map((position) => rowLine(view, position, look));
   if (rows.length === 0) rows.push(line(span(emptyText(tree), "dim")));
-  const map = minimap(view.model, treeHeight, { first: positions[0] ?? 0, last: positions.at(-1) ?? 0 });
+  const isWhole = positions.length === view.lines.length;
+  const map = isWhole
+    ? []
+    : minimap(view.model, treeHeight, { first: positions[0] ?? 0, last: positions.at(-1) ?? 0 });
   return fitLines(rows, treeHeight).map((row, at) => ({
     spans: [...fitLine(row, treeColumns - 2).spans, span(" "), map[at] ?? span(" ")],
   }));
@@ -55,7 +58,11 @@ function previewPane(state: TerminalState, tree: TreeState): Line[] {
   const { previewColumns, previewHeight } = treeLayout(state, tree.isReading);
   const scroll = furthestScroll(state, tree, tree.scroll);
   const { lines, isWhole } = previewLines(state, tree, scroll + previewHeight + 1);
-  const shown = fitLines(lines.slice(scroll, scroll + previewHeight), previewHeight);
+  const query = tree.query.toLowerCase();
+  const matched = lines
+    .slice(scroll, scroll + previewHeight)
+    .map(({ spans }): Line => ({ spans: spans.flatMap((one) => matchedSpans(one.text, one.style, query)) }));
+  const shown = fitLines(matched, previewHeight);
   const left = lines.length - scroll - previewHeight;
   const count = isWhole ? `${left} more` : "more";
   const more = left > 0 ? `${scroll > 0 ? "↑" : " "}${count} ↓` : scroll > 0 ? "↑" : "";
@@ -139,14 +146,12 @@ function rowLine(view: TreeView, position: number, look: RowLook): Line {
   const { title: name, style } = KINDS[kind];
   const title = name === "·" ? (OTHERS.get(type) ?? name) : name;
   const shown: Style = isActive || kind === "compaction" || kind === "branch" ? style : "dim";
+  const isRead = isActive && !model.archived.has(row) && !model.hiddenRows.has(row);
   const before = [
     span(isSelected ? "▸" : row === look.mark ? "◆" : " ", "leaf"),
-    span(
-      isActive ? (model.archived.has(row) || model.hiddenRows.has(row) ? "○ " : "● ") : "  ",
-      isActive ? "leaf" : "dim",
-    ),
     span(rails(model, position, look.columns), "dim"),
-    span(`${title.padEnd(KIND_WIDTH)} `, shown),
+    span(isRead ? SIGNS.read : isActive ? SIGNS.replaced : SIGNS.aside, isRead ? "leaf" : "dim"),
+    span(` ${title.padEnd(KIND_WIDTH)} `, shown),
   ];
   const behind = marks(view, position, row, time, look);
   const room = look.columns - widthOf(before) - widthOf(behind);
@@ -160,12 +165,18 @@ function rowLine(view: TreeView, position: number, look: RowLook): Line {
 const widthOf = (spans: readonly Span[]): number =>
   spans.reduce((width, { text }) => width + columnsOf(text), 0);
 
+/** Signs of rows by what the model reads of them: a trunk of them is the path of the leaf. */
+const SIGNS = { read: "●", replaced: "○", aside: "·" } as const;
+
+/** Lines that lead to a row: one for each branch beside it, from the trunk on. */
 function rails({ order }: TreeModel, position: number, columns: number): string {
   const depth = order.depths[position]!;
   if (depth === 0) return "";
   const begins = order.branchEnds.has(position);
-  if (depth * 3 > columns * RAILS_SHARE) return `│ ${depth} ${begins ? "├─ " : "│  "}`;
-  return "│  ".repeat(depth - 1) + (begins ? "├─ " : "│  ");
+  const parting = !begins ? "│ " : position === 0 ? "┌─" : "├─";
+  // Deeper branches are told by a number.
+  if (depth * 2 > columns * RAILS_SHARE) return `│ ${depth} ${parting}`;
+  return "│ ".repeat(depth - 1) + parting;
 }
 
 /** End of a row: a label, a mark for hidden or folded entries, the leaf. */
@@ -194,10 +205,11 @@ function foldedCount(view: TreeView, position: number, row: number): string {
     return count > 0 ? `▸▸${formatCount(count)}` : "";
   }
   if (filter !== "turns" || !standsOut(model, position)) return "";
-  const count = runEnd(model, position, COUNTED) - position - 1;
-  if (count <= 0) return "";
+  const count = foldedBehind(model, position, COUNTED);
+  if (count === 0) return "";
   if (view.unfolded.has(row)) return "▾";
-  return `▸${formatCount(count)}${count === COUNTED - 1 ? "+" : ""}`;
+  const isAll = runEnd(model, position, COUNTED) < position + COUNTED;
+  return `▸${formatCount(count)}${isAll ? "" : "+"}`;
 }
 
 /** Positions on the screen. */
@@ -207,25 +219,19 @@ interface Viewport {
 }
 
 /**
- * The whole tree in one column: a cell covers as many entries as needed, and shows the most important one:
- * the leaf, a label, a compaction, a branch; behind all of it, where the screen is.
+ * The whole tree in one column, where it is longer than the screen: where the screen is, and, of what a cell covers, the
+ * leaf, a label or a compaction.
  */
 function minimap({ order, ...model }: TreeModel, height: number, { first, last }: Viewport): Span[] {
   const { length } = order;
-  if (length === 0) return Array.from({ length: height }, () => span(" "));
-  // A screen that is a small part of the whole is what one looks for on the map.
-  const isSmall = (last - first) * 3 < length;
   const leaf = model.leafRow < 0 ? -1 : (order.positions[model.leafRow] ?? -1);
   return Array.from({ length: height }, (_, cell) => {
     const from = Math.floor((cell * length) / height);
     const to = Math.max(from + 1, Math.floor(((cell + 1) * length) / height));
     if (leaf >= from && leaf < to) return span("*", "leaf");
-    const isSeen = first < to && last >= from;
-    if (isSeen && isSmall) return span("█", "plain");
     if (hasBetween(model.labelPositions, from, to)) return span("●", "label");
-    if (hasBetween(model.compactionPositions, from, to)) return span("◆", "summary");
-    if (isSeen) return span("█", "plain");
-    return hasBetween(order.branchStarts, from, to) ? span("├", "dim") : span("│", "dim");
+    if (hasBetween(model.compactionPositions, from, to)) return span("≡", "summary");
+    return first < to && last >= from ? span("┃", "dim") : span(" ");
   });
 }
 

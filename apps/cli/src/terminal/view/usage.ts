@@ -17,6 +17,12 @@ import { kindOfRow, type TreeModel } from "../tree/tree-model.ts";
 /** A sum of bills, and the tokens that were paid for anew since the prompt cache broke. */
 type PathTotals = UsageTotals & { anew: number };
 
+/** Cost of the sub-agents that a session began. */
+export interface SubAgentUsage {
+  runs: number;
+  total: UsageTotals;
+}
+
 /** Cost of the path of an entry. */
 export interface PathUsage {
   /** Entries on the path. */
@@ -27,6 +33,8 @@ export interface PathUsage {
   compactions: readonly { timestamp: string; tokensBefore: number; tokensAfter: number | null }[];
   /** Breaks of the prompt cache. */
   breaks: readonly (Pick<CacheBreak, "tokens" | "cost" | "cause"> & { timestamp: string })[];
+  /** Absent until it was read, and where the session began no sub-agent. */
+  subAgents?: SubAgentUsage;
 }
 
 /** Ledgers of trees so far: a session that grows is continued. */
@@ -92,7 +100,7 @@ export async function readPathUsage(model: TreeModel, row: number, pause: Pause)
 
 /** The usage of a path on a screen. */
 export function usageLines(
-  { entries, total, groups, compactions, breaks }: PathUsage,
+  { entries, total, groups, compactions, breaks, subAgents }: PathUsage,
   columns: number,
 ): Line[] {
   const cut = (text: string) => cutToColumns(text, columns);
@@ -102,7 +110,9 @@ export function usageLines(
       `, ${formatMany(total.calls, "call")}, ${formatMany(total.totalTokens, "token")}, ${formatShortCost(total.cost)}`,
     ),
   );
-  if (total.calls === 0) return [heading, line(span("No entry on this path has a cost.", "dim"))];
+  const ofSubAgents = subAgents ? subAgentLines(subAgents, total.cost, columns) : [];
+  if (total.calls === 0)
+    return [heading, line(span("No entry on this path has a cost.", "dim")), ...ofSubAgents];
   return [
     heading,
     EMPTY,
@@ -112,6 +122,7 @@ export function usageLines(
       line(cut(totals("", group))),
     ]),
     line(span(cut(totals("all", total)), "strong")),
+    ...ofSubAgents,
     ...(compactions.length > 0 ? [EMPTY, line(span("compactions", "summary"))] : []),
     ...compactions.map(({ timestamp, tokensBefore, tokensAfter }) =>
       line(
@@ -128,6 +139,19 @@ export function usageLines(
         ),
       ),
     ),
+  ];
+}
+
+/** Cost of the session's sub-agents, and with the path. */
+function subAgentLines({ runs, total }: SubAgentUsage, ofPath: number, columns: number): Line[] {
+  const size = `${formatMany(total.calls, "call")}, ${formatMany(total.totalTokens, "token")}, ${formatShortCost(total.cost)}`;
+  return [
+    EMPTY,
+    line(
+      span(`${formatMany(runs, "sub-agent")} of the session`, "summary"),
+      span(cutToColumns(`: ${size}`, columns)),
+    ),
+    line(span(cutToColumns(`with this path: ${formatShortCost(ofPath + total.cost)}`, columns), "strong")),
   ];
 }
 

@@ -1,8 +1,8 @@
 import { formatMany } from "../../numbers.ts";
-import { cutToColumns, plainLine, projectOf } from "../../text.ts";
+import { columnsOf, cutToColumns, plainLine, projectOf } from "../../text.ts";
 import { ACT_BINDINGS, type Binding, shownKeys } from "../keys/act-bindings.ts";
 import { GENERAL_BINDINGS, SESSIONS_BINDINGS } from "../keys/sessions-bindings.ts";
-import { TREE_BINDINGS } from "../keys/tree-bindings.ts";
+import { hitCount, TREE_BINDINGS } from "../keys/tree-bindings.ts";
 import {
   EMPTY,
   type Frame,
@@ -16,10 +16,10 @@ import {
   span,
 } from "../screen/frame.ts";
 import type { Dialog, TerminalState, TreeState } from "../state/state.ts";
-import { fieldLines } from "../state/text-field.ts";
+import { fieldLines, type TextField } from "../state/text-field.ts";
 import { FILTERS } from "../tree/tree-rows.ts";
 import { bodyHeight, frameHeight } from "./layout.ts";
-import { shownSessions, viewSessions } from "./sessions.ts";
+import { filterWords, shownSessions, viewSessions } from "./sessions.ts";
 import { viewTreeScreen } from "./tree.ts";
 
 /** The screen of a state: where one is, what there is, and which keys act. */
@@ -36,6 +36,7 @@ function heading(state: TerminalState): Line {
   if (tree) return treeHeading(tree, size.columns);
   const facts = [
     formatMany(shownSessions(sessions).length, "session"),
+    ...filterWords(sessions.filter),
     `by ${sessions.sort}`,
     ...(sessions.query && sessions.hits.length > 0
       ? [`${formatMany(sessions.hits.length, "place")}${sessions.isSearching ? " so far" : ""}`]
@@ -54,12 +55,14 @@ function treeHeading(tree: TreeState, columns: number): Line {
     ...(model.isPartial ? [] : [formatMany(model.order.branchStarts.length + 1, "branch", "branches")]),
     FILTERS.find(({ name }) => name === filter)?.title ?? filter,
     ...(readOnly === undefined ? [] : ["read only"]),
+    ...(tree.query === "" || tree.search ? [] : [`${hitCount(tree)} with ${plainLine(tree.query)}`]),
   ];
   const right = span(`${facts.join(" · ")} `, "dim");
-  const room = Math.max(10, columns - right.text.length - 2);
+  const room = Math.max(10, columns - columnsOf(right.text) - 2);
   const name = cutToColumns(title, room);
-  const project = cutToColumns(`  ${projectOf(cwd)}`, Math.max(0, room - name.length));
-  return between([span(` ${name}`, "heading"), span(project, "dim")], [right], columns);
+  const project = `  ${projectOf(cwd)}`;
+  const rest = columnsOf(name) + columnsOf(project) <= room ? [span(project, "dim")] : [];
+  return between([span(` ${name}`, "heading"), ...rest], [right], columns);
 }
 
 function between(left: readonly Span[], right: readonly Span[], columns: number): Line {
@@ -70,12 +73,14 @@ function between(left: readonly Span[], right: readonly Span[], columns: number)
 /** The last line: what is going on, what was said last, or the keys. */
 function footer(state: TerminalState): Line {
   const { notice, work, dialog, tree, now, sessions } = state;
+  if (tree?.search && !dialog) return searchLine(tree, tree.search.field);
   if (notice) return line(span(` ${plainLine(notice.text)}`, notice.isError ? "error" : "label"));
   if (work) {
     const seconds = Math.max(0, Math.round((now - work.started) / 1_000));
     const tokens = work.tokens > 0 ? `, ${formatMany(work.tokens, "token")}` : "";
     const end = work.isAborting ? "is being aborted …" : "Esc aborts it";
-    return line(span(` ${work.title} … ${seconds} s${tokens}  `, "label"), span(end, "dim"));
+    const detail = work.detail === "" ? "" : ` (${work.detail})`;
+    return line(span(` ${work.title}${detail} … ${seconds} s${tokens}  `, "label"), span(end, "dim"));
   }
   if (dialog)
     return dialogKeys(dialog.field !== undefined, dialog.hasLines ?? false, dialog.choices.length > 0);
@@ -94,6 +99,12 @@ function footer(state: TerminalState): Line {
     binding.hint ? [[shownKeys(binding).split(" ")[0]!, binding.hint]] : [],
   );
   return fitKeys(hinted, state.size.columns);
+}
+
+/** The text of a search while it is typed, and what was found so far. */
+function searchLine(tree: TreeState, field: TextField): Line {
+  const count = tree.query === "" ? "Enter keeps the place, Esc goes back" : `${hitCount(tree)} · ↑↓`;
+  return line(span(" /", "heading"), ...(fieldLines(field)[0]?.spans ?? []), span(`  ${count}`, "dim"));
 }
 
 /** Keys of the reading pane: acts need the tree. */
