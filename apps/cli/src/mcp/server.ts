@@ -33,7 +33,15 @@ export function createServer(sessions: HostSessions): McpServer {
   const version = process.env["ESPALIER_VERSION"] ?? "development";
   const server = new McpServer(
     { name: "espalier", title: "Espalier", version },
-    { instructions: INSTRUCTIONS },
+    {
+      instructions: INSTRUCTIONS,
+      // What is offered stays the same as long as the server runs.
+      capabilities: {
+        tools: { listChanged: false },
+        prompts: { listChanged: false },
+        resources: { listChanged: false },
+      },
+    },
   );
   for (const { name, title, description, input, writes = false, run } of mcpTools)
     server.registerTool(
