@@ -26,7 +26,11 @@ export async function bundleCommand(
   const installed = Object.keys(dependencies).filter((name) => !dependencies[name].startsWith("workspace:"));
   const { metafile } = await build({
     absWorkingDir: root,
-    entryPoints: { main: join(app, "src/main.ts"), ...doors },
+    entryPoints: {
+      main: join(app, "src/main.ts"),
+      "pi-extension": join(app, "src/agents/pi-extension.ts"),
+      ...doors,
+    },
     outdir: folder,
     chunkNames: "chunk-[hash]",
     bundle: true,
