@@ -45,6 +45,6 @@ const SHORT_ID = 8;
 /** The last part of the folder that a session worked in. */
 export const projectOf = (cwd: string): string => plainLine(cwd.split(/[\\/]/).filter(Boolean).at(-1) ?? "");
 
-/** When a session last went on, ISO 8601: at its last entry, or where no entry says a time, when it was last written. */
+/** Returns the time of a session's last entry, ISO 8601; that of its last write when the entry has no valid time. */
 export const lastTimeOf = ({ updatedAt, modified }: Pick<ListedSession, "updatedAt" | "modified">): string =>
-  updatedAt ?? modified;
+  updatedAt !== null && !Number.isNaN(Date.parse(updatedAt)) ? updatedAt : modified;

@@ -213,6 +213,14 @@ describe("an unsound line", () => {
     expect(JSON.parse(stdout).entries).toHaveLength(TRUNK.length + 1 + lines.length);
   });
 
+  it("gives the age of the file in a list when its last timestamp is not a time", async () => {
+    const own = join(folder, `time-${count++}`);
+    mkdirSync(own);
+    sessionWith([{ ...asked("wrong001", "call0001"), timestamp: "constructor" }], join(own, "session.jsonl"));
+    judge(["list", own], await run(["list", own]));
+    expect((await run(["list", own])).stdout).toMatch(/ (now|\d+ (min|h)) /);
+  });
+
   it.each([
     ["an edit without content", { type: "context_edit", targetId: "user0001" }],
     ["a branch summary without the branch", { type: "branch_summary", summary: "learnt" }],
