@@ -11,7 +11,7 @@ export const tasks = {
   async turns({ folder, lengths, message, answer, saver, address }) {
     const said = textOf(message);
     const answered = textOf(answer);
-    const { checkpointer, size } = await SAVERS[saver]({ folder, address });
+    const { checkpointer, size, end } = await SAVERS[saver]({ folder, address });
     const graph = new StateGraph(MessagesAnnotation)
       .addNode("model", () => ({ messages: [new AIMessage(answered)] }))
       .addEdge("__start__", "model")
@@ -24,17 +24,19 @@ export const tasks = {
         at % 2 === 0 ? new HumanMessage(said) : new AIMessage(answered),
       );
       await graph.updateState(config, { messages: missing }, "model");
-      const before = size?.();
-      const ms = await medianTime(TURNS, () => graph.invoke({ messages: [new HumanMessage(said)] }, config));
+      const turn = () => graph.invoke({ messages: [new HumanMessage(said)] }, config);
       count = length + 2 * TURNS;
-      curve.push({ x: length, ms, ...(size ? { bytes: (size() - before) / TURNS } : {}) });
+      const before = await size?.();
+      const ms = await medianTime(TURNS, turn);
+      curve.push({ x: length, ms, ...(size ? { bytes: ((await size()) - before) / TURNS } : {}) });
     }
     await (checkpointer.end ?? checkpointer.close)?.call(checkpointer);
+    await end?.();
     return { curve };
   },
 };
 
-/** Savers by name; `size` is in bytes. */
+/** Savers by name; `size` returns the bytes written so far. */
 const SAVERS = {
   memory: async () => ({ checkpointer: new MemorySaver() }),
   /** Its driver is compiled when it is installed, for the Node that does that, which need not be this one. */
@@ -50,7 +52,16 @@ const SAVERS = {
     const { PostgresSaver } = await import("@langchain/langgraph-checkpoint-postgres");
     const checkpointer = PostgresSaver.fromConnString(address);
     await checkpointer.setup();
-    return { checkpointer };
+    return { checkpointer, ...(await writeAheadLog(address)) };
+  },
+  async espalierPostgres({ address }) {
+    const { EspalierSaver } = await import("../.work/espalierAdaptersLanggraph.mjs");
+    const { migratePostgres, openPostgresStore } = await import("../.work/espalierPostgres.mjs");
+    await migratePostgres(address);
+    const store = openPostgresStore(address);
+    const { size, end } = await writeAheadLog(address);
+    const close = () => Promise.all([store.close(), end()]);
+    return { checkpointer: new EspalierSaver({ store }), size, end: close };
   },
   async espalier({ folder }) {
     const { EspalierSaver } = await import("../.work/espalierAdaptersLanggraph.mjs");
@@ -62,6 +73,17 @@ const SAVERS = {
     };
   },
 };
+
+/** Bytes that a server wrote to its write-ahead log. */
+async function writeAheadLog(address) {
+  const { poolDatabase } = await import("../.work/storePostgres.mjs");
+  const database = poolDatabase(address, "the bench's server");
+  const text = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') AS bytes";
+  return {
+    size: async () => Number((await database.query({ text }))[0].bytes),
+    end: () => database.close(),
+  };
+}
 
 const sizeOf = (path) => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 

@@ -8,7 +8,7 @@ const LEFT = 70;
 const RIGHT = 150;
 const TOP = 34;
 const BOTTOM = 42;
-const COLOURS = ["#2f8f5b", "#c2553d", "#8a6fc0", "#8a8a8a"];
+const COLOURS = ["#2f8f5b", "#c2553d", "#8a6fc0", "#8a8a8a", "#b8862b", "#3f7fbf"];
 const INK = "#808080";
 
 /**
@@ -96,6 +96,8 @@ const NAMES = {
   langgraph: "LangGraph, memory",
   "langgraph sqlite": "LangGraph, SQLite",
   "langgraph on espalier": "LangGraph, Espalier",
+  "langgraph postgres": "LangGraph, PostgreSQL",
+  "langgraph on espalier postgres": "… Espalier, PostgreSQL",
 };
 
 function seriesOf(points) {

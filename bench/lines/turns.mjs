@@ -22,11 +22,15 @@ const turns = {
       },
     };
     const turnsOf = (name, saver, options) =>
-      bench.once(name, "turns", { ...given, folder: bench.scratch(), saver }, options);
+      bench.once(name, "turns", { ...given, ...saver, folder: bench.scratch() }, options);
     const espalier = await turnsOf("espalier");
-    const memory = await turnsOf("langgraph", "memory");
-    const sqlite = await turnsOf("langgraph", "sqlite", { ownNode: true });
-    const adapted = await turnsOf("langgraph", "espalier");
+    const memory = await turnsOf("langgraph", { saver: "memory" });
+    const sqlite = await turnsOf("langgraph", { saver: "sqlite" }, { ownNode: true });
+    const adapted = await turnsOf("langgraph", { saver: "espalier" });
+    const [postgres, adaptedPostgres] = await onPostgres((address) => [
+      () => turnsOf("langgraph", { saver: "postgres", address }),
+      () => turnsOf("langgraph", { saver: "espalierPostgres", address }),
+    ]);
     const last = (one) => one?.curve.at(-1);
     const first = espalier?.curve[0];
     const names = {
@@ -34,6 +38,8 @@ const turns = {
       langgraph: memory,
       "langgraph sqlite": sqlite,
       "langgraph on espalier": adapted,
+      "langgraph postgres": postgres,
+      "langgraph on espalier postgres": adaptedPostgres,
     };
     const curveOf = (field) =>
       lengths.map((x, at) => ({
@@ -57,6 +63,11 @@ const turns = {
                 ratio(last(adapted)?.bytes, adapted?.curve[0]?.bytes),
                 growth,
               ),
+              atMost(
+                `nor does one in PostgreSQL: ≤ ${growth} ×`,
+                ratio(last(adaptedPostgres)?.bytes, adaptedPostgres?.curve[0]?.bytes),
+                growth,
+              ),
             ]
           : []),
       ],
@@ -65,5 +76,25 @@ const turns = {
     return [row("time of", "ms", "ms", 2), row("bytes written by", "bytes", "bytes", 1.1)];
   },
 };
+
+/**
+ * Runs tasks, each on a PostgreSQL server of its own with fsync on; nothing where there is no PostgreSQL. No checkpoint falls
+ * into a task: the first change of a page after one writes all of the page, whoever changes it.
+ */
+async function onPostgres(tasksAt) {
+  const { serverPrograms, startPrivateServer } = await import("../.work/storePostgresTesting.mjs");
+  const settings = { fsync: "on", checkpoint_timeout: "1d", max_wal_size: "64GB" };
+  const results = [];
+  if (serverPrograms())
+    for (const at of [0, 1]) {
+      const server = await startPrivateServer({ settings });
+      try {
+        results.push(await tasksAt(server.url)[at]());
+      } finally {
+        await server.remove();
+      }
+    }
+  return results;
+}
 
 export const lines = [turns];

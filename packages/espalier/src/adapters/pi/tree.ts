@@ -5,6 +5,7 @@ import {
   FORMAT_VERSION,
   kindOf,
   label,
+  labelsInForce,
   pathRows,
   type SessionHeader,
   sessionInfo,
@@ -33,8 +34,8 @@ export class SessionReader {
   #tree!: Tree;
   /** Parsed entries by row. */
   #entries: Entry[] = [];
-  /** In the order in which their targets were first labelled. */
-  readonly #labels = new Map<string, { label: string; timestamp: string }>();
+  /** Current labels by entry, in the order in which the entries were first labelled. */
+  protected labels: ReadonlyMap<string, { label: string; timestamp: string }> = new Map();
   #leafId: string | null = null;
 
   /** The first line of the session. */
@@ -72,7 +73,7 @@ export class SessionReader {
 
   /** The label of an entry; undefined where it has none. */
   getLabel(id: string): string | undefined {
-    return this.#labels.get(id)?.label;
+    return this.labels.get(id)?.label;
   }
 
   /** Entries of the path that ends in an entry (default: the leaf), root first; none for an unknown id. */
@@ -110,7 +111,7 @@ export class SessionReader {
   /** The roots, those without their parent among them, with all below them. */
   getTree(): SessionTreeNode[] {
     const nodes = this.#entries.map((entry): SessionTreeNode => {
-      const found = this.#labels.get(entry.id);
+      const found = this.labels.get(entry.id);
       const named = found && { label: found.label, labelTimestamp: found.timestamp };
       return { entry, children: [], ...named };
     });
@@ -144,7 +145,7 @@ export class SessionReader {
     this.#tree = new Tree(view);
     this.#header = { ...header, version: Math.max(FORMAT_VERSION, header.version) };
     this.#entries = [];
-    this.#labels.clear();
+    this.labels = new Map();
     this.#takeRows();
     const last = this.#entries[this.#tree.lastRow];
     const target = last && kindOf(last).leafTarget?.(last);
@@ -164,23 +165,9 @@ export class SessionReader {
   }
 
   #takeRows(): void {
-    for (let row = this.#entries.length; row < this.#tree.length; row++) {
-      const entry = this.#tree.entryAt(row);
-      this.#entries.push(entry);
-      this.#noteLabel(entry);
-    }
-  }
-
-  #noteLabel(entry: Entry): void {
-    if (!label.is(entry)) return;
-    const { targetId, label: text, timestamp } = entry;
-    if (text) this.#labels.set(targetId, { label: text, timestamp });
-    else this.#labels.delete(targetId);
-  }
-
-  /** Labels, in the order in which their targets were first labelled. */
-  protected get labels(): Iterable<[targetId: string, { label: string; timestamp: string }]> {
-    return this.#labels;
+    const from = this.#entries.length;
+    for (let row = from; row < this.#tree.length; row++) this.#entries.push(this.#tree.entryAt(row));
+    if (this.#entries.slice(from).some((entry) => label.is(entry))) this.labels = labelsInForce(this.#tree);
   }
 
   /** @throws EspalierError `unknown-entry` */
