@@ -2,10 +2,10 @@
 
 import { sizeName } from "./results.mjs";
 
-const WIDTH = 560;
+const WIDTH = 580;
 const HEIGHT = 300;
 const LEFT = 70;
-const RIGHT = 150;
+const RIGHT = 170;
 const TOP = 34;
 const BOTTOM = 42;
 const COLOURS = ["#2f8f5b", "#c2553d", "#8a6fc0", "#8a8a8a", "#b8862b", "#3f7fbf"];
@@ -97,7 +97,7 @@ const NAMES = {
   "langgraph sqlite": "LangGraph, SQLite",
   "langgraph on espalier": "LangGraph, Espalier",
   "langgraph postgres": "LangGraph, PostgreSQL",
-  "langgraph on espalier postgres": "… Espalier, PostgreSQL",
+  "langgraph on espalier postgres": "… Espalier in PostgreSQL",
 };
 
 function seriesOf(points) {

@@ -130,8 +130,7 @@ test.each(Object.keys(hosts))("a session of %s has its name and its texts in tre
   onTestFinished(() => browser.close());
   const watched = await watchedPage(browser);
   await watched.page.goto(pathToFileURL(page).href);
-  for (const text of [QUESTION, RESULT, ANSWER])
+  for (const text of [NAMES[host] ?? QUESTION, QUESTION, RESULT, ANSWER])
     await watched.page.getByText(text).first().waitFor({ state: "attached" });
-  expect(await watched.page.locator("body").innerText()).toContain(NAMES[host] ?? QUESTION);
   expect(watched.troubles).toEqual([]);
 });
