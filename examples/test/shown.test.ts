@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { hasBrowser, startBrowser, watchedPage } from "@espalier/viewer/testing";
 import { AIMessage, HumanMessage, ToolMessage } from "@langchain/core/messages";
 import { END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import type { AgentInputItem } from "@openai/agents";
@@ -12,7 +13,6 @@ import { EspalierSaver } from "espalier/adapters/langgraph";
 import { openaiSessions } from "espalier/adapters/openai-agents";
 import { SessionManager } from "espalier/adapters/pi";
 import { afterAll, expect, onTestFinished, test } from "vitest";
-import { hasBrowser, startBrowser, watchedPage } from "../../apps/viewer/test/browser.ts";
 
 const home = mkdtempSync(join(tmpdir(), "espalier-shown-"));
 afterAll(() => rmSync(home, { recursive: true, force: true }));
