@@ -2,6 +2,8 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { EspalierError, openSession, type Session } from "espalier";
+import { exportNative, toAnthropic } from "espalier/import";
 import fc from "fast-check";
 import { afterAll, expect, test } from "vitest";
 import { SessionManager } from "../../src/adapters/pi.ts";
@@ -92,6 +94,45 @@ test.skipIf(!isPiThere)(
     expect(realPi({ files }).read).toEqual(files.map(read));
   },
 );
+
+test.skipIf(!isPiThere)(
+  `Pi reads what is exported for it like the session here, with whole pairs${whySkipped}`,
+  { timeout: 600_000 },
+  async () => {
+    const sequences = fc.sample(fc.array(call, { minLength: 5, maxLength: 40 }), {
+      numRuns: 150,
+      seed: SEED,
+    });
+    const exported: string[] = [];
+    for (const calls of sequences) {
+      const { file } = play(SessionManager, calls, join(folder, "exported"));
+      if (file === null) continue;
+      const session = await openSession({ file }, { mode: "read", whole: true });
+      const out = join(folder, `exported-${exported.length}.jsonl`);
+      const request = requestOf(session);
+      if (request === undefined) continue;
+      writeFileSync(out, [...exportNative(session, { agent: "pi" })].join(""));
+      exported.push(out);
+      const again = await openSession({ file: out }, { mode: "read", whole: true });
+      // Requests heal what files do not.
+      expect(requestOf(again)).toEqual(request);
+      await session.close();
+      await again.close();
+    }
+    expect(exported.length).toBeGreaterThan(60);
+    expect(realPi({ files: exported }).read).toEqual(exported.map(read));
+  },
+);
+
+/** The request of a session; undefined where nothing in it speaks. */
+function requestOf({ context }: Session): object | undefined {
+  try {
+    return toAnthropic(context);
+  } catch (error) {
+    if (error instanceof EspalierError && error.code === "empty-context") return undefined;
+    throw error;
+  }
+}
 
 function read(file: string): unknown {
   using session = SessionManager.open<SessionManager>(file);
