@@ -17,7 +17,7 @@ export interface BeforeForkEvent {
    * session without entries.
    */
   entryId: string;
-  /** Whether the fork or the leaf ends at the entry or before it. */
+  /** `at`: the fork or the new leaf ends at the entry. `before`: it ends before the entry. */
   position: "at" | "before";
   /** Focus of the summary. With `replaceInstructions` it replaces the prompt. */
   customInstructions?: string;

@@ -2,7 +2,7 @@ import type { Draft } from "immer";
 
 /** Members of a hook of any mode. */
 export interface Hook<Payload = unknown, Answer = unknown> {
-  /** How the answers are combined: ignored, one value passed on, or merged; or another name for such a hook. */
+  /** Treatment of the answers: ignored, passed on as one value, or merged. `alias` is another name for a hook. */
   readonly mode: "notify" | "transform" | "decide" | "alias";
   /** Name in `api.on(name, …)` and in `event.type`. */
   readonly name: string;

@@ -342,10 +342,7 @@ function createPool(place: string, config: PoolConfig): Pool {
   }
 }
 
-/**
- * Number of checks whether another connection sees the setting of this one: a pooler can use different server
- * connections.
- */
+/** Number of checks for a shared setting. A single check is not enough: a pooler has several connections to the server. */
 const LOOKS = 3;
 
 /**

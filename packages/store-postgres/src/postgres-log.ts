@@ -366,8 +366,8 @@ interface Step extends FetchedLine {
 }
 
 /**
- * Reads the end of a path of a plain session that a context needs; other lines are not read. Undefined when there is no
- * entry `leafId`.
+ * Reads the entries of a path that its context needs, without the other lines of the session. The session has to be
+ * plain. Undefined when there is no entry `leafId`.
  *
  * @param lines number of lines of the session that count as read
  */

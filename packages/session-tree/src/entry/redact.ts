@@ -82,7 +82,7 @@ export class Redactor {
     return this.fields(value, (name) => (isMedia && name === "data" ? keepText : undefined));
   }
 
-  /** Redacts the fields of an object by rules; any other value as one of unknown shape. */
+  /** Redacts the fields of an object by rules. Redacts any other value with {@link deep}. */
   fields(value: unknown, ruleOf: (name: string) => FieldRule): unknown {
     if (Array.isArray(value)) return this.deep(value);
     if (typeof value === "string") return this.text(value);

@@ -224,10 +224,13 @@ function append<Block>(list: Block[], added: readonly Block[]): void {
 
 /**
  * Returns the blocks of an answer for a request; none when nothing is left of the answer. Calls are last, because
- * nothing can be between a call and its result: text after a call is moved before the first call. Thinking is sent
- * whole or not at all, because a provider refuses a part of the thinking that it signed. It is sent when the provider
- * accepts each block, each block keeps its position, and no block is last ("The final block in an assistant message
- * cannot be `thinking`"). Blocks of a type that answers do not have are left out.
+ * nothing can be between a call and its result: text after a call is moved before the first call. Blocks of a type that
+ * answers do not have are left out. Thinking is sent whole or not at all, because a provider refuses a part of the
+ * thinking that it signed. It is sent when all of these are true:
+ *
+ * - the provider accepts each thinking block
+ * - each thinking block keeps its position
+ * - the last block is not thinking ("The final block in an assistant message cannot be `thinking`")
  *
  * @param callId returns the id of the next call
  */
