@@ -70,7 +70,9 @@ const LINE_LENGTH = 160;
 /** The first lines of what a message says, without anything a terminal would act on; `…` replaces the rest. */
 export function firstLines(message: ContextMessage, most: number, columns: number): string[] {
   // Empty lines would use up the little room there is.
-  const lines = allLines(message).filter((line) => line !== "");
+  const lines = allLines(message)
+    .map((line) => line.replaceAll("\t", "  ").trimEnd())
+    .filter((line) => line !== "");
   const length = Math.max(20, Math.min(columns, LINE_LENGTH));
   const shown = lines.slice(0, most).map((line) => cutToColumns(line, length));
   const left = lines.length - shown.length;
@@ -78,14 +80,14 @@ export function firstLines(message: ContextMessage, most: number, columns: numbe
   return shown;
 }
 
-/** All lines of what a message says: text, then calls and pictures. */
+/** All lines of what a message says, with all their blanks: text, then calls and pictures. */
 export function allLines(message: ContextMessage): string[] {
   if (message.role === "bashExecution") {
-    return [`$ ${plainLine(fieldText(message.command))}`, ...splitLines(fieldText(message.output))];
+    return [...splitLines(`$ ${fieldText(message.command)}`), ...splitLines(fieldText(message.output))];
   }
   const lines = splitLines(messageText(message));
   for (const { name, arguments: given } of toolCalls(message))
-    lines.push(plainLine(`→ ${fieldText(name)} ${jsonText(given)}`));
+    lines.push(`→ ${plainLine(fieldText(name))} ${plainText(jsonText(given))}`);
   if ("content" in message) {
     for (const block of contentBlocks(message))
       if (block.type === "image")
@@ -94,12 +96,7 @@ export function allLines(message: ContextMessage): string[] {
   return lines;
 }
 
-function splitLines(text: string): string[] {
-  if (text === "") return [];
-  return plainText(text)
-    .split("\n")
-    .map((line) => line.replaceAll("\t", "  ").trimEnd());
-}
+const splitLines = (text: string): string[] => (text === "" ? [] : plainText(text).split("\n"));
 
 /** Columns of an entry's line where no terminal says how many there are. */
 export const WIDE = 120;

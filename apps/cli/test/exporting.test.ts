@@ -1,7 +1,7 @@
 // `export`: a session for people and for other programs.
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import {
   DEMO,
   demoCopy,
@@ -14,6 +14,7 @@ import {
   stateOf,
   temporaryFolder,
 } from "./espalier.ts";
+import { hasTmux, Tmux } from "./tmux.ts";
 
 const KEY = `ghp_${"a1B2".repeat(9)}`;
 
@@ -132,4 +133,37 @@ test("--redact leaves keys out", async () => {
 test("a format that nobody knows is wrong usage", async () => {
   const { code, value } = await espalierJson(["export", DEMO, "--format", "pdf"]);
   expect([code, value.error.code]).toEqual([2, "usage"]);
+});
+
+test("a document has the session's title and what was said, as it was said; --all adds bookkeeping", async () => {
+  const reminder = {
+    ...{ type: "custom_message", id: "r1", parentId: "u1", timestamp: "2026-01-01T00:00:01.000Z" },
+    ...{
+      customType: "claude-code.date",
+      content: "<system-reminder>Be brief.</system-reminder>",
+      display: false,
+    },
+  };
+  const file = sessionOf(
+    HEADER,
+    said("u1", null, "Which way is <up>?\n# Really"),
+    reminder,
+    said("u2", "r1", "Down?"),
+  );
+  const { stdout } = await espalier(["export", file, "--format", "markdown"]);
+  expect(stdout).toContain("\n# Which way is \\<up\\>? # Really\n".replace(" # Really", " \\# Really"));
+  expect(stdout).toContain("\n\nWhich way is \\<up>?\n### Really\n\n## User\n");
+  expect(stdout).not.toMatch(/^>/m);
+  expect(stdout).not.toContain("Be brief.");
+  expect((await espalier(["export", file, "--format", "markdown", "--all"])).stdout).toContain("Be brief.");
+});
+
+describe.skipIf(!hasTmux)("on a terminal (skipped where tmux is missing)", () => {
+  test("a page for browsers says where to write it, and nothing else", async () => {
+    const screen = await Tmux.run(["export", DEMO, "--format", "html"], { columns: 120 });
+    await screen.shows(`${Tmux.LEFT} 2`);
+    expect(screen.screen).toContain(
+      "HTML is for a browser: name a file with --out, for example --out demo-session.html.",
+    );
+  });
 });

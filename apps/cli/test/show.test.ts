@@ -29,3 +29,62 @@ test("an entry whose line was damaged keeps its place and says so", async () => 
   expect(tree.value.entries.map(({ id }: { id: string }) => id)).toEqual(["e1", "e2"]);
   expect(tree.stderr).toBe(`1 line is damaged; \`espalier doctor ${file}\` says where.\n`);
 });
+
+const REMINDER = "<system-reminder>\nBe brief.\n</system-reminder>";
+const hidden = (id: string, parentId: string) => ({
+  ...{ type: "custom_message", id, parentId, timestamp: "2026-01-01T00:00:01.000Z" },
+  ...{ customType: "claude-code.date", content: REMINDER, display: false },
+});
+
+test("show keeps runs of blanks, tabs and blanks at the ends of lines, in texts, calls and commands", async () => {
+  const text = "  two  blanks\n\ta tab and an end  \n      deep";
+  const call = { type: "toolCall", id: "c1", name: "write", arguments: { text: "a   b" } };
+  const message = (role: string, fields: object) => ({
+    ...said("x", null, ""),
+    message: { role, timestamp: 1, ...fields },
+  });
+  const file = sessionOf(
+    HEADER,
+    said("user", null, text),
+    { ...message("assistant", { content: [call], stopReason: "toolUse" }), id: "call", parentId: "user" },
+    {
+      ...message("bashExecution", { command: "cat <<X\n  a\nX", output: "  a" }),
+      id: "bash",
+      parentId: "call",
+    },
+  );
+  const shown = async (id: string) =>
+    (await espalier(["show", file, id])).stdout.split("\n\n").slice(1).join("\n\n");
+  expect(await shown("user")).toBe(`${text}\n`);
+  expect(await shown("call")).toBe('→ write {"text":"a   b"}\n');
+  expect(await shown("bash")).toBe("$ cat <<X\n  a\nX\n  a\n");
+});
+
+test("show without an id opens on the last thing said, and folds an agent's reminders inside it", async () => {
+  const file = sessionOf(HEADER, said("u1", null, `Which way?\n${REMINDER}\nUp?`), hidden("r1", "u1"));
+  const { stdout } = await espalier(["show", file]);
+  expect(stdout).toMatch(/^message · user · u1\n/);
+  expect(stdout).toMatch(/\nWhich way\?\n\(a reminder of the agent, 3 lines; --all shows it\)\nUp\?\n$/);
+  expect((await espalier(["show", file, "--all"])).stdout).toContain(`Which way?\n${REMINDER}\nUp?`);
+  // Asked for by its id, bookkeeping is shown.
+  expect((await espalier(["show", file, "r1"])).stdout).toContain("Be brief.");
+  const empty = await espalierJson(["show", sessionOf(HEADER)]);
+  expect(empty).toMatchObject({ code: 1, value: { error: { code: "not-found" } } });
+});
+
+test("context counts messages of bookkeeping where they are, and --all shows them", async () => {
+  const file = sessionOf(
+    HEADER,
+    said("u1", null, "Up?"),
+    hidden("r1", "u1"),
+    hidden("r2", "r1"),
+    said("u2", "r2", "Down?"),
+  );
+  const { stdout } = await espalier(["context", file]);
+  expect(stdout).toMatch(/^What the model reads at u2: 4 messages, /);
+  expect(stdout).toMatch(
+    /\n {2}Up\?\n\n… 2 messages of bookkeeping, \d+ tokens; --all shows them\n\nuser u2 /,
+  );
+  expect((await espalier(["context", file, "--all"])).stdout).toContain("Be brief.");
+  expect((await espalierJson(["context", file])).value.messages).toHaveLength(4);
+});

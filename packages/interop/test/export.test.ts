@@ -154,6 +154,7 @@ describe("a session exported as markdown", () => {
     await session.append(label.of({ targetId: "u2", label: "the *point*" }));
     expect(exported(session, { format: "markdown" })).toMatchInlineSnapshot(`
       "---
+      title: "Plant a tree"
       session: "grown"
       created: "2026-01-01T00:00:00.000Z"
       cwd: "/garden"
@@ -161,13 +162,13 @@ describe("a session exported as markdown", () => {
       entries: 10
       ---
 
-      # Session
+      # Plant a tree
 
       ## User
 
       \`u1\` · \`2026-01-01T00:00:01.000Z\`
 
-      > Plant a tree
+      Plant a tree
 
       ## Assistant (\`anthropic/claude-test\`)
 
@@ -193,13 +194,13 @@ describe("a session exported as markdown", () => {
 
       \`a1\` · \`2026-01-01T00:00:04.000Z\`
 
-      > Planted.
+      Planted.
 
       ## User — the \\*point\\*
 
       \`u2\` · \`2026-01-01T00:00:05.000Z\`
 
-      > Why?
+      Why?
 
       ## Compaction
 
@@ -207,13 +208,13 @@ describe("a session exported as markdown", () => {
 
       What stands before \`u2\` is replaced by this summary (the context had \`1000\` tokens).
 
-      > We planted.
+      We planted.
 
       ## Assistant (\`anthropic/claude-test\`)
 
       \`a2\` · \`2026-01-01T00:00:07.000Z\`
 
-      > Because.
+      Because.
       "
     `);
   });
@@ -233,19 +234,27 @@ describe("a session exported as markdown", () => {
     const said = "---\n# Title\n```\n<!-- \n## Assistant\r\n\u001b[31mred\u001b[0m\n> quoted";
     await session.append(message.of({ message: { role: "user", content: said, timestamp: 0 } }));
     await session.append(message.of({ message: resultOf(`\`\`\`\`\n${said}`) }));
+    await session.append(
+      message.of({ message: { role: "user", content: said.replace("\n<!--", "\n```\n<!--"), timestamp: 0 } }),
+    );
+    const list = "- a\n\n    ```\n# Code\n    ```\n";
+    await session.append(message.of({ message: { role: "user", content: list, timestamp: 0 } }));
     const document = exported(session, { format: "markdown" });
-    const outside = document
-      .replace(/^(`{3,})[^`\n]*\n[\s\S]*?\n\1$/gm, "")
-      .split("\n")
-      .filter((line) => !line.startsWith(">"));
-    expect(outside.filter((line) => /^#/.test(line))).toEqual([
-      "# Session",
+    const outside = document.replace(/^(`{3,})[^`\n]*\n[\s\S]*?\n\1$/gm, "").split("\n");
+    // A message's own headings are below those of the document.
+    expect(outside.filter((line) => /^##? /.test(line))).toEqual([
+      "# u1",
       "## User",
       "## Assistant (`anthropic/claude-test`)",
       "## User",
       "## Result of `read`",
+      "## User",
+      "## User",
     ]);
     expect(outside.filter((line) => line === "---")).toHaveLength(2);
+    expect(outside).toEqual(
+      expect.arrayContaining(["***", "### Title", "\\<!-- ", "#### Assistant", "> quoted"]),
+    );
     expect(document).not.toContain("\u001b");
     expect(document).not.toContain("\r");
   });

@@ -10,12 +10,14 @@ import {
   type Entry,
   entryFields,
   estimateTokens,
+  isBookkeeping,
   isFailedAnswer,
   isOnPath,
   isRecord,
   message,
   type SessionContext,
   type StoredMessage,
+  spokenRow,
   type Usage,
 } from "@espalier/session-tree";
 import { Option } from "commander";
@@ -24,13 +26,14 @@ import { allLines, firstLines } from "../entry-preview.ts";
 import { entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatBill, formatCount, formatMany, formatTime, isUnpriced } from "../numbers.ts";
-import { printJson, printLines, type Shell } from "../shell.ts";
+import { type Colours, printJson, printLines, type Shell } from "../shell.ts";
 import { fieldText, plainLine, plainText } from "../text.ts";
 
 const NEUTRAL = "neutral";
 
 interface ContextOptions {
   at?: string;
+  all?: boolean;
   format: typeof NEUTRAL | keyof typeof nativeFormats;
 }
 
@@ -42,6 +45,7 @@ export const context = sessionCommand({
     new Option("--format <format>", "print the request for a provider, as JSON")
       .choices([NEUTRAL, ...Object.keys(nativeFormats)])
       .default(NEUTRAL),
+    ["--all", "each message of bookkeeping too; by default they are counted, and JSON has them all"],
   ],
   examples: [
     "espalier context session.jsonl",
@@ -52,7 +56,7 @@ export const context = sessionCommand({
   // For people the view counts the entries behind a compaction, and only the whole tree has them.
   isContextEnough: ({ at, format }: ContextOptions, shell) =>
     at === undefined && (shell.json || format !== NEUTRAL),
-  async run({ session, shell, options: { at, format } }: SessionCall<ContextOptions>) {
+  async run({ session, shell, options: { at, format, all = false } }: SessionCall<ContextOptions>) {
     const named = at === undefined ? session.leafId : entryNamed(session, at);
     const context = at === undefined ? await session.contextToSend() : session.contextAt(named);
     if (format !== NEUTRAL) {
@@ -60,7 +64,7 @@ export const context = sessionCommand({
       return undefined;
     }
     const leafId = at === undefined ? named : session.placeOf(named);
-    return { value: contextValue(leafId, context), lines: viewContext(session, leafId, context, shell) };
+    return { value: contextValue(leafId, context), lines: viewContext(session, leafId, context, shell, all) };
   },
 });
 
@@ -73,17 +77,30 @@ function contextValue(leafId: Session["leafId"], context: SessionContext): objec
 const SHOWN = 3;
 const INDENT = "  ";
 
-/** A context for people: what it comes to, what a compaction hides, then each message with where it comes from. */
+/**
+ * A context for people: its sums, what a compaction hides, then each message with its entry.
+ *
+ * @param all false: bookkeeping of agents is counted and not shown
+ */
 export function* viewContext(
   session: Session,
   leafId: string | null,
   context: SessionContext,
   { colours, columns }: Pick<Shell, "colours" | "columns">,
+  all = true,
 ): Generator<string> {
   yield colours.bold(contextHeading(leafId, context));
   const hidden = hiddenBy(session, leafId, context);
   if (hidden) yield colours.magenta(hidden);
+  const folded = { messages: 0, tokens: 0 };
   for (const [at, message] of context.messages.entries()) {
+    const entry = session.getEntry(context.sources[at] ?? "");
+    if (!all && entry && isBookkeeping(entry)) {
+      folded.messages++;
+      folded.tokens += estimateTokens(message);
+      continue;
+    }
+    yield* foldedLines(folded, colours);
     yield "";
     const tokens = colours.dim(
       `${plainLine(context.sources[at] ?? "")} · ${formatMany(estimateTokens(message), "token")}${noteOf(message)}`,
@@ -91,6 +108,17 @@ export function* viewContext(
     yield `${colours.cyan(plainLine(message.role))} ${tokens}`;
     for (const line of firstLines(message, SHOWN, columns - INDENT.length)) yield `${INDENT}${line}`;
   }
+  yield* foldedLines(folded, colours);
+}
+
+/** The number of messages of bookkeeping in a row; starts the next count. */
+function* foldedLines(folded: { messages: number; tokens: number }, colours: Colours): Generator<string> {
+  const { messages, tokens } = folded;
+  Object.assign(folded, { messages: 0, tokens: 0 });
+  if (messages === 0) return;
+  const size = `${formatMany(messages, "message")} of bookkeeping, ${formatMany(tokens, "token")}`;
+  yield "";
+  yield colours.dim(`… ${size}; --all shows ${messages === 1 ? "it" : "them"}`);
 }
 
 /** Sums of a context, as one line. */
@@ -128,17 +156,19 @@ function noteOf(message: ContextMessage): string {
 }
 
 export const show = sessionCommand({
-  usage: "show <session> <id>",
-  description: "show one whole entry; with --json its line as it is on disk",
+  usage: "show <session> [id]",
+  description: "show one whole entry, by default the last thing said; with --json its line as it is on disk",
+  options: [["--all", "reminders of the agent inside a message too; by default they are folded"]],
   examples: [
+    "espalier show session.jsonl",
     "espalier show session.jsonl before-cache",
     "espalier show session.jsonl vPdD --json | jq .message.usage",
   ],
   use: "read",
-  async run({ session, shell, ref }: SessionCall<object>, reference: string) {
-    const id = existingEntry(session, reference);
+  async run({ session, shell, ref, options }: SessionCall<{ all?: boolean }>, reference: string | undefined) {
     const { tree } = session;
-    const row = tree.row(id);
+    const row = reference === undefined ? lastSaidRow(session) : tree.row(existingEntry(session, reference));
+    const id = tree.idAt(row);
     const entry = tree.entryAt(row);
     if (entry.type === DAMAGED)
       throw new CommandError(
@@ -146,12 +176,24 @@ export const show = sessionCommand({
         `The line of ${id} cannot be read any more; \`espalier doctor ${ref}\` tells its position.`,
       );
     if (shell.json) await shell.output.writeBytes(tree.bytesAt(row));
-    else await printLines(shell, viewEntry(session, entry, shell));
+    else await printLines(shell, viewEntry(session, entry, shell, options.all));
   },
 });
 
+/** @throws CommandError `not-found` for a session in which nothing was said */
+function lastSaidRow({ tree, leafId, file }: Session): number {
+  const row = leafId === null ? -1 : spokenRow(tree, tree.row(leafId));
+  if (row >= 0) return row;
+  throw new CommandError("not-found", `Nothing was said in ${file} yet; \`espalier tree ${file}\` shows it.`);
+}
+
 /** An entry for people: its kind and parent, then its content. */
-function* viewEntry(session: Session, entry: Entry, { colours }: Pick<Shell, "colours">): Generator<string> {
+function* viewEntry(
+  session: Session,
+  entry: Entry,
+  { colours }: Pick<Shell, "colours">,
+  all = false,
+): Generator<string> {
   const said = message.is(entry) ? entry.message : undefined;
   const kind = said ? `${entry.type} · ${said.role}` : entry.type;
   yield colours.bold(plainLine(`${kind} · ${entry.id}`));
@@ -161,8 +203,27 @@ function* viewEntry(session: Session, entry: Entry, { colours }: Pick<Shell, "co
     if (facts.length > 0) yield colours.dim(plainLine(facts.join(" · ")));
   }
   yield "";
-  yield* said ? allLines(said) : fieldLines(entry);
+  if (!said) yield* fieldLines(entry);
+  else yield* all || isBookkeeping(entry) ? allLines(said) : withoutReminders(allLines(said), colours);
 }
+
+/** Lines of a message in which one line stands for each reminder that the agent put into it. */
+function* withoutReminders(lines: readonly string[], colours: Colours): Generator<string> {
+  let hidden: string[] = [];
+  for (const line of lines) {
+    if (hidden.length === 0 && !line.startsWith(REMINDER.start)) {
+      yield line;
+      continue;
+    }
+    hidden.push(line);
+    if (!line.endsWith(REMINDER.end)) continue;
+    yield colours.dim(`(a reminder of the agent, ${formatMany(hidden.length, "line")}; --all shows it)`);
+    hidden = [];
+  }
+  yield* hidden;
+}
+
+const REMINDER = { start: "<system-reminder>", end: "</system-reminder>" };
 
 function placeOf(session: Session, { id, timestamp }: Entry): string[] {
   const { tree, leafId } = session;

@@ -50,9 +50,12 @@ const exportCommand = sessionCommand({
   options: [
     new Option("--format <format>", "what to write").choices(Object.keys(ENDINGS)).makeOptionMandatory(),
     ["--at <id>", "the path to this entry; by default the leaf's, and for html, json and jsonl all entries"],
-    ["--all", "with markdown all branches; html, json and jsonl hold them without it"],
+    ["--all", "with markdown all branches and bookkeeping; html, json and jsonl hold them without it"],
     ["--redact", "leave out well-known keys and tokens"],
-    ["--out <file>", "the file to write, readable for you alone; by default it is printed"],
+    [
+      "--out <file>",
+      "the file to write, readable for you alone; by default it is printed, html only to a pipe",
+    ],
   ],
   notes: `With --json and no --out the file is named after the session, in this folder. A session is never overwritten.
 claude-code, codex and pi are session files of these agents; \`espalier continue\` puts one where the agent finds it.`,
@@ -67,9 +70,15 @@ claude-code, codex and pi are session files of these agents; \`espalier continue
     return "tree";
   },
   async run({ session, shell, options }: SessionCall<ExportCommandOptions>) {
+    const { out, format } = options;
+    // A page is of no use on a screen.
+    if (format === "html" && out === undefined && Number.isFinite(shell.columns) && !shell.json)
+      throw new CommandError(
+        "usage",
+        `HTML is for a browser: name a file with --out, for example --out ${basename(session.file, ".jsonl")}.html.`,
+      );
     const issues: FormatIssue[] = [];
     const pieces = await exportPieces(session, options, issues);
-    const { out, format } = options;
     if (out === undefined && !shell.json) {
       // A screen gets plain text; a pipe or a file gets the document itself.
       const isScreen = Number.isFinite(shell.columns);

@@ -42,7 +42,7 @@ export interface ExportOptions {
    * and then the path with what stands beside it.
    */
   at?: string | null | undefined;
-  /** All branches in a `markdown` document instead of one path. Other formats do not ask. */
+  /** All branches in a `markdown` document instead of one path, and bookkeeping of agents too. Other formats do not ask. */
   all?: boolean | undefined;
   /**
    * Called with every text of people, models and tools, paths and names among them; never with ids, signatures and

@@ -13,6 +13,7 @@ import {
   type Entry,
   type EntryKind,
   fieldText,
+  isBookkeeping,
   type LabelInForce,
   labelsInForce,
   message,
@@ -20,32 +21,33 @@ import {
   plainJson,
   plainLine,
   plainText,
-  sessionName,
   type ToolResultMessage,
   type Tree,
   thinkingLevelChange,
+  titleOf,
 } from "@espalier/session-tree";
 import { cutText } from "@espalier/summarizer";
 import type { ExportSource } from "./source.ts";
 
 /**
- * A document for people: front matter, then what was said along the path, or on all branches, one section an entry. What
- * was said is quoted; results, arguments and output of shells stand in fences, cut at 2,000 characters with the number
- * of those left out. Returns how many entries are told.
+ * A document for people: front matter, a title, then one section for each entry of the path, or of all branches. Prompts
+ * and answers are Markdown themselves; their headings are below those of the document. Thinking, results, arguments and
+ * output of shells are in fences; the last three are cut at 2,000 characters, with the number of those left out. Returns
+ * the number of entries in the document.
  *
- * @param all all branches instead of one path
+ * @param all all branches instead of one path, and bookkeeping of agents too
  */
 export function* exportMarkdown(source: ExportSource, all: boolean): Generator<string, number> {
   const { tree, endRow } = source;
   const labels = labelsInForce(tree);
-  const name = sessionName(tree);
+  const name = titleOf(tree);
   const title = name === undefined ? undefined : source.text(name);
   yield frontMatter(source, title);
   yield `\n# ${title === undefined ? "Session" : headingText(title)}\n`;
   let entries = 0;
   const tell = function* (rows: readonly number[]): Generator<string> {
     for (const row of rows) {
-      const told = section(source, row, labels);
+      const told = section(source, row, labels, all);
       if (told === "") continue;
       entries++;
       yield told;
@@ -85,14 +87,20 @@ function frontMatter(source: ExportSource, title: string | undefined): string {
   return `---\n${lines.join("\n")}\n---\n`;
 }
 
-function section(source: ExportSource, row: number, labels: ReadonlyMap<string, LabelInForce>): string {
+function section(
+  source: ExportSource,
+  row: number,
+  labels: ReadonlyMap<string, LabelInForce>,
+  all: boolean,
+): string {
   const entry = source.entryAt(row);
+  if (!all && !labels.has(entry.id) && isBookkeeping(entry)) return "";
   const told = renderEntry(entry);
   if (!told) return "";
   const label = labels.get(entry.id);
   const named = label === undefined ? "" : ` — ${headingText(source.text(label.label))}`;
   const meta = [inline(entry.id), ...(entry.timestamp === "" ? [] : [inline(entry.timestamp)])].join(" · ");
-  return `\n## ${told.heading}${named}\n\n${[meta, ...told.paragraphs].join("\n\n")}\n`;
+  return `\n## ${told.heading}${named}\n\n${[meta, ...told.paragraphs.filter((text) => text !== "")].join("\n\n")}\n`;
 }
 
 /** A run of entries without a fork in it that is shown, and where it leaves what was shown before. */
@@ -177,16 +185,16 @@ const renderer = <E extends Entry>(
 ): EntryRenderer<Entry> => ({ kind, render }) as unknown as EntryRenderer<Entry>;
 
 const renderers: readonly EntryRenderer<Entry>[] = [
-  renderer(message, ({ message: said }) => {
-    const role = Object.hasOwn(ROLES, said.role) ? ROLES[said.role]! : inline(said.role);
-    if (said.role === "assistant")
+  renderer(message, ({ message: spoken }) => {
+    const role = Object.hasOwn(ROLES, spoken.role) ? ROLES[spoken.role]! : inline(spoken.role);
+    if (spoken.role === "assistant")
       return {
-        heading: `${role} (${inline(`${fieldText(said.provider) || "?"}/${fieldText(said.model) || "?"}`)})`,
-        paragraphs: messageParagraphs(said),
+        heading: `${role} (${inline(`${fieldText(spoken.provider) || "?"}/${fieldText(spoken.model) || "?"}`)})`,
+        paragraphs: messageParagraphs(spoken),
       };
-    if (said.role !== "toolResult") return { heading: role, paragraphs: messageParagraphs(said) };
-    const outcome = said.isError === true ? "Failed result" : role;
-    return { heading: `${outcome} of ${inline(said.toolName)}`, paragraphs: messageParagraphs(said) };
+    if (spoken.role !== "toolResult") return { heading: role, paragraphs: messageParagraphs(spoken) };
+    const outcome = spoken.isError === true ? "Failed result" : role;
+    return { heading: `${outcome} of ${inline(spoken.toolName)}`, paragraphs: messageParagraphs(spoken) };
   }),
   renderer(customMessage, (entry) => ({
     heading: `Note (${inline(entry.customType)})`,
@@ -198,12 +206,12 @@ const renderers: readonly EntryRenderer<Entry>[] = [
       firstKeptEntryId === id
         ? `Everything before is replaced by this summary (${inline(tokensBefore)} tokens).`
         : `What stands before ${inline(firstKeptEntryId)} is replaced by this summary (the context had ${inline(tokensBefore)} tokens).`,
-      quoted(summary),
+      said(summary),
     ],
   })),
   renderer(branchSummary, ({ summary, fromId }) => ({
     heading: "Summary of another branch",
-    paragraphs: [`The branch was left at ${inline(fromId)}.`, quoted(summary)],
+    paragraphs: [`The branch was left at ${inline(fromId)}.`, said(summary)],
   })),
   renderer(contextEdit, ({ targetId, replacement }) =>
     replacement === null
@@ -247,14 +255,14 @@ function messageParagraphs(message: ContextMessage): string[] {
       return [fenced(cutText(bashExecutionText(message), SHOWN))];
     case "compactionSummary":
     case "branchSummary":
-      return [quoted(fieldText(message.summary))];
+      return [said(fieldText(message.summary))];
     case "system":
       return [
         ...contentBlocks(message).map(blockParagraph),
         ...Object.entries(message.sections ?? {}).map(([name, text]) =>
           text === null
             ? `Section ${inline(name)} removed`
-            : `**${inline(name)}**\n\n${quoted(fieldText(text))}`,
+            : `**${inline(name)}**\n\n${said(fieldText(text))}`,
         ),
       ];
     case "assistant":
@@ -275,11 +283,11 @@ function resultParagraphs(message: ToolResultMessage): string[] {
 function blockParagraph(block: ContentBlock): string {
   switch (block.type) {
     case "text":
-      return quoted(fieldText(block.text));
+      return said(fieldText(block.text));
     case "thinking":
       return block.redacted
         ? "**Thinking** (encrypted)"
-        : `**Thinking**\n\n${quoted(fieldText(block.thinking))}`;
+        : `**Thinking**\n\n${fenced(fieldText(block.thinking))}`;
     case "toolCall": {
       const given = jsonText(block.arguments, 2);
       return `**Call** ${inline(block.name)}\n\n${fenced(cutText(given, SHOWN), "json")}`;
@@ -295,21 +303,66 @@ function blockParagraph(block: ContentBlock): string {
 
 function failure({ stopReason, errorMessage }: ContextMessage & { role: "assistant" }): string[] {
   if (stopReason !== "error" && stopReason !== "aborted") return [];
-  const said = typeof errorMessage === "string" && errorMessage !== "" ? `\n\n${quoted(errorMessage)}` : "";
-  return [`**${stopReason === "error" ? "Failed" : "Aborted"}**: not part of the context.${said}`];
+  const reason = typeof errorMessage === "string" && errorMessage !== "" ? `\n\n${fenced(errorMessage)}` : "";
+  return [`**${stopReason === "error" ? "Failed" : "Aborted"}**: not part of the context.${reason}`];
 }
 
 /**
- * Text as a quotation. It is often markdown, and may hold headings, rules or an open fence; inside a quotation it cannot
- * end or imitate the document around it.
+ * A prompt or an answer as Markdown that cannot end or imitate the document around it: its headings go two levels down, and
+ * tags are text. A text with a fence that never ends is in a fence as a whole.
  */
-function quoted(text: string): string {
-  return plainText(text)
-    .trimEnd()
-    .split("\n")
-    .map((line) => (line === "" ? ">" : `> ${line}`))
-    .join("\n");
+function said(text: string): string {
+  const lines = plainText(text).trimEnd().split("\n");
+  const written: string[] = [];
+  let open: Fence | undefined;
+  for (const [at, line] of lines.entries()) {
+    const mark = fenceIn(line);
+    if (open) {
+      // An indented fence is one only inside a list, and ends with the item.
+      if (open.indent > DEEPEST_FENCE && line.trim() !== "" && indentOf(line) < open.indent)
+        return fenced(text);
+      if (mark?.info === "" && mark.marks.startsWith(open.marks)) open = undefined;
+      written.push(line);
+    } else if (mark) {
+      open = mark;
+      written.push(line);
+    } else written.push(withoutStructure(line, lines[at - 1] ?? ""));
+  }
+  return open ? fenced(text) : written.join("\n");
 }
+
+/** The line that opens or closes a block of code. */
+interface Fence {
+  marks: string;
+  indent: number;
+  /** Words behind the marks. */
+  info: string;
+}
+
+/** Spaces before a fence outside a list, at the most. */
+const DEEPEST_FENCE = 3;
+const indentOf = (line: string): number => line.length - line.trimStart().length;
+
+function fenceIn(line: string): Fence | undefined {
+  const [, marks, info = ""] = /^\s*(`{3,}|~{3,})(.*)$/.exec(line) ?? [];
+  if (marks === undefined || (marks.startsWith("`") && info.includes("`"))) return undefined;
+  return { marks, indent: indentOf(line), info: info.trim() };
+}
+
+/** A line outside of code without what would be a heading, a definition or a tag of the document. */
+function withoutStructure(line: string, above: string): string {
+  const [heading, marks = ""] = /^ {0,3}(#{1,6})(?=\s|$)/.exec(line) ?? [];
+  if (heading !== undefined)
+    return withoutTags(`${"#".repeat(Math.min(6, marks.length + 2))}${line.slice(heading.length)}`);
+  if (/^ {0,3}(?:=+|-+)\s*$/.test(line)) return above.trim() === "" ? "***" : `\\${line.trim()}`;
+  return withoutTags(/^ {0,3}\[[^\]]+\]:/.test(line) ? line.replace("[", "\\[") : line);
+}
+
+/** Tags and comments as text; code within the line, and addresses between angle brackets, stay as they are. */
+const withoutTags = (line: string): string =>
+  line.replace(/(`+)(?!`).*?[^`]\1(?!`)|<(?=[a-z!?/])(?!https?:)/gi, (found) =>
+    found === "<" ? "\\<" : found,
+  );
 
 /** Text as it is, in a fence that is longer than any in it. */
 function fenced(text: string, language = ""): string {
@@ -327,5 +380,5 @@ function inline(text: unknown): string {
 
 /** A short text within a heading: one line, without markdown. */
 function headingText(text: string): string {
-  return plainLine(text).replace(/[\\`*_{}[\]()#+!|<>~&-]/g, "\\$&");
+  return plainLine(text).replace(/[\\`*_[\]#|<>~&]/g, "\\$&");
 }
