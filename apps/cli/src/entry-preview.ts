@@ -37,13 +37,31 @@ function messageGist(said: ContextMessage): string {
   if (said.role === "assistant" && said.stopReason === "aborted") parts.push("(aborted)");
   if (said.role === "assistant" && said.stopReason === "error")
     parts.push(`(failed: ${fieldText(said.errorMessage) || "no reason given"})`);
-  const text = messageText(said);
+  const words = messageText(said);
+  const text = said.role === "user" ? withoutTags(words) : words;
   parts.push(text);
   const calls = toolCalls(said);
   for (const { name, arguments: given } of calls) parts.push(`${fieldText(name)}(${shortArguments(given)})`);
   if (text === "" && calls.length === 0) parts.push(...blockNames(said));
   if (said.role === "system") parts.push(...Object.keys(said.sections ?? {}));
   return parts.join(" ");
+}
+
+/** Elements in which Claude Code records a command or a shell line of the user, and their words for a reader. */
+const RECORDED: readonly [RegExp, string][] = [
+  [/<(command-message|local-command-caveat)>[\s\S]*?<\/\1>/g, ""],
+  [/<bash-input>([\s\S]*?)<\/bash-input>/g, "! $1"],
+  [
+    /<(command-name|command-args|local-command-stdout|local-command-stderr|bash-stdout|bash-stderr)>([\s\S]*?)<\/\1>/g,
+    "$2 ",
+  ],
+];
+
+/** The words of a prompt without the elements of an agent; all of it where nothing else is there. */
+function withoutTags(text: string): string {
+  if (!text.startsWith("<")) return text;
+  const words = RECORDED.reduce((rest, [element, shown]) => rest.replace(element, shown), text).trim();
+  return words === "" ? text : words;
 }
 
 /** Replacements for the text of a message without one. */

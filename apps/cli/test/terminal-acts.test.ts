@@ -1,3 +1,4 @@
+import { nothingBilled } from "@espalier/engine/reading";
 import type { ParentLink } from "@espalier/session-tree";
 import { expect, test } from "vitest";
 import { demoModel, modelOf, Scratch } from "./terminal-scratch.ts";
@@ -181,8 +182,9 @@ test("the list searches as one types, by name at once and over everything said, 
   // From the list there is nowhere to go back to.
   expect(scratch.screen).toMatch(/Enter open.*\? help {2}q quit/);
   expect(scratch.screen).not.toContain("Esc");
-  scratch.happen({ type: "facts", ref: "/s/new.jsonl", facts: { branches: 3, cost: 1.5 } });
-  expect(scratch.screen).toMatch(/boats +1 h +\$1\.50/);
+  const bill = { ...nothingBilled(), calls: 2, cost: 1.5, estimated: 0.5 };
+  scratch.happen({ type: "facts", ref: "/s/new.jsonl", facts: { branches: 3, bill } });
+  expect(scratch.screen).toMatch(/boats +1 h +≈ \$1\.50/);
   // The run of a sub-agent is there when it is asked for.
   expect(scratch.screen).toContain("2 sessions");
   expect(scratch.screen).not.toContain("Lamps counted");

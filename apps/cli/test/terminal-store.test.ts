@@ -80,7 +80,12 @@ test("of a store branches and cost are listed too, but for sessions that are lon
   // One that was removed since keeps no facts from the others.
   effects.readFacts([{ ...listed(short), ref: "gone-since" }, listed(long), listed(short)]);
   await vi.waitFor(
-    () => expect(events).toContainEqual({ type: "facts", ref: short, facts: { branches: 1, cost: 2 } }),
+    () =>
+      expect(events).toContainEqual({
+        type: "facts",
+        ref: short,
+        facts: { branches: 1, bill: expect.objectContaining({ calls: 1, cost: 2, unpriced: 0 }) },
+      }),
     PATIENCE,
   );
   expect(loaded).toEqual([short]);

@@ -4,7 +4,17 @@ import { fileURLToPath } from "node:url";
 import { openSession } from "@espalier/engine";
 import { hangingReply, startMessagesServer } from "@espalier/summarizer/testing";
 import { afterAll, expect, test } from "vitest";
-import { DEMO, demoCopy, espalier, espalierJson, linesOf, temporaryFolder } from "./espalier.ts";
+import {
+  bundled,
+  DEMO,
+  demoCopy,
+  espalier,
+  espalierJson,
+  HEADER,
+  linesOf,
+  said,
+  temporaryFolder,
+} from "./espalier.ts";
 import { hasTmux, Tmux } from "./tmux.ts";
 
 const LARGE = fileURLToPath(new URL("../../../../shared/corpus/pi/large-session.jsonl", import.meta.url));
@@ -368,3 +378,43 @@ test.skipIf(!hasTmux)(
   },
   180_000,
 );
+
+test.skipIf(!hasTmux)("the usage of a session names the cost of its sub-agents", async () => {
+  const home = temporaryFolder();
+  mkdirSync(join(home, "sessions"));
+  const put = (id: string, total: number, parent?: string) => {
+    const cost = { input: total, output: 0, cacheRead: 0, cacheWrite: 0, total };
+    const usage = { input: 100, output: 3, cacheRead: 0, cacheWrite: 0, totalTokens: 103, cost };
+    const link =
+      parent === undefined ? {} : { parent: { sessionId: parent, entryId: null, kind: "subagent" } };
+    const content = [{ type: "text", text: "Done." }];
+    const answer = { role: "assistant", content, provider: "p", model: "m", stopReason: "stop", usage };
+    const lines = [
+      { ...HEADER, id, ...link },
+      { ...said("a1", null, ""), message: answer },
+    ];
+    const file = join(home, "sessions", `${id}.jsonl`);
+    writeFileSync(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+    return file;
+  };
+  const file = put("boss", 1);
+  put("scout", 0.5, "boss");
+  put("helper", 0.25, "scout");
+  const env = { ESPALIER_HOME: home, PI_CODING_AGENT_DIR: join(home, "pi") };
+  const screen = await Tmux.run([file], { columns: 100, env });
+  await screen.shows(/▸● model Done\./);
+  screen.keys("3");
+  await screen.shows("2 sub-agents of the session: 2 calls, 206 tokens, $0.7500");
+  await screen.shows("with this path: $1.75");
+  screen.keys("q");
+  await screen.shows(`${Tmux.LEFT} 0`);
+});
+
+test.skipIf(!hasTmux)("a terminal of 0 columns counts as one of 80", async () => {
+  const { home } = homeWith(DEMO);
+  const screen = await Tmux.run(["--version"], { env: { ESPALIER_HOME: home } });
+  await screen.shows(`${Tmux.LEFT} 0`);
+  screen.type(`stty cols 0 rows 0; '${process.execPath}' '${await bundled()}' list; stty size`);
+  // A list of fewer columns would cut the title.
+  await screen.shows(/tidepool works offline 🌊[\s\S]*^0 0$/m);
+});

@@ -1,5 +1,5 @@
 import { type ListedSession, listSessions, searchSessions } from "@espalier/engine";
-import { billedCallAt } from "@espalier/engine/reading";
+import { addBill, billedCallAt, nothingBilled, recordedCost } from "@espalier/engine/reading";
 import type { ByteView } from "@espalier/jsonl-stream";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { type SessionStore, Tree, tipRows } from "@espalier/session-tree";
@@ -117,12 +117,20 @@ async function factsOf(
     const view = await log.load();
     const tree = new Tree(partView(view, 0, view.size));
     await pause();
-    let cost = 0;
+    const bill = nothingBilled();
+    const later = nothingBilled();
+    const recorded = recordedCost(tree);
     for (let row = 0; row < tree.length; row++) {
-      cost += billedCallAt(tree, row)?.usage.cost?.total ?? 0;
+      const call = billedCallAt(tree, row);
+      if (call) addBill(bill, call.usage, call);
+      if (call && recorded && row > recorded.row) addBill(later, call.usage, call);
       await pause();
     }
-    return { branches: tipRows(tree).length, cost };
+    const branches = tipRows(tree).length;
+    if (!recorded) return { branches, bill };
+    // The figure of the agent is the cost of all calls before it.
+    const { estimated, unpriced } = later;
+    return { branches, bill: { ...bill, cost: recorded.cost + later.cost, estimated, unpriced } };
   } finally {
     await log.close();
   }

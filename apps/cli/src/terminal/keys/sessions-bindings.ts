@@ -302,7 +302,9 @@ const SIGNS_OF_TREE = [
 /** Signs of the list, for the help. */
 const SIGNS_OF_LIST = [
   ["└", "the run of a sub-agent, below the session that began it"],
-  ["-", "no cost is known"],
+  ["▸2", "2 runs of sub-agents that are not listed; a lists them"],
+  ["≈  >", "a part of the cost is estimated; some calls are of unknown price"],
+  ["·  -", "not read yet, or too long to be read for this; no call was billed"],
 ] as const;
 
 function helpLines(title: string, listed: readonly Listed[]): Line[] {

@@ -1,5 +1,6 @@
 import type { CompactionPlan } from "@espalier/compaction";
 import type { BranchComparison, ListedSession, ListOptions, SearchHit } from "@espalier/engine";
+import type { UsageTotals } from "@espalier/engine/reading";
 import type { Change } from "../../commands/changes.ts";
 import type { Line } from "../screen/frame.ts";
 import type { TerminalInput } from "../screen/keys.ts";
@@ -237,8 +238,8 @@ export type TerminalEffect =
 /** Facts that a listing does not have. */
 export interface SessionFacts {
   branches: number;
-  /** US dollars, every call once. */
-  cost: number;
+  /** All calls, each once. */
+  bill: UsageTotals;
 }
 
 /** Everything that can happen to the terminal. */

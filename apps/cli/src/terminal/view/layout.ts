@@ -32,7 +32,7 @@ export function treeLayout(state: Pick<TerminalState, "size">, isReading: boolea
       preview: "beside",
       treeColumns,
       treeHeight: height,
-      previewColumns: columns - treeColumns - 2,
+      previewColumns: columns - treeColumns - 1,
       // The tabs have the first line.
       previewHeight: height - 1,
     };

@@ -1,6 +1,6 @@
 import type { ListedSession, SearchHit } from "@espalier/engine";
 import { underParents } from "../../commands/sessions.ts";
-import { formatAge, formatBytes, formatCount, formatShortCost, formatTime } from "../../numbers.ts";
+import { formatAge, formatBill, formatBytes, formatCount, formatTime } from "../../numbers.ts";
 import {
   columnsOf,
   cutToColumns,
@@ -47,7 +47,7 @@ const COLUMNS = {
     width: 8,
     text: (session, _, now) => formatAge(Math.max(0, now - Date.parse(lastTimeOf(session)))),
   },
-  cost: { title: "cost", width: 7, text: (_, facts) => (facts ? formatShortCost(facts.cost) : "·") },
+  cost: { title: "cost", width: 9, text: (_, facts) => (facts ? formatBill(facts.bill) : "·") },
 } as const satisfies Record<string, Column>;
 
 /** Columns by what is looked for first; the last ones give way where there is little room. */
@@ -193,7 +193,7 @@ const COMPARE: Readonly<
   cost:
     ({ facts }) =>
     (a, b) =>
-      (facts.get(b.ref)?.cost ?? 0) - (facts.get(a.ref)?.cost ?? 0),
+      (facts.get(b.ref)?.bill.cost ?? 0) - (facts.get(a.ref)?.bill.cost ?? 0),
 };
 export const SORTS = Object.keys(COMPARE) as readonly SessionSort[];
 

@@ -26,12 +26,14 @@ export function viewTreeScreen(state: TerminalState, tree: TreeState): Line[] {
   if (layout.preview === "whole") return preview;
   const rows = treePane(state, tree);
   if (layout.preview === "below") return [...rows, ...preview];
-  return beside(rows, layout.treeColumns, span("│ ", "dim"), preview);
+  return beside(rows, layout.treeColumns, span(" "), preview);
 }
 
 function treePane(state: TerminalState, tree: TreeState): Line[] {
-  const { treeColumns, treeHeight } = treeLayout(state, tree.isReading);
+  const { treeColumns, treeHeight, preview } = treeLayout(state, tree.isReading);
   const { view, cursor, mark } = tree;
+  // Beside the preview the map is the line between the two.
+  const edge = span(preview === "beside" ? "│" : " ", "dim");
   const positions = shownOnScreen(tree, treeHeight);
   const look = {
     columns: treeColumns - 2,
@@ -45,9 +47,9 @@ function treePane(state: TerminalState, tree: TreeState): Line[] {
   const isWhole = positions.length === view.lines.length;
   const map = isWhole
     ? []
-    : minimap(view.model, treeHeight, { first: positions[0] ?? 0, last: positions.at(-1) ?? 0 });
+    : minimap(view.model, treeHeight, { first: positions[0] ?? 0, last: positions.at(-1) ?? 0 }, edge);
   return fitLines(rows, treeHeight).map((row, at) => ({
-    spans: [...fitLine(row, treeColumns - 2).spans, span(" "), map[at] ?? span(" ")],
+    spans: [...fitLine(row, treeColumns - 2).spans, span(" "), map[at] ?? edge],
   }));
 }
 
@@ -221,8 +223,15 @@ interface Viewport {
 /**
  * The whole tree in one column, where it is longer than the screen: where the screen is, and, of what a cell covers, the
  * leaf, a label or a compaction.
+ *
+ * @param edge a cell in which there is nothing to see
  */
-function minimap({ order, ...model }: TreeModel, height: number, { first, last }: Viewport): Span[] {
+function minimap(
+  { order, ...model }: TreeModel,
+  height: number,
+  { first, last }: Viewport,
+  edge: Span,
+): Span[] {
   const { length } = order;
   const leaf = model.leafRow < 0 ? -1 : (order.positions[model.leafRow] ?? -1);
   return Array.from({ length: height }, (_, cell) => {
@@ -231,7 +240,7 @@ function minimap({ order, ...model }: TreeModel, height: number, { first, last }
     if (leaf >= from && leaf < to) return span("*", "leaf");
     if (hasBetween(model.labelPositions, from, to)) return span("●", "label");
     if (hasBetween(model.compactionPositions, from, to)) return span("≡", "summary");
-    return first < to && last >= from ? span("┃", "dim") : span(" ");
+    return first < to && last >= from ? span("┃", "dim") : edge;
   });
 }
 

@@ -8,7 +8,8 @@ import {
   type UsageTotals,
 } from "@espalier/engine/reading";
 import { compaction, pathRows, type Tree } from "@espalier/session-tree";
-import { formatCount, formatMany, formatShortCost, formatTime } from "../../numbers.ts";
+import { sumOfBills } from "../../commands/costs.ts";
+import { formatBill, formatCount, formatMany, formatShortCost, formatTime } from "../../numbers.ts";
 import { cutToColumns, plainLine } from "../../text.ts";
 import type { Pause } from "../effects/task.ts";
 import { EMPTY, type Line, line, span } from "../screen/frame.ts";
@@ -107,10 +108,10 @@ export function usageLines(
   const heading = line(
     span(`${formatMany(entries, "entry", "entries")} to here`, "strong"),
     span(
-      `, ${formatMany(total.calls, "call")}, ${formatMany(total.totalTokens, "token")}, ${formatShortCost(total.cost)}`,
+      `, ${formatMany(total.calls, "call")}, ${formatMany(total.totalTokens, "token")}, ${formatBill(total)}`,
     ),
   );
-  const ofSubAgents = subAgents ? subAgentLines(subAgents, total.cost, columns) : [];
+  const ofSubAgents = subAgents ? subAgentLines(subAgents, total, columns) : [];
   if (total.calls === 0)
     return [heading, line(span("No entry on this path has a cost.", "dim")), ...ofSubAgents];
   return [
@@ -143,15 +144,16 @@ export function usageLines(
 }
 
 /** Cost of the session's sub-agents, and with the path. */
-function subAgentLines({ runs, total }: SubAgentUsage, ofPath: number, columns: number): Line[] {
-  const size = `${formatMany(total.calls, "call")}, ${formatMany(total.totalTokens, "token")}, ${formatShortCost(total.cost)}`;
+function subAgentLines({ runs, total }: SubAgentUsage, ofPath: UsageTotals, columns: number): Line[] {
+  const size = `${formatMany(total.calls, "call")}, ${formatMany(total.totalTokens, "token")}, ${formatBill(total)}`;
+  const whole = formatBill(sumOfBills([ofPath, total]));
   return [
     EMPTY,
     line(
       span(`${formatMany(runs, "sub-agent")} of the session`, "summary"),
       span(cutToColumns(`: ${size}`, columns)),
     ),
-    line(span(cutToColumns(`with this path: ${formatShortCost(ofPath + total.cost)}`, columns), "strong")),
+    line(span(cutToColumns(`with this path: ${whole}`, columns), "strong")),
   ];
 }
 
@@ -163,7 +165,7 @@ const totals = (name: string, sum: PathTotals): string =>
     formatCount(sum.output),
     formatCount(sum.cacheRead + sum.cacheWrite),
     formatCount(sum.anew),
-    formatShortCost(sum.cost),
+    formatBill(sum),
   );
 
 const row = (name: string, ...cells: readonly string[]): string =>

@@ -46,6 +46,9 @@ function heading(state: TerminalState): Line {
   return between([span(" Espalier", "heading")], [span(`${facts.join(" · ")} `, "dim")], size.columns);
 }
 
+/** The share of the heading that facts may take. */
+const FACTS_SHARE = 0.6;
+
 function treeHeading(tree: TreeState, columns: number): Line {
   const { view: shown, cwd, readOnly } = tree;
   const { model, filter } = shown;
@@ -57,6 +60,8 @@ function treeHeading(tree: TreeState, columns: number): Line {
     ...(readOnly === undefined ? [] : ["read only"]),
     ...(tree.query === "" || tree.search ? [] : [`${hitCount(tree)} with ${plainLine(tree.query)}`]),
   ];
+  // In a narrow terminal the title comes first.
+  while (facts.length > 1 && columnsOf(facts.join(" · ")) > columns * FACTS_SHARE) facts.splice(-2, 1);
   const right = span(`${facts.join(" · ")} `, "dim");
   const room = Math.max(10, columns - columnsOf(right.text) - 2);
   const name = cutToColumns(title, room);
