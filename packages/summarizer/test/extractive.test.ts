@@ -58,6 +58,37 @@ describe("what the summary of a session says", () => {
     );
   });
 
+  it("leaves out calls that were never made, commands that check nothing, and settled errors without a reason", async () => {
+    const { text } = await ask([
+      user("Make the release script work on the new server."),
+      ...run("npm run build", "<tool_use_error>Sibling tool call errored</tool_use_error>", true),
+      ...run("npm run deploy", "The user doesn't want to proceed with this tool use.", true),
+      ...run("npm run check", "FAIL\n\nCommand exited with code 1", true),
+      ...edit("scripts/release.sh", "set -eu"),
+      ...run("npm run check", "ok"),
+      ...run("chmod +x scripts/release.sh", ""),
+      assistant("The release script works on the new server."),
+    ]);
+    expect(section(text, "### Done")).toContain("`npm run check` succeeded");
+    expect(section(text, "### Blocked")).toBe("(none)");
+  });
+
+  it("names the file of an output that was too long for its result", async () => {
+    for (const said of [
+      "<persisted-output>\nOutput too large (122.6KB). Full output saved to: /home/ada/results/call-7.txt\n\nPreview:",
+      `${"line\n".repeat(400)}[Showing lines 1-400 of 9000. Full output: /home/ada/results/call-7.txt]`,
+    ]) {
+      const { text } = await ask([
+        user("Look for the slow query in the log of yesterday."),
+        ...run("npm run log", said),
+        assistant("It is the list of invoices."),
+      ]);
+      expect(section(text, "## Critical Context")).toContain(
+        '"whole output of `npm run log`: /home/ada/results/call-7.txt"',
+      );
+    }
+  });
+
   it("repeats a decision with its reason", async () => {
     const { text } = await ask(invoiceSession());
     expect(section(text, "## Key Decisions")).toContain(

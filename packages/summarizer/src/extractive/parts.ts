@@ -339,12 +339,16 @@ function isTurnOf(line: string, request: string): boolean {
   return begun !== undefined && sameness(request).startsWith(sameness(begun));
 }
 
+/** Commands that check nothing: their success says nothing of the work. */
+const TIDIES =
+  /^(?:chmod|chown|mkdir|cp|mv|rm|ln|touch|kill|pkill|open|export|source|git (?:add|checkout|switch|stash|fetch))\b/;
+
 function turnLine(turn: Turn, facts: Facts): string | undefined {
   const request = turn.request ?? inheritedRequest(facts);
   const told: string[] = [];
   if (turn.changes.size > 0) told.push(`changed ${changesOf(turn)}`);
-  for (const [key, run] of [...turn.runs].slice(-1))
-    told.push(`${codeSpan(key, 50)} ${run.failed ? "failed" : "succeeded"}`);
+  const check = [...turn.runs].findLast(([key, { failed }]) => failed || !TIDIES.test(key));
+  if (check !== undefined) told.push(`${codeSpan(check[0], 50)} ${check[1].failed ? "failed" : "succeeded"}`);
   const conclusions = conclusionsOf(turn.lastText, CONCLUSIONS).join(" ");
   if (conclusions !== "") told.push(quote(conclusions, LONGEST_CONCLUSION));
   if (!turn.finished) told.push(isOpen(turn, facts.record) ? "not finished yet" : "no closing answer");
@@ -377,6 +381,9 @@ function decisionLines({ record, previous, branches, focus }: Facts, _room: numb
   return lines;
 }
 
+/** An error of more than one word. A failure that is over and says no more than FAIL teaches nothing. */
+const SAYS_WHY = /[\p{L}]{2,}\P{L}+[\p{L}]{2,}|\p{Lo}{3,}/u;
+
 /** What is in the way, newest last, and what failed and what helped. */
 function blockedLines(facts: Facts): Line[] {
   const { record, previous, branches } = facts;
@@ -396,7 +403,7 @@ function blockedLines(facts: Facts): Line[] {
     if (helped !== undefined && !reads)
       add(`${call} had failed${why}; ${codeSpan(helped.line, LONGEST_COMMAND)} succeeded`, last, 0.5);
     else if (failed && !reads) add(`${call} failed${why}`, last, 2);
-    if (settled !== undefined && !reads) {
+    if (settled !== undefined && !reads && SAYS_WHY.test(settled.errorLine)) {
       const cure =
         settled.changed === undefined
           ? "a later run succeeded"

@@ -7,7 +7,7 @@ import {
 } from "@espalier/session-tree";
 import { callsWithin } from "../files.ts";
 import { isReason, isRepeatable, isRequest, ruleStrength, splitSentences, userWords } from "./speech.ts";
-import { createRarity, eachName, type Handle, handlesIn, type Rarity } from "./text.ts";
+import { codeSpan, createRarity, eachName, type Handle, handlesIn, type Rarity } from "./text.ts";
 import {
   type CallDescription,
   type Command,
@@ -34,6 +34,8 @@ export interface SessionRecord {
   reasons: Saying[];
   /** By their text; the newest is the last. */
   handles: Map<string, Handle & { times: number; last: number }>;
+  /** Path at which the newest output that was too long for its result is whole, with the words before it. */
+  wholeOutput: Handle | undefined;
   files: Map<string, FileWork>;
   commands: Map<string, CommandWork>;
   /** Exact names that people or the agent wrote, not only a tool. */
@@ -122,6 +124,13 @@ const SEARCHED = 64_000;
 /** Characters of each output that are searched for names that other messages have too. */
 const SEARCHED_OUTPUT = 8_000;
 
+/** Results of calls that an agent did not make: the user refused them, or one beside them failed first. */
+const NEVER_RUN =
+  /\bsibling tool call errored|\bdoesn't want to (?:proceed|take this action)|\b(?:tool (?:use|call)|command) was (?:rejected|denied|cancell?ed|skipped)|^\W*(?:skipped|cancell?ed|aborted) (?:due to|because|by)/i;
+
+/** Agents write the output that is too long for a result into a file, and name it. */
+const WHOLE_OUTPUT = /\bfull output(?: saved| written)?(?: to)?: (\S{4,300}?)[\]).,]?(?=\s|$)/i;
+
 export function createSessionRecord(): SessionRecord {
   return {
     messageCount: 0,
@@ -132,6 +141,7 @@ export function createSessionRecord(): SessionRecord {
     rules: [],
     reasons: [],
     handles: new Map(),
+    wholeOutput: undefined,
     files: new Map(),
     commands: new Map(),
     names: new Map(),
@@ -208,7 +218,15 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     const asked = calls.get(message.toolCallId) ?? [];
     calls.delete(message.toolCallId);
     currentTurn().finished = false;
-    for (const call of asked) recordOutcome(call, output, message.isError === true);
+    if (message.isError !== true || !NEVER_RUN.test(output.slice(0, 300)))
+      for (const call of asked) recordOutcome(call, output, message.isError === true);
+    const path = WHOLE_OUTPUT.exec(output.slice(0, 500))?.[1] ?? WHOLE_OUTPUT.exec(output.slice(-500))?.[1];
+    const line = asked.find(({ command }) => command !== undefined)?.command?.line;
+    if (path !== undefined)
+      record.wholeOutput = {
+        text: path,
+        words: `whole output of ${line === undefined ? "a call" : codeSpan(line, 60)}: `,
+      };
   }
 
   function readBashExecution(message: ContextMessage & { role: "bashExecution" }): void {

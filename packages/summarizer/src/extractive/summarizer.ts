@@ -247,6 +247,7 @@ const HANDLES = 8;
 const ADDRESSES = 2;
 const isAddress = (handle: string) => handle.startsWith("http");
 const LONGEST_HANDLE = 160;
+const LONGEST_OUTPUT = 320;
 
 /** Handles named last, and those named most, each at the end of the words before it. */
 function handleLines({ record, previous, focus }: Facts, told: string): Line[] {
@@ -266,6 +267,9 @@ function handleLines({ record, previous, focus }: Facts, told: string): Line[] {
     )
     .slice(0, HANDLES)
     .map(([, { text }]) => quote(text, LONGEST_HANDLE));
+  const { wholeOutput } = record;
+  if (wholeOutput !== undefined)
+    chosen.push(quote(`${wholeOutput.words}${wholeOutput.text}`, LONGEST_OUTPUT));
   return listLines(LABELS.handles, chunked(chosen, "; "));
 }
 
@@ -282,7 +286,7 @@ function chunked(texts: readonly string[], separator: string, most = 5): string[
 }
 
 const CHANGED_FILES = 12;
-const READ_FILES = 20;
+const READ_FILES = 16;
 const NAMES_OF_FILE = 6;
 
 /** Scratch files: changed, but nothing that anyone comes back to. */
@@ -369,7 +373,7 @@ const INHERITED = 2;
 const MOST_NAMES = 28;
 
 /** Lowest worth of a name in the summary: sessions hardly ever write a name below it again. */
-const LEAST_WORTH = 0.75;
+const LEAST_WORTH = 0.6;
 
 /**
  * Worth of a name: how likely somebody writes it again. The weights are those of 16 recorded sessions, rounded: it counts
