@@ -129,7 +129,7 @@ test("a session that the agent has already gets another id, and the older file s
     expect(second.code).toBe(0);
     expect(second.value.sessionId).not.toBe(first.value.sessionId);
     expect(second.value.issues).toContainEqual(
-      expect.objectContaining({ field: "id", message: "The session has another id there." }),
+      expect.objectContaining({ field: "id", message: "The new session has an id of its own." }),
     );
     expect(readFileSync(first.value.file, "utf8")).toBe(before);
   }
@@ -233,7 +233,7 @@ test("export writes the same file anywhere: printed, or named after the session,
       issues: expect.any(Array),
     });
     expect(readFileSync(value.file, "utf8")).toBe(printed.stdout);
-    if (agent === "codex") expect(printed.stderr).toContain("A rollout has no ids of entries.");
+    if (agent === "codex") expect(printed.stderr).toContain("Codex's file has no ids of entries.");
     // It is a session now: a second export leaves it alone.
     expect((await espalierJson(["export", DEMO, "--format", agent], { cwd })).value.error.code).toBe(
       "exists",

@@ -10,7 +10,6 @@ import {
   contentBlocks,
   contentText,
   healedImage,
-  isCustom,
   isRecord,
   type StopReason,
   type ToolResultMessage,
@@ -76,6 +75,8 @@ function uuidOf(id: string): string {
 class ClaudeCodeLines {
   readonly #session: NativeSession;
   readonly #version: string;
+  /** True for a session that came from Claude Code: attachments and state go back as they were. */
+  readonly #isOwn: boolean;
   /** The line that the next one follows. */
   #parentUuid: string | null = null;
   /** Lines of each item, by which compactions name those that they keep. */
@@ -86,7 +87,8 @@ class ClaudeCodeLines {
   constructor(session: NativeSession) {
     this.#session = session;
     const { agent, version } = session.header?.importedFrom ?? {};
-    this.#version = (agent === AGENT && version) || VERSION;
+    this.#isOwn = agent === AGENT;
+    this.#version = (this.#isOwn && version) || VERSION;
   }
 
   *linesOf(item: CarriedItem): Generator<Line, void> {
@@ -124,7 +126,7 @@ class ClaudeCodeLines {
         "changed",
         "id",
         id,
-        "The id of an entry is no UUID; the line has one that is made from it.",
+        "The id of an entry is no UUID; its line has a UUID made from it.",
       );
     return uuidOf(id);
   }
@@ -180,7 +182,7 @@ class ClaudeCodeLines {
         "changed",
         "model",
         entry.id,
-        "An answer of another provider names its model, and not the provider.",
+        "Claude Code's file names the model of an answer, and not its provider.",
       );
     if (!usage) issues.add("changed", "usage", entry.id, "An answer without usage gets zeros.");
     const said = {
@@ -214,8 +216,7 @@ class ClaudeCodeLines {
   #result({ entry, isMade }: CarriedItem, result: ToolResultMessage): Line {
     const { toolCallId, isError, details } = result;
     const caller = this.#callers.get(toolCallId);
-    const isOwn = this.#session.header?.importedFrom?.agent === AGENT;
-    if (details !== undefined && !isOwn)
+    if (details !== undefined && !this.#isOwn)
       this.#session.issues.add(
         "dropped",
         "details",
@@ -235,7 +236,7 @@ class ClaudeCodeLines {
           },
         ],
       },
-      ...(details !== undefined && isOwn && !isMade ? { toolUseResult: details } : {}),
+      ...(details !== undefined && this.#isOwn && !isMade ? { toolUseResult: details } : {}),
       ...(caller === undefined ? {} : { sourceToolAssistantUUID: caller }),
     };
   }
@@ -244,7 +245,7 @@ class ClaudeCodeLines {
   #context(item: CarriedItem, { customType, content, details }: CustomMessage): Line {
     const { entry } = item;
     const { attachment, renderedRole } = isRecord(details) ? details : {};
-    if (customType.startsWith(`${AGENT}.`) && isRecord(attachment)) {
+    if (this.#isOwn && customType.startsWith(`${AGENT}.`) && isRecord(attachment)) {
       const isPrompt = attachment["type"] === "queued_command" && attachment["prompt"] === content;
       return {
         attachment,
@@ -265,21 +266,19 @@ class ClaudeCodeLines {
 
   /** State of Claude Code that has a place in its tree; everything else stays behind. */
   #state({ entry }: CarriedItem): Line[] {
-    if (!entry.type.startsWith("custom") || !("customType" in entry)) return [];
+    if (entry.type !== "custom") return [];
     const { customType, data } = entry as { customType: string; data?: unknown };
-    const name = customType.startsWith(`${AGENT}.`) ? customType.slice(AGENT.length + 1) : undefined;
-    if (isCustom(entry, `${AGENT}.transcript-only`) && isRecord(data))
-      return [{ ...userLine(contentOf(data["content"] as UserContent)), isVisibleInTranscriptOnly: true }];
-    if (name !== undefined && isRecord(data)) {
+    const name = customType.startsWith(`${AGENT}.`) ? customType.slice(AGENT.length + 1) : "";
+    if (this.#isOwn && isRecord(data)) {
+      if (name === "transcript-only")
+        return [{ ...userLine(contentOf(data["content"] as UserContent)), isVisibleInTranscriptOnly: true }];
       if (data["type"] === name) return [{ attachment: data, type: "attachment" }];
-      if (data["subtype"] === name) return [{ type: "system", isMeta: false, ...data }];
+      // What a file says of the place of a line is not taken from there.
+      const { parentUuid: _parent, logicalParentUuid: _logical, isSidechain: _side, ...said } = data;
+      if (data["subtype"] === name && name !== "compact_boundary")
+        return [{ isMeta: false, ...said, type: "system" }];
     }
-    this.#session.issues.add(
-      "dropped",
-      "state",
-      entry.id,
-      "State of an agent or an extension that no model reads is left out.",
-    );
+    this.#session.issues.add("dropped", "state", entry.id, STATE_LEFT_OUT);
     return [];
   }
 
@@ -345,6 +344,8 @@ const keptLines = (anchorUuid: string, uuids: readonly string[]) => ({
   preservedSegment: { headUuid: uuids[0], anchorUuid, tailUuid: uuids.at(-1) },
   preservedMessages: { anchorUuid, uuids, allUuids: uuids },
 });
+
+const STATE_LEFT_OUT = "State of an agent or an extension that no model reads is left out.";
 
 /** Beginning of the summaries of Claude Code. */
 const HEADING = "This session is being continued from";

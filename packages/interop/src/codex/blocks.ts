@@ -240,7 +240,10 @@ interface Compacted {
   opaque: Fields[];
 }
 
-const OPAQUE = new Set(["compaction", "compaction_summary", "context_compaction"]);
+const OPAQUE: ReadonlySet<unknown> = new Set(["compaction", "compaction_summary", "context_compaction"]);
+
+/** True for an item of a compaction that only its provider can read. */
+export const isOpaqueItem = (item: unknown): item is Fields => isRecord(item) && OPAQUE.has(item["type"]);
 
 /** Characters of a message in a summary that is put together here. */
 const EXCERPT = 2_000;
@@ -254,8 +257,8 @@ export function readCompacted({ message, replacement_history: history }: Fields)
   const records = history.filter(isRecord);
   return {
     summary,
-    items: records.filter((item) => !OPAQUE.has(String(item["type"])) && !isSummary(item, summary)),
-    opaque: records.filter((item) => OPAQUE.has(String(item["type"]))),
+    items: records.filter((item) => !isOpaqueItem(item) && !isSummary(item, summary)),
+    opaque: records.filter(isOpaqueItem),
   };
 }
 

@@ -18,7 +18,7 @@ import type { NativeSession, NativeTarget } from "../export/export-native.ts";
 import { nativeFor } from "../formats/native.ts";
 import { openaiResponsesNative } from "../formats/openai.ts";
 import { isUuid, uuidFromText } from "../import/entry.ts";
-import { injectedBy } from "./blocks.ts";
+import { injectedBy, isOpaqueItem } from "./blocks.ts";
 import { itemText } from "./rollout.ts";
 
 const AGENT = "codex";
@@ -106,18 +106,18 @@ class RolloutLines {
       yield* this.#state(item);
       return;
     }
-    issues.add("changed", "id", entry.id, "A rollout has no ids of entries.");
+    issues.add("changed", "id", entry.id, "Codex's file has no ids of entries.");
     if (message.role === "toolResult" && message.isError)
       issues.add(
         "changed",
         "isError",
         entry.id,
-        "A result that failed has no mark of it; its text is the same.",
+        "Codex's file has no mark for a failed result; the text is the same.",
       );
     if (message.role === "toolResult" && message.details !== undefined)
       issues.add("dropped", "details", entry.id, "Data of a tool that no model reads is left out.");
     if (message.role === "assistant" && message.provider !== this.#provider)
-      issues.add("changed", "model", entry.id, "An answer of another provider or model does not name it.");
+      issues.add("changed", "model", entry.id, "Codex's file does not name the provider of an answer.");
     const payloads = this.#items(item);
     this.#written.set(item, payloads);
     for (const payload of payloads) {
@@ -211,10 +211,11 @@ class RolloutLines {
 
   /** Text that no user typed: an item as it was, or a text of the user's role. */
   #context({ entry }: CarriedItem, { customType, content, details }: CustomMessage): Fields {
-    const name = customType.startsWith(`${AGENT}.`) ? customType.slice(AGENT.length + 1) : undefined;
+    const isOwn = this.#session.header?.importedFrom?.agent === AGENT && customType.startsWith(`${AGENT}.`);
+    const name = isOwn ? customType.slice(AGENT.length + 1) : undefined;
     if (name === "developer" || name === "system") return saidItem(name, content);
     if (name === "agent_message" && isRecord(details))
-      return { type: "agent_message", content: saidItem("user", content)["content"], ...details };
+      return { ...details, type: "agent_message", content: saidItem("user", content)["content"] };
     const item = saidItem("user", content);
     if (name === undefined)
       this.#session.issues.add(
@@ -259,9 +260,10 @@ class RolloutLines {
         entry.id,
         "The record of a compaction is left out, except its summary and what it keeps.",
       );
-    const isOwn = provider === this.#provider && Array.isArray(opaque);
+    const secrets = Array.isArray(opaque) ? opaque.filter(isOpaqueItem) : [];
+    const isOwn = provider === this.#provider && secrets.length > 0;
     const isOpaque = isOwn && (details as Fields)["opaqueSummary"] === true;
-    if (Array.isArray(opaque) && !isOwn)
+    if (secrets.length > 0 && !isOwn)
       issues.add(
         "dropped",
         "reasoning",
@@ -284,7 +286,7 @@ class RolloutLines {
     yield line(timestamp, "compacted", {
       message,
       replacement_history: [
-        ...(isOpaque ? (opaque as unknown[]) : [saidItem("user", message)]),
+        ...(isOpaque ? secrets : [saidItem("user", message)]),
         ...kept.flatMap((item) => this.#written.get(item) ?? []),
       ],
       ...("compaction_response_id" in fields
@@ -309,10 +311,17 @@ class RolloutLines {
 const HEADING =
   "Another language model started to solve this problem and produced a summary of its thinking process. You also have access to the state of the tools that were used by that language model. Use this to build on the work that has already been done and avoid duplicating work. Here is the summary produced by the other language model, use the information in this summary to assist with your own analysis:";
 
-/** Fields of a header that say where the lines before it are; a file with all lines has none of them. */
+/** Fields of a header about the place of its lines among files, and the instructions that Codex gives anew. */
 const OF_SEGMENT = new Set([
   ...["history_base", "history_mode", "forked_from_id", "forked_from_ordinal_exclusive", "session_id"],
-  ...["context_window", "account_scoped", "thread_source", "multi_agent_version", "runtime_workspace_roots"],
+  ...[
+    "base_instructions",
+    "context_window",
+    "account_scoped",
+    "thread_source",
+    "multi_agent_version",
+    "runtime_workspace_roots",
+  ],
 ]);
 
 /** The header of a thread that came from Codex, without its place among files; else the provider of Codex's answers. */

@@ -64,7 +64,13 @@ export function carryPath(source: ExportSource, rules: CarryRules, issues: Forma
     const read = redacted(entry, source);
     if (compaction.is(entry) && facts.keptFrom.has(position)) {
       const isGone = isRemoved(position, facts) && !rules.keepsEntries;
-      if (isGone) issues.add("changed", "compaction", entry.id, "A summary that an edit left out says so.");
+      if (isGone)
+        issues.add(
+          "changed",
+          "compaction",
+          entry.id,
+          "A summary that an edit left out is replaced by a sentence that says so.",
+        );
       items.push({ entry: isGone ? ({ ...read, summary: NO_SUMMARY } as Entry) : read, position, kept: [] });
     } else if (compaction.is(entry))
       issues.add(
@@ -170,7 +176,7 @@ function isCarried(
       "dropped",
       "context",
       entry.id,
-      "Text about the tools and surroundings of the agent that wrote it is left out; the other agent adds its own.",
+      "Text about another agent's tools and surroundings is left out; each agent adds its own.",
     );
     return false;
   }
@@ -194,10 +200,15 @@ function isCarried(
 function keptAt(items: readonly CarriedItem[], at: number, facts: PathFacts): CarriedItem[] {
   const { position } = items[at]!;
   const from = facts.keptFrom.get(position)!;
-  const next = [...facts.keptFrom.keys()].find((other) => other > position) ?? Number.POSITIVE_INFINITY;
-  return items
-    .slice(0, at)
-    .filter((item) => item.position >= from && !item.kept && !isRemoved(item.position, facts, next));
+  const next = [...facts.keptFrom.keys()].find((other) => other > position);
+  const kept: CarriedItem[] = [];
+  for (let above = at - 1; above >= 0; above--) {
+    const item = items[above]!;
+    // A result has the position of its call: behind it there may be items that stay.
+    if (item.position < from && item.message?.role !== "toolResult") break;
+    if (item.position >= from && !item.kept && !isRemoved(item.position, facts, next)) kept.push(item);
+  }
+  return kept.reverse();
 }
 
 /** An answer whose calls wait for their results. */
@@ -269,7 +280,7 @@ class PairedItems {
     }
     const content = keepsEntries ? answer.content : this.#blocks(item, answer);
     if (content.length === 0 && !keepsEntries) {
-      this.#drop(item, "empty", "An answer without anything that can be carried is left out.");
+      this.#drop(item, "empty", "An answer without anything that the file can hold is left out.");
       return;
     }
     this.#whole.push(keepsEntries ? item : { ...item, message: { ...answer, content } });

@@ -101,12 +101,12 @@ export function* exportNative(
   if (!items.some(({ message, kept }) => message || kept))
     throw new EspalierError(
       "empty-context",
-      "There is nothing to carry: no entry on this path says anything to a model. Choose another entry.",
+      "There is nothing to export: no entry on this path says anything to a model. Choose another entry.",
     );
   const { header } = source;
   const ownId = header?.id ?? "";
   const id = options.sessionId ?? nativeSessionId(agent, ownId);
-  if (id !== ownId) issues.add("changed", "id", ownId, "The session has another id there.");
+  if (id !== ownId) issues.add("changed", "id", ownId, "The new session has an id of its own.");
   const name = sessionName(source.tree);
   const lines = target.lines({
     id,
