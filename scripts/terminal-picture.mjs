@@ -69,7 +69,7 @@ function pictureOf(/** @type {string[]} */ lines) {
   const [w, h] = [Math.ceil(24 + COLUMNS * width), 24 + lines.length * height];
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${w} ${h}" width="${w}" height="${h}" role="img" aria-label="The terminal's interface: a session's tree, and what was said at the cursor">
 <style>text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#d5d9e0;white-space:pre}
-.bold{font-weight:700}.dim{opacity:.55}.c1{fill:#f07178}.c2{fill:#8fd694}.c3{fill:#f5d06f}.c4{fill:#82aaff}.c5{fill:#d39df0}.c6{fill:#79d5dd}.selected{fill:#1b1f27}.back{fill:#d5d9e0}</style>
+.bold{font-weight:700}.dim{opacity:.55}.c1{fill:#f07178}.c2{fill:#8fd694}.c3{fill:#f5d06f}.c4{fill:#82aaff}.c5{fill:#d39df0}.c6{fill:#79d5dd}.selected{fill:#fff}.back{fill:#2c56a3}</style>
 <rect width="${w}" height="${h}" rx="8" fill="#1b1f27"/>
 ${texts.filter(Boolean).join("\n")}
 </svg>
@@ -91,8 +91,8 @@ function piecesOf(/** @type {string} */ line) {
       if (code === "0") look.clear();
       else if (code === "1") look.add("bold");
       else if (code === "2") look.add("dim");
-      else if (code === "7") look.add("selected");
-      else if (code === "27") look.delete("selected");
+      else if (code === "44") look.add("selected");
+      else if (code === "49") look.delete("selected");
       else if (code === "22") for (const one of ["bold", "dim"]) look.delete(one);
       if (code === "39" || colour) for (const one of [...look]) if (/^c\d$/.test(one)) look.delete(one);
       if (colour) look.add(`c${colour}`);

@@ -370,7 +370,8 @@ function inputRows({ text, at }: TextField, columns: number, most: number): type
       if (offset === at) [row, column] = [rows.length, PROMPT.length + used];
     };
     for (const character of content) {
-      const wide = columnsOf(character);
+      // A long paste is laid out at every key.
+      const wide = character <= "~" ? 1 : columnsOf(character);
       if (used + wide > width) {
         rows.push(shown);
         [shown, used] = [CONTINUED, 0];
