@@ -1,8 +1,8 @@
 import { openSync, readFileSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { type Frame, line, span } from "../src/terminal/screen/frame.ts";
-import { Screen } from "../src/terminal/screen/screen.ts";
+import { type Frame, line, selectLine, span } from "../src/terminal/screen/frame.ts";
+import { paintLines, Screen } from "../src/terminal/screen/screen.ts";
 import { temporaryFolder } from "./espalier.ts";
 
 const input = { setRawMode: () => input, resume: () => input, pause: () => input } as never;
@@ -46,4 +46,21 @@ test("a screen is written as it is painted, then the lines that changed, and not
   read();
   draw([line("a"), line("b"), line("c")]);
   expect(read()).toBe("");
+});
+
+test("the chosen row has one background and one colour, whatever is written on it, but for what is searched for", () => {
+  const row = line(span("you", "user"), " said ", span("that", "match"), span(" 3 days", "dim"));
+  const painted = (colours: boolean) =>
+    paintLines([selectLine(row, 40)], 40, { colours, ascii: false })[0]!
+      .split("\u001b[0m")
+      .slice(0, -1);
+  const beginning = (text: string) => /^(?:\u001b\[[\d;]*m)+/.exec(text)![0];
+  expect(painted(true).map(beginning)).toEqual([
+    "\u001b[97;44m",
+    "\u001b[97;44m",
+    "\u001b[30;43m",
+    "\u001b[97;44m",
+    "\u001b[97;44m",
+  ]);
+  expect(new Set(painted(false).map(beginning))).toEqual(new Set(["\u001b[7m", "\u001b[4m"]));
 });
