@@ -21,30 +21,30 @@ import {
 import { withoutAgentLines } from "@espalier/summarizer";
 import { goalIn, latestUserMessageIn, proseOf } from "./summary-text.ts";
 
-/** Cut of a path. Indexes into the entries that were given. */
+/** Cut of a path, as indexes into the given entries. */
 export interface CutPoint {
-  /** The first entry that stays; `start` when nothing is to be cut. */
+  /** The first entry that is kept; `start` when nothing is cut. */
   firstKeptIndex: number;
-  /** First index of the turn whose end stays; -1 when the cut is between turns. */
+  /** Index of the first entry of the turn that is cut; -1 when the cut is between turns. */
   turnStartIndex: number;
   isSplitTurn: boolean;
 }
 
-/** An entry of a path with what it says, as the search for a cut sees it. */
+/** An entry of a path with its messages, as input of the search for a cut. */
 export interface CutItem {
   entry: Entry;
-  /** Edits applied; empty for entries that say nothing. */
+  /** Messages after edits; empty for entries without messages. */
   messages: readonly ContextMessage[];
 }
 
 /**
- * Finds the cut with which about `keepRecentTokens` of the newest conversation stay: from the newest entry backwards
- * until the budget is reached, then the nearest legal point at or after that entry, or the last legal one before it.
- * When the budget is not reached, or nothing is legal, the answer keeps everything.
+ * Finds the cut that keeps about `keepRecentTokens` of the newest conversation. The search goes backwards from the
+ * newest entry until the budget is reached. The cut is the nearest legal point at or after that entry, or else the last
+ * legal one before it. The result keeps everything when the budget is not reached or no cut is legal.
  *
- * @param entries a path, root first; edits on it are applied
- * @param start the first entry that may be cut away
- * @param end one behind the last entry
+ * @param entries a path, root first; its edits are applied
+ * @param start the first entry that may be cut
+ * @param end index after the last entry
  */
 export function findCutPoint(
   entries: readonly Entry[],
@@ -52,7 +52,7 @@ export function findCutPoint(
   end: number,
   keepRecentTokens: number,
 ): CutPoint {
-  // A compaction's summary is in front of all messages: it cannot be cut.
+  // A compaction's summary comes before all messages: it cannot be cut.
   const said = new Map(
     projectPath(entries).map(({ entry, messages }) => [entry, kindOf(entry).firstKept ? [] : messages]),
   );
@@ -65,7 +65,7 @@ export function findCutPoint(
   };
 }
 
-/** As {@link findCutPoint}, over projected entries and with any estimator. */
+/** Finds a cut like {@link findCutPoint}, for projected entries and with any estimator. */
 export function cutItems(
   items: readonly CutItem[],
   keepRecentTokens: number,
@@ -78,7 +78,10 @@ export function cutItems(
   return at < 0 ? KEEP_ALL : cutAt(items, at);
 }
 
-/** The cut at a legal item: what says nothing before it stays with it, the turn is judged by what speaks. */
+/**
+ * Returns the cut at a legal item. Entries without messages directly before it are kept too. The first kept entry with
+ * a message decides if a turn is cut.
+ */
 export function cutAt(items: readonly CutItem[], at: number): CutPoint {
   let firstKeptIndex = at;
   while (firstKeptIndex > 0 && staysWithNext(items[firstKeptIndex - 1]!)) firstKeptIndex--;
@@ -91,8 +94,8 @@ export function cutAt(items: readonly CutItem[], at: number): CutPoint {
 const KEEP_ALL: CutPoint = { firstKeptIndex: 0, turnStartIndex: -1, isSplitTurn: false };
 
 /**
- * For each item, 1 where the path may be cut before it: at a message that can stand first, and not between a call and
- * the last of its results.
+ * Returns 1 for each item before which the path may be cut: its message can begin a context, and it is not between a
+ * call and the last of its results.
  */
 export function legalCuts(items: readonly CutItem[]): Uint8Array {
   const open = openPairs(items.map(({ messages }) => messages));
@@ -102,7 +105,7 @@ export function legalCuts(items: readonly CutItem[]): Uint8Array {
   return legal;
 }
 
-/** The newest item at which the budget is reached, counted from the end; -1 when it never is. */
+/** Returns the newest item at which the budget is reached, counted from the end; -1 when it is never reached. */
 function budgetReachedAt(
   items: readonly CutItem[],
   keepRecentTokens: number,
@@ -116,13 +119,13 @@ function budgetReachedAt(
   return -1;
 }
 
-/** The nearest legal item at or after, else the last one before; -1 when there is none. */
+/** Returns the nearest legal item at or after an index, else the last one before it; -1 when there is none. */
 function nearestLegal(legal: Uint8Array, at: number): number {
   const after = legal.indexOf(1, at);
   return after >= 0 ? after : legal.lastIndexOf(1, at);
 }
 
-/** Roles at which a context may begin: never a result, which belongs to its call. */
+/** Roles that may begin a context. A tool result may not, because it belongs to its call. */
 const CAN_BE_FIRST: ReadonlySet<string> = new Set([
   "user",
   "assistant",
@@ -134,14 +137,19 @@ const CAN_BE_FIRST: ReadonlySet<string> = new Set([
 const canBeFirst = (message: ContextMessage): boolean =>
   CAN_BE_FIRST.has(message.role) && !isExcluded(message);
 
-/** Returns whether a turn can begin at an entry: where a context can begin, except at an answer. */
+/** Returns whether a turn can begin at a message: it can begin a context, and it is not an answer. */
 const beginsTurn = (message: ContextMessage): boolean => canBeFirst(message) && message.role !== "assistant";
 
-/** A shell run that the user kept from the model weighs nothing and begins nothing. */
+/**
+ * Returns whether a message is a shell run that the user excluded from the context. It has no size and begins no turn.
+ */
 const isExcluded = (message: ContextMessage): boolean =>
   message.role === "bashExecution" && message.excludeFromContext === true;
 
-/** Entries of kinds that say nothing to the model stay with what follows them; so does an excluded shell run. */
+/**
+ * Returns whether an entry is kept together with the entry after it: it has no messages for the model, or is an
+ * excluded shell run.
+ */
 function staysWithNext({ entry, messages }: CutItem): boolean {
   if (messages.length > 0) return messages.every(isExcluded);
   const kind = kindOf(entry);
@@ -149,15 +157,16 @@ function staysWithNext({ entry, messages }: CutItem): boolean {
 }
 
 /**
- * Reason why a path cannot be kept from this entry on, as a clause; undefined when it can. Proposals of extensions
- * obey the rule of the core: on the path, not before what the last compaction kept, and not inside a pair.
+ * Returns the reason why a path cannot be kept from this entry on, as a clause; undefined when it can. Proposals of
+ * extensions follow the same rule as the core: the entry is on the path, not before the entries that the last
+ * compaction kept, and not between a call and its results.
  */
 export function firstKeptProblem(path: readonly Entry[], firstKeptEntryId: string): string | undefined {
   if (!path.some(({ id }) => id === firstKeptEntryId)) return "is not on the path";
   const { items } = readSpan(path);
   const from = items.findIndex(({ entry }) => entry.id === firstKeptEntryId);
   if (from < 0) return "is before what the last compaction kept";
-  // Entries that say nothing stay with what follows them; what follows has to be where a path may be cut.
+  // Entries without messages are kept with the entry after them, which has to be at a legal cut.
   const speaks = items.findIndex((item, at) => at >= from && !staysWithNext(item));
   if (speaks < 0) return undefined;
   return legalCuts(items)[speaks] === 1
@@ -165,7 +174,7 @@ export function firstKeptProblem(path: readonly Entry[], firstKeptEntryId: strin
     : "is not where a path may be cut (a call and its results stay together)";
 }
 
-/** Returns whether a summary and the path from this entry on (null: nothing) are no smaller than the path. */
+/** Returns whether a summary and the path from this entry on (null: no entry) are at least as large as the path. */
 export function isNoSmaller(
   path: readonly Entry[],
   summary: string,
@@ -179,14 +188,15 @@ export function isNoSmaller(
 }
 
 /**
- * For each place in a list, how many calls before it have a result at it or behind it: where that is none, nothing is
- * parted by a cut before that place. A call without results opens nothing, nor does a result without a call.
+ * Returns, for each index in a list, the number of calls before it that have a result at or after it. A cut before an
+ * index with the value 0 separates no call from its results. Calls without results and results without a call do not
+ * count.
  *
- * @param said what each place says
+ * @param said messages of each item
  */
 export function openPairs(said: readonly (readonly ContextMessage[])[]): Int32Array {
   const callAt = new Map<string, number>();
-  // First by how many more, or fewer, there are than at the place before.
+  // First the difference from the item before, then the sums.
   const open = new Int32Array(said.length + 1);
   for (const [at, messages] of said.entries()) {
     for (const message of messages) {
@@ -201,40 +211,40 @@ export function openPairs(said: readonly (readonly ContextMessage[])[]): Int32Ar
   return open.subarray(0, said.length);
 }
 
-/** Something the user said, and where among the items of a span; -1 before them. */
+/** A text of the user, and its index among the items of a span; -1 when it is before them. */
 export interface UserWords {
   /** Index into the span's items. */
   at: number;
   text: string;
 }
 
-/** The part of a path that a compaction can take from: what the model reads, without the summary in front of it. */
+/** The part of a path that a compaction can shorten: the context without the summary at its beginning. */
 export interface CompactionSpan {
   items: ProjectedEntry[];
   leafId: string;
-  /** Everything the model reads at the leaf, the summary included. */
+  /** All messages of the context at the leaf, including the summary. */
   visible: ContextMessage[];
-  /** The prose of the summary in front. */
+  /** Prose of the summary at the beginning. */
   previousSummary: string | undefined;
-  /** The user's first message: from the summary in front, or from the path. */
+  /** The user's first message, from the summary at the beginning or from the path. */
   goal: string | undefined;
-  /** The user's newest message: among the items, from the summary in front, or from the path. */
+  /** The user's newest message, from the items, from the summary at the beginning, or from the path. */
   latest: UserWords | undefined;
-  /** True if the newest message has no answer yet. */
+  /** True if the newest user message has no answer yet. */
   isUnanswered: boolean;
-  /** The compaction in front. */
+  /** The compaction at the beginning. */
   previous: CompactionEntry | undefined;
 }
 
-/** Reads a path, root first; the end of one, from the first kept entry on, is enough. */
+/** Reads the compactable span of a path, root first. The end of a path, from the first kept entry on, is enough. */
 export function readSpan(entries: readonly Entry[]): CompactionSpan {
   const projected = projectPath(entries);
   const front = projected[0];
-  // Only a compaction that holds speaks, and it speaks first.
+  // Only the current compaction has messages, and they come first.
   const previous = front && compaction.is(front.entry) && front.messages.length > 0 ? front.entry : undefined;
   const items = previous ? projected.slice(1) : projected;
   const latest = latestUserMessage(items);
-  // A summary that has a goal and no newest message was made when both were one.
+  // In a summary that has a goal and no newest message, the goal was also the newest message.
   const told = (summary: string) => latestUserMessageIn(summary) ?? goalIn(summary);
   const behind = () => (previous && told(previous.summary)) ?? userTexts(entries).at(-1);
   const untold = latest ? undefined : behind();
@@ -250,7 +260,7 @@ export function readSpan(entries: readonly Entry[]): CompactionSpan {
   };
 }
 
-/** The item with the newest user message, if it has no answer. */
+/** Returns the item with the newest user message, if that message has no answer. */
 export const waitingItem = ({
   items,
   latest,
@@ -258,7 +268,7 @@ export const waitingItem = ({
 }: Pick<CompactionSpan, "items" | "latest" | "isUnanswered">): ProjectedEntry | undefined =>
   isUnanswered ? items[latest!.at] : undefined;
 
-/** The newest user message among items, and where. */
+/** Returns the newest user message among items, and its index. */
 export function latestUserMessage(items: readonly ProjectedEntry[]): UserWords | undefined {
   const at = items.findLastIndex(({ messages }) => messages.some(({ role }) => role === "user"));
   return at < 0 ? undefined : { at, text: items[at]!.messages.map(messageText).join("\n") };
@@ -268,8 +278,8 @@ const answers = ({ messages }: ProjectedEntry): boolean =>
   messages.some((message) => message.role === "assistant" && !isFailedAnswer(message));
 
 /**
- * Current system prompt and tools after all system messages of a context, as one message; undefined where it has
- * none. A compaction carries it, since system messages before a compaction say nothing any more.
+ * Returns the system prompt and tools that result from all system messages of a context, as one message; undefined when
+ * there is none. A compaction has a copy of it, because system messages before a compaction no longer count.
  */
 export function currentSystemMessage(messages: readonly ContextMessage[]): SystemMessage | undefined {
   const found = messages.filter((message) => message.role === "system");
@@ -296,14 +306,14 @@ export function currentSystemMessage(messages: readonly ContextMessage[]): Syste
   };
 }
 
-/** Fields of a stored message are what a file says: not always lists. */
+/** Stored messages come from a file, so that a field is not always a list. */
 const listOf = <Item>(value: readonly Item[] | undefined): readonly Item[] =>
   Array.isArray(value) ? value : [];
 
 /**
- * Texts of the user along a path (root first), oldest first, with the edits on it applied, also where a compaction
- * hides it from the model. Messages without text are not among it, nor lines that an agent wrote (an interruption,
- * `/mode`).
+ * Returns the texts of the user along a path (root first), oldest first, with edits applied, including texts that a
+ * compaction hides from the model. Messages without text are left out, and so are lines that an agent wrote (an
+ * interruption, `/mode`).
  */
 export function userTexts(path: readonly Entry[]): string[] {
   const edits = new Map<string, ContextEdit["replacement"]>();

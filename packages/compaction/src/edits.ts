@@ -10,13 +10,13 @@ import { cutText } from "@espalier/summarizer";
 import type { CutItem } from "./cut.ts";
 import { commonLimit } from "./settings.ts";
 
-/** Below this many tokens a result is not shortened further: head and tail would say nothing any more. */
+/** Results with fewer tokens are not shortened: their head and tail would be too short to be useful. */
 const SMALLEST_RESULT = 100;
 
 /**
- * Edits that bring what is kept down by at least `excess` tokens, if that can be done: the largest tool results are cut
- * to head and tail, all to about the same size, and pictures are replaced by a word. The log keeps the originals.
- * Empty when nothing has to shrink; what can be done, when it is not enough.
+ * Returns edits that reduce the kept messages by at least `excess` tokens: the largest tool results are cut to head and
+ * tail, all to about the same size, and pictures are replaced by a word. The log keeps the originals. Empty when
+ * nothing has to shrink. When the target cannot be reached, the edits reduce as much as possible.
  */
 export function shrinkEdits(
   kept: readonly CutItem[],
@@ -33,7 +33,7 @@ export function shrinkEdits(
   const sizes = candidates.map(({ tokens }) => tokens);
   let wanted = excess;
   let limit = Math.max(SMALLEST_RESULT, commonLimit(sizes, wanted));
-  // A cut leaves its mark, and an estimator need not be linear: look again until it fits or nothing more can be had.
+  // A cut adds a mark, and an estimator need not be linear: repeat until the size fits or nothing more can be removed.
   for (;;) {
     const edits = candidates
       .filter(({ tokens }) => tokens > limit)
@@ -49,7 +49,7 @@ export function shrinkEdits(
   }
 }
 
-/** Returns whether a message can be shortened: only results and pictures are. */
+/** Returns whether a message can be shortened; only tool results and pictures can. */
 function canShrink(message: ContextMessage): boolean {
   if (message.role === "toolResult") return true;
   return (
@@ -60,7 +60,7 @@ function canShrink(message: ContextMessage): boolean {
 
 function shrunk(message: ContextMessage, limit: number, estimate: (message: ContextMessage) => number) {
   const words = withContent(message, contentBlocks(message as { content?: unknown }).map(withoutImage));
-  // A share of the characters: about the same share of the size for every estimator.
+  // A share of the characters is about the same share of the size for every estimator.
   const share = message.role === "toolResult" ? Math.min(1, limit / Math.max(1, estimate(words))) : 1;
   const content = contentBlocks(words as { content?: unknown }).map((block) => shortened(block, share));
   return {
@@ -79,29 +79,29 @@ const shortened = (block: ContentBlock, share: number): ContentBlock =>
 
 const LEFT_OUT_IMAGE = "[image left out]";
 
-/** A picture, in the message itself or (`imageUrl`, as `@espalier/interop` keeps it) at an address. */
+/** A picture in the message itself, or at an address (`imageUrl`, as `@espalier/interop` stores it). */
 export const isPicture = ({ type }: { type: string }): boolean => type === "image" || type === "imageUrl";
 
 const withoutImage = (block: ContentBlock): ContentBlock =>
   isPicture(block) ? { type: "text", text: LEFT_OUT_IMAGE } : block;
 
 /**
- * Share of a request's bytes that stays when pictures are left out. Less than all of them: each picture that goes
- * changes what the provider has cached, and one or two new ones must not make the next ones go with every request.
+ * Share of a request's bytes that is kept when pictures are left out. It is less than 1, because each removed picture
+ * changes the prefix that the provider has cached: one or two new pictures must not cause a removal at every request.
  */
 const SHARE_KEPT = 0.75;
 
-/** Bytes of pictures that have to go from a request of this size; 0 when it is not too large. */
+/** Bytes of pictures to remove from a request of this size; 0 when it is not too large. */
 export const excessBytes = (bytes: number, requestBytes: number): number =>
   bytes > requestBytes ? Math.ceil(bytes - SHARE_KEPT * requestBytes) : 0;
 
 /**
- * Pictures of at least `excess` bytes, if there are as many: the newest stay, as far as they fit, and those of a message that
- * waits for its answer stay in any case.
+ * Selects pictures of at least `excess` bytes, if there are as many. The newest pictures stay if they fit; those of a
+ * message that waits for its answer always stay.
  *
- * @param items what a request is made of, oldest first, edits applied
+ * @param items items of the request, oldest first, edits applied
  * @param excess bytes; infinite for all pictures
- * @param waiting the item whose message waits
+ * @param waiting the item whose message has no answer yet
  */
 export function excessPictures(
   items: readonly ProjectedEntry[],
@@ -122,7 +122,7 @@ export function excessPictures(
   return pictures.filter((picture) => !staying.has(picture));
 }
 
-/** Edits that leave out {@link excessPictures}. The log keeps the originals. */
+/** Returns edits that leave out {@link excessPictures}. The log keeps the originals. */
 export function pictureEdits(
   items: readonly ProjectedEntry[],
   excess: number,
@@ -133,9 +133,10 @@ export function pictureEdits(
 }
 
 /**
- * Edits that leave out some pictures of what a request is made of.
+ * Returns edits that leave out some pictures of a request.
  *
- * @param out each with a word on why, which the model reads in its place; none where it is empty
+ * @param out pictures to leave out; each has a reason, which the model reads in place of the picture, or an empty text
+ * for no reason
  */
 export function editsWithout(
   items: readonly ProjectedEntry[],
@@ -153,7 +154,7 @@ export function editsWithout(
     });
 }
 
-/** Roles that carry pictures and whose content an edit replaces. */
+/** Roles of messages that can have pictures and whose content an edit can replace. */
 const WITH_PICTURES: ReadonlySet<string> = new Set(["user", "custom", "toolResult"]);
 
 const canLose = ({ messages }: ProjectedEntry): boolean =>

@@ -13,9 +13,12 @@ export interface BeforeCompactEvent {
     messagesToSummarize: readonly ContextMessage[];
     turnPrefixMessages: readonly ContextMessage[];
     isSplitTurn: boolean;
-    /** Earlier summary, in prose: the one that an update rewrites, or all that are stacked (`stackedOn`). */
+    /** Prose of the earlier summary: the one that an update rewrites, or all stacked ones (`stackedOn`). */
     previousSummary?: string;
-    /** Earlier summaries that the core would keep word for word in front of its own. An answer replaces them too. */
+    /**
+     * Earlier summaries that the core would keep word for word before the new one. A proposal of an extension replaces
+     * them too.
+     */
     stackedOn?: string;
     fileOps: FileOps;
     tokensBefore: number;
@@ -28,20 +31,20 @@ export interface BeforeCompactEvent {
   branchEntries: readonly Entry[];
   customInstructions?: string;
   reason: CompactionReason;
-  /** True when the request that overflowed is sent again afterwards. */
+  /** True when the request that exceeded the window is retried afterwards. */
   willRetry: boolean;
   signal: AbortSignal;
 }
 
 /**
- * An extension's own compaction; the core fills in absent fields. It replaces everything before the entries that it
- * keeps: the messages to summarize, and every earlier summary.
+ * Compaction by an extension; the core fills in absent fields. It replaces all messages before the kept entries: the
+ * messages to summarize and every earlier summary.
  */
 export interface CompactionProposal {
   summary: string;
   /**
-   * On the path, not before what the last compaction kept, and where a path may be cut; or the event's `compactionId`
-   * to keep nothing. Default: the preparation's.
+   * The first kept entry. It must be on the path, not before the entries that the last compaction kept, and at a legal
+   * cut; or it is the event's `compactionId`, to keep nothing. Default: the preparation's.
    */
   firstKeptEntryId?: string;
   tokensBefore?: number;
@@ -49,14 +52,16 @@ export interface CompactionProposal {
   usage?: Usage;
 }
 
-/** Answer of extensions before a compaction; every field is optional. */
+/** Answer of an extension before a compaction; every field is optional. */
 export interface BeforeCompactAnswer {
   compaction?: CompactionProposal;
-  /** Further focus of the core's summary. */
+  /** Additional focus of the core's summary. */
   instructions?: string;
 }
 
-/** Asked before every compaction; may cancel it, make it, or say what the summary shall attend to. */
+/**
+ * Hook before every compaction. An extension can cancel the compaction, provide it, or name the focus of the summary.
+ */
 export const sessionBeforeCompact = decideHook<BeforeCompactEvent, BeforeCompactAnswer>(
   "session_before_compact",
   {
@@ -88,47 +93,52 @@ function proposalProblem(
 /** Event after a compaction. */
 export interface CompactEvent {
   entry: CompactionEntry;
-  /** The same entry, under Pi's name. */
+  /** The same entry under the name that Pi uses. */
   compactionEntry: CompactionEntry;
   fromExtension: boolean;
   reason: CompactionReason;
   willRetry: boolean;
 }
 
-/** Notifies of a compaction that is in the log. */
+/** Notifies extensions of a compaction that is in the log. */
 export const sessionCompact = notifyHook<CompactEvent>("session_compact");
 
-/** End of a compaction that is not in the log. */
+/** Reason for a compaction that is not in the log. */
 export type CompactionOutcome = "failed" | "aborted" | "cancelled" | "skipped";
 
-/** Event after a compaction that is not in the log. Exactly one of the two follows each `session_before_compact`. */
+/**
+ * Event after a compaction that did not reach the log. Each `session_before_compact` is followed by this event or by
+ * `session_compact`.
+ */
 export interface CompactFailedEvent {
   reason: CompactionReason;
   outcome: CompactionOutcome;
-  /** The extension that cancelled. */
+  /** Name of the extension that cancelled. */
   by?: string;
   error?: { code: string; message: string };
-  /** Error message, unless it was cancelled or aborted. */
+  /** Error message; absent when the compaction was cancelled or aborted. */
   errorMessage?: string;
-  /** True where it was cancelled or aborted. */
+  /** True when the compaction was cancelled or aborted. */
   aborted: boolean;
-  /** True where the compaction that did not get into the log was an extension's. */
+  /** True when an extension provided the compaction. */
   fromExtension: boolean;
   willRetry: boolean;
 }
 
-/** Notifies of a compaction that was begun and is not in the log. */
+/** Notifies extensions of a compaction that began but is not in the log. */
 export const sessionCompactFailed = notifyHook<CompactFailedEvent>("session_compact_failed");
 
 /** Rules found in a message of the user, before they are appended with it. */
 export interface RulesFound {
   /** Text of the message, text blocks joined by newlines. */
   text: string;
-  /** Clauses that bind what follows. A handler may add, change and remove some, or ask a model for all. */
+  /**
+   * Clauses that restrict later work. A handler may add, change and remove rules, or request all of them from a model.
+   */
   rules: FoundRule[];
 }
 
-/** Rules of each message of the user, before they are in the log. What comes out is recorded. */
+/** Transforms the rules of each user message before they are in the log. The result is recorded. */
 export const rulesFound = transformHook<RulesFound, "found">("rules_found", {
   field: "found",
   timeoutMs: LONG_HANDLER_LIMIT_MS,

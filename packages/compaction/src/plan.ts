@@ -39,12 +39,13 @@ import {
   summaryLimit,
 } from "./summary-text.ts";
 
-/** Options of a plan besides path and settings; see {@link PlanConditions}. */
+/** Options of a plan other than path and settings; see {@link PlanConditions}. */
 export type PrepareOptions = Partial<Omit<PlanConditions, "settings">>;
 
 /**
- * Plans a compaction of a path (root first; the end of one, from the first kept entry on, is enough): what is
- * summarised, what stays, and what of that has to be shortened so that the next request fits. Pure: no model is asked.
+ * Plans a compaction of a path (root first; the end of a path, from the first kept entry on, is enough): the messages
+ * to summarise, the messages to keep, and the kept messages to shorten so that the next request fits. Pure: sends no
+ * request to a model.
  *
  * @throws EspalierError `irreducible` when system prompt, tools and the newest user message alone exceed the window
  */
@@ -73,13 +74,13 @@ export function prepareCompaction(
   throw irreducible(span, conditions);
 }
 
-/** Returns whether there is content to summarise: system messages and shell runs kept from the model are none. */
+/** Returns whether there is content to summarise, other than system messages and excluded shell runs. */
 const hasWork = ({ messagesToSummarize, turnPrefixMessages }: CompactionPreparation): boolean =>
   [...messagesToSummarize, ...turnPrefixMessages].some(
     (message) => message.role !== "system" && estimateTokens(message) > 0,
   );
 
-/** Returns whether the context can be sent as it is; never after an overflow. */
+/** Returns whether the context can be sent unchanged; always false after an overflow. */
 function isSmall({ visible }: CompactionSpan, conditions: PlanConditions): boolean {
   const { settings, estimate, overheadTokens, isOverflow } = conditions;
   return !isOverflow && sumSizes(visible, estimate) + overheadTokens <= thresholdOf(settings);
@@ -110,19 +111,19 @@ function irreducible(span: CompactionSpan, { settings, overheadTokens, estimate 
   );
 }
 
-/** A cut that keeps less than another one, and what the next request may then have. */
+/** A cut that keeps less than another cut, and the size that the next request may then have. */
 interface SmallerAttempt {
   cut: CutPoint;
-  /** Tokens. */
+  /** Maximum size of the next request, in tokens. */
   most: number;
-  /** True if an upper bound measures the part that stays. */
+  /** True if the kept part is measured by an upper bound. */
   isBounded: boolean;
 }
 
 /**
- * Yields attempts for a request that would not fit, in this order: keep less and less below the threshold; the same
- * in the whole window; where an upper bound finds no room anywhere, the least by estimate. A user message that waits
- * for its answer is cut only when that message is not what is too large.
+ * Yields attempts for a request that would not fit, in this order: keep less and less below the threshold; the same in
+ * the whole window; the smallest cut by estimate when no cut fits by the upper bound. An unanswered user message is
+ * only cut when that message is not the cause of the excess.
  */
 function* smallerAttempts(
   span: CompactionSpan,
@@ -140,7 +141,7 @@ function* smallerAttempts(
   yield { cut: keepingNothing(span), most: threshold, isBounded };
 }
 
-/** Cuts that keep less than one that begins at `keptFrom`, each less than the one before: half the budget each time. */
+/** Yields cuts that keep less than one that begins at `keptFrom`. Each cut has half the budget of the one before. */
 function smallerCuts(
   span: CompactionSpan,
   keptFrom: number,
@@ -160,7 +161,7 @@ function smallerCuts(
   return cuts;
 }
 
-/** Budget of the kept part, as far as this window can hold it. */
+/** Budget of the kept part: the setting, but at most twice the window. */
 const budgetOf = (settings: CompactionSettings): number =>
   Math.min(settings.keepRecentTokens, 2 * settings.contextWindow);
 
@@ -189,44 +190,44 @@ export type CompactionReason = "manual" | "threshold" | "overflow" | "policy";
 /** Plan of a compaction: data that can be printed, changed by a hook, refused, or carried out. */
 export interface CompactionPreparation {
   eligible: true;
-  /** The leaf the plan was made for. */
+  /** Leaf for which the plan was made. */
   leafId: string;
-  /** The first entry that stays; null when nothing does (the compaction then names itself). */
+  /** The first kept entry; null when no entry is kept (the compaction then names itself). */
   firstKeptEntryId: string | null;
-  /** The entry with which the cut turn begins; null when no turn is cut. */
+  /** First entry of the turn that is cut; null when no turn is cut. */
   turnStartEntryId: string | null;
   isSplitTurn: boolean;
-  /** Messages summarised as history, oldest first. */
+  /** Messages to summarise as history, oldest first. */
   messagesToSummarize: ContextMessage[];
   /** The beginning of the cut turn. */
   turnPrefixMessages: ContextMessage[];
-  /** Messages that stay, before edits. */
+  /** Messages to keep, before edits. */
   keptMessages: ContextMessage[];
-  /** The entry of each of these messages. */
+  /** Entry id of each message to summarise. */
   historyIds: string[];
   turnPrefixIds: string[];
   keptIds: string[];
-  /** The prose of the summary that this one brings up to date. */
+  /** Prose of the summary that the new one updates. */
   previousSummary?: string;
-  /** Earlier summaries that stay letter by letter, in front of the new one. */
+  /** Earlier summaries that are kept word for word before the new one. */
   stackedOn?: string;
   /** Form of the summary and of its request. */
   style?: SummaryStyle;
-  /** Files whose content is read back into `messagesToSummarize` before a summary is asked for. */
+  /** Paths of the files whose content is read into `messagesToSummarize` before the summary is requested. */
   readBack?: string[];
-  /** Blocks of the summary beside the prose. */
+  /** Blocks of the summary after the prose. */
   blocks: SummaryBlocks;
-  /** Files touched up to the cut, over all earlier summaries. */
+  /** Files touched before the cut, including those of all earlier summaries. */
   fileOps: FileOps;
   /** Size of the context at the leaf. */
   tokensBefore: number;
-  /** Size of what stays, after edits, with a summary of the planned size. */
+  /** Size of the context after edits, with a summary of the planned size. */
   tokensAfter: number;
-  /** The part of `tokensAfter` that is planned for the summary. */
+  /** Part of `tokensAfter` that is planned for the summary. */
   summaryTokens: number;
-  /** The most tokens the prose may have, so that the next request fits. */
+  /** Maximum number of tokens of the prose, so that the next request fits. */
   maxSummaryTokens: number;
-  /** Edits appended behind the compaction: entries that leave the kept part (`null`), and shortened content. */
+  /** Edits to append after the compaction: entries to remove from the kept part (`null`), and shortened content. */
   edits: ContextEdit[];
   settings: CompactionSettings;
 }
@@ -237,10 +238,10 @@ export interface NothingToCompact {
   reason: string;
 }
 
-/** Plan of a compaction, or the reason why there is none; `eligible` distinguishes them. */
+/** Plan of a compaction, or the reason for its absence; `eligible` distinguishes them. */
 export type CompactionPlan = CompactionPreparation | NothingToCompact;
 
-/** Division of a span. The kept part need not be a tail: edits remove the items between. */
+/** Division of a span. The kept part can have gaps: edits remove the items between. */
 export interface Selection {
   history: ProjectedEntry[];
   turnPrefix: ProjectedEntry[];
@@ -252,14 +253,14 @@ export interface Selection {
 export interface FittedPlan {
   plan: CompactionPreparation;
   fits: boolean;
-  /** Tokens by which the summary's blocks were cut, as what is kept leaves too little room for them. */
+  /** Tokens by which the summary's blocks were cut, because the kept part leaves too little room for them. */
   lacking: number;
 }
 
 /**
- * The plan for one cut.
+ * Makes the plan for one cut.
  *
- * @param most tokens that the next request may have; by default the threshold
+ * @param most maximum number of tokens of the next request; default: the threshold
  */
 export function planAt(
   span: CompactionSpan,
@@ -277,7 +278,7 @@ export function planAt(
   return planSelection(span, selection, conditions, most);
 }
 
-/** The plan for any selection. */
+/** Makes the plan for any selection. */
 export function planSelection(
   span: CompactionSpan,
   selection: Selection,
@@ -288,7 +289,7 @@ export function planSelection(
   const { history, turnPrefix, kept } = selection;
   const covered = [...history, ...turnPrefix];
   const fileOps = filesOf(span, covered, conditions.tools);
-  // Without any prose the note behind it would not be counted.
+  // With empty prose, the size of the note after the prose would be missing.
   const summaryOf = (blocks: SummaryBlocks) =>
     summaryMessage(joinSummary(frameSummary("-", { style, stackedOn }), blocks, settings.contextWindow));
 
@@ -351,7 +352,7 @@ function filesOf(
   return collectFileOps(messagesOf(covered), tools, fileOps);
 }
 
-/** Edits that remove the items behind the first kept one that are not kept. */
+/** Returns edits that remove the items after the first kept one that are not kept. */
 function removalEdits({ items }: CompactionSpan, { kept }: Selection): ContextEdit[] {
   const first = kept[0];
   if (!first) return [];
@@ -373,7 +374,7 @@ function blocksOf(
   const latestItem = items[latest?.at ?? -1];
   const latestText = latestItem ? latest?.text : (conditions.latestUserMessage ?? latest?.text);
   const isLatestKept = latestItem !== undefined && keptIds.has(latestItem.entry.id);
-  // The user's only message is included once: in the context as it was, else as the goal.
+  // The user's only message is included once: in its place in the context, or else as the goal.
   const isSole = latestText !== undefined && goal?.trim() === latestText.trim();
   return {
     pinned: conditions.pinned.filter(({ id }) => !keptIds.has(id)),
@@ -400,7 +401,7 @@ const summaryMessage = (summary: string): ContextMessage => ({
   timestamp: 0,
 });
 
-/** The system's words that the compaction will carry. */
+/** System message that the compaction will have. */
 const systemOf = ({ visible }: CompactionSpan): ContextMessage[] => {
   const system = currentSystemMessage(visible);
   return system ? [system] : [];
@@ -409,7 +410,7 @@ const systemOf = ({ visible }: CompactionSpan): ContextMessage[] => {
 const messagesOf = (items: readonly ProjectedEntry[]): ContextMessage[] =>
   items.flatMap(({ messages }) => messages);
 
-/** Messages behind the compaction, which carries the system message itself. */
+/** Messages after the compaction. The compaction itself has the system message. */
 const conversationOf = (items: readonly ProjectedEntry[]): ContextMessage[] =>
   messagesOf(items).filter(({ role }) => role !== "system");
 
@@ -430,49 +431,49 @@ function withEdits(items: readonly ProjectedEntry[], edits: readonly ContextEdit
 /** Inputs of a plan besides the path. */
 export interface PlanConditions {
   settings: CompactionSettings;
-  /** Size of one message; the policy's estimator. */
+  /** Returns the size of one message, by the policy's estimator. */
   estimate: (message: ContextMessage) => number;
   /** File arguments declared by tools. Default: those of common agents. */
   tools?: readonly FileTool[];
-  /** Tokens of system prompt and tools, which are sent besides the context. */
+  /** Tokens of system prompt and tools, which are sent in addition to the context. */
   overheadTokens: number;
-  /** True after a provider said that the request was too long: what stays must then fit by an upper bound. */
+  /** True after a provider refused the request as too long: the kept part must then fit by an upper bound. */
   isOverflow: boolean;
-  /** Entries that the user pinned; those that stay as they are need not be repeated. */
+  /** Entries that the user pinned. Those that are kept unchanged are not repeated in the summary. */
   pinned: readonly { id: string; text: string }[];
-  /** Rules of the user that hold, oldest first. Default none. */
+  /** Current rules of the user, oldest first. Default: none. */
   rules?: readonly Rule[];
-  /** The user's first message, where only the end of the path is at hand. */
+  /** The user's first message, when the given path does not begin at the root. */
   goal?: string;
-  /** The user's newest message, where only the end of the path is at hand and none is in it. */
+  /** The user's newest message, when the given path does not begin at the root and has no user message. */
   latestUserMessage?: string;
   /** Form of the summary and of its request. */
   style?: SummaryStyle;
-  /** Earlier summaries that stay in front of the new one. */
+  /** Earlier summaries that are kept before the new one. */
   stackedOn?: string;
 }
 
-/** Size functions for content that has to fit. */
+/** Functions that measure content that has to fit. */
 interface Sizes {
   message(message: ContextMessage): number;
-  /** The size of a text that is still to be written, of so many tokens. */
+  /** Returns the planned size of a text with so many tokens that is not written yet. */
   planned(tokens: number): number;
 }
 
-/** After an overflow no estimate can be trusted: an upper bound measures the part that stays. */
+/** Returns the size functions. After an overflow no estimate can be trusted: an upper bound measures the kept part. */
 function sizesUnder({ isOverflow, estimate }: Pick<PlanConditions, "isOverflow" | "estimate">): Sizes {
   return isOverflow
     ? { message: upperBoundEstimator.estimate, planned: (tokens) => tokens * CHARS_PER_TOKEN }
     : { message: estimate, planned: (tokens) => tokens };
 }
 
-/** Below this, in tokens, a block says nothing but that something was left out. */
+/** A block with fewer tokens would only have the mark of the omission. */
 const SMALLEST_LIMIT = 16;
 
 /**
- * The blocks, with a limit for each where all together would not fit.
+ * Returns the blocks, with a limit for each when all together would not fit.
  *
- * @param sizeOf the size of all together, in the unit of `room`
+ * @param sizeOf size of all blocks together, in the unit of `room`
  */
 function fittingBlocks(
   blocks: SummaryBlocks,
@@ -482,7 +483,7 @@ function fittingBlocks(
 ): SummaryBlocks {
   const most = Math.max(0, room);
   let fitting = blocks;
-  // What the user ruled stays whole as long as anything else can give way.
+  // Rules of the user are cut last.
   for (const limit of ["limitTokens", "ruleTokens"] as const)
     for (let tokens = blockLimit(contextWindow); tokens > SMALLEST_LIMIT; ) {
       const size = sizeOf(fitting);

@@ -24,34 +24,34 @@ import { type CompactionSettings, thresholdOf } from "./settings.ts";
 export interface PolicySituation {
   /** The context at the leaf. */
   context: SessionContext;
-  /** The end of the leaf's path, root first, as far as the context reaches. */
+  /** End of the leaf's path, root first, as far as the context reaches. */
   path: readonly Entry[];
   settings: CompactionSettings;
-  /** Tokens of system prompt and tools, which are sent besides the context. */
+  /** Tokens of system prompt and tools, which are sent in addition to the context. */
   overheadTokens: number;
-  /** Epoch milliseconds. */
+  /** Current time, in epoch milliseconds. */
   now: number;
-  /** Start of the session, ISO 8601; absent where it is unknown. */
+  /** Start of the session, ISO 8601; absent when it is unknown. */
   startedAt?: string;
-  /** Prices of the current model, in US dollars for a million tokens; absent where they are unknown. */
+  /** Prices of the current model, in US dollars per million tokens; absent when they are unknown. */
   prices?: Required<TokenPrices>;
-  /** Counts the messages of the whole path above `path`, for policies that count from the root; absent: none. */
+  /** Counts the messages of the path above `path`, for policies that count from the root. Absent: there are none. */
   messagesAbove?: () => number;
-  /** Results moved to files right before; absent where nothing was tried. */
+  /** Results moved to files directly before; absent when no move was tried. */
   offloaded?: Pick<OffloadPlan, "freedTokens" | "stillExceedsThreshold">;
 }
 
-/** A compaction that is about to be committed, as the policy that planned it may record it. */
+/** A compaction before it is committed, as input of the policy's `record`. */
 export interface CompactionInTheMaking {
-  /** The id of its entry. */
+  /** Id of its entry. */
   entryId: string;
   sessionId: string;
-  /** The whole text. */
+  /** Whole text of the summary. */
   summary: string;
   fromExtension: boolean;
   /** Range that the summary replaces. */
   covered: EntryRange;
-  /** ISO 8601. */
+  /** Time, ISO 8601. */
   at: string;
 }
 
@@ -59,28 +59,30 @@ export interface CompactionInTheMaking {
 export type PolicyMoment = "request" | "append";
 
 /**
- * Decides when to compact and what to keep: a value, chosen by configuration. Its functions are pure. Every policy
- * has the first three; the others are for policies that do more than put a summary in front of the kept messages.
+ * Decides when to compact and what to keep. A policy is a value, chosen by configuration, with pure functions. Every
+ * policy has the first three functions; the others are for policies that do more than put a summary before the kept
+ * messages.
  */
 export interface Policy {
   readonly name: string;
   readonly judgedAt: PolicyMoment;
-  /** Size of one message as this policy counts. */
+  /** Returns the size of one message as this policy counts. */
   estimate(message: ContextMessage): number;
   /** Returns the cause if a compaction is due, else undefined. */
   judge(situation: PolicySituation): CompactionReason | undefined;
   /** Plans a compaction. */
   plan(situation: PolicySituation, options: Omit<PrepareOptions, "estimate">): CompactionPlan;
-  /** Fill of the context, 1 being full. Default: its share of the model's window. */
+  /** Returns the fill of the context; 1 is full. Default: its share of the model's window. */
   fill?(situation: PolicySituation): number;
   /** Returns the messages of a context that go into a request. Default: all of them. */
   shape?(context: SessionContext): readonly ContextMessage[];
   /**
-   * Plans the results to move to files before a request; undefined for nothing.
-   * @param pathFor where a text is kept; the same text, the same path
+   * Plans the results to move to files before a request; undefined when there are none.
+   *
+   * @param pathFor returns the path of a text; the same text always has the same path
    */
   offload?(situation: PolicySituation, pathFor: (text: string) => string): OffloadPlan | undefined;
-  /** Record of a compaction for its `details`, beside the fields of every compaction. */
+  /** Returns the record of a compaction for its `details`, in addition to the fields of every compaction. */
   record?(
     plan: CompactionPreparation,
     made: CompactionInTheMaking,
@@ -88,7 +90,7 @@ export interface Policy {
   ): Record<string, unknown>;
 }
 
-/** The default policy: compacts when the context comes near the model's window, and keeps the newest tokens. */
+/** Default policy: compacts when the context comes close to the model's window, and keeps the newest tokens. */
 export const tokenBudget: Policy = {
   name: "token-budget",
   judgedAt: "request",
@@ -102,7 +104,7 @@ export const tokenBudget: Policy = {
 };
 
 /**
- * Returns whether a context of this size is due for automatic compaction: strictly above the window less the reserve.
+ * Returns whether automatic compaction is due for a context of this size: strictly above the window less the reserve.
  */
 export function shouldCompact(
   contextTokens: number,
@@ -116,12 +118,12 @@ export function shouldCompact(
 }
 
 /**
- * The size of a request for the decision whether to compact: the last usage a provider reported that still describes
- * what stands before it (nothing was compacted or edited since), plus an estimate of what follows; without one, an
- * estimate of everything.
+ * Returns the size of a request for the decision whether to compact: the last usage that a provider reported, if it
+ * still describes the messages before it (nothing was compacted or edited since), plus an estimate of later messages;
+ * otherwise an estimate of all messages.
  *
- * @param overheadTokens of system prompt and tools, which a provider has counted and an estimate has not
- * @param estimator characters / 4 by default
+ * @param overheadTokens tokens of system prompt and tools, which a provider's usage includes and an estimate does not
+ * @param estimator default: characters / 4
  */
 export function trustedTokens(
   context: SessionContext,
@@ -133,28 +135,28 @@ export function trustedTokens(
   return usageIndex === null ? tokens + overheadTokens : tokens;
 }
 
-/** Plan of results to move into files. Data: nothing is written yet. */
+/** Plan of results to move into files. It is data: no file is written yet. */
 export interface OffloadPlan {
-  /** Texts that go to files, each with the path that the context then names. */
+  /** Texts of the files, each with the path that the context will name. */
   files: { path: string; text: string }[];
-  /** Edits that put references in their place. */
+  /** Edits that replace results by references. */
   edits: ContextEdit[];
   offloadedCount: number;
-  /** Tokens that the context has less. */
+  /** Tokens by which the context becomes smaller. */
   freedTokens: number;
   /** True if the context is still above the threshold. */
   stillExceedsThreshold: boolean;
 }
 
-/** Options of a policy's plan besides the situation. */
+/** Options of a policy's plan other than the situation. */
 export type PlanOptions = Parameters<Policy["plan"]>[1];
 
-/** Words of providers and proxies for a request body of too many bytes. */
+/** Words of providers and proxies that refuse a request body for its bytes. */
 const TOO_MANY_BYTES = /request_too_large|request entity too large|payload too large/i;
 
 /**
- * Words of providers for a request longer than the model's window. Each has its own and none has a code for it; the
- * list is from their documented and observed messages.
+ * Words of providers that refuse a request as longer than the model's window. Each provider has its own words and none
+ * has a code; the list is from their documented and observed messages.
  */
 const OVERFLOW_WORDS = [
   /prompt is too long/i,
@@ -173,16 +175,16 @@ const OVERFLOW_WORDS = [
   /input length and `?max_tokens`? exceed/i,
 ];
 
-/** Words that look like an overflow and are something else: another limit, another cure. */
+/** Words that look like an overflow and have another cause: a different limit with a different cure. */
 const OTHER_WORDS = [/rate limit/i, /too many requests/i, /per (?:minute|day|hour)/i, /quota/i];
 
 /**
  * Returns whether an answer shows that its request was too long for the model. One of three signs is enough: the text
- * of the error, which includes the status; a usage above the window, since some servers cut a long request silently;
- * an answer of no tokens that ended at the limit, since the request left no room for one. An aborted answer shows
- * nothing. `afterAnswer` decides what follows; see `docs/decisions/0013`.
+ * of the error, including its status; a usage above the window, since some servers silently cut a long request; an
+ * answer of no tokens that ended at the limit, since the request left no room for an answer. An aborted answer is never
+ * a sign. `afterAnswer` decides the next step; see `docs/decisions/0013`.
  *
- * @param contextWindow of the model, in tokens
+ * @param contextWindow window of the model, in tokens
  */
 export function isContextOverflow(message: ContextMessage, contextWindow: number): boolean {
   if (message.role !== "assistant" || message.stopReason === "aborted") return false;
@@ -197,7 +199,7 @@ export function isContextOverflow(message: ContextMessage, contextWindow: number
 export const isByteOverflow = (message: ContextMessage): boolean =>
   message.role === "assistant" && message.stopReason === "error" && TOO_MANY_BYTES.test(errorWords(message));
 
-/** The text of an error; empty where a line that another program wrote has something else there. */
+/** Returns the text of an error; empty when a line of another program has no text there. */
 const errorWords = ({ errorMessage }: { errorMessage?: unknown }): string =>
   typeof errorMessage === "string" ? errorMessage : "";
 
@@ -211,8 +213,8 @@ function inputTokens(usage: Usage): number {
 }
 
 /**
- * Words of refusals in front of the size of the window. The list is from their documented and observed messages; each
- * takes the limit, never the size of the request beside it.
+ * Words of refusals before the size of the window. The list is from documented and observed messages of providers. Each
+ * pattern matches the limit, never the size of the request in the same message.
  */
 const WINDOW_WORDS = [
   /tokens? > (\d[\d,]*) maximum/i,
@@ -225,16 +227,16 @@ const WINDOW_WORDS = [
   /token count of \d[\d,]* exceeds the limit of (\d[\d,]*)/i,
 ];
 
-/** A window below this is none: it is the smallest that settings take. */
+/** Smallest window that settings accept. A smaller number is not a window. */
 const SMALLEST = 1_000;
 
 /**
- * The window that a provider named when it refused a request as too long, in tokens; undefined for every other answer,
- * and where it named none.
+ * Returns the window that a provider named when it refused a request as too long, in tokens; undefined for every other
+ * answer, and when it named none.
  */
 export function namedWindow(message: ContextMessage): number | undefined {
   if (message.role !== "assistant" || message.stopReason !== "error") return undefined;
-  // By its words alone: a usage names no window.
+  // Decided by the text alone: a usage names no window.
   if (!isContextOverflow(message, Number.POSITIVE_INFINITY)) return undefined;
   for (const pattern of WINDOW_WORDS) {
     const [, digits] = pattern.exec(errorWords(message)) ?? [];
@@ -247,7 +249,7 @@ export function namedWindow(message: ContextMessage): number | undefined {
 /** Windows in tokens, by `provider/model`. */
 export type LearntWindows = Readonly<Record<string, number>>;
 
-/** A path that was looked at, as far as it went then. Paths grow at their end, and are asked about at every step. */
+/** A path that was read, and its length at that time. Paths grow at their end and are read at every step. */
 interface Seen {
   entries: number;
   learnt: LearntWindows;
@@ -257,8 +259,8 @@ const seen = new WeakMap<readonly Entry[], Seen>();
 
 /**
  * Collects the windows that providers named on a path when they refused requests as too long. Each compaction records
- * those known by then, so the newest one and the entries after it are enough. For a path that has grown, only its new
- * entries are read.
+ * the windows known at that time, so the newest compaction and the entries after it are enough. For a path that has
+ * grown, only its new entries are read.
  */
 export function learntWindows(path: readonly Entry[]): LearntWindows {
   let { entries, learnt } = seen.get(path) ?? { entries: 0, learnt: {} };
@@ -268,7 +270,7 @@ export function learntWindows(path: readonly Entry[]): LearntWindows {
   return learnt;
 }
 
-/** Returns the window to use, in tokens: the configured one, or a smaller one that the provider's errors named. */
+/** Returns the window to use, in tokens: the configured one, or a smaller one from the provider's errors. */
 export function effectiveWindow(
   contextWindow: number,
   path: readonly Entry[],

@@ -1,36 +1,40 @@
-// A file of its own beside rules.ts: only words and patterns, no entries.
+// Separate from rules.ts: this file has only words and patterns, no entries.
 
 /**
- * Force of a rule. `never` forbids, `always` demands, `refused` is a call that the user stopped, `correction` sets right
- * what an answer got wrong, `preference` is a wish; `allowed` takes a rule back, and is none without the one it takes back.
+ * Force of a rule. `never` forbids, `always` demands, `refused` is a call that the user stopped, `correction` corrects
+ * an error of an answer, `preference` is a wish; `allowed` cancels a rule, and is dropped when there is no rule to
+ * cancel.
  */
 export type RuleKind = "never" | "always" | "refused" | "correction" | "preference" | "allowed";
 
-/** A clause of a user's message that binds what follows. */
+/** A clause of a user's message that restricts later work. */
 export interface FoundRule {
-  /** The clause, blanks as single spaces. */
+  /** The clause, with runs of blanks as single spaces. */
   text: string;
   kind: RuleKind;
   /** Start and end of the clause in the message's text, in UTF-16 code units. */
   range: [number, number];
 }
 
-/** Longest message that is read whole, in characters. Of a longer one, a paste, only both ends are. */
+/** Longest message that is read whole, in characters. Of a longer message, usually pasted, only both ends are read. */
 const LONGEST_MESSAGE = 24_000;
 
-/** Longest message in which every mention of a duty counts; a longer one is a document, with its own. */
+/**
+ * Longest message in which every mention of a duty counts, in characters; a longer one is a document with duties of its
+ * own.
+ */
 const LONGEST_PROMPT = 6_000;
 
-/** The most rules of one message. */
+/** Maximum number of rules of one message. */
 const MOST_RULES = 20;
 
-/** Longest clause that is a rule, in characters: people say them in one breath. */
+/** Longest clause that is a rule, in characters. Rules that people type are short. */
 const LONGEST_RULE = 320;
 
 /**
- * Finds the clauses of a user's text that bind what follows, in English, Korean and Chinese. Deterministic, linear in
- * the text. Code, quotations, tags, logs and questions are left out; where a clause may mean one occasion alone it is no
- * rule.
+ * Finds the clauses of a user's text that restrict later work, in English, Korean and Chinese. Deterministic, linear in
+ * the text. Code, quotations, tags, logs and questions are left out. A clause that may apply to one occasion only is
+ * not a rule.
  */
 export function findRules(text: string): FoundRule[] {
   return partsToRead(text)
@@ -40,7 +44,7 @@ export function findRules(text: string): FoundRule[] {
     .slice(0, MOST_RULES);
 }
 
-/** Parts of a message with the place of each: the message, or both ends of a long one. */
+/** Returns the parts of a message to read, each with its offset: the whole message, or both ends of a long one. */
 function partsToRead(text: string): [number, string][] {
   if (text.length <= LONGEST_MESSAGE) return [[0, text]];
   const half = LONGEST_MESSAGE / 2;
@@ -69,7 +73,7 @@ function rulesIn(text: string, offset: number): FoundRule[] {
 
 const blank = (text: string): string => text.replace(/[^\n]/g, " ");
 
-/** The text with tags that are closed, and all between, as blanks: agents and shells put their own words there. */
+/** Returns the text with closed tags and their content as blanks: agents and shells put their own words there. */
 function withoutTags(text: string): string {
   let out = "";
   let at = 0;
@@ -90,7 +94,10 @@ function withoutTags(text: string): string {
 
 const OPENING_TAG = /<([a-zA-Z][\w-]{1,40})(?:\s[^<>\n]{0,200})?>/g;
 
-/** Code, quoted lines, quotations, and lines of logs, tables, diffs and data. */
+/**
+ * Patterns of text that is not the user's own: code, quoted lines, quotations, and lines of logs, tables, diffs and
+ * data.
+ */
 const NOT_OWN = [
   /^[ \t]*(`{3,}|~{3,})[^\n]*\n[\s\S]*?(?:^[ \t]*\1[^\n]*$|$(?![\s\S]))/gm,
   /^[ \t]*(?:>|\||[+-] ?\d|@@|\{|\[\s*["{[]|at \S+ \(|\$ |❯|⏺|⎿|➜|✗|[─━═]{3}|(?:ERROR|WARN(?:ING)?|INFO|DEBUG|TRACE|FATAL)\b).*$/gm,
@@ -100,7 +107,10 @@ const NOT_OWN = [
   /"[^"\n]{12,400}"|“[^”\n]{8,400}”|「[^」\n]{4,400}」|(?<![\w`])`[^`\n]{24,400}`/g,
 ];
 
-/** Ranges of the sentences of a text, cut also where a reason, a consequence or another task begins. */
+/**
+ * Yields the ranges of the sentences of a text. A sentence also ends where a reason, a consequence or another task
+ * begins.
+ */
 function* sentences(said: string): Generator<[number, number]> {
   let start = 0;
   for (const { index, 0: mark } of said.matchAll(BOUNDARY)) {
@@ -114,28 +124,28 @@ function* sentences(said: string): Generator<[number, number]> {
 
 const SENTENCE_END = /^[.!?。！？]/;
 
-/** End of a sentence, or beginning of a part that stands for itself. A full stop inside a name or number is none. */
+/** End of a sentence, or beginning of an independent part. A full stop inside a name or number does not count. */
 const BOUNDARY =
   /[!?](?=[\s)"'”]|$)|\.(?=[\s)"'”]|$)(?<!\b(?:e\.g|i\.e|etc|vs|no)\.)|[。！？；;]|\n+| [—–-]{1,2} |,(?=\s+(?:so|but|because|since|cause|otherwise|as otherwise|and then|though|although)\b)/gi;
 
 interface Judgement {
   kind: RuleKind;
   range: [number, number];
-  /** True for words that bind beyond the task at hand. */
+  /** True when the words apply beyond the current task. */
   isStanding: boolean;
 }
 
-/** The rule in a sentence; undefined where it has none. */
+/** Returns the rule in a sentence; undefined when there is none. */
 function judged(sentence: string, isCorrecting: boolean): Judgement | undefined {
   if (INTERRUPTED.test(sentence)) return { kind: "refused", range: whole(sentence), isStanding: true };
   return HAN_OR_HANGUL.test(sentence) ? judgedEastern(sentence) : judgedEnglish(sentence, isCorrecting);
 }
 
-/** Line of Claude Code where the user stopped a call. */
+/** Line that Claude Code writes when the user stops a call. */
 const INTERRUPTED = /^\s*\[Request interrupted by user for tool use\]?\s*$/;
 const HAN_OR_HANGUL = /[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]/;
 
-/** Range of a sentence without blanks, and without the mark at its end. */
+/** Returns the range of a sentence without surrounding blanks and final punctuation. */
 function whole(sentence: string): [number, number] {
   const start = sentence.search(/\S/);
   return [start, sentence.replace(/[\s.!,;:。！，；：]+$/, "").length];
@@ -171,22 +181,22 @@ function judgedEnglish(sentence: string, isCorrecting: boolean): Judgement | und
 const LEAD =
   /^(?:(?:ok(?:ay)?|hm+|well|yes|yeah|yep|no(?=\s*[,.!:—–])|nope|nah|also|and|but|so|oh|ah|great|cool|thanks|thx|please|pls|plz|just|then|fine|sorry|wait|stop(?=\s*[,.!:—–])|omfg|omg|wtf|(?:my )?dude|hey|hi|right|sure|alright|perfect|nice|fyi|again|first|one more thing|by the way|btw|note|ps|actually|as I said|like I said|reminder|update|before you start|[-*•]|\d+[.)])(?:[\s,:.!—–-]+))*/i;
 
-/** The beginning of a message that says an answer was wrong. */
+/** Beginning of a message that rejects an answer. */
 const CORRECTS =
   /^\W*(?:hm+,? )?(?:no|nope|wrong|that'?s (?:wrong|not)|that is (?:wrong|not)|not like that|I (?:didn'?t|did not) (?:ask|mean|want)|why did you|you (?:got|misunderstood|fucked))\b/i;
 
-/** Questions that ask for something for good. */
+/** Questions that ask for a lasting behaviour. */
 const ASKED =
   /^(?:can|could|would|will) you (?:please )?(?:always|never(?! (?:see|find|read))|not|stop \w+ing|only|avoid|keep)\b|\bfrom now on\b|\bwe(?:'d| had)? (?:agreed|decided|settled) on\b/i;
 
 const ALLOWS =
   /\byou (?:can|may|are allowed to|have permission to)\b.*\b(?:now|again|after all|from now on|from here on)\b|\b(?:now|after all)\b.{0,12}\byou (?:can|may)\b|\b(?:is|are|it'?s|'s) (?:(?:now|also) )?(?:ok(?:ay)?|fine|allowed|permitted) (?:now|again|after all|from now on|from here on)\b|\bnow (?:ok(?:ay)?|fine|allowed)\b|\b(?:forget|ignore|scrap|drop|lift|cancel|take back) (?:about )?(?:the|that|my|what) .{0,40}\b(?:rule|restriction|ban|limit|said|told)\b|\bno longer (?:forbidden|required|necessary|needed|a rule)\b|\b(?:no need to|don'?t (?:have|need) to) .{2,60} (?:any ?more|any longer|now)\b|\bfeel free to\b/i;
 
-/** Clauses that have the words of a rule and are none. */
+/** Clauses that have the words of a rule but are not rules. */
 const NO_RULE =
   /^(?:(?:is|are|does|do (?:you|we|they|I)|did|why|how|what|who|when(?:ever)? (?:I|it) |where|which|isn'?t|aren'?t|doesn'?t|I (?:never(?! want)|always|don'?t(?! ever want)|do not|didn'?t|have|had|was|think|guess|suppose|wonder|just|already|pushed|noticed|saw)|it (?:never|always|must have|should (?:be )?(?:work|fine|ok))|they (?:never|always|don'?t)|he|she|never ?mind|no (?:idea|problem|worries|need|rush|way|one|matter|luck|changes?|thanks|clue|doubt|longer|it|that|this|wonder|response|output|errors?)\b|remember when|remember how|if you (?:want|like|need|have))\b)|\b(?:must|should|may|could|would) have\b|\bdon'?t (?:worry|bother|mind|know|think|understand|care|get it|see|you|we|they|be sorry|look|work|panic)\b|\bnever (?:mind|heard|saw|seen|managed|had|got|been|was|were|happened|worked|did|knew)\b|\b(?:has|have|had|was|were) (?:never|always)\b|\b(?:it|that|this|he|she|they|which|who|I|we all) always\b/i;
 
-/** Words that bind beyond the task at hand. */
+/** Words that apply beyond the current task. */
 const STANDING =
   /\b(?:from (?:now|here|this point)(?: on(?:wards?)?)?|from this point (?:on|forward)|going forward|for the (?:rest|remainder) of|until (?:I|we) (?:say|tell)|(?:throughout|during) (?:this|the) (?:session|conversation|chat|project)|in this (?:session|conversation)|whenever|every time|each time|any ?time you|henceforth|^in future\b|in (?:the )?future(?! \w)|at all times|under (?:no|any) circumstances|at no (?:point|time)|in no case|no matter what|without exception|no exceptions|as a rule|always|never|ever again)\b/i;
 
@@ -240,15 +250,18 @@ const DEMANDS = [
 const CONTRASTS =
   /^[a-z][\w'-]+(?: [\w-]+){0,2} (?<!\b(?:is|are|was|were|do|does|did|can|could|will|would|should|must|may|might|has|have|had|am|why|if|or|and|but|maybe|probably|still|just|really|it|that|this|I|you|we|they|think|guess|hope|\w+'s|'m|'re|better|certainly|definitely|of course|so|too|to|please) )not [a-z][\w-]+(?: [\w-]+){0,4}$|^[^?]{2,90}, (?:and )?not (?!sure|that|yet|bad|only|just|really|because|if|quite|even|to mention)[^,?]{1,50}$/i;
 
-/** What may follow a `no,`: what is so, or shall be. */
+/** Words that may follow a `no,`: the correct fact or the desired behaviour. */
 const SETS_RIGHT =
   /^(?!(?:that|it|this|wait|I|because|idea|the reason|there)\b)(?=.*\b(?:should|must|needs?|use|don'?t|keep|stays?|is|are|belongs?|goes)\b)(?:\S+\s+){2}/i;
 
 // Korean and Chinese -------------------------------------------------------------------------------------------------
 
-/** Clauses are between commas; those of a rule go from the first one with a cue to the last. */
+/**
+ * Judges a Korean or Chinese sentence. Commas separate clauses; the rule reaches from the first clause with a cue to
+ * the last.
+ */
 function judgedEastern(sentence: string): Judgement | undefined {
-  // "Did we not agree on …?" reminds.
+  // A question like "Did we not agree on …?" repeats a rule.
   if (ASKS_EASTERN.test(sentence) && !/说好|기로 했/.test(sentence)) return undefined;
   let kind: RuleKind | undefined;
   let isStanding = false;
@@ -259,7 +272,7 @@ function judgedEastern(sentence: string): Judgement | undefined {
     const found = NO_RULE_EASTERN.test(clause) ? undefined : kindOfClause(clause);
     if (found || isLeading) {
       const [from, to] = whole(clause);
-      // What is denied stands behind what is so.
+      // The denied clause comes after the correct one.
       range ??= /^\s*不是/.test(clause) && before < index ? [before, before] : undefined;
       range = [
         range?.[0] ?? index + from + (LEAD_EASTERN.exec(clause.slice(from))?.[0].length ?? 0),
@@ -294,7 +307,7 @@ const NO_RULE_EASTERN =
 const STANDING_EASTERN =
   /以后|今后|从现在|从今|从此|每次|永远|始终|总是|一律|任何情况|绝不|绝对|千万|一定|务必|这次会话|整个会话|앞으로|이제부터|지금부터|항상|언제나|매번|반드시|꼭|무조건|절대|때마다|세션|어떤 경우/;
 
-/** A clause that says when: what is to be done then is in the next one. */
+/** A clause that names an occasion: the action to do then is in the next clause. */
 const LEADS_EASTERN =
   /(?:开始|以后|今后|之前|之后|的?时候|每次.*|会话里?|情况下)\s*$|(?:앞으로|이제부터|지금부터|때마다|때는|전에는|전에|동안|동안에는|경우에도)\s*$|^\s*(?:请|先)?记住\s*$/;
 
@@ -313,6 +326,9 @@ const CONTRASTS_EASTERN =
 const DEMANDS_EASTERN =
   /必须|务必|一定要|一定得|一律|统一(?:用|使用|为|放|写)|总是|始终|每次(?!都(?:失败|报错|出错))|以后(?:请|都|要|用|不|别)|今后|从现在(?:开始|起)|从今|从此|接下来都|只(?:能|准|许|改|用|读|在)|都(?:要|得|应该|控制|用|写|必须)|请?用(?:中文|英文|英语|韩语|日语)|用(?:中文|英文|英语)(?:写|回答|回复)|(?:中文|英文|英语)(?:写|回答|回复)|先(?:问|征求|确认|告诉|给我看|让我看)|就用(?!这|那|它|他|吧)|只负责|由我来|以后.{1,20}(?:时候|时)|说好|(?:控制|保持|限制)在.{1,14}(?:以内|之内|以下)|行以内|回答.{0,4}(?:短|简短|简洁|详细)|确保|保证|记住|앞으로|이제부터|지금부터|항상|언제나|매번|반드시|꼭|무조건|때마다|[가-힣]야\s*(?:합|해|한다|돼|됩|된다|하)|(?:한국어|영어|중국어|일본어|반말|존댓말)(?:로|으로)|(?:로|으로)만\s|만\s*(?:사용|써|쓰|지어|수정|바꾸|읽)|(?:먼저|미리).{0,8}(?:물어|확인|알려|말해)|(?:세션|대화)\s*(?:동안|내내|끝까지)|유지(?:해|하)|잊지\s*마|기억해|까지만\s*(?:하|해)|하나만(?:요|이에요|입니다)|기로\s*(?:했|하죠|합시다)|(?:전에|마다).{0,16}(?:보여|물어|알려)|(?:답변|대답|설명)(?:은|을|는)?.{0,12}(?:짧게|간단|간결|자세히)/;
 
-/** Any word without which an English text has no rule: most messages are read once and no more. Not by Unicode: that takes five times as long. */
+/**
+ * Cue words: an English text without any of them has no rule, so that most messages are read only once. Without the
+ * Unicode flag, which makes it five times slower.
+ */
 const ANY_CUE =
   /\b(?:never|always|don'?t|do not|dont|don’t|no|not|must|mustn|shall|shouldn|should|ha(?:s|ve) to|needs?|stop|quit|leave|keep|only|from (?:now|here|this)|going forward|rest of|until|whenever|every|each|all|any|new|henceforth|future|circumstances|avoid|prefer|rather|favou?r|remember|mind|forget|sure|ensure|important|essential|crucial|ask|before|treat|use|want|expect|like|answers?|reply|respond|speak|explain|write|agreed|decided|convention|policy|off|forbidden|prohibited|required|mandatory|interrupted|allowed|can|may|ok|okay|fine|feel free|ignore|scrap|possible|preferably|instead|changed|refrain|steer|careful|freeze|nobody|hate|stick|limit|restrict|confine|approval|exclusively|strictly|habit|starts?|begins?|goes?|belongs?|lives?|gets?|written|most|more than|max|stays?|remains?)\b/i;

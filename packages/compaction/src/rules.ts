@@ -17,21 +17,21 @@ import { type FoundRule, findRules, type RuleKind } from "./rule-finder.ts";
 /** The `customType` of entries that record a rule of the user. */
 export const RULE = "espalier.rule";
 
-/** A rule of the user that holds at a place of a path. */
+/** A rule of the user that applies at an entry of a path. */
 export interface Rule {
-  /** Id of its entry. A rule that has none yet is named by its message and its start: `<entry id>:<start>`. */
+  /** Id of its entry. A rule without an entry is named by its message and its start: `<entry id>:<start>`. */
   id: string;
   text: string;
   kind: RuleKind;
   /** Source: offsets in the text of a user's message (text blocks joined by newlines). */
   from: { entryId: string; start: number; end: number };
-  /** Id of the rule that it replaced; null where it replaced none. */
+  /** Id of the rule that it replaced; null when it replaced none. */
   supersedes: string | null;
 }
 
 /** Data of a rule's entry. */
 export interface RuleData {
-  /** Empty where the message was read and a handler of `rules_found` left nothing of it. */
+  /** The rule; empty when the message was read and a handler of `rules_found` removed all of its rules. */
   text: string;
   kind: RuleKind;
   from: { entryId: string; range: [number, number] };
@@ -40,13 +40,13 @@ export interface RuleData {
 
 /** Options of {@link rulesOn}. */
 export interface RulesOnOptions {
-  /** False: messages whose rules were never recorded are not searched. Default true. */
+  /** False: messages without recorded rules are not searched. Default true. */
   isFinding?: boolean;
 }
 
 /**
- * The rules that hold at the end of a path (root first; from a compaction that recorded its rules on is enough), oldest
- * first. Rules are those of entries, those that compactions and branch summaries recorded, and those found in
+ * Returns the rules that apply at the end of a path, oldest first. The path is root first; its end from a compaction
+ * with recorded rules on is enough. Rules come from entries, from records in compactions and branch summaries, and from
  * messages whose rules were never recorded. Pure.
  */
 export function rulesOn(path: readonly Entry[], { isFinding = true }: RulesOnOptions = {}): Rule[] {
@@ -71,7 +71,7 @@ export function rulesOn(path: readonly Entry[], { isFinding = true }: RulesOnOpt
   return state.rules;
 }
 
-/** Rules as they come and go along a path. Two with the same source are one. */
+/** Collects the rules along a path. Two rules with the same source are one. */
 class RuleState {
   readonly #held = new Map<string, Rule>();
   readonly #dropped = new Map<string, Rule>();
@@ -87,12 +87,12 @@ class RuleState {
     this.#held.set(source, rule);
   }
 
-  /** Takes over a rule that a summary recorded. */
+  /** Adds a rule that a summary recorded. */
   take(rule: Rule): void {
     if (!this.#held.has(sourceOf(rule)) && !this.#dropped.has(sourceOf(rule))) this.add(rule);
   }
 
-  /** An edit leaves a rule's entry out, or the message it is from, where a user asked for that; or brings it back. */
+  /** Applies an edit of a rule's entry, or a user's edit of its source message: removes the rule, or restores it. */
   edit(targetId: string, isLeftOut: boolean, reason: "manual" | undefined): void {
     const isMeant = ({ id, from }: Rule) =>
       id === targetId || (reason === "manual" && from.entryId === targetId);
@@ -112,13 +112,13 @@ class RuleState {
 const sourceOf = ({ from }: Rule): string => `${from.entryId}:${from.start}`;
 const idOf = ({ from }: RuleData): string => `${from.entryId}:${from.range[0]}`;
 
-/** The rule that data of an entry stand for, under this id. */
+/** Returns the rule with this id that an entry's data describe. */
 export function ruleFrom({ text, kind, from, supersedes }: RuleData, id: string): Rule {
   const [start, end] = from.range;
   return { id, text, kind, from: { entryId: from.entryId, start, end }, supersedes: supersedes ?? null };
 }
 
-/** The data of a rule's entry; undefined for other entries, and for data that no rule has. */
+/** Returns the data of a rule's entry; undefined for other entries, and for invalid data. */
 export function ruleOf(entry: Entry): RuleData | undefined {
   if (!isCustom(entry, RULE) || !isRecord(entry.data)) return undefined;
   const { text, kind, from, supersedes } = entry.data;
@@ -132,7 +132,7 @@ export function ruleOf(entry: Entry): RuleData | undefined {
   };
 }
 
-/** Rules in the `details` of a compaction or a branch summary; undefined where it recorded none. */
+/** Returns the rules in the `details` of a compaction or a branch summary; undefined when none were recorded. */
 export function rulesIn(details: unknown): Rule[] | undefined {
   return isRecord(details) && Array.isArray(details["rules"]) ? recordedRules(details) : undefined;
 }
@@ -156,7 +156,7 @@ function recordedRules(details: unknown): Rule[] {
   });
 }
 
-/** Bindingness, most first: what has no room in the block is left out from the end. */
+/** Kinds by force, strongest first: rules that do not fit into the block are left out from the end. */
 export const RULE_KINDS: readonly RuleKind[] = [
   "never",
   "always",
@@ -170,7 +170,7 @@ const kindOr = (kind: unknown): RuleKind => RULE_KINDS.find((known) => known ===
 const numberOr = (value: unknown, fallback: number): number =>
   Number.isSafeInteger(value) ? (value as number) : fallback;
 
-/** Rules found in one message of the user, ready to be compared with those that hold. */
+/** Rules found in one message of the user, ready to be compared with the current rules. */
 export interface FoundInMessage {
   entryId: string;
   found: readonly FoundRule[];
@@ -178,7 +178,8 @@ export interface FoundInMessage {
 
 /**
  * Finds the rules in a user's message.
- * @param above the path above it: a refused call is the newest one there
+ *
+ * @param above returns the path above it, whose newest call is the refused one
  */
 export function foundIn(entry: Entry, above: () => readonly Entry[]): FoundInMessage {
   const found = isMessage(entry, "user") ? findRules(messageText(entry.message)) : [];
@@ -194,15 +195,15 @@ function newestCall(path: readonly Entry[]): ToolCallBlock | undefined {
   return answer && isMessage(answer, "assistant") ? toolCalls(answer.message).at(-1) : undefined;
 }
 
-/** Longest part of a refused call's arguments, in characters. */
+/** Maximum length of the quoted arguments of a refused call, in characters. */
 const LONGEST_ARGUMENTS = 160;
 
 const refusalOf = ({ name, arguments: args }: ToolCallBlock): string =>
   `The user refused this call: ${name} ${cutText(JSON.stringify(args ?? {}), LONGEST_ARGUMENTS, "head-tail")}`;
 
 /**
- * The rules of a message that say something new, each with the rule that it replaces. What holds already, and what
- * takes back nothing, is left out.
+ * Returns the new rules of a message, each with the rule that it replaces. Rules that already apply, and cancellations
+ * without a rule to cancel, are left out.
  */
 export function newRules(holding: readonly Rule[], { entryId, found }: FoundInMessage): RuleData[] {
   const added: RuleData[] = [];
@@ -220,14 +221,14 @@ export function newRules(holding: readonly Rule[], { entryId, found }: FoundInMe
 
 type Worded = Pick<Rule, "text" | "kind">;
 
-/** The rule that a new one replaces, the newest and nearest; `same` where it holds already. */
+/** Returns the rule that a new one replaces, the newest and nearest; `same` when the rule already applies. */
 function matchOf(next: Worded, rules: readonly Rule[], entryId: string): Rule | "same" | undefined {
   const topic = topicOf(next.text);
   let best: { rule: Rule; nearness: number } | undefined;
   for (const rule of rules) {
     const old = topicOf(rule.text);
     if (isSame(topic, old) && rule.kind === next.kind) return "same";
-    // One message does not take itself back.
+    // A message does not cancel its own rules.
     if (rule.from.entryId === entryId || next.kind === "refused") continue;
     const nearness = replaces({ ...next, topic }, { ...rule, topic: old });
     if (nearness > 0 && nearness >= (best?.nearness ?? 0)) best = { rule, nearness };
@@ -235,20 +236,20 @@ function matchOf(next: Worded, rules: readonly Rule[], entryId: string): Rule | 
   return best?.rule;
 }
 
-/** Words of a rule that say what it is about. */
+/** Words that describe the topic of a rule. */
 interface Topic {
   words: ReadonlySet<string>;
-  /** Values of which one rule has one: numbers and languages. */
+  /** Values of which a rule has only one: numbers and languages. */
   values: ReadonlySet<string>;
-  /** Words that the rule turns down: what stands behind `not` or `instead of`. */
+  /** Words that the rule rejects: those after `not` or `instead of`. */
   denied: ReadonlySet<string>;
 }
 
-/** How sure it is that one rule replaces another; 0 for not at all. */
+/** Returns the likelihood that one rule replaces another; 0 for no relation. */
 function replaces(next: Worded & { topic: Topic }, old: Worded & { topic: Topic }): number {
   const [words, oldWords] = [next.topic.words, old.topic.words];
   const shared = overlap(words, oldWords);
-  // A long rule that mentions the topic of a short one need not be about it.
+  // A long rule may mention the topic of a short one and still be about something else.
   const nearness = shared / Math.max(1, Math.min(words.size, oldWords.size));
   const isMutual = shared > 0 && shared / Math.max(words.size, oldWords.size) >= 0.4;
   if (next.kind === "allowed") {
@@ -267,11 +268,11 @@ function replaces(next: Worded & { topic: Topic }, old: Worded & { topic: Topic 
   return isOpposite || isRevalued || CHANGES.test(next.text) ? nearness : 0;
 }
 
-/** Words that take a duty back, not a prohibition alone. */
+/** Words that cancel a duty, not only a prohibition. */
 const RELEASES =
   /\b(?:forget|ignore|scrap|drop|lift|cancel|take back|no longer|no need|(?:don'?t|do not) (?:have|need) to|without asking)\b|不用|不必|无需|不需要|取消|忘掉|忽略|취소|해제|무시|잊/i;
 
-/** Kinds that say what is not to be. */
+/** Kinds that forbid. */
 const FORBIDS: Readonly<Partial<Record<RuleKind, true>>> = { never: true, refused: true };
 
 /** Words of a change of mind. */
@@ -304,7 +305,7 @@ function topicOf(text: string): Topic {
 const DENIED =
   /\b(?:not|instead of|rather than|no longer|over)\s+(?:in |the |a |an )?([\w-]+)|(?:而不是|不是|代替)([^，,。]{1,8})|([\p{L}\d]{1,12})\s*(?:말고|대신|(?:이|가) 아니라)/giu;
 
-/** Words in their short form; of Chinese and Korean, pairs of characters. */
+/** Returns the words of a text in their short form; for Chinese and Korean, pairs of characters. */
 function wordsOf(text: string): string[] {
   const words: string[] = [];
   for (const [word] of text
@@ -331,7 +332,7 @@ const stem = (word: string): string =>
 const VALUE =
   /^(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty|thirty|forty|fifty|hundred|english|german|french|spanish|korean|chinese|japanese|italian|한국어|영어|중국어|일본어|한국|중국|일본|中文|英文|英语|韩语|日语)$/;
 
-/** Words that every rule may have. */
+/** Words that any rule can have, and that say nothing about its topic. */
 const SMALL = new Set(
   "a an the and or but so if of to in on at by for from with without as is are be been being was were it its it's this that these those there here i i'd we you he she they me my our your us please always never not no don't do does did done dont mustn't must should shouldn't shall may can could would will have has had need needs want wants just only also then now again anymore more any all every each ever even ok okay fine allowed allow rest session point until say otherwise forward going instead than rather over into out up under use used using make sure remember keep stop avoid prefer future whenever when after before whole sorry changed change mind about everywhere instead".split(
     " ",
@@ -344,16 +345,16 @@ const SMALL_HANGUL =
 
 // The block -----------------------------------------------------------------------------------------------------------
 
-/** The most tokens of the block (characters / 4, its tags included). */
+/** Maximum number of tokens of the block (characters / 4, including its tags). */
 const MOST_RULE_TOKENS = 600;
 
 const BLOCK_HEADING = "Rules of the user. Each holds until the user takes it back:";
 
 /**
- * The text of the block of rules, oldest first. What has no room is left out, the least binding and oldest first, and the
- * last line says how many.
+ * Returns the text of the block of rules, oldest first. Rules that do not fit are left out, the weakest and oldest
+ * first, and the last line has their number.
  *
- * @param room characters, as they are once escaped
+ * @param room in characters of escaped text
  */
 export function rulesText(rules: readonly Worded[], room: number): string {
   if (rules.length === 0) return "";
@@ -378,6 +379,6 @@ export function rulesText(rules: readonly Worded[], room: number): string {
   return told(shown);
 }
 
-/** The most characters of the block beside a model with this window. */
+/** Maximum number of characters of the block for a model with this window. */
 export const ruleRoom = (limitTokens: number): number =>
   Math.min(limitTokens, MOST_RULE_TOKENS) * CHARS_PER_TOKEN;

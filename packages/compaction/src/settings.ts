@@ -2,22 +2,23 @@ import { EspalierError } from "@espalier/jsonl-stream";
 
 /** Settings of compaction. All sizes but `requestBytes` are tokens. */
 export interface CompactionSettings {
-  /** False: nothing compacts by itself; commands still do, and an overflow is a typed error. Default true. */
+  /** False: no automatic compaction; commands still compact, and an overflow is a typed error. Default true. */
   autoCompact: boolean;
-  /** Kept free for the answer: compaction is due above `contextWindow − reserveTokens`. Default 16,384. */
+  /** Tokens reserved for the answer: compaction is due above `contextWindow − reserveTokens`. Default 16,384. */
   reserveTokens: number;
-  /** Size of the newest part of the conversation that stays. Default 20,000 (origins 002). */
+  /** Size of the newest part of the conversation that is kept. Default 20,000 (origins 002). */
   keepRecentTokens: number;
-  /** The model's window. Default 200,000, where nothing knows it. */
+  /** The model's window. Default 200,000 when it is unknown. */
   contextWindow: number;
   /**
-   * The most bytes that the body of a request may have, pictures as base64. Default 32,000,000: what Anthropic's Messages
-   * API takes (its documentation of errors, `request_too_large`). Less for clouds and proxies that take less.
+   * Maximum number of bytes of a request body, with pictures as base64. Default 32,000,000: the limit of Anthropic's
+   * Messages API (its documentation of errors, `request_too_large`). Set less for clouds and proxies with a lower
+   * limit.
    */
   requestBytes: number;
 }
 
-/** Sizes in tokens, of a model that reads 200,000; of requests in bytes. */
+/** Sizes are tokens, for a model with a window of 200,000; `requestBytes` is bytes. */
 export const DEFAULT_COMPACTION_SETTINGS: CompactionSettings = {
   autoCompact: true,
   reserveTokens: 16_384,
@@ -26,12 +27,12 @@ export const DEFAULT_COMPACTION_SETTINGS: CompactionSettings = {
   requestBytes: 32_000_000,
 };
 
-/** Share of a window for the context where the reserve, made for a larger model, exceeds it. */
+/** Share of a small window for the context when the reserve, made for a larger model, exceeds that window. */
 const SHARE_WITHOUT_RESERVE = 0.5;
 
 /**
- * The size above which a context is too large: the window less the reserve. A reserve that a smaller model's window
- * does not even hold counts as half of that window.
+ * Returns the size above which a context is too large: the window less the reserve. When the reserve is larger than the
+ * window, half of the window.
  */
 export function thresholdOf({
   contextWindow,
@@ -43,8 +44,8 @@ export function thresholdOf({
 }
 
 /**
- * The size to which all larger ones are cut so that the sum falls by `excess`; the smaller ones stay whole. 0 when not
- * even leaving everything out is enough.
+ * Returns the size to which all larger ones are cut so that the sum falls by `excess`; smaller ones are unchanged. 0
+ * when even removing everything is not enough.
  */
 export function commonLimit(sizes: readonly number[], excess: number): number {
   const sorted = [...sizes].sort((a, b) => b - a);
@@ -63,7 +64,9 @@ interface SettingsRange {
   most?: number;
 }
 
-/** Returns the settings. Throws for the first one that is no whole number or out of its range; undefined passes. */
+/**
+ * Returns the settings. Throws for the first one that is not a whole number or out of its range; undefined is accepted.
+ */
 export function checkRanges<Settings extends object>(
   settings: Settings,
   ranges: Partial<Record<keyof Settings & string, SettingsRange>>,

@@ -26,55 +26,55 @@ import {
 
 /** Result of compacting a conversation (origins 003). Sizes are tokens. */
 export interface CompactResult {
-  /** The conversation after it. */
+  /** The conversation after the compaction. */
   messages: ContextMessage[];
   previousTokens: number;
   currentTokens: number;
   freedTokens: number;
-  /** Messages that stayed as they were. */
+  /** Number of messages that were kept unchanged. */
   preservedCount: number;
   deletedFiles: string[];
-  /** Headings that the summary was asked for and does not have; absent where none is missing. */
+  /** Requested headings that the summary lacks; absent when none is missing. */
   missingSections?: string[];
-  /** False: there is no summary, and the messages are as they were. */
+  /** False: there is no summary, and the messages are unchanged. */
   success: boolean;
 }
 
-/** Compaction of a conversation (origins 003). */
+/** Options of a conversation's compaction (origins 003). */
 export interface CompactOptions {
   /** Target length of the summary. Default 8,000. */
   targetTokens?: number;
-  /** The newest messages, which stay. Default 5. */
+  /** Number of newest messages to keep. Default 5. */
   preserveCount?: number;
-  /** The model that summarises; default: the summarizer's own. */
+  /** The model of the summary. Default: the summarizer's own. */
   model?: string;
-  /** Attempts in all. Default 3. */
+  /** Maximum number of attempts. Default 3. */
   retryCount?: number;
 }
 
-/** Options of a `ContextCompactor`; `targetTokens` and the like as in `CompactOptions`. */
+/** Options of a `ContextCompactor`; defaults of `targetTokens` and the others as in `CompactOptions`. */
 export interface ContextCompactorOptions
   extends CompactOptions,
     Pick<GenerateSummaryOptions, "sleep" | "log" | "signal"> {
-  /** Replaces the old conversation with the new one; an error aborts everything and is thrown. */
+  /** Replaces the old conversation with the new one; an error stops the compaction and is thrown. */
   commit?: (messages: readonly ContextMessage[]) => Promise<void>;
-  /** Called at the end. */
+  /** Receives the result at the end. */
   notify?: (result: CompactResult) => void;
 }
 
-/** The summarizer for a model; the default one where none is named. */
+/** Returns the summarizer for a model; the default one when no model is named. */
 export type SummarizerForModel = (model: string | undefined) => Summarizer;
 
 /**
- * Compacts a plain list of messages (origins 003): split, read offloaded results back, summarise, build, commit, remove
- * the files that nothing refers to any more, notify.
+ * Compacts a plain list of messages (origins 003) in these steps: split, read offloaded results back, summarise, build,
+ * commit, remove files that no message refers to, notify.
  */
 export class ContextCompactor {
   readonly #storage: OffloadStorage;
   readonly #summarizer: SummarizerForModel;
   readonly #options: ContextCompactorOptions;
 
-  /** @param summarizer one, or a function that gives the one for `options.model` */
+  /** @param summarizer a summarizer, or a function that returns one for `options.model` */
   constructor(
     storage: OffloadStorage,
     summarizer: Summarizer | SummarizerForModel,
@@ -85,7 +85,10 @@ export class ContextCompactor {
     this.#options = options;
   }
 
-  /** Compacts. Without a summary the result has `success: false` and the messages as they were; an abort is thrown. */
+  /**
+   * Compacts the messages. Without a summary the result has `success: false` and the unchanged messages; an abort is
+   * thrown.
+   */
   async compact(messages: readonly ContextMessage[]): Promise<CompactResult> {
     const { preserveCount, model, log = console, commit, notify } = this.#options;
     const previousTokens = estimateTotal(messages);
@@ -128,13 +131,16 @@ export class ContextCompactor {
   }
 }
 
-/** A conversation in the part that is summarised and the part that stays. */
+/** The two parts of a conversation: messages to summarise and messages to keep. */
 export interface SplitMessages {
   toCompress: ContextMessage[];
   toPreserve: ContextMessage[];
 }
 
-/** Splits off the newest `preserveCount` messages (default 5), and more where that would separate a call and its results. */
+/**
+ * Splits off the newest `preserveCount` messages (default 5), or more when the split would separate a call from its
+ * results.
+ */
 export function splitMessages(
   messages: readonly ContextMessage[],
   preserveCount: number = DEFAULT_OFFLOAD_SETTINGS.preserveCount,
@@ -144,10 +150,10 @@ export function splitMessages(
   return { toCompress: messages.slice(0, at), toPreserve: messages.slice(at) };
 }
 
-/** A cut between messages depends on the messages alone. */
+/** Placeholder entry: a cut between messages depends on the messages alone. */
 const NO_ENTRY = { type: "message", id: "", parentId: null, timestamp: "" } as Entry;
 
-/** Puts the summary, as one user message, in front of the preserved messages. */
+/** Puts the summary, as one user message, before the preserved messages. */
 export function buildCompressedHistory(
   summary: string,
   preserved: readonly ContextMessage[],
@@ -161,13 +167,13 @@ export interface GenerateSummaryOptions
   extends Pick<CompactOptions, "targetTokens" | "retryCount">,
     Pick<RetriesOptions, "sleep" | "log"> {
   summarizer: Summarizer;
-  /** Ends the request and every wait between attempts; the error is `aborted`. */
+  /** Aborts the request and every wait between attempts; the error is `aborted`. */
   signal?: AbortSignal;
 }
 
 /**
- * Asks for the summary of a conversation under the eight headings. One longer than its target is accepted; one cut off
- * at 1.2 times the target is a failed attempt, like any other failure.
+ * Requests the summary of a conversation under the eight headings. A summary longer than its target is accepted; an
+ * answer that is cut off at 1.2 times the target is a failed attempt, like any other failure.
  *
  * @throws EspalierError after `retryCount` attempts
  */
@@ -192,22 +198,22 @@ export async function generateSummary(
   return answer.text.trim();
 }
 
-/** Attempts at a summary. */
+/** Options of the attempts at a summary. */
 export interface RetriesOptions {
-  /** Attempts in all. Default 3. */
+  /** Maximum number of attempts. Default 3. */
   attempts?: number;
-  /** Waits; rejects as soon as the signal fires. */
+  /** Waits; rejects as soon as the signal is aborted. */
   sleep?: Sleep;
   /** Receives a warning for each failure. Default `console`. */
   log?: PolicyLog;
 }
 
-/** Wait after the n-th failure: n times this long, in milliseconds (origins 003). */
+/** Wait after failure n: n times this number of milliseconds (origins 003). */
 const DELAY_MS = 1_000;
 
 /**
- * Retries after every failure, an invalid answer included; only an abort ends it at once. Each failure is
- * a warning. The error after the last attempt has everything that was billed.
+ * Retries after every failure, including an invalid answer; only an abort ends the attempts at once. Each failure is a
+ * warning. The error after the last attempt has the usage of all attempts.
  */
 export function withRetries(summarizer: Summarizer, options: RetriesOptions): Summarizer {
   const { attempts = 3, sleep, log = console } = options;

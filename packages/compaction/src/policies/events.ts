@@ -1,10 +1,10 @@
 /** Types of published events (origins 004). */
 export const EventType = {
-  /** Something is going on: `{message}`. */
+  /** Progress of an operation: `{message}`. */
   PROGRESS_UPDATE: "PROGRESS_UPDATE",
-  /** Something has changed: `{name, data}`. */
+  /** Change of a state: `{name, data}`. */
   STATE_CHANGED: "STATE_CHANGED",
-  /** A step failed, and the work continues without it: `{name, message}`. */
+  /** A step failed, and the work continued without it: `{name, message}`. */
   ERROR: "ERROR",
 } as const;
 
@@ -14,7 +14,7 @@ export interface EventPayloads {
   STATE_CHANGED:
     | { name: "session.compaction"; data: CompactionCounts }
     | { name: "session.offload"; data: { offloadedCount: number; freedTokens: number } }
-    /** Pictures were left out of so many messages; `reasons` says why, each reason once. */
+    /** Number of messages from which pictures were left out; `reasons` has each reason once. */
     | { name: "session.pictures"; data: { messages: number; reasons: readonly string[] } };
   ERROR: { name: string; message: string };
 }
@@ -26,10 +26,10 @@ export interface CompactionCounts {
   messagesRemoved: number;
 }
 
-/** Receives the events of one type; an error that it throws goes to the bus's `onError`. */
+/** Receives the events of one type; an error of the listener is passed to the bus's `onError`. */
 export type Listener<Type extends keyof EventPayloads> = (payload: EventPayloads[Type]) => void;
 
-/** Notifies its listeners. An error that a listener throws goes to `onError` alone. */
+/** Notifies its listeners. An error of a listener is passed only to `onError`. */
 export class EventBus {
   readonly #listeners = new Map<string, Set<Listener<keyof EventPayloads>>>();
   readonly #onError: (error: unknown) => void;
@@ -49,7 +49,7 @@ export class EventBus {
     }
   }
 
-  /** Subscribes to the events of a type; returns the function that ends it. */
+  /** Subscribes to the events of a type; returns the function that ends the subscription. */
   subscribe<Type extends keyof EventPayloads>(type: Type, listener: Listener<Type>): () => void {
     const listeners = this.#listeners.get(type) ?? new Set();
     this.#listeners.set(type, listeners);
@@ -63,10 +63,10 @@ export function progressMessage(fill: number): string {
   return `Context at ${Math.round(fill * 100)}% - compacting`;
 }
 
-/** Log of failures that stop nothing; `console` is one, and writes to stderr. */
+/** Log of failures that stop no operation; `console` is one, and writes to stderr. */
 export interface PolicyLog {
-  /** Something is tried again, or done without. */
+  /** A step is retried or skipped. */
   warn(message: string, details?: { error: unknown }): void;
-  /** Something was given up. */
+  /** An operation was abandoned. */
   error(message: string, details?: { error: unknown }): void;
 }

@@ -6,15 +6,15 @@ import { EspalierError } from "@espalier/jsonl-stream";
 import { createId } from "@espalier/session-tree";
 import type { OffloadStorage } from "./offload-storage.ts";
 
-/** A file that a process left half written is cleared away once it is this old, in milliseconds. */
+/** Age at which an unfinished file of another process is removed, in milliseconds. */
 const LEFTOVER_AGE_MS = 60_000;
 const RESULT = /^[0-9a-f]{64}\.txt$/;
 const LEFTOVER = /^[0-9a-f]{64}\.txt\.[0-9A-Za-z]+\.tmp$/;
 
 /**
- * Results in files of mode 0600 in a folder of mode 0700, named by the SHA-256 of their text. A file appears under its
- * name only when it is whole and on disk. A session may come from another user, with such a folder beside it: links are
- * not followed, and a file counts only when it holds the text whose digest is its name.
+ * Storage of results in files of mode 0600, in a folder of mode 0700, named by the SHA-256 of their text. A file gets
+ * its name only when it is complete and on disk. A session may come from another user, together with such a folder:
+ * links are not followed, and a file is read only when its text has the digest in its name.
  */
 export function fileOffloadStorage(folder: string): OffloadStorage {
   const pathFor = (text: string) =>
@@ -40,7 +40,8 @@ export function fileOffloadStorage(folder: string): OffloadStorage {
           "no-storage",
           `${folder} is a link, which is not followed; put a folder there.`,
         );
-      // The same text may be on its way here twice: each writes a draft of its own, and the last one to be done stands.
+      // Two writers may store the same text at once: each writes its own draft, and the draft that is renamed last is
+      // kept.
       const draft = `${path}.${createId()}.tmp`;
       await writeSynced(draft, bytes);
       await rename(draft, path);
@@ -73,7 +74,7 @@ async function writeSynced(path: string, bytes: Buffer): Promise<void> {
   }
 }
 
-/** So that the name survives the loss of power too; not every system can sync a folder. */
+/** Syncs a folder, so that a new file name survives a loss of power; not every system can sync a folder. */
 async function syncFolder(folder: string): Promise<void> {
   if (process.platform === "win32") return;
   const handle = await open(folder, "r");
@@ -84,7 +85,9 @@ async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-/** The text of a regular file; undefined for what is gone, not readable, or a link: the caller reports it. */
+/**
+ * Returns the text of a regular file; undefined for a missing or unreadable file or a link, which the caller reports.
+ */
 async function textIn(path: string): Promise<string | undefined> {
   if (!(await factsOf(path))?.isFile()) return undefined;
   try {
@@ -102,7 +105,7 @@ async function textIn(path: string): Promise<string | undefined> {
 
 const isFolder = async (path: string): Promise<boolean> => (await factsOf(path))?.isDirectory() === true;
 
-/** Facts of a path itself; links are not followed. */
+/** Returns the stats of the path itself; links are not followed. */
 async function factsOf(path: string) {
   try {
     return await lstat(path);

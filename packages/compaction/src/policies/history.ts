@@ -18,15 +18,15 @@ import { proseOf } from "../summary-text.ts";
 
 /** Part of a session to read. */
 export interface HistoryOptions {
-  /** The newest messages, at most. Default 10. */
+  /** Maximum number of newest messages. Default 10. */
   limit?: number;
-  /** Default: the session's. */
+  /** Leaf of the path. Default: the session's. */
   leafId?: string | null;
 }
 
 const DEFAULT_LIMIT = 10;
 
-/** The newest active messages of a session, oldest first. */
+/** Returns the newest active messages of a session, oldest first. */
 export function getHistory(
   session: ReadableSession,
   { limit = DEFAULT_LIMIT, leafId = session.leafId }: HistoryOptions = {},
@@ -35,7 +35,9 @@ export function getHistory(
   return active.slice(Math.max(0, active.length - limit));
 }
 
-/** The summaries of a session and its newest active messages, as one text. The limit cuts this text alone. */
+/**
+ * Returns the summaries of a session and its newest active messages, as one text. The limit applies only to this text.
+ */
 export function getHistoryContext(session: ReadableSession, options: HistoryOptions = {}): string {
   const summaries = sessionSummaries(session, options.leafId);
   const summaryText = summaries.map(({ summary }) => summary).join("\n");
@@ -44,8 +46,8 @@ export function getHistoryContext(session: ReadableSession, options: HistoryOpti
 }
 
 /**
- * The messages of a context that no summary replaces: all of them but those of the newest compaction. Results,
- * failed answers and commands excluded from requests count like any other message.
+ * Returns the messages of a context that no summary replaces: all messages except those of the newest compaction.
+ * Results, failed answers and commands excluded from requests count like any other message.
  */
 export function activeMessages(context: Pick<SessionContext, "messages" | "sources">): ContextMessage[] {
   const compactionId = compactionIn(context);
@@ -57,12 +59,12 @@ export function activeMessages(context: Pick<SessionContext, "messages" | "sourc
 export function countActive(context: Pick<SessionContext, "messages" | "sources">): number {
   const compactionId = compactionIn(context);
   let count = context.messages.length;
-  // A compaction's messages come first: its summary, and the system's messages before it.
+  // A compaction's messages come first: its summary, after its system messages.
   for (let at = 0; at < context.sources.length && context.sources[at] === compactionId; at++) count--;
   return count;
 }
 
-/** The id of the compaction that speaks in a context; undefined when none does. */
+/** Returns the id of the compaction whose summary is in a context; undefined when there is none. */
 export function compactionIn({
   messages,
   sources,
@@ -73,8 +75,8 @@ export function compactionIn({
 
 /**
  * Returns whether an entry is on the path of a leaf (default: the session's) and only a summary has its content there
- * (origins 000's `is_archived`): it is before the entries that the newest compaction keeps, or an edit took it out of
- * that. False for entries of other branches.
+ * (origins 000's `is_archived`): the entry is before the entries that the newest compaction keeps, or an edit removed
+ * it from those. False for entries of other branches.
  *
  * @throws EspalierError `unknown-entry`
  */
@@ -87,8 +89,8 @@ export function isArchived(
 }
 
 /**
- * {@link isArchived} for many entries of one leaf, by their rows. The path is walked by what the index knows of it; of its
- * lines the newest compaction and the edits behind what it keeps are read, and no message.
+ * {@link isArchived} for many entries of one leaf, by their rows. The path is read from the index. Only the newest
+ * compaction and the edits after its first kept entry are read from the log, and no message.
  */
 export function archivedRows(
   { tree, leafId: leafOfSession }: ReadableSession,
@@ -110,8 +112,8 @@ export function archivedRows(
 }
 
 /**
- * Rows of a leaf's path (default: the session's) that would speak, had the newest edit of them not left them out, whoever
- * left them out.
+ * Returns the rows of a leaf's path (default: the session's) whose messages the newest edit leaves out, made by a user
+ * or automatically.
  *
  * @throws EspalierError `unknown-entry`
  */
@@ -124,7 +126,7 @@ export function rowsHidden(
 
 /** Archived entries of one leaf. */
 export interface ArchivedRows {
-  /** The compaction that counts there; -1 when none does. */
+  /** Row of the compaction that applies at the leaf; -1 when there is none. */
   readonly compactionRow: number;
   /** Number of archived entries. */
   readonly count: number;
@@ -132,7 +134,7 @@ export interface ArchivedRows {
   has(row: number): boolean;
 }
 
-/** The path that ends in a row, with what changes the context of those above it. */
+/** The path that ends at a row, and its entries that change the context of entries above them. */
 class Path {
   readonly tree: Tree;
   /** Rows of compactions and edits, newest first. */
@@ -147,8 +149,8 @@ class Path {
   }
 
   /**
-   * The nearest row above `row` on the path that has this id; -1 when there is none. A damaged log may have an id twice, on
-   * other branches too.
+   * Returns the nearest row above `row` on the path that has this id; -1 when there is none. In a damaged log several
+   * entries can have the same id, on other branches too.
    */
   rowAbove(id: string, row: number): number {
     const { index } = this.tree;
@@ -157,7 +159,7 @@ class Path {
     return above;
   }
 
-  /** Compactions that name something above them, or themselves, newest first. */
+  /** Compactions that name an entry above them or themselves, newest first. */
   *compactions(): Generator<{ entry: Entry; compactionRow: number; firstKeptRow: number }> {
     for (const row of this.changing) {
       const kind = this.tree.kindAt(row);
@@ -171,10 +173,10 @@ class Path {
   }
 }
 
-/** Entries hidden by hand are in no summary. */
+/** Returns whether an edit was made automatically. Entries that a user hid are in no summary. */
 const isAutomaticEdit = (edit: Entry): boolean => !(contextEdit.is(edit) && edit.reason === "manual");
 
-/** Rows between two that would speak, had the newest edit of them, one that counts, not left them out. */
+/** Returns the rows between two rows whose messages are left out by their newest edit that counts. */
 function rowsLeftOut(
   path: Path,
   from: number,
@@ -201,11 +203,11 @@ function rowsLeftOut(
 
 /** A summary of one range of messages, never rewritten (origins 000). */
 export interface SessionSummary {
-  /** The id of the compaction that holds it. */
+  /** Id of the compaction that has this summary. */
   id: string;
   sessionId: string;
   summary: string;
-  /** Entries: the first and the last message that it replaces. */
+  /** Entry ids of the first and the last message that the summary replaces. */
   startMsgId: string | null;
   endMsgId: string | null;
   msgCount: number;
@@ -213,7 +215,7 @@ export interface SessionSummary {
   createdAt: string;
 }
 
-/** A session, as far as its history is read. */
+/** The members of a session that its history needs. */
 export interface ReadableSession {
   readonly tree: Tree;
   readonly leafId: string | null;
@@ -222,13 +224,13 @@ export interface ReadableSession {
 /** First line of the stacked summaries of a path. */
 export const SUMMARY_HEADING = "## PREVIOUS CONTEXT SUMMARY\n";
 
-/** The summaries in a compaction, without heading and blocks: the next one is stacked on them. */
+/** Returns the summaries of a compaction, without heading and blocks; the next summary is appended to them. */
 export function stackIn({ summary }: Pick<CompactionEntry, "summary">): string {
   const prose = proseOf(summary);
   return prose.startsWith(SUMMARY_HEADING) ? prose.slice(SUMMARY_HEADING.length) : prose;
 }
 
-/** The range summary that a compaction recorded; undefined for those of other policies. */
+/** Returns the range summary that a compaction recorded; undefined for compactions of other policies. */
 export function recordedSummary({ details, fromHook }: CompactionEntry): SessionSummary | undefined {
   const recorded = (details as { sessionSummary?: SessionSummary } | null | undefined)?.sessionSummary;
   const isSound = typeof recorded === "object" && typeof recorded?.summary === "string" && !fromHook;
@@ -236,8 +238,8 @@ export function recordedSummary({ details, fromHook }: CompactionEntry): Session
 }
 
 /**
- * The current summaries at a leaf (default: the session's), oldest first: joined by newlines they are what the model
- * reads. One that another policy, an extension or another program wrote replaces everything before it.
+ * Returns the current summaries at a leaf (default: the session's), oldest first; joined by newlines they are the text
+ * that the model reads. A summary of another policy, an extension or another program replaces all summaries before it.
  *
  * @throws EspalierError `unknown-entry`
  */
@@ -257,7 +259,7 @@ export function sessionSummaries(
   return summaries;
 }
 
-/** A compaction of another make, as a summary of everything it hides. */
+/** Converts a compaction of another policy to a summary of all entries that it hides. */
 function summaryOfAll(
   tree: Tree,
   leafRow: number,
@@ -276,16 +278,16 @@ function summaryOfAll(
   };
 }
 
-/** Returns whether the entry of a row is of a kind with messages for the model, and no compaction. */
+/** Returns whether the entry of a row is of a kind with messages for the model, other than a compaction. */
 export function hasMessages(tree: Tree, row: number): boolean {
   const kind = tree.kindAt(row);
   return kind.toMessages !== undefined && kind.firstKept === undefined;
 }
 
-/** Characters of a tool result or a command's output that a summarizer is shown. */
+/** Maximum number of characters of a tool result or a command's output for a summarizer. */
 const RESULT_LIMIT = 2_000;
 
-/** Messages as lines `role: content` (origins 000). Calls and media are in brackets, thinking is left out. */
+/** Formats messages as lines `role: content` (origins 000). Calls and media are in brackets, thinking is left out. */
 export function formatMessages(messages: readonly ContextMessage[]): string {
   return visibleMessages(messages)
     .map((message) => `${message.role}: ${contentOf(message, Number.POSITIVE_INFINITY)}`)
@@ -293,8 +295,8 @@ export function formatMessages(messages: readonly ContextMessage[]): string {
 }
 
 /**
- * The same lines as data for a summarizer: between tags, escaped, results cut to 2,000 characters. Further lines of one
- * message are indented, so that none of them reads as another message.
+ * Formats messages as {@link formatMessages} does, as data for a summarizer: between tags, escaped, results cut to
+ * 2,000 characters. Further lines of one message are indented, so that none of them looks like another message.
  */
 export function renderLines(messages: readonly ContextMessage[]): string {
   const lines = visibleMessages(messages).map(
@@ -303,7 +305,7 @@ export function renderLines(messages: readonly ContextMessage[]): string {
   return `<transcript>\n${escapeText(lines.join("\n"))}\n</transcript>`;
 }
 
-/** Every character that a reader may take for the end of a line. */
+/** Every character sequence that a reader may take for the end of a line. */
 const LINE_END = /\r\n|[\n\r\v\f\u0085\u2028\u2029]/g;
 
 const visibleMessages = (messages: readonly ContextMessage[]): ContextMessage[] =>
@@ -317,7 +319,7 @@ function contentOf(message: ContextMessage, resultLimit: number): string {
   const parts = contentBlocks(message).flatMap((block) => {
     if (block.type === "thinking") return [];
     if (block.type === "text") {
-      // A file says what it says: not always text.
+      // A field from a file is not always text.
       const text = fieldText(block.text);
       return [message.role === "toolResult" ? cutText(text, resultLimit) : text];
     }

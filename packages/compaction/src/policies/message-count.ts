@@ -28,9 +28,9 @@ const STYLE: SummaryStyle = {
 };
 
 /**
- * Summarises the older messages when there are too many (origins 000): judged after each append, in the background. Each
- * summary covers its own range and is never rewritten; all of them are in front of the recent messages, and the
- * originals are found again by `query_history`.
+ * Summarises the older messages when there are too many (origins 000). The policy is evaluated after each append and
+ * runs in the background. Each summary covers its own range and is never rewritten; all summaries come before the
+ * recent messages. `query_history` finds the originals.
  *
  * @throws EspalierError `settings`
  */
@@ -51,7 +51,7 @@ export function messageCount(settings: Partial<MessageCountSettings> = {}): Poli
       });
     },
     record(plan, { entryId, sessionId, summary, fromExtension, covered, at }) {
-      // A summary of an extension replaces everything before it, not a range.
+      // A summary of an extension replaces all messages before it, not a range.
       if (fromExtension) return {};
       const before = SUMMARY_HEADING.length + (plan.stackedOn ? plan.stackedOn.length + 1 : 0);
       const sessionSummary: SessionSummary = {
@@ -68,23 +68,24 @@ export function messageCount(settings: Partial<MessageCountSettings> = {}): Poli
   };
 }
 
-/** Prose as a summary has it: quoted block tags are escaped there, and take more room. */
+/** Returns prose as it is written in a summary: quoted block tags are escaped, which makes them longer. */
 const asWritten = (prose: string): string =>
   proseOf(joinSummary(prose, { pinned: [], files: { readFiles: [], modifiedFiles: [] } }, 0));
 
 /** Limits of the number of messages (origins 000). */
 export interface MessageCountSettings {
-  /** More active messages than this are compacted. Above `keepLast`. Default 50. */
+  /** A compaction is due above this number of active messages. Larger than `keepLast`. Default 50. */
   maxMessages: number;
-  /** The newest messages, which stay as they are. Default 10. */
+  /** Number of newest messages that are kept unchanged. Default 10. */
   keepLast: number;
 }
 
-/** `keepLast` as in origins 000, which leaves `maxMessages` open. */
+/** `keepLast` is from origins 000, which does not name a value for `maxMessages`. */
 export const DEFAULT_MESSAGE_COUNT_SETTINGS: MessageCountSettings = { maxMessages: 50, keepLast: 10 };
 
 /**
- * The settings with defaults filled in.
+ * Returns the settings with defaults filled in.
+ *
  * @throws EspalierError `settings`, naming the keys
  */
 export function checkMessageCountSettings(
@@ -97,9 +98,9 @@ export function checkMessageCountSettings(
 }
 
 /**
- * Plans a compaction that keeps the newest `count` messages. Where the cut would fall between a call and its results it
- * moves back to the call: more stay, never fewer. Everything before is summarised as one span, even when it ends inside a turn.
- * What is kept and does not fit the window is shortened; where not even that helps, less is kept, as the default policy does.
+ * Plans a compaction that keeps the newest `count` messages, or more: a cut between a call and its results moves back
+ * to the call. All messages before the cut are summarised as one span, even if it ends inside a turn. Kept messages
+ * that do not fit the window are shortened. If they still do not fit, fewer are kept, as in the default policy.
  *
  * @throws EspalierError `irreducible`
  */
@@ -126,7 +127,7 @@ export function planKeepingNewest(
   const { firstKeptIndex } = cutAt(span.items, at);
   const { plan, fits } = planAt(span, { firstKeptIndex, turnStartIndex: -1, isSplitTurn: false }, conditions);
   if (!fits) {
-    // Never more than was to be kept: else a small context that this summary does not fit beside would stay whole.
+    // Keep no more than `count` requires: a small context must not be kept whole when it and the summary do not fit.
     const kept = plan.keptMessages.reduce((sum, message) => sum + estimateTokens(message), 0);
     const keepRecentTokens = Math.min(settings.keepRecentTokens, kept);
     return prepareCompaction(path, { ...settings, keepRecentTokens }, { overheadTokens, ...options });
@@ -135,7 +136,7 @@ export function planKeepingNewest(
   return { eligible: false, reason: nothingBeyond(count, messagesIn(span.items)) };
 }
 
-/** The item from which on at least `count` messages stay and where a path may be cut; -1 when there is none. */
+/** Returns the last legal cut that keeps at least `count` messages; -1 when there is none. */
 export function cutKeeping(items: readonly CutItem[], count: number): number {
   let at = items.length;
   for (let left = count; at > 0 && left > 0; left -= items[at]!.messages.length) at--;
@@ -151,9 +152,9 @@ function nothingBeyond(count: number, messages: number): string {
 }
 
 /**
- * A context's messages with at most the newest `limit` active ones; the summary and the system's words in front of them
- * are not counted. A call and its results go out together or not at all, so there may be fewer; only where not one
- * message could be left, the newest call stays with all its results.
+ * Returns a context's messages with at most the newest `limit` active ones; the summary and the system messages before
+ * them are not counted. A call and its results are included or left out together, so the result may have fewer
+ * messages. If no message would be left, the newest call stays with all its results.
  */
 export function newestWhole(
   context: Pick<SessionContext, "messages" | "sources">,
@@ -165,7 +166,7 @@ export function newestWhole(
   return [...context.messages.slice(0, context.messages.length - active.length), ...active.slice(from)];
 }
 
-/** The first place from `from` on that separates no call from its results, else the last one before. */
+/** Returns the first index at or after `from` that separates no call from its results, else the last one before. */
 function firstUnsplit(messages: readonly ContextMessage[], from: number): number {
   const open = openPairs(messages.map((message) => [message]));
   for (let at = from; at < messages.length; at++) if (open[at] === 0) return at;

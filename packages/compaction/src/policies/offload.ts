@@ -35,8 +35,8 @@ import {
 } from "./offload-storage.ts";
 
 /**
- * Moves large tool results to files first, and compacts only when that frees too little (origins 003): both before a
- * request goes out. What a compaction summarises is read back from the files.
+ * Moves large tool results to files before a request is sent, and compacts only when that frees too little (origins
+ * 003). Before a compaction the results are read back from the files.
  *
  * @throws EspalierError `settings`
  */
@@ -80,12 +80,12 @@ function planOffload(
 ): OffloadPlan {
   const byId = new Map<string, Entry>(path.map((entry) => [entry.id, entry]));
   const { files, ...result } = offloadIfNeeded(context.messages, {
-    // A threshold of its own never takes the room that is reserved for the answer.
+    // A configured threshold never uses the tokens that are reserved for the answer.
     offloadThreshold: Math.min(offloadThreshold ?? Number.POSITIVE_INFINITY, thresholdOf(settings)),
     offloadMinTokens,
     pathFor,
     tokens: trustedTokens(context, overheadTokens),
-    // A result that an edit has shortened goes to its file whole, as the log has it.
+    // A result that an edit shortened is written to its file whole, as it is in the log.
     originalOf: (message, index) => originalText(byId.get(context.sources[index]!)) ?? messageText(message),
   });
   const { offloadedCount, freedTokens, stillExceedsThreshold } = result;
@@ -116,25 +116,25 @@ function withFilesToRead(plan: CompactionPlan & { eligible: true }): CompactionP
 /** Limits and paths for moving results out. Sizes are tokens; defaults as in `OffloadSettings`. */
 export interface OffloadOptions
   extends Partial<Pick<OffloadSettings, "offloadThreshold" | "offloadMinTokens">> {
-  /** Path of a text. Default: numbered paths in a folder `offloaded`. */
+  /** Returns the path of a text. Default: numbered paths in a folder `offloaded`. */
   pathFor?: (text: string) => string;
-  /** Tokens of one message. Default: characters / 4. */
+  /** Returns the tokens of one message. Default: characters / 4. */
   estimate?: (message: ContextMessage) => number;
-  /** Size of what is judged. Default: the messages as estimated. */
+  /** Size that is compared with the threshold. Default: the estimate of the messages. */
   tokens?: number;
-  /** The whole text of a result, where the message has been shortened. Default: that of the message. */
+  /** Returns the whole text of a result when the message was shortened. Default: the message's text. */
   originalOf?: (message: ToolResultMessage, index: number) => string;
 }
 
 /** A result that moves to a file. */
 export interface OffloadedResult {
-  /** Its place among the messages. */
+  /** Index among the messages. */
   index: number;
   path: string;
   text: string;
 }
 
-/** Messages after results were moved out, and whether that was enough. */
+/** Messages after results were moved out, and the effect on their size. */
 export interface OffloadResult {
   messages: ContextMessage[];
   offloadedCount: number;
@@ -146,8 +146,8 @@ export interface OffloadResult {
 
 /**
  * Replaces large tool results by references to files, oldest first, until the messages are no longer above the
- * threshold. Pure: the files it lists are for the caller to write. Those after the newest answer stay, the model has
- * not read them; so do results with media, which a text file cannot hold.
+ * threshold. Pure: the caller writes the listed files. Results after the newest answer stay, because the model has not
+ * read them; so do results with media, which a text file cannot store.
  */
 export function offloadIfNeeded(
   messages: readonly ContextMessage[],
@@ -197,7 +197,7 @@ function canMove(message: ContextMessage): message is ToolResultMessage {
   );
 }
 
-/** An entry whose content is in a file, by its newest edit. */
+/** An entry whose content is in a file, according to its newest edit. */
 export interface OffloadedEntry {
   targetId: string;
   path: string;
@@ -213,7 +213,7 @@ export function offloadedEntries(path: readonly Entry[]): OffloadedEntry[] {
     else found.set(entry.targetId, at);
   }
   const ids = new Set(path.map(({ id }) => id));
-  // What a compaction hides is above the end of the path that was given.
+  // Entries that a compaction hides are above the end of the path that was given.
   return [...found]
     .filter(([targetId]) => ids.has(targetId))
     .map(([targetId, at]) => ({ targetId, path: at }));
@@ -223,13 +223,15 @@ export function offloadedEntries(path: readonly Entry[]): OffloadedEntry[] {
 export interface OffloadRepair {
   /** Texts whose file may be missing, from the log. */
   texts: { path: string; text: string }[];
-  /** Edits for entries whose file is elsewhere, as after a fork or a move: they name the session's own file. */
+  /**
+   * Edits for entries whose file is elsewhere, for example after a fork or a move. They name the session's own file.
+   */
   edits: ContextEdit[];
 }
 
 /**
- * Plans the repair, from the log, of files that a path refers to (default: all of them). A reference whose name is not
- * the one its original would get was not written by us, and is left alone.
+ * Plans from the log the repair of files that a path refers to (default: all of them). A reference is left unchanged
+ * when its name is not the name that the original text would get, because another program wrote it.
  */
 export function planOffloadRepair(
   path: readonly Entry[],

@@ -10,8 +10,8 @@ import { PLANNED_SUMMARY_TOKENS } from "../summary-text.ts";
 import { type CompactionCounts, EventBus, EventType, type PolicyLog, progressMessage } from "./events.ts";
 
 /**
- * Prunes by priority when the context presses against a size of its own (origins 004), before a request goes out. What is
- * kept is no tail: whatever falls out behind the first kept entry is taken out by edits, and all of it is summarised.
+ * Prunes by priority when the context exceeds its own size limit (origins 004), before a request is sent. The kept
+ * messages can have gaps: edits remove the messages between, and all removed messages are summarised.
  *
  * @throws EspalierError `settings`
  */
@@ -31,18 +31,19 @@ export function pressure(settings: Partial<PressureSettings> = {}): Policy {
 }
 
 /**
- * Size of the next request: the usage that a provider reported, where it still describes the context, plus words for what
- * follows it; else history, system prompt and tools by words, and 50.
+ * Returns the size of the next request: the usage that a provider reported, if it still describes the context, plus the
+ * word count of later messages; else the word count of history, system prompt and tools, plus 50.
  */
 const pressingTokens = ({ context, overheadTokens }: PolicySituation): number =>
   trustedTokens(context, overheadTokens, ESTIMATOR);
 
 /**
- * Counts by words (origins 004): 0.75 a word, 0.5 a Chinese, Japanese or Korean character, 0.75 a code token, 0.25 a
- * special character, and 50 on top. A message is weighed once; it never changes.
+ * Counts tokens by words (origins 004): 0.75 for a word, 0.5 for a Chinese, Japanese or Korean character, 0.75 for a
+ * code token, 0.25 for a special character, and 50 in addition. Each message is counted once, because messages never
+ * change.
  */
 export const TokenCounter = {
-  /** Tokens of one message. */
+  /** Returns the tokens of one message. */
   estimate(message: ContextMessage): number {
     const weighed = known.get(message);
     if (weighed !== undefined) return weighed;
@@ -51,17 +52,17 @@ export const TokenCounter = {
     return tokens;
   },
 
-  /** Tokens of a text. */
+  /** Returns the tokens of a text. */
   text: (text: string): number => wordEstimator.text(text),
 
-  /** Tokens of messages, without anything on top. */
+  /** Returns the tokens of messages, without the 50 of a request. */
   messages(messages: readonly ContextMessage[]): number {
     let tokens = 0;
     for (const message of messages) tokens += TokenCounter.estimate(message);
     return tokens;
   },
 
-  /** Tokens of a request: history, system prompt, and 50. */
+  /** Returns the tokens of a request: history, system prompt, and 50. */
   request(history: readonly ContextMessage[], systemPrompt = ""): number {
     return TokenCounter.messages(history) + TokenCounter.text(systemPrompt) + wordEstimator.overhead;
   },
@@ -70,18 +71,21 @@ export const TokenCounter = {
   overhead: wordEstimator.overhead,
 } as const;
 
-/** The word rule, each message weighed once. */
+/** Word estimator that counts each message once. */
 const ESTIMATOR = { ...wordEstimator, estimate: TokenCounter.estimate };
 
-/** Lowers `maxContextTokens` to the window less the reserve for the answer. */
+/** Limits `maxContextTokens` to the window less the reserve for the answer. */
 function limitsIn({ settings }: PolicySituation, checked: PressureSettings): PressureSettings {
   return { ...checked, maxContextTokens: Math.min(checked.maxContextTokens, thresholdOf(settings)) };
 }
 
-/** Corrections of the room for messages by the size of the summary's blocks. */
+/** Maximum number of times that the room for messages is corrected by the size of the summary's blocks. */
 const CORRECTIONS = 4;
 
-/** Share of the context that stays where it is compacted below every level: by hand. As much as CRITICAL leaves of its 90 %. */
+/**
+ * Share of the context that a manual compaction keeps when the context is below every level. The same share as
+ * CRITICAL, which keeps 60 % of at least 90 %.
+ */
 const SHARE_BY_HAND = 60 / 90;
 
 function planPruning(
@@ -95,9 +99,9 @@ function planPruning(
   const level = CompactionTrigger.checkLevel(pressing, limits);
   const overheadTokens = situation.overheadTokens + TokenCounter.overhead;
   const counted = TokenCounter.messages(situation.context.messages) + overheadTokens;
-  // Where the provider counts more than words do, a size of so many of its tokens is fewer of ours.
+  // When the provider counts more tokens than the word count, the target is converted to the word count.
   const target = Math.floor(pruneTarget(level, limits) * Math.min(1, counted / pressing));
-  // Only a manual compaction is planned below the levels: then something goes, however much room there is.
+  // Only a manual compaction is planned below the levels. It always removes messages, even if there is enough room.
   const isByHand = level === "NONE" && !options.isOverflow;
   const wanted = isByHand ? Math.min(target, Math.floor(counted * SHARE_BY_HAND)) : target;
   const conditions: PlanConditions = {
@@ -106,7 +110,7 @@ function planPruning(
     ...options,
     estimate: TokenCounter.estimate,
     overheadTokens,
-    // A plan made for the target: blocks are sized by the small window, not by the model's.
+    // The plan is made for the target: the size of blocks depends on the target, not on the model's window.
     settings: {
       ...situation.settings,
       contextWindow: limits.maxContextTokens,
@@ -125,11 +129,12 @@ function planPruning(
     budget -= Math.max(1, excess);
   }
   if (isByHand) return { eligible: false, reason: nothingReason(span) };
-  // What must stay is too large by itself, or nothing may go: the default policy's way, with the room there is.
+  // The messages that must stay are too large, or none may be removed: plan like the default policy, with the same
+  // room.
   return prepareCompaction(path, { ...conditions.settings, keepRecentTokens: target / 2 }, conditions);
 }
 
-/** Divides a span, with so many tokens for the messages that stay. */
+/** Divides a span so that the kept messages have at most this number of tokens. */
 function selectByPriority({ items }: CompactionSpan, budget: number): Selection {
   const said = items.flatMap((item) => item.messages.map((message) => ({ item, message })));
   const { keptIndexes } = HistoryPruner.prune(
@@ -137,7 +142,7 @@ function selectByPriority({ items }: CompactionSpan, budget: number): Selection 
     budget,
   );
   const chosen = new Set(keptIndexes.map((index) => said[index]!.item));
-  // The system's words are carried by the compaction; they do not make the kept part begin earlier.
+  // The compaction carries the system messages, so that they do not decide where the kept part begins.
   const first = items.findIndex((item) => chosen.has(item) && !isSystem(item));
   const kept = items.filter((item, at) => first >= 0 && at >= first && chosen.has(item));
   const stays = new Set(kept);
@@ -161,25 +166,28 @@ function nothingReason({ items }: CompactionSpan): string {
 
 /** Limits of a context's size (origins 004). */
 export interface PressureSettings {
-  /** The size that counts as full, in tokens; never more than the model's window less `reserveTokens`. Default 8,000. */
+  /** Size that counts as full, in tokens; at most the model's window less `reserveTokens`. Default 8,000. */
   maxContextTokens: number;
-  /** From this many percent of it on, pruning is due. Default 75. */
+  /** Percentage of the size from which pruning is due. Default 75. */
   compactionThreshold: number;
-  /** From this many percent on, more is pruned. Default 90. */
+  /** Percentage of the size from which more is pruned. Default 90. */
   criticalThreshold: number;
 }
 
-/** The numbers of origins 004: tokens, and percent of them. */
+/** Values of origins 004: tokens, and percentages of them. */
 export const DEFAULT_PRESSURE_SETTINGS: PressureSettings = {
   maxContextTokens: 8_000,
   compactionThreshold: 75,
   criticalThreshold: 90,
 };
 
-/** Target of a pruning in percent of the context's limit, by level (origins 004). */
+/** Target size of a pruning in percent of the context's limit, by level (origins 004). */
 const TARGET_PERCENT = { NONE: 70, WARNING: 70, CRITICAL: 60 } as const;
 
-/** Least distance of a pruned context below its threshold, in percent, so that the next message is not due again. */
+/**
+ * Minimum distance of a pruned context below its threshold, in percent, so that the next message does not make a
+ * pruning due.
+ */
 const LEAST_RELIEF = 5;
 
 function pruneTarget(
@@ -191,7 +199,8 @@ function pruneTarget(
 }
 
 /**
- * The settings with defaults filled in.
+ * Returns the settings with defaults filled in.
+ *
  * @throws EspalierError `settings`, naming the key
  */
 export function checkPressureSettings(settings: Partial<PressureSettings> = {}): PressureSettings {
@@ -205,15 +214,17 @@ export function checkPressureSettings(settings: Partial<PressureSettings> = {}):
   );
 }
 
-/** Messages that stay or go together: an answer with the results of its calls, or any other message by itself. */
+/** Messages that are kept or removed together: an answer with the results of its calls, or any other single message. */
 interface MessageUnit {
-  /** Places of its messages, in order. */
+  /** Indexes of its messages, in order. */
   indexes: number[];
   tokens: number;
   kind: "system" | "single" | "calls" | "orphan";
 }
 
-/** Takes a history apart; `orphan` are results whose call is not in it. In order of each unit's first message. */
+/**
+ * Divides a history into units, in order of each unit's first message; `orphan` has results whose call is not in it.
+ */
 function messageUnits(
   messages: readonly ContextMessage[],
   estimate: (message: ContextMessage) => number,
@@ -248,7 +259,7 @@ export type PressureLevel = "NONE" | "WARNING" | "CRITICAL";
 
 /** Detects thresholds (origins 004). */
 export const CompactionTrigger = {
-  /** The level of so many tokens; a threshold that is reached counts. */
+  /** Returns the level of a number of tokens; a threshold is exceeded when it is reached. */
   checkLevel(tokens: number, settings: Partial<PressureSettings> = {}): PressureLevel {
     const { maxContextTokens, compactionThreshold, criticalThreshold } = {
       ...DEFAULT_PRESSURE_SETTINGS,
@@ -264,7 +275,7 @@ export const CompactionTrigger = {
 export interface PrunedHistory {
   kept: ContextMessage[];
   removed: ContextMessage[];
-  /** Places of the kept messages. */
+  /** Indexes of the kept messages. */
   keptIndexes: number[];
 }
 
@@ -274,9 +285,9 @@ const RECENT_TOOL_MESSAGES = 5;
 /** Selects messages (origins 004). */
 export const HistoryPruner = {
   /**
-   * Keeps, in this order: system messages, the newest user message, the newest answer, the 5 newest tool messages; then,
-   * as far as the budget allows and newest first, other messages, and last of all older tool results with their calls.
-   * The first four stay even above the budget. Results of calls that are not in the history always go.
+   * Keeps, in this order: system messages, the newest user message, the newest answer, and the 5 newest tool messages;
+   * then other messages, newest first, within the budget; at last older tool results with their calls. The first four
+   * are kept even above the budget. Results of calls that are not in the history are always removed.
    */
   prune(
     messages: readonly ContextMessage[],
@@ -323,16 +334,16 @@ function requiredUnits(units: readonly MessageUnit[], messages: readonly Context
 
 /** Result of one check of a history (origins 004). */
 export interface CompactionResult extends CompactionCounts {
-  /** False: `messages` is the history as it was. */
+  /** False: `messages` is the unchanged history. */
   performed: boolean;
   level: PressureLevel;
-  /** The history to go on with. */
+  /** History for the next request. */
   messages: ContextMessage[];
 }
 
-/** Keeps what was compacted (origins 004). */
+/** Stores compacted histories (origins 004). */
 export interface SessionManager {
-  /** Called after each compaction with the history to go on with and the summary in it. */
+  /** Stores a compaction: the new history, and the summary that it includes. */
   compactSession(
     sessionId: string,
     messages: readonly ContextMessage[],
@@ -346,19 +357,19 @@ export interface SessionCompactorOptions {
   settings?: Partial<PressureSettings>;
   /** False: nothing is done. Default true. */
   autoCompact?: boolean;
-  /** Bus for progress and results. Default: a bus of its own, at `events`. */
+  /** Bus for progress and results. Default: a new bus, available as `events`. */
   events?: EventBus;
-  /** Log of failures, which stop nothing. Default `console`. */
+  /** Log of failures, which stop no operation. Default `console`. */
   log?: PolicyLog;
-  /** An abort ends the request for a summary. */
+  /** Aborts the request for a summary. */
   signal?: AbortSignal;
 }
 
-/** The share of the pruned size that is kept free for the summary. */
+/** Share of the pruned size that is reserved for the summary. */
 const SUMMARY_SHARE = 0.25;
 const LARGEST_SUMMARY = 2_000;
 
-/** Looks at a plain history before each request, and prunes and summarises it when it presses (origins 004). */
+/** Checks a plain history before each request; prunes and summarises it when it exceeds a level (origins 004). */
 export class SessionCompactor {
   /** Bus for progress and results. */
   readonly events: EventBus;
@@ -381,8 +392,8 @@ export class SessionCompactor {
   }
 
   /**
-   * Compacts if the history is above a level. Fails open: an error is logged and published, and the history is unchanged. An
-   * abort is thrown.
+   * Compacts if the history is above a level. An error is logged and published, and the history is unchanged. An abort
+   * is thrown.
    */
   async maybeCompact(
     sessionId: string,
@@ -431,7 +442,7 @@ export class SessionCompactor {
   }
 }
 
-/** The summary goes behind the system's words and before everything else. */
+/** Puts the summary after the system messages and before all other messages. */
 function withSummary(
   summary: string,
   kept: readonly ContextMessage[],
@@ -446,15 +457,15 @@ function withSummary(
 /** Summarizer and limits of a summary. */
 export interface SummaryGeneratorOptions {
   summarizer: Summarizer;
-  /** The most tokens of the summary. */
+  /** Maximum number of tokens of the summary. */
   maxOutputTokens?: number;
-  /** The summary that this one brings up to date. */
+  /** Summary that the new one updates. */
   previousSummary?: string;
-  /** Ends the request. Default: nothing does. */
+  /** Aborts the request. Default: no signal. */
   signal?: AbortSignal;
 }
 
-/** Creates the summary of what was pruned (origins 004). */
+/** Summarises pruned messages (origins 004). */
 export const SummaryGenerator = {
   /** @throws EspalierError */
   async generate(messages: readonly ContextMessage[], options: SummaryGeneratorOptions): Promise<string> {

@@ -16,9 +16,9 @@ import { compactionIn, countActive } from "./history.ts";
 import { newestWhole, planKeepingNewest } from "./message-count.ts";
 
 /**
- * Summarises in batches what slides out of a window (origins 001): judged after each append, it runs when enough messages
- * are before the tail, or any and the cooldown has passed. Each run brings the previous summary up to date. A request
- * carries at most `contextSize` messages, however far the runs lag behind.
+ * Summarises in batches the messages that leave a window (origins 001). The policy is evaluated after each append. It
+ * runs when enough messages are before the tail, or when any message is and the cooldown has passed. Each run updates
+ * the previous summary. A request has at most `contextSize` messages, even if runs are late.
  *
  * @throws EspalierError `settings`
  */
@@ -33,7 +33,7 @@ export function slidingWindow(settings: Partial<SlidingWindowSettings> = {}): Po
       const delta = countActive(context) - tailKeepSize;
       if (delta <= 0) return undefined;
       if (delta >= compressionWindowSize || delta >= compressionHardLimit) return "policy";
-      // Before the first run the cooldown counts from the session's beginning; where that is unknown, it never passes.
+      // Before the first run the cooldown counts from the start of the session; without a start time it never passes.
       const since = Date.parse(lastConsolidatedAt(context, path) ?? startedAt ?? "");
       return now - since >= compressionCooldownSec * 1_000 ? "policy" : undefined;
     },
@@ -46,18 +46,20 @@ export function slidingWindow(settings: Partial<SlidingWindowSettings> = {}): Po
   };
 }
 
-/** State of a sliding window. The first two are in the log, the other two in the process. */
+/** State of a sliding window. The first two fields are from the log, the other two from the process. */
 export interface SlidingWindowState {
-  /** Messages of the path that are summarised, counted from the root; also the index of the first that is not. */
+  /**
+   * Number of messages of the path that are summarised, counted from the root; also the index of the first that is not.
+   */
   lastConsolidated: number;
-  /** End of the last run, ISO 8601; null before the first. */
+  /** Time of the last run, ISO 8601; null before the first. */
   lastConsolidatedAt: string | null;
   isConsolidating: boolean;
   /** True if a run became due while one was running. */
   pendingConsolidation: boolean;
 }
 
-/** A session as the state is read from it. */
+/** The members of a session from which the state is read. */
 export interface ConsolidatedSession {
   readonly tree: Tree;
   readonly leafId: string | null;
@@ -65,7 +67,7 @@ export interface ConsolidatedSession {
   readonly pendingConsolidation?: boolean;
 }
 
-/** The state at a session's leaf, derived from the log: the same after a restart. */
+/** Returns the state at a session's leaf, derived from the log: the same after a restart. */
 export function slidingWindowState(session: ConsolidatedSession): SlidingWindowState {
   const { tree, leafId } = session;
   const row = leafId === null ? -1 : tree.row(leafId);
@@ -92,11 +94,11 @@ function consolidatedMessages({
   if (!previous) return 0;
   const recorded = (previous.details as { lastConsolidated?: unknown } | undefined)?.lastConsolidated;
   if (typeof recorded === "number") return recorded;
-  // Another policy's compaction, or Pi's: entries above the first kept one were summarised by it.
+  // A compaction of another policy, or of Pi, summarised the entries above the first kept one.
   return (messagesAbove?.() ?? 0) + countMessages(path.slice(0, firstKeptAt(path)));
 }
 
-/** Time of the context's compaction, ISO 8601; undefined where there is none. */
+/** Returns the time of the context's compaction, ISO 8601; undefined when there is none. */
 function lastConsolidatedAt(
   context: Pick<SessionContext, "messages" | "sources">,
   path: readonly Entry[],
@@ -108,9 +110,9 @@ function lastConsolidatedAt(
 }
 
 /**
- * Counts the messages of a path up to one of its entries, which counts too, and so do messages that edits hide.
- * Counted from what the compaction in front recorded, so that the path above need not be read; null adds nothing to
- * that.
+ * Counts the messages of a path up to and including one of its entries, with messages that edits hide. The count begins
+ * with the number that the current compaction recorded, so that the path above need not be read; null adds nothing to
+ * that number.
  */
 function messagesUpTo(situation: Pick<PolicySituation, "path" | "messagesAbove">, id: string | null): number {
   const { path } = situation;
@@ -119,7 +121,7 @@ function messagesUpTo(situation: Pick<PolicySituation, "path" | "messagesAbove">
   return consolidatedMessages(situation) + countMessages(path.slice(from, Math.max(from, to)));
 }
 
-/** The place of the entry that the compaction in front keeps first; 0 without one. */
+/** Returns the index of the entry that the current compaction keeps first; 0 without a compaction. */
 function firstKeptAt(path: readonly Entry[]): number {
   const { previous } = readSpan(path);
   if (!previous) return 0;
@@ -134,7 +136,7 @@ function consolidatedAt({ details, timestamp }: CompactionEntry): string {
   return typeof recorded === "string" ? recorded : timestamp;
 }
 
-/** Counts the messages of entries, without those of compactions. */
+/** Counts the messages of entries, except those of compactions. */
 export function countMessages(entries: readonly Entry[]): number {
   return entries.filter(countsAsMessage).length;
 }
@@ -146,19 +148,19 @@ function countsAsMessage(entry: Entry): boolean {
 
 /** The five numbers of the sliding window (origins 001). */
 export interface SlidingWindowSettings {
-  /** The most messages of a request, the summary not counted. Default 75. */
+  /** Maximum number of messages of a request, without the summary. Default 75. */
   contextSize: number;
-  /** The newest messages, which are never summarised. Below `contextSize`. Default 40. */
+  /** Number of newest messages that are never summarised. Smaller than `contextSize`. Default 40. */
   tailKeepSize: number;
-  /** This many messages beyond the tail make a run due. Default 12. */
+  /** Number of messages before the tail that makes a run due. Default 12. */
   compressionWindowSize: number;
-  /** After this many seconds since the last run, any message beyond the tail makes a run due. Default 900. */
+  /** Seconds after the last run from which any message before the tail makes a run due. Default 900. */
   compressionCooldownSec: number;
-  /** This many messages beyond the tail make a run due, even if the window does not. Default 30. */
+  /** Number of messages before the tail that makes a run due even if the window does not. Default 30. */
   compressionHardLimit: number;
 }
 
-/** The numbers of origins 001. */
+/** Values of origins 001. */
 export const DEFAULT_SLIDING_WINDOW_SETTINGS: SlidingWindowSettings = {
   contextSize: 75,
   tailKeepSize: 40,
@@ -168,7 +170,8 @@ export const DEFAULT_SLIDING_WINDOW_SETTINGS: SlidingWindowSettings = {
 };
 
 /**
- * The settings with defaults filled in.
+ * Returns the settings with defaults filled in.
+ *
  * @throws EspalierError `settings`, naming the keys
  */
 export function checkSlidingWindowSettings(
