@@ -6,7 +6,7 @@ import {
   type Session,
   searchSessions,
 } from "@espalier/engine";
-import { compaction, memoryStore } from "@espalier/session-tree";
+import { compaction, contextEdit, memoryStore } from "@espalier/session-tree";
 import { describe, expect, test } from "vitest";
 
 /** A session of exchanges; a text is what the user says, and each is answered. */
@@ -91,6 +91,23 @@ describe("recall", () => {
     await exchange(session, "Go on without it");
     const found = await recall(session, "quux");
     expect(found.entries.map(({ place }) => place)).toContain("abandoned");
+  });
+
+  test("finds the whole text of an entry that an edit shortened, and nothing that a user hid", async () => {
+    const session = await conversation("The port is 7431", "The key is K9");
+    const [port, , key] = session.getBranch();
+    await session.append(
+      contextEdit.of({ targetId: port!.id, replacement: { content: "(a port)" } as never }),
+    );
+    await session.hide(key!.id);
+    expect(textsOf(await recall(session, "7431"))).toEqual(["The port is 7431"]);
+    expect(textsOf(await recall(session, "K9"))).toEqual([]);
+  });
+
+  test("prefers a word in the case of the query", async () => {
+    const session = await conversation("OUTPUT goes there", "the output", "the output of it", "now");
+    await compactTo(session, 2);
+    expect(textsOf(await recall(session, "OUTPUT", { limit: 1 }))).toEqual(["OUTPUT goes there"]);
   });
 
   test("leaves out calls of Espalier's own tools and their results, in a search too", async () => {

@@ -9,14 +9,14 @@ import {
   toolCalls,
 } from "@espalier/session-tree";
 
-/** The words of a query in lower case, each once, without the punctuation around them; the query itself where nothing is left. */
+/** The words of a query, each once in any case, without the punctuation around them; the query itself where nothing is left. */
 export function wordsOf(query: string): string[] {
-  const words = query
-    .toLowerCase()
-    .split(/\s+/)
-    .map((word) => word.replace(/^[^\p{L}\p{N}_$@#./-]+|[^\p{L}\p{N}_$#/]+$/gu, ""))
-    .filter((word) => word !== "");
-  return words.length > 0 ? [...new Set(words)] : [query.trim() || query];
+  const words = new Map<string, string>();
+  for (const given of query.split(/\s+/)) {
+    const word = given.replace(/^[^\p{L}\p{N}_$@#./-]+|[^\p{L}\p{N}_$#/]+$/gu, "");
+    if (word !== "" && !words.has(word.toLowerCase())) words.set(word.toLowerCase(), word);
+  }
+  return words.size > 0 ? [...words.values()] : [query.trim() || query];
 }
 
 /** Finds the first match of a text in each line of a log whose bytes may have it, as lists of offsets. */

@@ -5,8 +5,10 @@ import {
   type Entry,
   fieldText,
   isRecord,
+  kindOf,
   messageText,
   pathRows,
+  pathRowsOf,
   plainText,
   type Tree,
 } from "@espalier/session-tree";
@@ -14,8 +16,8 @@ import { escapeText, splitsPair } from "@espalier/summarizer";
 import { foreignCalls, linesWith, originalMessage, rowAt, textPattern, wordsOf } from "./matching.ts";
 
 /**
- * What an entry is to the model at the leaf: `context`: on the path, and read; `compacted`: on the path, and only a
- * summary has its content; `abandoned`: on another branch.
+ * What an entry is to the model at the leaf: `context`: on the path, and read whole; `compacted`: on the path, and only a
+ * summary has its content, or a shortened text; `abandoned`: on another branch.
  */
 export type EntryPlace = "context" | "compacted" | "abandoned";
 
@@ -54,8 +56,8 @@ export interface Recalled {
 const MOST_WORDS = 12;
 
 /**
- * Finds entries that the model no longer reads at the leaf, by words: those that compactions or edits took out of the
- * context, and those of abandoned branches. An entry needs one of the words; the more and rarer ones it has, the better.
+ * Finds entries that the model no longer reads at the leaf, by words: those that compactions took out of the context or
+ * shortened, and those of abandoned branches; not those that a user hid. An entry needs one of the words; the more and rarer ones it has, the better.
  * The bytes are searched unparsed, and only the best entries are parsed.
  */
 export async function recall(
@@ -74,7 +76,12 @@ export async function recall(
     const rows = await rowsWith(tree, word);
     const weight = weightOf(rows.size, tree.length);
     sought.push({ word, pattern: textPattern(word, false), weight });
-    for (const row of rows) if (places.isRecalled(row)) scores.set(row, (scores.get(row) ?? 0) + weight);
+    // A word in capitals is mostly meant so.
+    const sameCase = /\p{Lu}/u.test(word) ? await rowsWith(tree, word, true) : rows;
+    for (const row of rows) {
+      if (!places.isRecalled(row)) continue;
+      scores.set(row, (scores.get(row) ?? 0) + (sameCase.has(row) ? SAME_CASE : 1) * weight);
+    }
   }
   const promising = [...scores].sort(([rowA, a], [rowB, b]) => b - a || rowB - rowA);
   // A line may have a word where its entry says nothing: some more are read than are wanted.
@@ -97,7 +104,7 @@ export async function recall(
 }
 
 /** Lines that are read beyond twice the wanted ones. */
-const SPARE = 20;
+const SPARE = 40;
 
 interface SoughtWord {
   word: string;
@@ -109,9 +116,9 @@ interface SoughtWord {
 const weightOf = (rows: number, all: number): number => Math.log(1 + all / Math.max(1, rows));
 
 /** Rows of entries on lines whose bytes may have a text. */
-async function rowsWith(tree: Tree, text: string): Promise<Set<number>> {
+async function rowsWith(tree: Tree, text: string, isCaseSensitive = false): Promise<Set<number>> {
   const rows = new Set<number>();
-  for await (const offsets of linesWith(tree.view, text, false))
+  for await (const offsets of linesWith(tree.view, text, isCaseSensitive))
     for (const offset of offsets) {
       const row = rowAt(tree, offset);
       if (row >= 0) rows.add(row);
@@ -119,16 +126,29 @@ async function rowsWith(tree: Tree, text: string): Promise<Set<number>> {
   return rows;
 }
 
-/** Weights of the words in a text; the whole query in it counts as much as all of them again. */
+/** Weight of a word as the query writes it, compared with the same word in another case. */
+const SAME_CASE = 1.5;
+
+/**
+ * Weights of the words in a text, and once more of those that are near each other; the whole query in it counts as much as
+ * all of them again.
+ */
 function scoreOf(text: string, sought: readonly SoughtWord[], query: string): number {
   let score = 0;
   let all = 0;
-  for (const { pattern, weight } of sought) {
+  for (const { word, pattern, weight } of sought) {
     all += weight;
-    if (text.search(pattern) >= 0) score += weight;
+    if (text.includes(word)) score += SAME_CASE * weight;
+    else if (text.search(pattern) >= 0) score += weight;
   }
-  return sought.length > 1 && score > 0 && text.search(textPattern(query, false)) >= 0 ? score + all : score;
+  if (score === 0 || sought.length === 1) return score;
+  const matches = sought.flatMap((word) => matchesOf(text, word)).sort((a, b) => a.at - b.at);
+  const near = bestWindow(matches, new Set(), NEAR).weight;
+  return score + near + (text.search(textPattern(query, false)) >= 0 ? all : 0);
 }
+
+/** Characters within which words are near each other. */
+const NEAR = 200;
 
 /** Characters before a word that its excerpt begins with, and room of one excerpt. */
 const BEFORE = 80;
@@ -142,9 +162,9 @@ function excerptOf(text: string, sought: readonly SoughtWord[], room: number): s
   const windows: { from: number; to: number }[] = [];
   const shown = new Set<string>();
   for (let left = room; left >= LEAST_WINDOW && windows.length < 4; ) {
-    const from = bestStart(matches, shown, length);
-    if (from < 0) break;
-    const start = lineStart(text, from);
+    const { weight, at: best } = bestWindow(matches, shown, length - BEFORE);
+    if (weight === 0) break;
+    const start = lineStart(text, best);
     const window = { from: start, to: lineEnd(text, start + Math.min(length, left)) };
     for (const { at, word } of matches) if (at >= window.from && at < window.to) shown.add(word);
     windows.push(window);
@@ -156,32 +176,38 @@ function excerptOf(text: string, sought: readonly SoughtWord[], room: number): s
 /** Matches of one word that are looked at, so that a word on every line costs no more than others. */
 const MOST_MATCHES = 200;
 
-function matchesOf(text: string, { word, pattern, weight }: SoughtWord) {
-  const matches: { at: number; word: string; weight: number }[] = [];
-  for (const match of text.matchAll(pattern)) {
-    matches.push({ at: match.index, word, weight });
+interface WordMatch {
+  at: number;
+  word: string;
+  weight: number;
+}
+
+function matchesOf(text: string, { word, pattern, weight }: SoughtWord): WordMatch[] {
+  const matches: WordMatch[] = [];
+  for (const { index: at, 0: found } of text.matchAll(pattern)) {
+    matches.push({ at, word, weight: found === word ? SAME_CASE * weight : weight });
     if (matches.length === MOST_MATCHES) break;
   }
   return matches;
 }
 
-/** Start of the window with the most weight of words that were not shown yet; -1 for none. */
-function bestStart(
-  matches: readonly { at: number; word: string; weight: number }[],
+/** The match from which on so many characters have the most weight of words that were not shown yet; weight 0 for none. */
+function bestWindow(
+  matches: readonly WordMatch[],
   shown: ReadonlySet<string>,
   length: number,
-): number {
-  let [best, start] = [0, -1];
+): { weight: number; at: number } {
+  let best = { weight: 0, at: 0 };
   for (const [first, { at }] of matches.entries()) {
     const words = new Map<string, number>();
-    for (let next = first; next < matches.length && matches[next]!.at < at + length - BEFORE; next++) {
+    for (let next = first; next < matches.length && matches[next]!.at < at + length; next++) {
       const { word, weight } = matches[next]!;
-      if (!shown.has(word)) words.set(word, weight);
+      if (!shown.has(word)) words.set(word, Math.max(weight, words.get(word) ?? 0));
     }
     const weight = [...words.values()].reduce((sum, each) => sum + each, 0);
-    if (weight > best) [best, start] = [weight, at];
+    if (weight > best.weight) best = { weight, at };
   }
-  return start;
+  return best;
 }
 
 /** Start of the line of a match, or a place before the match where its line begins far away. */
@@ -310,6 +336,7 @@ class Places {
   readonly #leafRow: number;
   readonly #onPath: Uint8Array;
   readonly #archived: ReturnType<typeof archivedRows>;
+  readonly #shortened: ReadonlySet<number>;
 
   constructor(session: ReadableSession) {
     const { tree, leafId } = session;
@@ -318,11 +345,12 @@ class Places {
     this.#onPath = new Uint8Array(tree.length);
     for (let row = this.#leafRow; row >= 0; row = tree.index.parent(row)) this.#onPath[row] = 1;
     this.#archived = archivedRows(session);
+    this.#shortened = rowsShortened(tree, this.#leafRow);
   }
 
   of(row: number): EntryPlace {
     if (this.#onPath[row] !== 1) return "abandoned";
-    return this.#archived.has(row) ? "compacted" : "context";
+    return this.#archived.has(row) || this.#shortened.has(row) ? "compacted" : "context";
   }
 
   /** True for entries with messages that the model does not read at the leaf. */
@@ -344,6 +372,25 @@ class Places {
     }
     return end;
   }
+}
+
+/** Rows of a path whose newest edit put another text in place of theirs. */
+function rowsShortened(tree: Tree, leafRow: number): ReadonlySet<number> {
+  const shortened = new Set<number>();
+  const edited = new Set<number>();
+  for (const row of pathRowsOf(tree, leafRow, ({ edit }) => edit !== undefined).reverse()) {
+    const entry = tree.entryAt(row);
+    const kind = kindOf(entry);
+    if (kind.problem?.(entry)) continue;
+    const { targetId, replacement } = kind.edit!(entry);
+    const target = tree.index.rowAbove(targetId, row);
+    if (target < 0 || edited.has(target)) continue;
+    edited.add(target);
+    const message = replacement === null ? undefined : originalMessage(tree.entryAt(target));
+    if (message && messageText({ ...message, ...(replacement as object) }) !== messageText(message))
+      shortened.add(target);
+  }
+  return shortened;
 }
 
 /**
