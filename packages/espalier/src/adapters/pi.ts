@@ -1,4 +1,4 @@
-// Pi's `SessionManager` and compaction, by their names and shapes, over this log: files and memory, synchronous.
+// Pi's `SessionManager` and compaction functions, with Pi's names and shapes, over synchronous session files or memory.
 
 import { randomUUID } from "node:crypto";
 import { statSync } from "node:fs";
@@ -79,24 +79,24 @@ for (const host of ["@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-
 export interface NewSessionOptions {
   /** Default: a random UUID. */
   id?: string;
-  /** Path of the session this one comes from. */
+  /** Path of the session from which this one was forked. */
   parentSession?: string;
 }
 
-/** The part of a manager that Pi gives to extensions. */
+/** The read-only part of a manager, which Pi passes to extensions. */
 export type ReadonlySessionManager = Omit<SessionReader, "branch" | "resetLeaf"> &
   Pick<SessionManager, "getCwd" | "getSessionDir" | "getSessionFile" | "getSessionId">;
 
 /**
- * Pi's `SessionManager` over a session file of Espalier, or memory. An append is in the file, and was read back from it,
- * when it returns; it survives the end of the process. It survives a loss of power after `await flush()`.
+ * Pi's `SessionManager` over a session file of Espalier, or over memory. When an append returns, its line was written to the
+ * file and read back, and it survives the end of the process. After `await flush()` it survives a power loss.
  *
- * A file has one writing process: opening one that another process writes throws `busy` with its `holder`. Managers of one
- * process share a file, each with a leaf of its own, as in Pi. `close()` gives a file back; the end of the process does
- * too, and so does the collection of a manager that nobody holds.
+ * One process writes a file at a time: opening a file that another process writes throws `busy` with its `holder`. Managers of
+ * one process share a file, each with its own leaf, as in Pi. A file is released by `close()`, by the end of the process, and
+ * by the garbage collection of its managers.
  *
- * Each static takes the host's own class as its result where one is expected (`Host`, inferred): TypeScript tells
- * classes apart by their private fields.
+ * The statics return the host's own class where that is expected (`Host`, inferred): to TypeScript, two classes with private
+ * fields are different types.
  */
 export class SessionManager extends SessionReader {
   #cwd: string;
@@ -104,7 +104,7 @@ export class SessionManager extends SessionReader {
   readonly #persist: boolean;
   #file: string | undefined;
   #lines!: Lines;
-  /** True once the session is in its file. */
+  /** True if the session has its file. */
   #isOnDisk = false;
 
   private constructor(cwd: string, sessionDir: string, persist: boolean) {
@@ -123,7 +123,7 @@ export class SessionManager extends SessionReader {
   }
 
   /**
-   * Opens a file; one that is not there yet is made with the first thing said, an empty one gets a header.
+   * Opens a file. A missing file is created with the first message of a user or a model; an empty file gets a header.
    * @throws EspalierError `busy`, `not-a-session`, `version`, `unreadable`
    */
   static open<Host = SessionManager>(path: string, sessionDir?: string, cwdOverride?: string): Host {
@@ -136,7 +136,7 @@ export class SessionManager extends SessionReader {
     return manager as unknown as Host;
   }
 
-  /** Opens the newest session of a folder; without one, a new session. */
+  /** Opens the newest session of a folder, or creates one. */
   static continueRecent<Host = SessionManager>(cwd: string, sessionDir?: string): Host {
     const folder = dirFor(cwd, sessionDir);
     const recent = findMostRecentSession(folder, folder === defaultSessionDir(cwd) ? undefined : cwd);
@@ -144,7 +144,7 @@ export class SessionManager extends SessionReader {
     return SessionManager.open(recent, folder, cwd);
   }
 
-  /** A session without a file, from entries at hand if there are any: a header and entries, or entries alone. */
+  /** Creates a session without a file, from the given entries if there are any. A header among them is used. */
   static inMemory<Host = SessionManager>(
     cwd: string = process.cwd(),
     options?: NewSessionOptions,
@@ -159,7 +159,7 @@ export class SessionManager extends SessionReader {
     return manager as unknown as Host;
   }
 
-  /** A new session with all entries of another one, for another working folder. @throws EspalierError `not-a-session` */
+  /** Creates a session for another working folder with all entries of a file. @throws EspalierError `not-a-session` */
   static forkFrom<Host = SessionManager>(
     sourcePath: string,
     targetCwd: string,
@@ -181,7 +181,7 @@ export class SessionManager extends SessionReader {
     return manager as unknown as Host;
   }
 
-  /** The file of the session with this id; undefined where there is none. */
+  /** The file of the session with this id; undefined if there is none. */
   static findById(cwd: string, id: string, sessionDir?: string): string | undefined {
     const folder = dirFor(cwd, sessionDir);
     return findSessionFile(folder, id, folder === defaultSessionDir(cwd) ? undefined : cwd);
@@ -199,7 +199,7 @@ export class SessionManager extends SessionReader {
     return listFolder([folder], { filter, onProgress, signal });
   }
 
-  /** Sessions of all working folders, last active first; of one folder of files, if it is named. */
+  /** Sessions of all working folders, or of one folder with session files; last active first. */
   static async listAll(
     first?: string | SessionListProgress,
     second?: SessionListProgress | AbortSignal,
@@ -224,7 +224,7 @@ export class SessionManager extends SessionReader {
     this.#goOn(openFile(file), file, true);
   }
 
-  /** Begins another session; returns the file that it will have. */
+  /** Begins another session. Returns its future file. */
   newSession(options: NewSessionOptions = {}): string | undefined {
     this.#begin(this.#newHeader(options), []);
     return this.#file;
@@ -235,17 +235,17 @@ export class SessionManager extends SessionReader {
     return this.#persist;
   }
 
-  /** The folder the agent works in. */
+  /** The agent's working folder. */
   getCwd(): string {
     return this.#cwd;
   }
 
-  /** The folder of new files. */
+  /** The folder for new files. */
   getSessionDir(): string {
     return this.#sessionDir;
   }
 
-  /** Returns whether that is Pi's folder for the working folder. */
+  /** Returns whether new files go to Pi's folder for this working folder. */
   usesDefaultSessionDir(): boolean {
     return this.#sessionDir === defaultSessionDir(this.#cwd);
   }
@@ -255,12 +255,12 @@ export class SessionManager extends SessionReader {
     return this.getHeader().id;
   }
 
-  /** The file that the session has, or will have; undefined in memory. */
+  /** The session's file, even if it is not created yet; undefined in memory. */
   getSessionFile(): string | undefined {
     return this.#file;
   }
 
-  /** Appends a message under the leaf; returns its id. Summaries have calls of their own. */
+  /** Appends a message below the leaf. Returns the entry's id. Summaries have their own methods. */
   appendMessage(said: StoredMessage | CustomMessage | BashExecutionMessage): string {
     return this.#append({ type: "message", message: said }).id;
   }
@@ -275,7 +275,7 @@ export class SessionManager extends SessionReader {
     return this.#append({ type: "model_change", provider, modelId }).id;
   }
 
-  /** Appends usage that no message has. */
+  /** Appends usage that belongs to no message. */
   appendUsage(kind: string, provider: string, model: string, billed: Usage, note?: string): Entry {
     return this.#append({
       type: "usage",
@@ -288,7 +288,7 @@ export class SessionManager extends SessionReader {
   }
 
   /**
-   * Appends a compaction; null keeps nothing.
+   * Appends a compaction. `firstKeptEntryId` null keeps no entries.
    * @throws EspalierError `off-path` for a first kept entry that is not on the leaf's path
    */
   appendCompaction(
@@ -319,17 +319,17 @@ export class SessionManager extends SessionReader {
     }).id;
   }
 
-  /** Appends state of an extension, which no model reads. */
+  /** Appends state of an extension. No model reads it. */
   appendCustomEntry(customType: string, data?: unknown): string {
     return this.#append({ type: "custom", customType, data }).id;
   }
 
-  /** Names the session; an empty name takes the name away. */
+  /** Names the session. An empty name removes the name. */
   appendSessionInfo(name: string): string {
     return this.#append({ type: "session_info", name: name.replace(/[\r\n]+/g, " ").trim() }).id;
   }
 
-  /** Appends a text of an extension, which the model reads as a user's. */
+  /** Appends a message of an extension. The model reads it as a user message. */
   appendCustomMessageEntry(
     customType: string,
     content: UserContent,
@@ -339,7 +339,7 @@ export class SessionManager extends SessionReader {
     return this.#append({ type: "custom_message", customType, content, display, details }).id;
   }
 
-  /** Changes what an earlier entry of the branch says from here on; null leaves it out. */
+  /** Replaces the content of an earlier entry of the branch from here on; null leaves it out. */
   appendContextEdit(targetId: string, replacement: ContextEditEntry["replacement"]): string {
     const target = this.known(targetId);
     if (!this.isOnPath(targetId))
@@ -357,13 +357,13 @@ export class SessionManager extends SessionReader {
     return this.#append({ type: "context_edit", targetId, replacement: edited }).id;
   }
 
-  /** Labels an entry; no label, or an empty one, takes it away. */
+  /** Labels an entry. Undefined or an empty text removes the label. */
   appendLabelChange(targetId: string, text: string | undefined): string {
     this.known(targetId);
     return this.#append({ type: "label", targetId, label: text }).id;
   }
 
-  /** Moves the leaf and appends the summary of the branch that is left, in one write. */
+  /** Moves the leaf and appends a summary of the abandoned branch, in one write. */
   branchWithSummary(
     branchFromId: string | null,
     summary: string,
@@ -378,8 +378,8 @@ export class SessionManager extends SessionReader {
   }
 
   /**
-   * Goes on in a new session with the path to an entry, and its labels behind it; returns the new file, which is there as
-   * soon as a user or a model has said something on that path.
+   * Continues in a new session with the path to an entry, followed by the labels of that path. Returns the new file, which is
+   * created at once if the path has a message of a user or a model.
    */
   createBranchedSession(leafId: string): string | undefined {
     this.known(leafId);
@@ -399,17 +399,17 @@ export class SessionManager extends SessionReader {
     return this.#persist ? this.#file : undefined;
   }
 
-  /** Resolves when everything appended so far survives a loss of power. @throws EspalierError `sync-failed` */
+  /** Resolves when all appended entries survive a power loss. @throws EspalierError `sync-failed` */
   async flush(): Promise<void> {
     await this.#lines.flush();
   }
 
-  /** Closes this manager and releases its file; later appends throw `closed`. */
+  /** Closes this manager and releases its file. Later appends throw `closed`. */
   close(): void {
     this.#lines?.close();
   }
 
-  /** As `close`. */
+  /** Same as `close`. */
   [Symbol.dispose](): void {
     this.close();
   }
@@ -434,7 +434,7 @@ export class SessionManager extends SessionReader {
     };
   }
 
-  /** Begins a session with lines; it gets its file now if something was said in them. The one before is closed. */
+  /** Closes the current session and begins one with these lines. Its file is created if they hold a conversation. */
   #begin(header: SessionHeader, lines: readonly (string | Uint8Array)[]): void {
     const memory = memoryLines(header, lines);
     const file = this.#persist ? join(this.#sessionDir, sessionFileName(header)) : undefined;
@@ -443,7 +443,7 @@ export class SessionManager extends SessionReader {
     this.#goOn(begun, file, isDue);
   }
 
-  /** Goes on with other lines; those before are closed. */
+  /** Closes the current lines and continues with others. */
   #goOn(lines: Lines, file: string | undefined, isOnDisk: boolean): void {
     this.close();
     this.#file = file;
@@ -452,7 +452,7 @@ export class SessionManager extends SessionReader {
     this.readAll(lines);
   }
 
-  /** Writes an entry, reads it back, and moves the leaf to it; where that fails, nothing has changed. */
+  /** Writes an entry, reads it back, and moves the leaf to it. If it throws, nothing has changed. */
   #append(fields: { type: string; [field: string]: unknown }): Entry {
     const given = {
       id: createId(),
@@ -461,7 +461,7 @@ export class SessionManager extends SessionReader {
       ...fields,
     };
     const line = plainLine(given);
-    // Memory has what the file has: a caller may change its own value, and writing heals damaged text.
+    // The entry in memory equals the line: a caller may change its value later, and writing heals damaged text.
     const entry = JSON.parse(line) as Entry;
     const problem = kindOf(entry).problem?.(entry);
     if (problem)
@@ -477,14 +477,14 @@ export class SessionManager extends SessionReader {
   }
 }
 
-/** A line as JSON has the value: what it cannot hold (a date, a function) becomes what `JSON.stringify` makes of it. */
+/** A value as a line. Dates, functions and the like become what `JSON.stringify` makes of them. */
 function plainLine(value: object): string {
   return formatLine(JSON.parse(JSON.stringify(value)), { bytes: Number.POSITIVE_INFINITY });
 }
 
-/** Returns whether a user or a model says something: from then on a session has its file. */
+/** Returns whether an entry is a message of a user or a model. The first one creates the file. */
 const isConversation = (entry: Entry): boolean => isMessage(entry, "user") || isMessage(entry, "assistant");
 
-/** The folder of new sessions: the named one, or Pi's for the working folder. */
+/** The folder for new sessions: the given one, or Pi's folder for the working folder. */
 const dirFor = (cwd: string, sessionDir: string | undefined): string =>
   sessionDir ? absolutePath(sessionDir) : defaultSessionDir(cwd);

@@ -1,4 +1,4 @@
-// Contexts and compaction of Pi by their names and shapes: pure functions over entries, and the one that asks a model.
+// Pi's functions for contexts and compaction, with Pi's names and shapes. Only `compact` calls a model.
 import {
   type CompactionPreparation,
   type CutPoint,
@@ -25,10 +25,10 @@ import {
 } from "@espalier/session-tree";
 import { renderTranscript, type Summarizer, summaryPrompt } from "@espalier/summarizer";
 
-/** The version of the format, in Pi's name for it. */
+/** Version of the session format. */
 export const CURRENT_SESSION_VERSION = 3;
 
-/** What a model reads at a leaf, in Pi's shape. */
+/** Context at a leaf, in Pi's shape. */
 export interface PiSessionContext extends Settings {
   messages: ContextMessage[];
 }
@@ -39,7 +39,7 @@ export interface SessionProjection extends PiSessionContext {
   entries: { sourceEntry: Entry; messages: ContextMessage[] }[];
 }
 
-/** The path to a leaf; null is before the first entry, and an unknown id means the last entry, as in Pi. */
+/** The path to a leaf. Null is before the first entry; an unknown id means the last entry, as in Pi. */
 function pathTo(
   entries: readonly Entry[],
   leafId?: string | null,
@@ -50,7 +50,7 @@ function pathTo(
   const path: Entry[] = [];
   const passed = new Set<Entry>();
   let at = (leafId === undefined ? undefined : index.get(leafId)) ?? entries.at(-1);
-  // A damaged file may lead in a circle.
+  // Parents in a damaged file may form a circle.
   for (; at && !passed.has(at); at = at.parentId === null ? undefined : index.get(at.parentId)) {
     passed.add(at);
     path.push(at);
@@ -89,11 +89,11 @@ export function buildSessionContext(
   return { messages, thinkingLevel, model };
 }
 
-/** The newest compaction among entries; null where there is none. */
+/** The newest compaction among entries; null if there is none. */
 export const getLatestCompactionEntry = (entries: readonly Entry[]): Entry | null =>
   entries.findLast((entry) => entry.type === compaction.type) ?? null;
 
-/** The values of the lines of a file, its header among them. Lines that cannot be read are left out. */
+/** The header and the entries of a file's text. Lines that are not JSON are left out. */
 export function parseSessionEntries(content: string): (SessionHeader | Entry)[] {
   const lines = Array.from(scanLines(bytesView(new TextEncoder().encode(content))), ({ bytes }) =>
     parseLine(bytes),
@@ -101,7 +101,7 @@ export function parseSessionEntries(content: string): (SessionHeader | Entry)[] 
   return lines.flatMap((line) => (line.ok ? [line.value as Entry] : []));
 }
 
-/** Brings entries of an old version to the current one, in place: the same ids each time. */
+/** Upgrades entries of an old version, in place. The ids are the same each time. */
 export function migrateSessionEntries(entries: (SessionHeader | Entry)[]): void {
   const header = parseHeader(entries.find(({ type }) => type === "session"));
   const view = bytesView(encodeLines(entries.map((entry) => JSON.stringify(entry))));
@@ -115,28 +115,28 @@ export function migrateSessionEntries(entries: (SessionHeader | Entry)[]): void 
   }
 }
 
-/** Settings of compaction in Pi's names. */
+/** Compaction settings with Pi's names. */
 export interface PiCompactionSettings {
   enabled: boolean;
   reserveTokens: number;
   keepRecentTokens: number;
 }
 
-/** Pi's defaults, which are ours. */
+/** Default settings; Pi has the same. */
 export const DEFAULT_COMPACTION_SETTINGS: PiCompactionSettings = {
   enabled: true,
   reserveTokens: DEFAULTS.reserveTokens,
   keepRecentTokens: DEFAULTS.keepRecentTokens,
 };
 
-/** Returns whether a context is larger than the window less the reserve, and compaction is on. */
+/** Returns whether compaction is enabled and the context exceeds the window minus the reserve. */
 export const shouldCompact = (
   contextTokens: number,
   contextWindow: number,
   { enabled, reserveTokens }: Pick<PiCompactionSettings, "enabled" | "reserveTokens">,
 ): boolean => isDue(contextTokens, contextWindow, { autoCompact: enabled, reserveTokens });
 
-/** Cut of a path: the index of the first entry that stays, and of the turn that is cut, or -1. */
+/** Cut of a path: index of the first kept entry, and index of the first entry of a split turn, or -1. */
 export interface CutPointResult extends Pick<CutPoint, "turnStartIndex" | "isSplitTurn"> {
   firstKeptEntryIndex: number;
 }
@@ -157,7 +157,7 @@ export interface PiCompactionPreparation extends Omit<CompactionPreparation, "se
   settings: PiCompactionSettings;
 }
 
-/** Plans a compaction of a path; undefined where there is nothing to summarise. The window is 200,000 unless it is given. */
+/** Plans a compaction of a path; undefined if there is nothing to summarize. The default window is 200,000 tokens. */
 export function prepareCompaction(
   pathEntries: readonly Entry[],
   settings: PiCompactionSettings,
@@ -170,13 +170,13 @@ export function prepareCompaction(
   return plan.eligible ? { ...plan, settings } : undefined;
 }
 
-/** The part of Pi's model that is read here. */
+/** Fields of Pi's model that `compact` reads. */
 export interface PiModel {
   provider: string;
   id: string;
-  /** Tokens of a request and its answer. Default 200,000. */
+  /** Tokens of a request and its answer together. Default 200,000. */
   contextWindow?: number;
-  /** The most tokens of an answer. Default 8,192. */
+  /** Maximum tokens of an answer. Default 8,192. */
   maxTokens?: number;
   reasoning?: boolean;
 }
@@ -189,30 +189,30 @@ export interface PiAnswer {
   usage?: Usage;
 }
 
-/** An answer on its way: the stream of Pi, of which only the end is read. */
+/** Pi's stream of an answer. Only its result is read. */
 export interface PiAnswering {
   /** Resolves with the complete answer. */
   result(): Promise<PiAnswer>;
 }
 
-/** Pi's way to a model: `session.agent.streamFunction` (`streamFn` in older versions), or a function of that shape. */
+/** Pi's function that calls a model: `session.agent.streamFunction` (`streamFn` in older versions), or one of that shape. */
 export type PiStream = (model: never, context: never, options: never) => PiAnswering | Promise<PiAnswering>;
 
 /** A summary in Pi's shape. */
 export interface PiCompactionResult {
   summary: string;
-  /** Null keeps nothing: `appendCompaction` takes it. */
+  /** Null keeps no entries; `appendCompaction` accepts it. */
   firstKeptEntryId: string | null;
   tokensBefore: number;
   usage?: Usage;
   details: { readFiles: string[]; modifiedFiles: string[] };
-  /** Shortened content with which the next request fits: append each with `appendContextEdit`. Mostly none. */
+  /** Shortened contents without which the next request is too large; usually none. Pass each to `appendContextEdit`. */
   edits: ContextEdit[];
 }
 
 /**
- * Asks Pi's model for the summary of a plan. Throws for an empty, refused or cut-off summary, as every compaction does.
- * @throws EspalierError the codes of summaries; `bad-input` without a `streamFn`
+ * Asks Pi's model for the summary of a plan. Throws if the summary is empty, refused or cut off.
+ * @throws EspalierError `bad-input` without a `streamFn`; `failed`, `cut-off`, `aborted` and the other codes of summaries
  */
 export async function compact(
   preparation: PiCompactionPreparation,
@@ -290,15 +290,15 @@ function piSummarizer(model: PiModel, streamFn: PiStream, ask: object): Summariz
 }
 
 /**
- * The messages as escaped data between tags, which nothing in them can close; tool results at 2,000 characters, without
- * thinking.
+ * Messages as escaped text between tags, so that no message can close its tag. Tool results are cut at 2,000 characters;
+ * thinking is left out.
  */
 export const serializeConversation = (messages: readonly ContextMessage[]): string =>
   renderTranscript(messages);
 
 export { estimateTokens };
 
-/** Entries that a navigation from a leaf to another entry abandons, and the deepest entry on both paths. */
+/** Entries that are abandoned by a move from one leaf to another entry, and the deepest entry on both paths. */
 export function collectEntriesForBranchSummary(
   session: { getBranch(fromId?: string): Entry[] },
   oldLeafId: string | null,

@@ -1,4 +1,4 @@
-// Pi's sessions on disk: folders, the newest one, lists.
+// Pi's sessions on disk: folders, lists, and files that are appended to synchronously.
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
@@ -34,14 +34,14 @@ export interface SessionInfo {
   allMessagesText: string;
 }
 
-/** Progress of a list: files read, all files, and now and then the sessions so far. */
+/** Progress of a list: number of files read, number of all files, and from time to time the sessions so far. */
 export type SessionListProgress = (
   loaded: number,
   total: number,
   partialSessions?: readonly SessionInfo[],
 ) => void;
 
-/** An absolute path; `~` is the home folder, as in Pi. @throws EspalierError `bad-input` for the address of a database */
+/** Makes a path absolute; `~` is the home folder. @throws EspalierError `bad-input` for the address of a database */
 export function absolutePath(path: string): string {
   if (/^postgres(ql)?:\/\//i.test(path)) {
     const text =
@@ -58,7 +58,7 @@ function agentDir(): string {
   return given ? absolutePath(given) : join(homedir(), ".pi", "agent");
 }
 
-/** Pi's folder for the sessions of a working folder; it is made when something is written to it. */
+/** Pi's folder for the sessions of a working folder. It may not exist yet. */
 export function defaultSessionDir(cwd: string): string {
   const name = absolutePath(cwd)
     .replace(/^[/\\]/, "")
@@ -75,14 +75,14 @@ export function sessionsRoot(): string[] {
     .map(({ name }) => join(root, name));
 }
 
-/** Session files of a folder. One that is not there has none. */
+/** Session files of a folder; none if the folder does not exist. */
 function filesIn(folder: string): string[] {
   if (!existsSync(folder)) return [];
   const names = readdirSync(folder).filter((name) => name.endsWith(".jsonl"));
   return names.sort((a, b) => b.localeCompare(a)).map((name) => join(folder, name));
 }
 
-/** The header of a session's file; undefined for what is none, or is gone by now. */
+/** The header of a session's file; undefined if the file is not a session, or does not exist any more. */
 function headerIn(path: string): SessionHeader | undefined {
   try {
     const view = openView(path);
@@ -92,7 +92,7 @@ function headerIn(path: string): SessionHeader | undefined {
       view.close();
     }
   } catch (error) {
-    // A list shows what can be opened.
+    // A list leaves out files that cannot be opened.
     if (error instanceof EspalierError) return undefined;
     throw error;
   }
@@ -101,7 +101,7 @@ function headerIn(path: string): SessionHeader | undefined {
 const isOf = (header: SessionHeader, cwd: string | undefined): boolean =>
   cwd === undefined || (header.cwd !== "" && absolutePath(header.cwd) === absolutePath(cwd));
 
-/** The file in a folder that changed last and is a session (of a working folder, if one is named); null for none. */
+/** The session file in a folder that changed last, of one working folder if `cwd` is given; null if there is none. */
 export function findMostRecentSession(sessionDir: string, cwd?: string): string | null {
   const files = filesIn(absolutePath(sessionDir))
     .map((path) => ({ path, time: statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0 }))
@@ -113,7 +113,7 @@ export function findMostRecentSession(sessionDir: string, cwd?: string): string 
   return null;
 }
 
-/** The file in a folder whose header has an id. */
+/** The file in a folder whose header has this id. */
 export function findSessionFile(folder: string, id: string, cwd: string | undefined): string | undefined {
   return filesIn(folder).find((path) => {
     const header = headerIn(path);
@@ -121,9 +121,9 @@ export function findSessionFile(folder: string, id: string, cwd: string | undefi
   });
 }
 
-/** Which sessions to list, and who is told of it. */
+/** Options of a list. */
 interface ListOptions {
-  /** Only sessions of this working folder. */
+  /** Lists only sessions of this working folder. */
   filter: string | undefined;
   onProgress: SessionListProgress | undefined;
   signal: AbortSignal | undefined;
@@ -146,7 +146,7 @@ export async function listFolder(
     if (header && isOf(header, filter)) found.push(infoOf(path, header));
     const isReported = at === 0 || (at + 1) % REPORTED === 0 || at + 1 === files.length;
     onProgress?.(at + 1, files.length, isReported ? sorted() : undefined);
-    // A long list does not keep the process from other work.
+    // Other work of the process runs between two files.
     await new Promise(setImmediate);
   }
   return sorted();
@@ -193,12 +193,12 @@ function infoOf(path: string, header: SessionHeader): SessionInfo {
   }
 }
 
-/** Milliseconds of a message, or of its entry; 0 where neither says. */
+/** Time of a message, or of its entry, in epoch milliseconds; 0 if both have none. */
 function timeOf(milliseconds: unknown, { timestamp }: Entry): number {
   return typeof milliseconds === "number" ? milliseconds : Date.parse(timestamp) || 0;
 }
 
-/** Text of a message, its blocks joined by a space as Pi joins them. */
+/** Text of a message. Blocks are joined by a space, as in Pi. */
 function spokenText(content: unknown): string {
   if (typeof content === "string") return content;
   if (!Array.isArray(content)) return "";
@@ -208,7 +208,7 @@ function spokenText(content: unknown): string {
     .join(" ");
 }
 
-/** Lines of a session, to which one can be appended before the call returns. */
+/** Lines of a session. An append is complete when the call returns. */
 export interface Lines {
   readonly header: SessionHeader;
   readonly view: ByteView;
@@ -236,7 +236,7 @@ export function memoryLines(header: SessionHeader, lines: readonly (string | Uin
   };
 }
 
-/** Makes a session's file, whole and durable; an empty one gets its lines. @throws EspalierError `exists`, `busy` */
+/** Creates a session's file with all lines, synced to disk. An empty file is filled. @throws EspalierError `exists`, `busy` */
 export function createFile(
   path: string,
   header: SessionHeader,
@@ -277,7 +277,7 @@ export function openSource(path: string, mode: "read" | "write" = "read"): FileL
   }
 }
 
-/** The lines of a file, while this process holds it. */
+/** The lines of a file, under this process's lease. */
 function heldLines(log: FileLog): Lines {
   let release: () => void;
   try {
@@ -306,10 +306,10 @@ function heldLines(log: FileLog): Lines {
   return lines;
 }
 
-/** Releases the files of managers that were garbage-collected: Pi has no call that closes a manager. */
+/** Releases the files of garbage-collected managers: programs written for Pi do not close a manager. */
 const abandoned = new FinalizationRegistry<() => void>((close) => close());
 
-/** Leases of this process by file; managers of one file share one. */
+/** Leases of this process, by file. Managers of one file share a lease. */
 const leases = new Map<string, { managers: number; release: () => void }>();
 
 function holdFile(path: string): () => void {

@@ -1,4 +1,4 @@
-// One session as Pi's calls read it: entries, paths, labels, contexts, the leaf.
+// The reading half of Pi's `SessionManager`: entries, paths, labels, contexts, the leaf.
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type Entry,
@@ -20,7 +20,7 @@ import {
 } from "./compaction.ts";
 import type { Lines } from "./files.ts";
 
-/** An entry with those below it, oldest first, and its label. */
+/** An entry with its children, oldest first, and its label. */
 export interface SessionTreeNode {
   entry: Entry;
   children: SessionTreeNode[];
@@ -28,7 +28,7 @@ export interface SessionTreeNode {
   labelTimestamp?: string;
 }
 
-/** The entries of a session, and a leaf among them. Everything is read synchronously. */
+/** The entries of a session and a leaf. All reads are synchronous. */
 export class SessionReader {
   #header!: SessionHeader;
   #tree!: Tree;
@@ -43,13 +43,13 @@ export class SessionReader {
     return this.#header;
   }
 
-  /** The newest name; undefined where there is none. */
+  /** The session's name; undefined if it has none. */
   getSessionName(): string | undefined {
     const named = this.#entries.findLast((entry) => sessionInfo.is(entry));
     return (named as { name?: string } | undefined)?.name?.trim() || undefined;
   }
 
-  /** The entry under which the next one is appended; null before the first. */
+  /** The parent of the next entry; null before the first. */
   getLeafId(): string | null {
     return this.#leafId;
   }
@@ -59,31 +59,31 @@ export class SessionReader {
     return this.#leafId === null ? undefined : this.getEntry(this.#leafId);
   }
 
-  /** The entry with this id; undefined where there is none. */
+  /** The entry with this id; undefined if there is none. */
   getEntry(id: string): Entry | undefined {
     return this.#entries[this.#tree.index.rowOf(id)];
   }
 
-  /** Entries directly below an entry, in file order. */
+  /** Children of an entry, in file order. */
   getChildren(parentId: string): Entry[] {
     const row = this.#tree.index.rowOf(parentId);
     if (row < 0) return [];
     return this.#entries.filter((_, at) => this.#tree.index.parent(at) === row);
   }
 
-  /** The label of an entry; undefined where it has none. */
+  /** The label of an entry; undefined if it has none. */
   getLabel(id: string): string | undefined {
     return this.labels.get(id)?.label;
   }
 
-  /** Entries of the path that ends in an entry (default: the leaf), root first; none for an unknown id. */
+  /** The path to an entry (default: the leaf), root first; empty for an unknown id. */
   getBranch(fromId?: string): Entry[] {
     const start = fromId ?? this.#leafId;
     const row = start === null ? -1 : this.#tree.index.rowOf(start);
     return pathRows(this.#tree, row).map((at) => this.#entries[at]!);
   }
 
-  /** The entries that are read at the leaf, the newest compaction first. */
+  /** Entries of the context at the leaf, the newest compaction first. */
   buildContextEntries(): Entry[] {
     return buildContextEntries(this.getBranch());
   }
@@ -103,12 +103,12 @@ export class SessionReader {
     return this.#entries.length;
   }
 
-  /** All entries in file order: a list of its own, of entries that must not be changed. */
+  /** All entries in file order, as a new list. Do not change the entries. */
   getEntries(): Entry[] {
     return [...this.#entries];
   }
 
-  /** The roots, those without their parent among them, with all below them. */
+  /** The roots with all entries below them. An entry whose parent is missing is a root. */
   getTree(): SessionTreeNode[] {
     const nodes = this.#entries.map((entry): SessionTreeNode => {
       const found = this.labels.get(entry.id);
@@ -125,7 +125,7 @@ export class SessionReader {
     return roots;
   }
 
-  /** Moves the leaf; the next append begins a branch there. As in Pi, the move is in the file with that append. */
+  /** Moves the leaf, so that the next append begins a branch. As in Pi, that append writes the move. */
   branch(branchFromId: string): void {
     this.known(branchFromId);
     this.#leafId = branchFromId;
@@ -137,7 +137,7 @@ export class SessionReader {
   }
 
   /**
-   * Takes all entries of a log, and the leaf at its end.
+   * Reads all entries of a log, and its leaf.
    *
    * @internal
    */
@@ -153,7 +153,7 @@ export class SessionReader {
   }
 
   /**
-   * Takes an entry that was just appended, with those that another manager of this process appended before it.
+   * Adds an entry that was just appended, and earlier entries of other managers of this process.
    *
    * @internal
    */
@@ -186,7 +186,7 @@ export class SessionReader {
   }
 }
 
-/** A path without its labels: what followed one follows what is before it, and a compaction keeps what came after one. */
+/** A path without its label entries. Entries and compactions that name a label entry name its neighbour instead. */
 export function withoutLabels(path: readonly Entry[]): Entry[] {
   const kept: Entry[] = [];
   const successors = new Map<string, string>();
