@@ -68,7 +68,7 @@ export function claudeSessionStore(options: ClaudeSessionStoreOptions = {}): Cla
   const place = storeOf(options);
   const pool = sessionPool({ redact: false, ...given, rules: false });
 
-  /** Reads a session beside its writers; undefined where there is none. */
+  /** Reads a session without waiting for its writer; undefined if there is no such session. */
   const read = async <Result>(id: string, look: (session: Session) => Result) => {
     const session = await ifFound(openSession({ id }, { ...place, mode: "read" }));
     try {

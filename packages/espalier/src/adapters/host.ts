@@ -1,4 +1,4 @@
-// A host: the other SDK above an adapter. Its version, its ids of sessions, and the content of its messages.
+// Code that the adapters share for their hosts, the SDKs above them: versions, ids of sessions, contents of messages.
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -63,7 +63,7 @@ export function storeOf({ store, home }: PoolOptions): Pick<PoolOptions, "store"
   return { ...(store === undefined ? {} : { store }), ...(home === undefined ? {} : { home }) };
 }
 
-/** The result of a call, or undefined where its session is not found. */
+/** The result of a call; undefined if its session is not found. */
 export async function ifFound<Result>(call: Promise<Result>): Promise<Result | undefined> {
   try {
     return await call;
@@ -124,7 +124,7 @@ export const textOf = (content: unknown): string =>
     .map((block) => (block.type === "text" ? block.text : "[picture]"))
     .join("\n");
 
-/** An address, or the `url` of an object with one; empty for any other value, and for a long address that holds no bytes. */
+/** An address, or the `url` of an object; empty for other values, and for long addresses without bytes. */
 function addressOf(value: unknown): string {
   const address = isRecord(value) ? value["url"] : value;
   return typeof address === "string" && (address.length < 200 || address.startsWith("data:")) ? address : "";

@@ -1,5 +1,5 @@
-// LangGraph's checkpoints in a session: a thread is a session, a checkpoint an entry below its parent, and the messages of
-// its state are message entries on the same path. docs/decisions/0039-langgraph-checkpoints.md has the reasons.
+// LangGraph's checkpoints in sessions. A thread is a session, a checkpoint is an entry below its parent, and the messages of
+// the state are message entries on the same path. docs/decisions/0039-langgraph-checkpoints.md has the reasons.
 import { EventEmitter, once } from "node:events";
 import { setImmediate } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
@@ -58,30 +58,30 @@ refuseOtherVersions("@langchain/langgraph-checkpoint", "1.2.2", "2.0.0");
 type Config = Parameters<BaseCheckpointSaver["getTuple"]>[0];
 type DeltaQuery = Parameters<BaseCheckpointSaver["getDeltaChannelHistory"]>[0];
 
-/** Options of a saver, and of the pool of its sessions. Everything has a default; nothing is redacted without `redact`. */
+/** Options of a saver and of its pool of sessions. All have defaults. Nothing is redacted without `redact`. */
 export interface EspalierSaverOptions extends PoolOptions {
-  /** Channel with the messages, which become message entries of the session. Default `messages`. */
+  /** Channel whose messages become message entries. Default `messages`. */
   messages?: string;
-  /** LangGraph's serializer. Where its output is not JSON (an encrypting one), no messages are shown. Default: LangGraph's. */
+  /** Serializer of values; default: LangGraph's. If its output is not JSON (encryption), the session shows no messages. */
   serde?: SerializerProtocol;
 }
 
-/** Threads whose values stay in memory between two calls. */
+/** Number of threads whose values stay in memory between two calls. */
 const OPEN_THREADS = 64;
 
-/** Codes of a session that was removed or replaced by another process since it was opened. */
+/** Error codes of a session that another process removed or replaced since it was opened. */
 const GONE: ReadonlySet<string> = new Set(["removed", "changed", "shrunk", "not-found", "closed"]);
 
 /**
- * Keeps the checkpoints of LangGraph in sessions, so that a thread has a tree, a viewer, forks and a file of its own.
+ * Keeps the checkpoints of LangGraph in sessions. Each thread is a session with a tree, forks and a file.
  *
  * ```ts
  * const checkpointer = new EspalierSaver();
  * const graph = builder.compile({ checkpointer });
  * ```
  *
- * A thread's id is the session's: 1 to 128 letters, digits, `.`, `_` and `-`. One process writes a thread at a time; others
- * wait for up to `waitMs`. Reading waits for no writer.
+ * The id of a thread is the id of its session: 1 to 128 letters, digits, `.`, `_` and `-`. One process writes a thread at a
+ * time; others wait for up to `waitMs` milliseconds. Reading does not wait for a writer.
  */
 export class EspalierSaver extends host.BaseCheckpointSaver {
   readonly #store: Pick<PoolOptions, "store" | "home">;
@@ -114,7 +114,7 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     });
   }
 
-  /** The checkpoints of a thread, or of all threads, newest first in each. */
+  /** The checkpoints of one thread or of all; of each thread, the newest comes first. */
   override async *list(config: Config, options: CheckpointListOptions = {}): AsyncGenerator<CheckpointTuple> {
     const { thread_id, checkpoint_ns, checkpoint_id } = config.configurable ?? {};
     const { before, filter = {} } = options;
@@ -184,7 +184,7 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
           data && Object.hasOwn(data.values, channel) && data.versions[channel] === versions[channel];
         const before = above?.data?.values[channel];
         if (isSaved(above?.data)) values[channel] = before!;
-        // The parent of a copied checkpoint does not have the value: the original, a sibling, does.
+        // A copied checkpoint is a sibling of its original: its parent may not have the value.
         else if (known.checkpoints(ns).some(isSaved))
           values[channel] = stored.ref(await this.#dump(value), before);
       }
@@ -290,7 +290,7 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
       channel_versions: { ...data.versions },
       channel_values: Object.fromEntries(await Promise.all(values)),
     };
-    // Before version 4 the sends of a step were writes of the step before.
+    // Before version 4, the sends of a step were writes to the previous checkpoint.
     if (checkpoint.v < 4 && parent !== undefined) {
       const sends = await this.#writes(thread, thread.place(ns, parent), host.TASKS);
       checkpoint.channel_values[host.TASKS] = sends.map(([, , value]) => value);
@@ -352,7 +352,7 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     });
   }
 
-  /** Calls `work` with a thread as its log is now; undefined if there is no such thread. */
+  /** Calls `work` with the current state of a thread. Returns undefined if there is no such thread. */
   async #read<Result>(
     id: string,
     work: (thread: Thread) => Promise<Result> | Result,
@@ -395,7 +395,7 @@ function sortedWrites(place: Place | undefined): Write[] {
   return [...(place?.writes.values() ?? [])].sort((a, b) => host.compareWritesSortKeys(keyOf(a), keyOf(b)));
 }
 
-/** The drafts below an entry, one below the other. */
+/** Drafts as a chain below an entry. */
 function below(parentId: string | null, [first, ...others]: NewEntry[]): NewEntry[] {
   return first ? [{ ...first, parentId }, ...others] : [];
 }
@@ -469,8 +469,8 @@ class Calls {
   }
 
   /**
-   * Resolves as soon as a checkpoint is in the log, or no running call can bring it: the writes of a step have to be in the
-   * log before the next checkpoint.
+   * Resolves as soon as a checkpoint is in the log, or as no running call can still bring it. It must not resolve later: the
+   * writes of a step have to be in the log before the next checkpoint.
    *
    * @param earlier calls that the host awaits before it passes the checkpoint
    */
@@ -487,7 +487,7 @@ class Calls {
       if (own()) break;
       if (isExpected()) await once(this.#changes, spaceOf(call));
       else {
-        // The host makes its next call when one has ended.
+        // After the end of a call, the host makes its next one.
         await setImmediate();
         if (!isExpected()) return;
       }

@@ -1,15 +1,15 @@
-// A host's own value inside of the entry that shows it: given back equal, and no long text is written twice.
+// A host's value inside the entry that shows it. It is restored equal, and no long text is written twice.
 import { EspalierError } from "../index.ts";
 
-/** Characters from which on a text that the entry shows is named by its place instead of written again. */
+/** Minimum length of a text that is replaced by its place in the entry, in characters. */
 const LONG = 64;
 
-/** Depth of a value beyond which it is written as a text of JSON: a line of a session is at most 256 deep. */
+/** Maximum depth of a value that is stored as it is; a deeper one is stored as a JSON string. A line has at most 256 levels. */
 const DEEPEST = 200;
 
 /**
- * Prepares a value for an entry. Objects, lists, texts, numbers, truth values, null and bytes (`Uint8Array`) come back
- * equal; a member that is undefined is left out.
+ * Prepares a value for an entry. Objects, arrays, strings, numbers, booleans, null and bytes (`Uint8Array`) are restored
+ * equal. Members that are undefined are left out.
  *
  * @param shown fields of the entry without the value, such as its message
  * @throws EspalierError `bad-input` for a value that JSON cannot hold
@@ -18,15 +18,15 @@ export function storeValue(value: unknown, shown: object): unknown {
   const places: Places = new Map();
   notePlaces(shown, [], places);
   const stored = store(value, places, [], "the value");
-  // Inside of a text of JSON all of it is letters.
+  // A JSON string can hold any depth and any name.
   return fitsLine(stored)
     ? stored
     : { [MARK]: "json", text: JSON.stringify(store(value, new Map(), [], "the value")) };
 }
 
 /**
- * Returns whether a line of a session can hold a value as it is. A session heals half of a character, and refuses a member
- * `__proto__` and what is nested too deep.
+ * Returns whether a line of a session can hold a value unchanged. A session repairs half of a surrogate pair, and refuses a
+ * member `__proto__` and too many levels.
  */
 export function fitsLine(value: unknown, depth = 0): boolean {
   if (typeof value === "string") return value.isWellFormed();
@@ -37,7 +37,7 @@ export function fitsLine(value: unknown, depth = 0): boolean {
   );
 }
 
-/** The value that {@link storeValue} prepared, made anew with each call. */
+/** Restores a value that {@link storeValue} prepared. Each call returns a new one. */
 export function restoreValue(stored: unknown, shown: object): unknown {
   if (Array.isArray(stored)) return stored.map((item) => restoreValue(item, shown));
   if (typeof stored !== "object" || stored === null) return stored;
@@ -57,12 +57,12 @@ export function restoreValue(stored: unknown, shown: object): unknown {
   );
 }
 
-/** Marks an object that stands for something else; a host's object that has such a member is wrapped in one. */
+/** Member that marks an object as a placeholder. A host's object with this member is wrapped in a placeholder. */
 const MARK = "$stored";
 
 /**
- * Long texts that the entry shows, each with what stands for it: the `same` text there, the JSON `text` of an object, the
- * address with the bytes of a `picture`.
+ * Long texts in the entry, each with its placeholder: the `same` text, an object whose JSON is the `text`, or a `picture`
+ * whose data address is the text.
  */
 type Places = Map<string, { kind: "same" | "text" | "picture"; at: readonly string[] }>;
 
@@ -77,7 +77,7 @@ function notePlaces(value: unknown, at: readonly string[], places: Places): void
   };
   if (typeof value === "string") add(value, "same");
   if (typeof value !== "object" || value === null) return;
-  // Hosts write the arguments of a call as text.
+  // Hosts store the arguments of a call as a JSON string.
   if (at.at(-1) === "arguments") add(JSON.stringify(value), "text");
   const { type, mimeType, data } = value as Record<string, unknown>;
   if (type === "image") add(dataUrl(mimeType, data), "picture");

@@ -1,5 +1,5 @@
-// A thread of LangGraph in a session: its checkpoints and writes, their values, and the messages on each path. A file beside
-// the saver because it is the format of the entries; the saver has the calls of the host.
+// A thread of LangGraph in a session: its checkpoints and writes, their values, and the messages on each path. This file has
+// the format of the entries; the saver has the calls of the host.
 import { isDeepStrictEqual } from "node:util";
 import { isRecord } from "@espalier/session-tree";
 import type { Checkpoint, CheckpointMetadata } from "@langchain/langgraph-checkpoint";
@@ -70,10 +70,10 @@ export interface Write extends Pick<WritesData, "task" | "path"> {
 
 export const writeKey = (task: string, index: number) => `${index} ${task}`;
 
-/** A checkpoint that has arrived, or writes that wait for it. */
+/** A checkpoint with its writes, or writes without their checkpoint. */
 export class Place {
   data: CheckpointData | undefined;
-  /** The entry below which its next entries go. */
+  /** Parent of its next entry. */
   tail = "";
   readonly writes = new Map<string, Write>();
 }
@@ -151,10 +151,10 @@ export class Thread {
   }
 }
 
-/** Characters of the longest JSON that is repeated instead of named by its digest. */
+/** Maximum length of JSON that is repeated in each entry instead of its digest, in characters. */
 const SHORT = 64;
 
-/** Characters of JSON above which an object is stored field by field. */
+/** Maximum length of an object's JSON that is stored whole, in characters. A longer one is stored field by field. */
 const LARGE = 1_024;
 
 /** Values by digest: those of a thread, or those that one entry adds to them. */
@@ -296,7 +296,7 @@ function mapFields<From, To>(fields: Record<string, From>, change: (field: From)
 
 const valueDigest = (json: unknown) => digestOf(canonical(json), 32);
 
-/** JSON for a digest. A loaded message has its fields in another order than the message of a model. */
+/** JSON for a digest, with the fields of a message sorted: a loaded message has them in another order than a new one. */
 function canonical(json: unknown): string {
   if (!isRecord(json) || !isRecord(json["kwargs"])) return JSON.stringify(json);
   const fields = Object.entries(json["kwargs"]).sort(([a], [b]) => (a < b ? -1 : 1));
@@ -323,7 +323,7 @@ interface Shown extends Mark {
   entryId: string;
 }
 
-/** A checkpoint in a few words: `step 2 · loop · messages → tools`. */
+/** Title of a checkpoint: `step 2 · loop · messages → tools`. */
 export function checkpointTitle(
   ns: string,
   { source, step }: CheckpointMetadata,
@@ -332,7 +332,7 @@ export function checkpointTitle(
   return `${spaceOf(ns)}step ${step} · ${[source, named(channels)].filter(Boolean).join(" · ")}`;
 }
 
-/** The writes of a task in a few words: `agent writes messages → tools`. */
+/** Title of the writes of a task: `agent writes messages → tools`. */
 export function writesTitle(ns: string, path: string, channels: readonly string[]): string {
   const [, node = "input"] = /^~__pregel_pull, ([^,]+)$/.exec(path) ?? [];
   return `${spaceOf(ns)}${plain(node)} writes ${named(channels)}`;
@@ -394,7 +394,7 @@ function wanted({ json, digest }: Item): Wanted[] {
  * Entries after which a path shows these messages: a message entry for each new one, a context edit for each one that was
  * removed or changed. A subgraph that shares no message with the graph around it begins a separate root.
  *
- * @param tail the entry below which the entries go
+ * @param tail parent of the first entry
  * @param at time of the messages, in epoch milliseconds
  */
 export function planMessages(
