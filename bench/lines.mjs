@@ -1,5 +1,6 @@
 // All lines, in the order of the table.
 import { lines as folders } from "./lines/folders.mjs";
+import { lines as hooks } from "./lines/hooks.mjs";
 import { lines as imports } from "./lines/import.mjs";
 import { lines as memory } from "./lines/memory.mjs";
 import { lines as planning } from "./lines/planning.mjs";
@@ -20,6 +21,7 @@ export const lines = [
   folders,
   turns,
   imports,
+  hooks,
   postgres,
   servers,
   terminal,

@@ -71,7 +71,7 @@ async function memoryRows(bench, agent) {
 }
 
 /** Made once and kept, in a folder of its own: an agent's other files would be looked at, too. */
-function agentFile(bench, agent, turns) {
+export function agentFile(bench, agent, turns) {
   const folder = join(bench.folder, "agents", `${agent}-${turns}`);
   const path = join(
     folder,

@@ -409,8 +409,22 @@ test("what the agent itself recorded of the plugin leaves with it", () => {
   const known = join(home, ".claude/plugins/known_marketplaces.json");
   const ours = { source: { source: "directory", path: join(home, ".espalier/agents/claude-code") } };
   write(known, JSON.stringify({ other: { source: {} }, espalier: ours }, null, 2));
+  const plugins = join(home, ".claude/plugins/installed_plugins.json");
+  write(
+    plugins,
+    JSON.stringify({ version: 2, plugins: { "espalier@espalier": [{ scope: "user" }], "a@b": [] } }),
+  );
   uninstall("claude-code");
   expect(JSON.parse(readFileSync(known, "utf8"))).toEqual({ other: { source: {} } });
+  expect(JSON.parse(readFileSync(plugins, "utf8"))).toEqual({ version: 2, plugins: { "a@b": [] } });
+  // A record that cannot be read keeps nothing else from being removed.
+  install("claude-code");
+  write(known, "{");
+  const plan = planUninstall(agentNamed("claude-code"));
+  expect(plan.notes).toEqual([`Claude Code's own record ${known} cannot be read and stays as it is.`]);
+  carryOut(plan);
+  expect(existsSync(join(home, ".claude/settings.json"))).toBe(false);
+  expect(readFileSync(known, "utf8")).toBe("{");
 });
 
 const REFUSED: [string, AgentName, string, string | Buffer, RegExp][] = [

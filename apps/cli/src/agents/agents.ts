@@ -135,6 +135,12 @@ function claudeCode(userHome: string, environment: Environment): AgentFacts {
         values: [{ path: ["espalier"], value: undefined, isOurs: isOurPlace }],
         onlyRemoved: true,
       },
+      {
+        file: join(home, "plugins", "installed_plugins.json"),
+        form: jsonSettings,
+        values: [{ path: ["plugins", "espalier@espalier"], value: undefined, isOurs: () => true }],
+        onlyRemoved: true,
+      },
     ],
     ownFiles: {
       ".claude-plugin/marketplace.json": json({

@@ -104,18 +104,24 @@ export function planInstall(agent: Agent): InstallPlan {
 /** Plans the removal of everything that an installation wrote. @throws CommandError `settings` */
 export function planUninstall(agent: Agent): InstallPlan {
   const record = readRecord(agent);
-  const changes = agent.settings.flatMap((settings) => {
-    const { file, form, values } = settings;
-    const before = textIn(file);
-    if (before === undefined) return [];
+  const notes: string[] = [];
+  const changes = agent.settings.flatMap((settings): FileChange[] => {
+    const { file, form, values, onlyRemoved } = settings;
     const known = record.files[file];
-    const after = inFile(file, () => form.remove(before, values, known ?? NO_INSERTION));
-    return [
-      { file, before, after: known?.existed === false && isNothing(settings, after) ? undefined : after },
-    ];
+    try {
+      const before = textIn(file);
+      if (before === undefined) return [];
+      const after = inFile(file, () => form.remove(before, values, known ?? NO_INSERTION));
+      const isOver = known?.existed === false && isNothing(settings, after);
+      return [{ file, before, after: isOver ? undefined : after }];
+    } catch (error) {
+      if (!onlyRemoved || !(error instanceof CommandError)) throw error;
+      notes.push(`${agent.label}'s own record ${file} cannot be read and stays as it is.`);
+      return [];
+    }
   });
   const own = Object.keys(agent.ownFiles).map((path) => changeOf(join(agent.folder, path), undefined));
-  return { agent, notes: [], changes: [...changes, ...own, changeOf(recordFile(agent), undefined)] };
+  return { agent, notes, changes: [...changes, ...own, changeOf(recordFile(agent), undefined)] };
 }
 
 /** Returns whether a file that was made for our values holds nothing more. */

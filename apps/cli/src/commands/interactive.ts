@@ -383,7 +383,7 @@ function answerOf(
   const done =
     verb === "install" ? `Espalier is installed in ${label}` : `Espalier is not in ${label} any more`;
   const sentence = isDone ? `${done}; nothing was changed.` : `${done}.`;
-  const told = verb === "install" && !isDone ? notes : [];
+  const told = isDone ? [] : notes;
   return {
     value: { agent: name, files, notes: told, ...(diff ? { diff } : {}) },
     lines: diff
