@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { sourceKey } from "../../scripts/command/sources.mjs";
+import { pathToFileURL } from "node:url";
 import { SESSION } from "../lib/agent-lines.mjs";
 import { median } from "../lib/bench.mjs";
 import { atMost } from "../lib/goal.mjs";
@@ -30,7 +30,7 @@ const hooks = {
     const transcript_path = agentFile(bench, "claude-code", bench.count(TURNS, 10));
     const home = bench.scratch();
     const env = { ...process.env, ESPALIER_HOME: home };
-    const main = bundle();
+    const main = await bundle();
     const brief = join(home, "agents/hooks/claude-code", `${SESSION}.json`);
     const run = ({ input, words = [] }) => {
       const began = performance.now();
@@ -84,8 +84,9 @@ async function imported(brief, step) {
 }
 
 /** The bundle that the start script makes of the present sources. */
-function bundle() {
+async function bundle() {
   spawnSync(process.execPath, [join(root, "scripts/espalier.mjs"), "--version"], { stdio: "ignore" });
+  const { sourceKey } = await import(pathToFileURL(join(root, "scripts/command/sources.mjs")).href);
   return join(root, "apps/cli/node_modules/.cache/espalier", sourceKey(root), "main.js");
 }
 
