@@ -26,7 +26,7 @@ import {
 import { fileStore } from "@espalier/session-tree/node";
 import { hiddenBy } from "./commands/context.ts";
 import { sessionHeading, treeLines } from "./commands/tree.ts";
-import { previewMessage } from "./entry-preview.ts";
+import { allLines, previewMessage } from "./entry-preview.ts";
 import { CommandError } from "./failure.ts";
 import { formatCount, formatMany } from "./numbers.ts";
 import { foreignAgentOf, storeOf, summarizerOf, withSession } from "./opening.ts";
@@ -70,7 +70,7 @@ export async function playDemo(shell: Shell, named: string | undefined): Promise
       `  ${COMMAND} tree <file>`,
       `  ${COMMAND} context <file> --format anthropic`,
       `  ${COMMAND} navigate <file> <id> --summarize`,
-      `  ${COMMAND}`,
+      `  ${COMMAND} open <file>`,
     ],
   );
 }
@@ -197,6 +197,7 @@ async function playSteps(stage: DemoStage, { copy, fork }: DemoCopies): Promise<
 
 /** Lines of a summary that a step shows. */
 const SUMMARY_LINES = 12;
+const isWritten = (line: string): boolean => line.trim() !== "";
 const sizeOf = ({ messages, tokens }: SessionContext) => ({ messages: messages.length, tokens });
 
 async function showTree(stage: DemoStage, session: Session): Promise<void> {
@@ -338,9 +339,7 @@ function notWorthIt(error: unknown): NothingToCompact {
 const bytesOf = ({ tree }: Session): number => tree.view.size;
 
 function beginningOf(summary: string, columns: number): string[] {
-  const lines = plainText(summary)
-    .split("\n")
-    .filter((line) => line.trim() !== "");
+  const lines = allLines({ role: "branchSummary", summary, fromId: "", timestamp: 0 }).filter(isWritten);
   const shown = lines.slice(0, SUMMARY_LINES).map((line) => cutToColumns(line, columns - 3));
   const left = lines.length - shown.length;
   return [...shown, ...(left > 0 ? [`… ${formatMany(left, "more line")}`] : [])].map((line) => `  ${line}`);

@@ -8,6 +8,7 @@ import {
   messageText,
   toolCalls,
 } from "@espalier/session-tree";
+import { unescapeText } from "@espalier/summarizer";
 import { gistOfFields, oneLine, withoutHeadings } from "@espalier/viewer/model";
 import { cutLine, cutToColumns, fieldText, plainLine, plainText } from "./text.ts";
 
@@ -103,7 +104,10 @@ export function allLines(message: ContextMessage): string[] {
   if (message.role === "bashExecution") {
     return [...splitLines(`$ ${fieldText(message.command)}`), ...splitLines(fieldText(message.output))];
   }
-  const lines = splitLines(messageText(message));
+  const isSummary = message.role === "compactionSummary" || message.role === "branchSummary";
+  const text = messageText(message);
+  // A summary without a model has tags of the conversation as text: `&lt;tag>`.
+  const lines = splitLines(isSummary ? unescapeText(text) : text);
   for (const { name, arguments: given } of toolCalls(message))
     lines.push(`→ ${plainLine(fieldText(name))} ${plainText(jsonText(given))}`);
   if ("content" in message) {

@@ -12,6 +12,7 @@ import { exportCommands } from "./commands/export.ts";
 import { agentCommands, interactiveCommands } from "./commands/interactive.ts";
 import { reportCommands } from "./commands/reports.ts";
 import { sessionsCommands } from "./commands/sessions.ts";
+import { settingsCommands } from "./commands/settings.ts";
 import { transferCommands } from "./commands/transfer.ts";
 import { tree } from "./commands/tree.ts";
 import { failureOf, unknownCommand } from "./failure.ts";
@@ -22,7 +23,7 @@ const COMMANDS = {
   "Work with a session:": interactiveCommands,
   "Read a session:": [tree, context, show, ...reportCommands, ...evaluationCommands],
   "Change a session:": [...changeCommands, ...summaryCommands],
-  "Find and keep sessions:": [...sessionsCommands, addCompletion],
+  "Find and keep sessions:": [...sessionsCommands, ...settingsCommands, addCompletion],
   "Import and export:": [...transferCommands, ...exportCommands],
   "Inside other agents:": agentCommands,
 } as const;

@@ -74,10 +74,16 @@ test("config is a table for people", async () => {
   const { home, ...place } = placeWith({ user: "[behavior]\nmax_context_tokens = 9000\n" });
   const { code, stdout } = await espalier(["config"], place);
   expect(code).toBe(0);
-  expect(stdout).toMatch(/^setting +value +from\n/);
-  expect(stdout).toContain(`user: ${join(home, "settings.toml")}`);
-  expect(stdout).toMatch(/^maxContextTokens +9000 +user/m);
-  expect(stdout).toMatch(/^summarizer +- +default$/m);
+  expect(stdout).toMatch(/^every policy\n {2}policy +[\w-]+ +when to compact/);
+  expect(stdout).toContain(`(user: ${join(home, "settings.toml")})`);
+  expect(stdout).toMatch(/^ {2}maxContextTokens +9000 +tokens that count as full \(user: /m);
+  expect(stdout).toMatch(/^ {2}summarizer +- +writer of summaries$/m);
+  // Each setting is in one group, under its policy.
+  const { value } = await espalierJson(["config"], place);
+  for (const { key } of value) expect(stdout.match(new RegExp(`^ {2}${key} `, "gm")), key).toHaveLength(1);
+  for (const policy of POLICY_NAMES)
+    expect(stdout).toMatch(new RegExp(`^${policy}( \\(the current policy\\))?$`, "m"));
+  expect(stdout.match(/the current policy/g)).toHaveLength(1);
 });
 
 test("config --model takes what the settings say of that model", async () => {

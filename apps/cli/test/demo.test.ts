@@ -89,3 +89,11 @@ test("the demo refuses what is no session, and leaves nothing behind", async () 
   expect(readdirSync(folder)).toEqual([]);
   expect(existsSync(DEMO)).toBe(true);
 });
+
+test("the last line is a whole command, and what looks like a tag in a summary is read as it was said", async () => {
+  const TMPDIR = temporaryFolder();
+  const { stdout } = await espalier(["demo"], { env: { TMPDIR } });
+  expect(stdout.trimEnd().split("\n").at(-1)).toBe("  espalier open <file>");
+  expect(stdout).toContain("`tidepool sync <station> --days <n>`");
+  expect(stdout).not.toContain("&lt;");
+});

@@ -1,29 +1,25 @@
-import { existsSync, realpathSync, statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import {
   type Diagnosis,
   deleteSession,
-  type LeftOutSetting,
   type ListedSession,
   type ListOptions,
   listSessions,
   migrateStore,
-  openTrust,
   othersMayRead,
   type RepairReport,
   repairSession,
   type SearchHit,
   type SearchOptions,
-  type SettingOrigin,
   searchSessions,
-  settingsJsonSchema,
 } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
 import type { SessionRef } from "@espalier/session-tree";
 import { type Call, command, type OptionShape, type SessionCall, sessionCommand } from "../command.ts";
 import { CommandError } from "../failure.ts";
 import { formatAge, formatCount, formatMany, parseCount, parseSince, parseUntil } from "../numbers.ts";
-import { currentSettings, sessionNamed, storeInUse, storeOf, tellSkipped, withSession } from "../opening.ts";
+import { sessionNamed, storeInUse, storeOf, tellSkipped, withSession } from "../opening.ts";
 import { confirmOnTerminal, jsonLine, print, printLine, printStep, type Shell } from "../shell.ts";
 import {
   cutToColumns,
@@ -374,124 +370,5 @@ const storeCommand = command({
   },
 });
 
-const config = command({
-  usage: "config",
-  description: "print the current settings, and the source of each",
-  options: [
-    ["--model <id>", "with the settings for this model"],
-    ["--schema", "print the JSON Schema of a settings file instead, for editors"],
-  ],
-  notes: `Settings are read from ~/.espalier/settings.json (or .toml), then .espalier/settings.json (or .toml) of this folder,
-then ESPALIER_COMPACT_* of the environment (ESPALIER_COMPACT_KEEP_RECENT_TOKENS=8000), then the options of a command;
-a later source overrides an earlier one. Those of a project are used once it is trusted: \`espalier trust\`. Sizes are
-tokens or shares of the model's window; "models" has the settings of single models.
-
-A settings file:
-  { "policy": "sliding-window", "keepRecentTokens": 0.1, "models": { "claude-opus-4": { "reserveTokens": 32000 } } }`,
-  examples: ["espalier config", "espalier config --model anthropic/claude-opus-4"],
-  async run({ shell, options: { model, schema } }: Call<{ model?: string; schema?: boolean }>) {
-    if (schema) {
-      const value = await settingsJsonSchema();
-      return { value, lines: [JSON.stringify(value, null, 2)] };
-    }
-    const { origins: all, ignored, leftOut } = await currentSettings(shell, () => model);
-    const origins = all.map(withoutKey);
-    for (const sentence of ignored) shell.complainOnce(sentence);
-    const value = origins.map(({ key, value, origin, file }) => {
-      const out = leftOut.find((setting) => setting.key === key);
-      return {
-        key,
-        value,
-        origin,
-        file,
-        ...(out ? { leftOut: { file: out.file, effect: out.effect } } : {}),
-      };
-    });
-    return { value, lines: viewSettings(origins, leftOut, shell) };
-  },
-});
-
-/** A key is not shown. */
-const withoutKey = (setting: SettingOrigin): SettingOrigin =>
-  setting.key.endsWith("ApiKey") && setting.value != null ? { ...setting, value: "(set)" } : setting;
-
-/** The current settings as a table: defaults are dim, ignored settings come last. */
-function* viewSettings(
-  settings: readonly SettingOrigin[],
-  leftOut: readonly LeftOutSetting[],
-  { colours }: Pick<Shell, "colours">,
-): Generator<string> {
-  const rows = settings.map((setting) => ({ ...setting, text: textOf(setting.value) }));
-  const keyWidth = widest(rows.map(({ key }) => key));
-  const valueWidth = widest(rows.map(({ text }) => text));
-  yield colours.dim(`${"setting".padEnd(keyWidth)}  ${"value".padEnd(valueWidth)}  from`);
-  for (const { key, text, origin, file, variable } of rows) {
-    const place = file ?? variable;
-    const from = place === null ? origin : `${origin}: ${plainLine(place)}`;
-    const row = `${key.padEnd(keyWidth)}  ${text.padEnd(valueWidth)}  `;
-    yield origin === "default" ? `${row}${colours.dim(from)}` : `${colours.bold(row)}${from}`;
-  }
-  if (leftOut.length === 0) return;
-  yield "";
-  yield colours.dim("ignored, because the project is not trusted as it is now:");
-  for (const { key, file, effect } of leftOut)
-    yield `${key.padEnd(keyWidth)}  ${EFFECTS[effect]}  ${colours.dim(plainLine(file))}`;
-}
-
-/** Reasons to ignore a setting of a project that is not trusted. */
-const EFFECTS: Readonly<Record<LeftOutSetting["effect"], string>> = {
-  runs: "runs code",
-  sends: "chooses who receives messages",
-  spends: "decides how often and how much is sent",
-};
-
-function textOf(value: unknown): string {
-  if (value === null || (Array.isArray(value) && value.length === 0)) return "-";
-  return plainLine(Array.isArray(value) ? value.join(", ") : String(value));
-}
-
-const widest = (texts: readonly string[]): number => Math.max(5, ...texts.map(({ length }) => length));
-
-interface TrustOptions {
-  list?: boolean;
-  revoke?: boolean;
-}
-
-const trustCommand = command({
-  usage: "trust [folder]",
-  description: "trust the settings and extensions of a project as they are now; by default of this folder",
-  options: [
-    ["--revoke", "trust it no longer"],
-    ["--list", "list the trusted folders"],
-  ],
-  notes: `Trust covers the settings in .espalier, all files in .espalier/extensions and the modules that the settings name, as they
-are now. When one of them changes, nothing of the project is used until you trust it again. Modules that these import
-from elsewhere are not covered.`,
-  examples: ["espalier trust", "espalier trust ../other --revoke"],
-  async run({ options: { list = false, revoke = false } }: Call<TrustOptions>, folder: string | undefined) {
-    const trust = openTrust();
-    if (list) {
-      const folders = trust.list();
-      return { value: { folders }, lines: folders.length > 0 ? folders : ["No folder is trusted."] };
-    }
-    const project = folder ?? process.cwd();
-    if (revoke) trust.revoke(project);
-    else await trust.trust(project);
-    const trusted = trust.isTrusted(project);
-    const line = trusted
-      ? `Settings and extensions of ${project} are used from now on, as they are now.`
-      : `Settings and extensions of ${project} are not used any more.`;
-    return { value: { folder: trusted ? realpathSync(project) : project, trusted }, lines: [line] };
-  },
-});
-
-/** Commands that find sessions, and look after them, their stores and settings. */
-export const sessionsCommands = [
-  list,
-  search,
-  doctor,
-  deleteCommand,
-  storeCommand,
-  config,
-  trustCommand,
-] as const;
+/** Commands that find sessions, and look after them and their stores. */
+export const sessionsCommands = [list, search, doctor, deleteCommand, storeCommand] as const;

@@ -65,10 +65,15 @@ export function addBill(
   sum.cacheRead += amount(usage.cacheRead);
   sum.cacheWrite += amount(usage.cacheWrite);
   sum.totalTokens += usageTokens(usage);
-  const price = priceOf({ provider: "", model: "", ...model, usage }, prices);
+  const recorded = costOf(usage);
+  sum.cost += recorded;
+  if (recorded > 0) return;
+  const price = model && priceOf({ provider: model.provider, model: model.model, usage }, prices);
   if (!price) sum.unpriced++;
-  else sum.cost += price.cost;
-  if (price?.isEstimated) sum.estimated += price.cost;
+  else {
+    sum.cost += price.cost;
+    sum.estimated += price.cost;
+  }
 }
 
 /** Price of a call in US dollars. */

@@ -180,7 +180,7 @@ function grouped<Key extends object>(
   const groups = new Map<string, Key & UsageTotals>();
   for (const call of calls) {
     const key = keyOf(call);
-    const name = JSON.stringify(key);
+    const name = Object.values(key).join("\n");
     const group = groups.get(name) ?? { ...key, ...nothingBilled() };
     addBill(group, call.usage, call, prices);
     groups.set(name, group);

@@ -1,0 +1,180 @@
+import { realpathSync } from "node:fs";
+import { type LeftOutSetting, openTrust, type SettingOrigin, settingsJsonSchema } from "@espalier/engine";
+import { type Call, command } from "../command.ts";
+import { currentSettings } from "../opening.ts";
+import type { Shell } from "../shell.ts";
+import { plainLine } from "../text.ts";
+
+const config = command({
+  usage: "config",
+  description: "print the current settings, and the source of each",
+  options: [
+    ["--model <id>", "with the settings for this model"],
+    ["--schema", "print the JSON Schema of a settings file instead, for editors"],
+  ],
+  notes: `Settings are read from ~/.espalier/settings.json (or .toml), then .espalier/settings.json (or .toml) of this folder,
+then ESPALIER_COMPACT_* of the environment (ESPALIER_COMPACT_KEEP_RECENT_TOKENS=8000), then the options of a command;
+a later source overrides an earlier one. Those of a project are used once it is trusted: \`espalier trust\`. Sizes are
+tokens or shares of the model's window; "models" has the settings of single models.
+
+A settings file:
+  { "policy": "sliding-window", "keepRecentTokens": 0.1, "models": { "claude-opus-4": { "reserveTokens": 32000 } } }`,
+  examples: ["espalier config", "espalier config --model anthropic/claude-opus-4"],
+  async run({ shell, options: { model, schema } }: Call<{ model?: string; schema?: boolean }>) {
+    if (schema) {
+      const value = await settingsJsonSchema();
+      return { value, lines: [JSON.stringify(value, null, 2)] };
+    }
+    const { origins: all, ignored, leftOut } = await currentSettings(shell, () => model);
+    const origins = all.map(withoutKey);
+    for (const sentence of ignored) shell.complainOnce(sentence);
+    const value = origins.map(({ key, value, origin, file }) => {
+      const out = leftOut.find((setting) => setting.key === key);
+      return {
+        key,
+        value,
+        origin,
+        file,
+        ...(out ? { leftOut: { file: out.file, effect: out.effect } } : {}),
+      };
+    });
+    return { value, lines: viewSettings(origins, leftOut, shell) };
+  },
+});
+
+/** A key is not shown. */
+const withoutKey = (setting: SettingOrigin): SettingOrigin =>
+  setting.key.endsWith("ApiKey") && setting.value != null ? { ...setting, value: "(set)" } : setting;
+
+/** The current settings by policy: defaults are dim, ignored settings come last. */
+function* viewSettings(
+  settings: readonly SettingOrigin[],
+  leftOut: readonly LeftOutSetting[],
+  { colours }: Pick<Shell, "colours">,
+): Generator<string> {
+  const rows = settings.map((setting) => ({ ...setting, text: textOf(setting.value) }));
+  const keyWidth = widest(rows.map(({ key }) => key));
+  const valueWidth = widest(rows.map(({ text }) => text));
+  const current = String(settings.find(({ key }) => key === "policy")?.value ?? "");
+  for (const [group, words] of Object.entries(GROUPS)) {
+    const isUsed = group === current ? " (the current policy)" : "";
+    if (group !== EVERY) yield "";
+    yield colours.bold(group === EVERY ? "every policy" : `${group}${isUsed}`);
+    for (const { key, text, origin, file, variable } of rows) {
+      const word = words[key];
+      if (word === undefined) continue;
+      const place = file ?? variable;
+      const from =
+        origin === "default" ? "" : ` (${place === null ? origin : `${origin}: ${plainLine(place)}`})`;
+      const row = `  ${key.padEnd(keyWidth)}  ${text.padEnd(valueWidth)}  `;
+      yield origin === "default" ? `${row}${colours.dim(word)}` : `${colours.bold(row)}${word}${from}`;
+    }
+  }
+  if (leftOut.length === 0) return;
+  yield "";
+  yield colours.dim("ignored, because the project is not trusted as it is now:");
+  for (const { key, file, effect } of leftOut)
+    yield `${key.padEnd(keyWidth)}  ${EFFECTS[effect]}  ${colours.dim(plainLine(file))}`;
+}
+
+const EVERY = "every";
+
+/** Meaning of each setting in a few words, by the policy that reads it. */
+const GROUPS: Readonly<Record<string, Partial<Record<string, string>>>> = {
+  [EVERY]: {
+    policy: "when to compact, and what stays: `espalier policies` compares them",
+    autoCompact: "compact by itself; false: only when asked",
+    contextWindow: "tokens that the model reads at most, where its own window is not known",
+    requestBytes: "largest request, in bytes",
+    reserveTokens: "tokens kept free for the answer",
+    model: "model to ask, as provider/id",
+    summarizer: "writer of summaries",
+    fallback: "write summaries without a model when it fails",
+    rules: "keep the user's rules over compactions",
+    extensions: "files of extensions to load",
+    maxCost: "budget of a session with its sub-agents, in US dollars",
+    prices: "own prices of models, US dollars for a million tokens",
+    anthropicBaseUrl: "address of Claude",
+    anthropicApiKey: "key of Claude",
+    openaiBaseUrl: "address of a server with OpenAI's API",
+    openaiApiKey: "key of that server",
+  },
+  "token-budget": { keepRecentTokens: "newest tokens that stay word for word" },
+  "sliding-window": {
+    contextSize: "messages of a request, at most",
+    tailKeepSize: "newest messages, which stay",
+    compressionWindowSize: "messages beyond these that are summarised together",
+    compressionCooldownSec: "seconds after which fewer are summarised, too",
+    compressionHardLimit: "messages beyond the newest, at most",
+  },
+  "message-count": {
+    maxMessages: "messages from which on a summary is due",
+    keepLast: "newest messages, which stay",
+  },
+  offload: {
+    offloadThreshold:
+      "tokens from which on long results move to files; -: the model's window less the reserve",
+    offloadMinTokens: "tokens of a result that moves, at least",
+    triggerTokens: "a summary is due when moving results frees fewer tokens",
+    preserveCount: "newest messages, which a summary leaves",
+    targetTokens: "length of the summary, in tokens",
+    retryCount: "attempts at a summary",
+  },
+  pressure: {
+    maxContextTokens: "tokens that count as full",
+    compactionThreshold: "percent of it at which messages are left out",
+    criticalThreshold: "percent of it at which more are left out",
+  },
+};
+
+/** Reasons to ignore a setting of a project that is not trusted. */
+const EFFECTS: Readonly<Record<LeftOutSetting["effect"], string>> = {
+  runs: "runs code",
+  sends: "chooses who receives messages",
+  spends: "decides how often and how much is sent",
+};
+
+function textOf(value: unknown): string {
+  if (value === null || (Array.isArray(value) && value.length === 0)) return "-";
+  if (typeof value === "object" && value !== undefined && !Array.isArray(value))
+    return plainLine(JSON.stringify(value));
+  return plainLine(Array.isArray(value) ? value.join(", ") : String(value));
+}
+
+const widest = (texts: readonly string[]): number => Math.max(5, ...texts.map(({ length }) => length));
+
+interface TrustOptions {
+  list?: boolean;
+  revoke?: boolean;
+}
+
+const trustCommand = command({
+  usage: "trust [folder]",
+  description: "trust the settings and extensions of a project as they are now; by default of this folder",
+  options: [
+    ["--revoke", "trust it no longer"],
+    ["--list", "list the trusted folders"],
+  ],
+  notes: `Trust covers the settings in .espalier, all files in .espalier/extensions and the modules that the settings name, as they
+are now. When one of them changes, nothing of the project is used until you trust it again. Modules that these import
+from elsewhere are not covered.`,
+  examples: ["espalier trust", "espalier trust ../other --revoke"],
+  async run({ options: { list = false, revoke = false } }: Call<TrustOptions>, folder: string | undefined) {
+    const trust = openTrust();
+    if (list) {
+      const folders = trust.list();
+      return { value: { folders }, lines: folders.length > 0 ? folders : ["No folder is trusted."] };
+    }
+    const project = folder ?? process.cwd();
+    if (revoke) trust.revoke(project);
+    else await trust.trust(project);
+    const trusted = trust.isTrusted(project);
+    const line = trusted
+      ? `Settings and extensions of ${project} are used from now on, as they are now.`
+      : `Settings and extensions of ${project} are not used any more.`;
+    return { value: { folder: trusted ? realpathSync(project) : project, trusted }, lines: [line] };
+  },
+});
+
+/** Commands about settings, and the trust in those of a project. */
+export const settingsCommands = [config, trustCommand] as const;
