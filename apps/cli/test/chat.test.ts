@@ -520,7 +520,18 @@ test.skipIf(!hasTmux)(
     await shows(/› a draft that goes on\s*$/);
     tmux.keys("C-c", "C-c", "Up");
     await shows(/› a draft that goes on\s*$/);
-    tmux.keys("C-u");
+    tmux.keys("Down");
+
+    // A draft and a changed earlier message stay while one looks at others.
+    tmux.write("second draft");
+    tmux.keys("Up");
+    tmux.write(", changed");
+    await shows(/› a draft that goes on, changed\s*$/);
+    tmux.keys("Down");
+    await shows(/› second draft\s*$/);
+    tmux.keys("Up");
+    await shows(/› a draft that goes on, changed\s*$/);
+    tmux.keys("Down", "C-u");
 
     tmux.type("Count for ever.");
     await shows("I begin to count");

@@ -40,8 +40,7 @@ interface ChatScreenOptions {
 
 /**
  * A terminal with an input at the bottom. The conversation stays above it and scrolls; between it and the input are a
- * few rows that are redrawn whenever they change. The rows never move up: after a long answer the input stays at the
- * bottom.
+ * few rows that are redrawn whenever they change. On a full screen the input stays at the bottom.
  */
 export class ChatScreen {
   readonly #options: ChatScreenOptions;
@@ -52,8 +51,8 @@ export class ChatScreen {
   readonly #history: string[];
   /** Index in the history of the shown input; its length for the draft. */
   #at: number;
-  /** The draft while an earlier input is shown. */
-  #draft = textField();
+  /** Texts that were changed and are not shown: the draft, and earlier inputs, by their index. */
+  readonly #changed = new Map<number, TextField>();
   #field = textField();
   /** The text that a key deleted last; Ctrl-Y inserts it. */
   #deleted = "";
@@ -259,15 +258,18 @@ export class ChatScreen {
   #recall(step: -1 | 1): void {
     const to = this.#at + step;
     if (to < 0 || to > this.#history.length) return;
-    if (this.#at === this.#history.length) this.#draft = this.#field;
+    this.#changed.set(this.#at, this.#field);
     this.#at = to;
-    this.#field = to === this.#history.length ? this.#draft : textField(this.#history[to]);
+    this.#field = this.#changed.get(to) ?? textField(this.#history[to]);
   }
 
+  /** Adds a text to the history, behind a draft that an earlier input was shown instead of. */
   #remember(text: string): void {
-    if (text.trim() !== "" && this.#history.at(-1) !== text) this.#history.push(text);
+    const draft = this.#at === this.#history.length ? undefined : this.#changed.get(this.#history.length);
+    for (const one of [draft?.text ?? "", text])
+      if (one.trim() !== "" && this.#history.at(-1) !== one) this.#history.push(one);
     this.#at = this.#history.length;
-    this.#draft = textField();
+    this.#changed.clear();
   }
 
   #setField(field: TextField): void {

@@ -288,7 +288,7 @@ function help(state: TerminalState) {
 const SIGNS_OF_TREE = [
   ["●", "the model reads this entry"],
   ["○", "on the path of the leaf; a compaction replaces it, or it is hidden"],
-  ["·", "on another branch"],
+  ["·", "on another branch, or beside the conversation"],
   ["├─", "a branch begins here"],
   ["*", "the leaf, from which the session continues"],
   ["≡  ⇠", "a compaction, a summary of a branch"],
