@@ -59,8 +59,9 @@ import { toolsOf } from "./request.ts";
 import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "./summarizers.ts";
 
 /**
- * Makes the entries of a candidate, on the current path: the compaction, then what shortens what it keeps. Measures what
- * they leave; `problem` is the reason why they must not be appended, undefined when they may. Pure.
+ * Makes the entries of a candidate on the current path: the compaction, then the edits that shorten the kept part.
+ * Measures the remaining context. `problem` is the reason why the entries must not be appended; undefined when they
+ * may. Pure.
  */
 export function draftCompaction(run: CompactionRun, candidate: CompactionCandidate) {
   const { session, policy, compactionId } = run;
@@ -72,7 +73,7 @@ export function draftCompaction(run: CompactionRun, candidate: CompactionCandida
     session.host.has(sessionBeforeCompact) ||
     policy.record !== undefined;
   const fields = {
-    // Without one the log gives an id of its own, and need not be searched for this one.
+    // Without this id the log assigns an id, and does not search for duplicates of it.
     ...(isIdNamed ? { id: compactionId } : {}),
     summary,
     firstKeptEntryId,
@@ -98,7 +99,7 @@ export function draftCompaction(run: CompactionRun, candidate: CompactionCandida
   };
 }
 
-/** The first kept entry. A compaction that keeps nothing still keeps what was said since it was planned. */
+/** Returns the first kept entry. A compaction without other kept entries keeps those appended after its plan. */
 function firstKeptOf({ session, plan, compactionId }: CompactionRun, candidate: CompactionCandidate): string {
   if (candidate.firstKeptEntryId !== compactionId) return candidate.firstKeptEntryId;
   const path = session.window.entries;
@@ -114,7 +115,7 @@ function firstKeptOf({ session, plan, compactionId }: CompactionRun, candidate: 
 const sizeOf = ({ policy }: CompactionRun, messages: readonly ContextMessage[]): number =>
   messages.reduce((sum, message) => sum + policy.estimate(message), 0);
 
-/** The plan's edits of what the candidate keeps, and more where the real summary leaves less room than was planned. */
+/** Returns the plan's edits of the kept part, and further ones if the real summary leaves less room than planned. */
 function fittingEdits(
   run: CompactionRun,
   draft: NewEntry<CompactionEntry>,
@@ -131,7 +132,7 @@ function fittingEdits(
   );
   const pathWith = (edits: readonly ContextEdit[]): Entry[] => [
     ...window.entries,
-    // What is not in the log yet has no time and no parent; a context depends on neither.
+    // Drafts have no time and no parent; the context needs neither.
     ...[{ ...draft, id: run.compactionId }, ...edits.map((edit) => contextEdit.of(edit))].map(
       (entry) => ({ parentId: null, timestamp: "", id: "", ...entry }) as Entry,
     ),
@@ -151,14 +152,14 @@ function fittingEdits(
   return { edits, tokensAfter: edits === planned ? size : sizeWith(edits) };
 }
 
-/** Edits in which the later ones replace the earlier ones of the same entries. */
+/** Merges edits; a later edit replaces an earlier one of the same entry. */
 function replacing(edits: ContextEdit[], later: readonly ContextEdit[]): ContextEdit[] {
   if (later.length === 0) return edits;
   const replaced = new Set(later.map(({ targetId }) => targetId));
   return [...edits.filter(({ targetId }) => !replaced.has(targetId)), ...later];
 }
 
-/** Pictures with which the next request would have too many bytes; all of them where one was refused for its bytes. */
+/** Returns the pictures that make the next request too large; all after a request was refused for its bytes. */
 function picturesToLose(
   { session, situation, reason }: CompactionRun,
   path: readonly Entry[],
@@ -168,14 +169,14 @@ function picturesToLose(
   const bytes = totalBytes(messages) + situation.overheadTokens * CHARS_PER_TOKEN;
   const newest = window.entries.findLast((entry) => isMessage(entry, "assistant"));
   const isRefused = reason === "overflow" && newest !== undefined && isByteOverflow(newest.message);
-  // The limit of a proxy is unknown: only without pictures is the request sure to go through.
+  // The limit of a proxy is unknown: only a request without pictures is safe.
   const excess = isRefused ? Number.POSITIVE_INFINITY : excessBytes(bytes, situation.settings.requestBytes);
   if (excess === 0) return [];
   const span = readSpan(path);
   return pictureEdits(span.items, excess, waitingItem(span));
 }
 
-/** Record of the compaction. */
+/** Returns the record of the compaction for its `details`. */
 function detailsOf(
   run: CompactionRun,
   { details, source, model, tokensBefore, summary, fromHook }: CompactionCandidate,
@@ -224,7 +225,7 @@ function inARowAfter({ session, reason }: CompactionRun): number {
   return automaticInARow(session) + (reason === "policy" ? 0 : 1);
 }
 
-/** Covered and kept ranges, by messages. */
+/** Returns the covered and the kept range, by messages. */
 function rangesOf({ session, plan }: CompactionRun, firstKeptEntryId: string) {
   const path = session.window.entries;
   const places = placesOf(path);
@@ -237,7 +238,7 @@ function rangesOf({ session, plan }: CompactionRun, firstKeptEntryId: string) {
       kept: rangeOf([...plan.keptIds, ...grown]),
     };
   }
-  // An extension may keep less than planned, or more: what falls out is covered too.
+  // An extension may keep less or more than planned: messages that it does not keep are covered too.
   const keptFrom = places.get(firstKeptEntryId) ?? path.length;
   return {
     covered: rangeOf(speakers.filter((id) => placeOf(id) < keptFrom)),
@@ -249,8 +250,8 @@ const placesOf = (path: readonly Entry[]): Map<string, number> =>
   new Map(path.map(({ id }, place) => [id, place]));
 
 /**
- * Candidate of an extension's proposal. Files of the span join those it recorded, and pins that its summary takes out
- * of the context are added to it, so that both survive it.
+ * Makes a candidate of an extension's proposal. Files of the covered part are added to the files that the extension
+ * recorded, and so are the texts of pins that the summary would remove from the context.
  */
 export function proposedCandidate(run: CompactionRun, proposal: CompactionProposal): CompactionCandidate {
   const { plan, compactionId, session } = run;
@@ -294,10 +295,10 @@ function filesOf(
 }
 
 /**
- * Candidate of the summarizer; if it is too large to be of use, that of the extractive one.
+ * Makes a candidate by the summarizer; if its summary is too large, by the extractive summarizer.
  *
- * @param named the chosen summarizer; undefined for none, then the extractive one writes it
- * @param bill receives the bill as soon as it is known
+ * @param named the chosen summarizer; undefined: the extractive one is used
+ * @param bill receives the usage as soon as it is known
  */
 export async function summarizedCandidate(
   run: CompactionRun,
@@ -350,10 +351,10 @@ async function summarizedBy(
   };
 }
 
-/** Largest size of a summary relative to its limit, in characters / 4: tokens of prose are longer. */
+/** Largest size of a summary relative to its limit, in characters / 4: tokens of prose can be longer. */
 const LARGEST_EXCESS = 2;
 
-/** Reason why a summary is too large to be of use; undefined when it is not. */
+/** Returns the reason why a summary is too large; undefined when it is not. */
 function sizeProblem(run: CompactionRun, candidate: CompactionCandidate): string | undefined {
   const { plan } = run;
   const most = LARGEST_EXCESS * plan.maxSummaryTokens + plan.summaryTokens;
@@ -364,8 +365,8 @@ function sizeProblem(run: CompactionRun, candidate: CompactionCandidate): string
 }
 
 /**
- * Refuses to continue a compaction that was aborted, or whose plan is no longer that of the path. A path
- * that only grew is fine.
+ * Refuses to continue a compaction that was aborted, or whose plan no longer fits the path. A path that only grew is
+ * accepted.
  *
  * @throws EspalierError `aborted`; `stale`
  */
@@ -386,8 +387,8 @@ export function refuseStale({ session, plan, signal }: CompactionRun): void {
 const MOST_IN_A_ROW = 2;
 
 /**
- * Automatic compactions on the path since the newest answer that did not fail. What one of ours keeps may begin behind
- * the one before it, so each records how many it makes.
+ * Counts the automatic compactions on the path since the newest successful answer. The part that a compaction keeps may
+ * begin after the previous compaction, so each compaction records its count.
  */
 export function automaticInARow({ window }: Pick<Session, "window">): number {
   let count = 0;
@@ -403,15 +404,16 @@ export function automaticInARow({ window }: Pick<Session, "window">): number {
 }
 
 /**
- * Refuses what would go round in circles.
- * @throws EspalierError `exhausted` for an automatic compaction after two without an answer of the model between
+ * Refuses endless automatic compaction.
+ *
+ * @throws EspalierError `exhausted` for an automatic compaction after two without an answer of the model between them
  */
 export function refuseAfterTwo(
   session: Session,
   reason: CompactionReason,
   breakdown: Record<string, number>,
 ): void {
-  // What a policy does after an append was brought about by messages: it cannot go round in circles.
+  // A compaction after an append is caused by new messages: it cannot repeat endlessly.
   if (reason === "manual" || reason === "policy" || automaticInARow(session) < MOST_IN_A_ROW) return;
   const message = `The context was compacted ${MOST_IN_A_ROW} times in a row without an answer of the model, and is still due for it; use a model with a larger window, or compact by hand and keep less.`;
   throw new EspalierError("exhausted", message, { breakdown });
@@ -424,17 +426,17 @@ export interface CompactionRequest extends ActOptions {
   settings?: Partial<CompactionSettings>;
   /** Cause. Default `manual`. */
   reason?: CompactionReason;
-  /** Tokens of system prompt and tools, which are sent besides the context. Default 0. */
+  /** Tokens of system prompt and tools, which are sent in addition to the context. Default 0. */
   overheadTokens?: number;
-  /** Results moved to files right before. */
+  /** Results that were moved to files directly before. */
   offloaded?: PolicySituation["offloaded"];
   /** Instructions for the summary. */
   instructions?: string;
-  /** Writes this summary. Default: the session's. */
+  /** Summarizer of this compaction. Default: the session's. */
   summarizer?: Summarizer;
   /** Allows the extractive summarizer as a fallback; see `SessionOptions.fallback`. */
   fallback?: boolean;
-  /** True if a request that was too long is sent again afterwards; extensions are notified. Default: after an `overflow`. */
+  /** True if a request that was too long is retried afterwards, for extensions. Default: true after an `overflow`. */
   willRetry?: boolean;
 }
 
@@ -448,19 +450,19 @@ export interface CommittedCompaction {
   firstKeptEntryId: string;
   /** Author of the summary: the name of a summarizer, or `extension`. */
   source: string;
-  /** Headings that the summary was asked for and does not have; absent where none is missing. */
+  /** Requested headings that the summary lacks; absent when none is missing. */
   missingSections?: string[];
-  /** Entries that shorten what was kept, or take it out. */
+  /** Ids of the edits that shorten the kept part or remove entries from it. */
   editIds: string[];
-  /** Number of messages that the summary replaces, and of messages that stayed. */
+  /** Number of messages that the summary replaces; `preservedCount` counts the kept ones. */
   messagesRemoved: number;
   preservedCount: number;
-  /** Files of offloaded results that nothing refers to any more. */
+  /** Removed files of offloaded results to which no context refers. */
   deletedFiles: string[];
   usage: Usage | null;
 }
 
-/** A compaction that is going on: what was asked for and what is planned. */
+/** A running compaction: its request and its plan. */
 export interface CompactionRun {
   session: Session;
   options: CompactionRequest;
@@ -470,15 +472,15 @@ export interface CompactionRun {
   reason: CompactionReason;
   willRetry: boolean;
   signal: AbortSignal;
-  /** Id that the compaction's entry will have, where an extension may name it. */
+  /** Id of the compaction's entry; an extension may refer to it. */
   compactionId: string;
-  /** Epoch milliseconds. */
+  /** Start, in epoch milliseconds. */
   started: number;
-  /** True if the compaction about to be committed is an extension's. */
+  /** True if the compaction to commit is from an extension. */
   isProposed: boolean;
 }
 
-/** A summary that wants to be committed. */
+/** A summary before it is committed. */
 export interface CompactionCandidate {
   summary: string;
   firstKeptEntryId: string;

@@ -18,11 +18,11 @@ import { refuseReadOnly } from "../session/state.ts";
 export type OffloadedResults = Pick<OffloadPlan, "offloadedCount" | "freedTokens" | "stillExceedsThreshold">;
 
 /**
- * Moves results to files as the policy says: the files first, whole and on disk, then the edits that name them, so
- * that nothing ever refers to a file that was not there. Undefined where the policy has nothing to say. A session that
- * has no place for files keeps its results: nothing is freed then, which is for the policy to judge by.
+ * Moves results to files as the policy plans. First the files are written completely to disk, then the edits that name
+ * them, so that no edit ever refers to a missing file. Undefined when the policy plans nothing. A session without
+ * storage keeps its results: no tokens are freed, and the policy decides what to do.
  *
- * @throws what the file system and the log throw, and the context is as it was
+ * @throws errors of the file system and the log; the context is then unchanged
  */
 export async function offloadResults(
   session: Session,
@@ -64,7 +64,7 @@ function warnOnce(session: Session, { name }: Policy): void {
   );
 }
 
-/** Writes again every missing file that the context refers to, in the session's own storage. */
+/** Writes every missing file that the context refers to into the session's own storage. */
 export async function bringFilesHome(session: Session): Promise<void> {
   await inTurn(session, async () => {
     const edits = await writeMissingFiles(session);
@@ -73,14 +73,14 @@ export async function bringFilesHome(session: Session): Promise<void> {
 }
 
 /**
- * Writes again, from the log, every file that the context at the leaf refers to and that is gone; none for who only
- * reads. Returns edits for references to files that are elsewhere, as after a fork or a move: their content is in a
- * file of ours now.
+ * Writes from the log every missing file that the context at the leaf refers to; writes none when the session is
+ * read-only. Returns edits for references to files that are elsewhere, for example after a fork or a move: the
+ * session's own storage has their content now.
  */
 async function writeMissingFiles(session: Session): Promise<NewEntry[]> {
   if (session.isReadOnly) return [];
   const offloaded = offloadedEntries(session.window.entries);
-  // The storage is made for the first file.
+  // The storage is created only for the first file.
   const offloadStorage = offloaded.length > 0 ? session.offloadStorage : undefined;
   if (!offloadStorage) return [];
   const lost: OffloadedEntry[] = [];
@@ -93,7 +93,7 @@ async function writeMissingFiles(session: Session): Promise<NewEntry[]> {
   return repair.edits.map((edit) => contextEdit.of(edit));
 }
 
-/** {@link writeMissingFiles} where no caller waits for the files: one that cannot be written is a warning. */
+/** Like {@link writeMissingFiles}, when no caller waits for the files: a failed write is only a warning. */
 export async function restoreFiles(session: Session): Promise<void> {
   try {
     await inTurn(session, () => writeMissingFiles(session));
@@ -104,7 +104,10 @@ export async function restoreFiles(session: Session): Promise<void> {
   }
 }
 
-/** The plan with the content of offloaded results in what is summarised, where it says so. */
+/**
+ * Returns the plan with the content of offloaded results read into the messages to summarise, when the plan requires
+ * it.
+ */
 export async function withFilesRead(
   { offloadStorage }: Session,
   plan: CompactionPreparation,
@@ -117,7 +120,7 @@ export async function withFilesRead(
   return { ...plan, messagesToSummarize, turnPrefixMessages };
 }
 
-/** Removes the files that no leaf's context refers to; returns their paths. What cannot be removed is a warning. */
+/** Removes the files that no leaf's context refers to; returns their paths. A failed removal is a warning. */
 export async function removeUnusedFiles(session: Session): Promise<string[]> {
   try {
     return await inTurn(session, () => removeUnused(session));
@@ -140,7 +143,7 @@ async function removeUnused(session: Session): Promise<string[]> {
 
 const turns = new WeakMap<Session, Promise<unknown>>();
 
-/** One after the other: nothing may be removed between the writing of a file and the entry that refers to it. */
+/** Runs works one after the other: no file may be removed between its writing and the entry that refers to it. */
 function inTurn<Result>(session: Session, work: () => Promise<Result>): Promise<Result> {
   const turn = (turns.get(session) ?? Promise.resolve()).then(work);
   turns.set(
@@ -150,7 +153,7 @@ function inTurn<Result>(session: Session, work: () => Promise<Result>): Promise<
   return turn;
 }
 
-/** The folder beside a session's file for results that were moved out of its context; undefined for other logs. */
+/** Returns the storage for offloaded results in the folder next to a session's file; undefined for other logs. */
 export function offloadStorageOf(log: SessionLog): OffloadStorage | undefined {
   return log instanceof FileLog ? fileOffloadStorage(offloadFolder(log.ref)) : undefined;
 }

@@ -12,7 +12,7 @@ import {
 import { EspalierError } from "@espalier/jsonl-stream";
 import { redactText } from "@espalier/session-tree";
 
-/** Settings of all policies in one: no two of them have a setting of the same name. */
+/** Settings of all policies together: no two policies have a setting of the same name. */
 export interface PolicySettings
   extends Partial<SlidingWindowSettings>,
     Partial<MessageCountSettings>,
@@ -21,28 +21,28 @@ export interface PolicySettings
 
 /** Every policy, by the name under which it is chosen. */
 export const POLICIES = {
-  /** By tokens, to the newest `keepRecentTokens`; the default. */
+  /** Compacts by tokens, and keeps the newest `keepRecentTokens`; the default. */
   "token-budget": () => tokenBudget,
-  /** Consolidates what leaves a tail of messages, in the rhythm of the appends. */
+  /** Summarises the messages before a tail, after appends. */
   "sliding-window": slidingWindow,
-  /** Stacks a summary for each span of messages beyond a number. */
+  /** Adds a summary for each range of messages above a number. */
   "message-count": messageCount,
-  /** Moves large tool results to files, and compacts where that is not enough. */
+  /** Moves large tool results to files, and compacts when that is not enough. */
   offload,
   /** Prunes by priority when the context fills to a percentage. */
   pressure,
 } satisfies Record<string, (settings: PolicySettings) => Policy>;
 
-/** The names under which settings and shells know a policy. */
+/** Names of the policies in settings and shells. */
 export type PolicyName = keyof typeof POLICIES;
 
 /** The names, the default one first. */
 export const POLICY_NAMES = Object.keys(POLICIES) as readonly PolicyName[];
 
 /**
- * The policy that is meant: a value is itself, a name is looked up and gets its settings, nothing is `token-budget`.
+ * Returns a policy: a value unchanged, a name with its settings, `token-budget` for undefined.
  *
- * @throws EspalierError `bad-input` for a name that there is not; `settings`
+ * @throws EspalierError `bad-input` for an unknown name; `settings`
  */
 export function resolvePolicy(policy: Policy | string = tokenBudget, settings: PolicySettings = {}): Policy {
   if (typeof policy !== "string") return policy;

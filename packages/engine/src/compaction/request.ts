@@ -32,7 +32,7 @@ import { POLICY_NAMES, resolvePolicy } from "./policies.ts";
 /** A plan of a compaction, with its effect on the prompt cache. */
 export type PlannedCompaction = CompactionPlan & { cache?: CacheForecast };
 
-/** The policy and the plan of a request, at the leaf. Nothing is asked of a model, nothing is written. */
+/** Returns the policy and the plan of a request at the leaf. Calls no model, writes nothing. */
 export function planOf(
   session: Session,
   request: CompactionRequest,
@@ -49,14 +49,14 @@ export function planOf(
   return { policy, situation, plan };
 }
 
-/** The plan of a request, for people: with its effect on the prompt cache. */
+/** Returns the plan of a request for people, including its effect on the prompt cache. */
 export function forecastPlan(session: Session, request: CompactionRequest): PlannedCompaction {
   const { plan } = planOf(session, request);
   const cache = forecastCompaction(session, plan);
   return cache ? { ...plan, cache } : plan;
 }
 
-/** Situation at the leaf that a policy evaluates. */
+/** Returns the situation at the leaf that a policy evaluates. */
 export function situationOf(session: Session, request: CompactionRequest): PolicySituation {
   const { options } = session;
   const path = session.window.entries;
@@ -77,39 +77,39 @@ export function situationOf(session: Session, request: CompactionRequest): Polic
   };
 }
 
-/** Prices of the next request at the leaf; undefined where they are unknown. */
+/** Returns the prices of the next request at the leaf; undefined when they are unknown. */
 export const pricesAt = ({ context, options }: Pick<Session, "context" | "options">) =>
   pricesOf(context.model, context.tokens, options.prices);
 
-/** Forecasts the effect of an act on the prompt cache, from the context before it to the one at the leaf now. */
+/** Forecasts the effect of an action on the prompt cache, from the context before it to the current one. */
 export const forecastAct = (session: Pick<Session, "context" | "options">, before: SessionContext) =>
   forecastCache(before, cacheChange(before, session.context), pricesAt(session));
 
-/** Forecasts the effect of a planned compaction on the prompt cache; undefined where there is nothing to compact. */
+/** Forecasts the effect of a planned compaction on the prompt cache; undefined when there is nothing to compact. */
 function forecastCompaction(
   session: Pick<Session, "context" | "options">,
   plan: CompactionPlan,
 ): CacheForecast | undefined {
   if (!plan.eligible) return undefined;
   const { context } = session;
-  // The plan is in the tokens of its policy, each of which has its own count.
+  // The plan counts in the tokens of its policy. They are converted to the context's tokens.
   const tokens = (context.tokens * plan.tokensAfter) / (plan.tokensBefore || 1);
   return forecastCache(context, { tokens, shared: 0 }, pricesAt(session));
 }
 
-/** File arguments declared by tools: the common ones, and those of the session. */
+/** Returns the file arguments declared by tools: the common ones, and those of the session. */
 export const toolsOf = ({ options }: Pick<Session, "options">) => [...fileTools, ...(options.tools ?? [])];
 
 /**
- * The user's first and newest words, where the end of the path that is at hand cannot tell them. A compaction of ours
- * carries them; behind one that does not they are looked for from both ends of the path.
+ * Returns the user's first and newest message when the loaded end of the path does not have them. A compaction by
+ * Espalier has a copy of both; after another compaction they are searched from both ends of the path.
  */
 function wordsOutsideWindow(session: Session): { goal?: string; latestUserMessage?: string } {
   const { complete, entries } = session.window;
   if (complete) return {};
   const front = entries.findLast((entry) => compaction.is(entry));
   const summary = front && compaction.is(front) ? front.summary : "";
-  // One that has a goal and no newest message was made when both were one.
+  // In a summary that has a goal and no newest message, the goal was also the newest message.
   if (goalIn(summary) !== undefined) return {};
   const { tree, leafId } = session;
   if (leafId === null) return {};
@@ -127,7 +127,7 @@ function wordsOutsideWindow(session: Session): { goal?: string; latestUserMessag
   };
 }
 
-/** First text of the user in these rows; no row behind it is read. */
+/** Returns the first text of the user in these rows; reads no row after it. */
 function firstText(tree: Tree, rows: Iterable<number>, edits: readonly Entry[]): string | undefined {
   for (const row of rows) {
     const [text] = userTexts([tree.entryAt(row), ...edits]);
@@ -140,21 +140,21 @@ function firstText(tree: Tree, rows: Iterable<number>, edits: readonly Entry[]):
 export interface PolicyComparison {
   policy: string;
   eligible: boolean;
-  /** Reason why there is nothing to compact; null where there is. */
+  /** Reason why there is nothing to compact; null when there is. */
   reason: string | null;
   messagesBefore: number;
   messagesAfter: number;
   tokensBefore: number;
   tokensAfter: number;
-  /** Messages that a summary would replace. */
+  /** Number of messages that a summary would replace. */
   summarised: number;
-  /** Requests that it would cost, as long as each fits the summarizer's window. */
+  /** Number of requests to the summarizer, if each fits its window. */
   calls: number;
-  /** Its effect on the prompt cache; null where there is nothing to compact. */
+  /** Effect on the prompt cache; null when there is nothing to compact. */
   cache: CacheForecast | null;
 }
 
-/** Plans with every policy, each with the session's settings. Nothing is asked of a model, nothing is written. */
+/** Plans with every policy, each with the session's settings. Calls no model, writes nothing. */
 export function comparePolicies(session: Session, extras: RequestExtras = {}): PolicyComparison[] {
   return POLICY_NAMES.map((name) =>
     comparePolicy(session, resolvePolicy(name, session.options.policySettings), extras),
@@ -184,7 +184,9 @@ function comparePolicy(
   };
 }
 
-/** A session that cannot be compacted at all is a row of the table too. */
+/**
+ * Returns the plan; for a session that cannot be compacted at all, the reason, so that it still has a row in the table.
+ */
 function planOrReason(session: Session, policy: Policy, overheadTokens: number): PlannedCompaction {
   try {
     return forecastPlan(session, { policy, overheadTokens });
@@ -194,15 +196,15 @@ function planOrReason(session: Session, policy: Policy, overheadTokens: number):
   }
 }
 
-/** Content of every request besides the context. */
+/** Content of every request in addition to the context. */
 export interface RequestExtras {
   system?: string | undefined;
   tools?: readonly ToolDefinition[] | undefined;
-  /** Their size in tokens; by default as the policy counts. */
+  /** Size of this content in tokens. Default: as the policy counts. */
   overheadTokens?: number;
 }
 
-/** Tokens of system prompt and tools, as the policy counts. */
+/** Returns the tokens of system prompt and tools, as the policy counts. */
 export function overheadOf(policy: Policy, { system, tools = [], overheadTokens }: RequestExtras): number {
   if (overheadTokens !== undefined) return overheadTokens;
   if (!system && tools.length === 0) return 0;
@@ -214,7 +216,7 @@ export function overheadOf(policy: Policy, { system, tools = [], overheadTokens 
   });
 }
 
-/** Bytes of system prompt and tools; where only their tokens are known, what these have at least. */
+/** Returns the bytes of system prompt and tools; when only their tokens are known, the least bytes these can have. */
 export function overheadBytesOf({ system = "", tools = [] }: RequestExtras, overheadTokens: number): number {
   const told = estimateBytes({ role: "system", content: system, toolsAdded: [...tools], timestamp: 0 });
   return Math.max(told, overheadTokens * CHARS_PER_TOKEN);

@@ -54,12 +54,11 @@ import { planOf, situationOf } from "./request.ts";
 import { EXTRACTIVE, summarizerOf } from "./summarizers.ts";
 
 /**
- * The compaction of the leaf's path, from the plan to the log:
- * `prepare → session_before_compact → summarize → validate → commit → session_compact | session_compact_failed`.
- * Nothing to compact is an answer; everything else that keeps it from the log is an error, and leaves no trace but
- * what a provider billed.
+ * Compacts the leaf's path, from the plan to the log: `prepare → session_before_compact → summarize → validate → commit
+ * → session_compact | session_compact_failed`. Nothing to compact is a result. Any other reason for a missing
+ * compaction is an error, and leaves only the billed usage in the log.
  *
- * @param onEnded called when the session can be compacted again, before extensions are notified of its end
+ * @param onEnded called when the session can be compacted again, before extensions are notified of the end
  * @throws EspalierError of the compaction or its summary; `cancelled`
  */
 export async function runCompaction(
@@ -71,7 +70,7 @@ export async function runCompaction(
   try {
     const run = await preparedRun(session, options);
     if ("eligible" in run) return run;
-    // One that is already aborted is not begun, and extensions are not notified.
+    // An aborted compaction does not begin, and extensions are not notified.
     refuseStale(run);
     announceCompaction(run);
     ended = await carriedOut(run).then(
@@ -86,7 +85,7 @@ export async function runCompaction(
     await session.tell(sessionCompactFailed, failureEvent(run, ended.error));
     throw ended.error;
   }
-  // Before anything is waited for: the leaf may be moved meanwhile.
+  // Read before anything is awaited: the leaf may move meanwhile.
   const entry = session.getEntry(ended.result.entryId) as CompactionEntry;
   const result = { ...ended.result, deletedFiles: await removeUnusedFiles(session) };
   announceResult(session, result);
@@ -98,8 +97,8 @@ export async function runCompaction(
 }
 
 /**
- * {@link prepareRun}, at once; the whole log is fetched first where the policy records what it counts from the root,
- * where extensions listen, which read the whole branch, as Pi's do, and where the plan asks for what is not within reach.
+ * Calls {@link prepareRun} at once, or after loading the whole log when one of these needs it: a policy that counts
+ * from the root, extensions, which read the whole branch (as Pi's do), or a plan that reads unloaded entries.
  */
 async function preparedRun(session: Session, options: CompactionRequest) {
   const isWholeNeeded = currentPolicy(session, options).record || session.host.has(sessionBeforeCompact);
@@ -107,7 +106,7 @@ async function preparedRun(session: Session, options: CompactionRequest) {
   return session.withinReach(() => prepareRun(session, options));
 }
 
-/** The plan, and all that stays the same until the end. */
+/** Returns the plan, and all data that do not change until the end. */
 function prepareRun(session: Session, options: CompactionRequest): CompactionRun | NothingToCompact {
   const { reason = "manual", signal = new AbortController().signal } = options;
   const started = Date.now();
@@ -144,7 +143,7 @@ function refuseUnwanted(session: Session, options: CompactionRequest, reason: Co
   );
 }
 
-/** Asks extensions, makes the summary, and commits it. A bill is in the log even when the compaction fails. */
+/** Asks extensions, makes the summary, and commits it. The usage is in the log even when the compaction fails. */
 async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
   const { session, options } = run;
   let asked: SummaryAuthor = EXTRACTIVE;
@@ -173,13 +172,13 @@ async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
   });
 }
 
-/** Asks the extensions about the plan. */
+/** Passes the plan to the extensions and returns their decision. */
 async function askExtensions(run: CompactionRun): Promise<Decision<BeforeCompactAnswer>> {
   const { session, options, plan, reason, willRetry, signal, compactionId } = run;
   const { host } = session;
   if (!host.has(sessionBeforeCompact)) return NO_ANSWER;
   const { read, written, edited } = plan.fileOps;
-  // Results that were moved to files are read back: the files may be gone after the compaction.
+  // Offloaded results are read back, because their files may be removed after the compaction.
   const { messagesToSummarize, turnPrefixMessages } = await withFilesRead(session, plan);
   const previousSummary = plan.previousSummary ?? plan.stackedOn;
   return host.decide(
@@ -191,7 +190,7 @@ async function askExtensions(run: CompactionRun): Promise<Decision<BeforeCompact
         turnPrefixMessages,
         ...(previousSummary === undefined ? {} : { previousSummary }),
         firstKeptEntryId: plan.firstKeptEntryId ?? compactionId,
-        // Sets cannot be frozen.
+        // Sets cannot be frozen: extensions get copies.
         fileOps: { read: new Set(read), written: new Set(written), edited: new Set(edited) },
       },
       compactionId,
@@ -205,7 +204,7 @@ async function askExtensions(run: CompactionRun): Promise<Decision<BeforeCompact
   );
 }
 
-/** Reason why an extension's details cannot be recorded; undefined when they can. */
+/** Returns the reason why an extension's details cannot be recorded; undefined when they can. */
 function jsonProblem(details: object): string | undefined {
   try {
     checkJson({ details });
@@ -224,14 +223,14 @@ const NO_ANSWER: Decision<BeforeCompactAnswer> = {
   reports: [],
 };
 
-/** Reports an extension's compaction that is not valid; the core's own is made instead. */
+/** Reports an invalid compaction of an extension; the core makes its own instead. */
 function reportRefused({ host }: Session, owners: readonly string[], problem: string): void {
   const hook = sessionBeforeCompact.name;
   const message = `The answer of ${owners.join(", ")} to ${hook} was refused: ${problem}`;
   host.report({ kind: "invalid-answer", owners, hook, message });
 }
 
-/** Judges the policy at the leaf and compacts when it says so, or when the next answer has no reserve left. */
+/** Evaluates the policy at the leaf, and compacts when it is due or the next answer would have no reserve left. */
 export async function compactWhenDue(
   session: Session,
   options: CompactionRequest,
@@ -244,7 +243,7 @@ export async function compactWhenDue(
 }
 
 /**
- * `threshold` where what the policy lets go out takes more than the window less the reserve; that holds under every
+ * Returns `threshold` when the messages that the policy sends exceed the window less the reserve, a limit for every
  * policy. Undefined when there is room for the answer.
  */
 export function withoutReserve(policy: Policy, situation: PolicySituation): CompactionReason | undefined {
@@ -256,8 +255,8 @@ export function withoutReserve(policy: Policy, situation: PolicySituation): Comp
 
 /**
  * Compacts regardless of the thresholds, and returns the result as messages and tokens. Nothing to compact is a success
- * that freed nothing. A failed summary is logged and returned as `success: false`; the conversation stays unchanged.
- * Everything else is thrown: an abort, a refusal, a log that cannot be written.
+ * that freed no tokens. A failed summary is logged and returned as `success: false`; the conversation stays unchanged.
+ * All other errors are thrown: an abort, a refusal, a log that cannot be written.
  */
 export async function forceCompact(session: Session, options: CompactionRequest): Promise<CompactResult> {
   const policy = currentPolicy(session, options);
@@ -286,16 +285,19 @@ export async function forceCompact(session: Session, options: CompactionRequest)
   };
 }
 
-/** As for `Session.compact`; the policy is `message-count`, and `keepLast` is how many messages it keeps (default 10). */
+/**
+ * Options as for `Session.compact`, without a policy: it is `message-count`. `keepLast` is the number of messages to
+ * keep (default 10).
+ */
 export interface CompactSessionByCountOptions
   extends Omit<CompactionRequest, "policy">,
     Partial<Pick<MessageCountSettings, "keepLast">> {}
 
 /**
- * Summarises a session's older messages (origins 000): the oldest `count − keepLast` active ones, `keepLast` being 10.
- * Null at or below that; else the summary that replaces them.
+ * Summarises a session's older messages (origins 000): the oldest `count − keepLast` active ones, with `keepLast` 10 by
+ * default. Returns the summary that replaces them; null when there are no more than `keepLast`.
  *
- * @throws what `Session.compact` throws
+ * @throws errors of `Session.compact`
  */
 export async function compactSession(
   session: Session,
@@ -312,7 +314,7 @@ type Estimate = Session["policy"]["estimate"];
 const sizeIn = ({ context }: Session, estimate: Estimate): number =>
   context.messages.reduce((sum, message) => sum + estimate(message), 0);
 
-/** Publishes that a compaction begins, and how full the context is. */
+/** Publishes the start of a compaction and the fill of the context. */
 function announceCompaction({ session, policy, situation }: CompactionRun): void {
   const { context, settings, overheadTokens } = situation;
   const fill = policy.fill?.(situation) ?? trustedTokens(context, overheadTokens) / settings.contextWindow;
@@ -362,9 +364,9 @@ const OUTCOMES: Readonly<Record<string, CompactionOutcome>> = {
 };
 
 /**
- * One append: the compaction, then what shortens what it keeps. It is drafted when its turn comes, so that entries that
- * were appended meanwhile are kept too. An abort, and a plan that is no longer that of the path, are refused until right
- * before the write; after it nothing can undo it.
+ * Commits in one append the compaction, and the edits that shorten the kept part. They are drafted when the append
+ * begins, so that entries that were appended meanwhile are kept too. An abort and an outdated plan are refused until
+ * directly before the write; after the write the compaction cannot be withdrawn.
  *
  * @throws EspalierError `no-smaller`, `stale`; `aborted`
  */
@@ -383,7 +385,7 @@ async function commitCompaction(
   };
   const [entry, ...edits] = await run.session.append(drafted, { check });
   const { id, summary, tokensBefore, firstKeptEntryId, usage = null } = entry as CompactionEntry;
-  // As planned: an extension may have taken the details out of the entry.
+  // Values as planned: an extension may have removed the details from the entry.
   const { tokensAfter, details } = draft!;
   const { covered, kept, missingSections } = details;
   return {
@@ -404,8 +406,8 @@ async function commitCompaction(
 }
 
 /**
- * Judges the policy after each append and lets it compact behind the conversation's back, one run at a time. What is
- * due meanwhile is remembered, and judged once more when the run has ended, however it ended.
+ * Evaluates the policy after each append and runs its compactions in the background, one at a time. A compaction that
+ * becomes due during a run is evaluated again after that run, whether it succeeded or failed.
  */
 export class BackgroundPolicy {
   readonly #session: Session;
@@ -465,7 +467,7 @@ export class BackgroundPolicy {
   }
 }
 
-/** A new message; a summary that was committed is none. */
+/** Returns whether an entry is a new message; a committed summary is not. */
 function saysSomething(entry: Entry): boolean {
   const kind = kindOf(entry);
   return kind.toMessages !== undefined && kind.firstKept === undefined;

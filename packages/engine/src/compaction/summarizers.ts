@@ -15,22 +15,23 @@ import type { Session } from "../session/session.ts";
 import { summaryRequest } from "../session/state.ts";
 import { refuseOverBudget } from "../turn/budget.ts";
 
-/** Use of a summarizer. */
+/** Options of {@link summarizerChain}. */
 interface ChainOptions {
   /**
-   * True if the extractive summarizer replaces any failed answer; else only for what is too long for the model alone.
+   * True if the extractive summarizer replaces any failed answer; otherwise it only replaces one of a request that is
+   * too long for the model.
    */
   fallback: boolean;
-  /** Requests that one summary may have under way at the same time. */
+  /** Maximum number of simultaneous requests of one summary. */
   concurrency: number;
   signal: AbortSignal;
-  /** Form of the request, by the policy. */
+  /** Form of the request, from the policy. */
   style?: SummaryStyle | undefined;
 }
 
 /**
- * A summarizer made ready for any history: shown to extensions, asked again when trouble passes, its requests sized,
- * the extractive one behind it.
+ * Prepares a summarizer for any history: extensions see its requests, temporary failures are retried, long requests are
+ * split, and the extractive summarizer is the fallback.
  */
 export function summarizerChain(
   session: Session,
@@ -48,7 +49,7 @@ export function summarizerChain(
   });
 }
 
-/** Retries when trouble passes, or, where a policy says how often, after every failure. */
+/** Retries temporary failures; or every failure, if a policy names the number of attempts. */
 function withSessionRetries(
   { logger: log, options: { sleep } }: Session,
   shown: Summarizer,
@@ -59,15 +60,15 @@ function withSessionRetries(
   return withRetries(shown, { attempts: style.attempts, log, ...waiting });
 }
 
-/** The summarizer that needs no network. */
+/** Summarizer without network. */
 export const EXTRACTIVE = extractiveSummarizer();
 
-/** Summaries asked for at the same time where a session says nothing else. */
+/** Default number of simultaneous requests for summaries. */
 export const DEFAULT_CONCURRENCY = 2;
 
 /**
- * Returns the summarizer of a session: that of the model that a policy names, where it can be reached, else the
- * session's own, with a notice; undefined where the session has none.
+ * Returns the summarizer of a session: that of the model that a policy names, if it is available; else the session's
+ * own, with a warning; undefined when the session has none.
  */
 export function summarizerOf({ options, logger }: Session, model?: string): Summarizer | undefined {
   if (!model) return options.summarizer;
@@ -77,17 +78,20 @@ export function summarizerOf({ options, logger }: Session, model?: string): Summ
   return named ?? options.summarizer;
 }
 
-/** Another model of Claude's, where Claude is asked anyway. */
+/** Returns a summarizer with another Claude model, if the session's summarizer is Claude. */
 function sameProvider(summarizer: Summarizer | undefined, model: string): Summarizer | undefined {
   const canAsk = summarizer?.name === "anthropic" && process.env["ANTHROPIC_API_KEY"];
   return canAsk ? anthropicSummarizer({ model }) : undefined;
 }
 
-/** Wraps a summarizer so that extensions see each request before it is sent; returns it unchanged when none listens. */
+/**
+ * Wraps a summarizer so that extensions see each request before it is sent; returns it unchanged when no extension
+ * listens.
+ */
 function shownToExtensions(session: Session, summarizer: Summarizer, signal: AbortSignal): Summarizer {
   const { host } = session;
   if (!host.has(summaryRequest)) return summarizer;
-  // Progress and abort are the caller's: an extension sees and changes what is asked, not how it is waited for.
+  // Progress and abort belong to the caller: an extension sees and changes only the content of the request.
   return withSummarize(summarizer, async ({ signal: ownSignal, onProgress, ...request }) => {
     const changed = await host.transform(summaryRequest, request, contextForHandlers(session, signal));
     return summarizer.summarize({
@@ -98,7 +102,7 @@ function shownToExtensions(session: Session, summarizer: Summarizer, signal: Abo
   });
 }
 
-/** Wraps a summarizer so that each call is checked against the budget; one without a model costs nothing. */
+/** Wraps a summarizer so that each call is checked against the budget; a summarizer without a model is free. */
 function withinBudget(session: Session, summarizer: Summarizer): Summarizer {
   if (session.options.maxCost === undefined || isExtractive(summarizer)) return summarizer;
   return withSummarize(summarizer, async (request) => {

@@ -1,27 +1,28 @@
-// Summarizers between which a real one has to lie: everything, nothing, the newest text, the most frequent names.
+// Controls that mark the ends of the scale for a real summarizer: all text, no text, the newest text, the most frequent
+// names.
 import type { ContextMessage } from "@espalier/session-tree";
 import { type Summarizer, summarizer } from "@espalier/summarizer";
 import { namesIn, ReadMessage } from "./transcript.ts";
 
-/** Characters of the texts of a control: 2,000 tokens. */
+/** Maximum length of a control's summary in characters: 2,000 tokens. */
 const ROOM = 8_000;
 
 const textOf = (messages: readonly ContextMessage[]): string =>
   messages.map((message) => new ReadMessage(message).text).join("\n");
 
-/** Text of all messages: nothing is lost, and nothing is saved. */
+/** Text of all messages: no loss and no saving. */
 export const identity = (messages: readonly ContextMessage[]): string => textOf(messages);
 
-/** A summary that says nothing. Beside it only the blocks of the core are left. */
+/** A summary without content. Only the blocks of the core are left. */
 export const empty: Summarizer = summarizer(() => "–", { name: "empty" });
 
-/** The newest text of what is summarized. */
+/** Summarizes by the newest text of the messages. */
 export const newest: Summarizer = summarizer(
   ({ messages, previousSummary = "" }) => `${previousSummary}\n${textOf(messages)}`.slice(-ROOM),
   { name: "newest" },
 );
 
-/** The names that were written most. */
+/** Summarizes by the most frequent names. */
 export const frequency: Summarizer = summarizer(
   ({ messages, previousSummary = "" }) => {
     const counts = new Map<string, number>();

@@ -1,4 +1,5 @@
-// A comparison of policies and summarizers on recorded sessions. The same on any machine: no time, no randomness.
+// Comparison of policies and summarizers on recorded sessions. The result is the same on any machine: it depends on no
+// time and no randomness.
 import type { ContextMessage } from "@espalier/session-tree";
 import { extractiveSummarizer, type Summarizer } from "@espalier/summarizer";
 import { POLICY_NAMES, type PolicyName } from "../compaction/policies.ts";
@@ -26,7 +27,7 @@ import {
 } from "./rounds.ts";
 import { meanOf, Transcript } from "./transcript.ts";
 
-/** A session to evaluate by. */
+/** A session of an evaluation. */
 export interface EvaluatedSession {
   name: string;
   /** Messages of a path, oldest first. System messages are not measured. */
@@ -37,29 +38,29 @@ export interface EvaluatedSession {
 export interface EvaluateOptions {
   /** Default: all. */
   policies?: readonly PolicyName[];
-  /** Summarizers besides the extractive one and the controls. */
+  /** Summarizers in addition to the extractive one and the controls. */
   summarizers?: readonly Summarizer[];
-  /** Tokens that each compaction keeps. Default: 20,000; 6,000 for a session that has little more. */
+  /** Tokens that each compaction keeps. Default: 20,000; 6,000 for a session that is only a little longer. */
   keepTokens?: number;
-  /** A model that judges the summaries of the real summarizers, besides the measures. Default: none. */
+  /** Model that judges the summaries of the real summarizers, in addition to the measures. Default: none. */
   judge?: JudgeOptions;
-  /** Ends the evaluation. Default: it runs to its end. */
+  /** Aborts the evaluation. Default: no signal. */
   signal?: AbortSignal;
-  /** Called before each row. Default: nothing is called. */
+  /** Called before each row. Default: none. */
   onProgress?: (done: number, total: number, what: string) => void;
 }
 
-/** Columns of the report: a floor or a ceiling can name each of them. */
+/** Columns of the report. A floor or a ceiling can be set for each of them. */
 export const COLUMNS = [
   ...MEASURES,
-  /** Share of the rules that hold which the model still reads after the last round. */
+  /** Share of the current rules that the model still reads after the last round. */
   "rules",
-  /** Share of the values that changed which the summary has as they are now; and as they were. */
+  /** Share of the changed values that the summary has with their current value; `stale`: with an old value. */
   "current",
   "stale",
   /** Names and numbers that no message has, in one summary. */
   "invented",
-  /** Tokens of the next calls' results that had been summarized: they were fetched again. */
+  /** Tokens of summarized results that the next calls fetched again. */
   "refetch",
   /** US dollars of the next ten requests. */
   "price",
@@ -68,25 +69,25 @@ export const COLUMNS = [
 /** A column of the report. */
 export type Column = (typeof COLUMNS)[number];
 
-/** Figures of one policy and one summarizer, the mean of their rounds; null where there is nothing to measure by. */
+/** Means of the rounds of one policy and one summarizer; null when there is nothing to measure. */
 export type Row = Readonly<Record<Column, number | null>> & {
-  /** Null: summarized at once, without a policy. */
+  /** Null: all older messages were summarized at once, without a policy. */
   policy: PolicyName | null;
   summarizer: string;
-  /** True for summarizers that only show the ends of the scale. */
+  /** True for summarizers that only mark the ends of the scale. */
   isControl: boolean;
-  /** Summaries that were measured. */
+  /** Number of measured summaries. */
   rounds: number;
 };
 
-/** Figures of one session, and what they are about. */
+/** Figures of one session, and facts of the session. */
 export interface SessionReport {
   session: string;
   messages: number;
   tokens: number;
   /** Tokens that each compaction kept. */
   keepTokens: number;
-  /** The reason why it was not measured; null where it was. */
+  /** Reason why the session was not measured; null when it was. */
   skipped: string | null;
   rows: readonly DetailedRow[];
 }
@@ -95,19 +96,19 @@ export interface SessionReport {
 export type DetailedRow = Row & {
   ruleFigures: RuleFigures;
   inventions: readonly string[];
-  /** The sentence of a compaction that was refused; null where none was. */
+  /** Error message of a compaction that was refused; null when none was. */
   problem: string | null;
 };
 
-/** Result of an evaluation: the mean of the sessions, then each of them. */
+/** Result of an evaluation: the means over the sessions, then each session. */
 export interface Report {
   mean: readonly Row[];
   sessions: readonly SessionReport[];
-  /** Judgements of a model; absent where none was asked. */
+  /** Judgements of a model; absent without a judge. */
   judged?: readonly JudgedSession[];
 }
 
-/** Measures how well policies and summarizers carry sessions. Asks no model, unless a summarizer does. */
+/** Measures how well policies and summarizers preserve sessions. Calls no model, except by a summarizer or a judge. */
 export async function evaluate(
   sessions: readonly EvaluatedSession[],
   options: EvaluateOptions = {},
@@ -198,7 +199,10 @@ function sorted(rows: readonly DetailedRow[], policies: readonly PolicyName[]): 
   return [...rows].sort((a, b) => Number(a.isControl) - Number(b.isControl) || place(a) - place(b));
 }
 
-/** Measures rounds into a row. Questions are the same for all summaries of the same messages. */
+/**
+ * Returns a function that measures rounds into a row. The questions are the same for all summaries of the same
+ * messages.
+ */
 async function examinerOf(transcript: Transcript, cuts: Cuts) {
   const rules = await rulesByCut(transcript, cuts);
   const assignments = assignmentsIn(transcript);
@@ -246,7 +250,7 @@ async function examinerOf(transcript: Transcript, cuts: Cuts) {
   };
 }
 
-/** Figures of all columns, with the digits that are the same on any machine. */
+/** Returns the figures of all columns, rounded to the digits that are the same on any machine. */
 function figuresOf(figure: (column: Column) => number | null): Record<Column, number | null> {
   const rounded = (value: number | null) => value && Math.round(value * 10_000) / 10_000;
   return Object.fromEntries(COLUMNS.map((column) => [column, rounded(figure(column))])) as Record<
@@ -255,7 +259,7 @@ function figuresOf(figure: (column: Column) => number | null): Record<Column, nu
   >;
 }
 
-/** The mean of each row over the sessions that have it. */
+/** Returns the mean of each row over the sessions that have the row. */
 function meanRows(reports: readonly SessionReport[]): Row[] {
   const first = reports.find(({ skipped }) => skipped === null);
   return (first?.rows ?? []).map(({ policy, summarizer, isControl }) => {

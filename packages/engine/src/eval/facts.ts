@@ -1,5 +1,5 @@
-// Facts that a context keeps or loses where a summary stands for its older messages: rules, values, inventions, and what the
-// agent pays for them afterwards.
+// Facts that a context keeps or loses when a summary replaces its older messages: rules, values, inventions, and the
+// cost of later requests.
 import type { Rule } from "@espalier/compaction";
 import { isFailedAnswer, type Settings } from "@espalier/session-tree";
 import { DEFAULT_ANTHROPIC_MODEL, pricesOf, type TokenPrices, unescapeText } from "@espalier/summarizer";
@@ -20,7 +20,7 @@ export class RuleWatch {
   readonly #rounds: Map<string, RuleRound> = new Map();
   readonly #held: { held: number; of: number }[] = [];
 
-  /** Adds a round: the rules that hold at its end, and everything that the model reads then. */
+  /** Adds a round: the rules that apply at its end, and all texts that the model reads then. */
   add(rules: readonly Rule[], texts: readonly string[]): void {
     const round = this.#held.length + 1;
     const read = texts.map(plain).join("\n");
@@ -29,7 +29,7 @@ export class RuleWatch {
       const key = `${from.entryId}:${from.start}`;
       const known = this.#rounds.get(key) ?? { text, stated: round, fell: null };
       this.#rounds.set(key, known);
-      // A refused call is told in words of its own: its parts may stand in several lines.
+      // A refused call has its own form in a summary: its parts may be in several lines.
       if (isIn(read, text, kind === "refused")) held++;
       else known.fell ??= round;
     }
@@ -47,7 +47,7 @@ export class RuleWatch {
   }
 }
 
-/** Rules that the model still reads, of those that are still valid. */
+/** Numbers of rules that are still valid, and of those that the model still reads. */
 export interface RuleFigures {
   /** Rules that the model reads after the last round. */
   held: number;
@@ -55,18 +55,18 @@ export interface RuleFigures {
   of: number;
   /** `held` and `of` after each round. */
   byRound: readonly Pick<RuleFigures, "held" | "of">[];
-  /** Valid rules that the model did not read after some round. */
+  /** Valid rules that the model did not read after at least one round. */
   fallen: readonly RuleRound[];
 }
 
-/** A text as it is compared: without escapes, marks, capitals and runs of blanks. */
+/** Normalizes a text for comparison: without escapes, marks, capitals and runs of blanks. */
 const plain = (text: string): string =>
   unescapeText(text)
     .toLowerCase()
     .replace(/[*_`"'“”‘’]/g, "")
     .replace(/[^\S\n]+/g, " ");
 
-/** The share of a rule's words that one line must have. */
+/** Minimum share of a rule's words that one line must have. */
 const SHARE_OF_RULE = 0.8;
 
 function isIn(read: string, rule: string, isAnywhere: boolean): boolean {
@@ -74,7 +74,7 @@ function isIn(read: string, rule: string, isAnywhere: boolean): boolean {
   if (read.includes(wanted)) return true;
   const words = [...new Set(wordsIn(wanted))];
   if (words.length < 2) return false;
-  // A line is looked at only where it has the rule's longest word.
+  // Only lines with the rule's longest word are checked.
   const longest = words.reduce((long, word) => (word.length > long.length ? word : long));
   return (isAnywhere ? [read] : read.split("\n")).some((line) => {
     if (!line.includes(longest)) return false;
@@ -85,11 +85,11 @@ function isIn(read: string, rule: string, isAnywhere: boolean): boolean {
 
 /** Values that changed during a session, compared with their values in a text. */
 export interface ValueFigures {
-  /** Number of names that had two values or more. */
+  /** Number of names that had at least two values. */
   updated: number;
-  /** Number of `updated` names beside which the text has the newest value. */
+  /** Number of `updated` names that the text has with their newest value. */
   current: number;
-  /** Number of `updated` names beside which the text has an older value, and not the newest. */
+  /** Number of `updated` names that the text has only with an older value. */
   stale: number;
 }
 
@@ -99,14 +99,14 @@ interface Assignment {
   value: string;
 }
 
-/** A name, a sign of equality, a number, a switch, or a quoted word. */
+/** Pattern of an assignment: a name, an equals sign, and a number, a switch or a quoted word. */
 const ASSIGNMENT =
   /(?<![\w.-])((?=\w{0,60}(?:_|[a-z][A-Z]|[A-Z]{4}))[A-Za-z_]\w{3,60}|port|timeout|version|level|region|branch)["']?[^\S\n]{0,2}(?:=|:|is now|is|to)[^\S\n]{0,2}(?:(true|false|\d[\w.:%]{0,30})|["'`]([^"'`\n]{1,40})["'`])/g;
 
-/** Characters of each message that are searched for values. */
+/** Maximum number of characters of each message that are searched for values. */
 const VALUES_READ = 200_000;
 
-/** Values that users and the agent wrote, in their order. What tools printed is not among them. */
+/** Returns the values that users and the agent wrote, in order. Output of tools is not included. */
 export function assignmentsIn(transcript: Transcript): Assignment[] {
   return transcript.messages.flatMap((message, at) => {
     if (message.role !== "user" && message.role !== "assistant") return [];
@@ -120,7 +120,7 @@ export function assignmentsIn(transcript: Transcript): Assignment[] {
   });
 }
 
-/** How a text tells the values that had changed before the cut. Those that a kept message gives are not asked for. */
+/** Measures the values in a text that had changed before the cut. Values in a kept message do not count. */
 export function valuesIn(text: string, assignments: readonly Assignment[], { now, kept }: Cut): ValueFigures {
   const values = new Map<string, string[]>();
   for (const { at, key, value } of assignments) {
@@ -148,10 +148,10 @@ function hasValue(line: string, value: string): boolean {
   return false;
 }
 
-/** Headings, and marks of what was left out: they are of the program that writes a summary. */
+/** Words of the summarizing program itself: headings, and marks of omissions. */
 const OWN_WORDS = /^#{1,6} .*$|^[A-Z][A-Z ]{8,60}:?$|\[…[^\]\n]*\]|\(\d+ (?:[a-z ]+ )?(?:left out|more)\)/gm;
 
-/** Names, numbers and paths in a summary that no message before the cut has. */
+/** Returns names, numbers and paths in a summary that no message before the cut has. */
 export function inventionsIn(text: string, transcript: Transcript, { now }: Cut): string[] {
   const said = unescapeText(withoutTags(text)).replace(OWN_WORDS, " ").replaceAll("…", " ");
   const numbers = said.match(/(?<![\w.,-])\d{2,12}(?:\.\d{1,6})?(?![\w.,-]*\w)/g) ?? [];
@@ -165,8 +165,8 @@ export function inventionsIn(text: string, transcript: Transcript, { now }: Cut)
 }
 
 /**
- * Tokens of the results of the next calls that the summarized messages had, and that neither the summary nor a kept message
- * has: what the agent fetched again. A line is counted once.
+ * Counts the tokens of the next calls' results that the summarized messages had and that neither the summary nor a kept
+ * message has: the agent fetched them again. Each line counts once.
  */
 export function refetchedTokens(
   text: string,
@@ -200,10 +200,11 @@ function lineSet(messages: readonly ReadMessage[]): Set<string> {
 const NEXT_REQUESTS = 10;
 
 /**
- * US dollars of the recorded requests after this cut. The first one writes the whole context to the prompt cache; each later
- * one reads it from the cache and writes only new messages. System prompt and tools are not included.
+ * Returns the price in US dollars of the recorded requests after this cut. The first one writes the whole context to
+ * the prompt cache; each later one reads it from the cache and writes only new messages. System prompt and tools are
+ * not included.
  *
- * @param contextTokens characters / 4 of what the model reads right after the cut
+ * @param contextTokens characters / 4 of the context directly after the cut
  */
 export function priceOfNext(contextTokens: number, transcript: Transcript, { now }: Cut): number {
   const prices = pricesIn(transcript);
@@ -220,7 +221,7 @@ export function priceOfNext(contextTokens: number, transcript: Transcript, { now
   return price / 1_000_000;
 }
 
-/** Prices of the model that answered last; where they are unknown, those of the model that summaries ask by default. */
+/** Returns the prices of the model that answered last; if they are unknown, those of the default model of summaries. */
 function pricesIn(transcript: Transcript): Required<TokenPrices> {
   const answer = transcript.messages.findLast(({ role }) => role === "assistant")?.message;
   const model: Settings["model"] =

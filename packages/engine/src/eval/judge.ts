@@ -1,4 +1,5 @@
-// A model as the judge of summaries: what can be answered from each, compared with nothing and with everything.
+// Judge of summaries by a model: how many questions can be answered from each summary, compared with no text and with
+// the whole history.
 import { EspalierError } from "@espalier/jsonl-stream";
 import { type ContextMessage, isRecord } from "@espalier/session-tree";
 import { escapeText, pricesOf, type TokenPrices, withRetry } from "@espalier/summarizer";
@@ -28,15 +29,15 @@ import { meanOf, namesIn, type ReadMessage, Transcript } from "./transcript.ts";
 /** A model that judges. */
 export interface JudgeOptions {
   provider: Provider;
-  /** US dollars that all requests together may cost. Default: no limit. */
+  /** Limit of the cost of all requests together, in US dollars. Default: no limit. */
   maxCost?: number | undefined;
-  /** Prices of models before the known ones. */
+  /** Prices of models; they override the known ones. */
   prices?: Readonly<Record<string, TokenPrices>> | undefined;
   /** Seed of the order in which answers are graded. Default 1. */
   seed?: number;
 }
 
-/** Summaries that are judged: those of a policy and a summarizer, one for each cut. */
+/** Summaries to judge: those of a policy and a summarizer, one for each cut. */
 export interface Candidate {
   policy: PolicyName | null;
   summarizer: string;
@@ -47,13 +48,16 @@ export interface Candidate {
 export interface JudgedRow {
   policy: PolicyName | null;
   summarizer: string;
-  /** (summary − empty) / (full − empty) of the mean grades; null where the whole history answers no more than nothing does. */
+  /**
+   * (summary − empty) / (full − empty) of the mean grades; null when the whole history answers no more than an empty
+   * text.
+   */
   score: number | null;
-  /** Mean grades by category; null where no probe of it counts. */
+  /** Mean grades by category; null for a category without a counted probe. */
   categories: Readonly<Record<Category, number | null>>;
-  /** Questions that the whole history answers and the summary does not. */
+  /** Questions that can be answered from the whole history and not from the summary. */
   lost: readonly { category: Category; question: string }[];
-  /** 1: the call that was recorded; 0.5: its tool alone; 0: another one; null: no answer that can be read. */
+  /** 1: the recorded call; 0.5: only its tool; 0: another call; null: an unreadable answer. */
   next: number | null;
 }
 
@@ -61,30 +65,33 @@ export interface JudgedRow {
 export interface JudgedSession {
   session: string;
   judge: string;
-  /** Messages before the cut. */
+  /** Number of messages before the cut. */
   now: number;
-  /** Probes that counted. */
+  /** Number of probes that counted. */
   probes: number;
-  /** Probes that did not: no literal quotation; not readable; answered by the kept messages; an answer or a grade lacks. */
+  /**
+   * Numbers of probes that did not count, by reason: no literal quotation; unreadable; answered by the kept messages;
+   * without an answer or a grade.
+   */
   dropped: { unquoted: number; unreadable: number; inTail: number; ungraded: number };
-  /** Answers of the judge that were not the JSON that was asked for, after a second try. */
+  /** Answers of the judge that were not the requested JSON, even at the second attempt. */
   rubbish: number;
-  /** Mean grade of an empty text, from 0 to 1; null where no probe counts. */
+  /** Mean grade of an empty text, from 0 to 1; null without a counted probe. */
   empty: number | null;
-  /** Mean grade of the whole history, from 0 to 1; null where no probe counts. */
+  /** Mean grade of the whole history, from 0 to 1; null without a counted probe. */
   full: number | null;
   rows: readonly JudgedRow[];
-  /** Bill of the judge for this session. */
+  /** Cost of the judge for this session. */
   spent: JudgeBill;
 }
 
-/** Bill of a judge. */
+/** Cost of a judge. */
 export interface JudgeBill {
   /** Number of requests. */
   requests: number;
-  /** Tokens of requests and answers. */
+  /** Tokens of requests and answers together. */
   tokens: number;
-  /** US dollars; null where the price of the model is not known. */
+  /** US dollars; null when the price of the model is unknown. */
   cost: number | null;
 }
 
@@ -96,27 +103,27 @@ export interface JudgeForecast {
   inputTokens: number;
   /** Tokens of all answers. */
   outputTokens: number;
-  /** US dollars; null where the price of the model is not known. */
+  /** US dollars; null when the price of the model is unknown. */
   cost: number | null;
 }
 
-/** Maximum tokens of an answer. */
+/** Maximum number of tokens of an answer. */
 const MOST_OUTPUT = 8_000;
 
-/** The share of the window that a record takes: estimates are rough, and tasks come on top. */
+/** Share of the window for a record: estimates are rough, and the task is added. */
 const SHARE_OF_WINDOW = 0.6;
 
-/** Answers that are graded in one request. */
+/** Number of answers that are graded in one request. */
 const GRADED_AT_ONCE = 40;
 
-/** Tokens, as forecast: of a summary, of the questions, of an answer, of a grade. */
+/** Assumed tokens of a summary, of the questions, of an answer, of a grade. */
 const SUMMARY_TOKENS = 2_200;
 const QUESTION_TOKENS = 35;
 const ANSWER_TOKENS = 40;
 const GRADE_TOKENS = 14;
 const TASK_TOKENS = 500;
 
-/** Forecasts the requests that judging a session takes, with so many summaries of it. */
+/** Forecasts the requests for judging a session with this number of summaries. */
 export function forecastJudgement(
   messages: readonly ContextMessage[],
   summaries: number,
@@ -159,16 +166,16 @@ function priceOf(
   return known ? (input * known.input + output * known.output) / 1_000_000 : null;
 }
 
-/** The cut in the middle of a session: there is enough before it, and enough after it. */
+/** Returns the cut in the middle of a session, with enough messages before and after it. */
 const judgedCut = ({ cuts }: Cuts) => cuts[Math.floor(cuts.length / 2)];
 
-/** Tokens of a text in any script: a character outside of ASCII may be one. */
+/** Estimates the tokens of a text in any script: a character outside ASCII counts as one token. */
 const roughTokens = (text: string): number => {
   const others = text.match(/[^\x20-\x7e\s]/g)?.length ?? 0;
   return Math.ceil((text.length - others) / 4 + others);
 };
 
-/** The judge of a session and its account. */
+/** Judge of one session, with its cost. */
 export class Judge {
   readonly #options: JudgeOptions;
   readonly #signal: AbortSignal | undefined;
@@ -183,8 +190,8 @@ export class Judge {
   }
 
   /**
-   * Judges summaries of one cut: writes probes from the history, answers them from each text, and grades the answers in an order
-   * that does not tell whose they are.
+   * Judges summaries of one cut: writes probes from the history, answers them from each text, and grades the answers in
+   * an order that hides their source.
    *
    * @throws EspalierError `over-budget`; the provider's errors
    */
@@ -219,7 +226,7 @@ export class Judge {
       { name: "tail", texts: [{ text: recordOf(newestOf(tail, this.#options.provider)), probes }] },
       {
         name: "full",
-        // Each question is put to the part that has its quotation.
+        // Each question is asked about the part that has its quotation.
         texts: parts.map((messages, part) => ({
           text: recordOf(messages),
           probes: probes.filter((probe) => probe.part === part),
@@ -282,7 +289,7 @@ export class Judge {
     };
   }
 
-  /** Answers from each text of a source; what cannot be read lacks. */
+  /** Answers the probes from each text of a source; leaves out unreadable answers. */
   async #answers({ name, texts }: Source): Promise<Answered[]> {
     const answers: Answered[] = [];
     for (const { text, probes } of texts) {
@@ -299,7 +306,7 @@ export class Judge {
     return answers;
   }
 
-  /** Grades by `source:probe`, asked for in shuffled order under numbers. */
+  /** Returns grades by `source:probe`. Answers are graded in shuffled order, under numbers. */
   async #grade(answers: readonly Answered[]): Promise<Map<string, number>> {
     const order = shuffled(answers, this.#options.seed ?? 1);
     const grades = new Map<string, number>();
@@ -317,7 +324,7 @@ export class Judge {
     return grades;
   }
 
-  /** Compares the call that is proposed from a summary and what is kept with the one that was made. */
+  /** Compares the call that the judge proposes from a summary and the kept messages with the recorded call. */
   async #nextCall({ text, kept, now }: Round, transcript: Transcript): Promise<number | null> {
     const recorded = transcript.messages.slice(now).find(({ calls }) => calls.length > 0)?.calls[0];
     if (!recorded) return null;
@@ -331,7 +338,7 @@ export class Judge {
     return theirs.length > 0 && theirs.filter((name) => mine.has(name)).length * 2 >= theirs.length ? 1 : 0.5;
   }
 
-  /** Asks for JSON, once more where the answer is something else; undefined where that is no better. */
+  /** Requests JSON, with a second attempt when the answer has another form; undefined when that fails too. */
   async #ask(material: string, task: string, isRight: (value: unknown) => boolean): Promise<unknown> {
     for (const words of [task, `${task}\nAnswer with the JSON alone: no other word.`]) {
       const value = jsonIn(await this.#send(material, words));
@@ -374,7 +381,7 @@ export class Judge {
   }
 }
 
-/** A text, or several, from which probes are answered. */
+/** A text, or several texts, from which probes are answered. */
 interface Source {
   name: "empty" | "tail" | "full" | number;
   texts: readonly { text: string; probes: readonly Probe[] }[];
@@ -395,10 +402,10 @@ const recordOf = (messages: readonly ReadMessage[]): string =>
 
 const roomOf = ({ contextWindow }: Provider): number => Math.floor(contextWindow * SHARE_OF_WINDOW);
 
-/** Characters of one message that are judged at most, for each token of the room. */
+/** Maximum number of characters of one message, per token of the room. */
 const LONGEST_SHARE = 0.5;
 
-/** A history in parts that fit into one request each; a message that does not is cut to its beginning. */
+/** Divides a history into parts that fit into one request each; a message that is too long is cut to its beginning. */
 function partsOf(history: readonly ReadMessage[], provider: Provider): ReadMessage[][] {
   const room = roomOf(provider);
   const parts: ReadMessage[][] = [[]];
@@ -416,7 +423,7 @@ function partsOf(history: readonly ReadMessage[], provider: Provider): ReadMessa
   return parts;
 }
 
-/** The newest messages that fit into one request beside a summary. */
+/** Returns the newest messages that fit into one request together with a summary. */
 function newestOf(messages: readonly ReadMessage[], provider: Provider): ReadMessage[] {
   const newest: ReadMessage[] = [];
   let left = roomOf(provider) * 0.8;
@@ -437,13 +444,13 @@ function cutTo(message: ReadMessage, tokens: number): ReadMessage {
   return cut!;
 }
 
-/** Names and values by which calls are compared. */
+/** Returns the names and values by which calls are compared. */
 function targetsIn(values: string): string[] {
   const names = [...namesIn(values)];
   return names.length > 0 ? names : (values.match(/[\p{L}\d]{3,}/gu) ?? []);
 }
 
-/** The same order for the same seed (mulberry32 and Fisher-Yates). */
+/** Shuffles items; the same seed gives the same order (mulberry32 and Fisher-Yates). */
 function shuffled<Item>(items: readonly Item[], seed: number): Item[] {
   const order = [...items];
   let state = seed >>> 0;

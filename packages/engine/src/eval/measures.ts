@@ -1,4 +1,5 @@
-// Measures of a summary, without a model: what it carries of the messages that it stands for, and of what the next calls need.
+// Measures of a summary, without a model: how much of the replaced messages, and of the needs of the next calls, is in
+// it.
 import { isRecord } from "@espalier/session-tree";
 import {
   isCodeName,
@@ -13,9 +14,9 @@ import {
   wordsIn,
 } from "./transcript.ts";
 
-/** A point of a session at which the older messages were summarized. Numbers are positions in the transcript. */
+/** A point of a session at which the older messages were summarized. Numbers are indexes in the transcript. */
 export interface Cut {
-  /** Position of the first message after the cut. */
+  /** Index of the first message after the cut. */
   now: number;
   /** Messages that the summary replaces, oldest first. */
   summarized: readonly number[];
@@ -23,30 +24,30 @@ export interface Cut {
   kept: readonly number[];
 }
 
-/** Measures of one summary; null where the session has nothing to measure it by. */
+/** Measures of one summary; null when the session has nothing to measure. */
 export interface Measures {
-  /** Characters / 4. */
+  /** Size, in characters / 4. */
   tokens: number;
   /**
-   * Share of needed names that the summary has, itself or in a file that it names. The next calls need a name when they
-   * use it and only the summarized messages had it.
+   * Share of needed names that are in the summary, or in a file that the summary names. A name is needed when the next
+   * calls use it and only the summarized messages had it.
    */
   reach: number | null;
-  /** Share of the user's requests that it carries. */
+  /** Share of the user's requests in the summary. */
   user: number | null;
-  /** Share of the agent's findings that it carries. */
+  /** Share of the agent's findings in the summary. */
   found: number | null;
-  /** Share of the state: files changed last, commands run last, failures, ids, open tasks. */
+  /** Share of the state in the summary: files changed last, commands run last, failures, ids, open tasks. */
   state: number | null;
-  /** Share of its characters in bare lists of names. */
+  /** Share of the summary's characters in bare lists of names. */
   dump: number;
-  /** Share of its names that are written again later. */
+  /** Share of the summary's names that are written again later. */
   prec: number | null;
 }
 
 export const MEASURES = ["tokens", "reach", "user", "found", "state", "dump", "prec"] as const;
 
-/** The questions of one cut, asked of any number of summaries. */
+/** Questions about one cut, for any number of summaries. */
 export class Examination {
   readonly transcript: Transcript;
   readonly cut: Cut;
@@ -69,7 +70,7 @@ export class Examination {
     this.#later = unionOf(future.filter(({ role }) => role !== "toolResult"));
   }
 
-  /** Measures a text as the summary of this cut. */
+  /** Measures a text as a summary of this cut. */
   measure(text: string): Measures {
     const words = new Set(wordsIn(text));
     const names = [...namesIn(withoutTags(text))];
@@ -85,7 +86,7 @@ export class Examination {
   }
 }
 
-/** The text without the tags of blocks, which are no names of the session. */
+/** Returns the text without the tags of blocks, which are not names of the session. */
 export const withoutTags = (text: string): string => text.replace(/<\/?[a-z][a-z-]*>/g, " ");
 
 function unionOf(messages: readonly ReadMessage[]): Set<string> {
@@ -94,21 +95,21 @@ function unionOf(messages: readonly ReadMessage[]): Set<string> {
   return union;
 }
 
-/** A name that a later call uses, and that only the summarized messages have. */
+/** A name that a later call uses and that only the summarized messages have. */
 interface Need {
   name: string;
   weight: number;
-  /** Files in which the name can be read again. */
+  /** Files from which the name can be read again. */
   files: readonly string[];
 }
 
-/** Calls after the cut that are looked at. */
+/** Number of calls after the cut that are examined. */
 export const NEXT_CALLS = 60;
 
-/** Calls after which a need weighs half. */
+/** Number of calls after which the weight of a need is halved. */
 const HALF_WEIGHT = 20;
 
-/** Fewer needs than these say nothing. */
+/** Minimum number of needs for a measurement. */
 const FEWEST_NEEDS = 3;
 
 function needsOf(
@@ -137,12 +138,12 @@ function needsOf(
   const homes = filesOfNames(transcript, cut, history, needed);
   return [...needed].map(([name, at]) => {
     const files = homes.get(name) ?? [];
-    // Nothing brings back what is in no file.
+    // A name that is in no file cannot be read again.
     return { name, files, weight: 2 ** (-(at - 1) / HALF_WEIGHT) * (files.length > 0 ? 1 : 2) };
   });
 }
 
-/** Files of the calls that read or edited a needed name, by name. */
+/** Returns the files of the calls that read or edited a needed name, by name. */
 function filesOfNames(
   transcript: Transcript,
   cut: Cut,
@@ -176,7 +177,7 @@ function pathOf({ arguments: given }: ReadCall): string | undefined {
   return typeof path === "string" && path !== "" ? path : undefined;
 }
 
-/** A shell command, also one in a program of calls. */
+/** Returns the shell command of a call, even inside a program of calls. */
 function commandOf({ arguments: given }: ReadCall): string | undefined {
   const command = given["command"] ?? given["cmd"];
   if (typeof command === "string") return command;
@@ -203,16 +204,19 @@ function reachOf(text: string, needs: readonly Need[]): number | null {
 
 const fileName = (path: string): string => pathEnd(path, 1);
 
-/** The rarest words and names of something that was said. */
+/** The rarest words and names of a request or finding. */
 type Anchors = readonly string[];
 
 const MOST_ANCHORS = 8;
 const FEWEST_ANCHORS = 3;
 
-/** Rarity below this is that of a word which every other message has. */
+/** Minimum rarity: that of a word in every second message. */
 const RARE = 0.7;
 
-/** The rarity of a word among messages: the logarithm of their number over that of those which have it. */
+/**
+ * Returns the rarity of a word among messages: the logarithm of the number of all messages divided by the number of
+ * messages with the word.
+ */
 function rarityIn(messages: readonly ReadMessage[]): (word: string) => number {
   const counts = new Map<string, number>();
   for (const { words } of messages) for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
@@ -228,7 +232,7 @@ function anchorsOf(text: string, rarity: (word: string) => number): Anchors[] {
   return anchors.length < FEWEST_ANCHORS ? [] : [anchors];
 }
 
-/** The share of things said of which a text has half of the anchors. */
+/** Returns the share of requests or findings of which a text has half of the anchors. */
 function carriedOf(text: string, words: ReadonlySet<string>, said: readonly Anchors[]): number | null {
   const isTold = (anchor: string) => words.has(anchor) || (anchor.length > 3 && text.includes(anchor));
   return meanOf(said.map((anchors) => (anchors.filter(isTold).length * 2 >= anchors.length ? 1 : 0)));
@@ -237,11 +241,11 @@ function carriedOf(text: string, words: ReadonlySet<string>, said: readonly Anch
 const LONGEST_REQUEST = 400;
 const SHORTEST_REQUEST = 12;
 
-/** Lines that agents write in the user's place. */
+/** Lines that agents write in the role of the user. */
 const NOT_SAID =
   /^\[Request interrupted|^This session is being continued|^Caveat:|^Base directory for this skill/;
 
-/** The text without the elements that agents put into a user's message, and without code. In linear time. */
+/** Returns the text without code and without the elements that agents add to a user's message. In linear time. */
 function withoutBlocks(text: string): string {
   const opening = /<([a-z-]{1,60})(?:\s[^>]{0,300})?>/g;
   const unclosed = new Set<string>();
@@ -260,24 +264,24 @@ function withoutBlocks(text: string): string {
   return (rest + text.slice(from)).replace(/```[\s\S]*?```/g, "").trim();
 }
 
-/** The user's requests, a text for each message. */
+/** Returns the user's requests, one text for each message. */
 const requestsIn = (history: readonly ReadMessage[]): string[] =>
   history
     .filter(({ role }) => role === "user")
     .map(({ prose }) => withoutBlocks(prose.slice(0, LONGEST_READ)).slice(0, LONGEST_REQUEST))
     .filter((text) => text.length > SHORTEST_REQUEST && !NOT_SAID.test(text));
 
-/** Characters of a message of the user in which a request is looked for. */
+/** Maximum number of characters of a user's message that are searched for a request. */
 const LONGEST_READ = 100_000;
 
-/** Words of a sentence that gives a reason, a cause, a decision or a result. */
+/** Words of a sentence that states a reason, a cause, a decision or a result. */
 const CONCLUDES =
   /because|since|so that|instead|rather|root|cause|means|already|no longer|the (?:issue|problem|fix|reason)|→|->|decid|chose|recommend|overkill|risky|fixed|added|removed|replaced|works|pass|因为|所以|原因|决定|改为|通过|失败|때문|원인|결정|대신|수정|추가|통과|실패/i;
 
-/** Sentences of one closing text that count. */
+/** Maximum number of counted sentences of one closing text. */
 const MOST_FINDINGS = 4;
 
-/** Sentences in which the agent ended a turn and that say why, or what came out. */
+/** Returns sentences at the end of a turn in which the agent states a reason or a result. */
 function findingsIn(history: readonly ReadMessage[]): string[] {
   const findings: string[] = [];
   let closing = "";
@@ -298,16 +302,19 @@ function findingsIn(history: readonly ReadMessage[]): string[] {
   return findings;
 }
 
-/** A sentence of about a line to about a paragraph; characters that stand for words count twice. */
+/**
+ * Returns whether a sentence is between about a line and about a paragraph long; characters of scripts without spaces
+ * count twice.
+ */
 function isOfLength(sentence: string): boolean {
   const length = sentence.length * (RUN_TOGETHER.test(sentence) ? 2 : 1);
   return length > 40 && sentence.length < 400;
 }
 
-/** A fact about the state at the cut: the share of it that a text has. */
+/** A fact about the state at the cut: returns the share of the fact that a text has. */
 type Fact = (text: string, words: ReadonlySet<string>) => number;
 
-/** Commands that change nothing. */
+/** Commands that change no file. */
 const LOOKS =
   /^(?:cd [^&;]+(?:&&|;)\s*)?(?:cat|ls|head|tail|grep|rg|find|sed -n|wc|git (?:status|diff|log|show)|echo|pwd|which|sleep)\b/;
 const EDITS = /edit|write|create|replace|patch/i;
@@ -321,7 +328,7 @@ const LAST_FAILURES = 2;
 const LAST_IDS = 4;
 const OPEN_TASKS = 4;
 
-/** Facts that calls and answers tell about the state at the cut. */
+/** Returns facts about the state at the cut, from calls and answers. */
 function stateOf(transcript: Transcript, cut: Cut, history: readonly ReadMessage[]): Fact[] {
   const edits: string[] = [];
   const runs = new Map<string, { failed: boolean; output: string }>();
@@ -371,7 +378,7 @@ function stateOf(transcript: Transcript, cut: Cut, history: readonly ReadMessage
 const newest = (values: readonly string[], count: number): string[] =>
   [...new Set(values.toReversed())].slice(0, count);
 
-/** A command without what leads to it and what is done with its output. */
+/** Returns a command without the commands before it and without the processing of its output. */
 const commandKey = (command: string): string =>
   command
     .split("\n", 1)[0]!
@@ -400,14 +407,14 @@ const commandFact =
     return text.includes(key) ? 1 : text.includes(beginning) ? 0.7 : 0;
   };
 
-/** Fact that a text tells where it has most of the words; none where there are fewer words than `fewest`. */
+/** Returns a fact that a text has when it has most of the words; none when there are fewer words than `fewest`. */
 function wordsFact(told: string, fewest: number): Fact[] {
   const needed = wordsIn(told).slice(0, 12);
   if (needed.length < fewest) return [];
   return [(_, words) => (needed.filter((word) => words.has(word)).length >= needed.length * 0.6 ? 1 : 0)];
 }
 
-/** Tasks that a program of calls lists; undefined where it lists none. */
+/** Returns the tasks that a program of calls lists; undefined when it lists none. */
 function tasksIn({ name, text }: ReadCall): { step: string; status: string }[] | undefined {
   if (name !== "exec" || !text.includes("update_plan")) return undefined;
   const listed = [...text.matchAll(/"step":"((?:[^"\\]|\\.)*)","status":"(\w+)"/g)];
@@ -422,14 +429,14 @@ function openTasks(tasks: readonly unknown[]): string[] {
   });
 }
 
-/** Words of prose, in any script. */
+/** Returns whether a word is prose, in any script. */
 const isPlain = (word: string): boolean =>
   !word.includes("`") &&
   (/\p{Lo}/u.test(word) ||
     /^["'(*-]*[a-z]{2,}['’]?[a-z]*[.,:;!?)"'*]*$/.test(word) ||
     /^[A-Z][a-z]{1,8}[.,:]?$/.test(word));
 
-/** Words in a row without a plain one that make a bare list. */
+/** Number of consecutive words without a plain one that make a bare list. */
 const BARE_LIST = 8;
 
 function dumpOf(text: string): number {

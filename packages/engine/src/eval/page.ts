@@ -1,4 +1,4 @@
-// A report as one page that needs nothing but a browser: no script, no network, light and dark.
+// Report as one page for a browser: no script, no network, light and dark.
 import {
   COLUMNS,
   type Column,
@@ -10,7 +10,7 @@ import {
 import type { JudgedSession } from "./judge.ts";
 import { CATEGORIES } from "./probes.ts";
 
-/** Makes the page of a report. The same report is the same page. */
+/** Makes the page of a report; the same report always gives the same page. */
 export function reportPage(report: Report): string {
   const measured = report.sessions.filter(({ skipped }) => skipped === null);
   const names = measured.map(({ session }) => session).join(", ");
@@ -57,14 +57,14 @@ details { margin: 8px 0; } summary { cursor: pointer; color: var(--soft); } ul {
 code { font-size: 12.5px; overflow-wrap: anywhere; } .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(380px, 1fr)); gap: 0 28px; }
 `;
 
-/** Text of a session or a person in the page. */
+/** Escapes a text of a session or a person for the page. */
 const textOf = (text: string): string =>
   text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 
 const nameOf = ({ policy, summarizer }: Pick<Row, "policy" | "summarizer">): string =>
   policy === null ? `${summarizer}, at once` : `${policy}, ${summarizer}`;
 
-/** Rows that are drawn: real summarizers, and the ends of the scale. */
+/** Rows to draw: real summarizers, and the ends of the scale. */
 const drawn = (rows: readonly Row[]): Row[] =>
   rows.filter(({ isControl, policy, rounds }) => rounds > 0 && (!isControl || policy === null));
 
@@ -112,7 +112,7 @@ const share = (value: number): string => value.toFixed(2);
 const ROW_HEIGHT = 22;
 const NAMES_WIDTH = 190;
 
-/** A row for each summary, a dot for each share. */
+/** Draws a row for each summary with a dot for each share. */
 function carriedPicture(rows: readonly Row[]): string {
   const columns = ["reach", "user", "found", "state"] as const;
   const [width, top] = [820, 42];
@@ -138,7 +138,7 @@ function carriedPicture(rows: readonly Row[]): string {
     columns.forEach((column, place) => {
       const value = row[column];
       if (value === null) return;
-      // Equal figures stay apart.
+      // Dots of equal figures are drawn apart.
       const raised = y + (place - 1.5) * 3.2;
       parts.push(
         `<circle cx="${x(value)}" cy="${round(raised)}" r="5" fill="var(--c${place})" fill-opacity="0.85"><title>${column} ${value}</title></circle>`,
@@ -148,7 +148,7 @@ function carriedPicture(rows: readonly Row[]): string {
   return svg(width, height, "Shares that each summary carries", parts);
 }
 
-/** A bar for each row of one column. */
+/** Draws a bar for each row of one column. */
 function barPicture(rows: readonly Row[], column: Column, write: (value: number) => string): string {
   const width = 430;
   const most = Math.max(...rows.map((row) => row[column] ?? 0), Number.MIN_VALUE);
@@ -207,7 +207,7 @@ function sessionPart({ session, messages, tokens, keepTokens, skipped, rows }: S
   ].join("\n");
 }
 
-/** Judgement of a model, for one session. */
+/** Makes the part with the judgement of a model for one session. */
 function judgedPart({ session, judge, probes, dropped, empty, full, rows }: JudgedSession): string {
   const heading = ["policy", "summarizer", "score", ...CATEGORIES, "next call"]
     .map((name) => `<th>${name}</th>`)
@@ -249,7 +249,7 @@ function rulesPart(rows: readonly DetailedRow[]): string {
   return `${figure("Rules of the user by round", rulesPicture(rows), "Those that the model still reads. The grey line is those that hold.")}${list}`;
 }
 
-/** A line for each policy; lines of equal figures are drawn beside each other. */
+/** Draws a line for each policy; lines of equal figures are drawn side by side. */
 function rulesPicture(rows: readonly DetailedRow[]): string {
   const rounds = Math.max(...rows.map(({ ruleFigures }) => ruleFigures.byRound.length));
   const most = Math.max(1, ...rows.flatMap(({ ruleFigures }) => ruleFigures.byRound.map(({ of }) => of)));
@@ -284,7 +284,7 @@ function rulesPicture(rows: readonly DetailedRow[]): string {
   return svg(width, Math.max(height, 20 + rows.length * 18), "Rules held by round", parts);
 }
 
-/** Inventions that are listed for a row at most. */
+/** Maximum number of inventions that are listed for a row. */
 const LISTED = 30;
 
 function inventedPart(rows: readonly DetailedRow[]): string {

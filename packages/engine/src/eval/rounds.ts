@@ -1,4 +1,4 @@
-// A session that is played again and compacted at several points, in memory.
+// Replay of a session in memory, with a compaction at several points.
 import { generateSummary, type Rule } from "@espalier/compaction";
 import { memoryOffloadStorage } from "@espalier/compaction/policies";
 import { EspalierError } from "@espalier/jsonl-stream";
@@ -11,36 +11,36 @@ import type { Session } from "../session/session.ts";
 import type { Cut } from "./measures.ts";
 import { ReadMessage, Transcript } from "./transcript.ts";
 
-/** A cut with the text that is in the place of the summarized messages. */
+/** A cut with the text that replaces the summarized messages. */
 export interface Round extends Cut {
-  /** Point of the session, from 1. */
+  /** Number of the point in the session, from 1. */
   point: number;
   text: string;
-  /** Tokens of everything that the model reads then, by characters / 4. */
+  /** Tokens of the context at that point, in characters / 4. */
   contextTokens: number;
 }
 
 /** Number of points at which a session is cut. */
 const POINTS = 6;
 
-/** Fewest messages before a cut that are worth summarizing. */
+/** Minimum number of messages before a cut. */
 export const FEWEST_MESSAGES = 20;
 
-/** Tokens that stay as they are: those of the settings, and those for sessions that have little more. */
+/** Tokens that are kept unchanged: by default, and for sessions that are only a little longer. */
 const KEPT_TOKENS = 20_000;
 const KEPT_OF_SHORT = 6_000;
 
-/** With fewer cuts than these a session is short. */
+/** A session with fewer cuts counts as short. */
 const FEWEST_CUTS = 4;
 
 /** Cuts of a session, oldest first, and the tokens that each of them keeps. */
 export interface Cuts {
-  /** Tokens of the newest messages that stay as they are. */
+  /** Tokens of the newest messages, which are kept unchanged. */
   keepTokens: number;
   cuts: readonly (Cut & Pick<Round, "point">)[];
 }
 
-/** Cuts a session at six points; of a short session less is kept, unless `keepTokens` says how much. */
+/** Cuts a session at six points. For a short session fewer tokens are kept, unless `keepTokens` is given. */
 export function cutsOf(transcript: Transcript, keepTokens?: number): Cuts {
   const keeping = (tokens: number): Cuts => ({
     keepTokens: tokens,
@@ -72,7 +72,7 @@ function cutAt(
 
 const numbersTo = (end: number): number[] => Array.from({ length: end }, (_, at) => at);
 
-/** Summarizes what is before each cut at once, as if there had been no compaction before. */
+/** Summarizes all messages before each cut at once, without earlier compactions. */
 export async function summarizedAtOnce(
   transcript: Transcript,
   { cuts }: Cuts,
@@ -94,14 +94,14 @@ export async function summarizedAtOnce(
   return { rounds, problem };
 }
 
-/** The sentence of a summary that failed, which is a result; throws everything else. */
+/** Returns the message of a failed summary, which is a result; throws all other errors. */
 function sentenceOf(error: unknown, signal: AbortSignal | undefined): string {
   signal?.throwIfAborted();
   if (error instanceof EspalierError) return error.message;
   throw error;
 }
 
-/** Forecasts the requests to a summarizer for one session: at once, and under so many policies. */
+/** Forecasts the requests to a summarizer for one session: for summaries at once, and for this number of policies. */
 export function forecastSummaries(
   messages: readonly ContextMessage[],
   policies: number,
@@ -112,30 +112,30 @@ export function forecastSummaries(
   const tokensOf = (numbers: readonly number[]) =>
     numbers.reduce((sum, at) => sum + transcript.messages[at]!.tokens, 0);
   const atOnce = cuts.reduce((sum, { summarized }) => sum + tokensOf(summarized), 0);
-  // Each round summarizes what is new in one request or two, and updates the summary before it.
+  // Each round summarizes the new messages in one or two requests, and updates the previous summary.
   const played = tokensOf(cuts.at(-1)?.summarized ?? []) + cuts.length * WRITTEN_TOKENS;
   const requests = cuts.length * (1 + 2 * policies);
   return { requests, inputTokens: atOnce + policies * played, outputTokens: requests * WRITTEN_TOKENS };
 }
 
-/** Tokens of a summary, as forecast. */
+/** Assumed tokens of a summary. */
 const WRITTEN_TOKENS = 1_500;
 
-/** A cut with a text as its summary. */
+/** Returns a cut with a text as its summary. */
 export function roundOf(transcript: Transcript, cut: Cut & { point: number }, text: string): Round {
   const kept = cut.kept.reduce((sum, at) => sum + transcript.messages[at]!.tokens, 0);
   return { ...cut, text, contextTokens: Math.ceil(text.length / 4) + kept };
 }
 
-/** Result of playing a session: its rounds, and the sentence of a compaction that was refused. */
+/** Rounds of a replayed session, and the message of a compaction that was refused. */
 export interface Played {
   rounds: Round[];
   problem: string | null;
 }
 
 /**
- * Plays a session into a store in memory and compacts it at each point by a policy: each summary updates the one before it,
- * and carries the core's own blocks.
+ * Replays a session in a store in memory and compacts it at each point by a policy: each summary updates the previous
+ * one and has the core's own blocks.
  */
 export async function playRounds(
   transcript: Transcript,
@@ -170,7 +170,7 @@ export async function playRounds(
   return { rounds, problem };
 }
 
-/** The rules that hold at each cut, by the messages alone. */
+/** Returns the rules that apply at each cut, from the messages alone. */
 export async function rulesByCut(transcript: Transcript, { cuts }: Cuts): Promise<Rule[][]> {
   const session = await emptySession();
   const rules: Rule[][] = [];
@@ -185,7 +185,7 @@ export async function rulesByCut(transcript: Transcript, { cuts }: Cuts): Promis
   return rules;
 }
 
-/** An empty session with the same name, time and place on every machine. */
+/** Makes an empty session with the same name, time and folder on every machine. */
 const emptySession = (): Promise<Session> =>
   createSession({
     store: memoryStore(),
@@ -193,7 +193,7 @@ const emptySession = (): Promise<Session> =>
     cwd: "/",
     now: () => TIME,
     offloadStorage: memoryOffloadStorage(),
-    // Nothing is written: what is measured is the session as it is.
+    // Texts are not redacted: the measures need them unchanged.
     redact: false,
     log: { warn: () => {}, error: () => {} },
   });
@@ -214,16 +214,18 @@ async function appendUpTo(
   if (drafts.length > 0) await session.append(drafts);
 }
 
-/** What a provider counted was the context of the recorded run; a policy would take it for the one that is played. */
+/**
+ * Removes the recorded usage: it measured the context of the recorded run, and a policy would apply it to the replay.
+ */
 function withoutUsage(said: object): object {
   const { usage: _, ...rest } = said as { usage?: unknown };
   return rest;
 }
 
-/** Beginning of the ids of messages; their number follows. */
+/** Prefix of the ids of messages, before their number. */
 const ID = "message-";
 
-/** What the model reads after a compaction: messages as they were, and texts in the place of all others. */
+/** Reads the context after a compaction: kept messages unchanged, and the texts that replace all others. */
 function readRound(session: Session, transcript: Transcript, point: number, now: number): Round {
   const { messages, sources } = session.context;
   const kept = new Set<number>();

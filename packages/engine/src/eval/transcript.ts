@@ -1,4 +1,4 @@
-// Messages of a session as the measures read them: each is read once, whatever asks for it.
+// Messages of a session for the measures. Each is parsed only once.
 import { type ContextMessage, isRecord, messageText, toolCalls } from "@espalier/session-tree";
 
 /** A call of a tool, with its arguments as text. */
@@ -6,15 +6,15 @@ export interface ReadCall {
   id: string;
   name: string;
   arguments: Readonly<Record<string, unknown>>;
-  /** Values of the arguments, a line each. */
+  /** Values of the arguments, one a line. */
   text: string;
 }
 
-/** One message and everything that is asked of it, each computed at the first question. */
+/** One message and its derived values, each computed when it is first read. */
 export class ReadMessage {
   readonly message: ContextMessage;
   readonly role: ContextMessage["role"];
-  /** Text blocks alone. */
+  /** Text of the text blocks alone. */
   readonly prose: string;
   readonly calls: readonly ReadCall[];
   #text: string | undefined;
@@ -32,7 +32,7 @@ export class ReadMessage {
     });
   }
 
-  /** Text blocks and calls. */
+  /** Text of the text blocks and calls. */
   get text(): string {
     this.#text ??= [this.prose, ...this.calls.map((call) => `${call.name} ${call.text}`)]
       .filter((part) => part !== "")
@@ -40,18 +40,18 @@ export class ReadMessage {
     return this.#text;
   }
 
-  /** Characters / 4 of its text. */
+  /** Size of its text in characters / 4. */
   get tokens(): number {
     return Math.ceil(this.text.length / 4);
   }
 
-  /** Exact strings: paths, names, ids, addresses. */
+  /** Exact strings of its text: paths, names, ids, addresses. */
   get names(): ReadonlySet<string> {
     this.#names ??= namesIn(this.text);
     return this.#names;
   }
 
-  /** Names and words of the beginning of the text. The rarity of a word is counted from them. */
+  /** Names and words of the beginning of its text, for the rarity of words. */
   get words(): ReadonlySet<string> {
     if (!this.#words) {
       const beginning = this.text.slice(0, COUNTED_LENGTH);
@@ -60,7 +60,7 @@ export class ReadMessage {
     return this.#words;
   }
 
-  /** Lines that are long enough to be recognised elsewhere. */
+  /** Lines that are long enough to be recognised in other texts. */
   get lines(): readonly string[] {
     this.#lines ??= this.text
       .split("\n")
@@ -69,7 +69,7 @@ export class ReadMessage {
     return this.#lines;
   }
 
-  /** The id of the call that it answers; undefined for every other message. */
+  /** Id of the call that the message answers; undefined for any other message. */
   get answersCall(): string | undefined {
     return this.message.role === "toolResult" ? String(this.message.toolCallId) : undefined;
   }
@@ -80,13 +80,13 @@ export class ReadMessage {
   }
 }
 
-/** Characters of a message that count for the rarity of words. */
+/** Maximum number of characters of a message that count for the rarity of words. */
 const COUNTED_LENGTH = 6_000;
 
-/** Characters of a line that is recognised when a later result has it again. */
+/** Minimum number of characters of a line that is recognised in a later result. */
 const TELLING_LINE = 20;
 
-/** Depth to which arguments are read. */
+/** Maximum depth to which arguments are read. */
 const DEPTH = 6;
 
 function valuesText(value: unknown, depth = DEPTH): string {
@@ -97,10 +97,10 @@ function valuesText(value: unknown, depth = DEPTH): string {
     .join("\n");
 }
 
-/** The messages of a path in order, and the text of all of them. */
+/** The messages of a path in order, and the text of all messages. */
 export class Transcript {
   readonly messages: readonly ReadMessage[];
-  /** Number of the message that answers a call, by the call's id. */
+  /** Index of the message that answers a call, by the call's id. */
   readonly results: ReadonlyMap<string, number>;
   readonly #places = new Map<string, number>();
   #whole: { text: string; ends: number[] } | undefined;
@@ -114,7 +114,7 @@ export class Transcript {
     );
   }
 
-  /** Returns the number of the first message that has a text; -1 where none has. */
+  /** Returns the index of the first message that has a text; -1 when there is none. */
   firstWith(text: string): number {
     const known = this.#places.get(text);
     if (known !== undefined) return known;
@@ -134,19 +134,19 @@ export class Transcript {
     return this.#whole;
   }
 
-  /** The result of a call; undefined where it has none before message `end`. */
+  /** Returns the result of a call; undefined when there is none before message `end`. */
   resultOf(call: ReadCall, end: number): ReadMessage | undefined {
     const at = this.results.get(call.id);
     return at === undefined || at >= end ? undefined : this.messages[at];
   }
 }
 
-/** Endings of files that have a name without a folder. */
+/** Extensions of files that are recognised without a folder. */
 const ENDINGS =
   "ts|tsx|js|jsx|mjs|cjs|json|jsonl|md|css|html|sh|ps1|py|go|rs|toml|yaml|yml|sql|gd|tscn|cfg|conf|ini|plist|txt|lock|svg|png|env";
 
 /**
- * Shapes of exact strings. Every repetition before a character that may be missing has an end, so that a message of five
+ * Patterns of exact strings. Every repetition before an optional character is limited, so that a message of five
  * million letters is read in one pass.
  */
 const NAME = new RegExp(
@@ -170,7 +170,7 @@ const NAME = new RegExp(
   "g",
 );
 
-/** Names that stand in every program. */
+/** Names that every program has. */
 const EVERYWHERE: ReadonlySet<string> = new Set([
   "JavaScript",
   "TypeScript",
@@ -192,10 +192,10 @@ const EVERYWHERE: ReadonlySet<string> = new Set([
 const SHORTEST_NAME = 5;
 const LONGEST_NAME = 140;
 
-/** Characters of a text that are read for names: both ends of a longer one. */
+/** Maximum number of characters of a text that are searched for names; of a longer text both ends are. */
 const READ_LENGTH = 1_000_000;
 
-/** Exact strings of a text: paths, files, addresses, identifiers, flags, versions, hashes. */
+/** Returns the exact strings of a text: paths, files, addresses, identifiers, flags, versions, hashes. */
 export function namesIn(text: string): Set<string> {
   const names = new Set<string>();
   for (const [match] of withinLength(text).matchAll(NAME)) {
@@ -214,17 +214,17 @@ export function namesIn(text: string): Set<string> {
 const withinLength = (text: string): string =>
   text.length <= READ_LENGTH ? text : `${text.slice(0, READ_LENGTH / 2)}\n${text.slice(-READ_LENGTH / 2)}`;
 
-/** False for numbers, dates with slashes, and words with a slash between them (`and/or`). */
+/** Returns whether a name identifies something: not a number, a date with slashes, or words with a slash (`and/or`). */
 function isTelling(name: string): boolean {
   if (/^[\d./-]+$/.test(name)) return /^\d{1,3}(\.\d{1,3}){3}$|^\d+\.\d+\.\d+$/.test(name);
   return !name.includes("/") || /^https?:|[._]|^[~/]|\/.*\//.test(name);
 }
 
-/** True for a name of code, which a file can bring back; false for paths, addresses, values, flags. */
+/** Returns whether a name is an identifier of code, which a file has; false for paths, addresses, values, flags. */
 export const isCodeName = (name: string): boolean =>
   !/[/.:#]|^--|^v?\d|^[0-9a-f]{7,40}$/.test(name) || /^[A-Z0-9_]+$/.test(name);
 
-/** Words that say nothing about a text. */
+/** Words without information about a text. */
 const COMMON: ReadonlySet<string> = new Set(
   "the and for with are was were been this that these those you she your our its from not does did done have has had can could will would should just then than there here what which who how why when all any some more most also into out down over under again only very make made use used using let lets now new get got please want need like see sure yes okay check look after before because about same other don't it's i'm let's und der die das ist nicht".split(
     " ",
@@ -232,7 +232,7 @@ const COMMON: ReadonlySet<string> = new Set(
 );
 
 /**
- * Words of a text without common endings and without stop words. In languages without spaces between words, each pair of
+ * Returns the words of a text without common endings and without stop words. In scripts without spaces, each pair of
  * characters is a word.
  */
 export const wordsIn = (text: string): string[] =>
@@ -245,11 +245,11 @@ export const RUN_TOGETHER = /[\p{Script=Han}\p{Script=Hangul}\p{Script=Hiragana}
 const pairsOf = (word: string): string[] =>
   word.length <= 2 ? [word] : Array.from({ length: word.length - 1 }, (_, at) => word.slice(at, at + 2));
 
-/** The last parts of a path. */
+/** Returns the last parts of a path. */
 export const pathEnd = (path: string, parts: number): string =>
   path.split("/").filter(Boolean).slice(-parts).join("/");
 
-/** Share of a name that a text contains: 1 for the whole name, less for only the end of a path. */
+/** Returns the share of a name that a text contains: 1 for the whole name, less for only the end of a path. */
 export function shareOf(text: string, name: string): number {
   if (text.includes(name)) return 1;
   const parts = name.includes("/") && !/^https?:/.test(name) ? name.split("/").filter(Boolean).length : 0;
@@ -257,7 +257,7 @@ export function shareOf(text: string, name: string): number {
   return parts >= 2 && text.includes(pathEnd(name, 2)) ? 0.7 : 0;
 }
 
-/** Mean of the values that are not null; null if all are. */
+/** Returns the mean of the values that are not null; null when all are. */
 export function meanOf(values: readonly (number | null)[]): number | null {
   const known = values.filter((value): value is number => value !== null);
   return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length;

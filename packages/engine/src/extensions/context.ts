@@ -13,13 +13,16 @@ import type {
   HandlerUi,
 } from "./members.ts";
 
-/** The folder that the agent of a session works in: its header's; of a header that hides a key in it, this process's. */
+/**
+ * Returns the folder of the session's agent: that of the header, or the process's when the header's folder was
+ * redacted.
+ */
 export function sessionFolder(header: Pick<SessionHeader, "cwd"> | null | undefined): string {
   const here = process.cwd();
   return header && header.cwd !== "" && header.cwd !== redactFolder(here) ? header.cwd : here;
 }
 
-/** The context that handlers of one call get. */
+/** Makes the context that the handlers of one call receive. */
 export function contextForHandlers(
   session: Session,
   signal: AbortSignal = new AbortController().signal,
@@ -27,7 +30,7 @@ export function contextForHandlers(
   return withMissingMembers("ctx", membersOf(session, signal));
 }
 
-/** The context of a command. */
+/** Makes the context of a command. */
 export function commandContext(
   session: Session,
   signal: AbortSignal = new AbortController().signal,
@@ -42,7 +45,7 @@ export function commandContext(
   } satisfies ExtensionCommandContext);
 }
 
-/** Pi returns a veto in the answer. */
+/** Returns a veto as an answer, as Pi does. */
 async function reportVeto(act: Promise<unknown>): Promise<{ cancelled: boolean }> {
   try {
     await act;
@@ -68,7 +71,7 @@ function membersOf(session: Session, signal: AbortSignal): ExtensionContext {
       getSessionFile: () => session.log.ref,
       getSessionName: () => sessionName(session.tree),
       getLeafId: () => session.leafId,
-      // What is in the log never changes, and no handler can pretend otherwise.
+      // Entries of the log never change: handlers get frozen entries.
       getLeafEntry: () =>
         session.leafId === null ? undefined : deepFreeze(session.getEntry(session.leafId)),
       getEntry: (id: string) => deepFreeze(session.getEntry(id)),
@@ -113,7 +116,10 @@ function uiOf({ options, extensionMembers }: Session, signal: AbortSignal): Hand
   const { ui } = options;
   const plain = (text: string) => text;
   const coloured = (_: string, text: string) => text;
-  /** One dialog at a time; closed without an answer by an abort, by the end of its time, or by the end of the act. */
+  /**
+   * Shows one dialog at a time. It closes without an answer when it is aborted, when its time limit ends, or when the
+   * action ends.
+   */
   function askDialog<Answer>(
     without: Answer,
     { signal: own, timeout }: DialogOptions,
@@ -153,9 +159,8 @@ function uiOf({ options, extensionMembers }: Session, signal: AbortSignal): Hand
 }
 
 /**
- * An object that names a member which it lacks in one sentence when that is called, instead of a TypeError without a
- * name. Members that it has, those of every object, and what a program asks of any value to find out what it is, are as
- * they are.
+ * Wraps an object so that calling a missing member throws a sentence with the member's name instead of a plain
+ * TypeError. Existing members, members of every object, and names that programs read from any value are unchanged.
  *
  * @param what the object's name in an extension, such as `ctx.ui`
  */
@@ -169,7 +174,7 @@ export function withMissingMembers<Members extends object>(what: string, members
   });
 }
 
-/** Placeholder for a missing member: a call, an instance or a property of it throws the sentence. */
+/** Returns a placeholder for a missing member: a call, an instance or a property of it throws the sentence. */
 export function missingMember(
   name: string,
   sentence = `${name} is not available here; "Write an extension" in the guides lists what is.`,
@@ -177,7 +182,7 @@ export function missingMember(
   const refuse = (): never => {
     throw new ExtensionError("missing-member", sentence);
   };
-  // A class of the extension may extend it: it is refused once an instance is made.
+  // A class of the extension may extend it: the error comes when an instance is made.
   return new Proxy(function missing() {}, {
     apply: refuse,
     construct: refuse,
@@ -188,7 +193,7 @@ export function missingMember(
   });
 }
 
-/** Names that promises, JSON, printers and comparisons ask of any value. */
+/** Names that promises, JSON, printers and comparisons read from any value. */
 const ASKED_OF_ANY: ReadonlySet<string> = new Set([
   "then",
   "toJSON",

@@ -17,48 +17,51 @@ import type { EngineHooks } from "../session/state.ts";
 import { commandContext, missingMember, sessionFolder } from "./context.ts";
 import type { ExtensionCommandContext, ExtensionContext } from "./members.ts";
 
-/** State of an extension that follows the branch: folded from its `custom` entries along the path. */
+/** State of an extension that follows the branch: reduced from its `custom` entries along the path. */
 export interface ExtensionState<State> {
-  /** The state at the leaf, or at any other entry. */
+  /** Returns the state at the leaf, or at any other entry. */
   get(leafId?: string | null): State;
-  /** Appends data under the leaf; from here on the state is folded with it. */
+  /** Appends data under the leaf; the state includes the data from then on. */
   append(data: unknown): Promise<string>;
 }
 
-/** Turns data into state. Default: the newest data is the state. */
+/** Reduction of data to a state. Default: the newest data is the state. */
 export interface StateOptions<State> {
   /** The state of a path without any data. */
   initial: State;
-  /** The state after one more entry, oldest first. Pure. Default: the data itself. */
+  /** Returns the state after one more entry; entries come oldest first. Pure. Default: the data itself. */
   fold?(state: State, data: unknown, entry: Entry): State;
 }
 
-/** Options of a program. */
+/** Options of a program that an extension runs. */
 export interface ProgramOptions {
-  /** Default: the folder the session's agent works in. */
+  /** Working folder. Default: the folder of the session's agent. */
   cwd?: string;
-  /** Milliseconds; default 0: no limit. */
+  /** Time limit in milliseconds. Default 0: no limit. */
   timeout?: number;
-  /** Ends the program. Default: nothing but the limit does. */
+  /** Ends the program. Default: no signal. */
   signal?: AbortSignal;
 }
 
-/** End of a program. */
+/** Result of a program. */
 export interface ProgramResult {
   stdout: string;
   stderr: string;
-  /** 1 where it could not be started, too. */
+  /** Exit code; 1 also for a program that could not be started. */
   code: number;
-  /** Ended by its time limit, or by the signal. */
+  /** True when the time limit or the signal ended the program. */
   killed: boolean;
 }
 
 /**
- * Members that extensions written for Pi use, as Pi has them. What appends does not wait: closing the session does, and
- * what fails is reported. Members of Pi that are not in it throw a sentence with their name when they are called.
+ * Members that extensions for Pi use, with Pi's names. Members that append do not wait: closing the session waits for
+ * them, and failures are reported. Any other member of Pi throws an error with its name when it is called.
  */
 export interface PiApi extends Record<(typeof ABSENT)[number], (...given: unknown[]) => void> {
-  /** A command: `/name` in the chat, `espalier run <session> <name>` on the command line. The first of a name is used. */
+  /**
+   * Registers a command: `/name` in the chat, `espalier run <session> <name>` on the command line. The first command of
+   * a name is used.
+   */
   registerCommand(
     name: string,
     options: { description?: string; handler(args: string, ctx: ExtensionCommandContext): unknown },
@@ -70,7 +73,7 @@ export interface PiApi extends Record<(typeof ABSENT)[number], (...given: unknow
     message: { customType: string; content: UserContent; display: boolean; details?: unknown },
     options?: { triggerTurn?: boolean },
   ): void;
-  /** Labels an entry; undefined takes the label away. */
+  /** Labels an entry; undefined removes the label. */
   setLabel(entryId: string, label: string | undefined): void;
   /** Names the session. */
   setSessionName(name: string): void;
@@ -80,24 +83,24 @@ export interface PiApi extends Record<(typeof ABSENT)[number], (...given: unknow
   setThinkingLevel(level: string): void;
   /** Returns the current thinking level. */
   getThinkingLevel(): string;
-  /** Commands that extensions registered. */
+  /** Lists the commands that extensions registered. */
   getCommands(): { name: string; description: string; source: string }[];
   /** Runs a program without a shell. Never rejects. */
   exec(command: string, args?: readonly string[], options?: ProgramOptions): Promise<ProgramResult>;
-  /** A bus that the extensions of a session share. */
+  /** Bus that the extensions of a session share. */
   events: {
-    /** Listens to a channel; returns the function that ends it. */
+    /** Listens to a channel; returns the function that ends the subscription. */
     on(channel: string, listener: (data: unknown) => unknown): () => void;
     /** Calls every listener of a channel. */
     emit(channel: string, data?: unknown): void;
   };
-  /** The default of a flag holds: no command line sets it. */
+  /** Registers a flag, which always has its default: no command line sets it. */
   registerFlag(name: string, options: { default?: boolean | string }): void;
   /** Returns the default of a registered flag. */
   getFlag(name: string): boolean | string | undefined;
 }
 
-/** Members of Pi that are not available here: a call is reported, and the rest of the extension goes on. */
+/** Members of Pi that are not available here: a call is reported, and the extension continues. */
 const ABSENT = [
   "registerTool",
   "registerShortcut",
@@ -108,16 +111,18 @@ const ABSENT = [
   "unregisterProvider",
 ] as const;
 
-/** The api of an extension: `on` for every hook of the engine, and state that follows the branch. */
+/** API of an extension: `on` for every hook of the engine, and state that follows the branch. */
 export interface EspalierApi extends ExtensionApi<EngineHooks, ExtensionContext>, PiApi {
   /**
-   * State in entries of the session, which goes where its branch goes.
+   * Returns state that is stored in entries of the session and follows the branch.
+   *
    * @param type the `customType` of the entries; begin it with the extension's name
    */
   state<State>(type: string, options: StateOptions<State>): ExtensionState<State>;
   /**
-   * Gives the session a kind of entry besides those of the format; see `SessionOptions.kinds`.
-   * @throws EspalierError `bad-kind`, `exists` for a type that another kind answers for
+   * Registers a kind of entry in addition to those of the format; see `SessionOptions.kinds`.
+   *
+   * @throws EspalierError `bad-kind`; `exists` for a type of another kind
    */
   registerKind(kind: EntryKind): void;
 }
@@ -125,10 +130,13 @@ export interface EspalierApi extends ExtensionApi<EngineHooks, ExtensionContext>
 /** Default export of an extension's file. */
 export type Extension = ExtensionSetup<EspalierApi>;
 
-/** An extension with all hooks typed: `export default defineExtension((api) => { api.on(…) })`. */
+/** Defines an extension with all hooks typed: `export default defineExtension((api) => { api.on(…) })`. */
 export function defineExtension(setup: Extension): Extension;
 
-/** An extension with a name, which reports and vetoes give for one that is no file: `defineExtension("careful", (api) => { … })`. */
+/**
+ * Defines an extension with a name for reports and vetoes, if it is not in a file: `defineExtension("careful", (api) =>
+ * { … })`.
+ */
 export function defineExtension(name: string, setup: Extension): Extension;
 
 export function defineExtension(nameOrSetup: string | Extension, setup?: Extension): Extension {
@@ -137,7 +145,7 @@ export function defineExtension(nameOrSetup: string | Extension, setup?: Extensi
   return Object.defineProperty(named, "name", { value: nameOrSetup });
 }
 
-/** The engine's part of the api. */
+/** Returns the state functions of the API. */
 export function stateOf<State>(
   session: Session,
   type: string,
@@ -158,12 +166,12 @@ export function stateOf<State>(
   };
 }
 
-/** Members of the api that Pi's extensions use, for one extension. */
+/** Makes the members for Pi's extensions, for one extension. */
 export function apiMembers(session: Session, owner: string): PiApi {
   const { host, extensionMembers: shared } = session;
   const report = (kind: "missing-member" | "failed-act" | "conflict", message: string, error?: unknown) =>
     host.report({ kind, owners: [owner], hook: null, message, ...(error === undefined ? {} : { error }) });
-  /** Pi's extensions do not wait for an act: closing does, and what fails is reported. */
+  /** Pi's extensions do not wait for an action: closing waits for it, and a failure is reported. */
   const begin = (what: string, act: Promise<unknown>): void => {
     session.track(
       act.catch((error: unknown) =>
@@ -227,7 +235,10 @@ export function apiMembers(session: Session, owner: string): PiApi {
   };
 }
 
-/** Runs a program without a shell and waits for its end. One that cannot be started ends with code 1, and says why. */
+/**
+ * Runs a program without a shell and waits for its end. A program that cannot be started ends with code 1 and the
+ * reason.
+ */
 function runProgram(
   command: string,
   args: readonly string[],
@@ -252,7 +263,8 @@ function runProgram(
 }
 
 /**
- * Runs a command that an extension registered, and waits for what it began.
+ * Runs a command that an extension registered, and waits for the work that it began.
+ *
  * @throws EspalierError `unknown-command`, `command-failed`
  */
 export async function runCommand(

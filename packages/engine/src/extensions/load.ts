@@ -31,34 +31,34 @@ import type { ExtensionCommand, ExtensionContext } from "./members.ts";
 
 /** Extensions of a session. */
 export interface ExtensionOptions {
-  /** Files, or extensions themselves; one that cannot be loaded is an error. */
+  /** Files of extensions, or extensions themselves; an error is thrown for one that cannot be loaded. */
   extensions?: readonly (string | Extension)[];
   /**
-   * True: those of the user's folder too, and those in `.espalier/extensions` of the session's project, if it is
-   * trusted; one that cannot be loaded is reported and left out. Default false.
+   * True: loads also the extensions of the user's folder, and those in `.espalier/extensions` of the session's project,
+   * if it is trusted; one that cannot be loaded is reported and left out. Default false.
    */
   discoverExtensions?: boolean;
-  /** Confirms a project that changed since it was trusted. Default: its extensions do not count. */
+  /** Confirms a project that changed since it was trusted. Default: its extensions are not loaded. */
   confirmTrust?: ConfirmTrust;
   /** Receives every report on extensions. */
   onReport?: (report: ExtensionReport) => void;
 }
 
-/** A host without any extension. */
+/** Makes a host without extensions. */
 export function emptyHost(onReport: (report: ExtensionReport) => void): EngineHost {
   return createExtensionHost<EngineHooks, ExtensionContext>({ hooks: engineHooks, onReport });
 }
 
-/** Members that the extensions of one session share, besides handlers. */
+/** Members, other than handlers, that the extensions of one session share. */
 export class ExtensionMembers {
   readonly commands = new Map<string, ExtensionCommand>();
-  /** Values of flags that extensions registered: their defaults. */
+  /** Defaults of the flags that extensions registered. */
   readonly flags = new Map<string, boolean | string | undefined>();
-  /** The bus of `pi.events`; any number of listeners is fine. */
+  /** Bus of `pi.events`, with any number of listeners. */
   readonly channels: EventEmitter = new EventEmitter().setMaxListeners(0);
   #dialog: Promise<unknown> = Promise.resolve();
 
-  /** Shows one dialog after the other. */
+  /** Shows dialogs one after the other. */
   inTurn<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
     const answer = this.#dialog.then(ask);
     this.#dialog = answer.catch(() => undefined);
@@ -66,7 +66,10 @@ export class ExtensionMembers {
   }
 }
 
-/** Registers a session's extensions with its host. Throws `ExtensionError` for one that was named and cannot be loaded. */
+/**
+ * Registers a session's extensions with its host. Throws an `ExtensionError` for a named extension that cannot be
+ * loaded.
+ */
 export async function loadExtensions(
   session: Session,
   options: ExtensionOptions,
@@ -95,7 +98,7 @@ async function discovered(
   return [...(await findExtensions(join(home, "extensions"))), ...ofProject];
 }
 
-/** The extensions of a project that is trusted as it is now. */
+/** Returns the extensions of a project, if it is trusted and unchanged. */
 async function extensionsOf(
   project: string,
   session: Session,
@@ -115,7 +118,7 @@ async function extensionsOf(
   return [];
 }
 
-/** @param unnamed name in messages for a function that has none of its own */
+/** @param unnamed name in messages for a function without a name */
 async function register(
   session: Session,
   extension: string | Extension,
@@ -138,7 +141,10 @@ async function register(
   );
 }
 
-/** In Pi, `session_before_fork` is for forks only, and `session_before_tree` for navigations: each handler is called once. */
+/**
+ * Separates the hooks as Pi does: `session_before_fork` only for forks, `session_before_tree` only for navigations.
+ * Each handler is called once.
+ */
 function onAsInPi(on: EspalierApi["on"]): EspalierApi["on"] {
   type Handle = (event: { kind?: unknown }, ctx: unknown) => unknown;
   const register = on as (hook: unknown, handler: unknown, options?: unknown) => () => void;
@@ -152,7 +158,7 @@ function onAsInPi(on: EspalierApi["on"]): EspalierApi["on"] {
   return asInPi as EspalierApi["on"];
 }
 
-/** A function without a name has an empty one, and a default export "default". */
+/** Returns whether a function has its own name; an anonymous one has an empty name, and a default export "default". */
 const isNamed = ({ name }: Extension): boolean => name !== "" && name !== "default";
 
 async function loaded(
@@ -161,7 +167,7 @@ async function loaded(
 ): Promise<{ owner: string; setup: Extension; ofPi: boolean }> {
   const cacheDir = join(home, "cache", "extensions");
   makeFolder(cacheDir);
-  // An extension that imports these gets the host's own instances, so that kinds and hooks are the same values.
+  // An extension that imports these gets the host's own instances, so that kinds and hooks are identical values.
   const doors = {
     ...policies,
     ...branchSummary,
@@ -176,7 +182,7 @@ async function loaded(
     espalier: doors,
     "espalier/extend": doors,
     "espalier/policies": policies,
-    // Names of the packages, and of their error classes, before there was one of each.
+    // Former names of the packages, and of their error classes.
     "@espalier/engine": { defineExtension, engineHooks, EngineError: EspalierError },
     "@espalier/session-tree": { ...sessionTree, SessionTreeError: EspalierError },
     "@espalier/summarizer": { ...summarizer, SummarizerError: EspalierError },
@@ -193,14 +199,15 @@ async function loaded(
   return { owner: file, setup: setup as Extension, ofPi: isOfPi(await readFile(file, "utf8")) };
 }
 
-/** An import of one of Pi's packages, types among them: under the present scope, or the former one. */
+/** An import from one of Pi's packages, including types, under the current or the former scope. */
 const IMPORT_OF_PI = /\bfrom\s*["'](?:@earendil-works|@mariozechner)\/pi-[\w/-]+["']/;
 
 const isOfPi = (source: string): boolean => IMPORT_OF_PI.test(source);
 
 /**
- * Modules that an extension of Pi imports: what can be had without Pi is there, and each other export throws a sentence
- * with its name once it is used. Typebox is lent only where none is installed beside the extension.
+ * Returns the modules that an extension of Pi imports. Exports that do not need Pi are available; each other export
+ * throws an error with its name when it is used. Typebox is provided only when it is not installed next to the
+ * extension.
  */
 function piModules(file: string): Record<string, unknown> {
   const modules: Record<string, unknown> = {};
@@ -218,12 +225,14 @@ function isInstalled(name: string, file: string): boolean {
     createRequire(resolve(file)).resolve(name);
     return true;
   } catch {
-    // What cannot be resolved is not there; the reason is of no matter.
+    // A module that cannot be resolved is missing, for any reason.
     return false;
   }
 }
 
-/** A module whose missing exports are named when they are used; `moved` has a sentence for those that moved. */
+/**
+ * Wraps a module so that a missing export throws an error with its name; `moved` has a sentence for exports that moved.
+ */
 function lent(
   name: string,
   members: Record<string, unknown>,
@@ -232,7 +241,7 @@ function lent(
   const isMissing = (target: object, key: string | symbol) =>
     typeof key === "string" && !(key in target) && key !== "default" && key !== "then";
   return new Proxy({ __esModule: true, ...members } as Record<string, unknown>, {
-    // The loader looks before it takes.
+    // The loader checks for an export before it reads it.
     has: (target, key) => key in target || isMissing(target, key),
     get: (target, key, receiver) =>
       isMissing(target, key)
@@ -243,7 +252,7 @@ function lent(
 
 const OPTIONAL = Symbol("optional");
 
-/** Schemas as typebox writes them: JSON Schema. An optional one is left out of `required`. */
+/** Schemas in typebox's form, which is JSON Schema. An optional property is not in `required`. */
 const Type = {
   String: (options = {}) => ({ ...options, type: "string" }),
   Number: (options = {}) => ({ ...options, type: "number" }),
@@ -281,13 +290,13 @@ const AI = {
   uuidv7: randomUUID,
 };
 
-/** Exports of Pi's packages that need nothing of Pi. */
+/** Exports of Pi's packages that do not need Pi. */
 const MODULES: Readonly<Record<string, Record<string, unknown>>> = {
   "pi-coding-agent": {
     CONFIG_DIR_NAME: ".espalier",
     getAgentDir: espalierHome,
     defineTool: (tool: unknown) => tool,
-    // `serializeConversation` reads the neutral messages as they are.
+    // `serializeConversation` accepts the neutral messages unchanged.
     convertToLlm: (messages: readonly ContextMessage[]) => messages.filter(({ role }) => role !== "system"),
     serializeConversation: (messages: readonly ContextMessage[]) => renderTranscript(messages),
   },

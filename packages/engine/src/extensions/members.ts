@@ -1,28 +1,28 @@
 import type { ContextMessage, Entry, SessionHeader, Usage } from "@espalier/session-tree";
 
-/** Questions of a handler about the session, in Pi's words. */
+/** Read access of a handler to the session, with Pi's names. */
 export interface SessionManager {
-  /** The folder the session's agent works in. */
+  /** Returns the folder of the session's agent. */
   getCwd(): string;
-  /** The first line of the log; null where there is none. */
+  /** Returns the first line of the log; null when there is none. */
   getHeader(): SessionHeader | null;
-  /** The `id` of the header. */
+  /** Returns the `id` of the header. */
   getSessionId(): string;
-  /** Opens the session: its path, or its address in another store. */
+  /** Returns the path of the session's file, or its address in another store. */
   getSessionFile(): string | undefined;
-  /** Undefined where it has no name. */
+  /** Returns the session's name; undefined when it has none. */
   getSessionName(): string | undefined;
-  /** Null before the first entry. */
+  /** Returns the leaf's id; null before the first entry. */
   getLeafId(): string | null;
-  /** Undefined before the first entry. */
+  /** Returns the leaf; undefined before the first entry. */
   getLeafEntry(): Entry | undefined;
-  /** Undefined for an id that is nowhere in the session. */
+  /** Returns an entry; undefined for an id that is not in the session. */
   getEntry(id: string): Entry | undefined;
-  /** All entries, in file order, those of every branch. */
+  /** Returns all entries in file order, including those of other branches. */
   getEntries(): Entry[];
-  /** A path, root first; default that of the leaf. */
+  /** Returns a path, root first. Default: that of the leaf. */
   getBranch(fromId?: string): Entry[];
-  /** The current label of an entry. */
+  /** Returns the current label of an entry. */
   getLabel(id: string): string | undefined;
 }
 
@@ -30,42 +30,44 @@ export interface SessionManager {
 export interface DialogOptions {
   /** Closes the dialog: `confirm` answers false, `select` and `input` undefined. */
   signal?: AbortSignal;
-  /** Closes it after so many milliseconds. Default: never. */
+  /** Closes the dialog after this number of milliseconds. Default: never. */
   timeout?: number;
 }
 
-/** Dialogs that a shell shows. Closed without an answer, `confirm` is false, and the others are undefined. */
+/**
+ * Dialogs of a shell. When a dialog closes without an answer, `confirm` returns false, and the others return undefined.
+ */
 export interface ExtensionDialogs {
-  /** Asks yes or no. */
+  /** Asks a yes-or-no question. */
   confirm(title: string, message: string, options?: DialogOptions): Promise<boolean>;
-  /** Offers choices; answers the one that was taken. */
+  /** Shows choices; returns the chosen one. */
   select(title: string, choices: string[], options?: DialogOptions): Promise<string | undefined>;
   /** Asks for a line of text. */
   input(title: string, placeholder?: string, options?: DialogOptions): Promise<string | undefined>;
 }
 
-/** User interface that a shell offers to extensions. Default: none, and no user is there. */
+/** User interface that a shell provides to extensions. Default: no user interface. */
 export interface ExtensionUi {
   /** Shows a message; default `info`. */
   notify(message: string, kind?: "info" | "warning" | "error"): void;
-  /** Shows a status under a key until it is changed; undefined takes it away. Default: it is not shown. */
+  /** Shows a status under a key until it changes; undefined removes it. Default: the status is not shown. */
   setStatus?(key: string, text: string | undefined): void;
-  /** Present where dialogs can be shown; `ctx.hasUI` is then true. */
+  /** Dialogs; when they are present, `ctx.hasUI` is true. */
   dialogs?: ExtensionDialogs;
 }
 
-/** User interface of a handler. Without a shell every member exists and does nothing. */
+/** User interface of a handler. Without a shell every member exists and has no effect. */
 export interface HandlerUi extends ExtensionDialogs {
   /** See {@link ExtensionUi}. */
   notify(message: string, kind?: "info" | "warning" | "error"): void;
   /** See {@link ExtensionUi}. */
   setStatus(key: string, text: string | undefined): void;
-  /** Pi's theme: colours nothing here; every member returns the text as it is. */
+  /** Pi's theme without colours: every member returns the text unchanged. */
   theme: Record<"fg" | "bg", (colour: string, text: string) => string> &
     Record<"bold" | "italic" | "underline" | "strikethrough" | "inverse", (text: string) => string>;
 }
 
-/** A model that an extension may ask. */
+/** A model that an extension may call. */
 export interface ExtensionModel {
   provider: string;
   id: string;
@@ -79,11 +81,11 @@ export interface ExtensionAnswer {
   errorMessage?: string;
 }
 
-/** Models that a program lends to extensions, as `ctx.modelRegistry`. */
+/** Models that a program provides to extensions, as `ctx.modelRegistry`. */
 export interface ExtensionModels {
-  /** Undefined for a model that cannot be asked. */
+  /** Returns a model; undefined when it cannot be called. */
   find(provider: string, id: string): ExtensionModel | undefined;
-  /** Asks a model once. */
+  /** Sends one request to a model. */
   complete(
     model: ExtensionModel,
     request: { systemPrompt?: string; messages: readonly ContextMessage[] },
@@ -99,29 +101,32 @@ export interface ContextUsage {
   percent: number;
 }
 
-/** The second argument of every handler. */
+/** Second argument of every handler. */
 export interface ExtensionContext {
-  /** The folder the session's agent works in. */
+  /** Folder of the session's agent. */
   cwd: string;
-  /** True where a dialog can be shown. */
+  /** True when a dialog can be shown. */
   hasUI: boolean;
-  /** Pi's word for it: `rpc` where a dialog can be shown, else `print`. Pi's own components cannot: it is never `tui`. */
+  /**
+   * Mode in Pi's terms: `rpc` when a dialog can be shown, else `print`; never `tui`, because Pi's own components are
+   * not available.
+   */
   mode: "rpc" | "print";
   /** Messages and dialogs for the user. */
   ui: HandlerUi;
   /** State of the session at the time of the call. */
   sessionManager: SessionManager;
-  /** Models that the program lends; by default none is found. */
+  /** Models that the program provides. Default: none. */
   modelRegistry: ExtensionModels;
-  /** The model that the path names; undefined where it names none. */
+  /** The model of the path; undefined when the path names none. */
   model: ExtensionModel | undefined;
-  /** The thinking level that the path names, `off` by default. */
+  /** The thinking level of the path. Default `off`. */
   thinkingLevel: string;
-  /** Ends what is going on. */
+  /** Aborts the current operation. */
   signal: AbortSignal;
-  /** Size of the context at the leaf. */
+  /** Returns the size of the context at the leaf. */
   getContextUsage(): ContextUsage;
-  /** Compacts without being waited for. */
+  /** Starts a compaction without waiting for it. */
   compact(options?: {
     customInstructions?: string;
     onComplete?: (result: unknown) => void;
@@ -129,9 +134,9 @@ export interface ExtensionContext {
   }): void;
 }
 
-/** The second argument of a command: also what only a person may ask for. */
+/** Second argument of a command, with the additional actions that only a user may request. */
 export interface ExtensionCommandContext extends ExtensionContext {
-  /** Moves the leaf. A veto of another extension is `cancelled`. */
+  /** Moves the leaf. After a veto of another extension, the result has `cancelled`. */
   navigateTree(
     targetId: string,
     options?: {
@@ -141,9 +146,9 @@ export interface ExtensionCommandContext extends ExtensionContext {
       label?: string;
     },
   ): Promise<{ cancelled: boolean }>;
-  /** Makes a session of its own from a path. */
+  /** Makes a new session from a path. */
   fork(entryId: string, options?: { position?: "at" | "before" }): Promise<{ cancelled: boolean }>;
-  /** Waits for what other extensions have begun. */
+  /** Waits for the work that other extensions began. */
   waitForIdle(): Promise<void>;
 }
 
@@ -151,7 +156,7 @@ export interface ExtensionCommandContext extends ExtensionContext {
 export interface ExtensionCommand {
   name: string;
   description: string;
-  /** The extension, by the name that reports use. */
+  /** Name of the extension, as in reports. */
   owner: string;
   /** Runs the command; `args` is the text after its name. */
   handler(args: string, ctx: ExtensionCommandContext): unknown;

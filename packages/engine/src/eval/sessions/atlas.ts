@@ -1,4 +1,4 @@
-// A map viewer that flickers, with the tools of opencode.
+// A map viewer that flickers, written with the tools of opencode.
 import { edit, fail, messagesOf, opencode, plan, read, run, type Turn } from "./steps.ts";
 
 const A = "packages/atlas/src";

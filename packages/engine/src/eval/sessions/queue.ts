@@ -1,4 +1,4 @@
-// A job queue that loses jobs, by Codex in code mode: programs of tool calls.
+// A job queue that loses jobs, written with Codex in code mode: its calls are programs of tool calls.
 import { codexCode, edit, fail, messagesOf, plan, read, run, type Turn } from "./steps.ts";
 
 const Q = "services/queue";

@@ -1,4 +1,4 @@
-// A search service that times out, held in Chinese, with the tools of Gemini.
+// A search service that times out, in Chinese, with the tools of Gemini.
 import { edit, fail, gemini, messagesOf, plan, read, run, type Turn } from "./steps.ts";
 
 const D = "/srv/search/internal";

@@ -1,4 +1,4 @@
-// Refunds that were made twice, held in Korean.
+// Refunds that were made twice, in Korean.
 import { claudeCode, edit, fail, messagesOf, plan, read, run, type Turn } from "./steps.ts";
 
 const S = "/home/dev/shop/src";

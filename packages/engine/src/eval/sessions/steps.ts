@@ -1,10 +1,10 @@
-// Steps and tools of sessions that are written for this project: a session is a list of turns.
+// Steps and tools for the sessions of this project: a session is a list of turns.
 import type { AssistantBlock, StoredMessage } from "@espalier/session-tree";
 
-/** The user's words, the steps of the agent, and its closing answer. */
+/** Text of the user, steps of the agent, and its closing answer. */
 export type Turn = readonly [words: string, steps: readonly Step[], closing: string];
 
-/** Something the agent does: a call of a tool, with words before it. */
+/** A step of the agent: a call of a tool, with a text before it. */
 type Step =
   | { kind: "read"; path: string; names: readonly string[] }
   | { kind: "edit"; path: string; text: string; words: string }
@@ -16,7 +16,7 @@ interface Todo {
   status: "completed" | "in_progress" | "pending";
 }
 
-/** Text of a source file that has these names: long enough to be worth summarizing. */
+/** Makes the text of a source file with these names, long enough to be summarized. */
 const listing = (path: string, names: readonly string[]): string =>
   names
     .flatMap((name, at) => [
@@ -33,7 +33,7 @@ const listing = (path: string, names: readonly string[]): string =>
     ])
     .join("\n");
 
-/** Text that a command prints before it says how it ended. */
+/** Makes the output of a command before its result. */
 const progress = (command: string): string =>
   Array.from(
     { length: 60 },
@@ -43,7 +43,7 @@ const progress = (command: string): string =>
 /** Name and arguments of a call. */
 type Call = readonly [name: string, values: Record<string, unknown>];
 
-/** Tools of an agent: the call for each kind of step. */
+/** Tools of an agent: makes the call for each kind of step. */
 interface Tools {
   read(path: string): Call;
   edit(path: string, text: string): Call;
@@ -109,7 +109,7 @@ export const fail = (command: string, output: string, words = ""): Step => ({
   failed: true,
 });
 
-/** A list of tasks, each behind its mark: `x` done, `~` begun, a blank for the others. */
+/** Makes a list of tasks, each after its mark: `x` done, `~` begun, a blank for the others. */
 export const plan = (...items: string[]): Step => ({
   kind: "plan",
   todos: items.map((item) => {
@@ -132,7 +132,7 @@ function callOf(tools: Tools, step: Step): { call: Call; output: string; isError
   };
 }
 
-/** The messages of turns, with the tools of one agent. */
+/** Makes the messages of turns, with the tools of one agent. */
 export function messagesOf(tools: Tools, turns: readonly Turn[]): StoredMessage[] {
   let calls = 0;
   const answer = (content: AssistantBlock[], stopReason: "stop" | "toolUse"): StoredMessage => ({
