@@ -96,7 +96,7 @@ function conversationOf(agent: NativeAgent, path: readonly Entry[]): unknown[] {
     sources: pick(context.sources),
     prefixChanged: pick(context.prefixChanged),
   };
-  // Where nothing speaks, there is no request.
+  // A context without messages has no request.
   if (heal(picked, { ...anthropicFormat, model: MODEL }).length === 0) return [];
   const { messages: request } = toAnthropic(picked, { model: MODEL });
   // A rollout of Codex has no mark of failed results.
@@ -126,7 +126,7 @@ const OWN: Record<NativeAgent, (customType: string) => boolean> = {
 const CLAUDE_CONTEXT =
   /^claude-code\.(environment|model|skill_listing|deferred_tools_delta|agent_listing_delta|date|total_tokens_reminder|session_context|remote_session_change|prompt_snapshot|todo_reminder|task_reminder|plan_mode|plan_mode_exit|mcp_instructions_delta|output_style)$/;
 
-/** What is wrong with the pairs of calls and results in the lines of a file; none when each call has its result next. */
+/** Faults in pairs of calls and results; none if each call is followed by its result. */
 function pairProblems(
   items: readonly { call?: string | undefined; result?: string | undefined }[],
 ): string[] {

@@ -15,18 +15,18 @@ import {
   type ToolResultMessage,
   type UserContent,
 } from "@espalier/session-tree";
-import { type CarriedItem, isCompactionItem } from "../export/carried-path.ts";
 import type { NativeSession, NativeTarget } from "../export/export-native.ts";
+import { isCompactionItem, type PathItem } from "../export/native-path.ts";
 import { anthropicNative } from "../formats/anthropic.ts";
 import { isUuid, uuidFromText } from "../import/entry.ts";
 import type { Line } from "./line-facts.ts";
 
 const AGENT = "claude-code";
 
-/** The version of Claude Code that the lines are like. */
+/** Version in the lines: the one that the exports were tested with. */
 const VERSION = "2.1.330";
 
-/** Attachments about Claude Code's own tools and surroundings; it makes new ones in each session. */
+/** Attachments about Claude Code's own tools and settings. Claude Code adds new ones to each session. */
 const OWN_CONTEXT: ReadonlySet<string> = new Set(
   [
     ...["environment", "model", "skill_listing", "deferred_tools_delta", "agent_listing_delta", "date"],
@@ -75,13 +75,13 @@ function uuidOf(id: string): string {
 class ClaudeCodeLines {
   readonly #session: NativeSession;
   readonly #version: string;
-  /** True for a session that came from Claude Code: attachments and state go back as they were. */
+  /** True for a session that was imported from Claude Code: attachments and state are written as they were. */
   readonly #isOwn: boolean;
-  /** The line that the next one follows. */
+  /** Id of the last line, which is the parent of the next one. */
   #parentUuid: string | null = null;
-  /** Lines of each item, by which compactions name those that they keep. */
-  readonly #uuids = new Map<CarriedItem, string[]>();
-  /** The line of each call. */
+  /** Ids of the lines of each item. A compaction names the lines that it keeps by these ids. */
+  readonly #uuids = new Map<PathItem, string[]>();
+  /** Id of the line of each call. */
   readonly #callers = new Map<string, string>();
 
   constructor(session: NativeSession) {
@@ -91,7 +91,7 @@ class ClaudeCodeLines {
     this.#version = (this.#isOwn && version) || VERSION;
   }
 
-  *linesOf(item: CarriedItem): Generator<Line, void> {
+  *linesOf(item: PathItem): Generator<Line, void> {
     if (isCompactionItem(item)) {
       yield* this.#compaction(item);
       return;
@@ -110,8 +110,8 @@ class ClaudeCodeLines {
   }
 
   /**
-   * A line that says nothing, where Claude Code would take an earlier one for the end of the session: it does not end in a
-   * hidden text, nor in a compaction that keeps lines.
+   * Yields a line without content if the last line is a hidden text or a compaction that keeps lines. Claude Code does not end
+   * a session in such a line; it would continue from an earlier one.
    */
   *end(): Generator<Line, void> {
     const last = this.#session.items.findLast((item) => item.kept || item.message);
@@ -120,7 +120,7 @@ class ClaudeCodeLines {
     yield this.#line(last, uuid, { type: "system", subtype: "turn_duration", durationMs: 0, isMeta: false });
   }
 
-  #uuid({ entry: { id } }: CarriedItem): string {
+  #uuid({ entry: { id } }: PathItem): string {
     if (!isUuid(id))
       this.#session.issues.add(
         "changed",
@@ -131,8 +131,8 @@ class ClaudeCodeLines {
     return uuidOf(id);
   }
 
-  /** A line in the order and with the surroundings that Claude Code writes. */
-  #line({ entry: { timestamp } }: CarriedItem, uuid: string, line: Line): Line {
+  /** A line with the common fields of all lines. */
+  #line({ entry: { timestamp } }: PathItem, uuid: string, line: Line): Line {
     const { id: sessionId, cwd } = this.#session;
     const parentUuid = this.#parentUuid;
     this.#parentUuid = uuid;
@@ -151,7 +151,7 @@ class ClaudeCodeLines {
     };
   }
 
-  #bodies(item: CarriedItem): Line[] {
+  #bodies(item: PathItem): Line[] {
     const { entry, message } = item;
     const { issues } = this.#session;
     if (message === undefined) return this.#state(item);
@@ -173,8 +173,8 @@ class ClaudeCodeLines {
     return [{ ...userLine(branchSummaryText(message.summary)), isMeta: true }];
   }
 
-  /** One line a block, as Claude Code writes answers; each repeats what the answer as a whole says. */
-  #answer({ entry }: CarriedItem, answer: AssistantMessage): Line[] {
+  /** One line for each block of an answer. Each line repeats id, model, stop reason and usage of the answer. */
+  #answer({ entry }: PathItem, answer: AssistantMessage): Line[] {
     const { issues } = this.#session;
     const { provider, model, usage, responseId } = answer as AssistantMessage & { responseId?: unknown };
     if (provider !== "anthropic")
@@ -213,7 +213,7 @@ class ClaudeCodeLines {
     }));
   }
 
-  #result({ entry, isMade }: CarriedItem, result: ToolResultMessage): Line {
+  #result({ entry, isMade }: PathItem, result: ToolResultMessage): Line {
     const { toolCallId, isError, details } = result;
     const caller = this.#callers.get(toolCallId);
     if (details !== undefined && !this.#isOwn)
@@ -241,8 +241,8 @@ class ClaudeCodeLines {
     };
   }
 
-  /** Text that no user typed: an attachment as it was, or a hidden text. */
-  #context(item: CarriedItem, { customType, content, details }: CustomMessage): Line {
+  /** Line of a text that no user typed: the original attachment, or a hidden text. */
+  #context(item: PathItem, { customType, content, details }: CustomMessage): Line {
     const { entry } = item;
     const { attachment, renderedRole } = isRecord(details) ? details : {};
     if (this.#isOwn && customType.startsWith(`${AGENT}.`) && isRecord(attachment)) {
@@ -264,8 +264,8 @@ class ClaudeCodeLines {
     return { ...userLine(contentOf(content)), isMeta: true };
   }
 
-  /** State of Claude Code that has a place in its tree; everything else stays behind. */
-  #state({ entry }: CarriedItem): Line[] {
+  /** Lines of state that Claude Code keeps in its tree. Other state is left out. */
+  #state({ entry }: PathItem): Line[] {
     if (entry.type !== "custom") return [];
     const { customType, data } = entry as { customType: string; data?: unknown };
     const name = customType.startsWith(`${AGENT}.`) ? customType.slice(AGENT.length + 1) : "";
@@ -273,7 +273,7 @@ class ClaudeCodeLines {
       if (name === "transcript-only")
         return [{ ...userLine(contentOf(data["content"] as UserContent)), isVisibleInTranscriptOnly: true }];
       if (data["type"] === name) return [{ attachment: data, type: "attachment" }];
-      // What a file says of the place of a line is not taken from there.
+      // The place of a line is never read from the content of a session.
       const { parentUuid: _parent, logicalParentUuid: _logical, isSidechain: _side, ...said } = data;
       if (data["subtype"] === name && name !== "compact_boundary")
         return [{ isMeta: false, ...said, type: "system" }];
@@ -282,8 +282,8 @@ class ClaudeCodeLines {
     return [];
   }
 
-  /** A boundary, and a summary below it. Lines that stay in the context are named, not repeated. */
-  *#compaction(item: CarriedItem & { kept: CarriedItem[] }): Generator<Line, void> {
+  /** The two lines of a compaction: a boundary, which names the kept lines, and a summary. */
+  *#compaction(item: PathItem & { kept: PathItem[] }): Generator<Line, void> {
     const { entry, kept } = item;
     const {
       summary = "",
@@ -336,10 +336,10 @@ class ClaudeCodeLines {
 }
 
 /** True for a text that no user typed. */
-const isUntyped = ({ message }: CarriedItem): boolean =>
+const isUntyped = ({ message }: PathItem): boolean =>
   message?.role === "custom" || message?.role === "branchSummary";
 
-/** Lines that stay in the context, as newer and older versions of Claude Code name them. */
+/** Fields of a boundary that name the kept lines, for newer and older versions of Claude Code. */
 const keptLines = (anchorUuid: string, uuids: readonly string[]) => ({
   preservedSegment: { headUuid: uuids[0], anchorUuid, tailUuid: uuids.at(-1) },
   preservedMessages: { anchorUuid, uuids, allUuids: uuids },
@@ -347,10 +347,10 @@ const keptLines = (anchorUuid: string, uuids: readonly string[]) => ({
 
 const STATE_LEFT_OUT = "State of an agent or an extension that no model reads is left out.";
 
-/** Beginning of the summaries of Claude Code. */
+/** First words of every summary of Claude Code. */
 const HEADING = "This session is being continued from";
 
-/** Reasons of the API by those of the session format; failed answers are not written. */
+/** Stop reasons of the API by those of the session format. Failed answers have none: they are not written. */
 const STOP_REASONS: Readonly<Partial<Record<StopReason, string>>> = {
   stop: "end_turn",
   length: "max_tokens",
@@ -368,14 +368,14 @@ function callsIn({ type, message }: Line): { id: string }[] {
   return message["content"].filter((block) => block.type === "tool_use");
 }
 
-/** The model of requests to the provider of Claude Code. */
+/** Provider of the requests of Claude Code; its own blocks are written unchanged. */
 const MODEL = { provider: "anthropic", modelId: "" };
 
 function contentOf(content: UserContent): string | object[] {
   return typeof content === "string" ? content : contentBlocks({ content }).map((block) => saidBlock(block));
 }
 
-/** One text is a string, as most tools of Claude Code give it; the importer reads both alike. */
+/** Content of a result: a string for one text, else blocks. */
 function resultContent(result: ToolResultMessage): string | object[] {
   const [only, ...others] = contentBlocks(result);
   const isText =
@@ -386,7 +386,7 @@ function resultContent(result: ToolResultMessage): string | object[] {
   return contentBlocks(result).map((block) => saidBlock(block));
 }
 
-/** A block of a user or a result. */
+/** A block of a user's message or of a result, as the API has it. */
 function saidBlock(block: ContentBlock, answer?: AssistantMessage): object {
   const opaque = anthropicNative.opaque?.(block, { answer, model: MODEL });
   if (opaque) return opaque;

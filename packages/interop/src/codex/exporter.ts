@@ -13,8 +13,8 @@ import {
   type ToolResultMessage,
   type Usage,
 } from "@espalier/session-tree";
-import { type CarriedItem, isCompactionItem } from "../export/carried-path.ts";
 import type { NativeSession, NativeTarget } from "../export/export-native.ts";
+import { isCompactionItem, type PathItem } from "../export/native-path.ts";
 import { nativeFor } from "../formats/native.ts";
 import { openaiResponsesNative } from "../formats/openai.ts";
 import { isUuid, uuidFromText } from "../import/entry.ts";
@@ -23,13 +23,13 @@ import { itemText } from "./rollout.ts";
 
 const AGENT = "codex";
 
-/** The version of Codex whose lines these are: newer ones read them too, and number them when they go on. */
+/** Version of Codex whose line format this is. Newer versions read it. */
 const VERSION = "0.125.0";
 
-/** Provider that the importer assumes where a header names none. Codex then takes the one of its settings. */
+/** Provider that the importer assumes if a header names none. Codex uses the provider of its settings then. */
 const PROVIDER = "openai";
 
-/** Names of texts about Codex's own tools and surroundings; it adds them again. */
+/** Custom types of texts about Codex's own tools and settings. Codex adds new ones to each session. */
 const OWN_CONTEXT =
   /^codex\.(developer|system|agents_md|(.*\.)?(environment_context|(\w*_)?instructions|permissions|skills))$/;
 
@@ -38,7 +38,7 @@ export const codexTarget: NativeTarget = {
   agent: AGENT,
   callIdLength: openaiResponsesFormat.callIdLength,
   toolNameLength: openaiResponsesFormat.toolNameLength,
-  // Readable reasoning of Codex is a summary: it was never signed, and goes with its encrypted part or alone.
+  // Codex stores the readable summary of its reasoning without a signature, and the encrypted part beside the message.
   acceptsThinking: (block, { api }) => api === "openai-responses" && block.thinkingSignature === undefined,
   isOwnContext: (customType) => OWN_CONTEXT.test(customType),
   sessionId: (id) => (isUuid(id) ? id : uuidFromText(id)),
@@ -64,14 +64,14 @@ const lastTime = ({ items, timestamp }: NativeSession): string => items.at(-1)?.
 /** Lines of one rollout. */
 class RolloutLines {
   readonly #session: NativeSession;
-  /** Provider of the thread: encrypted reasoning of another one is left out. */
+  /** Provider of the thread. Reasoning that another provider encrypted is left out. */
   readonly #provider: string;
   readonly #meta: Fields;
-  /** Calls of tools with free text, whose results have a type of their own. */
+  /** Ids of calls of custom tools: their results have another item type. */
   readonly #custom = new Set<string>();
   #total: TokenCount = NO_TOKENS;
-  /** What was written of each item: a compaction repeats it. */
-  readonly #written = new Map<CarriedItem, Fields[]>();
+  /** Written items of the API for each item of the path. A compaction repeats those that it keeps. */
+  readonly #written = new Map<PathItem, Fields[]>();
 
   constructor(session: NativeSession) {
     this.#session = session;
@@ -93,7 +93,7 @@ class RolloutLines {
     });
   }
 
-  *linesOf(item: CarriedItem): Generator<object, void> {
+  *linesOf(item: PathItem): Generator<object, void> {
     const { entry } = item;
     const { issues } = this.#session;
     const { timestamp } = entry;
@@ -128,8 +128,8 @@ class RolloutLines {
     if (message.role === "assistant" && message.usage) yield this.#tokens(message.usage, timestamp);
   }
 
-  /** What the model reads of an item, as the API has it. */
-  #items(item: CarriedItem): Fields[] {
+  /** Items of the API for one item of the path. */
+  #items(item: PathItem): Fields[] {
     const { entry, message } = item;
     const { issues } = this.#session;
     if (message?.role === "assistant") return this.#answer(item, message);
@@ -150,10 +150,10 @@ class RolloutLines {
     return [saidItem("user", branchSummaryText(message.summary))];
   }
 
-  #answer({ entry }: CarriedItem, answer: AssistantMessage): Fields[] {
+  #answer({ entry }: PathItem, answer: AssistantMessage): Fields[] {
     const encrypted = this.#encrypted(entry);
     const thoughts = answer.content.filter(({ type }) => type === "thinking").length;
-    // A provider encrypts each reasoning, and tells a summary of some.
+    // Each reasoning item has an encrypted part, and some have a readable summary too.
     const items = encrypted
       .splice(0, Math.max(0, encrypted.length - thoughts))
       .map((secret) => reasoning("", secret));
@@ -173,8 +173,8 @@ class RolloutLines {
     return items;
   }
 
-  /** Encrypted reasoning of an answer, where this thread's provider made it. */
-  #encrypted(entry: CarriedItem["entry"]): Fields[] {
+  /** Encrypted reasoning of an answer; empty if another provider encrypted it. */
+  #encrypted(entry: PathItem["entry"]): Fields[] {
     const { details } = entry as { details?: unknown };
     if (!isRecord(details) || !Array.isArray(details["encryptedReasoning"])) return [];
     if (details["provider"] === this.#provider) return details["encryptedReasoning"].filter(isRecord);
@@ -209,8 +209,8 @@ class RolloutLines {
     };
   }
 
-  /** Text that no user typed: an item as it was, or a text of the user's role. */
-  #context({ entry }: CarriedItem, { customType, content, details }: CustomMessage): Fields {
+  /** Item of a text that no user typed: the original item, or a text of the user's role. */
+  #context({ entry }: PathItem, { customType, content, details }: CustomMessage): Fields {
     const isOwn = this.#session.header?.importedFrom?.agent === AGENT && customType.startsWith(`${AGENT}.`);
     const name = isOwn ? customType.slice(AGENT.length + 1) : undefined;
     if (name === "developer" || name === "system") return saidItem(name, content);
@@ -229,8 +229,8 @@ class RolloutLines {
     return { ...item, internal_chat_message_metadata_passthrough: { content_item_kinds: kinds } };
   }
 
-  /** Settings of a turn; Codex makes the rest of its state anew. */
-  *#state({ entry }: CarriedItem): Generator<object, void> {
+  /** Line of the settings of a turn. Other state is left out: Codex creates it again. */
+  *#state({ entry }: PathItem): Generator<object, void> {
     const { timestamp } = entry;
     const { customType, data } = entry as { customType?: unknown; data?: unknown };
     if (customType === `${AGENT}.turn_context` && isRecord(data)) yield line(timestamp, "turn_context", data);
@@ -243,8 +243,8 @@ class RolloutLines {
       );
   }
 
-  /** A summary and what stays beside it, which together replace everything before them. */
-  *#compaction({ entry, kept }: CarriedItem & { kept: CarriedItem[] }): Generator<object, void> {
+  /** Lines of a compaction. The summary and the kept items replace everything before them. */
+  *#compaction({ entry, kept }: PathItem & { kept: PathItem[] }): Generator<object, void> {
     const {
       summary = "",
       details,
@@ -307,11 +307,11 @@ class RolloutLines {
   }
 }
 
-/** Beginning of the summaries of Codex, by which it knows them from a user's text. */
+/** First words of every summary of Codex. By these Codex tells a summary from a user's text. */
 const HEADING =
   "Another language model started to solve this problem and produced a summary of its thinking process. You also have access to the state of the tools that were used by that language model. Use this to build on the work that has already been done and avoid duplicating work. Here is the summary produced by the other language model, use the information in this summary to assist with your own analysis:";
 
-/** Fields of a header about the place of its lines among files, and the instructions that Codex gives anew. */
+/** Header fields that are left out: references to other files, and instructions, which Codex adds itself. */
 const OF_SEGMENT = new Set([
   ...["history_base", "history_mode", "forked_from_id", "forked_from_ordinal_exclusive", "session_id"],
   ...[
@@ -324,7 +324,7 @@ const OF_SEGMENT = new Set([
   ],
 ]);
 
-/** The header of a thread that came from Codex, without its place among files; else the provider of Codex's answers. */
+/** Header of the original thread; empty if the session was not imported from Codex. */
 function headerOf({ items, header }: NativeSession): Fields {
   const headers = items.flatMap(({ entry }): Fields[] => {
     const { customType, data } = entry as { customType?: unknown; data?: unknown };
@@ -334,7 +334,7 @@ function headerOf({ items, header }: NativeSession): Fields {
   return Object.fromEntries(Object.entries(own).filter(([field]) => !OF_SEGMENT.has(field)));
 }
 
-/** Event by which the interface of Codex shows an item again; undefined for items that it does not show. */
+/** Events for the user interface of Codex, which shows these and not the items. */
 function* eventsBefore({ type, role, content, summary }: Fields, timestamp: string): Generator<object, void> {
   if (type === "reasoning" && Array.isArray(summary))
     for (const { text } of summary) yield line(timestamp, "event_msg", { type: "agent_reasoning", text });
@@ -347,7 +347,7 @@ function* eventsBefore({ type, role, content, summary }: Fields, timestamp: stri
     });
 }
 
-const isTyped = ({ message }: CarriedItem): boolean =>
+const isTyped = ({ message }: PathItem): boolean =>
   message?.role === "user" || message?.role === "bashExecution";
 
 const userEvent = (item: Fields): Fields => ({
@@ -404,7 +404,7 @@ function part(role: string, block: ContentBlock): Fields {
   return { type, text };
 }
 
-/** Tokens of a call as Codex counts them: those of the cache are input too. */
+/** Tokens of a call. `input_tokens` includes those of the cache. */
 interface TokenCount {
   input_tokens: number;
   cached_input_tokens: number;

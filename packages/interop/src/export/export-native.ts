@@ -4,7 +4,7 @@ import { claudeCodeTarget } from "../claude-code/exporter.ts";
 import { codexTarget } from "../codex/exporter.ts";
 import { type FormatIssue, FormatIssues } from "../formats/conversation.ts";
 import { piTarget } from "../pi/pi-sessions.ts";
-import { type CarriedItem, type CarryRules, carryPath } from "./carried-path.ts";
+import { type PathItem, type PathRules, preparePath } from "./native-path.ts";
 import { type ExportableSession, ExportSource } from "./source.ts";
 
 /** An agent whose session files can be written. */
@@ -21,17 +21,17 @@ export interface NativeSession {
   /** Header of the session here; null where its log has none. */
   header: SessionHeader | null;
   name: string | undefined;
-  items: readonly CarriedItem[];
+  items: readonly PathItem[];
   issues: FormatIssues;
   source: ExportSource;
 }
 
 /** Writer of one agent's session files. */
-export interface NativeTarget extends Omit<CarryRules, "isForeignContext"> {
+export interface NativeTarget extends Omit<PathRules, "isForeignContext"> {
   agent: NativeAgent;
-  /** Returns whether a custom message describes the tools and surroundings of this agent. */
+  /** Returns whether a custom message describes the tools and settings of this agent. */
   isOwnContext(customType: string): boolean;
-  /** Returns an id that the agent accepts for a session: the given one, or one that is made from it. */
+  /** Returns the id if the agent accepts it for a session, else one that is made from it. */
   sessionId(id: string): string;
   /** Lines of the file. */
   lines(session: NativeSession): Generator<object, void>;
@@ -47,7 +47,7 @@ const TARGETS: Readonly<Record<NativeAgent, NativeTarget>> = {
 /** Names of the agents whose session files can be written. */
 export const nativeAgents = Object.keys(TARGETS) as NativeAgent[];
 
-/** Id that a session gets in the files of an agent: its own, or one made from it where the agent asks for a UUID. */
+/** Id of a session in the files of an agent: its own, or a UUID made from it if the agent requires one. */
 export const nativeSessionId = (agent: NativeAgent, id: string): string => TARGETS[agent].sessionId(id);
 
 /** Options of {@link exportNative}. */
@@ -57,7 +57,7 @@ export interface NativeOptions {
   at?: string | null | undefined;
   /** As in `ExportOptions`. */
   redact?: Redact | undefined;
-  /** Id of the new session. Default: the session's own, or one made from it where the agent asks for a UUID. */
+  /** Id of the new session. Default: the session's own, or a UUID made from it if the agent requires one. */
   sessionId?: string | undefined;
   /** Folder in which the other agent works; default: the session's. */
   cwd?: string | undefined;
@@ -77,9 +77,9 @@ export interface NativeReport {
 }
 
 /**
- * The path to one entry as a session file of another agent, a line a piece. Compactions are in the agent's own form, each
- * call is followed by its results, and the signatures of a provider are only in a file for an agent of that provider. The
- * whole tree has to be within reach (`await session.load()`).
+ * Writes the path to one entry as a session file of another agent; each piece is a line. Compactions have the agent's own form,
+ * and each call is followed by its results. Signed and encrypted reasoning is written only for an agent of its provider. The
+ * whole tree must be loaded (`await session.load()`).
  *
  * @throws EspalierError `unknown-entry`; `empty-context` when no model reads anything on the path; both before the first
  *   piece
@@ -93,7 +93,7 @@ export function* exportNative(
   const target = TARGETS[agent];
   const issues = new FormatIssues();
   const others = Object.values(TARGETS).filter((other) => other !== target);
-  const items = carryPath(
+  const items = preparePath(
     source,
     { ...target, isForeignContext: (customType) => others.some((other) => other.isOwnContext(customType)) },
     issues,

@@ -22,22 +22,22 @@ export interface ContinueOptions extends Omit<NativeOptions, "timestamp" | "sess
   out?: string | undefined;
 }
 
-/** A session that another agent can go on with. */
+/** A session that another agent can resume. */
 export interface ContinuedSession extends NativeReport {
   /** Absolute. */
   file: string;
-  /** Folder in which the agent goes on. */
+  /** Folder in which the agent works. */
   cwd: string;
-  /** Shell command that goes on with it; null for a rollout outside the folders of Codex, which does not find it. */
+  /** Shell command that resumes it; null for a rollout at `out`, which Codex does not find. */
   command: string | null;
 }
 
 /**
- * Writes the path to one entry as a session file of another agent: among that agent's sessions, where its command finds it,
- * or at `out`. The file appears whole or not at all, with mode 0600, and no file is overwritten. Where the agent has a
- * session with the same id, the new one gets another id.
+ * Writes the path to one entry as a session file of another agent, in that agent's own folder or at `out`. The file appears
+ * whole or not at all, with mode 0600, and no file is overwritten. If the agent has a session with the same id, the new one
+ * gets another id.
  *
- * @throws EspalierError `not-found` where the session's folder is missing, or the agent was never used here; `exists` for
+ * @throws EspalierError `not-found` if the session's folder is missing, or the agent was never used here; `exists` for
  *   `out`; `unknown-entry`, `empty-context`; what writing a file throws
  */
 export function continueSession(session: ExportableSession, options: ContinueOptions): ContinuedSession {
@@ -64,7 +64,7 @@ export function continueSession(session: ExportableSession, options: ContinueOpt
   return { ...report!, file, cwd, command: command && !isHere ? `cd ${quoted(cwd)} && ${command}` : command };
 }
 
-/** Facts that a place for a session depends on. */
+/** Facts that decide the place of a session. */
 interface NewSession {
   id: string;
   cwd: string;
@@ -72,7 +72,7 @@ interface NewSession {
   env: Environment;
 }
 
-/** The place of an agent's new session, and the command that goes on with it. */
+/** Place of an agent's new session, and the command that resumes it. */
 interface NativePlace {
   file(session: NewSession): string;
   command(id: string, file: string, isNative: boolean): string | null;
@@ -95,7 +95,7 @@ const PLACES: Readonly<Record<NativeAgent, NativePlace>> = {
     file({ id, cwd, now, env }) {
       const folder = sessionFolder("pi", env);
       const name = `${now.toISOString().replace(/[:.]/g, "-")}_${id}.jsonl`;
-      // A folder that the environment names holds the sessions themselves.
+      // This folder has no subfolders for projects.
       if (env["PI_CODING_AGENT_SESSION_DIR"]) return join(folder, name);
       return join(folder, `--${cwd.replace(/^[/\\]/, "").replace(/[/\\:]/g, "-")}--`, name);
     },
@@ -125,19 +125,19 @@ function sessionFolder(agent: NativeAgent, env: Environment): string {
   );
 }
 
-/** The id of a new session: the usual one, or a random one where the agent has a session with that. */
+/** Id of a new session: the usual one, or a random one if the agent has a session with that id. */
 function freeId(agent: NativeAgent, ownId: string, env: Environment): string {
   const id = nativeSessionId(agent, ownId);
   const { folders, isSession } = localAgent(agent);
   const isTaken = (path: string): boolean => isSession(path) && basename(path).includes(id);
-  // A folder that cannot be looked at hides its sessions from this agent, too.
+  // A folder that cannot be read has no sessions for the agent either.
   const taken =
     id === "" || folders(env).some((folder) => findFiles(folder, isTaken, () => undefined).length > 0);
   return taken ? randomUUID() : id;
 }
 
 /**
- * The real path of the folder to go on in.
+ * Real path of the folder to work in.
  * @throws EspalierError `not-found`
  */
 function projectFolder(folder: string): string {

@@ -20,8 +20,8 @@ import {
   type SessionLine,
   type UpgradeMemory,
 } from "@espalier/session-tree";
-import { type CarriedItem, isCompactionItem } from "../export/carried-path.ts";
 import type { NativeSession, NativeTarget } from "../export/export-native.ts";
+import { isCompactionItem, type PathItem } from "../export/native-path.ts";
 import {
   countRows,
   firstLines,
@@ -330,7 +330,7 @@ class PiEntries {
     );
   }
 
-  *entryOf(item: CarriedItem): Generator<Entry, void> {
+  *entryOf(item: PathItem): Generator<Entry, void> {
     const entry = this.#entryIn(item);
     if (!entry) return;
     const parentId = this.#written.size === 0 ? null : this.#last.id;
@@ -339,7 +339,7 @@ class PiEntries {
     yield (entry.parentId === parentId ? entry : { ...entry, parentId }) as Entry;
   }
 
-  #entryIn(item: CarriedItem): Entry | undefined {
+  #entryIn(item: PathItem): Entry | undefined {
     const { entry, message, isMade } = item;
     if (isMade && message) {
       const id = this.#written.has(entry.id)
@@ -355,7 +355,7 @@ class PiEntries {
   }
 
   /** A compaction names the first entry from which on all that the file has stays. */
-  #compaction({ entry, kept, position }: CarriedItem & { kept: CarriedItem[] }): Entry | undefined {
+  #compaction({ entry, kept, position }: PathItem & { kept: PathItem[] }): Entry | undefined {
     if (!compaction.is(entry)) return undefined;
     const { items } = this.#session;
     const at = items.findIndex((item) => item.position === position && item.entry === entry);

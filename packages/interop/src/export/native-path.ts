@@ -24,41 +24,41 @@ import type { FormatIssues } from "../formats/conversation.ts";
 import type { ExportSource } from "./source.ts";
 
 /** Rules of another agent's file for the messages of a path. */
-export interface CarryRules {
-  /** Name of the agent: custom messages under it may stay between a call and its result. */
+export interface PathRules {
+  /** Name of the agent. Custom messages under this name may stay between a call and its result. */
   agent: string;
-  /** Returns whether the agent can read this reasoning of an answer again. */
+  /** Returns whether the agent can send this reasoning of an answer again. */
   acceptsThinking(block: AssistantBlock & { type: "thinking" }, answer: AssistantMessage): boolean;
   /** Longest id of a call, and longest name of a tool, in characters. */
   callIdLength: number;
   toolNameLength: number;
-  /** Returns whether a custom message describes another agent's own tools and surroundings. */
+  /** Returns whether a custom message describes the tools and settings of another agent. */
   isForeignContext(customType: string): boolean;
-  /** True for a file that has edits and failed answers of its own: entries keep their content. Default: false. */
+  /** True if the format has edits and failed answers: entries keep their content. Default: false. */
   keepsEntries?: boolean;
 }
 
-/** An entry of a path as another agent's file can hold it. */
-export interface CarriedItem {
+/** An entry of a path, ready for another agent's file. */
+export interface PathItem {
   entry: Entry;
   /** Message that a model reads; undefined for a compaction, and for an entry that no model reads. */
   message?: ContextMessage;
-  /** Reading order of the entry: for a result the position of its call. */
+  /** Position of the entry on the path; for a result the position of its call. */
   position: number;
-  /** True where the message is not the entry's own: a result that was never recorded. */
+  /** True for a result that replaces a missing one: the message is not the entry's own. */
   isMade?: boolean;
   /** For a compaction: items before it that the model still reads. */
-  kept?: CarriedItem[];
+  kept?: PathItem[];
 }
 
 /**
- * The path of a source for another agent's file, root first: with its edits applied, each call followed by its results,
- * and without what the agent cannot read. Each difference is an issue, whose `path` is the first entry it is about.
+ * Prepares the path of a source for another agent's file, root first. Edits are applied, each call is followed by its results,
+ * and content that the agent cannot read is left out. Each difference is an issue; its `path` is the id of the first entry.
  */
-export function carryPath(source: ExportSource, rules: CarryRules, issues: FormatIssues): CarriedItem[] {
+export function preparePath(source: ExportSource, rules: PathRules, issues: FormatIssues): PathItem[] {
   const path = source.pathRows().map((row) => source.tree.entryAt(row));
   const facts = readPath(path);
-  const items: CarriedItem[] = [];
+  const items: PathItem[] = [];
   const messages = messagesOf(path, facts, rules);
   for (const [position, entry] of path.entries()) {
     const read = redacted(entry, source);
@@ -82,7 +82,7 @@ export function carryPath(source: ExportSource, rules: CarryRules, issues: Forma
     else {
       const message = messages.get(position);
       const told = message && source.redactor ? redactMessage(message, source.redactor) : message;
-      if (isCarried(entry, told, rules, issues))
+      if (isIncluded(entry, told, rules, issues))
         items.push({ entry: read, position, ...(told ? { message: told } : {}) });
     }
   }
@@ -91,18 +91,18 @@ export function carryPath(source: ExportSource, rules: CarryRules, issues: Forma
   return whole;
 }
 
-/** Summary in place of one that an edit left out: other agents compact by a summary only. */
+/** Summary of a compaction whose own an edit left out. Other agents have no compaction without a summary. */
 const NO_SUMMARY = "(The summary was left out.)";
 
-/** Entries from their lines, redacted where the export is; the tree's own entry where the line is unreadable. */
+/** The entry, redacted if the export is. */
 const redacted = (entry: Entry, source: ExportSource): Entry =>
   source.redactor ? source.entryAt(source.tree.row(entry.id)) : entry;
 
 /** Compactions and edits of a path, by position. */
 interface PathFacts {
-  /** First position that each compaction keeps; compactions that name nothing above them are not in it. */
+  /** First kept position of each compaction. Compactions that name no entry above them are missing. */
   keptFrom: ReadonlyMap<number, number>;
-  /** Positions of the edits that leave an entry out, by the position of the entry. */
+  /** Positions of the edits that remove an entry from the context, by the position of the entry. */
   removals: ReadonlyMap<number, readonly number[]>;
   /** Positions of the newest edit of each entry. */
   newest: ReadonlyMap<number, number>;
@@ -129,7 +129,7 @@ function readPath(path: readonly Entry[]): PathFacts {
   return { keptFrom, removals, newest };
 }
 
-/** Returns whether an entry is left out of the context at the end of the path, while it stays in its file. */
+/** Returns whether an edit removes an entry from the context. `before`: edits from this position on do not count. */
 function isRemoved(
   position: number,
   { removals, newest }: PathFacts,
@@ -141,13 +141,13 @@ function isRemoved(
 }
 
 /**
- * Messages of a path as if nothing was compacted, by position. An edit that leaves out an entry from before a compaction
- * does not count: the entry stays in the file, and the compaction does not keep it.
+ * Messages of a path, by position, as if nothing was compacted. If a compaction is between an entry and the edit that removes
+ * it, the entry stays in the file, and the compaction does not keep it.
  */
 function messagesOf(
   path: readonly Entry[],
   facts: PathFacts,
-  { keepsEntries = false }: CarryRules,
+  { keepsEntries = false }: PathRules,
 ): Map<number, ContextMessage> {
   const compactions = [...facts.keptFrom.keys()];
   const crossing = new Set<Entry>();
@@ -164,11 +164,11 @@ function messagesOf(
   return messages;
 }
 
-/** Returns whether an entry goes into the file; reports one that does not. */
-function isCarried(
+/** Returns whether an entry is written; adds an issue if it is not. */
+function isIncluded(
   entry: Entry,
   message: ContextMessage | undefined,
-  { isForeignContext, keepsEntries }: CarryRules,
+  { isForeignContext, keepsEntries }: PathRules,
   issues: FormatIssues,
 ): boolean {
   if (message?.role === "custom" && isForeignContext(message.customType)) {
@@ -196,42 +196,42 @@ function isCarried(
   return true;
 }
 
-/** The items that a compaction keeps: from its first kept entry on, without those that an edit left out behind it. */
-function keptAt(items: readonly CarriedItem[], at: number, facts: PathFacts): CarriedItem[] {
+/** Items that a compaction keeps: from its first kept entry on, without removed ones. */
+function keptAt(items: readonly PathItem[], at: number, facts: PathFacts): PathItem[] {
   const { position } = items[at]!;
   const from = facts.keptFrom.get(position)!;
   const next = [...facts.keptFrom.keys()].find((other) => other > position);
-  const kept: CarriedItem[] = [];
+  const kept: PathItem[] = [];
   for (let above = at - 1; above >= 0; above--) {
     const item = items[above]!;
-    // A result has the position of its call: behind it there may be items that stay.
+    // A result has the position of its call, which may be lower than that of kept items before it.
     if (item.position < from && item.message?.role !== "toolResult") break;
     if (item.position >= from && !item.kept && !isRemoved(item.position, facts, next)) kept.push(item);
   }
   return kept.reverse();
 }
 
-/** An answer whose calls wait for their results. */
+/** An answer with calls that have no result yet. */
 interface OpenAnswer {
-  item: CarriedItem;
-  /** Calls without a result yet, by the id that they have in the session. */
+  item: PathItem;
+  /** Calls without a result, each with its id in the session. */
   calls: { id: string; call: ToolCallBlock }[];
 }
 
-/** Puts the results of each answer behind it, and answers into the form that every provider accepts. */
+/** Makes each pair of call and result whole, and each answer valid for its provider. */
 class PairedItems {
-  readonly #items: readonly CarriedItem[];
+  readonly #items: readonly PathItem[];
   readonly #facts: PathFacts;
-  readonly #rules: CarryRules;
+  readonly #rules: PathRules;
   readonly #issues: FormatIssues;
   readonly #callId: (id: unknown) => string;
-  readonly #whole: CarriedItem[] = [];
+  readonly #whole: PathItem[] = [];
   readonly #pairs: Pairs;
-  /** Results that are behind their call. */
-  readonly #placed = new Set<CarriedItem>();
+  /** Results that were written. */
+  readonly #placed = new Set<PathItem>();
   #open: OpenAnswer | undefined;
 
-  constructor(items: readonly CarriedItem[], facts: PathFacts, rules: CarryRules, issues: FormatIssues) {
+  constructor(items: readonly PathItem[], facts: PathFacts, rules: PathRules, issues: FormatIssues) {
     this.#items = items;
     this.#facts = facts;
     this.#rules = rules;
@@ -240,7 +240,7 @@ class PairedItems {
     this.#pairs = pairsOf(items);
   }
 
-  all(): CarriedItem[] {
+  all(): PathItem[] {
     const { keepsEntries } = this.#rules;
     for (const item of this.#items) {
       const { message } = item;
@@ -258,12 +258,12 @@ class PairedItems {
     return this.#whole;
   }
 
-  #drop({ entry }: Pick<CarriedItem, "entry">, field: string, message: string): void {
+  #drop({ entry }: Pick<PathItem, "entry">, field: string, message: string): void {
     this.#issues.add("dropped", field, entry.id, message);
   }
 
-  /** State, and context of the agent itself, may be between a call and its results. */
-  #mayStayInside({ message, kept }: CarriedItem): boolean {
+  /** Returns whether an item may be between a call and its results: state, and context of the agent itself. */
+  #mayStayInside({ message, kept }: PathItem): boolean {
     if (kept) return false;
     return (
       message === undefined ||
@@ -271,7 +271,7 @@ class PairedItems {
     );
   }
 
-  #answer(item: CarriedItem, answer: AssistantMessage): void {
+  #answer(item: PathItem, answer: AssistantMessage): void {
     const { keepsEntries } = this.#rules;
     if (isFailedAnswer(answer)) {
       if (keepsEntries) this.#whole.push(item);
@@ -290,8 +290,8 @@ class PairedItems {
     if (calls.length > 0) this.#open = { item, calls };
   }
 
-  /** Blocks of an answer: texts before calls, and reasoning where the agent accepts it. */
-  #blocks({ entry }: CarriedItem, answer: AssistantMessage): AssistantBlock[] {
+  /** Blocks of an answer: texts come before calls, and reasoning is included if the agent accepts it. */
+  #blocks({ entry }: PathItem, answer: AssistantMessage): AssistantBlock[] {
     const { acceptsThinking, toolNameLength } = this.#rules;
     const said: AssistantBlock[] = [];
     const calls: AssistantBlock[] = [];
@@ -315,7 +315,7 @@ class PairedItems {
     return [...said, ...calls];
   }
 
-  #result(item: CarriedItem, result: ToolResultMessage): void {
+  #result(item: PathItem, result: ToolResultMessage): void {
     if (this.#placed.has(item)) return;
     const owner = this.#pairs.owners.get(item);
     const open = this.#open;
@@ -330,8 +330,8 @@ class PairedItems {
     else this.#drop(item, "result", "A result without its call is left out.");
   }
 
-  /** A result behind its call. One that an edit left out, and whose call stays, says that there is none. */
-  #settled(item: CarriedItem, result: ToolResultMessage, call: ToolCallBlock, position: number): CarriedItem {
+  /** A result for its call. If an edit removes the result and not the call, its text says that there is no result. */
+  #settled(item: PathItem, result: ToolResultMessage, call: ToolCallBlock, position: number): PathItem {
     const isGone = isRemoved(item.position, this.#facts) && !isRemoved(position, this.#facts);
     const sound = this.#rules.keepsEntries ? result : withSoundContent(result);
     const named = result.toolCallId === call.id ? sound : { ...sound, toolCallId: call.id };
@@ -343,7 +343,7 @@ class PairedItems {
     };
   }
 
-  /** Ends the open answer: results that come later are moved here, and calls without one get one. */
+  /** Ends the open answer. Results from further down are moved here, and calls without a result get one. */
   #close(): void {
     const open = this.#open;
     if (!open) return;
@@ -380,19 +380,19 @@ const CALL_RENAMED =
   "The id of a call, or the name of its tool, is changed to one that the agent's provider accepts.";
 const FOREIGN_THINKING = "Reasoning that only its own provider can read again is left out.";
 
-/** Results and the answers that called for them. */
+/** Results and the answers with their calls. */
 interface Pairs {
-  /** The answer of each result; without results whose call is not there, or whose answer failed. */
-  owners: ReadonlyMap<CarriedItem, CarriedItem>;
+  /** Answer of each result. Results without a call, or of a failed answer, are missing. */
+  owners: ReadonlyMap<PathItem, PathItem>;
   /** The results of each answer, in order. */
-  results: ReadonlyMap<CarriedItem, CarriedItem[]>;
+  results: ReadonlyMap<PathItem, PathItem[]>;
 }
 
 /** Matches results as requests do: with the nearest call above that has the id and no result yet. */
-function pairsOf(items: readonly CarriedItem[]): Pairs {
-  const waiting = new Map<string, CarriedItem[]>();
-  const owners = new Map<CarriedItem, CarriedItem>();
-  const results = new Map<CarriedItem, CarriedItem[]>();
+function pairsOf(items: readonly PathItem[]): Pairs {
+  const waiting = new Map<string, PathItem[]>();
+  const owners = new Map<PathItem, PathItem>();
+  const results = new Map<PathItem, PathItem[]>();
   for (const item of items) {
     const { message } = item;
     if (message?.role === "assistant") for (const { id } of toolCalls(message)) addTo(waiting, id, item);
@@ -406,7 +406,7 @@ function pairsOf(items: readonly CarriedItem[]): Pairs {
   return { owners, results };
 }
 
-function addTo<Key>(lists: Map<Key, CarriedItem[]>, key: Key, item: CarriedItem): void {
+function addTo<Key>(lists: Map<Key, PathItem[]>, key: Key, item: PathItem): void {
   const list = lists.get(key);
   if (list) list.push(item);
   else lists.set(key, [item]);
@@ -417,7 +417,7 @@ function withoutContent(result: ToolResultMessage): ToolResultMessage {
   return { ...rest, isError: true, content: [{ type: "text", text: NO_RESULT }] };
 }
 
-function madeResult({ entry, position }: CarriedItem, call: ToolCallBlock): CarriedItem {
+function madeResult({ entry, position }: PathItem, call: ToolCallBlock): PathItem {
   const message: ToolResultMessage = withoutContent({
     role: "toolResult",
     toolCallId: call.id,
@@ -440,7 +440,7 @@ function isSilent(message: ContextMessage): boolean {
 const isBlankText = (block: ContentBlock): boolean =>
   block.type === "text" && (typeof block.text !== "string" || isBlank(block.text));
 
-/** A message without the texts that a provider refuses beside other content: blank ones, and those that are no text. */
+/** A message without blank texts beside other content: providers refuse them. */
 function withSoundContent<Message extends ContextMessage>(message: Message): Message {
   const { content } = message as { content?: unknown };
   if (!Array.isArray(content)) return message;
@@ -452,11 +452,11 @@ function withSoundContent<Message extends ContextMessage>(message: Message): Mes
 const isOneText = ([block, ...others]: readonly unknown[]): boolean =>
   others.length === 0 && isRecord(block) && block["type"] === "text" && typeof block["text"] === "string";
 
-/** Arguments as the object that providers ask for: anything else becomes `{value}`. */
+/** Arguments of a call as an object; another value becomes `{value}`. */
 const inputOf = (stored: unknown): Record<string, unknown> =>
   isRecord(stored) ? stored : stored === undefined || stored === null ? {} : { value: stored };
 
 /** True for the item of a compaction. */
 export const isCompactionItem = (
-  item: CarriedItem,
-): item is CarriedItem & { entry: CompactionEntry; kept: CarriedItem[] } => item.kept !== undefined;
+  item: PathItem,
+): item is PathItem & { entry: CompactionEntry; kept: PathItem[] } => item.kept !== undefined;
