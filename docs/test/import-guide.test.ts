@@ -30,9 +30,9 @@ test("import.md does what it says, from its first line to its last", async () =>
   const printed = fencesOf(join(ROOT, "docs/guides/import.md"))
     .filter(({ language }) => language === "sh")
     .map(({ text }) => here.type(AT_HOME + text));
-  expect(printed[0]).toMatch(/^created +11111111-/);
-  expect(printed[1]).toMatch(/created +33333333-.*created +22222222-/s);
+  expect(printed[0]).toMatch(/^created .*Which way is up\?.*created .*And down\?/s);
+  expect(printed[1]).toMatch(/session unchanged.*session unchanged.*created .*Which way is up\?/s);
   expect(printed[2]).toContain("Which way is up?");
-  expect(printed[3]).toMatch(/^unchanged +11111111-/);
+  expect(printed[3]).toContain("1 session unchanged");
   expect(printed[4]).toContain("That one.");
 }, 240_000);

@@ -243,7 +243,7 @@ test("a first start says which sessions of other agents an import would bring", 
   const { options } = home();
   const hint = [
     "Found on this machine: 2 Claude Code sessions, 1 Codex.",
-    "To list and search them here, run `espalier import claude-code --all` and `espalier import codex --all`.",
+    "To list and search them here, run `espalier import`.",
   ].join("\n");
   const list = await espalier(["list"], options);
   expect(list.stdout).toBe(`There are no sessions here.\n\n${hint}\n`);
@@ -252,10 +252,28 @@ test("a first start says which sessions of other agents an import would bring", 
   expect((await espalier(["list", "--agent", "codex"], options)).stdout).toContain(hint);
   // Programs get sessions alone.
   expect((await espalier(["list", "--json"], options)).stdout).toBe("");
-  await espalier(["import", "codex", "--all"], options);
+  const all = await espalierJson(["import"], options);
+  expect(all.values.map((report) => (report as { agent: string }).agent).sort()).toEqual([
+    "claude-code",
+    "claude-code",
+    "codex",
+  ]);
   expect((await espalier(["list"], options)).stdout).not.toContain("Found");
   const none = await espalier(["list", "--agent", "pi"], options);
   expect(none.stdout).toBe("No session matches; `espalier list` lists all.\n");
+});
+
+test("an import without a name says what to name where no other agent has sessions", async () => {
+  const env = {
+    HOME: temporaryFolder(),
+    ESPALIER_HOME: temporaryFolder(),
+    CLAUDE_CONFIG_DIR: "",
+    CODEX_HOME: "",
+  };
+  expect(await espalierJson(["import"], { env })).toMatchObject({
+    code: 1,
+    value: { error: { code: "not-found", message: expect.stringContaining("name a file or folder") } },
+  });
 });
 
 test("the cost of an imported session is the agent's own figure, or an estimate that is marked, and never free", async () => {

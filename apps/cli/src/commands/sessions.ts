@@ -105,10 +105,9 @@ async function tellOfOthers(shell: Shell): Promise<void> {
   const { describeFound, foundSessions } = await import("@espalier/interop/node");
   const found = foundSessions();
   if (found.length === 0) return;
-  const commands = found.map(({ agent }) => `\`espalier import ${agent} --all\``).join(" and ");
   await printLine(shell, "");
   await printLine(shell, `Found on this machine: ${describeFound(found)}.`);
-  await printLine(shell, `To list and search them here, run ${commands}.`);
+  await printLine(shell, "To list and search them here, run `espalier import`.");
 }
 
 /** JSON of a session; `parent` is there for a fork, and for `--parent` and `--sub-agents`. */

@@ -3,6 +3,7 @@ import { join, resolve } from "node:path";
 import { generateSummary } from "@espalier/compaction";
 import { copySession, espalierHome, openStore } from "@espalier/engine";
 import {
+  foundSessions,
   type ImportOptions,
   type ImportReport,
   importSessions,
@@ -21,8 +22,9 @@ import { printLines, printStep, type Shell } from "../shell.ts";
 import { columnsOf, cutToColumns, markOfParent, padToColumns, plainLine, projectOf } from "../text.ts";
 
 const importCommand = command({
-  usage: "import <what>",
-  description: "import sessions of other agents: claude-code, codex, pi, or one of their files or folders",
+  usage: "import [what]",
+  description:
+    "import sessions of other agents: claude-code, codex, pi, or one of their files or folders; by default all of Claude Code and Codex",
   options: [
     ["--all", "those of all folders; by default of agents that worked in this folder"],
     ["--no-redact", "keep well-known keys and tokens of the source"],
@@ -30,19 +32,23 @@ const importCommand = command({
   notes: `For the name of an agent, its own folders are searched for sessions of the current folder; a path is imported whole.
 Sources are only read. Importing again adds new entries.`,
   examples: [
+    "espalier import",
     "espalier import claude-code",
-    "espalier import codex --all",
     "espalier import ~/old-laptop/.claude/projects --json | jq -r .file",
   ],
   async run(
     { shell, options: { all = false, redact } }: Call<{ all?: boolean; redact: boolean }>,
-    what: string,
+    what: string | undefined,
   ) {
     const isHere = !all && localAgents.some(({ agent }) => agent === what);
-    const reports = await importAll(shell, what, {
-      ...(isHere ? { cwd: process.cwd() } : {}),
-      ...(redact ? {} : { redact: false }),
-    });
+    const reports: ImportReport[] = [];
+    for (const source of what === undefined ? foundAgents() : [what])
+      reports.push(
+        ...(await importAll(shell, source, {
+          ...(isHere ? { cwd: process.cwd() } : {}),
+          ...(redact ? {} : { redact: false }),
+        })),
+      );
     const isEmpty = reports.every(({ status }) => status === "skipped");
     if (isHere && isEmpty)
       throw new CommandError(
@@ -53,6 +59,16 @@ Sources are only read. Importing again adds new entries.`,
     if (isEmpty) shell.exitCode = 1;
   },
 });
+
+/** Agents whose sessions a bare `import` brings in. */
+function foundAgents(): string[] {
+  const found = foundSessions();
+  if (found.length > 0) return found.map(({ agent }) => agent);
+  throw new CommandError(
+    "not-found",
+    "Claude Code and Codex have no sessions on this machine; name a file or folder: `espalier import <path>`.",
+  );
+}
 
 async function importAll(
   shell: Shell,
