@@ -415,6 +415,7 @@ export function agentOfFile(path: string, files = new SourceFiles()): LocalAgent
 
 /** Sessions of one agent that are on this machine. */
 export interface FoundSessions extends Pick<LocalAgent, "agent" | "title"> {
+  /** Number of sessions, without runs of sub-agents. */
   sessions: number;
 }
 

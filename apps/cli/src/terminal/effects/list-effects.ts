@@ -58,9 +58,9 @@ export class ListEffects {
       await collect(listed(), TELLING, (sessions, isDone) =>
         this.#dispatch({ type: "sessions", sessions, isDone }),
       );
-      if (ownCount > 0 || this.#shell.store || Object.keys(filter).length > 0) return;
+      if (this.#shell.store || Object.keys(filter).length > 0) return;
       const { describeFound, foundSessions } = await import("@espalier/interop/node");
-      this.#dispatch({ type: "others", text: describeFound(foundSessions()) });
+      this.#dispatch({ type: "others", text: ownCount > 0 ? "" : describeFound(foundSessions()) });
     });
   }
 
