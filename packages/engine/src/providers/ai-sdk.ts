@@ -1,4 +1,4 @@
-// Every model of the AI SDK, as a provider value.
+// Provider value for any model of the AI SDK.
 import { fromAiSdk, toAiSdk } from "@espalier/interop";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
@@ -24,11 +24,13 @@ import {
 
 export type { TokenPrices };
 
-/** What each request has. */
+/** Options of each request. */
 export interface AiSdkProviderOptions extends CommonOptions {
-  /** Tools by name. Their `execute` is not called: the session asks your program, so that each result is kept. */
+  /** Tools by name. Their `execute` is not called: the session asks your program, so that each result is recorded. */
   tools?: ToolSet;
-  /** The provider's name in entries. Default: the first word of the model's: `openai` for `openai.responses`. */
+  /**
+   * The provider's name in entries. Default: the first word of the name in the model: `openai` for `openai.responses`.
+   */
   provider?: string;
 }
 
@@ -41,7 +43,7 @@ export interface AiSdkParams {
   maxOutputTokens: number;
 }
 
-/** A model of the AI SDK: any that `streamText` takes. */
+/** Makes a provider value of a model of the AI SDK: any model that `streamText` accepts. */
 export function aiSdk(
   languageModel: LanguageModel,
   options: AiSdkProviderOptions = {},
@@ -77,7 +79,7 @@ export function aiSdk(
       const { streamText } = await import("ai").catch((cause: unknown) => {
         throw new EspalierError("bad-input", "The AI SDK needs the package ai: npm install ai", { cause });
       });
-      // What goes wrong comes in the stream; without `onError` the SDK prints it too.
+      // Errors come in the stream; without `onError` the SDK also prints them.
       return streamText({ ...params, abortSignal, onError: () => {} });
     },
     async *read(answer) {
@@ -103,7 +105,10 @@ export function aiSdk(
   return { ...provider, summarizer: providerSummarizer(provider) };
 }
 
-/** The provider is the first word of its name here: `openai.responses` is OpenAI's. A gateway names it before the model. */
+/**
+ * Returns provider and model. The provider is the first word of the model's provider name: `openai.responses` is
+ * OpenAI's. A gateway puts it before the model's id.
+ */
 function modelOf(model: LanguageModel): { provider: string; modelId: string } {
   const { provider, modelId } = typeof model === "string" ? { provider: "gateway", modelId: model } : model;
   const [first = provider] = provider.split(".");
@@ -111,7 +116,10 @@ function modelOf(model: LanguageModel): { provider: string; modelId: string } {
   return { provider: first === "gateway" && modelId.includes("/") ? behind! : first, modelId };
 }
 
-/** A tool by what its size is estimated of. A validator without a JSON Schema counts nothing; the SDK sends it whole. */
+/**
+ * Converts a tool to the definition that its size is estimated from. A validator without a JSON Schema counts zero
+ * tokens; the SDK sends it whole.
+ */
 function definitionOf([name, { description, inputSchema }]: [string, ToolSet[string]]): ToolDefinition {
   const schema = field(inputSchema, "jsonSchema");
   return {

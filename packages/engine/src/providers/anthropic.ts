@@ -1,4 +1,4 @@
-// Claude, as a provider value.
+// Provider value for Claude.
 import type Anthropic from "@anthropic-ai/sdk";
 import { fromAnthropic, nativeFormats } from "@espalier/interop";
 import { jsonText } from "@espalier/jsonl-stream";
@@ -22,21 +22,21 @@ import {
 import type { AnswerEvent, Provider } from "../turn/provider.ts";
 import { badAnswer, checkGiven, isAsyncIterable } from "./shared.ts";
 
-/** The model, and what each of its requests has. */
+/** The model, and options of each request. */
 export interface AnthropicOptions {
   /** Default {@link DEFAULT_ANTHROPIC_MODEL}. */
   model?: string;
-  /** The most tokens of an answer, thinking apart. Default: the session's reserve, 16,384. */
+  /** Maximum number of tokens of an answer, without thinking. Default: the session's reserve, 16,384. */
   maxTokens?: number;
   /** System prompt. Default: none. */
   system?: string;
-  /** Tools, as the SDK types them: those that your program runs, and those that Anthropic runs. Default: none. */
+  /** Tools in the SDK's types: those that your program runs, and those that Anthropic runs. Default: none. */
   tools?: readonly Anthropic.ToolUnion[];
-  /** Tokens; from the catalogue of models where absent, 200,000 for a model that is not in it. */
+  /** Window in tokens. Default: from the catalogue of models; 200,000 for a model that is not in it. */
   contextWindow?: number;
   /**
-   * More fields of the request, such as `thinking`. The tokens that this fixes come on top of the answer's, and the window
-   * is smaller by as many.
+   * More fields of the request, such as `thinking`. A thinking budget is added to the answer's tokens, and the window
+   * is reduced by it.
    */
   parameters?: Partial<Anthropic.MessageCreateParamsNonStreaming>;
 }
@@ -45,8 +45,8 @@ export interface AnthropicOptions {
 export type AnthropicParams = Anthropic.MessageCreateParamsNonStreaming;
 
 /**
- * A model of Claude's through `@anthropic-ai/sdk`. The end of the conversation, and of what stays before it, is marked for the
- * provider's cache.
+ * Makes a provider value of a Claude model for `@anthropic-ai/sdk`. The end of the conversation, and the end of its
+ * unchanging beginning, are marked for the provider's cache.
  *
  * @param client the client, of any cloud; or a function that makes one, called before the first request
  */
@@ -109,7 +109,7 @@ export function anthropic(
     answerTokens: maxTokens,
     system: options.system,
     tools: tools.flatMap(definitionOf),
-    // The same client is asked for answers and for summaries.
+    // The same client is used for answers and for summaries.
     summarizer: anthropicSummarizer({ client: clientOf, model: modelId, lastRequest: () => lastRequest }),
     params(context, { system, tools: definitions, maxOutputTokens }) {
       const format = nativeFormats.anthropic;
@@ -133,8 +133,8 @@ export function anthropic(
 }
 
 /**
- * The body of a request whose beginning was sent before: it is not made JSON anew. Only the client of Anthropic's own API takes a
- * body as bytes; those of other clouds read it.
+ * Returns the body of a request. The part that was sent before is not converted to JSON again. Only the client of
+ * Anthropic's own API accepts a body as bytes; clients of other clouds read its fields.
  */
 function written(client: Anthropic, writer: RequestWriter, params: AnthropicParams) {
   if (client.constructor.name !== "Anthropic") return {};
@@ -142,14 +142,14 @@ function written(client: Anthropic, writer: RequestWriter, params: AnthropicPara
   return { body, headers: { "content-type": "application/json" } };
 }
 
-/** A tool that the caller runs; Anthropic runs the others by itself. */
+/** Returns the definition of a tool that the caller runs; none for a tool that Anthropic runs. */
 function definitionOf(tool: Anthropic.ToolUnion): ToolDefinition[] {
   if (!("input_schema" in tool)) return [];
   const { name, description, input_schema: parameters } = tool;
   return [{ name, ...(description ? { description } : {}), parameters: { ...parameters } }];
 }
 
-/** Tools keep the fields that only this API knows, and those that Anthropic runs follow. */
+/** Adds the fields of tools that only this API knows, and then the tools that Anthropic runs. */
 function withOwnTools(request: AnthropicRequest, own: readonly Anthropic.ToolUnion[]): AnthropicRequest {
   if (own.length === 0) return request;
   const byName = new Map(own.map((tool) => ["name" in tool ? tool.name : "", tool]));
@@ -158,14 +158,15 @@ function withOwnTools(request: AnthropicRequest, own: readonly Anthropic.ToolUni
   return { ...request, tools: [...tools, ...hosted] as NonNullable<AnthropicRequest["tools"]> };
 }
 
-/** Marks that a request may have: the API's limit. */
+/** Maximum number of cache marks of a request: the API's limit. */
 const MOST_MARKS = 4;
 const MARK = { cache_control: { type: "ephemeral" } } as const;
 
 /**
- * Marks the places up to which the provider keeps a request, and at which it looks for what it kept: the last turn of the
- * user; the last one that the request before had too, since the provider looks back over twenty blocks only; and the end
- * of system prompt and tools, which outlasts a compaction, an edit and a branch. Marks are no part of what is compared.
+ * Marks the points up to which the provider caches a request, and at which it looks for cached beginnings: the last
+ * turn of the user; the last turn that is also in the previous request, since the provider looks back over twenty
+ * blocks only; and the end of system prompt and tools, which is unchanged after a compaction, an edit or a change of
+ * the branch. Marks are ignored when requests are compared.
  */
 function cacheMarked(request: AnthropicRequest, before: AnthropicRequest["messages"] = []): AnthropicRequest {
   const free = MOST_MARKS - (request.tools ?? []).filter((tool) => "cache_control" in tool).length;
@@ -184,7 +185,7 @@ function cacheMarked(request: AnthropicRequest, before: AnthropicRequest["messag
   return { ...request, ...(free > marked.length ? markedHead(request) : {}), messages };
 }
 
-/** System prompt and tools, with a mark at their end. */
+/** Returns system prompt and tools, with a mark at their end. */
 function markedHead({ system, tools = [] }: AnthropicRequest): object {
   if (system) return { system: [{ type: "text", text: system, ...MARK }] };
   return tools.length > 0 ? { tools: withMark(tools) } : {};
@@ -193,7 +194,7 @@ function markedHead({ system, tools = [] }: AnthropicRequest): object {
 const withMark = <Block extends object>(blocks: readonly Block[]): Block[] =>
   blocks.map((block, at) => (at === blocks.length - 1 ? { ...block, ...MARK } : block));
 
-/** Messages at the beginning of a request that the one before had too. */
+/** Counts the messages at the beginning of a request that are also in the previous request. */
 function sharedMessages(
   messages: AnthropicRequest["messages"],
   before: AnthropicRequest["messages"],
@@ -202,7 +203,10 @@ function sharedMessages(
   return differs < 0 ? messages.length : differs;
 }
 
-/** The prompt as its provider counted it, which tells whether an instruction more still fits; nothing where it did not. */
+/**
+ * Returns the size of the prompt as its provider counted it, from which the summarizer sees whether a further
+ * instruction fits; empty when the provider did not report it.
+ */
 function promptTokens(reported: ReportedUsage): Pick<LastRequest, "inputTokens"> {
   const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens } = reported;
   const inputTokens =
@@ -213,7 +217,7 @@ function promptTokens(reported: ReportedUsage): Pick<LastRequest, "inputTokens">
 const isMessage = (answer: unknown): answer is Anthropic.Message =>
   isRecord(answer) && answer["type"] === "message" && Array.isArray(answer["content"]);
 
-/** Builds a message from the events of a stream, which `create` and `stream` of every client give. */
+/** Builds a message from the events of a stream of `create` or `stream` of any client. */
 class MessageOfEvents {
   #message: Anthropic.Message | undefined;
   readonly #inputs = new Map<number, string>();
@@ -243,7 +247,10 @@ class MessageOfEvents {
       this.#inputs.set(index, (this.#inputs.get(index) ?? "") + delta.partial_json);
   }
 
-  /** Arguments come as pieces of JSON. A cut answer may end inside: the text is kept as it came. */
+  /**
+   * Arguments come as pieces of JSON. An answer that is cut off may end inside a piece: the text is then kept as
+   * received.
+   */
   #endBlock({ content }: Anthropic.Message, index: number): void {
     const json = this.#inputs.get(index);
     const block = content[index];
@@ -255,7 +262,7 @@ class MessageOfEvents {
     }
   }
 
-  /** Throws where the stream ended before the answer did. */
+  /** Returns the whole message. Throws when the stream ended before the answer did. */
   whole(modelId: string): Anthropic.Message {
     if (this.#message?.stop_reason) return this.#message;
     throw new Error(`The stream of ${modelId} ended before its answer.`);

@@ -1,4 +1,4 @@
-// Providers and summarizers by name, for settings and command lines: their SDKs are loaded when they are asked.
+// Providers and summarizers by name, for settings and command lines. Their SDKs are loaded with the first request.
 import { EspalierError } from "@espalier/jsonl-stream";
 import { redactText } from "@espalier/session-tree";
 import {
@@ -16,13 +16,13 @@ import type { Provider } from "../turn/provider.ts";
 export interface ProviderAccess {
   /** Keys and addresses. Default: `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_BASE_URL`. */
   settings?: Pick<Settings, "anthropicApiKey" | "anthropicBaseUrl" | "openaiApiKey" | "openaiBaseUrl">;
-  /** Tokens; default: that of the model. */
+  /** Window in tokens. Default: that of the model. */
   contextWindow?: number | undefined;
   /** Default: the process's. */
   environment?: NodeJS.ProcessEnv;
 }
 
-/** Providers that have a name, each with the variables of its key and its address. */
+/** Named providers, each with the variables of its key and its address. */
 const VARIABLES = {
   anthropic: ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"],
   openai: ["OPENAI_API_KEY", "OPENAI_BASE_URL"],
@@ -33,7 +33,7 @@ type ProviderName = keyof typeof VARIABLES;
 
 const isProviderName = (name: string): name is ProviderName => Object.hasOwn(VARIABLES, name);
 
-/** A provider and a model, as a text names them; undefined for any other text. */
+/** Returns the provider and the model that a text names; undefined for any other text. */
 function parsedName(name: string): { provider: ProviderName; model: string | undefined } | undefined {
   const [provider = "", model] = name.split(/:(.*)/s);
   if (!isProviderName(provider)) return undefined;
@@ -48,25 +48,25 @@ function accessOf(provider: ProviderName, { environment = process.env, settings 
   return { ...(apiKey ? { apiKey } : {}), ...(baseURL ? { baseURL } : {}) };
 }
 
-/** Addresses that the SDKs ask where none is set. */
+/** Addresses that the SDKs use by default. */
 const DEFAULT_ADDRESSES: Readonly<Record<ProviderName, string>> = {
   anthropic: "https://api.anthropic.com",
   openai: "https://api.openai.com/v1",
   "openai-responses": "https://api.openai.com/v1",
 };
 
-/** Address at which a provider or a Claude model is asked, and the variable that sets another one. */
+/** Returns the address of a provider or a Claude model, and the variable that sets another address. */
 export function addressOf(name: string, access: ProviderAccess = {}): { url: string; variable: string } {
   const { provider } = parsedName(name) ?? { provider: "anthropic" as const };
   const { baseURL } = accessOf(provider, access);
   return { url: baseURL ?? DEFAULT_ADDRESSES[provider], variable: VARIABLES[provider][1] };
 }
 
-/** Returns the variable that lacks for a provider or a Claude model; undefined where it can be asked. */
+/** Returns the missing variable of a provider or a Claude model; undefined when it can be used. */
 export function missingKey(name: string, access: ProviderAccess = {}): string | undefined {
   const { provider } = parsedName(name) ?? { provider: "anthropic" as const };
   const { apiKey, baseURL } = accessOf(provider, access);
-  // Servers on the own machine need no key.
+  // Servers on the same machine need no key.
   return apiKey || (provider !== "anthropic" && baseURL) ? undefined : VARIABLES[provider][0];
 }
 
@@ -96,7 +96,7 @@ export async function providerNamed(name: string, access: ProviderAccess = {}): 
   return provider === "openai" ? openai(client, options) : openaiResponses(client, options);
 }
 
-/** Makes a client when it is asked first. Servers on the own machine need no key, and the SDK wants one. */
+/** Makes a client when it is first needed. Servers on the same machine need no key, but the SDK requires one. */
 function openaiClient({ apiKey, baseURL }: { apiKey?: string; baseURL?: string }): () => Promise<OpenAI> {
   let loading: Promise<OpenAI> | undefined;
   const load = async () => {
@@ -112,8 +112,9 @@ function openaiClient({ apiKey, baseURL }: { apiKey?: string; baseURL?: string }
 }
 
 /**
- * The summarizer that a text names: `extractive`, `anthropic`, `anthropic:MODEL`, `openai:MODEL`, `openai-responses:MODEL`.
- * Without a text: Claude when `ANTHROPIC_API_KEY` is set (`ANTHROPIC_BASE_URL` honoured), else the extractive one.
+ * Returns the summarizer that a text names: `extractive`, `anthropic`, `anthropic:MODEL`, `openai:MODEL`,
+ * `openai-responses:MODEL`. Without a text: Claude when `ANTHROPIC_API_KEY` is set (at `ANTHROPIC_BASE_URL`, if set),
+ * else the extractive one.
  *
  * @throws EspalierError `bad-input` for any other text, and for a provider without a key
  */
@@ -145,7 +146,7 @@ export function resolveSummarizer(name?: string, access: ProviderAccess = {}): S
   return lazySummarizer(provider, model, () => providerNamed(`${provider}:${model}`, access));
 }
 
-/** A summarizer whose provider is loaded with its first request. */
+/** Makes a summarizer whose provider is loaded with its first request. */
 function lazySummarizer(name: string, modelId: string, load: () => Promise<Provider>): Summarizer {
   let loading: Promise<Provider> | undefined;
   return {
@@ -160,5 +161,5 @@ function lazySummarizer(name: string, modelId: string, load: () => Promise<Provi
   };
 }
 
-/** Tokens that are assumed of a model of this API; see `OpenaiOptions`. */
+/** Assumed window of a model of this API, in tokens; see `OpenaiOptions`. */
 const OPENAI_WINDOW = 128_000;

@@ -1,4 +1,4 @@
-// OpenAI, and every server that speaks its Chat Completions, as provider values.
+// Provider values for OpenAI, and for every server with its Chat Completions API.
 import { fromOpenaiChat, fromOpenaiResponses, nativeFormats } from "@espalier/interop";
 import {
   type AssistantMessage,
@@ -21,15 +21,18 @@ import {
   providerSummarizer,
 } from "./shared.ts";
 
-/** The model, and what each of its requests has. */
+/** The model, and options of each request. */
 interface ModelOptions<Tool> extends CommonOptions {
-  /** As the server names it. */
+  /** Name of the model on the server. */
   model: string;
-  /** Tools, as the SDK types them. Default: none. */
+  /** Tools in the SDK's types. Default: none. */
   tools?: readonly Tool[];
   /** The server's name in entries. Default `openai`. */
   provider?: string;
-  /** True for a server that is not OpenAI's own, and limits answers by `max_tokens`. Default: by the client's address. */
+  /**
+   * True for a server that is not OpenAI's own and limits answers by `max_tokens`. Default: decided by the client's
+   * address.
+   */
   isCompatible?: boolean;
 }
 
@@ -53,8 +56,8 @@ export type OpenaiClient = OpenAI | (() => Promise<OpenAI>);
 const WINDOW = 128_000;
 
 /**
- * A model through Chat Completions of `openai`: OpenAI's own, or that of any server that speaks this API (Ollama, llama.cpp,
- * vLLM, OpenRouter), by the `baseURL` of the client.
+ * Makes a provider value for Chat Completions by the package `openai`: of OpenAI itself, or of any server with this API
+ * (Ollama, llama.cpp, vLLM, OpenRouter), set by the `baseURL` of the client.
  */
 export function openai(
   client: OpenaiClient,
@@ -100,7 +103,10 @@ export function openai(
   return { ...provider, summarizer: providerSummarizer(provider) };
 }
 
-/** A model through the Responses API of `openai`. Nothing is stored on the server: reasoning comes back encrypted. */
+/**
+ * Makes a provider value for the Responses API by the package `openai`. The server stores nothing: reasoning is
+ * returned encrypted.
+ */
 export function openaiResponses(
   client: OpenaiClient,
   options: OpenaiResponsesOptions,
@@ -118,7 +124,7 @@ export function openaiResponses(
       const request = buildRequest(context, { format, model, system, tools: definitions });
       const named = (request.tools ?? []).map((tool) => ({ ...own.get(tool.name), ...tool }));
       return {
-        // Models that do not reason refuse to be asked for it.
+        // Models without reasoning refuse a request for it.
         ...(REASONS.test(options.model) ? { include: ["reasoning.encrypted_content"] } : {}),
         ...parameters,
         ...request,
@@ -161,7 +167,7 @@ function checkProvider(client: unknown, options: { model?: string } | undefined)
   checkGiven(options?.model, "the name of a model", 'openai(client, { model: "gpt-5" })');
 }
 
-/** Names of models whose reasoning can be had encrypted. */
+/** Names of models that return encrypted reasoning. */
 const REASONS = /^(o\d|gpt-[5-9]|codex)/;
 
 function common<Tool>(client: OpenaiClient, options: ModelOptions<Tool>) {
@@ -181,7 +187,7 @@ function common<Tool>(client: OpenaiClient, options: ModelOptions<Tool>) {
   };
 }
 
-/** OpenAI's newer models refuse `max_tokens`; other servers know nothing else. */
+/** OpenAI's newer models refuse `max_tokens`; other servers accept only that. */
 function limited(client: OpenaiClient, isCompatible: boolean | undefined, tokens: number) {
   const address = typeof client === "function" ? "openai.com" : client.baseURL;
   const isOther = isCompatible ?? !/\b(openai\.com|azure\.com)\b/.test(address);
@@ -203,7 +209,7 @@ const nameOf = (tool: OpenAI.ChatCompletionTool): string =>
 
 const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
-/** Servers write an error into a stream, or into an answer, whose status was well. */
+/** Returns the error in a stream or an answer. Servers write errors there even after a successful status. */
 function errorIn(answer: unknown): Error | undefined {
   const error = field(answer, "error");
   if (!error) return undefined;
@@ -211,7 +217,7 @@ function errorIn(answer: unknown): Error | undefined {
   return new Error(typeof text === "string" ? text : JSON.stringify(error));
 }
 
-/** The end of an answer, by the provider's reason. */
+/** Returns the end of an answer, from the provider's reason. */
 function stopOf(reason: unknown, usual: StopReason): Pick<AssistantMessage, "stopReason" | "errorMessage"> {
   if (reason === "length" || reason === "max_output_tokens") return { stopReason: "length" };
   if (reason === "content_filter")
@@ -219,7 +225,7 @@ function stopOf(reason: unknown, usual: StopReason): Pick<AssistantMessage, "sto
   return { stopReason: usual };
 }
 
-/** Reads the chunks of a stream; returns the answer that they make together. */
+/** Reads the chunks of a stream; returns the whole answer. */
 async function* readChunks(chunks: AsyncIterable<unknown>): AsyncGenerator<AnswerEvent, object> {
   const texts: Record<string, string> = {};
   const calls: { id: string; type: string; function: { name: string; arguments: string } }[] = [];

@@ -1,4 +1,4 @@
-// Parts of providers that are not Anthropic's: the summarizer, the bill, and how an answer is told apart.
+// Shared parts of providers other than Anthropic: the summarizer, the usage, and the check of answers.
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type AssistantMessage,
@@ -18,35 +18,35 @@ import {
 } from "@espalier/summarizer";
 import type { AnswerEvent, Provider } from "../turn/provider.ts";
 
-/** Options of every provider that is not Anthropic's. */
+/** Options of every provider other than Anthropic. */
 export interface CommonOptions {
-  /** The most tokens of an answer, reasoning included. Default: the session's reserve, 16,384. */
+  /** Maximum number of tokens of an answer, including reasoning. Default: the session's reserve, 16,384. */
   maxTokens?: number;
   /** System prompt. Default: none. */
   system?: string;
-  /** Tokens of a request and its answer. Default 128,000; a smaller one is learnt from the provider's own error. */
+  /** Tokens of a request and its answer. Default 128,000; a smaller window is learnt from the provider's own error. */
   contextWindow?: number;
-  /** The most tokens of an answer that the model can give. Default 128,000. */
+  /** Maximum number of tokens that an answer of the model can have. Default 128,000. */
   maxOutputTokens?: number;
-  /** Default: none, and answers have no cost. */
+  /** Prices of the model. Default: none; answers then have no cost. */
   prices?: TokenPrices;
 }
 
-/** Throws `bad-input` where something is missing that the types ask for, such as a client in plain JavaScript. */
+/** Throws `bad-input` for a missing argument, such as a client in plain JavaScript. */
 export function checkGiven(value: unknown, what: string, example: string): void {
   const isGiven = typeof value === "string" ? value !== "" : ["object", "function"].includes(typeof value);
   if (isGiven && value !== null) return;
   throw new EspalierError("bad-input", `A provider needs ${what}: ${example}.`);
 }
 
-/** Tokens of one answer; `input` are the prompt's tokens that did not come from a cache. */
+/** Tokens of one answer; `input` counts the prompt's tokens that did not come from a cache. */
 export interface TokenCounts {
   input: number;
   output: number;
   cacheRead: number;
 }
 
-/** The bill of an answer, with its cost where prices are known. */
+/** Returns the usage of an answer, with its cost when prices are known. */
 export function billed({ input, output, cacheRead }: TokenCounts, prices?: TokenPrices): Usage {
   const usage: Usage = { input, output, cacheRead, cacheWrite: 0, totalTokens: input + output + cacheRead };
   if (!prices) return usage;
@@ -59,23 +59,23 @@ export function billed({ input, output, cacheRead }: TokenCounts, prices?: Token
   return { ...usage, cost: { ...cost, total: cost.input + cost.output + cost.cacheRead } };
 }
 
-/** A count of a report, 0 for what is no number. */
+/** Returns a count of a report; 0 for any value but a positive number. */
 export const count = (value: unknown): number => (typeof value === "number" && value > 0 ? value : 0);
 
 export const isAsyncIterable = (value: unknown): value is AsyncIterable<unknown> =>
   typeof value === "object" && value !== null && Symbol.asyncIterator in value;
 
-/** The error for an answer of another SDK. */
+/** Returns the error for an answer of another SDK. */
 export const badAnswer = (sdk: string): EspalierError =>
   new EspalierError(
     "bad-input",
     `This is not an answer of ${sdk}: return its stream, or its whole answer, from \`send\`.`,
   );
 
-/** Any field of a value that may be no object. */
+/** Returns a field of any value; undefined when the value is not an object. */
 export const field = (value: unknown, name: string): unknown => (isRecord(value) ? value[name] : undefined);
 
-/** A summarizer that asks a provider, without its system prompt and tools. */
+/** Makes a summarizer that calls a provider, without its system prompt and tools. */
 export function providerSummarizer(provider: Provider): Summarizer {
   const { provider: name, modelId, contextWindow, maxOutputTokens } = provider;
   const model = { provider: name, modelId };
@@ -131,7 +131,7 @@ function answerOf(message: AssistantMessage, model: SummaryAnswer["model"]): Sum
   };
 }
 
-/** The whole answer as an event. */
+/** Returns the event with the whole answer. */
 export const answered = (message: Omit<AssistantMessage, "role" | "timestamp">): AnswerEvent => ({
   type: "answer",
   message: { role: "assistant", ...message, timestamp: Date.now() } as AssistantMessage,

@@ -1,41 +1,41 @@
 import { custom, type Entry, isMessage, isRecord, type Tree, type Usage } from "@espalier/session-tree";
 import { pricesOf, type TokenPrices, usageTokens } from "@espalier/summarizer";
 
-/** Sum of bills: tokens, and US dollars. */
+/** Sum of usage: tokens, and US dollars. */
 export interface UsageTotals {
-  /** Calls that were billed. */
+  /** Number of billed calls. */
   calls: number;
-  /** Tokens of prompts at the full price. */
+  /** Tokens of prompts at full price. */
   input: number;
-  /** Tokens of answers, thinking included. */
+  /** Tokens of answers, including thinking. */
   output: number;
-  /** Tokens of prompts that a provider's cache had. */
+  /** Tokens of prompts that were read from a provider's cache. */
   cacheRead: number;
-  /** Tokens of prompts that were written to it. */
+  /** Tokens of prompts that were written to a provider's cache. */
   cacheWrite: number;
-  /** All of these, or the total of the provider where it gave one. */
+  /** Sum of all these tokens, or the provider's own total if it reported one. */
   totalTokens: number;
-  /** US dollars, estimates included; calls of unknown price add nothing. */
+  /** US dollars, including estimates; calls of unknown price add nothing. */
   cost: number;
-  /** US dollars of `cost` that no bill records: tokens at the prices of the catalogue, or at own ones. */
+  /** Part of `cost` that no bill records, in US dollars: tokens at the caller's prices or those of the catalogue. */
   estimated: number;
-  /** Calls of unknown price. */
+  /** Number of calls of unknown price. */
   unpriced: number;
 }
 
-/** Own prices by `provider/model` or by model, before those of the catalogue. */
+/** Prices by `provider/model` or by model that override those of the catalogue. */
 export type OwnPrices = Readonly<Record<string, TokenPrices>> | undefined;
 
-/** One call to a model, by the entry with its bill. */
+/** One call of a model, from the entry with its bill. */
 export interface BilledCall {
-  /** `answer`; for summaries and failed work its kind: `compaction`, `branch_summary`, … */
+  /** `answer`; for summaries and failed work the kind: `compaction`, `branch_summary`, … */
   kind: string;
   provider: string;
   model: string;
   usage: Usage;
 }
 
-/** Returns sums with nothing in them: no call, no token, no cost. */
+/** Returns empty sums: no call, no token, no cost. */
 export const nothingBilled = (): UsageTotals => ({
   calls: 0,
   input: 0,
@@ -51,7 +51,7 @@ export const nothingBilled = (): UsageTotals => ({
 /**
  * Adds one bill to a sum, in place.
  *
- * @param model the model that was called; without it a bill that records no cost is of unknown price
+ * @param model the model of the call; a bill without cost and without model is of unknown price
  */
 export function addBill(
   sum: UsageTotals,
@@ -79,11 +79,14 @@ export function addBill(
 /** Price of a call in US dollars. */
 export interface CallPrice {
   cost: number;
-  /** True where the bill records no cost, and its tokens were priced. */
+  /** True when the bill records no cost, and the price was computed from its tokens. */
   isEstimated: boolean;
 }
 
-/** Price of a call: as its bill records it, else its tokens at known prices; undefined where neither is known. */
+/**
+ * Returns the price of a call: the cost that its bill records, or its tokens at known prices; undefined when neither is
+ * known.
+ */
 export function priceOf(
   { provider, model, usage }: Pick<BilledCall, "provider" | "model" | "usage">,
   own?: OwnPrices,
@@ -106,20 +109,20 @@ const MILLION = 1_000_000;
 
 /** Cost that an agent recorded for a whole session. */
 export interface RecordedCost {
-  /** US dollars, with the cost of the sub-agents that the session started. */
+  /** US dollars, including the cost of the sub-agents that the session started. */
   cost: number;
-  /** Row of the record: it covers the calls before it in the file. */
+  /** Row of the record, which covers the calls before it in the file. */
   row: number;
 }
 
-/** Type of the entries in which Claude Code keeps its own sum, as an import names them. */
+/** Type of the entries in which an import keeps the total cost that Claude Code recorded. */
 const COST_STATE = "claude-code.cost-state";
 
-/** The newest sum that Claude Code recorded in an imported session; undefined where there is none. */
+/** Returns the newest total cost that Claude Code recorded in an imported session; undefined when there is none. */
 export function recordedCost(tree: Tree): RecordedCost | undefined {
   if (tree.header?.importedFrom?.agent !== "claude-code") return undefined;
   let found: RecordedCost | undefined;
-  // The sum of a program that began at zero again is added to the one before.
+  // When a program begins again at zero, its total is added to the earlier one.
   let earlier = 0;
   for (let row = 0; row < tree.length; row++) {
     if (tree.kindAt(row).type !== custom.type) continue;
@@ -133,14 +136,14 @@ export function recordedCost(tree: Tree): RecordedCost | undefined {
   return found;
 }
 
-/** Price of a call in US dollars as its bill records it; 0 where it records none. */
+/** Returns the price of a call in US dollars from its bill; 0 when the bill records none. */
 export const costOf = (usage: Usage | undefined): number => amount(usage?.cost?.total);
 
-/** Returns the call that the entry of a row bills; undefined where it bills none. */
+/** Returns the call that the entry of a row bills; undefined when it bills none. */
 export function billedCallAt(tree: Tree, row: number): BilledCall | undefined {
   if (!MAY_BILL.has(tree.kindAt(row).type)) return undefined;
   const entry = tree.entryAt(row);
-  // Where a damaged log has an entry twice, it is one call all the same.
+  // A damaged log may have an entry twice: it is counted as one call.
   if (tree.index.rowOf(entry.id) !== row) return undefined;
   const bill = isMessage(entry, "assistant") ? entry.message : (entry as Billed);
   const { usage } = bill;
@@ -148,7 +151,7 @@ export function billedCallAt(tree: Tree, row: number): BilledCall | undefined {
   return { kind: kindOfWork(entry), ...modelOf(entry, bill), usage };
 }
 
-/** Fields of a bill, in entries of any kind. */
+/** Fields of a bill; entries of any kind may have them. */
 interface Billed {
   usage?: Usage;
   kind?: unknown;
@@ -164,7 +167,7 @@ function kindOfWork(entry: Entry): string {
   return entry.type === "usage" ? text((entry as Billed).kind) : entry.type;
 }
 
-/** Answers and bills name their model themselves; summaries record it in their details. */
+/** Returns the model of a bill. Answers and bills name it themselves; summaries name it in their details. */
 function modelOf(entry: Entry, bill: Billed): Pick<BilledCall, "provider" | "model"> {
   if (entry.type === "message" || entry.type === "usage")
     return { provider: text(bill.provider), model: text(bill.model) };
@@ -173,7 +176,7 @@ function modelOf(entry: Entry, bill: Billed): Pick<BilledCall, "provider" | "mod
     source?: unknown;
     settings?: { provider?: unknown; modelId?: unknown } | null;
   };
-  // Imported compactions name no writer: it was the session's model.
+  // Imported compactions name no model: the session's model wrote them.
   return {
     provider: text(model?.provider ?? source ?? settings?.provider),
     model: text(model?.modelId ?? source ?? settings?.modelId),
@@ -182,7 +185,7 @@ function modelOf(entry: Entry, bill: Billed): Pick<BilledCall, "provider" | "mod
 
 const isUsage = (value: unknown): value is Usage => typeof value === "object" && value !== null;
 
-/** A count or a price: from zero to 2^53 - 1, so that sums stay numbers. Anything else counts nothing. */
+/** Returns a count or a price between zero and 2^53 - 1, so that sums stay finite; 0 for any other value. */
 const amount = (value: unknown): number =>
   typeof value === "number" && value > 0 && value <= Number.MAX_SAFE_INTEGER ? value : 0;
 const text = (value: unknown): string => (typeof value === "string" && value !== "" ? value : "unknown");

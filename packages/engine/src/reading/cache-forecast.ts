@@ -11,30 +11,32 @@ import {
 } from "@espalier/session-tree";
 import { pricesOf, type TokenPrices } from "@espalier/summarizer";
 
-/** Effect of an act on the next request's use of the prompt cache. Sizes are tokens as the provider counts them. */
+/** Effect of an action on the next request's use of the prompt cache. Sizes are tokens as the provider counts them. */
 export interface CacheForecast {
-  /** Size of the next request, without what is said next. */
+  /** Size of the next request, without the next message. */
   context: number;
-  /** Part of it that the cache lacks, and that is written anew. */
+  /** Part of the request that is not in the cache and has to be written. */
   anew: number;
-  /** US dollars for writing that part instead of reading it; null where no price is known. */
+  /** US dollars for writing that part instead of reading it; null when no price is known. */
   cost: number | null;
-  /** Calls after which smaller requests have paid for it; null where they never do, or no price is known. */
+  /**
+   * Number of calls after which smaller requests have saved that cost; null when they never do, or no price is known.
+   */
   paysBackAfter: number | null;
 }
 
-/** A context after an act, by the estimate of characters / 4. */
+/** A context after an action, by the estimate of characters / 4. */
 export interface CacheChange {
   /** Tokens of its messages. */
   tokens: number;
-  /** Tokens of the messages at its beginning that the last request had too. */
+  /** Tokens of the messages at its beginning that are also in the last request. */
   shared: number;
 }
 
 /**
- * Forecasts the next request after an act: the size of what is written anew, its price, and the calls after which it has paid.
- * Estimates become counts of the provider by those that it reported since the last change. System prompt and tools
- * count as cached: they come first, and the act does not change them.
+ * Forecasts the next request after an action: the size of the part to write, its price, and the number of calls after
+ * which it has paid off. Estimates are converted to the provider's tokens by the counts that it reported since the last
+ * change. System prompt and tools count as cached, because they come first and the action does not change them.
  */
 export function forecastCache(
   context: SessionContext,
@@ -52,7 +54,7 @@ export function forecastCache(
   return { context: after, anew, cost, paysBackAfter };
 }
 
-/** The change from one context to another: after a navigation, an edit, an undo. */
+/** Returns the change from one context to another, after a navigation, an edit or an undo. */
 export function cacheChange(before: SessionContext, after: SessionContext): CacheChange {
   const isSame = (message: ContextMessage, at: number) => {
     const other = before.messages[at];
@@ -63,16 +65,16 @@ export function cacheChange(before: SessionContext, after: SessionContext): Cach
   return { tokens: estimateTotal(after.messages), shared: estimateTotal(shared) };
 }
 
-/** What a provider is sent of a message, as text: neither its time nor its bill. */
+/** Returns the part of a message that a provider is sent, as text, without its time and its usage. */
 function sentText({ timestamp: _, ...message }: ContextMessage): string {
   return jsonText({ ...message, usage: undefined });
 }
 
 /**
- * Forecasts the effect of going from one row to another on the prompt cache: a navigation, or over a compaction. -1 is
+ * Forecasts the effect of moving from one row to another on the prompt cache: of a navigation or a compaction. -1 is
  * before the first entry.
  *
- * @param own prices that count before those of the catalogue, by `provider/model` or model
+ * @param own prices by `provider/model` or model that override those of the catalogue
  */
 export function forecastNavigation(
   tree: Tree,
@@ -88,8 +90,9 @@ export function forecastNavigation(
 }
 
 /**
- * Tokens of system prompt and tools, and tokens of the provider for one of the estimate: by the first and the last count
- * that still describe what is before them. With one count all that the estimate lacks is overhead; with none there is none.
+ * Estimates the tokens of system prompt and tools, and the provider's tokens for one estimated token, from the first
+ * and the last count that still describe the messages before them. With one count, all missing tokens are overhead;
+ * with no count, overhead is 0.
  */
 function calibrate(context: SessionContext): { overhead: number; scale: number; estimate: number } {
   const counts: { estimate: number; counted: number }[] = [];
@@ -108,7 +111,7 @@ function calibrate(context: SessionContext): { overhead: number; scale: number; 
   return { overhead: Math.max(0, last.counted - scale * last.estimate), scale, estimate };
 }
 
-/** Tokens of a provider for one of the estimate: outside of this a count describes something else. */
+/** Plausible range of the provider's tokens for one estimated token: a count outside it describes something else. */
 const LEAST_SCALE = 0.25;
 const MOST_SCALE = 4;
 

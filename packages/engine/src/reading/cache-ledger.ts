@@ -15,7 +15,7 @@ import { pricesOf, type TokenPrices } from "@espalier/summarizer";
 import { type BilledCall, billedCallAt, type CallPrice, priceOf } from "./bills.ts";
 import { type CacheCause, type Compared, type RequestDifference, RequestReader } from "./requests.ts";
 
-/** Causes in words for people. */
+/** Names of the causes, for people. */
 export const CACHE_CAUSES: Readonly<Record<CacheCause, string>> = {
   model: "another model",
   tools: "other tools",
@@ -34,7 +34,7 @@ export const CACHE_CAUSES: Readonly<Record<CacheCause, string>> = {
   unknown: "unknown",
 };
 
-/** Explanations of the causes in a sentence or two, for people. */
+/** Explanations of the causes in one or two sentences, for people. */
 export const CACHE_REASONS: Readonly<Record<CacheCause, string>> = {
   model: "Each model has a cache of its own.",
   tools: "Tools come first in a request: different tools change everything after them.",
@@ -58,31 +58,34 @@ export const CACHE_REASONS: Readonly<Record<CacheCause, string>> = {
   unknown: "Nothing in the file explains it.",
 };
 
-/** Request of one answer, beside the request before it in the file. Sizes are tokens unless they say otherwise. */
+/** Request of one answer, compared with the previous request in the file. Sizes are tokens unless stated otherwise. */
 export interface CacheCall {
   /** The entry of the answer. */
   entryId: string;
-  /** Context of the call before, as the provider counted it; null for the first call. */
+  /** Context of the previous call, as the provider counted it; null for the first call. */
   before: number | null;
   /** Tokens that the provider read from its cache. */
   read: number;
   /** Tokens that it wrote to its cache. */
   written: number;
-  /** Beginning that both requests share, both built again from the file. Bytes are those of their lines in the file, tokens characters / 4. */
+  /**
+   * Common beginning of both requests, which are rebuilt from the file. `bytes` counts their lines in the file,
+   * `tokens` is characters / 4.
+   */
   prefix: { bytes: number; tokens: number };
-  /** The first difference that the file records; null where the request only goes on. Not every one breaks a cache. */
+  /** First difference that the file records; null when the request only adds messages. Not every one breaks a cache. */
   difference: RequestDifference | null;
 }
 
-/** Call whose provider missed more than {@link CACHE_SLACK} tokens of the context before. */
+/** Call whose provider missed more than {@link CACHE_SLACK} tokens of the previous context. */
 export interface CacheBreak {
-  /** The entry of the answer. */
+  /** Entry of the answer. */
   call: string;
-  /** The entry that broke the prefix: the compaction, the edit, the change, or the words that ended a pause. */
+  /** Entry that broke the prefix: the compaction, the edit, the change, or the message after a pause. */
   entryId: string;
-  /** Tokens that were paid for anew although the cache had had them. */
+  /** Tokens that were paid again although the cache had had them. */
   tokens: number;
-  /** US dollars that reading them from the cache would have saved; 0 where the price is unknown. */
+  /** US dollars that reading them from the cache would have saved; 0 when the price is unknown. */
   cost: number;
   cause: CacheCause;
 }
@@ -92,31 +95,31 @@ export interface CacheLedger {
   calls: CacheCall[];
   breaks: CacheBreak[];
   /**
-   * US dollars: of all answers, at the known price where a bill has none; of these, estimated that way; and lost to
-   * breaks. `unpriced` counts the answers of unknown price, which add nothing.
+   * US dollars: `total` of all answers, at known prices when a bill has none; `estimated`, the part computed from
+   * prices; `lost` to breaks. `unpriced` is the number of answers of unknown price, which add nothing.
    */
   cost: { total: number; estimated: number; lost: number; unpriced: number };
-  /** Sums of the breaks, the dearest cause first. */
+  /** Sums of the breaks by cause, most expensive first. */
   byCause: Partial<Record<CacheCause, { breaks: number; tokens: number; cost: number }>>;
 }
 
-/** Facts of a ledger that no session file records. */
+/** Facts for a ledger that no session file records. */
 export interface CacheLedgerOptions {
-  /** Own prices by `provider/model` or model, before those of the session and of the catalogue. */
+  /** Prices by `provider/model` or model that override those of the session and of the catalogue. */
   prices?: Readonly<Record<string, TokenPrices>> | undefined;
-  /** Life of an unused cache entry in milliseconds. Default: five minutes. */
+  /** Lifetime of an unused cache entry in milliseconds. Default: five minutes. */
   lifeMs?: number;
 }
 
-/** Tokens that a call may miss without a break: providers cache in steps, and not the newest words. */
+/** Tokens that a call may miss without a break: providers cache in steps, and not the newest messages. */
 export const CACHE_SLACK = 2_000;
 
-/** Life of a cache entry that is not used, in milliseconds: the default of Anthropic and the least of OpenAI. */
+/** Lifetime of an unused cache entry, in milliseconds: the default of Anthropic and the minimum of OpenAI. */
 export const CACHE_LIFE_MS = 300_000;
 
 /**
- * Compares each request of a session with the one before it, in file order, and explains each break of the prompt
- * cache. Requests are built again from the tree: a call that only goes on costs what it adds. Pure.
+ * Compares each request of a session with the previous one in file order, and explains each break of the prompt cache.
+ * Requests are rebuilt from the tree; a call that only adds messages takes time only for these. Pure.
  */
 export function cacheLedger(tree: Tree, options: CacheLedgerOptions = {}): CacheLedger {
   const reader = new CacheReader(tree, options);
@@ -124,7 +127,7 @@ export function cacheLedger(tree: Tree, options: CacheLedgerOptions = {}): Cache
   return reader.ledger;
 }
 
-/** Makes a ledger row by row, for programs that have other work meanwhile; a session that grows is continued. */
+/** Makes a ledger row by row, for programs that do other work in between. A session that grows is continued. */
 export class CacheReader {
   readonly #tree: Tree;
   readonly #lifeMs: number;
@@ -133,7 +136,7 @@ export class CacheReader {
   readonly #prices: CacheLedgerOptions["prices"];
   readonly #calls: CacheCall[] = [];
   readonly #found: { at: CountedCall; entryId: string; cause: CacheCause; missed: number }[] = [];
-  /** The last calls, the newest first. */
+  /** Last calls, newest first. */
   #earlier: CountedCall[] = [];
   #first: CountedCall | undefined;
   #row = 0;
@@ -147,7 +150,7 @@ export class CacheReader {
     this.#prices = prices;
   }
 
-  /** Reads the next row. False, and nothing is read, where there is none. */
+  /** Reads the next row. Returns false when there is none. */
   step(): boolean {
     if (this.#row >= this.#tree.length) return false;
     const call = callAt(this.#tree, this.#row++);
@@ -155,7 +158,7 @@ export class CacheReader {
     return true;
   }
 
-  /** The ledger of the rows that were read. */
+  /** Ledger of the rows read so far. */
   get ledger(): CacheLedger {
     const breaks = this.#found
       .filter(({ at }) => this.#rates.isCached(at.billed))
@@ -212,24 +215,24 @@ function byCause(breaks: readonly CacheBreak[]): CacheLedger["byCause"] {
   return Object.fromEntries(sums.sort(([, a], [, b]) => b.cost - a.cost || b.tokens - a.tokens));
 }
 
-/** An answer that a provider counted tokens for. */
+/** An answer for which a provider counted tokens. */
 export interface CountedCall {
   row: number;
   entryId: string;
   billed: BilledCall;
   /** Tokens of its prompt. */
   context: number;
-  /** Tokens of its prompt at the full price. */
+  /** Tokens of its prompt at full price. */
   fresh: number;
-  /** Tokens of its prompt that the cache had. */
+  /** Tokens of its prompt that were read from the cache. */
   read: number;
   /** Tokens of its prompt that were written to the cache. */
   written: number;
-  /** Least and most tokens of the answer in the next request. */
+  /** Minimum and maximum number of tokens of the answer in the next request. */
   answer: readonly [least: number, most: number];
-  /** Time of the request in epoch milliseconds: of the last entry that was written before the answer. */
+  /** Time of the request in epoch milliseconds: that of the last entry written before the answer. */
   sentAt: number;
-  /** Time at which the request began as the answer itself has it; infinite where it has none. */
+  /** Time at which the request began according to the answer; infinite when the answer has none. */
   startedAt: number;
   /** Time at which the answer was written. */
   writtenAt: number;
@@ -238,7 +241,7 @@ export interface CountedCall {
 /** Limits of a size in tokens. */
 type Range = CountedCall["answer"];
 
-/** The newest answer in the file that a provider counted tokens for; undefined where there is none. */
+/** Returns the newest answer in the file for which a provider counted tokens; undefined when there is none. */
 export function lastCall(tree: Tree): CountedCall | undefined {
   for (let row = tree.length - 1; row >= 0; row--) {
     const call = callAt(tree, row);
@@ -281,20 +284,20 @@ function callAt(tree: Tree, row: number): CountedCall | undefined {
 const tokensIn = (value: unknown): number =>
   typeof value === "number" && value > 0 && value <= Number.MAX_SAFE_INTEGER ? value : 0;
 
-/** A break whose cause is not known yet, with the data to find it. */
+/** A break of unknown cause, with the data to explain it. */
 interface Unexplained {
   tree: Tree;
   call: CountedCall;
   before: CountedCall;
-  /** Calls before it in the file, the newest first. */
+  /** Calls before it in the file, newest first. */
   earlier: readonly CountedCall[];
-  /** The first call of the file. */
+  /** First call of the file. */
   first: CountedCall;
   compared: Compared;
   lifeMs: number;
 }
 
-/** Finds the cause of a break. Tries a change of the model, changes in the file, a pause, and last elimination. */
+/** Finds the cause of a break. Order: change of the model, changes in the file, pause, remaining causes. */
 function explain(given: Unexplained): RequestDifference {
   const { tree, call, before, compared, lifeMs } = given;
   const { difference, firstNew, prefix, beforeTokens } = compared;
@@ -304,21 +307,21 @@ function explain(given: Unexplained): RequestDifference {
     return { cause: "model", entryId: change?.id ?? call.entryId };
   }
   const isOld = call.sentAt - before.sentAt > lifeMs;
-  // An edit near the end explains little where the provider had not even what comes before it.
+  // An edit near the end is not the cause when the provider missed even earlier messages.
   const kept = beforeTokens > 0 ? (prefix.tokens / beforeTokens) * before.context : 0;
   if (difference && !(isOld && kept - call.read > before.context / 2)) return difference;
   if (isOld) return { cause: "pause", entryId: firstNew?.id ?? call.entryId };
   return eliminate(given);
 }
 
-/** Calls before a break that it may go on from, where it does not go on from the last one. */
+/** Number of calls before a break that the request may continue, other than the last one. */
 const CALLS_LOOKED_BACK = 20;
-/** Clocks of two programs, and of an answer and its line, differ by no more. */
+/** Maximum difference between the clocks of two programs, and between the times of an answer and its line. */
 const CLOCK_MS = 1_000;
 
 /**
- * Explains a break by the sizes and times that providers and programs report, where all that the file records was the
- * same and the cache was young.
+ * Explains a break from the sizes and times that providers and programs report, when the file records no difference and
+ * the cache was not too old.
  */
 function eliminate({ tree, call, before, earlier, first, compared }: Unexplained): RequestDifference {
   const { firstNew, isLoop } = compared;
@@ -350,10 +353,10 @@ function fits(call: CountedCall, from: CountedCall, [least, most]: Range): boole
   return grown >= from.answer[0] + least - ROUNDING && grown <= from.answer[1] + most + ROUNDING;
 }
 
-/** Tokens around a message that no text shows. */
+/** Tokens around a message that its text does not have. */
 const ROUNDING = 16;
 
-/** Size of what is said on a path: the entries from `row` up to, but without, `above`. */
+/** Returns the size of the messages on a path: the entries from `row` up to `above`, exclusive. */
 function sizeBetween(tree: Tree, row: number, above: number): Range {
   let [least, most] = [0, 0];
   for (let at = row; at > above; at = tree.index.parent(at)) {
@@ -368,7 +371,10 @@ function sizeBetween(tree: Tree, row: number, above: number): Range {
   return [least, most];
 }
 
-/** A token is two to eight characters of English, and no less than one of other languages. */
+/**
+ * Returns the size of a text: a token is two to eight characters of English; in other languages it is at least one
+ * character.
+ */
 function textSize(message: ContextMessage): Range {
   const tokens = estimateTokens(message);
   const isPlain = !NOT_ASCII.test(jsonText(message));
@@ -377,13 +383,13 @@ function textSize(message: ContextMessage): Range {
 
 const NOT_ASCII = /[^\x00-\x7f]/;
 
-/** The provider's count where it can be one of this answer: some programs record the first count of a stream. */
+/** Returns the provider's count if it is plausible: some programs record the first count of a stream. */
 function answerSize(entry: Entry, output: number): Range {
   if (!isMessage(entry, "assistant") || isFailedAnswer(entry.message)) return [0, output];
   return output >= estimateTokens(entry.message) / 2 ? [output, output] : textSize(entry.message);
 }
 
-/** The last row of a request: settings that changed while it was on its way are no part of it. */
+/** Returns the last row of a request: settings that changed while the request was running do not belong to it. */
 function lastRowOf(tree: Tree, { row, startedAt }: CountedCall): number {
   let at = tree.index.parent(row);
   for (; at >= 0; at = tree.index.parent(at)) {
@@ -394,7 +400,7 @@ function lastRowOf(tree: Tree, { row, startedAt }: CountedCall): number {
   return at;
 }
 
-/** The row of the newest answer at or above `row`; negative where there is none. */
+/** Returns the row of the newest answer at or above `row`; negative when there is none. */
 function nearestAnswer(tree: Tree, row: number): number {
   let at = row;
   while (at >= 0 && !isMessage(tree.entryAt(at), "assistant")) at = tree.index.parent(at);
@@ -419,23 +425,23 @@ function thoughtBefore(tree: Tree, row: number): boolean {
   return false;
 }
 
-/** The newest entry of a kind on the path of a row, above `downTo`. */
+/** Returns the newest entry of a kind on the path of a row, above `downTo`. */
 function nearest(tree: Tree, row: number, downTo: number, is: (entry: Entry) => boolean): Entry | undefined {
   for (let at = tree.index.parent(row); at > downTo; at = tree.index.parent(at))
     if (is(tree.entryAt(at))) return tree.entryAt(at);
   return undefined;
 }
 
-/** Prices that the bills of a model show. */
+/** Prices that the usage of a model shows. */
 interface Learnt {
   read?: number | undefined;
   write?: number | undefined;
   input?: number | undefined;
-  /** True once its provider reported a cache. */
+  /** True when its provider has reported a cache. */
   cached: boolean;
 }
 
-/** Prices of a session's models: own ones, else those of its own bills, else those of the catalogue. */
+/** Prices of a session's models: those of the caller, else those that its usage shows, else those of the catalogue. */
 class Rates {
   readonly #own: CacheLedgerOptions["prices"];
   readonly #learnt = new Map<string, Learnt>();
@@ -444,7 +450,7 @@ class Rates {
     this.#own = own;
   }
 
-  /** Reads the prices that a bill shows. */
+  /** Reads the prices that the usage of a call shows. */
   learn({ provider, model, usage }: BilledCall): void {
     const key = `${provider}/${model}`;
     const rate = this.#learnt.get(key) ?? { cached: false };
@@ -455,12 +461,12 @@ class Rates {
     rate.input ??= rateOf(usage.cost?.input, usage.input);
   }
 
-  /** Returns whether the provider reports a cache for this model at all. */
+  /** Returns whether the provider reports a cache for this model. */
   isCached({ provider, model }: BilledCall): boolean {
     return this.#learnt.get(`${provider}/${model}`)?.cached === true;
   }
 
-  /** US dollars that so many tokens of a call cost more than from the cache. */
+  /** Returns the additional cost of so many tokens of a call that were not read from the cache, in US dollars. */
   lost({ billed, fresh, written, context }: CountedCall, tokens: number): number {
     const { provider, model, usage } = billed;
     const named = { provider, modelId: model };
@@ -480,7 +486,7 @@ class Rates {
 
 const MILLION = 1_000_000;
 
-/** US dollars for a million tokens, as a bill has them; undefined where it does not show any. */
+/** Returns US dollars per million tokens from a recorded cost; undefined when it shows no price. */
 function rateOf(cost: unknown, tokens: unknown): number | undefined {
   const count = tokensIn(tokens);
   return typeof cost === "number" && cost > 0 && count > 0 ? (cost / count) * MILLION : undefined;

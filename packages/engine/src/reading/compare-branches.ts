@@ -11,36 +11,36 @@ import { addBill, billedCallAt, nothingBilled, type OwnPrices } from "./bills.ts
 
 /** The part of a branch below its deepest common entry with another one. */
 export interface BranchSide {
-  /** The last entry; null is the place before the first one. */
+  /** Last entry; null is the position before the first entry. */
   leafId: string | null;
-  /** Its own entries, oldest first. */
+  /** Entries of this branch alone, oldest first. */
   entryIds: string[];
-  /** Messages of these entries, before edits. */
+  /** Number of messages of these entries, before edits. */
   messages: number;
   /** Size of these messages by the rough estimate: characters / 4. */
   tokens: number;
-  /** US dollars for its answers and summaries, estimates included; null where no price is known. */
+  /** US dollars for its answers and summaries, including estimates; null when no price is known. */
   cost: number | null;
-  /** US dollars of `cost` that no bill records: tokens at known prices. */
+  /** Part of `cost` that no bill records, in US dollars: tokens at known prices. */
   estimated: number;
-  /** Files that its calls read or changed, by what tools declare; sorted. */
+  /** Files that its calls read or changed, according to the tools' declarations; sorted. */
   files: string[];
 }
 
-/** Two branches side by side. */
+/** Comparison of two branches. */
 export interface BranchComparison {
-  /** The deepest entry that is on both paths; null when they have none in common. */
+  /** Deepest entry that is on both paths; null when they have no common entry. */
   commonAncestorId: string | null;
   a: BranchSide;
   b: BranchSide;
 }
 
 /**
- * Compares two branches, named by entries on them; null is before the first entry, and an entry beside the conversation
- * means the one it is attached to. Pure.
+ * Compares two branches, named by entries on them. null is before the first entry; an entry outside the conversation
+ * stands for the entry to which it is attached. Pure.
  *
- * @param options.tools declarations of tools about files; default: the common ones
- * @param options.prices own prices of calls whose bill records none, before those of the catalogue
+ * @param options.tools file declarations of tools; default: the common ones
+ * @param options.prices prices of calls whose bill records none; they override those of the catalogue
  * @throws EspalierError `unknown-entry`
  */
 export function compareBranches(

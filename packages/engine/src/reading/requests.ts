@@ -26,13 +26,13 @@ import {
 } from "@espalier/session-tree";
 
 /**
- * Cause for which a provider's prompt cache lacked what the call before had put into it.
+ * Cause of a miss: the provider's prompt cache lacked content that the previous call had written to it.
  *
- * Three are found by elimination: all that the file records was the same, and the cache was young enough.
- * `restart`: the request grew by what was said alone, so something before the first message was replaced by something of
- * the same size, such as the time of a program's start in its system prompt. `unrecorded`: the system prompt or the tools.
- * `thinking`: the request became smaller when the user spoke, since the provider left out the thinking of the turn before.
- * `unknown`: everything else that the file does not explain.
+ * Three causes are found by elimination, when the file records no difference and the cache was not too old.
+ * `restart`: the request grew only by new messages, so content before the first message was replaced by other content
+ * of the same size, such as the start time of a program in its system prompt. `unrecorded`: the system prompt or tools.
+ * `thinking`: the request became smaller after a message of the user, because the provider left out the thinking of the
+ * previous turn. `unknown`: all other breaks that the file does not explain.
  */
 export type CacheCause =
   | "model"
@@ -51,39 +51,39 @@ export type CacheCause =
   | "unrecorded"
   | "unknown";
 
-/** First difference of two requests that the file records. */
+/** First difference between two requests that the file records. */
 export interface RequestDifference {
   cause: CacheCause;
-  /** The entry that makes it. */
+  /** Entry that causes the difference. */
   entryId: string;
 }
 
-/** A request beside the one before it. */
+/** A request compared with the previous one. */
 export interface Compared {
   prefix: { bytes: number; tokens: number };
-  /** Estimated size of the request before. */
+  /** Estimated size of the previous request. */
   beforeTokens: number;
-  /** Undefined where the request only goes on. */
+  /** Undefined when the request only adds messages. */
   difference: RequestDifference | undefined;
-  /** The first entry after the answer to the request before; undefined where there is none. */
+  /** First entry after the answer to the previous request; undefined when there is none. */
   firstNew: Entry | undefined;
-  /** True when a tool loop goes on: the user has said nothing since the call before. */
+  /** True when a tool loop continues: the user has sent no message since the previous call. */
   isLoop: boolean;
 }
 
-/** Message of a request, as its position in the file: the messages of a long session would take too much memory. */
+/** Message of a request, by its position in the file: the messages themselves would need too much memory. */
 interface Item {
   row: number;
-  /** Position among the messages of its entry. */
+  /** Index among the messages of its entry. */
   at: number;
   edit: ContextEditEntry | undefined;
-  /** The message as its edit made it. */
+  /** The message after its edit. */
   edited: ContextMessage | undefined;
-  /** Of a result: its call, and the position of the answer with it. */
+  /** For a tool result: the id of its call, and the position of the answer with the call. */
   closes: { callId: unknown; answer: number } | undefined;
   /**
-   * Thinking of an answer: there is none, it is sent, only a running tool loop carries it (something before it changed), or
-   * it is left out, since a result from below belongs above it.
+   * Thinking of an answer: it has none; it is sent; only a running tool loop sends it, because a message before it
+   * changed; or it is left out, because a later result moved up to its call.
    */
   thinking: "none" | "sent" | "in-loop" | "left-out";
 }
@@ -95,23 +95,23 @@ interface Place {
   bytes: number;
 }
 
-/** A request as its entries make it: messages in reading order, the rest beside them. */
+/** A request in terms of its entries: messages in reading order, and the other parts. */
 class RequestState {
   readonly row: number;
   settings: Settings;
-  /** System messages, which make the system prompt and the tools. */
+  /** System messages, which define the system prompt and the tools. */
   readonly system: { entry: Entry; message: SystemMessage }[] = [];
   items: Item[] = [];
   #isReordered = false;
-  /** Kept only for thinking that depends on the running tool loop. */
+  /** Kept only when thinking depends on the running tool loop. */
   #messages: ContextMessage[] | undefined = [];
-  /** Sums up to and with each item. */
+  /** Sums of tokens up to and including each item. */
   tokens: number[] = [];
   bytes: number[] = [];
-  /** Calls without a result yet: the position of their answer. */
+  /** Calls without a result so far, with the position of their answer. */
   readonly open = new Map<unknown, number>();
   readonly compactionId: string | undefined;
-  /** Position from which fragile thinking is sent: the beginning of the tool loop that runs; after the end for none. */
+  /** Position from which fragile thinking is sent: the start of the running tool loop; after the end without a loop. */
   loopFrom = 0;
 
   constructor(row: number, settings: Settings, compactionId: string | undefined) {
@@ -143,7 +143,7 @@ class RequestState {
     for (const { id } of toolCalls(message)) this.open.set(id, this.items.length - 1);
   }
 
-  /** A request has a result right behind its call: thinking in between follows something else than it did. */
+  /** Marks a call as answered. Its result is put directly after it, so that later thinking has a new prefix. */
   #close(callId: unknown): void {
     const answer = this.open.get(callId);
     if (answer === undefined) return;
@@ -156,7 +156,7 @@ class RequestState {
       }
   }
 
-  /** Returns this request as it was at an earlier row; undefined where a later entry changed something before that row. */
+  /** Returns this request as it was at an earlier row; undefined when a later entry changed content before that row. */
   upTo(row: number): RequestState | undefined {
     if (this.#isReordered) return undefined;
     let count = this.items.length;
@@ -175,20 +175,20 @@ class RequestState {
     return state;
   }
 
-  /** Finds the running tool loop anew. Only what was there from the beginning can depend on it. */
+  /** Finds the running tool loop again. Only thinking that was in the request from the beginning can depend on it. */
   findLoop(): void {
     if (this.#messages && !this.items.some(({ thinking }) => thinking === "in-loop"))
       this.#messages = undefined;
     if (this.#messages) this.loopFrom = runningLoop(this.#messages);
   }
 
-  /** True where this request carries the thinking of an answer. */
+  /** Returns whether this request has the thinking of an answer. */
   sendsThinking(at: number): boolean {
     const { thinking } = this.items[at]!;
     return thinking === "sent" || (thinking === "in-loop" && at >= this.loopFrom);
   }
 
-  /** The first position before `end` of thinking that only one of two requests carries: this one, and one whose loop began at `loopFrom`. */
+  /** Returns the first position before `end` of thinking that only this request, or one with this `loopFrom`, has. */
   changedThinking(loopFrom: number, end: number): number | undefined {
     const [from, to] = [Math.min(loopFrom, this.loopFrom), Math.max(loopFrom, this.loopFrom)];
     for (let at = from; at < Math.min(end, to); at++) if (this.items[at]!.thinking === "in-loop") return at;
@@ -198,13 +198,13 @@ class RequestState {
 
 const isThinking = ({ type }: { type: string }): boolean => type === "thinking";
 
-/** Size of a beginning of a request; system prompt and tools are no part of what the session has of it. */
+/** Returns the size of a request's beginning, without system prompt and tools. */
 const prefixOf = (state: RequestState, items: number) => ({
   bytes: items > 0 ? state.bytes[items - 1]! : 0,
   tokens: items > 0 ? state.tokens[items - 1]! : 0,
 });
 
-/** Builds the requests of a tree one after another, and compares each with the one before. */
+/** Builds the requests of a tree one after another, and compares each with the previous one. */
 export class RequestReader {
   readonly #tree: Tree;
   #last: RequestState | undefined;
@@ -213,7 +213,7 @@ export class RequestReader {
     this.#tree = tree;
   }
 
-  /** The request at a row beside the one that was asked for before. */
+  /** Returns the request at a row, compared with the previous one. */
   next(row: number): Compared {
     const before = this.#last;
     const added = before && this.#entriesBetween(before.row, row);
@@ -223,7 +223,7 @@ export class RequestReader {
     return before ? this.#compare(before, state, added) : NOTHING_BEFORE;
   }
 
-  /** Entries below `from` down to `row`, oldest first; undefined where `from` is not on the path. */
+  /** Returns the entries below `from` down to `row`, oldest first; undefined when `from` is not on the path. */
   #entriesBetween(from: number, row: number): Entry[] | undefined {
     const entries: Entry[] = [];
     let at = row;
@@ -231,7 +231,7 @@ export class RequestReader {
     return at === from || (from < 0 && at < 0) ? entries.reverse() : undefined;
   }
 
-  /** What a call that goes on costs: the entries since. The state is continued in place. */
+  /** Compares a request that only adds entries. The state is continued in place. */
   #extend(before: RequestState, row: number, added: readonly Entry[]): Compared {
     const shared = before.items.length;
     const open = new Map(before.open);
@@ -268,7 +268,7 @@ export class RequestReader {
     }
   }
 
-  /** A request on another branch, from what it shares with the one before; undefined where it has to be built anew. */
+  /** Returns a request on another branch from its common part; undefined when it has to be rebuilt. */
   #branch(before: RequestState, row: number): RequestState | undefined {
     const common = commonAncestorRow(this.#tree, before.row, row);
     const left = this.#entriesBetween(common, before.row);
@@ -346,8 +346,8 @@ export class RequestReader {
   }
 
   /**
-   * A result that came after its call had been sent without one. A request puts results right behind their calls, so it
-   * changes what was sent.
+   * Returns the difference by a result that came after its call had been sent without one. A request puts results
+   * directly after their calls, which changes the content that was sent.
    */
   #lateResult(
     state: RequestState,
@@ -366,7 +366,7 @@ export class RequestReader {
     return late && { difference: { cause: "block-order", entryId: late.entryId }, shared: late.shared };
   }
 
-  /** The first difference of two requests in their messages. `added` is undefined where the path is another one. */
+  /** Returns the first difference between the messages of two requests. `added` is undefined for another path. */
   #messageDifference(
     before: RequestState,
     state: RequestState,
@@ -375,7 +375,7 @@ export class RequestReader {
     path: readonly Entry[],
   ): RequestDifference {
     const idOf = (item: Item | undefined) => (item ? this.#tree.idAt(item.row) : "");
-    // A compaction may begin a path of its own: other agents write it as a root.
+    // A compaction may begin a new path: other agents write it as a root.
     if (!added && path[0]?.id !== state.compactionId)
       return { cause: "branch", entryId: path[0]?.id ?? idOf(state.items.at(-1)) };
     const old = before.items[shared]!;
@@ -388,7 +388,7 @@ export class RequestReader {
     return { cause: causeOfEdit(edit, message), entryId: edit.id };
   }
 
-  /** Entries on the path of `row` that are not on that of `from`, oldest first. */
+  /** Returns the entries on the path of `row` that are not on the path of `from`, oldest first. */
   #newOnPath(from: number, row: number): Entry[] {
     const common = commonAncestorRow(this.#tree, from, row);
     const entries: Entry[] = [];
@@ -405,23 +405,23 @@ const NOTHING_BEFORE: Compared = {
   isLoop: false,
 };
 
-/** True for kinds that change what was said before them. */
+/** Returns whether an entry is of a kind that changes messages before it. */
 function looksBack(entry: Entry): boolean {
   const { firstKept, edit } = kindOf(entry);
   return firstKept !== undefined || edit !== undefined;
 }
 
-/** True for entries that a request on another branch has to be built anew without. */
+/** Returns whether an entry makes it necessary to rebuild a request on another branch. */
 const reachesBack = (entry: Entry): boolean =>
   looksBack(entry) ||
   kindOf(entry).settings?.(entry)?.thinkingLevel !== undefined ||
   isMessage(entry, "system");
 
-/** Tools and system prompt come first in a request: nothing behind them is shared where they differ. */
+/** Returns whether a difference leaves no common beginning: tools and system prompt come first in a request. */
 const startsAnew = (difference: RequestDifference | undefined): boolean =>
   difference?.cause === "tools" || difference?.cause === "system-prompt";
 
-/** What was said after the answer to the request before. */
+/** Returns facts about the entries after the answer to the previous request. */
 function since(added: readonly Entry[]): Pick<Compared, "firstNew" | "isLoop"> {
   const said = added.filter((entry) => kindOf(entry).toMessages && !isMessage(entry, "assistant"));
   return {
@@ -430,7 +430,7 @@ function since(added: readonly Entry[]): Pick<Compared, "firstNew" | "isLoop"> {
   };
 }
 
-/** Thinking that only a running tool loop carries, since something before it changed: it comes and goes with the loop. */
+/** Returns the difference by thinking that comes and goes with a running tool loop, after a change before it. */
 function changedLoop(
   state: RequestState,
   loopFrom: number,
@@ -443,14 +443,14 @@ function changedLoop(
     : { difference: { cause: "block-order", entryId: added.id }, shared };
 }
 
-/** Parts of a message that a request carries. */
+/** Returns the parts of a message that a request has. */
 function spoken(message: ContextMessage): object {
   const { timestamp, ...rest } = message;
   if (message.role === "toolResult") return { ...rest, details: null };
   return message.role === "assistant" ? { content: message.content } : rest;
 }
 
-/** The difference of two requests in system prompt or tools, as the session's own system messages have them. */
+/** Returns the difference of two requests in system prompt or tools, according to the session's own system messages. */
 function systemDifference(
   before: RequestState["system"],
   now: RequestState["system"],
@@ -467,7 +467,7 @@ function systemDifference(
   return a.system === b.system ? undefined : { cause: "system-prompt", entryId };
 }
 
-/** Providers here take names of up to 64 or 128 characters; a longer one decides nothing of a cache. */
+/** Providers accept tool names of up to 64 or 128 characters; longer names are ignored here. */
 const LONGEST_TOOL_NAME = 128;
 
 function levelDifference(

@@ -20,52 +20,55 @@ import {
 /** Costs and compactions of a session. */
 export interface SessionStats {
   /**
-   * All calls to models, on all branches; each is counted once. Where the agent recorded the cost of the session itself,
-   * `cost` is that, and the calls after the record.
+   * All calls of models on all branches; each counts once. If the agent recorded the cost of the session, `cost` is
+   * that record plus the cost of later calls.
    */
   total: UsageTotals;
-  /** The agent's own figure, in US dollars, sub-agents included; null where the file has none. */
+  /** Cost that the agent itself recorded, in US dollars, including sub-agents; null when the file has none. */
   recordedCost: number | null;
-  /** Those on the path of the leaf: the cost of the current conversation. */
+  /** Calls on the path of the leaf: the cost of the current conversation. */
   path: UsageTotals;
-  /** For each end of the tree those on its path, in the order in which the ends were written; calls that branches share count for each. */
+  /**
+   * For each end of the tree, the calls on its path, in the order in which the ends were written. Calls that branches
+   * share count for each of them.
+   */
   branches: ({ leafId: string } & UsageTotals)[];
-  /** By model, dearest first. */
+  /** Sums by model, most expensive first. */
   models: ({ provider: string; model: string } & UsageTotals)[];
-  /** By purpose: `answer`, `compaction`, `branch_summary`, …; dearest first. */
+  /** Sums by purpose: `answer`, `compaction`, `branch_summary`, …; most expensive first. */
   kinds: ({ kind: string } & UsageTotals)[];
   /** Compactions on all branches, in the order of the log. */
   compactions: CompactionStats[];
 }
 
-/** Figures of one compaction. Null where the entry has none: other programs record less. */
+/** Figures of one compaction; null when the entry lacks them: other programs record less. */
 export interface CompactionStats {
   entryId: string;
-  /** ISO 8601. */
+  /** Time, ISO 8601. */
   timestamp: string;
   tokensBefore: number;
   tokensAfter: number | null;
-  /** Messages that its summary replaces. */
+  /** Number of messages that its summary replaces. */
   removed: number | null;
   durationMs: number | null;
   policy: string | null;
   /** Author of the summary. */
   source: string | null;
-  /** US dollars; null where the price is unknown. */
+  /** US dollars; null when the price is unknown. */
   cost: number | null;
-  /** True where `cost` was computed from tokens. */
+  /** True when `cost` was computed from tokens. */
   estimated: boolean;
-  /** True on the path of the leaf. */
+  /** True when the compaction is on the path of the leaf. */
   onPath: boolean;
 }
 
 /**
- * Sums up what a session cost in total, along each path, by model and by kind, and its compactions over time. Pure.
+ * Sums up the cost of a session, in total, along each path, by model and by kind, and lists its compactions. Pure.
  *
- * @param source a session, or its tree, which is read at its own leaf
- * @param leafId the end of `path`; default: the leaf of the source
- * @param prices own prices of calls whose bill records none, before those of the catalogue
- * @throws EspalierError `unknown-entry` for a leaf that is not there
+ * @param source a session; or its tree, which is read at its own leaf
+ * @param leafId end of `path`; default: the leaf of the source
+ * @param prices prices of calls whose bill records none; they override those of the catalogue
+ * @throws EspalierError `unknown-entry` for a leaf that is not in the session
  */
 export function statsOf(
   source: Tree | ReadableSession,
@@ -100,7 +103,7 @@ export function statsOf(
   };
 }
 
-/** All calls; the cost of those before the agent's own figure is that figure. */
+/** Returns the sums of all calls. The cost of calls before the agent's own record is the recorded one. */
 function withRecorded(
   { cost, row }: RecordedCost,
   calls: ReadonlyMap<number, BilledCall>,
@@ -138,7 +141,7 @@ function compactionStats(
   };
 }
 
-/** Price of a compaction without a call. */
+/** Price of a compaction without a call of a model. */
 const NOT_BILLED = { cost: 0, isEstimated: false };
 
 function totalOf(calls: Iterable<BilledCall>, prices: OwnPrices): UsageTotals {
@@ -147,13 +150,16 @@ function totalOf(calls: Iterable<BilledCall>, prices: OwnPrices): UsageTotals {
   return total;
 }
 
-/** Sums for every end of the tree, each from the sum at the nearest billed entry above it: every entry is climbed once. */
+/**
+ * Returns sums for every end of the tree. Each continues from the sum at the nearest billed entry above it, so that
+ * every entry is visited once.
+ */
 function branchTotals(
   tree: Tree,
   calls: ReadonlyMap<number, BilledCall>,
   prices: OwnPrices,
 ): SessionStats["branches"] {
-  // For each row the nearest billed row at or above it; -1 for none.
+  // For each row, the nearest billed row at or above it; -1 when there is none.
   const nearest = new Int32Array(tree.length);
   const sums = new Map<number, UsageTotals>();
   for (let row = 0; row < tree.length; row++) {
@@ -195,16 +201,17 @@ const textIn = (value: unknown): string | null => (typeof value === "string" ? v
 export type HistoryRequest = string | HistoryQuery;
 
 /**
- * Finds original entries of a session that have all the words: on its path, on other branches, and those that
- * compactions cover; oldest first. A tree alone is read at its own leaf. Without `limit` all that match.
+ * Finds original entries of a session that have all the words: on its path, on other branches, and in the parts that
+ * compactions replaced; oldest first. A tree alone is read at its own leaf. Without `limit`, all matching entries are
+ * returned.
  *
- * @throws EspalierError `unknown-entry` for an end of the range that is not there
+ * @throws EspalierError `unknown-entry` for an end of the range that is not in the session
  */
 export function historyOf(source: Tree | ReadableSession, request: HistoryRequest): HistoryHit[] {
   const query = typeof request === "string" ? { query: request } : request;
   return queryHistory(readableOf(source), { limit: Number.POSITIVE_INFINITY, ...query });
 }
 
-/** A session as it is, or a tree at its own leaf. */
+/** Returns a session unchanged, or a tree at its own leaf. */
 const readableOf = (source: Tree | ReadableSession): ReadableSession =>
   source instanceof Tree ? { tree: source, leafId: leafOf(source) } : source;

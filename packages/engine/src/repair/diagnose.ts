@@ -11,16 +11,16 @@ import {
   Tree,
 } from "@espalier/session-tree";
 
-/** Bytes above which a log is an issue. */
+/** A log with more bytes has an issue. */
 const LARGE_LOG = 256 * 1024 * 1024;
 
 /** Result of reading every line of a session. */
 export interface Diagnosis {
-  /** False when something is lost, doubtful or in the way. */
+  /** False when content is lost, doubtful, or blocks the use of the session. */
   ok: boolean;
-  /** Entries that can be used. */
+  /** Number of usable entries. */
   entries: number;
-  /** In the order of the file. */
+  /** Issues in the order of the file. */
   issues: SessionIssue[];
 }
 
@@ -29,7 +29,7 @@ export async function diagnose(log: SessionLog): Promise<Diagnosis> {
   return diagnoseTree(new Tree(await log.load()), log);
 }
 
-/** As {@link diagnose}, for a tree that is in memory. */
+/** Reads a tree in memory like {@link diagnose}. */
 export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
   const issues: SessionIssue[] = [...tree.issues];
   const reported = new Set(issues.map(({ offset }) => offset));
@@ -49,7 +49,7 @@ export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
         });
       }
     }
-    // Our writer refuses such a line.
+    // This program refuses to write such a line.
     if (length > LINE_LIMITS.bytes)
       issues.push({
         kind: "large-line",
@@ -71,7 +71,7 @@ export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
   return { ok: !issues.some(isDamage), entries: tree.length - damaged, issues: placed(issues, tree, log) };
 }
 
-/** Finds blank lines at the beginning and the end of the log: readers ignore them, writers make none. */
+/** Finds blank lines at the beginning and the end of the log. Readers ignore them, and writers never make them. */
 function blankIssues({ view, issues }: Tree): SessionIssue[] {
   const found: SessionIssue[] = [];
   const note = (kind: SessionIssue["kind"], offset: number, message: string) => {
@@ -91,7 +91,7 @@ function blankIssues({ view, issues }: Tree): SessionIssue[] {
   return found;
 }
 
-/** Adds to every issue its line, and its offset in the file on disk where an old format was upgraded in memory. */
+/** Adds the line to every issue, and, for an old format that was upgraded in memory, the offset in the file on disk. */
 function placed(issues: SessionIssue[], tree: Tree, log: SessionLog): SessionIssue[] {
   issues.sort((a, b) => a.offset - b.offset);
   const originals = log.upgraded?.originalOffsets;
@@ -124,6 +124,6 @@ export function othersMayRead(file: string): boolean {
   const facts = statSync(file, { throwIfNoEntry: false });
   const folder = statSync(dirname(file), { throwIfNoEntry: false });
   if (!facts?.isFile() || !folder) return false;
-  // Group and others each by themselves: read the file, enter the folder.
+  // Group and other users are checked separately: each needs to read the file and to enter the folder.
   return [3, 0].some((shift) => ((facts.mode >> shift) & 4) !== 0 && ((folder.mode >> shift) & 1) !== 0);
 }

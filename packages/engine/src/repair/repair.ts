@@ -22,27 +22,27 @@ import {
 import { FileLog } from "@espalier/session-tree/node";
 import { diagnoseTree } from "./diagnose.ts";
 
-/** An entry that differs in the healed copy. */
+/** An entry that is changed in the healed copy. */
 export interface RepairChange {
   /** Offset in the original, in bytes. */
   offset: number;
   id: string;
-  /** Its id in the copy, when that is another one; null otherwise. */
+  /** Its id in the copy, if it has another one there; null otherwise. */
   newId: string | null;
   action: Exclude<RepairAction, "copied">;
 }
 
 /** Report of a repair. Quotes no content of lines. */
 export interface RepairReport {
-  /** The healed copy. */
+  /** File of the healed copy. */
   file: string;
-  /** Path of this report, as JSON. */
+  /** Path of this report, in JSON. */
   report: string;
   /** The damaged session, which is unchanged. */
   source: string;
-  /** Entries in the copy. */
+  /** Number of entries in the copy. */
   entries: number;
-  /** True when no line of the copy has an issue. */
+  /** True when the copy has no issue. */
   ok: boolean;
   /** Issues of the original. */
   issues: SessionIssue[];
@@ -52,9 +52,9 @@ export interface RepairReport {
 }
 
 /**
- * Writes a healed copy of a session, and beside it a report, `<out>.repair.json`; the original is only read. Opening
- * the copy gives the leaf and the context that opening the original gives. Every entry that can be read is in it under
- * its own id, unless another entry above has that; the line of a sound one is copied byte for byte.
+ * Writes a healed copy of a session, and a report in `<out>.repair.json` next to it; the original is only read. The
+ * copy has the same leaf and the same context as the original. It has every readable entry under its own id, unless an
+ * earlier entry has that id. Lines of undamaged entries are copied byte for byte.
  *
  * @throws EspalierError `exists`; `version` for a format newer than this program writes; `not-a-session`
  */
@@ -120,32 +120,35 @@ function changesOf(plan: RepairPlan): RepairChange[] {
   });
 }
 
-/** Treatment of a row of the damaged log in the healed copy. */
+/** Treatment of a row of the damaged log in the copy. */
 export type RepairAction =
   /** Its bytes are copied. */
   | "copied"
-  /** Its id, its parent or a reference is another one in the copy. */
+  /** Its id, its parent or a reference is changed in the copy. */
   | "rewritten"
-  /** A `custom` entry without content keeps its place, so that its children stay where they were. */
+  /** A `custom` entry without content replaces it, so that its children keep their position. */
   | "replaced"
-  /** It was beside the conversation, had no usable content, and no child. */
+  /** It is left out: it was outside the conversation, without usable content and without children. */
   | "left-out";
 
 /** Plan of a healed copy. */
 interface RepairPlan {
   tree: Tree;
   actions: RepairAction[];
-  /** Fresh ids, for rows whose id belongs to another row above. */
+  /** New ids for rows whose id an earlier row has. */
   freshIds: ReadonlyMap<number, string>;
   /** Issues of references, by row. */
   problems: ReadonlyMap<number, SessionIssue>;
-  /** The rows that compactions and edits name, by their own rows. */
+  /** Rows that compactions and edits refer to, by the rows of these. */
   targets: ReadonlyMap<number, number>;
-  /** The leaf of the opened log, when the copy needs a leaf entry for it; undefined when it has the same leaf without. */
+  /**
+   * Leaf of the original, when the copy needs a leaf entry for it; undefined when the copy has the same leaf without
+   * one.
+   */
   leafRow: number | undefined;
 }
 
-/** The fields by which entries refer to others above them. */
+/** Fields by which entries refer to entries above them. */
 const REFERENCES = ["firstKeptEntryId", "targetId", "fromId"] as const;
 
 /** Decides about every row of a damaged log. Changes nothing; linear in the size of the log. */
@@ -168,7 +171,10 @@ function planRepair(tree: Tree): RepairPlan {
   return { ...plan, leafRow: leafOfCopy(plan) === wanted ? undefined : wanted };
 }
 
-/** Returns the row that a field of `row` names by an id: on its path for a compaction or an edit, else above; -1 for none. */
+/**
+ * Returns the row to which a field of `row` refers: on its path for a compaction or an edit, else above; -1 when there
+ * is none.
+ */
 function referredRow(tree: Tree, row: number, id: string, targets: ReadonlyMap<number, number>): number {
   const { firstKept, edit } = tree.kindAt(row);
   return firstKept || edit ? (targets.get(row) ?? -1) : tree.index.rowAbove(id, row);
@@ -181,7 +187,7 @@ function freshIdsOf(tree: Tree): Map<number, string> {
   return fresh;
 }
 
-/** Rows that others have as parent or refer to. */
+/** Returns the rows that other rows have as parent or refer to. */
 function neededRows(tree: Tree, targets: ReadonlyMap<number, number>): Set<number> {
   const needed = new Set<number>();
   for (let row = 0; row < tree.length; row++) {
@@ -210,7 +216,7 @@ function keepsItsLine(
   });
 }
 
-/** Returns the leaf of the opened copy, as a row of the original, by the rule of `leafRowAt`. */
+/** Returns the leaf of the copy, as a row of the original, by the rule of `leafRowAt`. */
 function leafOfCopy({ tree, actions }: RepairPlan): number {
   const movesLeaf = (row: number) =>
     actions[row] === "replaced" ? custom.movesLeaf : tree.kindAt(row).movesLeaf;
@@ -229,10 +235,10 @@ function leafOfCopy({ tree, actions }: RepairPlan): number {
 /** The `customType` of a placeholder for an entry that could not be kept; `data` has the reason and the entry. */
 export const REPAIRED = "espalier.repaired";
 
-/** Lines of any size are copied; only depth and keys decide whether a line can be written. */
+/** Lines of any size are copied; only depth and keys decide if a line can be written. */
 const ANY_SIZE = { bytes: Number.POSITIVE_INFINITY };
 
-/** The lines of a healed copy, header aside, in the order of the original. */
+/** Yields the lines of a healed copy, without the header, in the order of the original. */
 function* repairLines(plan: RepairPlan, now: string): Generator<string | Uint8Array> {
   const { tree, actions, leafRow } = plan;
   let timestamp = tree.header?.timestamp || now;
@@ -250,7 +256,7 @@ function* repairLines(plan: RepairPlan, now: string): Generator<string | Uint8Ar
   yield formatLine({ ...leaf.of({ targetId }), id: createId(), parentId: targetId, timestamp: now });
 }
 
-/** The id that a row has in the copy. */
+/** Returns the id of a row in the copy. */
 function idInCopy({ tree, freshIds }: RepairPlan, row: number): string {
   return freshIds.get(row) ?? tree.idAt(row);
 }
@@ -260,7 +266,10 @@ function parentInCopy(plan: RepairPlan, row: number): string | null {
   return parent < 0 ? null : idInCopy(plan, parent);
 }
 
-/** Undefined for an entry that cannot be written: nested too deep, or with an own key `__proto__`. */
+/**
+ * Returns the changed line of a row; undefined for an entry that cannot be written because it is nested too deep or has
+ * an own key `__proto__`.
+ */
 function rewriteLine(plan: RepairPlan, row: number): string | undefined {
   const { tree, targets } = plan;
   const entry = tree.entryAt(row);
@@ -303,22 +312,22 @@ function lineOf(value: unknown): string | undefined {
   }
 }
 
-/** SHA-256 in hex: names bytes without quoting them. */
+/** Returns the SHA-256 in hex, which identifies bytes without quoting them. */
 function digestOf(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
-/** Bytes of the log that a healed copy does not have. */
+/** Bytes of the log that the healed copy does not have. */
 export interface LostBytes {
   /** Offset in the log, in bytes. */
   offset: number;
-  /** Bytes. */
+  /** Number of bytes. */
   length: number;
   /** SHA-256 of the bytes, in hex. */
   sha256: string;
 }
 
-/** Finds the lost bytes: those in no row, and rows that were left out or could not be read. */
+/** Finds the lost bytes: those outside all rows, and rows that were left out or could not be read. */
 function lostBytes({ tree, actions }: RepairPlan): LostBytes[] {
   const behind = tree.issues.filter(({ kind }) => BEHIND.has(kind)).map(({ offset }) => offset);
   const lost: LostBytes[] = [];
@@ -339,7 +348,7 @@ function lostBytes({ tree, actions }: RepairPlan): LostBytes[] {
 
 const LOSING: ReadonlySet<string> = new Set(["torn-tail", "corrupt", "duplicate-header"]);
 
-/** Issues of an entry behind something else on its line. */
+/** Issues of an entry that is not the first content of its line. */
 const BEHIND: ReadonlySet<string> = new Set(["salvaged", "glued"]);
 
 function lineEnd({ view }: Tree, offset: number): number {

@@ -9,7 +9,10 @@ import {
   toolCalls,
 } from "@espalier/session-tree";
 
-/** The words of a query, each once in any case, without the punctuation around them; the query itself where nothing is left. */
+/**
+ * Returns the words of a query, each once in any case, without surrounding punctuation; the query itself when no word
+ * is left.
+ */
 export function wordsOf(query: string): string[] {
   const words = new Map<string, string>();
   for (const given of query.split(/\s+/)) {
@@ -19,7 +22,7 @@ export function wordsOf(query: string): string[] {
   return words.size > 0 ? [...words.values()] : [query.trim() || query];
 }
 
-/** Finds the first match of a text in each line of a log whose bytes may have it, as lists of offsets. */
+/** Finds the first match of a text in each line of a log whose bytes may have it; returns lists of offsets. */
 export const linesWith = (
   view: ByteView,
   text: string,
@@ -28,7 +31,7 @@ export const linesWith = (
 ): AsyncGenerator<number[]> =>
   matchingLines(view, linePattern(text, isCaseSensitive), text.length * WIDEST_UNIT, signal);
 
-/** Returns the last row that begins at a place or before it; -1 for none. Rows are in the order of the log. */
+/** Returns the last row that begins at or before an offset; -1 when there is none. Rows are in the order of the log. */
 export function rowAt({ index }: Tree, place: number): number {
   let low = 0;
   for (let high = index.length; low < high; ) {
@@ -39,19 +42,22 @@ export function rowAt({ index }: Tree, place: number): number {
   return low - 1;
 }
 
-/** Bytes searched at a time: the largest measured size for which memory is not fetched from the system anew. */
+/**
+ * Number of bytes that are searched at a time: the largest measured size that does not cause a new allocation of memory
+ * from the system.
+ */
 const BLOCK = 64 * 1024;
 
-/** Blocks between two turns of the event loop, in which an abort is seen. */
+/** Number of blocks between two turns of the event loop, in which an abort is noticed. */
 const BREATH = 64;
 const LINE_FEED = "\n";
 
 /**
- * Finds the first match of a pattern in each line of a view, a list for each block with any. Blocks are searched as latin-1
- * text, which costs a copy and no decoding; no part of a line is kept longer than its block.
+ * Finds the first match of a pattern in each line of a view; returns a list for each block with matches. Blocks are
+ * searched as latin-1 text, which is copied but not decoded. Parts of a line are kept no longer than their block.
  *
  * @param pattern matches within one line, on text in which each character is one byte
- * @param longest bytes of the longest match
+ * @param longest length of the longest match in bytes
  */
 async function* matchingLines(
   view: ByteView,
@@ -60,7 +66,7 @@ async function* matchingLines(
   signal?: AbortSignal,
 ): AsyncGenerator<number[]> {
   const block = Buffer.allocUnsafe(Math.min(Math.max(BLOCK, 2 * longest), Math.max(1, view.size)));
-  // Behind the last match the search continues after the end of that line.
+  // After a match, the search continues after the end of its line.
   let passed = 0;
   let isPassingLine = false;
   let blocks = 0;
@@ -99,22 +105,22 @@ export function textPattern(query: string, isCaseSensitive: boolean): RegExp {
 }
 
 /**
- * Builds the pattern of a query in the bytes of a JSON line, one byte a character (latin-1): letters that JSON or some
- * writers escape match in each of their forms. It finds too much (case beyond ASCII), never too little, except for writers
- * that escape letters and digits of ASCII.
+ * Builds the pattern of a query in the bytes of a JSON line, with one byte a character (latin-1): letters that JSON or
+ * some writers escape match in each of their forms. It may match too much (case outside ASCII), and never too little,
+ * except for writers that escape ASCII letters and digits.
  */
 function linePattern(query: string, isCaseSensitive: boolean): RegExp {
   return new RegExp(Array.from(query, inLine).join(""), isCaseSensitive ? "g" : "gi");
 }
 
-/** The most bytes that one UTF-16 unit of a query takes in a line: `\u00e9`. */
+/** Maximum number of bytes of one UTF-16 unit of a query in a line: `\u00e9`. */
 const WIDEST_UNIT = 6;
 
 const anyCase = (letter: string): string =>
   /[a-z]/i.test(letter) ? `[${letter.toLowerCase()}${letter.toUpperCase()}]` : literal(letter);
 const literal = (letter: string): string => letter.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&");
 
-/** Letters with an escape by a backslash, and its pattern. */
+/** Letters with an escape by a backslash, and the pattern of that escape. */
 const SHORT_ESCAPES: Record<string, string> = {
   '"': '\\\\?"',
   "\\": "\\\\\\\\",
@@ -134,11 +140,11 @@ function inLine(letter: string): string {
   return `(?:${SHORT_ESCAPES[letter] ?? inBytes(letter)}|${escapedUnits(letter)})`;
 }
 
-/** The UTF-8 bytes of a letter, as the characters that latin-1 makes of them. */
+/** Returns the UTF-8 bytes of a letter as latin-1 characters. */
 const inBytes = (letter: string): string =>
   Array.from(new TextEncoder().encode(letter), (byte) => `\\x${hex(byte, 2)}`).join("");
 
-/** `\uXXXX` for each UTF-16 unit, with hexadecimal digits in any case. */
+/** Returns the pattern `\uXXXX` of each UTF-16 unit, with hexadecimal digits in any case. */
 const escapedUnits = (letter: string): string =>
   Array.from({ length: letter.length }, (_, at) => {
     const digits = Array.from(hex(letter.charCodeAt(at), 4), anyCase).join("");
@@ -146,19 +152,25 @@ const escapedUnits = (letter: string): string =>
   }).join("");
 const hex = (code: number, digits: number): string => code.toString(16).padStart(digits, "0");
 
-/** Returns the message of an entry, before edits; undefined for one without, and for a result of Espalier's own tools. */
+/**
+ * Returns the message of an entry, before edits; undefined for an entry without one, and for a result of Espalier's own
+ * tools.
+ */
 export function originalMessage(entry: Entry): ContextMessage | undefined {
   const kind = kindOf(entry);
   if (kind.problem?.(entry)) return undefined;
-  // A system message of a compaction is in its own entry.
+  // A system message of a compaction is also in its own entry.
   const message = kind.toMessages?.(entry).at(-1);
   return message?.role === "toolResult" && isOwnTool(message.toolName) ? undefined : message;
 }
 
-/** Calls of a message, except those of Espalier's own tools. */
+/** Returns the calls of a message, except those of Espalier's own tools. */
 export const foreignCalls = (message: ContextMessage): ToolCallBlock[] =>
   toolCalls(message).filter(({ name }) => !isOwnTool(name));
 
-/** Names that agents give to the tools of `espalier mcp`: `mcp__espalier__recall`, `espalier.recall`. */
+/**
+ * Returns whether a name is one that agents give to the tools of `espalier mcp`: `mcp__espalier__recall`,
+ * `espalier.recall`.
+ */
 const isOwnTool = (name: unknown): boolean =>
   typeof name === "string" && /(?:^|_)espalier(?:__|[./:])\w+$/.test(name);

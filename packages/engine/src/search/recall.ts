@@ -16,31 +16,31 @@ import { escapeText, splitsPair } from "@espalier/summarizer";
 import { foreignCalls, linesWith, originalMessage, rowAt, textPattern, wordsOf } from "./matching.ts";
 
 /**
- * What an entry is to the model at the leaf: `context`: on the path, and read whole; `compacted`: on the path, and only a
- * summary has its content, or a shortened text; `abandoned`: on another branch.
+ * State of an entry for the model at the leaf. `context`: on the path, and the model reads it whole; `compacted`: on
+ * the path, but only a summary or a shortened text has its content; `abandoned`: on another branch.
  */
 export type EntryPlace = "context" | "compacted" | "abandoned";
 
 /** An original entry, or parts of it. */
 export interface OriginalEntry {
   entryId: string;
-  /** Position in the tree. It stays as long as the session. */
+  /** Index in the tree, which never changes. */
   row: number;
   role: string;
-  /** ISO 8601; empty where the entry has none. */
+  /** Time, ISO 8601; empty when the entry has none. */
   timestamp: string;
   place: EntryPlace;
-  /** Its text, then its calls; `…` replaces what is left out. */
+  /** Its text, then its calls; `…` replaces omitted parts. */
   text: string;
 }
 
 /** Options of {@link recall}. */
 export interface RecallOptions {
-  /** Entries at most. Default 5. */
+  /** Maximum number of entries. Default 5. */
   limit?: number;
-  /** Entries to pass over: the best of an earlier call. Default 0. */
+  /** Number of entries to skip: the best ones of an earlier call. Default 0. */
   skip?: number;
-  /** Characters of one entry at most. Default 700. */
+  /** Maximum number of characters of one entry. Default 700. */
   characters?: number;
 }
 
@@ -48,7 +48,7 @@ export interface RecallOptions {
 export interface Recalled {
   /** Best first: by the words that each has, rare words first; then the newest. */
   entries: OriginalEntry[];
-  /** True where more entries have one of the words. */
+  /** True when more entries have one of the words. */
   hasMore: boolean;
 }
 
@@ -56,9 +56,10 @@ export interface Recalled {
 const MOST_WORDS = 12;
 
 /**
- * Finds entries that the model no longer reads at the leaf, by words: those that compactions took out of the context or
- * shortened, and those of abandoned branches; not those that a user hid. An entry needs one of the words; the more and rarer ones it has, the better.
- * The bytes are searched unparsed, and only the best entries are parsed.
+ * Finds by words the entries that the model no longer reads at the leaf: those that compactions removed from the
+ * context or shortened, and those of abandoned branches; not those that a user hid. An entry needs at least one of the
+ * words; it ranks higher with more and rarer words. The bytes are searched unparsed, and only the best entries are
+ * parsed.
  */
 export async function recall(
   session: ReadableSession,
@@ -76,7 +77,7 @@ export async function recall(
     const rows = await rowsWith(tree, word);
     const weight = weightOf(rows.size, tree.length);
     sought.push({ word, pattern: textPattern(word, false), weight });
-    // A word in capitals is mostly meant so.
+    // Capitals in a query are usually intended.
     const sameCase = /\p{Lu}/u.test(word) ? await rowsWith(tree, word, true) : rows;
     for (const row of rows) {
       if (!places.isRecalled(row)) continue;
@@ -84,7 +85,7 @@ export async function recall(
     }
   }
   const promising = [...scores].sort(([rowA, a], [rowB, b]) => b - a || rowB - rowA);
-  // A line may have a word where its entry says nothing: some more are read than are wanted.
+  // A word may be outside the text of a line's entry: a few more lines than requested are read.
   const read = promising.slice(0, 2 * (skip + limit) + SPARE);
   const found = read
     .flatMap(([row]) => {
@@ -103,7 +104,7 @@ export async function recall(
   };
 }
 
-/** Lines that are read beyond twice the wanted ones. */
+/** Number of lines that are read in addition to twice the requested entries. */
 const SPARE = 40;
 
 interface SoughtWord {
@@ -112,10 +113,10 @@ interface SoughtWord {
   weight: number;
 }
 
-/** The rarer a word, the more it says. */
+/** Returns the weight of a word: rare words weigh more. */
 const weightOf = (rows: number, all: number): number => Math.log(1 + all / Math.max(1, rows));
 
-/** Rows of entries on lines whose bytes may have a text. */
+/** Returns the rows of entries on lines whose bytes may have a text. */
 async function rowsWith(tree: Tree, text: string, isCaseSensitive = false): Promise<Set<number>> {
   const rows = new Set<number>();
   for await (const offsets of linesWith(tree.view, text, isCaseSensitive))
@@ -126,12 +127,12 @@ async function rowsWith(tree: Tree, text: string, isCaseSensitive = false): Prom
   return rows;
 }
 
-/** Weight of a word as the query writes it, compared with the same word in another case. */
+/** Weight of a word in the query's case, relative to the same word in another case. */
 const SAME_CASE = 1.5;
 
 /**
- * Weights of the words in a text, and once more of those that are near each other; the whole query in it counts as much as
- * all of them again.
+ * Returns the weights of the words in a text, counted again for words that are near each other, and again for all words
+ * when the text has the whole query.
  */
 function scoreOf(text: string, sought: readonly SoughtWord[], query: string): number {
   let score = 0;
@@ -147,14 +148,14 @@ function scoreOf(text: string, sought: readonly SoughtWord[], query: string): nu
   return score + near + (text.search(textPattern(query, false)) >= 0 ? all : 0);
 }
 
-/** Characters within which words are near each other. */
+/** Maximum distance of words that are near each other, in characters. */
 const NEAR = 200;
 
-/** Characters before a word that its excerpt begins with, and room of one excerpt. */
+/** Number of characters before the first word of an excerpt, and minimum length of an excerpt. */
 const BEFORE = 80;
 const LEAST_WINDOW = 160;
 
-/** Parts of a text around the words, at most `room` characters of it; the whole text where it fits. */
+/** Returns the parts of a text around the words, at most `room` characters; the whole text if it fits. */
 function excerptOf(text: string, sought: readonly SoughtWord[], room: number): string {
   if (text.length <= room) return text;
   const matches = sought.flatMap((word) => matchesOf(text, word)).sort((a, b) => a.at - b.at);
@@ -173,7 +174,7 @@ function excerptOf(text: string, sought: readonly SoughtWord[], room: number): s
   return joinWindows(text, windows);
 }
 
-/** Matches of one word that are looked at, so that a word on every line costs no more than others. */
+/** Maximum number of examined matches of one word, so that a frequent word does not take longer than others. */
 const MOST_MATCHES = 200;
 
 interface WordMatch {
@@ -191,7 +192,10 @@ function matchesOf(text: string, { word, pattern, weight }: SoughtWord): WordMat
   return matches;
 }
 
-/** The match from which on so many characters have the most weight of words that were not shown yet; weight 0 for none. */
+/**
+ * Returns the match that begins the window of this length with the most weight of words that were not shown yet; weight
+ * 0 when there is none.
+ */
 function bestWindow(
   matches: readonly WordMatch[],
   shown: ReadonlySet<string>,
@@ -210,14 +214,14 @@ function bestWindow(
   return best;
 }
 
-/** Start of the line of a match, or a place before the match where its line begins far away. */
+/** Returns the start of the line of a match, or an offset before the match when the line begins far away. */
 function lineStart(text: string, at: number): number {
   const from = Math.max(0, at - BEFORE);
   const line = text.lastIndexOf("\n", at - 1) + 1;
   return line >= from && line <= at ? line : from;
 }
 
-/** End of the last whole line before a place, where that is near. */
+/** Returns the end of the last whole line before an offset, if it is near. */
 function lineEnd(text: string, at: number): number {
   if (at >= text.length) return text.length;
   const line = text.lastIndexOf("\n", at);
@@ -241,28 +245,29 @@ const pairStart = (text: string, at: number): number => (splitsPair(text, at) ? 
 
 /** Range of {@link readEntries}. */
 export interface ReadEntriesOptions {
-  /** First entry; default: the newest ones that fit, up to `to`. */
+  /** First entry. Default: as many of the newest entries as fit, up to `to`. */
   from?: string;
-  /** Last entry. Default: the leaf; for an abandoned branch that `from` is on, its end. */
+  /** Last entry. Default: the leaf; or the end of the abandoned branch, if `from` is on one. */
   to?: string;
-  /** Continues an earlier answer: its `next`. */
+  /** Continues an earlier result, from its `next`. */
   cursor?: EntryCursor;
-  /** Characters of all texts together, at most. Default 8,000. */
+  /** Maximum number of characters of all texts together. Default 8,000. */
   characters?: number;
 }
 
-/** A place in a text of a session. */
+/** A position in a text of a session. */
 export interface EntryCursor {
   row: number;
-  /** Characters of the entry's text that were read. */
+  /** Number of characters of the entry's text that were read. */
   offset: number;
   /** Row of the last entry of the range. */
   to: number;
 }
 
 /**
- * Reads original entries of one path with their whole text, also those that compactions took out of the context. What
- * does not fit is read from `next` on: a long text is continued where it was cut.
+ * Reads original entries of one path with their whole text, including entries that compactions removed from the
+ * context. The rest that does not fit is read from `next` on: a long text is continued at the position where it was
+ * cut.
  *
  * @throws EspalierError `unknown-entry`
  */
@@ -300,10 +305,10 @@ export function readEntries(
   return { entries };
 }
 
-/** Characters that a heading of an entry takes. */
+/** Assumed number of characters of an entry's heading. */
 const OVERHEAD = 60;
 
-/** The newest rows of a path whose texts fit, one at least. */
+/** Returns the newest rows of a path whose texts fit, at least one. */
 function newestThatFit(tree: Tree, path: readonly number[], characters: number): readonly number[] {
   let left = characters;
   let start = path.length;
@@ -353,12 +358,12 @@ class Places {
     return this.#archived.has(row) || this.#shortened.has(row) ? "compacted" : "context";
   }
 
-  /** True for entries with messages that the model does not read at the leaf. */
+  /** Returns whether an entry has messages that the model does not read at the leaf. */
   isRecalled(row: number): boolean {
     return this.of(row) !== "context" && hasMessages(this.#tree, row);
   }
 
-  /** The leaf where a row is on its path or is none; else the newest row below it. */
+  /** Returns the end of the branch of a row: the leaf, if the row is on its path; else the newest row below it. */
   endBelow(row: number): number {
     if (row < 0 || this.#onPath[row] === 1) return this.#leafRow;
     const below = new Uint8Array(this.#tree.length);
@@ -374,7 +379,7 @@ class Places {
   }
 }
 
-/** Rows of a path whose newest edit put another text in place of theirs. */
+/** Returns the rows of a path whose newest edit replaced their text. */
 function rowsShortened(tree: Tree, leafRow: number): ReadonlySet<number> {
   const shortened = new Set<number>();
   const edited = new Set<number>();
@@ -394,8 +399,8 @@ function rowsShortened(tree: Tree, leafRow: number): ReadonlySet<number> {
 }
 
 /**
- * Text of an entry for a model that reads it again: what was said, then calls with their arguments; nothing that acts on
- * a terminal. Undefined for an entry without one, and for calls and results of Espalier's own tools.
+ * Returns the text of an entry for a model: its text, then its calls with their arguments, without control characters
+ * for terminals. Undefined for an entry without text, and for calls and results of Espalier's own tools.
  */
 function originalText(entry: Entry): { role: string; text: string } | undefined {
   const message = originalMessage(entry);
@@ -408,7 +413,7 @@ function originalText(entry: Entry): { role: string; text: string } | undefined 
   return text === "" ? undefined : { role: message.role, text: plainText(text) };
 }
 
-/** A call with one line for each argument; texts as they are, so that they can be copied. */
+/** Returns a call with one line for each argument; texts are unchanged, so that they can be copied. */
 function callText(name: string, given: unknown): string {
   const fields = isRecord(given) ? Object.entries(given) : [];
   const lines = fields.map(
@@ -418,8 +423,8 @@ function callText(name: string, given: unknown): string {
 }
 
 /**
- * Text of sessions for a model, as a block that it can tell from instructions. No text can close the block or open
- * another one: every `<` in it is written `&lt;`.
+ * Returns text of sessions for a model, as a block that the model can distinguish from instructions. No text can close
+ * the block or open another one: every `<` in it is written as `&lt;`.
  */
 export const quotedData = (text: string): string => `${OPEN}\n${escapeText(plainText(text))}\n${CLOSE}`;
 

@@ -15,36 +15,37 @@ import { foreignCalls, linesWith, originalMessage, rowAt, textPattern, wordsOf }
 
 /** Range and mode of a search. */
 export interface SearchOptions extends Pick<ListOptions, "agent" | "project" | "since" | "until"> {
-  /** These sessions, by path or id, in this order. */
+  /** Sessions to search, by path or id, in this order. */
   files?: Iterable<string>;
-  /** All sessions in this folder and below it. Default: the engine's own, and the Pi coding agent's. */
+  /** Folder to search, including its subfolders. Default: the engine's own folder, and that of the Pi coding agent. */
   folder?: string;
-  /** The folder in place of `~/.espalier`; default: `ESPALIER_HOME`, or that. */
+  /** Folder used as `~/.espalier`. Default: `ESPALIER_HOME`, else `~/.espalier`. */
   home?: string;
   /** Another store than files: all its sessions, or those of `files`. */
   store?: SessionStore;
-  /** Hits at most; default all. */
+  /** Maximum number of hits. Default: all. */
   limit?: number;
-  /** Distinguishes `A` from `a`. Default false; beyond ASCII case always counts. */
+  /** True: `A` and `a` are different. Default false. Outside ASCII, case always counts. */
   caseSensitive?: boolean;
   /** Finds entries that have all words of the query, in any order. Default false: the query is literal text. */
   words?: boolean;
-  /** Ends the search, which throws the signal's reason. */
+  /** Aborts the search, which throws the signal's reason. */
   signal?: AbortSignal;
   /**
-   * Receives each session and folder that cannot be read; the search goes on without it. Those named in `files` are
-   * errors instead.
+   * Receives each session and folder that cannot be read; the search continues without it. A session of `files` that
+   * cannot be read is an error instead.
    */
   onSkipped?: (file: string, error: EspalierError) => void;
 }
 
 /**
- * Searches the texts of sessions: messages, calls with their arguments, results, summaries; on all branches, entries that
- * compactions hide included. A query is literal text, or `words`. Sessions come newest first, hits in the order of the
- * file. Calls of Espalier's own tools (`espalier mcp`) and their results are left out: they repeat queries and entries.
+ * Searches the texts of sessions: messages, calls with their arguments, results and summaries, on all branches,
+ * including entries that compactions replaced. A query is literal text, or `words`. Sessions come newest first, hits in
+ * the order of the file. Calls of Espalier's own tools (`espalier mcp`) and their results are left out, because they
+ * repeat queries and entries.
  *
- * The bytes are searched unparsed, and only lines that may have the query are parsed: it takes about as long as grep, and
- * for each session with a hit the time to index it once.
+ * The bytes are searched unparsed, and only lines that may have the query are parsed. A search takes about as long as
+ * grep, and for each session with a hit the time to index it once.
  *
  * @throws EspalierError `bad-input` for an empty query; EspalierError for one of `files` that cannot be read
  */
@@ -83,7 +84,7 @@ async function* sources(options: SearchOptions) {
   else for (const { path } of sessionFiles(folders, { home, ...told })) yield source(path);
 }
 
-/** Opens a session. One of a folder may be gone by now, or be no session, and is then skipped. */
+/** Opens a session. A file of a folder may have been removed, or may not be a session: it is then skipped. */
 async function openOrSkip(
   ref: string,
   open: () => Promise<SessionLog>,
@@ -103,25 +104,25 @@ async function openOrSkip(
 export interface SearchHit {
   /** The session's file, or its address in another store. */
   file: string;
-  /** Empty for a file without a header. */
+  /** Id of the session; empty for a file without a header. */
   sessionId: string;
   entryId: string;
-  /** The role of its message, as in a context. */
+  /** Role of the entry's message, as in a context. */
   role: string;
   /** The first match with the text around it, on one line. */
   snippet: string;
-  /** True on the path of the leaf, false on another branch. */
+  /** True when the entry is on the path of the leaf. */
   onPath: boolean;
 }
 
-/** Searches one log, as `searchSessions` does. */
+/** Searches one log, as {@link searchSessions} does. */
 async function* searchLog(
   log: SessionLog,
   query: string,
   { caseSensitive = false, words = false, signal }: Pick<SearchOptions, "caseSensitive" | "words" | "signal">,
 ): AsyncGenerator<SearchHit> {
   const view = await log.load();
-  // The longest word is the rarest, mostly.
+  // The longest word is usually the rarest.
   const sought = words ? wordsOf(query).sort((a, b) => b.length - a.length) : [query];
   const patterns = sought.map((word) => textPattern(word, caseSensitive));
   let session: IndexedLog | undefined;
@@ -135,15 +136,15 @@ async function* searchLog(
 
 type IndexedLog = ReturnType<typeof indexLog>;
 
-/** Finds the entries on the line of a place of a log, and the matches in their texts. */
+/** Returns functions that find the entries on the line of an offset, and the matches in their texts. */
 function indexLog(tree: Tree) {
   const onPath = new Uint8Array(tree.length);
   const leafId = leafOf(tree);
   for (let row = leafId === null ? -1 : tree.row(leafId); row >= 0; row = tree.index.parent(row))
     onPath[row] = 1;
-  /** Offsets of entries behind something else on their line. */
+  /** // Offsets of entries that are not the first content of their line. */
   const behind = new Set(tree.issues.filter(({ kind }) => BEHIND.has(kind)).map(({ offset }) => offset));
-  /** The first row that was not read yet: a line whose newline was lost is one place for several entries. */
+  /** First row that was not read yet. After a lost newline, one line can have several entries. */
   let next = 0;
   const findIn = (row: number, [first, ...others]: readonly RegExp[]) => {
     const entry = tree.entryAt(row);
@@ -184,7 +185,7 @@ function snippetOf(text: string, start: number, end: number): string {
   return `${from > 0 ? "…" : ""}${line}${to < text.length ? "…" : ""}`;
 }
 
-/** Returns the place, or the next one in a direction where it would split a code point. */
+/** Returns the index, or the next one in a direction if it would split a code point. */
 function boundary(text: string, at: number, step: 1 | -1): number {
   const unit = text.charCodeAt(at);
   return unit >= 0xdc00 && unit <= 0xdfff ? at + step : at;
@@ -192,7 +193,7 @@ function boundary(text: string, at: number, step: 1 | -1): number {
 
 /**
  * Returns the role of an entry's message and its texts, before edits: its text, then for each call the tool's name and
- * every text among the arguments. Undefined for one without.
+ * every text in the arguments. Undefined for an entry without a message.
  */
 function entryTexts(entry: Entry) {
   const message = originalMessage(entry);
@@ -202,7 +203,7 @@ function entryTexts(entry: Entry) {
   return texts.length === 0 ? undefined : { role: message.role, texts };
 }
 
-/** All texts in a value of JSON, keys left out, however deep it is. */
+/** Returns all texts in a JSON value at any depth, without keys. */
 function textsIn(value: unknown): string[] {
   const texts: string[] = [];
   const waiting: unknown[] = [value];

@@ -69,7 +69,7 @@ interface HandledAppend {
   session: Session;
   /** Set once the append no longer waits. */
   isOver: boolean;
-  /** The append whose handler made this one, in another session. */
+  /** The append whose handler started this one, in another session. */
   outer: HandledAppend | undefined;
 }
 
@@ -77,7 +77,7 @@ const running = new AsyncLocalStorage<HandledAppend>();
 
 /**
  * Refuses an append by a handler of `entry_before_append` while the same session's append waits for that handler: each
- * would wait for the other. Afterwards, and to other sessions, a handler may append.
+ * would wait for the other. Afterwards, and in other sessions, a handler may append.
  *
  * @throws EspalierError `nested-append`
  */
@@ -92,10 +92,10 @@ export function refuseNestedAppend(session: Session): void {
 }
 
 /**
- * Adds to a batch the rules in each of the user's messages, right after the message. Other drafts stay as they are.
- * Rules are searched after redaction, in the text that is written.
+ * Adds the rules of each user message to a batch, directly after the message. Other drafts are unchanged. Rules are
+ * searched after redaction, in the text that is written.
  *
- * @param added receives the ids of what was added
+ * @param added receives the ids of the added entries
  */
 async function withRules(
   session: Session,
@@ -117,7 +117,7 @@ async function withRules(
 
 const isPrompt = (draft: NewEntry): boolean => isMessage(draft as Entry, "user");
 
-/** Rule entries of one message, and the message's id, which they refer to; undefined when it has no rules. */
+/** Returns rule entries of one message, and the message's id, to which they refer; undefined when it has no rules. */
 async function rulesBehind(session: Session, draft: NewEntry, batch: readonly NewEntry[]) {
   const text = messageText((draft as NewEntry & { message: ContextMessage }).message);
   const own = findRules(text);
@@ -142,7 +142,7 @@ async function rulesBehind(session: Session, draft: NewEntry, batch: readonly Ne
     return data && entry.id !== undefined ? [ruleFrom(data, entry.id)] : [];
   });
   const data = newRules([...holding, ...earlier], { entryId: id, found });
-  // Without a trace they would be found again when the session is compacted.
+  // This entry prevents that the rules are found again when the session is compacted.
   const isEmptied = own.length > 0 && found.length === 0;
   const trace: RuleData = { text: "", kind: "preference", from: { entryId: id, range: [0, 0] } };
   const entries = (isEmptied ? [trace] : data).flatMap((one) =>

@@ -12,19 +12,19 @@ import {
 import type { Session } from "./session.ts";
 import { type CacheBreakEvent, cacheBreak } from "./state.ts";
 
-/** The request that went out last: what the file does not say of it. */
+/** Last sent request, with facts that the file does not have. */
 interface Sent {
   system: string | undefined;
   tools: string;
-  /** Epoch milliseconds. */
+  /** Time of the request, in epoch milliseconds. */
   at: number;
 }
 
 const sent = new WeakMap<Session, Sent>();
 
 /**
- * Compares the request that is about to go out with the one before it, and notifies extensions of a break of the prompt cache.
- * Costs nothing where none listens.
+ * Compares the next request with the previous one, and notifies extensions of a break of the prompt cache. Does nothing
+ * when no extension listens.
  */
 export async function tellCacheBreak(
   session: Session,
@@ -48,11 +48,11 @@ function breakAt(session: Session, before: Sent | undefined, now: Sent): CacheBr
   const found = causeOf(session, { compared, before, now, sentAt: before?.at ?? last.sentAt, last });
   if (!found) return undefined;
   const { prefix, beforeTokens } = compared;
-  // Another model, a pause, and what comes before the messages leave nothing of the cache.
+  // Another model, a pause, or a change before the messages invalidates the whole cache.
   const isWhole = found !== compared.difference || found.cause === "thinking-level";
   const share = isWhole || beforeTokens === 0 ? 1 : 1 - prefix.tokens / beforeTokens;
   const kept = Math.round(last.context * share);
-  // What is gone is not paid for: a compaction makes the request smaller.
+  // Removed content is not paid for: a compaction makes the request smaller.
   const size = Math.round((session.context.tokens * last.context) / (beforeTokens || 1));
   const tokens = Math.min(kept, size);
   const prices = pricesAt(session);

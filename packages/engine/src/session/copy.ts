@@ -13,32 +13,32 @@ import { leaseOf, openIfThere } from "./stores.ts";
 
 /** Result of copying a session. */
 export interface CopyResult {
-  /** Reference that opens the copy in its store. */
+  /** Reference with which the store opens the copy. */
   file: string;
   id: string;
   bytes: number;
-  /** Bytes that this call added; 0 when the copy was complete already. */
+  /** Number of bytes that this call added; 0 when the copy was already complete. */
   written: number;
   /** SHA-256 of all bytes, in hex, computed from the finished copy. */
   sha256: string;
 }
 
-/** Bytes that one append of a copy holds, about. */
+/** Approximate number of bytes of one append to a copy. */
 const PIECE = 1024 * 1024;
 
-/** Bytes in which the header is looked for first. */
+/** Number of bytes in which the header is searched first. */
 const HEAD = 64 * 1024;
 
-/** Milliseconds to wait for another program's lease of the copy. */
+/** Maximum wait for another program's lease of the copy, in milliseconds. */
 const WAIT_MS = 2_000;
 
 /**
- * Copies a session into a store, byte for byte. When the store has a shorter copy, because the last call was interrupted
- * or the session has grown since, only the missing bytes are added.
+ * Copies a session into a store, byte for byte. When the store has a shorter copy, because the last call was
+ * interrupted or the session has grown since, only the missing bytes are added.
  *
- * @param ref where to keep the copy; by default the store chooses by the session's id
- * @throws EspalierError `damaged` for a session in which `diagnose` finds something; `exists` where
- *   something else is kept there, `busy`, and what the stores throw
+ * @param ref reference of the copy; by default the store derives it from the session's id
+ * @throws EspalierError `damaged` for a session in which `diagnose` finds something; `exists` where the reference has
+ * other content, `busy`, and what the stores throw
  */
 export async function copySession(
   source: SessionLog,
@@ -71,7 +71,7 @@ export async function copySession(
   }
 }
 
-/** Stored bytes of a log; for an old format the original bytes, not the upgraded ones. */
+/** Returns the stored bytes of a log; for an old format the original bytes, not the upgraded ones. */
 async function storedBytes(log: SessionLog): Promise<ByteView> {
   const view = await log.load();
   return log.upgraded?.original ?? view;
@@ -91,7 +91,7 @@ async function assertSound(source: SessionLog): Promise<void> {
   );
 }
 
-/** Issues of lines that are right as they are. */
+/** Issues of lines that are not damaged. */
 const FINE: ReadonlySet<SessionIssueKind> = new Set(["large-line", "large-file"]);
 
 async function releaseCopy({ log, lease }: { log: SessionLog; lease: SessionLease }): Promise<void> {
@@ -102,7 +102,10 @@ async function releaseCopy({ log, lease }: { log: SessionLog; lease: SessionLeas
   }
 }
 
-/** Opens the existing copy, or makes a new one with the first lines; `begun` is the number of bytes written here. */
+/**
+ * Opens the existing copy, or makes a new one with the first lines; `begun` is the number of bytes written by this
+ * function.
+ */
 async function openCopy(source: SessionLog, view: ByteView, target: SessionStore, ref: string | undefined) {
   const there = await openIfThere(
     target,
@@ -123,7 +126,7 @@ async function openCopy(source: SessionLog, view: ByteView, target: SessionStore
   await there?.close();
   const header = firstLine(view);
   const rest = pieces(view, header.length + 1);
-  // An append would bring an old format to the current one, so all of it has to be there at once.
+  // An append would convert an old format to the current one, so all lines have to be written at once.
   const lines = source.upgraded ? flat(rest) : (rest.next().value ?? []);
   const log = await target.create(decoder.decode(header), lines, ref);
   return {
@@ -133,7 +136,9 @@ async function openCopy(source: SessionLog, view: ByteView, target: SessionStore
   };
 }
 
-/** @throws EspalierError `exists` unless what is there is the beginning of `view`, in whole lines, and can grow */
+/**
+ * @throws EspalierError `exists` unless the existing content is the beginning of `view`, in whole lines, and can grow
+ */
 function assertBeginning({ ref, upgraded }: SessionLog, there: ByteView, view: ByteView): void {
   const isBeginning =
     there.size > 0 &&
@@ -153,7 +158,7 @@ function assertBeginning({ ref, upgraded }: SessionLog, there: ByteView, view: B
 function* pieces(view: ByteView, from: number): Generator<string[]> {
   for (let at = from; at < view.size; ) {
     let block = view.read(at, PIECE);
-    // A line that is longer than a piece is a piece of its own.
+    // A line that is longer than a piece becomes its own piece.
     for (let size = PIECE; !block.includes(LINE_FEED); size *= 2) block = view.read(at, size * 2);
     const end = block.lastIndexOf(LINE_FEED);
     yield decoder.decode(block.subarray(0, end)).split("\n");
@@ -182,11 +187,11 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const LINE_FEED = 10;
 
 /**
- * Writes what an open session still has into a file of its own, when its file was removed or replaced (`removed`,
- * `changed`): at its own path when that is free, else beside it as `<file>.recovered-<time>.jsonl`. Nothing is
- * overwritten. Returns the path; open that to continue.
+ * Writes the readable lines of an open session to a new file, when its file was removed or replaced (`removed`,
+ * `changed`): to the original path if it is free, else to `<file>.recovered-<time>.jsonl`. Overwrites no file. Returns
+ * the path; open it to continue.
  *
- * @throws EspalierError `shrunk` when the lines themselves are gone; `write-failed`
+ * @throws EspalierError `shrunk` when the lines themselves are lost; `write-failed`
  */
 export async function rescueSession(log: SessionLog): Promise<string> {
   const view = await log.load();

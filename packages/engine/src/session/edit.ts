@@ -36,8 +36,8 @@ import {
 import type { Session } from "./session.ts";
 
 /**
- * Returns the edit that takes an entry out of the context at the leaf, or brings it back; undefined when nothing has to
- * change. The content that comes back is the one before hiding: shortened, if a compaction had shortened it.
+ * Returns the edit that removes an entry from the context at the leaf, or restores it; undefined when the entry is
+ * already in that state. The restored content is that before hiding, even if a compaction had shortened it.
  *
  * @throws EspalierError `unknown-entry`; `not-in-context`
  */
@@ -69,10 +69,10 @@ function placeInContext(core: SessionTree, id: string): { entry: Entry; isInclud
   return { entry: found.entry, isIncluded };
 }
 
-/** Replacement that brings an entry back: its newest one, or its own content. */
+/** Returns the replacement that restores an entry: its newest replacement, or its own content. */
 function earlierContent(core: SessionTree, entry: Entry): NonNullable<ContextEdit["replacement"]> {
   for (const { replacement } of editsOf(core, entry.id)) if (replacement !== null) return replacement;
-  // Messages whose content no edit replaces (summaries, shell runs) are whole again with any.
+  // Messages whose content no edit replaces (summaries, shell runs) are restored whole by any replacement.
   const said = (kindOf(entry).toMessages?.(entry) ?? []) as { content?: unknown }[];
   const { content = "" } = said.at(-1) ?? {};
   return { content } as NonNullable<ContextEdit["replacement"]>;
@@ -84,7 +84,10 @@ const notInContext = (why: string) =>
 /** `customType` of an entry that pins another one. A pinned entry stays in the context, word for word, over compactions. */
 export const PIN = "espalier.pin";
 
-/** Ids that are pinned at the end of a path, in the order of pinning; `before` are the ids pinned above the path. */
+/**
+ * Returns the ids that are pinned at the end of a path, in the order of pinning; `before` are the ids pinned above the
+ * path.
+ */
 export function pinnedOn(path: readonly Entry[], before: readonly string[] = []): string[] {
   const pinned = new Set<string>(before);
   for (const entry of path) {
@@ -98,7 +101,7 @@ export function pinnedOn(path: readonly Entry[], before: readonly string[] = [])
 }
 
 /**
- * Pinned entries of the leaf's path with what they say, edits applied. A compaction of ours records the pins it found,
+ * Returns pinned entries of the leaf's path with their texts, edits applied. A compaction by Espalier records the pins,
  * so that only the end of the path is read.
  */
 export function pinnedTexts(session: SessionTree): { id: string; text: string }[] {
@@ -115,7 +118,7 @@ export function pinnedTexts(session: SessionTree): { id: string; text: string }[
 }
 
 /**
- * Returns the rules that hold at the leaf, oldest first. A compaction by Espalier records them, so only the path's end
+ * Returns the rules that apply at the leaf, oldest first. A compaction by Espalier records them, so only the path's end
  * is read.
  */
 export function rulesAtLeaf(session: Session): Rule[] {
@@ -125,7 +128,10 @@ export function rulesAtLeaf(session: Session): Rule[] {
   return rulesOn(complete || isRecorded ? entries : session.getBranch(), findingIn(session));
 }
 
-/** The user's rules that hold at an entry, oldest first. Default: the leaf; null is before the first. Throws `unknown-entry`. */
+/**
+ * Returns the user's rules that apply at an entry, oldest first. Default: the leaf; null is before the first entry.
+ * Throws `unknown-entry`.
+ */
 export function rulesOf(session: Session, entryId: string | null = session.leafId): Rule[] {
   if (entryId === session.leafId) return rulesAtLeaf(session);
   return rulesOn(session.getBranch(session.placeOf(entryId)), findingIn(session));
@@ -133,14 +139,14 @@ export function rulesOf(session: Session, entryId: string | null = session.leafI
 
 const findingIn = ({ options }: Session) => ({ isFinding: options.rules !== false });
 
-/** The `custom` entries of the leaf's path, which include all pins; other lines are not parsed. */
+/** Returns the `custom` entries of the leaf's path, which include all pins; other lines are not parsed. */
 function customEntries({ tree, leafId }: SessionTree): Entry[] {
   if (leafId === null) return [];
   const rows = pathRowsOf(tree, tree.row(leafId), ({ type }) => type === custom.type);
   return Array.from(rows, (row) => tree.entryAt(row));
 }
 
-/** Text of an entry on the leaf's path; empty when an edit left it out, or the entry is invalid. */
+/** Returns the text of an entry on the leaf's path; empty when an edit removed it, or the entry is invalid. */
 function textOf(session: SessionTree, id: string): string {
   const entry = session.getEntry(id);
   const edit = entry && editsOf(session, id).next().value;
@@ -152,7 +158,7 @@ function textOf(session: SessionTree, id: string): string {
     .join("\n");
 }
 
-/** The edits of an entry on the leaf's path, newest first; only entries below it are read. */
+/** Yields the edits of an entry on the leaf's path, newest first; reads only entries below it. */
 function* editsOf({ window, tree }: SessionTree, id: string): Generator<ContextEdit> {
   if (window.leafId === null || !tree.has(id)) return;
   const target = tree.row(id);
@@ -165,13 +171,13 @@ function* editsOf({ window, tree }: SessionTree, id: string): Generator<ContextE
   }
 }
 
-/** Returns a text as one line: each run of white space becomes one space, none at the ends. */
+/** Returns a text as one line: each run of white space becomes one space, and the ends are trimmed. */
 export const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim();
 
 /** Content of a draft: a text, or blocks of the session's own shapes (`text`, `image`, `thinking`, `toolCall`). */
 export type DraftContent = string | readonly (ContentBlock | { type: string; [field: string]: unknown })[];
 
-/** A message of which all but the role and some fields may be left out. */
+/** A message with optional fields, except the role and the fields in `Needed`. */
 export type Draft<Message extends StoredMessage, Needed extends keyof Message = never> = Pick<
   Message,
   "role" | Needed
@@ -179,8 +185,8 @@ export type Draft<Message extends StoredMessage, Needed extends keyof Message = 
   Partial<Omit<Message, "content">> & { content?: DraftContent };
 
 /**
- * A message as a person or a script writes it: a role and content; what is left out is filled in. A stored message is one,
- * and so is what `fromAnthropic` and its siblings of `@espalier/interop` give.
+ * A message as a person or a script writes it: a role and content; missing fields are filled in. Accepts stored
+ * messages, and results of `fromAnthropic` and its siblings of `@espalier/interop`.
  */
 export type MessageDraft =
   | Draft<UserMessage>
@@ -190,7 +196,7 @@ export type MessageDraft =
   | Draft<CustomMessage>
   | Draft<SystemMessage>;
 
-/** Makes message entries out of consecutive drafts; see {@link fillMessage}. */
+/** Makes message entries from consecutive drafts; see {@link fillMessage}. */
 export function fillMessages(
   drafts: readonly MessageDraft[],
   context: SessionContext,
@@ -205,7 +211,7 @@ export function fillMessages(
   });
 }
 
-/** A getter of a draft may throw anything. */
+/** Reads from a draft, whose getters may throw any value. */
 function readDraft<Read>(read: () => Read): Read {
   try {
     return read();
@@ -218,11 +224,12 @@ function readDraft<Read>(read: () => Read): Read {
 }
 
 /**
- * Makes a message entry out of a draft: content given as text becomes blocks where the format has blocks, a missing
- * provider and model are the current ones, a tool's name is that of the call, an answer with calls ended in `toolUse`.
+ * Makes a message entry from a draft. Content given as text becomes blocks if the format has blocks. A missing provider
+ * and model are the current ones, a missing tool name is that of the call, and an answer with calls has ended in
+ * `toolUse`.
  *
- * Refused is what no model would read as it was meant: a prompt that says nothing, roles and fields that no message has, and
- * blocks of a provider's own shape.
+ * Refuses drafts that no model would read as intended: a blank prompt, unknown roles and fields, and blocks in a
+ * provider's own form.
  *
  * @param batch messages before it in the same append
  * @throws EspalierError `bad-input`
@@ -239,7 +246,7 @@ export function fillMessage(
   });
 }
 
-/** Fields of each role. `native` is what one provider alone can say, as `@espalier/interop` keeps it. */
+/** Fields of each role. `native` has content in the form of one provider, as `@espalier/interop` stores it. */
 const FIELDS: Readonly<Record<StoredMessage["role"], readonly string[]>> = {
   user: ["content"],
   assistant: ["content", "api", "provider", "model", "usage", "stopReason", "errorMessage"],
@@ -257,10 +264,10 @@ const FIELDS: Readonly<Record<StoredMessage["role"], readonly string[]>> = {
   system: ["content", "sections", "toolsAdded", "toolsRemoved"],
 };
 
-/** Fields that any message may have: the last two are Pi's. */
+/** Fields of any message; the last two are from Pi. */
 const COMMON_FIELDS = ["role", "timestamp", "native", "responseId", "diagnostics"];
 
-/** Blocks by the roles that may say them: their fields, and those of which each must be a text. */
+/** Blocks by the roles that may have them: their fields, and the fields that must be texts. */
 const SAID: Readonly<Record<string, BlockShape>> = {
   text: { fields: ["text", "textSignature"], texts: ["text"] },
   image: { fields: ["data", "mimeType"], texts: ["data", "mimeType"] },
@@ -273,7 +280,7 @@ const ANSWERED: Readonly<Record<string, BlockShape>> = {
   toolCall: { fields: ["id", "name", "arguments", "thoughtSignature"], texts: ["id", "name"] },
 };
 
-/** Field that Pi leaves in a call of an answer that broke off; its sessions have it, so an append takes it. */
+/** Field that Pi leaves in a call of an interrupted answer. Pi's sessions have it, so an append accepts it. */
 const CUT_OFF_CALL = "partialJson";
 
 interface BlockShape {
@@ -319,7 +326,7 @@ function refuseBlock(role: string, block: unknown): void {
     throw refused(
       `A block of a ${role} message has no type; it is one of ${Object.keys(shapes).join(", ")}.`,
     );
-  // Content of one provider alone is in a block of its own, under `native`.
+  // Content for one provider alone is in a separate block, under `native`.
   if (isRecord(block["native"]) && !Object.hasOwn(shapes, type)) return;
   const shape = Object.hasOwn(shapes, type) ? shapes[type] : undefined;
   if (!shape)
@@ -337,7 +344,7 @@ function refuseBlock(role: string, block: unknown): void {
     throw refused(`The ${missing} of a block of the type ${type} in a ${role} message is not a text.`);
 }
 
-/** The field that was meant by one that is written in another way; nothing where none is near. */
+/** Returns a hint at a known field with a similar spelling; empty when there is none. */
 function meant(field: string, known: readonly string[]): string {
   const plain = (name: string) => name.toLowerCase().replace(/[_-]/g, "");
   const letters = (name: string) => [...plain(name)].sort().join("");
@@ -418,7 +425,7 @@ function timestampOf(draft: MessageDraft, now: number): number {
   return typeof draft.timestamp === "number" ? draft.timestamp : now;
 }
 
-/** A label or name as one line. */
+/** Returns a label or name as one line. */
 export function shownLine(text: string, what: string): string {
   const line = oneLine(text);
   if (line === "")

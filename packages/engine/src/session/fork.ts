@@ -16,7 +16,7 @@ import { handledDrafts } from "./append.ts";
 import { type BranchSummaryRequest, type LeftBranch, leaveBranch } from "./navigate.ts";
 import type { Session } from "./session.ts";
 
-/** Options of a fork: its end, its place, and the summary of the rest. */
+/** Options of a fork: its end, its storage name, and the summary of the rest. */
 export interface ForkOptions extends BranchSummaryRequest {
   /** End of the fork: the entry (`at`, default), or the one before it. */
   position?: ForkPosition;
@@ -24,36 +24,36 @@ export interface ForkOptions extends BranchSummaryRequest {
   out?: string;
 }
 
-/** The session that was made. */
+/** Result of a fork. */
 export interface ForkResult {
-  /** Its file, or its address in another store. */
+  /** File of the new session, or its address in another store. */
   file: string;
   id: string;
   leafId: string | null;
-  /** The text of the user message that the fork stops before; null otherwise. */
+  /** Text of the user message directly after the end of the fork; null otherwise. */
   selectedText: string | null;
-  /** The summary of what the fork leaves out; null when there is none. */
+  /** Id of the summary of the content that the fork leaves out; null when there is none. */
   summaryEntryId: string | null;
 }
 
 /**
- * Copies a path into a session of its own: the same lines, the same ids, and the current labels and name; with
- * `summarize`, a summary of the rest follows them.
+ * Copies a path into a new session: the same lines, the same ids, and the current labels and name. With `summarize`, a
+ * summary of the rest follows.
  *
  * @throws EspalierError `cancelled`, `unknown-entry`, `exists`; `version` or `no-header` for a session that can only be
- *   read; then nothing is made
+ * read; then no file is made
  */
 export async function forkSession(
   session: Session,
   entryId: string,
   options: ForkOptions = {},
 ): Promise<ForkResult> {
-  // What is copied into a file of this version must be of a version that this program knows.
+  // Copied lines go into a file of this version: this program must know their version.
   assertWritable(session.log);
   await session.load();
   const { position = "at" } = options;
   const plan = planFork(session.tree, entryId, position);
-  // A prompt that the fork stops before comes back to be written anew: it is not left out.
+  // A prompt directly after the fork's end is returned for editing: it does not count as left out.
   const reachedId = plan.selectedText === null ? plan.leafId : entryId;
   const event = { kind: "fork", targetId: plan.leafId, entryId, position } as const;
   const result = await leaveBranch(session, event, reachedId, options, async (left) => {
@@ -66,8 +66,8 @@ export async function forkSession(
 }
 
 /**
- * Makes the entries after the copied lines: the summary first, then under it the current labels and name and the new
- * label. They pass through `entry_before_append`, since they are new.
+ * Makes the entries after the copied lines: first the summary, then under it the current labels and name and the new
+ * label. They pass through `entry_before_append`, because they are new.
  */
 async function additionsTo(
   session: Session,
@@ -88,7 +88,7 @@ async function additionsTo(
 
 async function writeFork(session: Session, plan: ForkPlan, out?: string): Promise<ForkResult> {
   const now = new Date().toISOString();
-  // A session without one has been refused.
+  // A session without a header was refused before.
   const header = forkHeader(session.header!, session.log.ref, plan.leafId, now);
   const log = await session.store.create(header, forkLines(session.tree, plan), out);
   await log.close();

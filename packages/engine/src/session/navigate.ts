@@ -42,24 +42,24 @@ import {
 
 /** Options of a navigation: the summary of the abandoned branch, and a label for the target. */
 export interface NavigateOptions extends BranchSummaryRequest {
-  /** A label for the target, as one line; blanks alone are none. */
+  /** Label for the target, as one line; a blank label is ignored. */
   label?: string;
 }
 
 /** Result of a navigation. */
 export interface NavigateResult {
   leafId: string | null;
-  /** The branch summary that was written; null when there was none to write. */
+  /** Id of the written branch summary; null when none was written. */
   summaryEntryId: string | null;
-  /** The text of the target when it is a message that can be edited; null for any other entry. */
+  /** Text of the target when it is an editable message; null for any other entry. */
   editorText: string | null;
 }
 
 /**
- * Moves the leaf, in this order: find the target, plan the abandoned branch, ask the extensions, summarize, then write
- * everything in one append. A summary that fails or is aborted leaves the session unchanged.
+ * Moves the leaf, in this order: find the target, plan the abandoned branch, notify the extensions, summarize, then
+ * write everything in one append. If the summary fails or is aborted, the session is unchanged.
  *
- * @throws EspalierError; `cancelled` for the veto of an extension, `stale` when the branch went on while it was summarised
+ * @throws EspalierError; `cancelled` for a veto of an extension, `stale` when the branch grew while it was summarised
  */
 export async function navigate(
   session: Session,
@@ -100,20 +100,20 @@ export async function navigate(
   });
 }
 
-/** The id of the first entry on the leaf's path, found without parsing lines; empty when the path is empty. */
+/** Returns the id of the first entry on the leaf's path, without parsing lines; empty when the path is empty. */
 function rootIdOf({ tree, leafId }: Session): string {
   if (leafId === null) return "";
   const [root = -1] = pathRows(tree, tree.row(leafId));
   return root < 0 ? "" : tree.idAt(root);
 }
 
-/** Follows every move of the leaf: restores files of the new context, and tells extensions. */
+/** Follows every move of the leaf: restores files of the new context, and notifies extensions. */
 export async function finishMove(session: Session, event: Omit<NavigateEvent, "newLeafId">): Promise<void> {
   await restoreFiles(session);
   await session.tell(sessionNavigate, { ...event, newLeafId: session.leafId });
 }
 
-/** Target of a move to an entry: before a message that can be edited, else the entry itself. */
+/** Returns the target of a move to an entry: the position before an editable message, else the entry itself. */
 function destinationOf(
   session: Session,
   targetId: string | null,
@@ -128,13 +128,13 @@ function destinationOf(
 
 /** Options of a merge: its target, and its summary. */
 export interface MergeOptions extends Omit<BranchSummaryRequest, "summarize"> {
-  /** Target of the merge; default the leaf. For any other entry the leaf stays where it is. */
+  /** Target of the merge. Default: the leaf. For any other entry the leaf does not move. */
   into?: string;
 }
 
 /** Result of a merge. */
 export interface MergeResult {
-  /** The branch summary that holds the conclusion. */
+  /** Id of the branch summary with the conclusion. */
   entryId: string;
   leafId: string | null;
 }
@@ -142,13 +142,13 @@ export interface MergeResult {
 /** Source of a merge, in the `details.merge` of its branch summary. */
 interface MergeProvenance {
   commonAncestorId: string | null;
-  /** Ids of the entries that it summarizes. */
+  /** Ids of the summarized entries. */
   entryIds: string[];
 }
 
 /**
- * Merges another branch into this one: appends a branch summary of it, which records its source. Entries that were
- * merged before are not summarized again; merging the same leaf again writes nothing.
+ * Merges another branch into this one by appending a branch summary, which records its source. Entries that were merged
+ * before are not summarized again; merging the same leaf again writes nothing.
  *
  * @throws EspalierError `nothing-to-merge`; EspalierError
  */
@@ -187,7 +187,7 @@ export async function mergeBranch(
     const entries: NewEntry[] = [
       branchSummary.of({ id: entryId, parentId, fromId: from, ...summary!, details }),
     ];
-    // To go elsewhere and back is no act of its own: an undo passes over both.
+    // Moving the leaf to another entry and back is no user action: an undo skips both moves.
     if (parentId !== leafId) entries.push(leaf.of({ parentId: leafId, targetId: leafId, undoes: entryId }));
     const check = () => {
       if (signal.aborted) throw abortedAct("merge");
@@ -204,7 +204,7 @@ function leafAfter(session: Session, into: string | null): string | null {
   return session.leafId;
 }
 
-/** A merge on a path: the leaf that was merged, and the entries that were summarized. */
+/** Returns a merge on a path: the merged leaf, and the summarized entries. */
 function mergeOf(entry: Entry): { entryId: string; fromId: string; entryIds: readonly string[] }[] {
   if (!branchSummary.is(entry)) return [];
   const { merge } = (entry.details ?? {}) as { merge?: Partial<MergeProvenance> };
@@ -219,9 +219,9 @@ export interface BranchSummaryRequest extends ActOptions {
   summarize?: boolean;
   /** Instructions for the summary. */
   instructions?: string;
-  /** True: `instructions` replace the prompt. Default false: they are added to it. */
+  /** True: `instructions` replace the prompt. Default false: they are added to the prompt. */
   replaceInstructions?: boolean;
-  /** Writes this summary. Default: the session's. */
+  /** Summarizer of this summary. Default: the session's. */
   summarizer?: Summarizer;
   /** Allows the extractive summarizer as a fallback; see `SessionOptions.fallback`. */
   fallback?: boolean;
@@ -232,15 +232,15 @@ export interface LeftBranch {
   summary: (BranchSummaryFields & { fromId: string }) | undefined;
   /** Empty when the target gets no label. */
   labelText: string;
-  /** Throws EspalierError `aborted` once the act was aborted. */
+  /** Throws EspalierError `aborted` after the action was aborted. */
   refuseAborted: () => void;
 }
 
 /**
- * Leaves the leaf's branch: asks the extensions, makes the summary, then calls `write`, which appends.
+ * Leaves the leaf's branch: notifies the extensions, makes the summary, then calls `write`, which appends.
  *
  * @param reachedId an entry on the target's path; the abandoned branch begins below the deepest common entry
- * @throws EspalierError `aborted`, `cancelled`, and with all that was billed
+ * @throws EspalierError `aborted`, `cancelled`, with the usage of all requests
  */
 export async function leaveBranch<Result>(
   session: Session,
@@ -252,7 +252,7 @@ export async function leaveBranch<Result>(
   const what = event.kind === "fork" ? "fork" : "navigation";
   const { host, leafId: oldLeafId } = session;
   const { summarize = false, signal = new AbortController().signal } = options;
-  // A branch may be too long for memory: it is read for a summary, or for an extension.
+  // A branch may be too long for memory: it is only read for a summary or an extension.
   const plan: BranchSummaryPlan =
     summarize || host.has(sessionBeforeFork)
       ? planBranchSummary(session.tree, oldLeafId, reachedId)
@@ -304,8 +304,9 @@ interface BranchSummaryFields {
 }
 
 /**
- * For what a provider is asked, in terms of what it bills.
- * @param owners the extensions that wrote the summary; undefined where the core has it made
+ * Returns the work of a branch summary, for the record of its usage.
+ *
+ * @param owners the extensions that wrote the summary; undefined when the core makes it
  */
 function branchWork(
   session: Session,
@@ -316,18 +317,18 @@ function branchWork(
   return { kind: "branch_summary", asked: () => asked };
 }
 
-/** Error for a summary of a branch that has grown meanwhile. */
+/** Makes the error for a summary of a branch that has grown meanwhile. */
 const branchWentOn = () =>
   new EspalierError("stale", "The branch went on while it was summarised; nothing was written. Try again.");
 
-/** Error for an abort before the write. */
+/** Makes the error for an abort before the write. */
 const abortedAct = (what: string) => summaryError("aborted", `The ${what} was aborted.`);
 
 /**
- * Summarizes the abandoned branch: an extension's summary, or the core's; undefined when none was requested, or the
+ * Summarizes the abandoned branch, by an extension or by the core; undefined when no summary was requested, or the
  * branch has no content. Writes nothing.
  *
- * @throws EspalierError with all that was billed
+ * @throws EspalierError with the usage of all requests
  */
 async function summarizeBranch(
   session: Session,
@@ -346,7 +347,7 @@ async function summarizeBranch(
   const fallback = options.fallback ?? session.options.fallback ?? named === undefined;
   const { concurrency = DEFAULT_CONCURRENCY } = session.options;
   const { signal } = options;
-  // An extension that replaces the prompt replaces what the caller put there.
+  // An extension that replaces the prompt also replaces the caller's prompt.
   const replacing = replaceInstructions
     ? instructions
     : options.replaceInstructions
@@ -384,14 +385,14 @@ async function summarizeBranch(
   return { summary, details, ...(usage ? { usage } : {}) };
 }
 
-/** Rules that hold at the end of an abandoned branch and that its beginning does not have. */
+/** Returns the rules that apply at the end of an abandoned branch and not at its beginning. */
 function rulesOfBranch(session: Session, { entries, commonAncestorId }: BranchSummaryPlan): Rule[] {
   const isFinding = session.options.rules !== false;
   const isNew = ({ from }: Rule) => !session.isOnPath(from.entryId, commonAncestorId);
   return rulesOn(entries, { isFinding }).filter(isNew);
 }
 
-/** Summary of an extension, with the files of the branch beside those that it recorded. */
+/** Returns the summary of an extension; the branch's files are added to the files that the extension recorded. */
 function proposedSummary(
   session: Session,
   { entries }: BranchSummaryPlan,

@@ -28,14 +28,14 @@ import { leaseOf, openIfThere } from "./stores.ts";
 
 /** The store of sessions. */
 export interface StoreOptions {
-  /** The folder used as `~/.espalier`; default: `ESPALIER_HOME`, or that. */
+  /** Folder used as `~/.espalier`. Default: `ESPALIER_HOME`, else `~/.espalier`. */
   home?: string;
   /** Another store than files below `home`. */
   store?: SessionStore;
   /**
    * Loads the whole session when it is opened, so that its tree (`tree`, `name`, `branches`, …) can be read
-   * synchronously. Default true. False suits a program that needs only the context: from a database only that is read,
-   * and `load` reads the rest. Until then, members that need the tree throw `not-loaded`.
+   * synchronously. Default true. False suits a program that needs only the context: from a database, only the context
+   * is read, and `load` reads the rest. Before `load`, members that need the tree throw `not-loaded`.
    */
   whole?: boolean;
 }
@@ -43,9 +43,9 @@ export interface StoreOptions {
 /** Settings that depend on the session. */
 interface SettledOptions {
   /**
-   * Called when the session's log is open, before anything else, and again when the model changes; what it
-   * returns overrides the options given here. `modelOf` names the model of the session, as `provider/id`, and reads
-   * the path for it. When it throws later on, the settings stay as they were, and `log` receives the error.
+   * Called directly after the session's log is opened, and again when the model changes; the result overrides the
+   * options given here. `modelOf` reads the path and names the session's model as `provider/id`. When a later call
+   * throws, the settings do not change, and `log` receives the error.
    */
   settle?: (
     modelOf: () => string | undefined,
@@ -59,7 +59,10 @@ export interface OpenOptions
     ExtensionOptions,
     HoldOptions,
     SettledOptions {
-  /** `read` changes nothing, whatever is called, and takes no lease. Default `write`: the lease is held until `close`. */
+  /**
+   * `read` changes nothing, whichever function is called, and takes no lease. Default `write`: the lease is held until
+   * `close`.
+   */
   mode?: OpenMode;
   /** Opens at this entry instead of the recorded leaf. */
   leafId?: string;
@@ -116,13 +119,13 @@ const storeOptions = ({ home, store }: StoreOptions): StoreOptions => ({
 
 /** Options of a new session. Everything has a default. */
 export interface CreateOptions extends StoreOptions, SessionOptions, ExtensionOptions, SettledOptions {
-  /** The folder the agent works in; default: the process's. */
+  /** Working folder of the agent. Default: the process's. */
   cwd?: string;
-  /** The session's id; default: a fresh one. */
+  /** Id of the session. Default: a new one. */
   id?: string;
-  /** The session this one was forked from or works for. */
+  /** Session from which this one was forked, or for which it works. */
   parent?: SessionHeader["parent"];
-  /** Its file; by default below `home`, by the folder's name. */
+  /** File of the session. Default: below `home`, named after the working folder. */
   file?: string;
 }
 
@@ -148,7 +151,7 @@ export async function createSession(options: CreateOptions = {}): Promise<Sessio
 }
 
 /**
- * Opens a session by its id or file, or makes it when there is none. Of several concurrent calls, one makes it.
+ * Opens a session by its id or file, or creates it when it does not exist. Of several concurrent calls, one creates it.
  *
  * @throws as {@link openSession} and {@link createSession}
  */
@@ -172,13 +175,13 @@ export async function openOrCreate(
       return await openSession(ref, options);
     } catch (error) {
       const isMissing = error instanceof EspalierError && error.code === "not-found";
-      // Somebody has its id and is about to make it.
+      // Another caller has taken the id and is about to create the session.
       if (!isMissing || !taken || Date.now() > deadline) throw error;
     }
   }
 }
 
-/** Milliseconds for which a session may be in the making by somebody else, and between two looks. */
+/** Maximum wait, in milliseconds, for a session that another caller creates, and the pause between two attempts. */
 const MAKING_MS = 10_000;
 const MAKING_LOOK_MS = 10;
 
@@ -189,8 +192,9 @@ async function hasSession(store: SessionStore, ref: SessionRef): Promise<boolean
 }
 
 /**
- * Removes a session and the files that belong to it; never called by the engine itself. Returns the removed paths.
- * @throws EspalierError `not-found`, `ambiguous`; `busy` while it is being written
+ * Removes a session and the files that belong to it; the engine itself never calls this. Returns the removed paths.
+ *
+ * @throws EspalierError `not-found`, `ambiguous`; `busy` while another program writes it
  */
 export async function deleteSession(ref: SessionRef, options: StoreOptions = {}): Promise<string[]> {
   return storeOf(options).delete(ref);
@@ -219,7 +223,7 @@ async function begin(
       options.mode === "read" || (hold.heldBy !== undefined && options.onBusy === "read-only");
     for (const kind of options.kinds ?? []) session.registerKind(kind);
     await loadExtensions(session, options, options.home ?? espalierHome());
-    // Handlers, and policies that judge every append, ask about the session without waiting for it.
+    // Handlers, and policies that evaluate every append, read the session synchronously.
     const isAsked =
       session.commands.length > 0 || Object.values(engineHooks).some((hook) => session.host.has(hook));
     const isNeeded = given.whole !== false || isAsked || session.policy.judgedAt === "append";
@@ -240,8 +244,8 @@ async function begin(
 }
 
 /**
- * Behaviour for a session with another writer: `error` (`busy`, with its `holder`), open it `read-only`,
- * `fork` it and write the fork, or `share` it: both write, each on its own branch.
+ * Behaviour for a session with another writer: `error` (`busy`, with its `holder`), open it `read-only`, `fork` it and
+ * write the fork, or `share` it: both programs write, each on its own branch.
  */
 export type OnBusy = "error" | "read-only" | "fork" | "share";
 
@@ -250,22 +254,22 @@ export interface HoldOptions {
   /** Default `error`. */
   onBusy?: OnBusy;
   /**
-   * Milliseconds to wait for the writer of the session; then `onBusy` decides. Two servers
-   * that open, append and close with it take turns on one session. Default 0: no wait.
+   * Milliseconds to wait for the writer of the session; then `onBusy` decides. Two servers that open the session,
+   * append and close it take turns in this way. Default 0: no wait.
    */
   waitMs?: number;
-  /** False: write without taking the lease, as a label, a name or a pin does. Default true. */
+  /** False: writes without taking the lease, as labels, names and pins do. Default true. */
   lease?: boolean;
 }
 
 interface Hold {
-  /** Ours, if we have it. */
+  /** Lease of this process, if it has one. */
   lease?: SessionLease;
-  /** Its holder, if another process has it. */
+  /** Holder of the lease, if it is another process. */
   heldBy?: LeaseHolder;
 }
 
-/** Takes the lease of a session that is to be written. Throws `EspalierError` `busy`, `not-found`, `write-failed`. */
+/** Takes the lease of a session before it is written. Throws `EspalierError` `busy`, `not-found`, `write-failed`. */
 async function holdSession(
   store: SessionStore,
   ref: SessionRef,
@@ -281,15 +285,15 @@ async function holdSession(
   }
 }
 
-/** Milliseconds after which a last line that did not grow is taken for abandoned: one write takes far less. */
+/** Milliseconds after which a last line that did not grow counts as abandoned: one write takes far less. */
 const QUIET_MS = 100;
 
-/** Looks at the last line; a busy writer has one unfinished at every second look. */
+/** Maximum number of checks of the last line: a busy writer has an unfinished one at every second check. */
 const LOOKS = 20;
 
 /**
- * Waits until the last line of a log has an end, or does not grow any more: half a line that is being written is no
- * damage. Costs nothing where the last line is whole.
+ * Waits until the last line of a log has an end, or no longer grows: an unfinished line is no damage while it is being
+ * written. Returns at once when the last line is whole.
  */
 export async function settleTail(session: Pick<SessionTree, "tree" | "refresh">): Promise<void> {
   for (let look = 0, size = -1; look < LOOKS && hasOpenEnd(session.tree); look += 1) {

@@ -4,31 +4,32 @@ import { type CreateOptions, deleteSession, type OpenOptions, openOrCreate } fro
 import type { Session } from "./session.ts";
 import { sentencesOnStderr } from "./state.ts";
 
-/** Options of a pool, and those with which it opens or creates every session. */
+/** Options of a pool, and options with which it opens or creates every session. */
 export interface PoolOptions
   extends Omit<OpenOptions & CreateOptions, "id" | "file" | "mode" | "leafId" | "onBusy" | "lease"> {
   /**
-   * Milliseconds for which a session that nobody uses stays open, and so with this process. Default 5,000. 0: it is closed
-   * as soon as nobody waits for it, as servers need it that share users at random.
+   * Milliseconds for which an unused session stays open in this process. Default 5,000. 0: it is closed as soon as no
+   * use waits for it, as needed by servers that share users at random.
    */
   idleMs?: number;
   /**
-   * Sessions that are open at the same time. Where more are needed, the one unused longest is closed; where all are in use,
-   * the next user waits. Default 1,000.
+   * Maximum number of open sessions. When another one is needed, the session that was unused longest is closed; when
+   * all are in use, the next use waits. Default 1,000.
    */
   max?: number;
 }
 
-/** Open sessions of a server. Returned by {@link sessionPool}. */
+/** Open sessions of a server, made by {@link sessionPool}. */
 export interface SessionPool {
   /**
-   * Calls `work` with the open session of an id, which is made where there is none. Uses of one id take turns, in the order
-   * in which they came; uses of several run at once. Do not close the session. When `work` throws, the session is closed, and
-   * the next use opens it again.
+   * Calls `work` with the open session of an id, which is created when it does not exist. Uses of one id take turns, in
+   * the order of the calls; uses of several ids run at once. Do not close the session. When `work` throws, the session
+   * is closed, and the next use opens it again.
    *
-   * @param made folder and parent of the session, if this use makes it
-   * @throws what `work` throws, and what `openOrCreate` does: `busy` where another process held it all of `waitMs`; EspalierError
-   *   `closed` after `close`; `bad-input` for a use of the same id inside of `work`, which would wait for itself
+   * @param made folder and parent of the session, if this use creates it
+   * @throws errors of `work` and of `openOrCreate`, such as `busy` when another process held it during all of `waitMs`;
+   * EspalierError `closed` after `close`; `bad-input` for a use of the same id inside `work`, which would wait for
+   * itself
    */
   use<Result>(
     id: string,
@@ -36,38 +37,38 @@ export interface SessionPool {
     made?: Pick<CreateOptions, "cwd" | "parent">,
   ): Promise<Result>;
   /**
-   * Closes a session when the uses before have ended, and removes it with the files beside it; the next use makes another.
-   * Returns what was removed.
+   * Closes a session when its earlier uses have ended, and removes it with its other files; the next use creates a new
+   * one. Returns the removed paths.
    *
    * @throws as `deleteSession`: `not-found`; `busy` while another process writes it; as `use`: `closed`, `bad-input`
    */
   delete(id: string): Promise<string[]>;
-  /** Sessions that are open now, in use or not. */
+  /** Number of open sessions, in use or not. */
   readonly size: number;
   /** Refuses new uses, waits for those that were accepted, and closes all sessions. A second call waits for the first. */
   close(): Promise<void>;
 }
 
-/** One id. It is in the pool while somebody uses it or its session is open. */
+/** One id. It is in the pool while it is in use or its session is open. */
 interface Seat {
   id: string;
   session?: Session;
-  /** Uses under way or waiting. */
+  /** Number of uses that run or wait. */
   users: number;
-  /** Resolves when those before have ended. Never rejects. */
+  /** Resolves when earlier uses have ended. Never rejects. */
   turn: Promise<unknown>;
   timer?: NodeJS.Timeout;
 }
 
-/** Milliseconds beyond `idleMs` that another process may need for its turn, where `waitMs` is not given. */
+/** Milliseconds in addition to `idleMs` for the turn of another process, when `waitMs` is not given. */
 const TURN_MS = 30_000;
 
-/** Ids in use by the work that calls. */
+/** Ids that the calling work already uses. */
 const within = new AsyncLocalStorage<readonly Seat[]>();
 
 /**
- * Keeps sessions open for a server: one for all simultaneous requests of one user, who take turns, and none longer than
- * it is needed.
+ * Keeps sessions open for a server: simultaneous requests of one user take turns with one session, and unused sessions
+ * are closed.
  *
  * ```ts
  * const sessions = sessionPool({ store });
@@ -80,7 +81,7 @@ export function sessionPool(options: PoolOptions = {}): SessionPool {
   checkCount("idleMs", idleMs, 0);
   checkCount("max", max, 1);
   const seats = new Map<string, Seat>();
-  /** Open and unused; the one unused longest comes first. */
+  /** Open and unused seats; the one that was unused longest comes first. */
   const idle = new Set<Seat>();
   /** Uses that wait until one of `max` sessions can be closed. */
   const waiting: (() => void)[] = [];
@@ -106,7 +107,7 @@ export function sessionPool(options: PoolOptions = {}): SessionPool {
     }
   };
 
-  /** Closes a session that nobody uses; the next use opens it again. */
+  /** Closes an unused session; the next use opens it again. */
   const shutIdle = (seat: Seat): Promise<void> => {
     rouse(seat);
     return takeTurn(seat, () => shut(seat)).finally(() => forgetUnused(seat));
@@ -121,7 +122,7 @@ export function sessionPool(options: PoolOptions = {}): SessionPool {
     if (seat.users === 0 && !seat.session && seats.get(seat.id) === seat) seats.delete(seat.id);
   };
 
-  /** Waits until one more session may be open. */
+  /** Waits until one more session may be opened. */
   const makeRoom = async (): Promise<void> => {
     while (size >= max) {
       const [longest] = idle;
@@ -144,7 +145,7 @@ export function sessionPool(options: PoolOptions = {}): SessionPool {
     }
   };
 
-  /** The end of a use: the session stays for the next, and for a while where there is none. */
+  /** Ends a use: the session goes to the next use, or stays open for `idleMs` when no use waits. */
   const leave = async (seat: Seat): Promise<void> => {
     seat.users--;
     if (seat.users > 0) return;
@@ -152,12 +153,12 @@ export function sessionPool(options: PoolOptions = {}): SessionPool {
     idle.add(seat);
     const shutNow = () => shutIdle(seat).catch((error: unknown) => warn(given, seat, error));
     if (idleMs === 0 || closing) return shutNow();
-    // A program may end while sessions are idle: nothing of them is left to write.
+    // The process may end while sessions are idle: they have nothing left to write.
     seat.timer = setTimeout(() => void shutNow(), idleMs).unref();
     waiting.shift()?.();
   };
 
-  /** Calls `act` when the uses of an id before it have ended. */
+  /** Calls `act` when the earlier uses of an id have ended. */
   const inTurn = async <Result>(id: string, act: (seat: Seat, outer: readonly Seat[]) => Promise<Result>) => {
     if (closing) throw new EspalierError("closed", "The pool of sessions was closed; make another one.");
     const outer = within.getStore() ?? [];
@@ -179,7 +180,7 @@ export function sessionPool(options: PoolOptions = {}): SessionPool {
       try {
         return await within.run([...outer, seat], async () => work(session));
       } catch (error) {
-        // It may be why: a file that was removed or could not be synced stays so until it is opened again.
+        // The session itself may be the cause: a removed or unsynced file stays so until it is opened again.
         await shut(seat).catch((second: unknown) => warn(given, seat, second));
         throw error;
       }
@@ -216,7 +217,7 @@ export function sessionPool(options: PoolOptions = {}): SessionPool {
   };
 }
 
-/** Reports a session that could not be closed where no caller waits for it. */
+/** Reports a session that could not be closed and for which no caller waits. */
 function warn({ log = sentencesOnStderr }: Pick<PoolOptions, "log">, { id }: Seat, error: unknown): void {
   const reason = error instanceof Error ? error.message : String(error);
   log.error(`The session ${id} could not be closed: ${reason}`, { error });

@@ -35,25 +35,25 @@ import { tellCacheBreak } from "./cache-watch.ts";
 import type { Session } from "./session.ts";
 import { context as contextHook, currentPolicy, shapedContext } from "./state.ts";
 
-/** Options of a request besides its context, and of a compaction before it. */
+/** Options of a request other than its context, and of a compaction before it. */
 export interface RequestPreparation extends Omit<CompactionRequest, "reason">, RequestExtras {
-  /** Pictures that the provider takes; by default the known limits of the current model's provider. */
+  /** Limits of pictures. Default: the known limits of the current model's provider. */
   pictures?: Partial<PictureLimits>;
 }
 
-/** A context ready to be made into a request. */
+/** A context that is ready to be converted to a request. */
 export interface PreparedRequest {
-  /** Shaped by the policy, then by extensions. */
+  /** The context as shaped by the policy and then by extensions. */
   context: SessionContext;
-  /** The caller's system prompt, and what the policy adds to it. */
+  /** The caller's system prompt, and the addition of the policy. */
   system: string | undefined;
-  /** Results moved to files; null for none. */
+  /** Results that were moved to files; null when none were. */
   offloaded: OffloadedResults | null;
-  /** The compaction that came before; null for none. */
+  /** Compaction before the request; null when there was none. */
   compaction: CommittedCompaction | null;
-  /** Pictures that were left out of the context, since the provider would have refused them; empty for none. */
+  /** Pictures that were left out of the context because the provider would have refused them. */
   picturesLeftOut: LeftOutPicture[];
-  /** Error for which files or a compaction failed although the request can go out; null otherwise. */
+  /** Error of a failed compaction or file, when the request can be sent in spite of it; null otherwise. */
   failure: Error | null;
 }
 
@@ -98,7 +98,7 @@ export async function prepareRequest(
   await tried(() => bringFilesHome(session));
   const offloaded = isJudgedNow ? await tried(() => offloadResults(session, policy, situation())) : undefined;
   let done = autoCompact ? await tried(() => compactDue(offloaded)) : undefined;
-  // A policy that finds nothing to do, or counts otherwise, leaves the reserve to the default policy's way.
+  // A policy that is not due, or that counts in other units, leaves the reserve to the default policy.
   const isFitted = done?.eligible && policy.estimate === estimateTokens;
   if (!failure && !isFitted && policy !== tokenBudget && withoutReserve(policy, situation()))
     done =
@@ -121,7 +121,7 @@ export async function prepareRequest(
     await leaveOut(size.bytes);
   }
   if (failure && isTooLarge(size)) throw failure;
-  // The first of the two may have joined a compaction that was under way.
+  // The first attempt may have joined a compaction that was already running.
   for (let attempt = 0; attempt < 2 && isTooLarge(size); attempt++) {
     done = await compactToFit(size);
     size = measured();
@@ -143,7 +143,10 @@ export async function prepareRequest(
     failure,
   };
 
-  /** Compacts as the policy decides. A policy judged after appends works in the background; here it only keeps the reserve. */
+  /**
+   * Compacts as the policy decides. A policy that is evaluated after appends runs in the background; here only the
+   * reserve is ensured.
+   */
   async function compactDue(moved: OffloadedResults | undefined) {
     if (isJudgedNow) return compactWhenDue(session, { ...request, ...(moved ? { offloaded: moved } : {}) });
     const reason = withoutReserve(policy, situation());
@@ -156,13 +159,13 @@ export async function prepareRequest(
       return await session.compact({ ...request, settings, policy: tokenBudget, reason: "threshold" });
     } catch (cause) {
       const isIrreducible = cause instanceof EspalierError && cause.code === "irreducible";
-      // The caller does not know a window that was made for the bytes.
+      // The caller does not know the window that was derived from the bytes.
       throw isIrreducible && before.isOverBytes ? overBytes(before, limits, { cause }) : cause;
     }
   }
 }
 
-/** The context of the leaf, shaped by the policy, then by extensions. */
+/** Returns the context of the leaf, shaped by the policy, then by extensions. */
 export async function contextToSend(session: Session, signal?: AbortSignal): Promise<SessionContext> {
   const shaped = session.requestContext;
   if (!session.host.has(contextHook)) return shaped;
@@ -172,7 +175,10 @@ export async function contextToSend(session: Session, signal?: AbortSignal): Pro
   return shapedContext(shaped, withSystem(shaped.messages, changed));
 }
 
-/** The messages that handlers returned, with the system's messages, which they may not drop, in their old places. */
+/**
+ * Returns the messages that handlers returned, with the system messages, which handlers may not drop, at their old
+ * positions.
+ */
 function withSystem(before: readonly ContextMessage[], changed: readonly ContextMessage[]): ContextMessage[] {
   const messages = [...changed];
   let at = 0;
@@ -184,20 +190,20 @@ function withSystem(before: readonly ContextMessage[], changed: readonly Context
   return messages;
 }
 
-/**
- * Reports a failure and returns it. Throws it when the caller aborted, or when the log itself failed, which is no
- * failure of the compaction.
- */
+/** Reports a failure and returns it. Throws it after an abort by the caller, or when the log itself failed. */
 function goOnWithout(session: Session, error: unknown, signal: AbortSignal | undefined): Error {
   if (!(error instanceof Error) || isLogError(error) || signal?.aborted) throw error;
   reportFailure(session, error);
   return error;
 }
 
-/** Limits of a request, and its size besides the context: tokens, and bytes. */
+/** Limits of a request, and its size without the context: tokens, and bytes. */
 type RequestLimits = Record<"contextWindow" | "requestBytes" | "overheadTokens" | "overheadBytes", number>;
 
-/** Size of the next request in tokens and in bytes. When the context has only grown, only the new messages are measured. */
+/**
+ * Returns the size of the next request in tokens and in bytes. When the context has only grown, only the new messages
+ * are measured.
+ */
 function requestSize(context: SessionContext, limits: RequestLimits) {
   const tokens = trustedTokens(context, limits.overheadTokens);
   const bytes = limits.overheadBytes + totalBytes(context.messages);
@@ -213,7 +219,10 @@ type RequestSize = ReturnType<typeof requestSize>;
 
 const isTooLarge = ({ isOverWindow, isOverBytes }: RequestSize): boolean => isOverWindow || isOverBytes;
 
-/** Window, in tokens, for a compaction whose result fits both limits: tokens shrink by the same share as bytes have to. */
+/**
+ * Returns the window, in tokens, for a compaction whose result fits both limits: tokens shrink by the same share as
+ * bytes.
+ */
 function windowFitting({ tokens, bytes, isOverBytes }: RequestSize, limits: RequestLimits): number {
   const { contextWindow, requestBytes } = limits;
   return isOverBytes
@@ -222,7 +231,7 @@ function windowFitting({ tokens, bytes, isOverBytes }: RequestSize, limits: Requ
 }
 
 /**
- * Refuses a newest message that alone has more bytes than a request may have: no edit and no compaction helps.
+ * Refuses a newest message that alone has more bytes than a request may have: neither an edit nor a compaction helps.
  *
  * @throws EspalierError `over-bytes`
  */
@@ -232,7 +241,7 @@ function refuseLargeMessage(session: Session, size: RequestSize, limits: Request
     throw overBytes(size, limits, { newestUserMessage });
 }
 
-/** The error for a request that no window of this size holds. */
+/** Makes the error for a request that exceeds the window. */
 function overWindow({ tokens }: RequestSize, limits: RequestLimits): EspalierError {
   const { contextWindow, overheadTokens } = limits;
   return new EspalierError(
@@ -242,7 +251,7 @@ function overWindow({ tokens }: RequestSize, limits: RequestLimits): EspalierErr
   );
 }
 
-/** The error for a request that has more bytes than its provider takes. */
+/** Makes the error for a request with more bytes than its provider accepts. */
 function overBytes(
   { bytes }: RequestSize,
   { requestBytes, overheadBytes }: RequestLimits,
@@ -266,28 +275,28 @@ function overBytes(
   );
 }
 
-/** The pictures that a provider takes. */
+/** Limits of a provider for pictures. */
 export interface PictureLimits {
-  /** Pixels of the longer side. */
+  /** Maximum number of pixels of the longer side. */
   side: number;
   /** Number of pictures in one request above which `manySide` applies. */
   manyOver: number;
-  /** Pixels of the longer side where a request has more than `manyOver` pictures. */
+  /** Maximum number of pixels of the longer side in a request with more than `manyOver` pictures. */
   manySide: number;
-  /** Pictures in one request. */
+  /** Maximum number of pictures in one request. */
   count: number;
-  /** Characters of base64 of one picture. */
+  /** Maximum number of characters of base64 of one picture. */
   bytes: number;
 }
 
 /**
- * Anthropic's: 8,000 px, 2,000 px where there are more than 20, and 100 pictures (its guide to vision; models with a window of
- * more than 200,000 tokens take more), 5 MiB of base64 each (its error message: "image exceeds 5 MB maximum"). No other
- * are stricter, so they hold for providers that are not known here.
+ * Limits of Anthropic: 8,000 px, 2,000 px with more than 20 pictures, and 100 pictures (its guide to vision; models
+ * with a window of more than 200,000 tokens accept more), 5 MiB of base64 each (its error message: "image exceeds 5 MB
+ * maximum"). No known limits are stricter, so they apply to unknown providers too.
  */
 const STRICTEST: PictureLimits = { side: 8_000, manyOver: 20, manySide: 2_000, count: 100, bytes: 5_242_880 };
 
-/** OpenAI's guide to images: 500 in a request, 20 MB each; large ones are scaled down. */
+/** Limits of OpenAI, from its guide to images: 500 in a request, 20 MB each; large ones are scaled down. */
 const OPENAI: PictureLimits = {
   side: Number.POSITIVE_INFINITY,
   manyOver: Number.POSITIVE_INFINITY,
@@ -296,27 +305,27 @@ const OPENAI: PictureLimits = {
   bytes: 20_000_000,
 };
 
-/** Limits of a model's provider. */
+/** Returns the limits of a model's provider. */
 const pictureLimitsOf = (model: SessionContext["model"]): PictureLimits =>
   model && /^(openai|azure)/.test(model.provider) ? OPENAI : STRICTEST;
 
-/** A picture that was left out of the context before a request. The log has it. */
+/** A picture that was left out of the context before a request. The log still has it. */
 export interface LeftOutPicture {
-  /** The entry that holds it. */
+  /** Entry with the picture. */
   entryId: string;
-  /** As `9000 pixels wide or high, of 8000 at most`. */
+  /** Reason, such as `9000 pixels wide or high, of 8000 at most`. */
   reason: string;
 }
 
 /**
- * Leaves out pictures for which the provider would refuse the request: those that it never accepts, and the oldest ones
- * when there are too many, or too many bytes. Done by edits: the log keeps the pictures, and no model is called. When there
- * are too many, only three quarters of the limit stay, so that the next pictures leave the provider's cache valid. Pictures
- * that no model has seen stay, as far as the provider accepts them.
+ * Leaves out pictures for which the provider would refuse the request: pictures that it never accepts, and the oldest
+ * ones when there are too many, or too many bytes. This is done by edits: the log keeps the pictures, and no model is
+ * called. When there are too many, only three quarters of the limit are kept, so that the next pictures leave the
+ * provider's cache valid. Pictures that no model has read are kept, if the provider accepts them.
  *
  * @param sent the context of the request
- * @param bytes those of the whole request
- * @param requestBytes the most bytes of a request
+ * @param bytes size of the whole request
+ * @param requestBytes maximum number of bytes of a request
  */
 async function leaveOutPictures(
   session: Session,
@@ -357,10 +366,12 @@ const blocksOf = (message: ContextMessage): ContentBlock[] => contentBlocks(mess
 const reasonsIn = (messages: readonly ContextMessage[], out: ReadonlyMap<ContentBlock, string>): string[] =>
   messages.flatMap(blocksOf).flatMap((block) => out.get(block) ?? []);
 
-/** Share of the pictures that is kept where there are too many, so that the next ones are not too many again. */
+/** Share of the pictures that is kept when there are too many, so that the next pictures are not too many again. */
 const SHARE_KEPT = 0.75;
 
-/** Pictures that the provider would refuse, each with the reason; the oldest ones when there are too many. */
+/**
+ * Returns the pictures that the provider would refuse, each with the reason; the oldest ones when there are too many.
+ */
 function refusedPictures(
   messages: readonly ContextMessage[],
   limits: PictureLimits,
@@ -397,7 +408,7 @@ function refusedPictures(
   return out;
 }
 
-/** Reason for which a picture cannot be sent, however few there are. */
+/** Returns the reason for which a picture cannot be sent even alone. */
 function reasonAlone(block: ContentBlock, limits: PictureLimits): string | undefined {
   const { isReadable, bytes, side } = measured(block);
   if (!isReadable) return "no picture in base64 that models read";
@@ -405,7 +416,7 @@ function reasonAlone(block: ContentBlock, limits: PictureLimits): string | undef
   return side > limits.side ? `${side} pixels wide or high, of ${limits.side} at most` : undefined;
 }
 
-/** Pictures after the last answer: no model has seen them. */
+/** Returns the pictures after the last answer, which no model has read. */
 function unseenPictures(messages: readonly ContextMessage[]): Set<ContentBlock> {
   const answered = messages.findLastIndex(
     (message) => message?.role === "assistant" && !isFailedAnswer(message),
@@ -421,9 +432,9 @@ function unseenPictures(messages: readonly ContextMessage[]): Set<ContentBlock> 
 /** Measures of a picture. */
 interface Measured {
   isReadable: boolean;
-  /** Characters of base64; 0 for one at an address. */
+  /** Number of characters of base64; 0 for a picture at an address. */
   bytes: number;
-  /** Pixels of the longer side; 0 where it is unknown. */
+  /** Pixels of the longer side; 0 when it is unknown. */
   side: number;
 }
 
@@ -441,7 +452,7 @@ function measured(block: ContentBlock): Measured {
   return measure;
 }
 
-/** Characters of base64 that nearly always hold the size of a picture; a large profile may come before it. */
+/** Number of characters of base64 that almost always include the size of a picture, even after a large profile. */
 const HEAD = 262_144;
 
 function longerSide(data: string): number {
@@ -450,7 +461,7 @@ function longerSide(data: string): number {
       const { width, height } = imageSize(Buffer.from(head, "base64"));
       return Math.max(width, height);
     } catch {
-      // The size is not in this part, or in none; then the provider decides about the picture.
+      // This part does not have the size, or the picture has none: the provider then decides.
     }
   }
   return 0;

@@ -16,17 +16,17 @@ import {
   type Tree,
 } from "@espalier/session-tree";
 
-/** State of a session after one more of its entries, as a reader at that moment would have seen it. */
+/** State of a session after one more of its entries, as a reader at that time would have seen it. */
 export interface ReplayStep {
-  /** From 1, in file order. */
+  /** Number of the step, from 1, in file order. */
   seq: number;
   entryId: string;
   type: string;
-  /** The leaf then; null before the first entry. */
+  /** Leaf after the step; null before the first entry. */
   leafId: string | null;
-  /** Messages of the context at that leaf. */
+  /** Number of messages of the context at that leaf. */
   contextMessages: number;
-  /** Their size in tokens (characters / 4). */
+  /** Size of these messages in tokens (characters / 4). */
   contextTokens: number;
   /** With `verify`: true when the context built from the whole path is the same. */
   verified?: boolean;
@@ -34,13 +34,16 @@ export interface ReplayStep {
 
 /** Options of a replay: its end, and its check. */
 export interface ReplayOptions {
-  /** Stop after this entry. Throws `unknown-entry` when it does not exist. */
+  /** Stops after this entry. Throws `unknown-entry` when it does not exist. */
   until?: string;
-  /** Build each step's context from the whole path too, and compare. */
+  /** Builds each step's context also from the whole path, and compares both. */
   verify?: boolean;
 }
 
-/** Plays a session back, entry by entry. A step costs what it adds; a jump to another branch costs that branch's context. */
+/**
+ * Replays a session, entry by entry. A step takes time only for the added entry; a jump to another branch takes the
+ * time to build that branch's context.
+ */
 export function* replay(tree: Tree, { until, verify = false }: ReplayOptions = {}): Generator<ReplayStep> {
   const last = until === undefined ? tree.length - 1 : tree.row(until);
   let leaf = -1;
@@ -69,7 +72,7 @@ function contextAtRow(tree: Tree, row: number): SessionContext {
   return contextOfPath(window.entries, window.before);
 }
 
-/** Builds the context from the whole path, with nothing kept from earlier steps: slow, for the check. */
+/** Builds the context from the whole path without earlier results: slow, for the check. */
 function rebuilt(tree: Tree, row: number): SessionContext {
   return buildSessionContext(pathRows(tree, row).map((at) => tree.entryAt(at)));
 }
@@ -91,8 +94,9 @@ function isSame(a: SessionContext, b: SessionContext): boolean {
 const LONGEST_PAUSE = 2_000;
 
 /**
- * The same steps at the pace of the session, `speed` times as fast; no pause is longer than two seconds.
- * @param sleep waits that many milliseconds
+ * Yields the steps at the pace of the session, `speed` times as fast; no pause is longer than two seconds.
+ *
+ * @param sleep waits this number of milliseconds
  */
 export async function* paced(
   steps: Iterable<ReplayStep>,
@@ -110,16 +114,16 @@ export async function* paced(
   }
 }
 
-/** `customType` of the entry that marks a request, written before the request is sent. */
+/** `customType` of the entry that is written before a request is sent. */
 export const SENT = "espalier.sent";
 
 /** State of the conversation at the leaf. */
 export type RunState =
-  /** Nothing waits for a model: nothing was said yet, or what was said is answered. */
+  /** No message waits for a model: there is none yet, or the last one is answered. */
   | { state: "answered" }
-  /** Something was said, a tool gave a result, or a provider paused its answer, and that was never sent. */
+  /** A message, a tool's result or a paused answer waits, and was never sent. */
   | { state: "unsent"; entryId: string }
-  /** A request went out and no answer came: it may have been received, carried out and billed. */
+  /** A request was sent and no answer is recorded: the provider may have received, executed and billed it. */
   | { state: "outcome-unknown"; entryId: string; model: string | null; sentAt: string };
 
 /**
@@ -145,7 +149,7 @@ function stateOn(path: readonly Entry[]): RunState | undefined {
       const sent = { entryId: entry.id, sentAt: entry.timestamp };
       return { state: "outcome-unknown", model: typeof model === "string" ? model : null, ...sent };
     }
-    // The outcome of one that failed is known too.
+    // The outcome of a failed answer is known too.
     if (isMessage(entry, "assistant")) {
       const isPaused = entry.message.stopReason === "deferred";
       return isPaused ? { state: "unsent", entryId: entry.id } : { state: "answered" };

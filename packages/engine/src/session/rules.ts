@@ -4,7 +4,7 @@ import { contextEdit, createId, custom, customMessage, type NewEntry } from "@es
 import { oneLine, rulesAtLeaf } from "./edit.ts";
 import type { Session } from "./session.ts";
 
-/** Entries of a rule: its own, and the edit that leaves out the one that it replaces. */
+/** Returns the entries of a rule: the rule itself, and the edit that removes the rule that it replaces. */
 export function ruleEntries(
   session: Session,
   data: RuleData,
@@ -20,17 +20,17 @@ export function ruleEntries(
   ];
 }
 
-/** Adds a rule by hand, and tells the model. Throws `not-text`, `exists`. */
+/** Adds a rule by hand, and notifies the model. Throws `not-text`, `exists`. */
 export async function addRule(session: Session, text: string): Promise<void> {
   await session.append(() => planRule(session, text));
 }
 
-/** Drops a rule that holds at the leaf, and tells the model. Throws `unknown-rule`. */
+/** Drops a rule that applies at the leaf, and notifies the model. Throws `unknown-rule`. */
 export async function dropRule(session: Session, id: string): Promise<void> {
   await session.append(() => planDrop(session, id));
 }
 
-/** Entries that add a rule by hand: a message that the model reads, and the rule in it. */
+/** Returns the entries that add a rule by hand: a message for the model, and the rule in it. */
 function planRule(session: Session, given: string): NewEntry[] {
   const text = oneLine(given);
   if (text === "")
@@ -48,8 +48,8 @@ function planRule(session: Session, given: string): NewEntry[] {
 const ADDED = "A rule from here on: ";
 
 /**
- * Entries that drop a rule: a message that the model reads, the rule where it has no entry on this path, and the edit that
- * leaves it out.
+ * Returns the entries that drop a rule: a message for the model, the rule itself if it has no entry on this path, and
+ * the edit that removes it.
  */
 function planDrop(session: Session, id: string): NewEntry[] {
   const rules = rulesAtLeaf(session);
@@ -65,7 +65,7 @@ function planDrop(session: Session, id: string): NewEntry[] {
     display: true,
   });
   if (session.isOnPath(id)) return [told, contextEdit.of({ targetId: id, replacement: null })];
-  // The others of its message get entries too: a message with an entry is not searched again.
+  // Other rules of the same message get entries too, because a message with a rule entry is not searched again.
   const siblings = rules.filter(({ from }) => from.entryId === rule.from.entryId);
   const entries = siblings.map((one) => ({
     one,

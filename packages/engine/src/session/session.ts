@@ -78,28 +78,28 @@ import {
 } from "./state.ts";
 import { redo, type UndoResult, undo } from "./undo.ts";
 
-/** Most rounds in which closing waits for work that began meanwhile: a handler that answers every entry by an entry never ends. */
+/** Maximum number of rounds in which closing waits for new work, such as entries of a handler that answers entries. */
 const CLOSING_ROUNDS = 10;
 
 /**
- * An open session: the `SessionTree` of one log, with extensions, policies and settings. Agents embed it, and every shell
- * acts through it. Reading is synchronous; every change is asynchronous and ends in one {@link append}.
+ * An open session: the `SessionTree` of one log, with extensions, policies and settings. Agents embed it, and every
+ * shell uses it. Reading is synchronous; every change is asynchronous and ends in one {@link append}.
  */
 export class Session extends SessionTree {
   readonly store: SessionStore;
-  /** The handlers of the session's extensions. */
+  /** Handlers of the session's extensions. */
   readonly host: EngineHost;
   /** Publishes progress, changes, and compactions that failed. */
   readonly events: EventBus;
-  /** Receives warnings and errors that stop nothing. */
+  /** Receives warnings, and errors that do not stop an operation. */
   readonly logger: PolicyLog;
-  /** Everything that extensions registered, handlers apart, and the bus that they share. */
+  /** Members that extensions registered, other than handlers, and their shared bus. */
   readonly extensionMembers = new ExtensionMembers();
   readonly #settings: CurrentSettings;
   #offloadStorage: OffloadStorage | undefined;
-  /** Set once the policy judges every append. */
+  /** Set when the policy evaluates every append. */
   #background: BackgroundPolicy | undefined;
-  /** The other writer of the session: set where the session is read only, shared, or a fork because of it. */
+  /** Other writer of the session: set when the session is read-only, shared, or a fork because of that writer. */
   heldBy: LeaseHolder | undefined;
   /** Released when the session is closed. */
   lease: SessionLease | undefined;
@@ -107,7 +107,7 @@ export class Session extends SessionTree {
   isReadOnly = false;
   #closing: Promise<void> | undefined;
   #compaction: Promise<CommittedCompaction | NothingToCompact> | undefined;
-  /** Work that closing waits for: compactions up to their last event, handlers of `entry_appended` up to their end. */
+  /** Work for which closing waits: compactions until their last event, handlers of `entry_appended` until their end. */
   readonly #endings = new Set<Promise<unknown>>();
 
   constructor(
@@ -141,7 +141,7 @@ export class Session extends SessionTree {
     this.#settings.follow(settle, settled, currentModel(this));
   }
 
-  /** Storage of results that were moved out of the context; undefined when the session is not a file and none was given. */
+  /** Storage of results that were moved out of the context; undefined without a file and without a given storage. */
   get offloadStorage(): OffloadStorage | undefined {
     this.#offloadStorage ??= this.options.offloadStorage ?? offloadStorageOf(this.log);
     return this.#offloadStorage;
@@ -162,39 +162,39 @@ export class Session extends SessionTree {
     return shapedContext(this.context, this.policy.shape?.(this.context) ?? this.context.messages);
   }
 
-  /** The context that goes into a request: that of the leaf, shaped by the policy, then by extensions. */
+  /** Returns the context for a request: that of the leaf, shaped by the policy, then by extensions. */
   contextToSend(signal?: AbortSignal): Promise<SessionContext> {
     return contextToSend(this, signal);
   }
 
   /**
-   * Prepares the next request: results move to files, the policy compacts, and the context is shaped. Fails open, as long
-   * as the request fits the model's window and the bytes that its provider takes.
+   * Prepares the next request: results move to files, the policy compacts, and the context is shaped. A failure of
+   * these is only reported, as long as the request fits the model's window and the bytes that its provider accepts.
    *
-   * @throws EspalierError `over-window`, `over-bytes` and as {@link compact}; EspalierError when the log cannot be written
+   * @throws EspalierError `over-window`, `over-bytes` and as {@link compact}; EspalierError of the log
    */
   async prepareRequest(options?: RequestPreparation): ReturnType<typeof prepareRequest> {
     await this.#settings.pending;
     return prepareRequest(this, options);
   }
 
-  /** Appends what the user says, after results for calls that have none. Throws `bad-input` for a blank text. */
+  /** Appends a message of the user, after results for calls that have none. Throws `bad-input` for a blank text. */
   say(content: Parameters<typeof say>[1], options?: Parameters<typeof say>[2]): Promise<Entry> {
     return say(this, content, options);
   }
 
   /**
-   * Prepares the next request, as the provider's SDK takes it: compacted, healed, within every limit.
+   * Prepares the next request in the form of the provider's SDK: compacted, healed, within every limit.
    *
-   * @throws EspalierError `empty-context` where there is nothing to answer; what {@link prepareRequest} throws
+   * @throws EspalierError `empty-context` when no message waits for an answer; errors of {@link prepareRequest}
    */
   next<Params>(provider: Provider<Params>, options?: NextOptions): Promise<TurnRequest<Params>> {
     return nextRequest(this, provider, options);
   }
 
   /**
-   * Sends a request and records the answer; one that failed or was aborted is recorded as that, and the error is thrown. A
-   * request that was too long is compacted and sent once more.
+   * Sends a request and records the answer. A failed or aborted answer is recorded too, and the error is thrown. After
+   * a request that was too long, the session is compacted and the request is sent once more.
    *
    * @throws the SDK's error, or the abort's reason; EspalierError `overflow`, `auto-off`, `moved`
    */
@@ -251,7 +251,7 @@ export class Session extends SessionTree {
     return rules.size === 0 ? appended : appended.filter(({ id }) => !rules.has(id));
   }
 
-  /** Follows an append of this session: sends `entry_appended`, finds the settings of a new model, lets the policy judge. */
+  /** Follows an append: sends `entry_appended`, reads the settings of a new model, lets the policy evaluate. */
   #followChange(change: SessionChange): void {
     if (change.type !== "appended") return;
     const { entries } = change;
@@ -270,12 +270,12 @@ export class Session extends SessionTree {
       this.#background ??= new BackgroundPolicy(this);
       this.#background.entriesAppended(entries);
     };
-    // Another model may have other limits, by which the policy judges.
+    // The policy depends on the limits of the new model.
     if (this.#settings.pending) void this.#untilClosed(this.#settings.pending.then(judge));
     else judge();
   }
 
-  /** Appends messages, filling in what a draft leaves out; see `fillMessage`. Throws `bad-input`, as it does. */
+  /** Appends messages and fills in missing fields; see `fillMessage`. Throws `bad-input`, as it does. */
   async appendMessages(
     drafts: readonly MessageDraft[],
     options?: Omit<AppendOptions, "transform">,
@@ -311,7 +311,7 @@ export class Session extends SessionTree {
       isOver = true;
       this.#compaction = undefined;
     });
-    // It may have ended already.
+    // The compaction may already have ended.
     if (!isOver) this.#compaction = running;
     return this.#untilClosed(running);
   }
@@ -339,7 +339,7 @@ export class Session extends SessionTree {
     return this.#background?.isPending ?? false;
   }
 
-  /** The time, epoch milliseconds. */
+  /** Returns the current time in epoch milliseconds. */
   now(): number {
     return this.options.now?.() ?? Date.now();
   }
@@ -351,7 +351,8 @@ export class Session extends SessionTree {
 
   /**
    * Compacts if the policy finds it due. Undefined when it does not, or when automatic compaction is off.
-   * @throws EspalierError `exhausted` after two in a row with no answer of the model between, and as {@link compact}
+   *
+   * @throws EspalierError `exhausted` after two compactions without an answer between, and as {@link compact}
    */
   async compactWhenDue(
     options: CompactionRequest = {},
@@ -361,21 +362,21 @@ export class Session extends SessionTree {
   }
 
   /**
-   * Moves the leaf inside the session. To a user or custom message: before it, and its text comes back for editing.
-   * null: before the first entry. With `summarize`, the abandoned branch is summarized into the target.
+   * Moves the leaf inside the session. For a user or custom message, moves it before the message and returns its text
+   * for editing. null: before the first entry. With `summarize`, the abandoned branch is summarized into the target.
    *
-   * @throws EspalierError `unknown-entry`; EspalierError; `cancelled` for a veto: the leaf stays
+   * @throws EspalierError `unknown-entry`; EspalierError; `cancelled` for a veto: the leaf does not move
    */
   navigate(targetId: string | null, options?: NavigateOptions): Promise<NavigateResult> {
     return navigate(this, targetId, options);
   }
 
-  /** Undoes the newest prompt, navigation, `compact`, `hide`, label, name or pin; again, the one before. Throws `nothing-to-undo`. */
+  /** Undoes the newest prompt, navigation, `compact`, `hide`, label, name or pin. Throws `nothing-to-undo`. */
   undo(): Promise<UndoResult> {
     return undo(this);
   }
 
-  /** Does again what `undo` took back, while nothing else was done since. Throws `nothing-to-redo`. */
+  /** Repeats the action that `undo` took back, if no other action followed. Throws `nothing-to-redo`. */
   redo(): Promise<UndoResult> {
     return redo(this);
   }
@@ -396,24 +397,24 @@ export class Session extends SessionTree {
     return this.#appendOne(label.of({ targetId, ...(text ? { label: shownLine(text, "label") } : {}) }));
   }
 
-  /** Names the session. Returns the id of the entry that holds the name. */
+  /** Names the session. Returns the id of the entry with the name. */
   async rename(name: string): Promise<string> {
     return this.#appendOne(sessionInfo.of({ name: shownLine(name, "name") }));
   }
 
-  /** Keeps an entry in the context, word for word, over compactions; or no longer. Returns the id of the pin's entry. */
+  /** Pins an entry (the context keeps it word for word over compactions) or unpins it. Returns the new entry's id. */
   async pin(targetId: string, pinned = true): Promise<string> {
     (await this.load()).row(targetId);
     return this.#appendOne(custom.of({ customType: PIN, data: { targetId, pinned } }));
   }
 
   /**
-   * Leaves an entry of the leaf's path out of the context from here on, or brings it back. Nothing is rewritten: above
-   * the edit, on other branches and in the file the entry is unchanged. Returns the id of the edit; null when nothing had
-   * to change and nothing was written. Bringing an entry back writes its content once more. A line of another program
-   * that is longer than Espalier writes (16 MiB) comes back by `undo` alone.
+   * Removes an entry of the leaf's path from the context, or restores it. No line is rewritten: above the edit, on
+   * other branches and in the file the entry is unchanged. Returns the id of the edit; null when the entry was already
+   * in that state. Restoring writes the entry's content once more. A line of another program that is longer than
+   * Espalier writes (16 MiB) is restored only by `undo`.
    *
-   * @throws EspalierError `unknown-entry`, `invalid-entry` for such a line; `not-in-context`: nothing that the model reads
+   * @throws EspalierError `unknown-entry`, `invalid-entry` for such a line; `not-in-context` for an entry out of context
    */
   async hide(targetId: string, hidden = true): Promise<string | null> {
     await this.load();
@@ -426,12 +427,12 @@ export class Session extends SessionTree {
     return appended!.id;
   }
 
-  /** Plays the session back, entry by entry. */
+  /** Replays the session, entry by entry. */
   replay(options?: ReplayOptions): Generator<ReplayStep> {
     return replay(this.tree, options);
   }
 
-  /** Finds what is wrong with the session's lines. Changes nothing. */
+  /** Finds the issues of the session's lines. Changes nothing. */
   diagnose(): Diagnosis {
     return diagnoseTree(this.tree, this.log);
   }
@@ -443,7 +444,7 @@ export class Session extends SessionTree {
   async tell<Payload extends object>(hook: NotifyHook<Payload>, payload: NoInfer<Payload>): Promise<void> {
     if (!this.host.has(hook)) return;
     try {
-      // With a signal of its own: the event may be that something was aborted.
+      // Uses a separate signal: the event may report an abort.
       await this.host.notify(hook, payload, contextForHandlers(this));
     } catch (error) {
       if (!(error instanceof ExtensionError)) throw error;
@@ -479,12 +480,12 @@ export class Session extends SessionTree {
     }
   }
 
-  /** Makes closing wait for work that an extension began and no caller waits for. */
+  /** Makes closing wait for work that an extension began and for which no caller waits. */
   track(act: Promise<unknown>): void {
     void this.#untilClosed(act);
   }
 
-  /** Waits for tracked work, and for work that it began, such as handlers of `entry_appended`. */
+  /** Waits for tracked work, and for work that the tracked work began, such as handlers of `entry_appended`. */
   async settle(): Promise<void> {
     for (let round = 0; round < CLOSING_ROUNDS && this.#endings.size > 0; round++)
       await Promise.allSettled(this.#endings);

@@ -45,10 +45,10 @@ import type { CacheCause } from "../reading/index.ts";
 import type { Settings } from "../settings/settings.ts";
 import type { Session } from "./session.ts";
 
-/** The host that holds a session's extensions. */
+/** The host of a session's extensions. */
 export type EngineHost = ExtensionHost<EngineHooks, ExtensionContext>;
 
-/** Log of a session that has no other: a sentence on stderr for each report. Errors come without their stacks. */
+/** Default log of a session: writes a sentence to stderr for each report, without stacks of errors. */
 export const sentencesOnStderr: PolicyLog = {
   warn: (message, facts) => console.warn(withReason(message, facts)),
   error: (message, facts) => console.error(withReason(message, facts)),
@@ -60,65 +60,69 @@ function withReason(message: string, facts?: object): string {
   return reason === "" || message.includes(reason) ? message : `${message.replace(/\.$/, "")}: ${reason}`;
 }
 
-/** Options of a session: summaries, compaction, and what a shell lends it. */
+/** Options of a session: summaries, compaction, and services of the shell. */
 export interface SessionOptions {
-  /** Writes summaries. Default: the extractive one, which needs no network. */
+  /** Summarizer. Default: the extractive one, which needs no network. */
   summarizer?: Summarizer;
   /**
-   * Uses the extractive summarizer when `summarizer` fails. Default: for automatic compactions, and, for
-   * commands, only when none was named; always for what is too long for the model.
+   * Uses the extractive summarizer when `summarizer` fails. Default: for automatic compactions, and for commands only
+   * when none was named. A request that is too long for the model always uses it.
    */
   fallback?: boolean;
   /** The policy or its name: it decides when to compact and what to keep. Default `token-budget`. */
   policy?: Policy | PolicyName;
-  /** Settings of policies chosen by name; defaults fill in the rest. */
+  /** Settings of policies chosen by name; missing ones have defaults. */
   policySettings?: PolicySettings;
   /** Settings of automatic compaction. Default `DEFAULT_COMPACTION_SETTINGS`. */
   compaction?: Partial<CompactionSettings>;
-  /** Budget of the session in US dollars, for answers and summaries. Default: there is none. */
+  /** Budget of the session in US dollars, for answers and summaries. Default: no budget. */
   maxCost?: number;
-  /** Prices of models by `provider/model` or model, before the known ones. Default: those of the catalogue. */
+  /** Prices of models by `provider/model` or model; they override the known ones. Default: those of the catalogue. */
   prices?: Readonly<Record<string, TokenPrices>>;
-  /** Summaries asked for at the same time. Default 2; 1 for servers that take one request at a time. */
+  /**
+   * Maximum number of simultaneous requests for summaries. Default 2; use 1 for servers that process one request at a
+   * time.
+   */
   concurrency?: number;
   /**
-   * Kinds of entry besides those of the format, made with `defineEntry`. A kind gives its entries' messages for the model,
-   * their problems, the durability of an append, and their drawing. Without its kind an entry is kept and shown as data.
+   * Kinds of entry in addition to those of the format, made with `defineEntry`. A kind defines its entries' messages
+   * for the model, their problems, the durability of an append, and their drawing. Entries of an unknown kind are kept
+   * and shown as data.
    */
   kinds?: readonly EntryKind[];
-  /** Tools that declare files, besides the common ones. */
+  /** Tools that declare files, in addition to the common ones. */
   tools?: readonly FileTool[];
   /** User interface for extensions. */
   ui?: ExtensionUi;
-  /** Models that extensions may ask, by provider and id. Default: there are none. */
+  /** Models that extensions may call, by provider and id. Default: none. */
   models?: ExtensionModels;
   /** Reason of the opening, for extensions. Default `startup`. */
   startReason?: StartReason;
   /**
-   * Takes secrets out of every text before it is written, so that neither the file nor the model's context has them.
-   * Default: well-known shapes of keys (`redactText`). False: everything is written as it is.
+   * Removes secrets from every text before it is written, so that neither the file nor the model's context has them.
+   * Default: well-known forms of keys (`redactText`). False: everything is written unchanged.
    */
   redact?: Redact | false;
-  /** False: the user's messages are not searched for rules; recorded rules still hold. Default true. */
+  /** False: the user's messages are not searched for rules; recorded rules still apply. Default true. */
   rules?: boolean;
-  /** Storage of results that were moved out of the context. Default: the folder beside the session's file. */
+  /** Storage of results that were moved out of the context. Default: the folder next to the session's file. */
   offloadStorage?: OffloadStorage;
-  /** The summarizer for a model that a policy names; undefined for one that cannot be reached. */
+  /** Returns the summarizer for a model that a policy names; undefined for a model that is not available. */
   summarizerForModel?: (model: string) => Summarizer | undefined;
-  /** Publishes progress, changes and failures. Default: a bus of the session's own. */
+  /** Publishes progress, changes and failures. Default: a new bus of the session. */
   events?: EventBus;
-  /** Receives warnings and errors that stop nothing. Default: a sentence for each on stderr. */
+  /** Receives warnings, and errors that do not stop an operation. Default: writes a sentence for each to stderr. */
   log?: PolicyLog;
-  /** The time, epoch milliseconds. Default: the system's. */
+  /** Returns the current time in epoch milliseconds. Default: the system's. */
   now?: () => number;
-  /** Waits between two attempts at a summary. Default: by the system's clock. */
+  /** Waits between two attempts at a summary. Default: uses the system's clock. */
   sleep?: Sleep;
 }
 
-/** Finds the options of a session; `modelOf` returns the current model, as `provider/id`, and reads the path for it. */
+/** Returns the options of a session; `modelOf` reads the path and returns the current model as `provider/id`. */
 export type Settle = (modelOf: () => string | undefined) => Promise<SessionOptions>;
 
-/** Options of a session: those it was opened with and, where a `Settle` is given, those for the current model. */
+/** Options of a session: those with which it was opened and, with a `Settle`, those for the current model. */
 export class CurrentSettings {
   #options: SessionOptions;
   #policy: Policy;
@@ -138,18 +142,18 @@ export class CurrentSettings {
     return this.#policy;
   }
 
-  /** Set while the settings of another model are looked up. */
+  /** Set while the settings of another model are read. */
   get pending(): Promise<void> | undefined {
     return this.#pending;
   }
 
-  /** Adopts `settled`, and calls `by` whenever the model is another than `model`. */
+  /** Adopts `settled`, and calls `by` whenever the model changes from `model`. */
   follow(by: Settle, settled: SessionOptions, model: string | undefined): void {
     this.#take(settled);
     this.#settle = { by, model };
   }
 
-  /** Call when the path has grown. `failed` receives the error for which the settings stay as they were. */
+  /** Must be called when the path has grown. `failed` receives an error that leaves the settings unchanged. */
   pathHasGrown(modelOf: () => string | undefined, failed: (error: unknown) => void): void {
     const settle = this.#settle;
     const model = settle && modelOf();
@@ -172,7 +176,7 @@ export class CurrentSettings {
   }
 }
 
-/** Settings as options of a session; the caller chooses the summarizer. */
+/** Converts settings to options of a session; the caller chooses the summarizer. */
 export function sessionOptionsOf(
   settings: Settings,
 ): Required<Pick<SessionOptions, "policy" | "policySettings" | "compaction" | "rules">> &
@@ -190,9 +194,9 @@ export function sessionOptionsOf(
   };
 }
 
-/** Options of one act of a shell. */
+/** Options of one action. */
 export interface ActOptions {
-  /** Aborts the act; then nothing of it is in the log. */
+  /** Aborts the action; the log then has nothing of it. */
   signal?: AbortSignal;
   /** Receives the progress of a summary. */
   onProgress?: (progress: SummaryProgress) => void;
@@ -213,24 +217,26 @@ export const entryBeforeAppend = transformHook<NewEntry, "entry">("entry_before_
       : "`entry` is not an entry",
 });
 
-/** A request that is about to go out and whose beginning the provider's prompt cache will lack. */
+/** A request that will miss the provider's prompt cache, before it is sent. */
 export interface CacheBreakEvent {
   cause: CacheCause;
-  /** The entry that breaks the prefix; the leaf where no entry does. */
+  /** Entry that breaks the prefix; the leaf when no entry does. */
   entryId: string | null;
-  /** Tokens of the context before that are paid for anew, as its provider counted them. */
+  /** Tokens of the previous context that are paid again, as its provider counted them. */
   tokens: number;
-  /** US dollars that this costs; null where no price is known. */
+  /** Additional cost in US dollars; null when no price is known. */
   cost: number | null;
 }
 
-/** Notifies before a request that will miss more of the prompt cache than its newest part. */
+/**
+ * Notifies extensions of a request that will miss more of the prompt cache than its newest messages, before it is sent.
+ */
 export const cacheBreak = notifyHook<CacheBreakEvent>("cache_break");
 
-/** Notifies of every entry once it is in the log. */
+/** Notifies extensions of every entry after it is in the log. */
 export const entryAppended = notifyHook<{ entry: Entry }>("entry_appended");
 
-/** Transforms every request to a summarizer model, which has its `purpose`, before it is sent. */
+/** Transforms every request to a summarizer model before it is sent; the request has its `purpose`. */
 export const summaryRequest = transformHook<SummaryRequest, "request">("summary_request", {
   field: "request",
   validate: (request) =>
@@ -242,42 +248,42 @@ export const summaryRequest = transformHook<SummaryRequest, "request">("summary_
       : "`request` is not a request for a summary",
 });
 
-/** Reason of an opening, in Pi's words: the program began with it, or continued from another session. */
+/** Reason for opening a session, in Pi's terms: the program began with it, or continued from another session. */
 export type StartReason = "startup" | "reload" | "new" | "resume" | "fork";
 
-/** Reason of a closing, in Pi's words: the program ends, or continues in another session. */
+/** Reason for closing a session, in Pi's terms: the program ends, or continues in another session. */
 export type ShutdownReason = "quit" | "reload" | "new" | "resume" | "fork";
 
-/** A session is open, to be read or written, and its extensions are loaded. */
+/** Notifies extensions that a session is open for reading or writing, with its extensions loaded. */
 export const sessionStart = notifyHook<{ sessionId: string; file: string; reason: StartReason }>(
   "session_start",
 );
 
-/** A session is about to be closed; what a handler appends is still written. */
+/** Notifies extensions that a session is about to close; entries that a handler appends are still written. */
 export const sessionShutdown = notifyHook<{ sessionId: string; file: string; reason: ShutdownReason }>(
   "session_shutdown",
 );
 
-/** Start of an agent's run on this session. */
+/** Notifies extensions of the start of an agent's run on this session. */
 export const agentStart = notifyHook<object>("agent_start");
 
-/** End of a run; `messages` are the context it leaves. */
+/** Notifies extensions of the end of a run; `messages` is the context after it. */
 export const agentEnd = notifyHook<{ messages: readonly ContextMessage[] }>("agent_end");
 
-/** The agent has ended a run and has answered messages that arrived meanwhile. */
+/** Notifies extensions that the agent has ended a run and answered the messages that arrived meanwhile. */
 export const agentSettled = notifyHook<object>("agent_settled");
 
-/** Start of a turn: its request is about to be sent. */
+/** Notifies extensions of the start of a turn, before its request is sent. */
 export const turnStart = notifyHook<{ turnIndex: number; timestamp: number }>("turn_start");
 
-/** End of a turn: the answer and the results of its calls are in the log. */
+/** Notifies extensions of the end of a turn: the answer and the results of its calls are in the log. */
 export const turnEnd = notifyHook<{
   turnIndex: number;
   message: ContextMessage;
   toolResults: readonly ContextMessage[];
 }>("turn_end");
 
-/** A tool gave its result, which is in the log. */
+/** Notifies extensions of a tool's result that is in the log. */
 export const toolResult = notifyHook<{
   toolCallId: string;
   toolName: string;
@@ -286,7 +292,7 @@ export const toolResult = notifyHook<{
   isError: boolean;
 }>("tool_result");
 
-/** Every hook of the engine, by the name under which extensions register. A new hook is a value and a line here. */
+/** Every hook of the engine, by its name in extensions. To add a hook, add a value and a line here. */
 export const engineHooks = {
   session_before_compact: sessionBeforeCompact,
   session_compact: sessionCompact,
@@ -312,20 +318,20 @@ export const engineHooks = {
   cache_break: cacheBreak,
 };
 
-/** The hooks as a type, from which `api.on` has its names, events and answers. */
+/** Type of the hooks, from which `api.on` derives names, events and answers. */
 export type EngineHooks = typeof engineHooks;
 
 /**
- * Refuses an act on a session that cannot be written, before a model is called and before a file is written.
+ * Refuses an action on a session that cannot be written, before a model is called or a file is written.
  *
- * @throws EspalierError `read-only`; `no-header`, `version` for a log that can be read and must not be written
+ * @throws EspalierError `read-only`; `no-header`, `version` for a log that can be read but must not be written
  */
 export function refuseReadOnly({ isReadOnly, log }: Session): void {
   if (isReadOnly) throw readOnlyError(log.ref);
   assertWritable(log);
 }
 
-/** Error for an act that an extension vetoed: the same for a compaction, a navigation and a fork. */
+/** Makes the error for an action that an extension vetoed: the same for a compaction, a navigation and a fork. */
 export function cancelledBy(
   what: string,
   { by, reason }: { by: string; reason: string | null },
@@ -334,7 +340,7 @@ export function cancelledBy(
   return new EspalierError("cancelled", message, { by, ...(reason ? { reason } : {}) });
 }
 
-/** The policy of one act: the one it names, else the session's. */
+/** Returns the policy of one action: the policy that it names, else the session's. */
 export function currentPolicy(
   { policy, options }: Pick<Session, "policy" | "options">,
   { policy: named }: { policy?: Policy | PolicyName },
@@ -342,14 +348,17 @@ export function currentPolicy(
   return named === undefined ? policy : resolvePolicy(named, options.policySettings);
 }
 
-/** The model at the leaf, as settings name it: `provider/id`; undefined where none has answered or been chosen. */
+/**
+ * Returns the model at the leaf as settings name it: `provider/id`; undefined when no model has answered or been
+ * chosen.
+ */
 export function currentModel({ context: { model } }: Pick<SessionTree, "context">): string | undefined {
   return model ? `${model.provider}/${model.modelId}` : undefined;
 }
 
 /**
- * Returns the context with the messages that a policy or an extension changed. Unchanged messages keep their source; from
- * the first change on, blocks signed over the old prefix cannot be sent back.
+ * Returns the context with the messages that a policy or an extension changed. Unchanged messages keep their source.
+ * From the first change on, blocks that were signed over the old prefix cannot be sent back.
  */
 export function shapedContext(context: SessionContext, messages: readonly ContextMessage[]): SessionContext {
   const isSame =
@@ -369,25 +378,25 @@ export function shapedContext(context: SessionContext, messages: readonly Contex
   return { ...context, messages: [...messages], sources, prefixChanged, tokens: estimateTotal(messages) };
 }
 
-/** Author of a summary; one without a model is billed by its own name. */
+/** Author of a summary; an author without a model is billed under its name. */
 export type SummaryAuthor = Pick<Summarizer, "name" | "model">;
 
-/** Billed work of a provider, and its author. */
+/** Billed work, and its author. */
 export interface BilledWork {
-  /** The kind of the `usage` entry. */
+  /** Kind in the `usage` entry. */
   kind: "compaction" | "branch_summary";
-  /** Returns the author; called only when work that failed was billed. */
+  /** Returns the author; called only when failed work was billed. */
   asked: () => SummaryAuthor;
 }
 
-/** Author of an extension's summary: the first of the extensions that wrote it. */
+/** Author of an extension's summary: the first extension that wrote it. */
 export const ownerAsked = ([name = "extension"]: readonly string[] = []): SummaryAuthor => ({ name });
 
 /**
- * Does work that a provider may bill. Work that succeeds records the bill in its own entry; work that fails gets a
- * `usage` entry, which is then the only trace of it (T9, T12).
+ * Does work that a provider may bill. Successful work records its usage in its own entry; failed work gets a `usage`
+ * entry, which is then its only trace (T9, T12).
  *
- * @param work calls `bill` with what was billed once that is known, or throws an error that carries it
+ * @param work calls `bill` with the usage when it is known, or throws an error with the usage
  */
 export async function billUsage<Result>(
   session: Session,
@@ -401,7 +410,7 @@ export async function billUsage<Result>(
     });
   } catch (error) {
     const bill = billOf(error) ?? billed;
-    // A fork can be made of a session that is only read: its bill is in the error alone.
+    // A read-only session can be forked: the usage is then only in the error.
     if (bill && !session.isReadOnly) await recordBill(session, kind, asked(), bill);
     throw error;
   }

@@ -15,7 +15,7 @@ import {
 import { fileStore } from "@espalier/session-tree/node";
 import { espalierHome, piSessions, sessionFolders } from "../settings/home.ts";
 
-/** A store that was opened by its address. */
+/** A store that was opened by its address, and that has to be closed. */
 export interface OpenStore extends SessionStore {
   /** Releases connections; call it when the store is no longer needed. */
   close(): Promise<void>;
@@ -23,9 +23,9 @@ export interface OpenStore extends SessionStore {
 
 /** Result of a migration of a store. */
 export interface StoreMigration {
-  /** Its address for people, without password. */
+  /** Address of the store for people, without password. */
   place: string;
-  /** The number of the newest step. */
+  /** Number of the newest migration step. */
   version: number;
   /** Migration steps that this call applied. */
   applied: string[];
@@ -34,8 +34,8 @@ export interface StoreMigration {
 }
 
 /**
- * The store of an address: `postgres://user@host/database?namespace=team` for a database, anything else is a folder
- * used as `~/.espalier`. The parts for a database are loaded only here.
+ * Opens the store of an address: `postgres://user@host/database?namespace=team` for a database; any other address is a
+ * folder used as `~/.espalier`. The code for databases is loaded only when needed.
  *
  * @throws EspalierError `address`
  */
@@ -46,7 +46,8 @@ export async function openStore(address: string): Promise<OpenStore> {
 }
 
 /**
- * Creates the tables of a database, or brings them up to date. Changes nothing when they are current, or for a folder.
+ * Creates or updates the tables of a database. Does nothing when they are current, or for a folder.
+ *
  * @throws EspalierError
  */
 export async function migrateStore(address: string): Promise<StoreMigration> {
@@ -55,37 +56,45 @@ export async function migrateStore(address: string): Promise<StoreMigration> {
   return migratePostgres(address);
 }
 
-/** Returns whether an address is a database's, without loading the database code. */
+/** Returns whether an address is that of a database, without loading the code for databases. */
 const isDatabase = (address: string): boolean => /^postgres(ql)?:\/\//i.test(address);
 
-/** A session in a list, and the agent that it belongs to. */
+/** A session in a list, and its agent. */
 export interface ListedSession extends SessionListing {
-  /** Agent that it was imported from (`claude-code`, `codex`, `pi`); without an import, `pi` in Pi's folder, else `espalier`. */
+  /**
+   * Agent of the session: the one of its import (`claude-code`, `codex`, `pi`); without an import, `pi` in Pi's folder,
+   * else `espalier`.
+   */
   agent: string;
 }
 
 /** Filters of a list of sessions. */
 export interface ListOptions extends StoreListOptions {
-  /** One folder and all below it; default: the engine's own home and, when it exists, the Pi coding agent's. */
+  /**
+   * Folder to list, including its subfolders. Default: the engine's own home and, when it exists, that of the Pi coding
+   * agent.
+   */
   folder?: string;
-  /** The folder used as `~/.espalier`; default: `ESPALIER_HOME`, or that. */
+  /** Folder used as `~/.espalier`. Default: `ESPALIER_HOME`, else `~/.espalier`. */
   home?: string;
   /** Another store than files. */
   store?: SessionStore;
-  /** True: also the runs of sub-agents, which belong to the sessions that began them. Default false. */
+  /** True: lists also the runs of sub-agents, which belong to the sessions that started them. Default false. */
   subAgents?: boolean;
   /**
-   * Lists only forks and sub-agent runs of the session with this id, or with an id that begins like this. The session
-   * itself may be deleted.
+   * Lists only forks and sub-agent runs of the session with this id or beginning of an id. That session itself may be
+   * deleted.
    */
   parent?: string;
   /** Lists only sessions of this agent: `espalier`, `claude-code`, `codex`, `pi`. */
   agent?: string;
-  /** Lists only sessions whose folder is this one or below it: a path, or the name of a folder on the way. */
+  /**
+   * Lists only sessions whose working folder is this one or below it: a path, or the name of any folder in the path.
+   */
   project?: string;
-  /** Lists only sessions whose last entry is of this time or later. */
+  /** Lists only sessions whose last entry is not older than this time. */
   since?: Date;
-  /** Lists only sessions whose last entry is of this time or earlier. */
+  /** Lists only sessions whose last entry is not newer than this time. */
   until?: Date;
 }
 
@@ -120,7 +129,7 @@ function isListed(listed: ListedSession, options: ListOptions): boolean {
   );
 }
 
-/** Milliseconds of a session's last entry; of its last write, where no entry says a time. */
+/** Returns the time of a session's last entry in milliseconds; that of its last write when no entry has a time. */
 function lastTime({ updatedAt, modified }: SessionListing): number {
   const time = Date.parse(updatedAt ?? "");
   return Number.isNaN(time) ? Date.parse(modified) : time;
@@ -132,11 +141,12 @@ function isInProject(cwd: string, project: string): boolean {
 }
 
 /**
- * Orders by the last entry what comes by the last write. An entry is written at its time or, when it is imported or
- * copied, later: whatever is as new as the last write of the next one is newer than all that follow.
+ * Sorts listings that come in the order of their last write by their last entry. An entry is written at its time or,
+ * after an import or a copy, later. So a session whose last entry is as new as the next listing's last write is newer
+ * than all following ones.
  */
 async function* newestFirst(listings: AsyncIterable<SessionListing>): AsyncGenerator<SessionListing> {
-  // The newest at the end.
+  // Sorted; the newest comes last.
   const waiting: { time: number; listing: SessionListing }[] = [];
   for await (const listing of listings) {
     const written = Date.parse(listing.modified);
@@ -153,15 +163,15 @@ async function* newestFirst(listings: AsyncIterable<SessionListing>): AsyncGener
   for (let next = waiting.pop(); next; next = waiting.pop()) yield next.listing;
 }
 
-/** Run of a sub-agent. */
+/** A run of a sub-agent. */
 export interface SubAgentRun {
   listing: ListedSession;
   tree: Tree;
 }
 
 /**
- * Reads the sessions of the sub-agents that a session started, and of those that they started, each once: those of the
- * default list. What cannot be read is reported to `onSkipped`.
+ * Reads the sessions of the sub-agents that a session started, and of those that these started, each once, from the
+ * default list. Unreadable sessions are reported to `onSkipped`.
  */
 export async function* subAgentsOf(
   { header }: Pick<SessionTree, "header">,
@@ -172,7 +182,7 @@ export async function* subAgentsOf(
   for await (const listing of listSessions({ ...options, subAgents: true }))
     if (listing.parent?.kind === "subagent") runs.push(listing);
   const begun = new Set([header?.id]);
-  // A set that grows is walked to its end.
+  // The set grows during the loop, which visits the added ids too.
   for (const parentId of begun)
     for (const listing of runs) {
       if (listing.parent?.sessionId !== parentId || begun.has(listing.id)) continue;
@@ -187,7 +197,7 @@ export async function* subAgentsOf(
     }
 }
 
-/** Opens the log of a run to be read; undefined, and reported, where that fails. */
+/** Opens the log of a run for reading; undefined, and reported, when that fails. */
 async function openRun(
   store: SessionStore,
   file: string,
@@ -202,7 +212,10 @@ async function openRun(
   }
 }
 
-/** Runs for every session of a list: only a relative path is resolved. */
+/**
+ * Returns a filter for sessions below a folder. It runs for every session of a list, so that it resolves only relative
+ * paths.
+ */
 function withinFolder(folder: string): (file: string) => boolean {
   const beginning = resolve(folder) + sep;
   return (file) => (isAbsolute(file) ? file : resolve(file)).startsWith(beginning);

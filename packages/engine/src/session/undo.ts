@@ -22,24 +22,26 @@ import { PIN } from "./edit.ts";
 import { finishMove, type NavigateResult } from "./navigate.ts";
 import type { Session } from "./session.ts";
 
-/** An act of a user, which an undo takes back. */
+/** An action of a user that an undo takes back. */
 export interface LastAct {
   kind: "prompt" | "navigation" | "summary" | "compaction" | "edit" | "label" | "name" | "pin";
-  /** The entry of the act. */
+  /** Entry of the action. */
   entryId: string;
-  /** The prompt, the label or the name; empty for every other act, and where one was taken away. */
+  /** The prompt, the label or the name; empty for other actions, and when a label or name was removed. */
   text: string;
-  /** ISO 8601. */
+  /** Time, ISO 8601. */
   timestamp: string;
 }
 
-/** The outcome of an undo or a redo. */
+/** Result of an undo or a redo. */
 export interface UndoResult extends NavigateResult {
-  /** What was taken back, or done again. */
+  /** Action that was undone or repeated. */
   act: LastAct;
 }
 
-/** The act of an entry, if its kind is one: of a prompt, compaction, edit or pin only on the leaf's path. */
+/**
+ * Returns the action of an entry, if its kind is one; a prompt, compaction, edit or pin only counts on the leaf's path.
+ */
 function actOf(tree: Tree, row: number, leafRow: number): LastAct | undefined {
   const { type } = tree.kindAt(row);
   if (!ACTS.has(type)) return undefined;
@@ -48,7 +50,7 @@ function actOf(tree: Tree, row: number, leafRow: number): LastAct | undefined {
     const { id: entryId, timestamp } = entry;
     return { kind, entryId, text, timestamp };
   };
-  // One that is not sound has moved the leaf all the same.
+  // An invalid leaf entry has moved the leaf too.
   if (type === leaf.type) return act("navigation");
   if (type === branchSummary.type) return act("summary");
   if (label.is(entry)) return entry.navigation === undefined ? act("label", entry.label) : undefined;
@@ -78,16 +80,16 @@ function isAskedFor(entry: Entry): boolean {
   return (entry.details as Partial<CompactionDetails> | null | undefined)?.reason === "manual";
 }
 
-/** The entry whose effect this one takes back; undefined for one that no undo or redo wrote. */
+/** Returns the entry whose effect this one takes back; undefined for an entry that no undo or redo wrote. */
 function undoneBy(entry: Entry): string | undefined {
   const { undoes } = entry as { undoes?: unknown };
   return typeof undoes === "string" ? undoes : undefined;
 }
 
 /**
- * Finds the newest act of a user that is not undone. Compactions and edits that came by themselves do not count, nor
- * does an undo, which names the act that it took back in `undoes`: undoing twice goes back two steps. A redo takes an
- * undo back in the same way.
+ * Finds the newest action of a user that is not undone. Automatic compactions and edits do not count. An undo does not
+ * count either, and names the action that it took back in `undoes`: undoing twice goes back two actions. A redo takes
+ * back an undo in the same way.
  */
 export function lastAct(tree: Tree, leafId: string | null): LastAct | undefined {
   const leafRow = leafId === null ? -1 : tree.row(leafId);
@@ -106,7 +108,8 @@ export function lastAct(tree: Tree, leafId: string | null): LastAct | undefined 
 }
 
 /**
- * Undoes the last act of a user: moves the leaf back, or restores the value of a label, a name or a pin.
+ * Undoes the last action of a user: moves the leaf back, or restores the value of a label, a name or a pin.
+ *
  * @throws EspalierError `nothing-to-undo`
  */
 export async function undo(session: Session): Promise<UndoResult> {
@@ -128,7 +131,8 @@ export async function undo(session: Session): Promise<UndoResult> {
 }
 
 /**
- * Does again what the last undo took back, while nothing else was done since.
+ * Repeats the action that the last undo took back, if no other action followed.
+ *
  * @throws EspalierError `nothing-to-redo`
  */
 export async function redo(session: Session): Promise<UndoResult> {
@@ -144,7 +148,10 @@ export async function redo(session: Session): Promise<UndoResult> {
   return { ...(await moveBack(session, leafBefore(tree, row), entry.id)), act };
 }
 
-/** The row of the undo that a redo takes back: the newest one that is in force, with nothing done behind it; -1 for none. */
+/**
+ * Returns the row of the undo that a redo takes back: the newest undo that was not redone, with no later action; -1
+ * when there is none.
+ */
 function lastUndo(tree: Tree): number {
   const undone = new Set<string>();
   for (let row = tree.length - 1; row >= 0; row--) {
@@ -158,7 +165,7 @@ function lastUndo(tree: Tree): number {
       continue;
     }
     const target = tree.has(undoes) ? tree.entryAt(tree.row(undoes)) : undefined;
-    // A merge elsewhere goes there and back in one append: its way back is no undo of somebody.
+    // A merge into another branch moves the leaf there and back in one append: its way back is no undo of a user.
     if (!target || (isMerge(target) && tree.row(undoes) === row - 1)) return -1;
     if (undoneBy(target) === undefined) return row;
     undone.add(undoes);
@@ -169,13 +176,13 @@ function lastUndo(tree: Tree): number {
 const isMerge = (entry: Entry): boolean =>
   branchSummary.is(entry) && (entry.details as { merge?: unknown } | null | undefined)?.merge !== undefined;
 
-/** The leaf before a row was written; null before the first entry. */
+/** Returns the leaf before a row was written; null before the first entry. */
 function leafBefore(tree: Tree, row: number): string | null {
   const before = leafRowAt(tree, row - 1);
   return before < 0 ? null : tree.idAt(before);
 }
 
-/** The entry that makes a label, name or pin what it was before a row; undefined for an entry that is none of these. */
+/** Returns the entry that restores a label, name or pin to its value before a row; undefined for any other entry. */
 function restored(tree: Tree, entry: Entry, row: number, undoes: string): NewEntry | undefined {
   if (label.is(entry)) {
     const { targetId } = entry;

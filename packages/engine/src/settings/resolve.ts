@@ -25,33 +25,33 @@ import { type ConfirmTrust, changedSentence, openTrust, someOf } from "./trust.t
 
 /** Sources of settings. */
 export interface SettingsSources {
-  /** The folder in place of `~/.espalier`; default: `ESPALIER_HOME`, or that. */
+  /** Folder used as `~/.espalier`. Default: `ESPALIER_HOME`, else `~/.espalier`. */
   home?: string;
-  /** The project's folder; its settings are in `.espalier`. Default: the process's. */
+  /** Folder of the project, with its settings in `.espalier`. Default: the process's working folder. */
   cwd?: string;
-  /** Default: the process's environment. */
+  /** Environment variables. Default: the process's. */
   env?: NodeJS.ProcessEnv;
-  /** Settings of the command line, above all others. */
+  /** Settings of the command line, which override all others. */
   flags?: Partial<Settings>;
-  /** The current model, whose own settings count; called only where a model has settings of its own. */
+  /** Current model, whose specific settings apply; the function is called only when a model has specific settings. */
   model?: string | (() => string | undefined);
-  /** Called when the project changed since it was trusted. Default: it does not count. */
+  /** Called when the project changed since it was trusted. Default: its settings are ignored. */
   confirmTrust?: ConfirmTrust;
 }
 
 /** Origin of one setting. */
 export interface SettingOrigin {
   key: SettingsKey;
-  /** Null for a setting without value and default. */
+  /** Value; null for a setting without value and default. */
   value: unknown;
   origin: SettingsOrigin;
-  /** The settings file, if it is one. */
+  /** Settings file of the value; null for another source. */
   file: string | null;
-  /** The environment's variable, if it is one. */
+  /** Environment variable of the value; null for another source. */
   variable: string | null;
 }
 
-/** A setting of a project that does not count, since the project is not trusted as it is now. */
+/** A setting of a project that is ignored because the project is not trusted, or changed since. */
 export interface LeftOutSetting {
   key: SettingsKey;
   file: string;
@@ -61,25 +61,26 @@ export interface LeftOutSetting {
 /** The current settings, each with its origin. */
 export interface ResolvedSettings {
   values: Settings;
-  /** One for each setting, in the order of listings. */
+  /** Origin of each setting, in the order of listings. */
   origins: SettingOrigin[];
-  /** A sentence with the cure for each file that does not count. */
+  /** A sentence for each ignored file, with the cure. */
   ignored: string[];
-  /** The settings that do not count, in the order of the others. */
+  /** Ignored settings, in the order of listings. */
   leftOut: LeftOutSetting[];
 }
 
 /**
- * Resolves the current settings: defaults < user file < project file < environment < flags. Reads files, changes nothing.
+ * Resolves the current settings: defaults < user file < project file < environment < flags. Reads files, changes
+ * nothing.
  *
- * @throws EspalierError `settings`, naming the file or the variable, the key and what is allowed
+ * @throws EspalierError `settings`, with the file or the variable, the key and the allowed values
  */
 export async function resolveSettings(sources: SettingsSources = {}): Promise<ResolvedSettings> {
   const { cwd = process.cwd(), env = process.env, flags = {} } = sources;
   const home = sources.home ?? espalierHome(env);
   const user = await readSettingsFile(home, "user");
   const folder = resolve(cwd, ".espalier");
-  // In the folder of the home, the user's file is not a project's too.
+  // When the working folder is that of the home, the user's file is not also the project's.
   const isOwn = folder === resolve(home) || settingsFilesIn(folder).length === 0;
   const { layer: counted, ignored, leftOut } = isOwn ? NO_PROJECT : await readProject(folder, sources);
   const said = { ...flags };
@@ -116,7 +117,7 @@ export async function resolveSettings(sources: SettingsSources = {}): Promise<Re
 type PlacedSettings = Map<SettingsKey, SettingOrigin>;
 
 interface ProjectSettings {
-  /** Undefined where nothing of it counts. */
+  /** Layer of the project; undefined when it is ignored. */
   layer: SettingsLayer | undefined;
   ignored: string[];
   leftOut: LeftOutSetting[];
@@ -124,7 +125,10 @@ interface ProjectSettings {
 
 const NO_PROJECT: ProjectSettings = { layer: undefined, ignored: [], leftOut: [] };
 
-/** Reads the settings of a project, which count when it is trusted as it is now. Of another one only the names are read. */
+/**
+ * Reads the settings of a project, which apply if it is trusted and unchanged. Of another project only the names of
+ * settings are read.
+ */
 async function readProject(folder: string, sources: SettingsSources): Promise<ProjectSettings> {
   const { cwd = process.cwd(), env = process.env, confirmTrust } = sources;
   const trust = openTrust(sources.home ?? espalierHome(env));
@@ -148,14 +152,14 @@ async function readProject(folder: string, sources: SettingsSources): Promise<Pr
   return { layer: undefined, ignored: [sentence], leftOut };
 }
 
-/** Returns the keys of an untrusted file, for a model or for all; none where it cannot be read. */
+/** Returns the keys of an untrusted file, for a model or for all; none when it cannot be read. */
 async function keysIn(folder: string): Promise<ReadonlySet<string>> {
   try {
     const { models, ...values } = (await readSettingsFile(folder, "project"))?.values ?? {};
     const ofModels = Object.values(models ?? {}).flatMap((own) => Object.keys(own ?? {}));
     return new Set([...Object.keys(values), ...ofModels]);
   } catch (error) {
-    // Reported when the project is trusted.
+    // The error is reported when the project is trusted.
     if (error instanceof EspalierError) return new Set();
     throw error;
   }
@@ -179,7 +183,7 @@ function put(
   }
 }
 
-/** Returns a model's own settings: under its id, or under `provider/id`, which overrides it. */
+/** Returns the settings for one model: under its id, or under `provider/id`, which overrides it. */
 function ownOf(models: NonNullable<CheckedSettings["models"]>, modelId: string): Partial<Settings> {
   const id = modelId.slice(modelId.indexOf("/") + 1);
   return {
@@ -188,7 +192,7 @@ function ownOf(models: NonNullable<CheckedSettings["models"]>, modelId: string):
   };
 }
 
-/** Checks the settings that depend on each other. */
+/** Checks settings that depend on each other. */
 function checkTogether(values: Settings, placed: PlacedSettings): void {
   const checks = [
     checkSlidingWindowSettings,
@@ -208,8 +212,8 @@ function checkTogether(values: Settings, placed: PlacedSettings): void {
 }
 
 /**
- * Sizes below the window, which may be given as a share of it. A default larger than a small window becomes this share of
- * that window.
+ * Sizes below the window, which may be given as a share of the window. A default that exceeds a small window becomes
+ * this share of that window.
  */
 const SIZES = {
   reserveTokens: 0.5,
@@ -223,10 +227,10 @@ const SIZES = {
 const PERCENTS = ["compactionThreshold", "criticalThreshold"] as const satisfies readonly SettingsKey[];
 
 /**
- * Converts shares to tokens and percents; every size is then below the window. A default larger than a small window
- * shrinks with it, a size that was given is never changed.
+ * Converts shares to tokens and percents, and checks that every size is below the window. Defaults shrink for a small
+ * window; configured sizes never change.
  *
- * @throws EspalierError `settings` for such a size, naming the model
+ * @throws EspalierError `settings` for a size that exceeds the window, with the model
  */
 function settingsInTokens(placed: PlacedSettings, modelId: string | undefined): void {
   const window = Number(placed.get("contextWindow")?.value);
@@ -250,7 +254,7 @@ function sizeOf(
   modelId: string | undefined,
 ): number {
   if (value > 0 && value < 1) return Math.max(1, Math.floor(value * window));
-  // The size that counts as full may be all of the window; a reserve may not.
+  // The size that counts as full may equal the window; a reserve may not.
   if (value < window || (key === "maxContextTokens" && value === window)) return value;
   if (setting.origin === "default") return Math.floor(window * SIZES[key]);
   const whose = modelId === undefined ? "the model's window" : `the window of ${modelId}`;
@@ -264,7 +268,7 @@ function sizeOf(
 
 const PREFIX = "ESPALIER_COMPACT_";
 
-/** Settings by the name behind `SYNAPSE_COMPACT_`, accepted behind our prefix too. */
+/** Settings by their names after `SYNAPSE_COMPACT_`, which are also accepted after `ESPALIER_COMPACT_`. */
 const OF_SYNAPSE: Readonly<Record<string, string>> = {
   TRIGGER_THRESHOLD: "triggerTokens",
   TARGET_TOKENS: "targetTokens",
@@ -274,8 +278,8 @@ const OF_SYNAPSE: Readonly<Record<string, string>> = {
 };
 
 /**
- * Reads the environment: `ESPALIER_COMPACT_` and any key in capitals (`ESPALIER_COMPACT_KEEP_RECENT_TOKENS`), and
- * below them the five variables of origins 003 that begin with `SYNAPSE_COMPACT_`. An empty one is ignored.
+ * Reads the environment: `ESPALIER_COMPACT_` and any key in capitals (`ESPALIER_COMPACT_KEEP_RECENT_TOKENS`). The five
+ * variables of origins 003 that begin with `SYNAPSE_COMPACT_` have less priority. An empty variable is ignored.
  */
 function readEnvironment(environment: NodeJS.ProcessEnv): SettingsLayer {
   const values: Record<string, string> = {};
@@ -288,7 +292,7 @@ function readEnvironment(environment: NodeJS.ProcessEnv): SettingsLayer {
   };
   for (const [name, key] of Object.entries(OF_SYNAPSE)) read(key, `SYNAPSE_COMPACT_${name}`);
   const ours = Object.keys(environment).filter((variable) => variable.startsWith(PREFIX));
-  // Where a setting has two names, the one like its key wins: it is read last.
+  // When a setting has two names, the one like its key has priority: it is read last.
   for (const variable of [...ours.filter(isAlias), ...ours.filter((name) => !isAlias(name))]) {
     const name = variable.slice(PREFIX.length);
     read(OF_SYNAPSE[name] ?? camelCase(name.toLowerCase()), variable);
@@ -298,7 +302,9 @@ function readEnvironment(environment: NodeJS.ProcessEnv): SettingsLayer {
 
 const isAlias = (variable: string): boolean => variable === `${PREFIX}TRIGGER_THRESHOLD`;
 
-/** The JSON Schema of a settings file, for editors; keys are also accepted in snake_case, and below `behavior`. */
+/**
+ * Returns the JSON Schema of a settings file, for editors; keys are also accepted in snake_case, and below `behavior`.
+ */
 export async function settingsJsonSchema(): Promise<object> {
   const schema = await import("./schema.ts");
   return schema.settingsJsonSchema();

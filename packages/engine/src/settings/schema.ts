@@ -1,9 +1,9 @@
-// The one schema of all settings. It is imported only where there is something to check: zod takes a tenth of a second.
+// Schema of all settings. Import it only when there is something to check: zod takes a tenth of a second to load.
 import { z } from "zod";
 import { POLICY_NAMES } from "../compaction/policies.ts";
 import { type Settings, type SettingsKey, type SettingsLayer, settingsError } from "./settings.ts";
 
-/** Allowed values of a setting, for checking and in words. */
+/** Allowed values of a setting: a schema, and a description. */
 interface SettingRule {
   schema: z.ZodType;
   allowed: string;
@@ -34,7 +34,7 @@ const address: SettingRule = {
 };
 const key: SettingRule = { schema: z.string().min(1), allowed: "the key of the provider" };
 
-/** Rules by setting. The least values are those of the policies themselves. */
+/** Rules by setting. The minimum values are those of the policies themselves. */
 const SETTING_RULES: Record<SettingsKey, SettingRule> = {
   policy: { schema: z.enum(POLICY_NAMES), allowed: `one of ${POLICY_NAMES.join(", ")}` },
   autoCompact: yesOrNo,
@@ -98,7 +98,7 @@ const {
   ...ofAnyModel
 } = optional(SETTING_RULES);
 
-/** Schema of a settings file with its keys spelt as here; no key is required. */
+/** Schema of a settings file with its keys in camelCase; no key is required. */
 const settingsSchema = z.strictObject({
   policy,
   summarizer,
@@ -116,10 +116,10 @@ const settingsSchema = z.strictObject({
     .describe("What is different for a model, by its id or provider/id."),
 });
 
-/** Settings that may differ from model to model. */
+/** Settings that can have different values for different models. */
 const MODEL_KEYS: ReadonlySet<string> = new Set(Object.keys(ofAnyModel));
 
-/** The same as JSON Schema, for editors. */
+/** Returns the schema as JSON Schema, for editors. */
 export const settingsJsonSchema = (): object => z.toJSONSchema(settingsSchema);
 
 function optional(rules: Record<SettingsKey, SettingRule>) {
@@ -130,14 +130,15 @@ function optional(rules: Record<SettingsKey, SettingRule>) {
   return Object.fromEntries(entries) as Record<SettingsKey, z.ZodOptional>;
 }
 
-/** Settings of one place that are each what the schema allows; sizes may still be shares of the window. */
+/** Settings of one source after the check; sizes can still be shares of the window. */
 export interface CheckedSettings extends Partial<Settings> {
   models?: Readonly<Record<string, Partial<Settings>>>;
 }
 
 /**
- * Checks the values of a layer; texts of the environment become values.
- * @throws EspalierError `settings`, naming the place, the key and what is allowed
+ * Checks the values of a layer; texts of the environment are converted to values.
+ *
+ * @throws EspalierError `settings`, with the source, the key and the allowed values
  */
 export function checkedLayer(layer: SettingsLayer): CheckedSettings {
   const values = layer.variables ? fromTexts(layer.values) : layer.values;
@@ -158,7 +159,9 @@ const BOOLEANS = new Map([
   ["0", false],
 ]);
 
-/** Reads the texts of the environment: each is the first of text, number and boolean that its setting allows. */
+/**
+ * Converts the texts of the environment: each becomes the first of text, number and boolean that its setting allows.
+ */
 function fromTexts(values: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const entries = Object.entries(values).map(([key, value]) => {
     const text = String(value);
@@ -169,7 +172,7 @@ function fromTexts(values: Readonly<Record<string, unknown>>): Record<string, un
   return Object.fromEntries(entries);
 }
 
-/** Characters of a value, as JSON, that a message quotes; no key has fewer than 16. */
+/** Maximum number of characters of a value, as JSON, that a message quotes; no key has fewer than 16. */
 const LONGEST_SHOWN = 17;
 
 function problemAt(layer: SettingsLayer, values: Readonly<Record<string, unknown>>, path: readonly string[]) {
@@ -194,7 +197,7 @@ function problemAt(layer: SettingsLayer, values: Readonly<Record<string, unknown
   const written = JSON.stringify(valueAt(values, path));
   if (written === undefined)
     return settingsError(layer, key, `${key}${of} lacks ${path.at(-1)}; give it ${rule.allowed}.`);
-  // A long value may be a key of an unknown form, and is not quoted.
+  // A long value may be a key of an unknown form: it is not quoted.
   const given = written.length > LONGEST_SHOWN ? `a value of ${written.length} characters` : written;
   return settingsError(layer, key, `${key}${of} is ${given}; give it ${rule.allowed}.`);
 }

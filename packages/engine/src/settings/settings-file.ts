@@ -3,7 +3,9 @@ import { dirname, join, resolve } from "node:path";
 import { openView } from "@espalier/jsonl-stream/node";
 import { camelCase, type SettingsKey, type SettingsLayer, settingsError } from "./settings.ts";
 
-/** Settings that only the user's own file may have: a project must not send a conversation, or a key, elsewhere. */
+/**
+ * Settings that only the user's own file may have: a project must not send a conversation or a key to another address.
+ */
 const OF_THE_USER: ReadonlySet<string> = new Set([
   "anthropicApiKey",
   "anthropicBaseUrl",
@@ -14,18 +16,19 @@ const OF_THE_USER: ReadonlySet<string> = new Set([
 /** Names of secrets, and of the addresses that receive them. */
 const ACCESS = /^(.*api_?keys?|.*auth_?tokens?|.*base_?(url|address)|.*secrets?)$/i;
 
-/** The names of settings files; a folder has one of them. */
+/** Names of settings files; a folder has one of them. */
 export const SETTINGS_FILES = ["settings.json", "settings.toml"] as const;
 
-/** Bytes that a settings file may have. */
+/** Maximum number of bytes of a settings file. */
 const MOST_SETTINGS_BYTES = 256 * 1024;
 
-/** A table of 004's, whose keys are here without one. */
+/** Table of origins 004, whose keys are at the top level here. */
 const TABLE = "behavior";
 
 /**
- * Reads `settings.json` or `settings.toml` of a folder; undefined where there is neither.
- * @throws EspalierError `settings` for a file that cannot be understood, and for both at once
+ * Reads `settings.json` or `settings.toml` of a folder; undefined when the folder has neither.
+ *
+ * @throws EspalierError `settings` for an invalid file, and when both exist
  */
 export async function readSettingsFile(
   folder: string,
@@ -56,7 +59,7 @@ type Table = Record<string, unknown>;
 async function parsed(place: Place): Promise<Table> {
   const content = await tableIn(place).catch((cause: unknown) => {
     const [said = ""] = (cause instanceof Error ? cause.message : String(cause)).split("\n");
-    // Node quotes the text around the place.
+    // Node quotes the text around the position.
     const reason = said.replace(/, (?:\.\.\.)?".*$/s, "");
     throw settingsError(
       place,
@@ -74,7 +77,7 @@ async function tableIn({ file }: Place): Promise<unknown> {
   return file.endsWith(".json") ? JSON.parse(text) : (await import("smol-toml")).parse(text);
 }
 
-/** Reads a regular file, or the one that a link leads to: a FIFO or a device would never end. */
+/** Reads a regular file, also through a link. A FIFO or a device is refused, because reading it would never end. */
 function textIn(file: string): string {
   const view = openView(realpathSync(file));
   try {
@@ -86,7 +89,7 @@ function textIn(file: string): string {
   }
 }
 
-/** Brings all keys to one spelling and one level, except those of a model. */
+/** Converts all keys to one spelling and one level, except those of a model. */
 function flattened(place: Place, table: Table): Table {
   const { [TABLE]: inner = {}, ...outer } = table;
   if (!isTable(inner)) throw settingsError(place, TABLE, `${TABLE} is a table of settings.`);

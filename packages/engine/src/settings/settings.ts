@@ -14,41 +14,51 @@ import { redactText } from "@espalier/session-tree";
 import type { TokenPrices } from "@espalier/summarizer";
 import { POLICY_NAMES, type PolicyName } from "../compaction/policies.ts";
 
-/** All settings, resolved: sizes are tokens but for `requestBytes`, thresholds of `pressure` percent. */
+/** All resolved settings: sizes are tokens except `requestBytes`; thresholds of `pressure` are percent. */
 export interface Settings
   extends CompactionSettings,
     SlidingWindowSettings,
     MessageCountSettings,
     OffloadSettings,
     PressureSettings {
-  /** The policy of compactions. Default `token-budget`. */
+  /** Policy of compactions. Default `token-budget`. */
   policy: PolicyName;
-  /** The author of summaries: `extractive`, `anthropic`, `anthropic:<model>`, `openai:<model>`. Default: the first that can be reached. */
+  /**
+   * Author of summaries: `extractive`, `anthropic`, `anthropic:<model>`, `openai:<model>`. Default: the first available
+   * one.
+   */
   summarizer?: string;
   /** Address of Claude, in the user's settings only. Default: `ANTHROPIC_BASE_URL`, else Anthropic's own. */
   anthropicBaseUrl?: string;
   /** Key of Claude, in the user's settings only. Default: `ANTHROPIC_API_KEY`. */
   anthropicApiKey?: string;
-  /** Address of a server that speaks OpenAI's API, in the user's settings only. Default: `OPENAI_BASE_URL`, else OpenAI's own. */
+  /**
+   * Address of a server with OpenAI's API, in the user's settings only. Default: `OPENAI_BASE_URL`, else OpenAI's own.
+   */
   openaiBaseUrl?: string;
   /** Key of that server, in the user's settings only. Default: `OPENAI_API_KEY`. */
   openaiApiKey?: string;
-  /** Uses the extractive summarizer when another one fails. Default: unless a call names a summarizer. */
+  /** Uses the extractive summarizer when another one fails. Default: yes, unless a call names a summarizer. */
   fallback?: boolean;
   /** Keeps the user's rules over compactions. Default true. */
   rules: boolean;
-  /** Files of extensions, besides those that are found. Relative to the folder of the settings file. Default none. */
+  /**
+   * Files of extensions, in addition to discovered ones, relative to the folder of the settings file. Default: none.
+   */
   extensions: readonly string[];
-  /** Budget of a session in US dollars: a request that would cost more is refused. Default: there is none. */
+  /** Budget of a session in US dollars: a request that would exceed it is refused. Default: no budget. */
   maxCost?: number;
-  /** Prices by `provider/model` or model, before the known ones: US dollars for a million tokens. Default none. */
+  /**
+   * Prices by `provider/model` or model, which override the known ones, in US dollars per million tokens. Default:
+   * none.
+   */
   prices?: Readonly<Record<string, TokenPrices>>;
 }
 
-/** The name of a setting, as files, flags and `espalier config` have it. */
+/** Name of a setting in files, flags and `espalier config`. */
 export type SettingsKey = keyof Settings;
 
-/** Defaults of all policies in one. */
+/** Defaults of all policies together. */
 export const DEFAULT_SETTINGS: Settings = {
   policy: POLICY_NAMES[0]!,
   ...DEFAULT_COMPACTION_SETTINGS,
@@ -64,8 +74,9 @@ export const DEFAULT_SETTINGS: Settings = {
 export type SettingEffect = "runs" | "sends" | "spends";
 
 /**
- * Effect of each setting, whatever the others are, in the order of listings. All of them run code, reach a network or
- * spend, so an untrusted project decides none of them: a size of its choice would request summaries at every turn.
+ * Effect of each setting, independent of the others, in the order of listings. Each of them runs code, uses a network
+ * or costs money, so an untrusted project decides none of them: its choice of a size could request summaries at every
+ * turn.
  */
 export const SETTING_EFFECTS: Readonly<Record<SettingsKey, SettingEffect>> = {
   policy: "spends",
@@ -106,7 +117,7 @@ export const SETTING_EFFECTS: Readonly<Record<SettingsKey, SettingEffect>> = {
 /** Every key, in the order of listings; some have no default. */
 export const SETTINGS_KEYS = Object.keys(SETTING_EFFECTS) as readonly SettingsKey[];
 
-/** Builds the error for a setting that cannot be used: names the source and the key, and quotes no secret. */
+/** Makes the error for an invalid setting: it names the source and the key, and quotes no secret. */
 export function settingsError(
   layer: (Omit<SettingsLayer, "values"> & { variable?: string | null }) | undefined,
   key: string | undefined,
@@ -127,20 +138,20 @@ function placeOf(layer: Parameters<typeof settingsError>[0], key = ""): string {
   return layer?.origin === "flag" ? "The command line" : "The settings";
 }
 
-/** Source of a value; each overrides those before it. */
+/** Source of a value; later ones override earlier ones. */
 export type SettingsOrigin = "default" | "user" | "project" | "environment" | "flag";
 
 /** Settings of one source, unchecked. */
 export interface SettingsLayer {
   origin: SettingsOrigin;
-  /** The file; null for what is none. */
+  /** Settings file; null for another source. */
   file: string | null;
-  /** By key, spelt as in the schema; any key may occur. */
+  /** Values by key, in the schema's spelling; any key may occur. */
   values: Readonly<Record<string, unknown>>;
-  /** The variable that a key was read from, for those of the environment. */
+  /** Variable from which a key was read, for those of the environment. */
   variables?: Readonly<Record<string, string>>;
 }
 
-/** `tail_keep_size` as `tailKeepSize`. In linear time, also for a key of underscores alone. */
+/** Converts `tail_keep_size` to `tailKeepSize`. In linear time, also for a key of underscores only. */
 export const camelCase = (key: string): string =>
   key.replace(/(?<!_)_+([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());

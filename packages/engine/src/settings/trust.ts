@@ -21,55 +21,57 @@ import { readSettingsFile, SETTINGS_FILES } from "./settings-file.ts";
 
 /** Trust of a project. */
 export interface ProjectTrust {
-  /** The folder's real path; the given path where there is no folder. */
+  /** Real path of the folder; the given path when there is no folder. */
   folder: string;
-  /** `changed`: it was trusted, and a file that counts has changed since. */
+  /** `changed`: the project was trusted, and a relevant file has changed since. */
   state: "trusted" | "changed" | "untrusted";
-  /** With `changed`: the files that were changed, added or removed, by their paths from the folder. */
+  /** With `changed`: paths of the changed, added or removed files, relative to the folder. */
   changes: string[];
 }
 
 /**
- * The project folders whose settings and extensions count, each with a digest of every file that counts: its settings,
- * all files in `.espalier/extensions`, and the modules that its settings name. What those import from elsewhere is not
- * covered. Kept in `<home>/trusted`, a file a project, for its owner alone: two who trust at once do not meet.
+ * Trusted project folders, each with a digest of every relevant file: its settings, all files in
+ * `.espalier/extensions`, and the modules that its settings name. Modules that these import from elsewhere are not
+ * covered. Each project has a separate file in `<home>/trusted`, which only its owner can read, so that two programs
+ * can trust projects at the same time.
  */
 export interface TrustStore {
-  /** Compares a project with what was trusted. Reads its files, runs nothing. */
+  /** Compares a project with its trusted state. Reads its files, runs no code. */
   look(folder: string): ProjectTrust;
-  /** True for a project that is as it was when it was trusted; false for a folder that is not there. */
+  /** Returns whether a project is trusted and unchanged; false for a missing folder. */
   isTrusted(folder: string): boolean;
   /**
-   * Trusts a project as it is now.
-   * @throws EspalierError `bad-input` for what is no folder, or holds more than can be compared each time; `settings` for
-   *   settings that cannot be read; EspalierError `write-failed`
+   * Trusts a project in its current state.
+   *
+   * @throws EspalierError `bad-input` for a path that is not a folder, or a folder with too much content to compare
+   * each time; `settings` for unreadable settings; EspalierError `write-failed`
    */
   trust(folder: string): Promise<void>;
-  /** Ends the trust; does nothing for a folder without. Throws EspalierError `write-failed`. */
+  /** Ends the trust; does nothing for an untrusted folder. Throws EspalierError `write-failed`. */
   revoke(folder: string): void;
-  /** All folders, sorted, changed ones too. */
+  /** Lists all trusted folders, sorted, including changed ones. */
   list(): string[];
 }
 
-/** Called with a project that changed since it was trusted; true trusts it as it is now. */
+/** Called with a project that changed since it was trusted; true trusts its current state. */
 export type ConfirmTrust = (project: ProjectTrust) => boolean | Promise<boolean>;
 
-/** The most bytes and files that are compared at each check. */
+/** Maximum number of bytes and files that are compared at each check. */
 const MOST_BYTES = 64 * 1024 * 1024;
 const MOST_FILES = 5_000;
 
-/** Record of a trusted project, in a file. */
+/** Record of a trusted project, stored in a file. */
 interface TrustRecord {
   folder: string;
-  /** By path from the folder, or absolute for files outside: a SHA-256, or the reason why there is none. */
+  /** By path, relative to the folder or absolute for files outside: a SHA-256, or the reason for its absence. */
   files: Record<string, string>;
-  /** The modules that the settings name, absolute. The settings being the same, so are these. */
+  /** Absolute paths of the modules that the settings name. They change only when the settings change. */
   modules: string[];
 }
 
 /**
- * Opens the trust of a home. Its methods throw EspalierError `bad-input` when the record of a project cannot be read: the
- * project is not trusted then.
+ * Opens the trust store of a home. Its methods throw EspalierError `bad-input` when the record of a project cannot be
+ * read: the project is then not trusted.
  */
 export function openTrust(home: string = espalierHome()): TrustStore {
   const records = join(home, "trusted");
@@ -112,11 +114,11 @@ export function openTrust(home: string = espalierHome()): TrustStore {
   };
 }
 
-/** Sentence for a changed project, which does not count. */
+/** Returns the sentence for a changed project, which is ignored. */
 export const changedSentence = ({ folder, changes }: ProjectTrust): string =>
   `${folder} has changed since it was trusted (${someOf(changes)}): its settings and extensions do not count until \`espalier trust ${folder}\`.`;
 
-/** The first names of a list, and the number of the others. */
+/** Returns the first names of a list, and the number of the others. */
 export const someOf = (names: readonly string[]): string =>
   [...names.slice(0, 3), ...(names.length > 3 ? [`${names.length - 3} more`] : [])].join(", ");
 
@@ -158,7 +160,7 @@ function changesSince({ folder, files, modules }: TrustRecord): string[] {
   return [...paths].filter((path) => then.get(path) !== now[path]).sort();
 }
 
-/** Digests of every file of a project that counts. */
+/** Returns digests of every relevant file of a project. */
 function digestsIn(folder: string, modules: readonly string[]): Record<string, string> {
   const paths = [
     ...SETTINGS_FILES.map((name) => join(folder, ".espalier", name)),
@@ -181,7 +183,7 @@ function digestsIn(folder: string, modules: readonly string[]): Record<string, s
   return digests;
 }
 
-/** All files below a folder, through links too, since extensions are loaded through them. */
+/** Lists all files below a folder, also through links, because extensions are loaded through them. */
 function filesBelow(root: string): string[] {
   const files: string[] = [];
   const met = new Set<string>();
@@ -204,17 +206,17 @@ function entriesOf(folder: string): Dirent[] {
   try {
     return readdirSync(folder, { withFileTypes: true });
   } catch {
-    // The loader of extensions does not find it either, and reports it.
+    // The loader of extensions does not find this file either, and reports it.
     return [];
   }
 }
 
-/** Facts of a path, through links; undefined where there is nothing. */
+/** Returns the stats of a path, through links; undefined when it does not exist. */
 function factsOf(path: string): Stats | undefined {
   try {
     return statSync(path, { throwIfNoEntry: false });
   } catch {
-    // A link to itself, a path below a file, a folder without rights: it could not be loaded.
+    // A link to itself, a path below a file, or a folder without rights: the file could not be loaded.
     return undefined;
   }
 }
@@ -231,7 +233,7 @@ function digestOf(path: string, facts: Stats): string {
       view.close();
     }
   } catch (error) {
-    // Differs from any content, so a file that can be read later counts as changed.
+    // This text differs from any digest, so that a file that becomes readable counts as changed.
     return `unreadable (${String((error as { code?: unknown }).code)})`;
   }
 }

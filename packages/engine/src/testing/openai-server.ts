@@ -8,12 +8,12 @@ export interface OpenaiReply {
   text?: string;
   /** Reasoning: encrypted in Responses, `reasoning_content` in Chat Completions. */
   reasoning?: string;
-  /** Reasoning of Responses in its place: a summary for each, and the ciphertext. */
+  /** Reasoning items of Responses, each with a summary and the encrypted text. */
   thoughts?: readonly { text: string; mark: string }[];
   calls?: readonly { id: string; name: string; input: Record<string, unknown> }[];
-  /** True where the answer ends at its limit. */
+  /** True when the answer ends at its limit. */
   isCutOff?: boolean;
-  /** Ends the connection after so many pieces of a stream. */
+  /** Ends the connection after this number of pieces of a stream. */
   breaksAfter?: number;
 }
 
@@ -26,10 +26,10 @@ export interface OpenaiFailure {
 
 /** A request that the server received. */
 export interface OpenaiRequest {
-  /** As `/chat/completions`. */
+  /** Path, such as `/chat/completions`. */
   path: string;
   body: Record<string, unknown>;
-  /** Rules of the API that it breaks, a sentence each. */
+  /** Rules of the API that the request breaks, a sentence each. */
   problems: string[];
 }
 
@@ -44,10 +44,10 @@ export interface OpenaiServer {
 }
 
 /**
- * Starts a server on a free port of 127.0.0.1. A request that breaks a rule of its API is answered with 400, one to
- * another path with 404.
+ * Starts a server on a free port of 127.0.0.1. Answers a request that breaks a rule of its API with 400, and another
+ * path with 404.
  *
- * @param reply gives the answer to a request and its number, from 1
+ * @param reply returns the answer to a request and its number, from 1
  */
 export async function startOpenaiServer(
   reply: (request: OpenaiRequest, n: number) => OpenaiReply | OpenaiFailure,
@@ -93,21 +93,21 @@ export async function startOpenaiServer(
   };
 }
 
-/** Rules of the APIs that the server speaks, by path. */
+/** Rules of the server's APIs, by path. */
 const PROBLEMS: Readonly<Record<string, (body: Record<string, unknown>) => string[]>> = {
   "/chat/completions": chatProblems,
   "/responses": responsesProblems,
 };
 
-/** An answer, and what else its form needs. */
+/** An answer, and other data of its response. */
 export interface Facts {
-  /** Its number. */
+  /** Number of the request. */
   n: number;
   model: string;
   reply: OpenaiReply;
 }
 
-/** The JSON object of a request; undefined where it is none. */
+/** Reads the JSON object of a request; undefined when it is not an object. */
 async function bodyOf(incoming: IncomingMessage): Promise<Record<string, unknown> | undefined> {
   const pieces: Buffer[] = [];
   for await (const piece of incoming as AsyncIterable<Buffer>) pieces.push(piece);
@@ -137,7 +137,7 @@ function streamed(
   else response.end("data: [DONE]\n\n");
 }
 
-/** Pieces of a text, of a few characters each. */
+/** Divides a text into pieces of a few characters. */
 const piecesOf = (text = ""): string[] => text.match(/[\s\S]{1,12}/g) ?? [];
 
 const CHAT_USAGE = {
@@ -157,7 +157,7 @@ const chatCalls = ({ calls = [] }: OpenaiReply) =>
     function: { name, arguments: JSON.stringify(input) },
   }));
 
-/** A whole answer of Chat Completions. */
+/** Makes a whole answer of Chat Completions. */
 export function chatCompletion({ n, model, reply }: Facts) {
   const calls = chatCalls(reply);
   const message = {
@@ -201,7 +201,7 @@ function chunks({ n, model, reply }: Facts): object[] {
   ];
 }
 
-/** A whole answer of Responses. */
+/** Makes a whole answer of Responses. */
 export function responseOf({ n, model, reply }: Facts) {
   const { text, reasoning, calls = [], isCutOff } = reply;
   const { thoughts = reasoning ? [{ text: "", mark: reasoning }] : [] } = reply;

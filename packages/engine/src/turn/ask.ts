@@ -36,8 +36,8 @@ import {
 /** Options of `Session.say`. */
 export interface SayOptions {
   /**
-   * Id of the prompt's entry, such as one that the client gave its request. Where the session has that entry already, nothing is
-   * appended, and it is returned: what a client sends again is said once.
+   * Id of the prompt's entry, for example one that the client gave its request. If the session already has that entry,
+   * nothing is appended and the entry is returned, so that a repeated request has no effect.
    */
   id?: string;
 }
@@ -59,13 +59,15 @@ export async function say(session: Session, content: DraftContent, { id }: SayOp
 
 /** Options of {@link nextRequest}. */
 export interface NextOptions extends Pick<RequestPreparation, "signal" | "pictures" | "tools" | "system"> {
-  /** Log of a run of several turns: each entry follows the one before, even if the leaf has moved. Default: a new one. */
+  /**
+   * Log of a run of several turns: each entry follows the previous one, even if the leaf has moved. Default: a new log.
+   */
   log?: TurnLog;
 }
 
-/** A request that is ready to be sent. */
+/** A request that is ready to send. */
 export interface TurnRequest<Params = unknown> extends PreparedRequest {
-  /** The request as the SDK takes it. Add fields to a copy; change nothing inside. */
+  /** Request in the SDK's form. Add fields only to a copy; change nothing inside. */
   params: Params;
   options: NextOptions;
 }
@@ -74,7 +76,7 @@ export interface TurnRequest<Params = unknown> extends PreparedRequest {
  * Prepares the next request at the leaf: calls without a result get one that says they were interrupted, the policy
  * compacts, and the context is healed and written in the provider's format.
  *
- * @throws EspalierError `empty-context` when the conversation is empty or ends in an answer; what `prepareRequest` throws
+ * @throws EspalierError `empty-context` when the conversation is empty or ends in an answer; errors of `prepareRequest`
  */
 export async function nextRequest<Params>(
   session: Session,
@@ -84,7 +86,7 @@ export async function nextRequest<Params>(
   const { signal, pictures } = given;
   signal?.throwIfAborted();
   const log = given.log ?? new TurnLog(session);
-  // Calls that an earlier process left without a result are never run again by themselves.
+  // Calls that an earlier process left without a result are never repeated automatically.
   await log.append(missingResults(openCalls(session.context.messages), INTERRUPTED));
   if (isAnswered(session.context.messages)) throw nothingToAsk();
   const limits = limitsOf(session, provider, given);
@@ -119,9 +121,9 @@ export interface RecordOptions<Params = unknown> {
   send?: (params: Params) => unknown;
   /** Receives the pieces of the answer's text. */
   onText?: (text: string) => void;
-  /** Receives everything that happens in the turn, in order. */
+  /** Receives all events of the turn, in order. */
   onEvent?: (event: TurnEvent) => void;
-  /** Milliseconds before a request that was too long is sent again. Default 100. */
+  /** Milliseconds before a request that was too long is retried. Default 100. */
   overflowRetryDelayMs?: number;
 }
 
@@ -132,11 +134,12 @@ export interface RecordOptions<Params = unknown> {
  * 2. send and read: the provider answers; a failure or an abort becomes an answer too;
  * 3. record: the answer is in the log;
  * 4. retry: when the request was too long, the session is compacted and the request is sent once more;
- * 5. go on: a paused answer (Anthropic's `pause_turn`) is sent back as it is, and its next part is recorded like the first;
+ * 5. continue: a paused answer (Anthropic's `pause_turn`) is sent back unchanged, and its next part is recorded like
+ * the first;
  * 6. compact: when the answer has no calls and the policy finds a compaction due.
  *
- * @throws EspalierError `overflow` when compacting does not help, `auto-off`; `moved` when the leaf was moved to another
- *   branch meanwhile, after the answer is in the log
+ * @throws EspalierError `overflow` when compacting does not help, `auto-off`; `moved` when the leaf was moved to
+ * another branch meanwhile, after the answer is in the log
  */
 export async function recordAnswer<Params>(
   session: Session,
@@ -153,7 +156,7 @@ export async function recordAnswer<Params>(
   };
   const before: AssistantMessage[] = [];
   for (let asked = request, overflows = 0; ; ) {
-    // On disk before the request is sent: after a crash it shows that an answer may have been billed.
+    // Written to disk before the request is sent: after a crash the entry shows that an answer may have been billed.
     await log.append([sentEntry(session.leafId, provider.modelId)], "fsync");
     const { messages, tokens } = asked.context;
     tell({ type: "request", messages: messages.length, tokens });
@@ -169,7 +172,7 @@ export async function recordAnswer<Params>(
       if (overflows++ > 0) throw stillTooLong(answer, session, limits);
       await makeRoom(session, log, { answer, entry: entry! }, limits, signal);
       tell({ type: "retry", afterMs });
-      // The delay ends by itself, or by an abort, whose reason is thrown.
+      // The delay ends after its time, or by an abort, whose reason is thrown.
       await delay(afterMs, undefined, { signal }).catch(() => signal.throwIfAborted());
       asked = await nextRequest(session, provider, { ...request.options, log });
       continue;
@@ -188,12 +191,12 @@ export async function recordAnswer<Params>(
   }
 }
 
-/** Milliseconds for a stream to end by itself after an abort: its last event has the bill. */
+/** Milliseconds that a stream has to end after an abort: its last event has the usage. */
 const GRACE_MS = 300;
 
 /**
- * Reads one answer and passes its pieces to `tell`. Never throws: an error becomes an answer with `stopReason` `error`, an
- * abort one with `aborted`, both with the text and thinking received so far.
+ * Reads one answer and passes its pieces to `tell`. Never throws: an error becomes an answer with `stopReason` `error`,
+ * an abort one with `aborted`, both with the text and thinking received so far.
  */
 async function readAnswer(
   provider: Provider,
@@ -240,7 +243,7 @@ async function readAnswer(
 /** Error message of an aborted answer. */
 const ABORTED = "The answer was aborted.";
 
-/** Error text of a provider, with its status, from which an overflow is recognised. */
+/** Returns the error text of a provider with its status, from which an overflow is recognised. */
 function wordsOf(error: unknown): string {
   const { status, statusCode, message } = error as {
     status?: unknown;
@@ -249,14 +252,14 @@ function wordsOf(error: unknown): string {
   };
   const words = typeof message === "string" && message !== "" ? message : String(error);
   const code = status ?? statusCode;
-  // A proxy says this in words of its own.
+  // A proxy has other words for this error.
   if (code === 413 && !words.includes("request_too_large")) return `request_too_large: ${words}`;
   return code === undefined || words.startsWith(`${code}`) ? words : `${code} ${words}`;
 }
 
 /**
- * Adds a piece to the blocks received so far. They are recorded when the answer is cut short: its thinking then has no
- * signature, is kept for people to read, and is not sent back.
+ * Adds a piece to the blocks received so far. They are recorded when the answer is cut short. Its thinking then has no
+ * signature: it is kept for people, and is not sent back.
  */
 function addPiece(
   blocks: AssistantBlock[],
@@ -274,9 +277,9 @@ function addPiece(
 export type AfterAnswer = "nothing" | "overflow" | "threshold";
 
 /**
- * Decides what follows an answer, in this order: aborted → nothing; the request was too long for the current model, by
- * the provider's error or count → overflow (compact; an incomplete answer is left out and the request sent once more);
- * failed otherwise → nothing; over the threshold → compact, no retry.
+ * Decides the action after an answer, in this order: aborted → nothing; the request was too long for the current model,
+ * by the provider's error or count → overflow (compact; an incomplete answer is left out and the request sent once
+ * more); failed for another reason → nothing; over the threshold → compact, no retry.
  *
  * @param contextTokens size of the context with the answer, as the policy measures it
  */
@@ -293,14 +296,14 @@ export function afterAnswer(
   return shouldCompact(contextTokens, settings.contextWindow, settings) ? "threshold" : "nothing";
 }
 
-/** Returns whether an answer is whole. A whole one is kept, however long its request was. */
+/** Returns whether an answer is complete. A complete answer is kept, even if its request was too long. */
 const isWhole = ({ stopReason }: AssistantMessage): boolean =>
   stopReason === "stop" || stopReason === "toolUse";
 
 /**
- * Compacts after an answer that is kept; nothing is sent again. A compaction that fails, or that an extension vetoes,
- * does not lose the answer: the reason is logged and returned, and the next request retries. Undefined when it succeeded
- * or none was due.
+ * Compacts after an answer that is kept; no request is sent again. If a compaction fails, or an extension vetoes it,
+ * the answer is kept: the reason is logged and returned, and the next request retries. Undefined when it succeeded or
+ * none was due.
  *
  * @throws EspalierError when the log cannot be written
  */
@@ -345,7 +348,7 @@ async function makeRoom(
   if (!result.eligible) throw stillTooLong(answer, session, limits);
 }
 
-/** The error for a request that is too long although the context was compacted. Sizes in tokens. */
+/** Makes the error for a request that is too long even after a compaction. Sizes in tokens. */
 function stillTooLong(
   { model, errorMessage }: AssistantMessage,
   session: Session,

@@ -6,12 +6,13 @@ import type { Session } from "../session/session.ts";
 import { type ListedSession, listSessions, openIfThere } from "../session/stores.ts";
 
 /**
- * Refuses a request before the money for it is spent: what the session has cost, on all branches and with its sub-agents,
- * and the least that the request costs come to more than `maxCost`. The session of a sub-agent counts with the session
- * that started it. The least is the prompt as read from a cache; nothing where no price is known.
+ * Refuses a request that would exceed the budget, before it is sent: the cost of the session so far, on all branches
+ * and with its sub-agents, plus the minimum cost of the request exceed `maxCost`. A sub-agent's session counts with the
+ * session that started it. The minimum is the price of the prompt when it is read from a cache; 0 when no price is
+ * known.
  *
- * @param tokens of the prompt
- * @throws EspalierError `over-budget`, and what keeps a sub-agent's session from being read
+ * @param tokens tokens of the prompt
+ * @throws EspalierError `over-budget`, and errors of reading a sub-agent's session
  */
 export async function refuseOverBudget(
   session: Session,
@@ -39,10 +40,10 @@ export async function refuseOverBudget(
 const MILLION = 1_000_000;
 const dollars = (amount: number): string => `$${amount.toFixed(amount > 0 && amount < 1 ? 4 : 2)}`;
 
-/** Sums of trees so far: a session that grows is continued. */
+/** Sums of trees so far; the sum of a session that grows is continued. */
 const sums = new WeakMap<Tree, { rows: number; cost: number }>();
 
-/** US dollars that the calls of a session cost, on all branches. */
+/** Returns the cost of the calls of a session in US dollars, on all branches. */
 function spentOn(tree: Tree, prices: OwnPrices): number {
   const sum = sums.get(tree) ?? { rows: 0, cost: 0 };
   sums.set(tree, sum);
@@ -53,10 +54,15 @@ function spentOn(tree: Tree, prices: OwnPrices): number {
   return sum.cost;
 }
 
-/** Sums of the sessions of a store that were read for a budget, by their names; a session that has grown is read again. */
+/**
+ * Sums of the sessions of a store that were read for a budget, by their names; a session that has grown is read again.
+ */
 const sumsOfStores = new WeakMap<SessionStore, Map<string, { bytes: number; cost: number }>>();
 
-/** US dollars of the other sessions of a task: those of sub-agents, and of the session that started them. */
+/**
+ * Returns the cost of the other sessions of a task in US dollars: those of sub-agents, and the session that started
+ * them.
+ */
 async function spentByOthers(session: Session, prices: OwnPrices): Promise<number> {
   const { store } = session;
   const known = sumsOfStores.get(store) ?? new Map<string, { bytes: number; cost: number }>();
@@ -73,7 +79,7 @@ async function spentByOthers(session: Session, prices: OwnPrices): Promise<numbe
 
 async function spentIn(store: SessionStore, file: string, prices: OwnPrices): Promise<number> {
   const log = await openIfThere(store, { file }, "read");
-  // It was deleted since it was listed.
+  // The session was deleted after it was listed.
   if (!log) return 0;
   try {
     return spentOn(new Tree(await log.load()), prices);
@@ -82,7 +88,10 @@ async function spentIn(store: SessionStore, file: string, prices: OwnPrices): Pr
   }
 }
 
-/** The sessions of a task without the given one: the first session that started sub-agents, and all that began below it. */
+/**
+ * Returns the sessions of a task without the given one: the first session that started sub-agents, and all sessions
+ * below it.
+ */
 async function othersOfTask({ store, header }: Session): Promise<ListedSession[]> {
   const listed: ListedSession[] = [];
   for await (const listing of listSessions({ store, subAgents: true })) listed.push(listing);
@@ -95,7 +104,7 @@ async function othersOfTask({ store, header }: Session): Promise<ListedSession[]
     parent = byId.get(first)?.parent ?? undefined;
   }
   const ofTask = new Set([first]);
-  // A set that grows is walked to its end.
+  // The set grows during the loop, which visits the added ids too.
   for (const id of ofTask)
     for (const { id: run, parent } of listed)
       if (parent?.kind === "subagent" && parent.sessionId === id) ofTask.add(run);

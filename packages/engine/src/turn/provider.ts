@@ -5,19 +5,19 @@ import type { CompactionRequest } from "../compaction/draft.ts";
 import type { Session } from "../session/session.ts";
 
 /**
- * A model of a provider: the shape of its requests, its limits, and how its answers are read. `anthropic`, `openai`,
- * `openaiResponses` and `aiSdk` make one of a client of their SDK.
+ * A model of a provider: the form of its requests, its limits, and the reading of its answers. `anthropic`, `openai`,
+ * `openaiResponses` and `aiSdk` make one from a client of their SDK.
  */
 export interface Provider<Params = unknown> {
-  /** Provider as entries record it: `anthropic`. */
+  /** Name of the provider in entries, such as `anthropic`. */
   readonly provider: string;
-  /** Model as its provider names it. */
+  /** Name of the model at its provider. */
   readonly modelId: string;
-  /** Tokens of a request and its answer together. */
+  /** Maximum number of tokens of a request and its answer together. */
   readonly contextWindow: number;
-  /** The most tokens that one answer can have. */
+  /** Maximum number of tokens of one answer. */
   readonly maxOutputTokens: number;
-  /** Tokens of an answer that the caller chose. Absent: the session's reserve. */
+  /** Tokens of an answer as chosen by the caller. Absent: the session's reserve. */
   readonly answerTokens?: number | undefined;
   /** System prompt. Default: none. */
   readonly system?: string | undefined;
@@ -25,9 +25,9 @@ export interface Provider<Params = unknown> {
   readonly tools?: readonly ToolDefinition[] | undefined;
   /** Summarizer that uses the same model. Absent: the session's own summarizer is used. */
   readonly summarizer?: Summarizer | undefined;
-  /** Writes a request as the SDK takes it. */
+  /** Writes a request in the SDK's form. */
   params(context: SessionContext, options: ParamsOptions): Params;
-  /** Sends a request by the client. Returns an answer for {@link read}, or a promise of one. */
+  /** Sends a request with the client. Returns an answer for {@link read}, or a promise of one. */
   send(params: Params, signal: AbortSignal): unknown;
   /**
    * Reads a stream of the SDK, or a whole answer; the last event is `answer`. Throws the SDK's errors, and an
@@ -36,13 +36,13 @@ export interface Provider<Params = unknown> {
   read(answer: unknown): AsyncIterable<AnswerEvent>;
 }
 
-/** Parts of a request besides the context. */
+/** Parts of a request other than the context. */
 export interface ParamsOptions {
-  /** The whole system prompt, that of the provider value included. */
+  /** The whole system prompt, including that of the provider value. */
   system?: string | undefined;
-  /** All tools that the caller runs, those of the provider value included. */
+  /** All tools that the caller runs, including those of the provider value. */
   tools?: readonly ToolDefinition[] | undefined;
-  /** Tokens of the answer. */
+  /** Maximum number of tokens of the answer. */
   maxOutputTokens: number;
 }
 
@@ -50,7 +50,7 @@ export interface ParamsOptions {
 export type AnswerEvent =
   /** A piece of the answer, or of the model's thinking. */
   | { type: "text" | "thinking"; text: string }
-  /** Bill of the answer so far, for an answer that is cut short. */
+  /** Usage of the answer so far, for an answer that is cut short. */
   | { type: "usage"; usage: Usage }
   /** The whole answer. */
   | { type: "answer"; message: AssistantMessage };
@@ -63,8 +63,8 @@ export interface Limits extends Pick<CompactionRequest, "summarizer" | "fallback
 }
 
 /**
- * Returns the limits of a request: the provider's window, or the smaller one that its errors in this session named; a
- * reserve that holds the answer; the provider's summarizer, unless the session names another.
+ * Returns the limits of a request: the provider's window, or a smaller one that its errors in this session named; a
+ * reserve for the answer; the provider's summarizer, unless the session names another.
  */
 export function limitsOf(
   session: Session,
@@ -93,7 +93,7 @@ export function limitsOf(
 export const windowOf = ({ window }: Session, provider: Provider): number =>
   effectiveWindow(provider.contextWindow, window.entries, provider);
 
-/** Returns the provider as summarizer, with the extractive one as fallback; nothing where the session names its own. */
+/** Returns the provider as summarizer, with the extractive one as fallback; empty when the session names its own. */
 export function writerOf(
   session: Session,
   provider: Provider,

@@ -21,17 +21,17 @@ import { toolResult } from "../session/state.ts";
 export type TurnEvent =
   /** An entry of the turn is in the log: marks, answers, results, edits. */
   | { type: "entry"; entry: Entry }
-  /** A request is sent, with so many messages and estimated tokens. */
+  /** A request is sent, with this number of messages and estimated tokens. */
   | { type: "request"; messages: number; tokens: number }
   /** A piece of the answer, or of the model's thinking. */
   | { type: "text" | "thinking"; text: string }
-  /** The whole answer, a failed or aborted one too, once it is in the log. */
+  /** The whole answer, even a failed or aborted one, after it is in the log. */
   | { type: "answer"; message: AssistantMessage }
   /** A compaction failed; the history is unchanged. */
   | { type: "compact_failed"; message: string }
-  /** A request that was too long is sent again, shorter, after so many milliseconds. */
+  /** A shortened request is sent again after this number of milliseconds. */
   | { type: "retry"; afterMs: number }
-  /** A call begins, and ends with its result, which a refused or failed one has too. */
+  /** A call begins, and later ends with its result; refused and failed calls have a result too. */
   | { type: "tool_start"; call: ToolCallBlock }
   | { type: "tool_end"; call: ToolCallBlock; result: ToolResultMessage };
 
@@ -42,24 +42,24 @@ export interface TurnCall {
   input: Record<string, unknown>;
 }
 
-/** Outcome of asking besides the answer itself. */
+/** Outcome of a request other than the answer itself. */
 interface Asked {
   error: unknown;
   signal: AbortSignal;
   tell: (event: TurnEvent) => void;
-  /** Parts of the answer that ended in a pause. */
+  /** Parts of the answer that each ended in a pause. */
   before: readonly AssistantMessage[];
 }
 
 /** A recorded answer, and its calls, which wait for their results. */
 export class Turn {
-  /** The answer as the session keeps it. One that failed or was aborted says so in `stopReason`. */
+  /** The answer as recorded. A failed or aborted answer has that in `stopReason`. */
   readonly message: AssistantMessage;
-  /** Calls of the answer, in order; none where it failed. */
+  /** Calls of the answer, in order; none when it failed. */
   readonly calls: readonly TurnCall[];
   /** Error of the SDK, or the abort's reason, when the answer was cut short. */
   readonly error: unknown;
-  /** The text of the answer. Where the provider paused, the parts before the pause are included. */
+  /** The text of the answer, including the parts before a pause of the provider. */
   readonly text: string;
   readonly #session: Session;
   readonly #log: TurnLog;
@@ -103,7 +103,7 @@ export class Turn {
     const result = isCutOff
       ? refused(call, CUT_OFF)
       : await outcome(call, async () => run({ id, name, input }), this.#signal);
-    // In the log before it is shown: a tool's work cannot be repeated.
+    // Recorded before it is shown: a tool's work cannot be repeated.
     await this.#log.append([message.of({ message: result })]);
     if (isCutOff) return result;
     this.#tell({ type: "tool_end", call, result });
@@ -119,7 +119,7 @@ export class Turn {
   }
 }
 
-/** Appends the entries of turns, each under the one before, even if others append between. */
+/** Appends the entries of turns, each under the previous one, even if other entries are appended in between. */
 export class TurnLog {
   readonly #session: Session;
   #tell: (event: { type: "entry"; entry: Entry }) => void = () => {};
@@ -225,13 +225,13 @@ function outputOf(output: unknown): Output {
   return { content: JSON.stringify(output) ?? "(no output)" };
 }
 
-/** Calls of an answer; none where it failed. */
+/** Returns the calls of an answer; none when it failed. */
 const callsOf = (answer: AssistantMessage): ToolCallBlock[] =>
   answer.stopReason === "error" || answer.stopReason === "aborted" ? [] : toolCalls(answer);
 
 /**
- * Calls of the newest answer that have no result: a process ended, or a branch was left, before they had one. A call that waits
- * for an approval of the AI SDK is none: the SDK runs it when it is approved.
+ * Returns the calls of the newest answer without a result: a process ended, or a branch was left, before they had one.
+ * A call that waits for an approval of the AI SDK is not included: the SDK runs it after the approval.
  */
 export function openCalls(messages: readonly ContextMessage[]): ToolCallBlock[] {
   const answered = new Set<unknown>();
@@ -248,23 +248,23 @@ export function openCalls(messages: readonly ContextMessage[]): ToolCallBlock[] 
   return [];
 }
 
-/** Returns whether the conversation ends in a whole answer, or is empty: then there is nothing to send. */
+/** Returns whether the conversation is empty or ends in a complete answer: then there is nothing to send. */
 export function isAnswered(messages: readonly ContextMessage[]): boolean {
   const last = messages.findLast((message) => SPEAKING.has(message.role) && !isFailedAnswer(message));
   return last === undefined || (last.role === "assistant" && !isPaused(last));
 }
 
-/** Returns whether the provider paused an answer, and goes on with it when it gets it back as it is. */
+/** Returns whether the provider paused an answer, and continues it when the answer is sent back unchanged. */
 export const isPaused = (answer: AssistantMessage): boolean =>
   answer.stopReason === "deferred" && toolCalls(answer).length === 0;
 
 const SPEAKING: ReadonlySet<string> = new Set(["user", "assistant", "toolResult"]);
 
 /**
- * Returns the result of `work`, or throws the signal's reason when the abort comes first. Work that ignores the signal is
- * not awaited, and its result is dropped.
+ * Returns the result of `work`, or throws the signal's reason when the abort comes first. Work that ignores the signal
+ * is not awaited, and its result is dropped.
  *
- * @param graceMs milliseconds after an abort for the work to end by itself. Default 0.
+ * @param graceMs milliseconds that the work has to end after an abort. Default 0.
  */
 export function untilAborted<Result>(
   work: Promise<Result>,

@@ -1,11 +1,11 @@
-/** Answers that this process is streaming, for pages that are loaded again. Returned by {@link liveStreams}. */
+/** Answers that this process is streaming, for pages that are loaded again. Made by {@link liveStreams}. */
 export interface LiveStreams {
   /**
-   * Keeps a stream until it ends, and reads it whether or not a client listens: for `consumeSseStream` of the AI SDK. Another
-   * stream with the same id takes its place.
+   * Keeps a stream until it ends, and reads it even if no client listens; for `consumeSseStream` of the AI SDK. Another
+   * stream with the same id replaces it.
    */
   keep(id: string, stream: ReadableStream<string>): void;
-  /** The stream from its beginning, as bytes for a response; null where nothing is being streamed: answer 204. */
+  /** Returns the stream from its beginning, as bytes for a response; null when no stream is running: answer 204. */
   resume(id: string): ReadableStream<Uint8Array> | null;
 }
 
@@ -18,8 +18,8 @@ interface Live {
 }
 
 /**
- * Makes a keeper of running answers. An answer is in it while it is streamed; before it ends it is in the session, where it is
- * after the end of the process too.
+ * Makes a keeper of running answers. It has an answer only while the answer is streamed. The session has the answer
+ * before the stream ends, and also after the end of the process.
  */
 export function liveStreams(): LiveStreams {
   const streams = new Map<string, Live>();

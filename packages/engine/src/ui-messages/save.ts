@@ -32,22 +32,25 @@ import {
 
 /** Options of {@link saveUiMessages}. */
 export interface SaveUiOptions {
-  /** Tools whose `toModelOutput` says what the model reads of a result. Default: none; it reads the output itself. */
+  /**
+   * Tools whose `toModelOutput` defines the model's form of a result. Default: none; the model reads the output itself.
+   */
   tools?: ToolSet;
-  /** Model that gave the answers. Default: the session's current one. */
+  /** Model of the answers. Default: the session's current one. */
   model?: { provider: string; modelId: string };
 }
 
 /**
- * Saves UI messages on the leaf's path, and returns the path: the `saveChat` of the AI SDK's documentation. Messages are
- * matched by their ids. Messages on the path stay; new messages are appended; an answer that grew gets its new parts; a last
- * message whose content changed becomes a branch beside its old version. Where the path has messages after the last one of
- * the list, the leaf moves back to that one. Nothing is lost: {@link uiVersions} has the other versions.
+ * Saves UI messages on the leaf's path, and returns the path; for the `saveChat` of the AI SDK's documentation.
+ * Messages are matched by their ids. Messages on the path stay; new messages are appended; an answer that grew gets its
+ * new parts; a last message whose content changed becomes a branch next to its old version. If the path has messages
+ * after the last one of the list, the leaf moves back to that one. Nothing is lost: {@link uiVersions} has the other
+ * versions.
  *
- * The list may begin in the middle of the conversation: messages before the last one that the path has are not compared, and
- * a list of which the path has none is appended.
+ * The list may begin in the middle of the conversation: messages before the last one that the path has are not
+ * compared, and a list without any message of the path is appended.
  *
- * @throws EspalierError `moved` where the leaf was moved meanwhile; what `append` throws
+ * @throws EspalierError `moved` when the leaf was moved meanwhile; errors of `append`
  */
 export function saveUiMessages<Message extends UIMessage>(
   session: Session,
@@ -58,14 +61,14 @@ export function saveUiMessages<Message extends UIMessage>(
 }
 
 /**
- * Takes what a client sent: the list of `useChat`, or its end. It is saved as {@link saveUiMessages} does, and nothing is
- * believed but messages of the user, responses to approvals, and outputs of calls that wait for one: a client that changes
- * an answer, or sends a system message, changes nothing.
+ * Saves messages from a client: the list of `useChat`, or its end. They are saved as {@link saveUiMessages} does, but
+ * only messages of the user, responses to approvals, and outputs of waiting calls are accepted: a changed answer or a
+ * system message from a client has no effect.
  *
- * So `sendMessage` appends, `sendMessage` with a `messageId` (edit and resend) begins a branch beside the message, and
+ * So `sendMessage` appends, `sendMessage` with a `messageId` (edit and resend) begins a branch next to the message, and
  * `regenerate` moves the leaf back before the answer.
  *
- * @throws EspalierError `bad-input` for what is no list of UI messages; what {@link saveUiMessages} throws
+ * @throws EspalierError `bad-input` for a value that is not a list of UI messages; errors of {@link saveUiMessages}
  */
 export async function receiveUiMessages<Message extends UIMessage = UIMessage>(
   session: Session,
@@ -114,7 +117,7 @@ const moved = () =>
     "The leaf was moved while messages were saved, and nothing was written; read the messages again and save what is new.",
   );
 
-/** A message as the log would give it back: plain JSON without secrets. */
+/** Returns a message in the form that the log would return: plain JSON without secrets. */
 function plainMessage({ options: { redact = redactText } }: Session, given: UIMessage): PlainMessage {
   const lost = (path: string) => {
     throw new EspalierError(
@@ -131,7 +134,7 @@ function plainMessage({ options: { redact = redactText } }: Session, given: UIMe
   return message.ui;
 }
 
-/** Entries that make the leaf's path hold these messages. */
+/** Returns the entries that make the leaf's path have these messages. */
 async function draftsFor(
   session: Session,
   wanted: readonly PlainMessage[],
@@ -142,7 +145,7 @@ async function draftsFor(
   let endId = session.leafId;
   const [first] = wanted;
   if (known.length === 0 && first && session.tree.has(first.id)) {
-    // The page shows another path than the leaf's, which another page has moved.
+    // The page shows another path than the leaf's, because another page has moved the leaf.
     const end = newestEnd(session, first.id);
     const other = await conversationOf(session, end);
     known = knownIn(other.said, wanted);
@@ -165,7 +168,7 @@ async function draftsFor(
   return new Drafting(session, before, last.first.parentId, options).addAll([given]);
 }
 
-/** Places of the first messages of a list, as far as they are known by their ids, in order. */
+/** Returns the positions of the first messages of a list, as far as their ids are known, in order. */
 function knownIn(said: readonly SaidMessage[], wanted: readonly PlainMessage[]): number[] {
   const known: number[] = [];
   for (const { id } of wanted) {
@@ -176,7 +179,7 @@ function knownIn(said: readonly SaidMessage[], wanted: readonly PlainMessage[]):
   return known;
 }
 
-/** Entries to append after a place, and the conversation with them. */
+/** Entries to append after a position, and the conversation with them. */
 class Drafting {
   readonly #session: Session;
   readonly #conversation: Conversation;
@@ -197,7 +200,7 @@ class Drafting {
     for (const wanted of messages) {
       const stored = await this.#storedOf(wanted);
       const id = this.#isFree(wanted.id) ? wanted.id : createId();
-      // An answer right behind another one would be more of that.
+      // An answer directly after another one would become a part of that one.
       const isMore =
         wanted.role === "assistant" && this.#conversation.said.at(-1)?.message.role === wanted.role;
       const ui = id === wanted.id && !isMore ? {} : { ui: { id: wanted.id } };
@@ -211,7 +214,7 @@ class Drafting {
     return parentId === this.#session.leafId ? [] : [leaf.of({ parentId, targetId: parentId })];
   }
 
-  /** Adds what an answer has beyond what the path has of it. False where it is another answer. */
+  /** Adds the parts of an answer that the path lacks. Returns false when it is another answer. */
   async goOn({ message: { parts: said } }: SaidMessage, { parts: wanted }: PlainMessage): Promise<boolean> {
     const { isFromClient } = this.#options;
     const grown: Part[] = [];
@@ -220,7 +223,7 @@ class Drafting {
       if (!isSaid(part)) continue;
       const key = keyOf(part);
       const at = wanted.findIndex((other, place) => place >= end && keyOf(other) === key);
-      // A page may leave out reasoning and files; another text is another answer.
+      // A page may leave out reasoning and files; a different text makes it another answer.
       if (at < 0 && (part.type === "text" || isTool(part)) && !isFromClient) return false;
       if (at < 0) continue;
       end = at + 1;
@@ -232,21 +235,21 @@ class Drafting {
     return stored.length > 0 || !isFromClient;
   }
 
-  /** Gives the last message everything else that was sent of it, then adds others. */
+  /** Adds the other sent parts to the last message, then adds messages. */
   changeTo(wanted: PlainMessage, added: readonly PlainMessage[]): Promise<NewEntry[]> {
     const isBelieved = !this.#options.isFromClient || wanted.role === "user";
     if (isBelieved) this.#patch(wanted);
     return this.addAll(added);
   }
 
-  /** The call of a part, where the response to its approval or its output is new. */
+  /** Returns the call of a part when the response to its approval, or its output, is new. */
   #progress(said: Part, wanted: Part): Part[] {
     const [asked, answer] = [said["approval"], wanted["approval"]] as (Approval | undefined)[];
     const isAsking = said["state"] === "approval-requested" && asked?.id === answer?.id;
     const approval = isAsking && answer?.approved !== undefined ? { approval: answer } : undefined;
     const { type, toolCallId, toolName, input } = said;
     const call = { type, toolCallId, toolName, input, ...approval };
-    // What waits for an approval is run by the server.
+    // The server runs a call that waits for an approval.
     const isTaken = !this.#options.isFromClient || said["state"] === "input-available";
     if (isTaken && isFinal(wanted) && !isFinal(said)) {
       const { state, output, errorText } = wanted;
@@ -278,7 +281,7 @@ class Drafting {
     return this.#options.model ?? this.#session.context.model ?? { provider: "unknown", modelId: "unknown" };
   }
 
-  /** Messages of the session for parts of one message, by the SDK's own reading of them. */
+  /** Converts parts of one message to messages of the session, by the SDK's own conversion. */
   async #converted(
     parts: readonly Part[],
     role: "user" | "assistant" = "assistant",
@@ -305,7 +308,7 @@ class Drafting {
     this.#conversation.take(draft as Entry);
   }
 
-  /** Keeps what the entries do not say of the last message. */
+  /** Records the data of the last message that the entries do not have. */
   #patch(wanted: PlainMessage): void {
     const said = this.#conversation.said.at(-1)!;
     const patch = patchBetween(said.message, wanted);
@@ -325,7 +328,7 @@ class Drafting {
   }
 }
 
-/** A draft of a message that says also what only the page has. */
+/** Returns a draft of a message with data that only the page has. */
 function withUi(draft: NewEntry, patch: UiPatch): NewEntry {
   const { message: stored } = draft as NewEntry & { message: StoredMessage & { ui?: UiPatch } };
   return { ...draft, message: { ...stored, ui: { ...stored.ui, ...patch } } } as NewEntry;
@@ -339,7 +342,7 @@ interface Approval {
 /** Ids that an entry can have: letters, digits, `_` and `-`. */
 const FREE_ID = /^[A-Za-z0-9][\w-]{0,63}$/;
 
-/** Returns whether entries hold this part, so that it is not only the page's. */
+/** Returns whether entries have this part, so that it is not only in the page. */
 const isSaid = (part: Part): boolean =>
   part.type === "text" ||
   part.type === "reasoning" ||
@@ -352,7 +355,7 @@ const isFinal = ({ state, preliminary }: Part): boolean =>
   state === "output-error" ||
   state === "output-denied";
 
-/** A call whose output is not the last one. */
+/** Returns a call without its preliminary output. */
 function unfinished({ output: _output, preliminary: _preliminary, ...call }: Part): Part {
   return { ...call, state: "input-available" } as Part;
 }

@@ -20,9 +20,10 @@ import type { UIMessage } from "ai";
 import type { Session } from "../session/session.ts";
 
 /**
- * The conversation at the leaf as `useChat` shows it: every message of the path, also those that a compaction has replaced
- * for the model, whoever wrote them. Calls have their results and approvals; each answer of the model begins with a
- * `step-start`. Summaries, edits and marks are no messages. An answer that failed and was given again is left out.
+ * Returns the conversation at the leaf as `useChat` shows it: every message of the path, including those that a
+ * compaction has replaced for the model, by any author. Calls have their results and approvals; each answer of the
+ * model begins with a `step-start`. Summaries, edits and marks are no messages. A failed answer that was repeated is
+ * left out.
  *
  * The id is the one with which the message was saved, or that of its first entry.
  */
@@ -47,45 +48,45 @@ export interface PlainMessage {
   parts: Part[];
 }
 
-/** A message, and the entries between which it is. */
+/** A message, and its first and last entry. */
 export interface SaidMessage {
   message: PlainMessage;
   first: Entry;
   last: Entry;
-  /** Number of parts before its last answer, where that failed: another answer takes its place. */
+  /** Number of parts before its last answer, if that failed: another answer replaces it. */
   beforeFailure?: number | undefined;
 }
 
-/** `customType` of an entry that changes a UI message and says nothing to the model. */
+/** `customType` of an entry that changes a UI message and that the model does not read. */
 export const UI = "espalier.ui";
 
 /**
- * Data of a UI message that its entries do not hold. It is in the field `ui` of its last entry's message, or in an entry of
- * type {@link UI}, so that nothing is in the log twice.
+ * Data of a UI message that its entries do not have. It is in the field `ui` of its last entry's message, or in an
+ * entry of type {@link UI}, so that the log has no data twice.
  */
 export interface UiPatch {
-  /** Absent where it is the id of the first entry. */
+  /** Id; absent when it is that of the first entry. */
   id?: string;
   metadata?: unknown;
-  /** All parts in order: references to what the entries say, with other fields, or whole parts. */
+  /** All parts in order: references to parts of entries, with other fields, or whole parts. */
   parts?: (PartReference | Part)[];
 }
 
 interface PartReference {
-  /** Number of the part, from 0, as the entries say it. */
+  /** Index of the part among those of the entries. */
   at: number;
   set?: Record<string, unknown>;
   unset?: string[];
 }
 
-/** Reads a path as UI messages: by default that of the leaf. */
+/** Reads a path as UI messages. Default: the path of the leaf. */
 export async function conversationOf(session: Session, endId?: string): Promise<Conversation> {
   const conversation = new Conversation();
   for (const entry of await session.withinReach(() => session.getBranch(endId))) conversation.take(entry);
   return conversation;
 }
 
-/** Id of the newest end behind an entry; its own where nothing is behind it. Throws `unknown-entry`. */
+/** Returns the id of the newest end below an entry; the entry's own id when there is none. Throws `unknown-entry`. */
 export function newestEnd({ tree }: Session, id: string): string {
   const row = tree.row(id);
   const end = tipRows(tree).findLast((tip) => isOnPath(tree, row, tip));
@@ -137,7 +138,7 @@ export class Conversation {
         if (open) this.#change(entry, { ...open, parts: withResult(open.parts, stored) }, ui);
         break;
       case "system":
-        // A session's own prompt is no message of the conversation.
+        // The session's own system prompt is no message of the conversation.
         if (ui) this.#begin(entry, "system", [{ type: "text", text: contentText(stored) }], ui);
         break;
       case "bashExecution":
@@ -172,7 +173,7 @@ function patched(said: PlainMessage, patch: unknown): PlainMessage {
   };
 }
 
-/** A part by its reference; none where it refers to nothing, as after another program's change. */
+/** Returns a part by its reference; none for a missing part, for example after a change by another program. */
 function resolved(part: PartReference | Part, said: readonly Part[]): Part[] {
   if ("type" in part) return [part];
   const { at, set, unset = [] } = part;
@@ -182,7 +183,7 @@ function resolved(part: PartReference | Part, said: readonly Part[]): Part[] {
   return [{ ...Object.fromEntries(kept), ...set } as Part];
 }
 
-/** Returns the patch that makes `said` what is `wanted`; undefined where they are the same. */
+/** Returns the patch that changes `said` to `wanted`; undefined when they are equal. */
 export function patchBetween(said: PlainMessage, wanted: PlainMessage): UiPatch | undefined {
   const patch: UiPatch = {
     ...(said.id === wanted.id ? {} : { id: wanted.id }),
@@ -213,7 +214,10 @@ function references(said: readonly Part[], wanted: readonly Part[]): (PartRefere
   });
 }
 
-/** Parts with the same key are the same part in different states. Data and sources are never said by an entry. */
+/**
+ * Returns the key of a part. Parts with the same key are the same part in different states. Entries never have data and
+ * sources.
+ */
 export function keyOf(part: Part): string {
   if (isTool(part)) return `tool ${String(part["toolCallId"])}`;
   if (part.type === "text" || part.type === "reasoning") return `${part.type} ${String(part["text"])}`;
@@ -221,10 +225,10 @@ export function keyOf(part: Part): string {
   return part.type === "step-start" ? part.type : `other ${JSON.stringify(part)}`;
 }
 
-/** Returns whether a part is a call, of a known tool or of another one. */
+/** Returns whether a part is a call, of a typed or a dynamic tool. */
 export const isTool = ({ type }: Part): boolean => type === "dynamic-tool" || type.startsWith("tool-");
 
-/** Parts of what a user said. */
+/** Returns the parts of a user's message. */
 function userParts(blocks: readonly ContentBlock[]): Part[] {
   return blocks.flatMap((block): Part[] => {
     if (block.type === "text") return [{ type: "text", text: block.text, ...metadataOf(block) }];
@@ -232,7 +236,7 @@ function userParts(blocks: readonly ContentBlock[]): Part[] {
   });
 }
 
-/** Parts of an answer, which is one step. */
+/** Returns the parts of an answer, which is one step. */
 function answerParts(blocks: readonly ContentBlock[]): Part[] {
   let parts: Part[] = [];
   for (const block of blocks) {
@@ -270,7 +274,7 @@ function callPart({ toolCallId, toolName, input, providerOptions, providerExecut
 
 type Fields = Record<string, unknown>;
 
-/** Parts of a picture or another file; a short text for a block that only another provider can read. */
+/** Returns the parts of a picture or another file; a short text for a block that only another provider can read. */
 function fileParts(block: ContentBlock): Part[] {
   const { type, data, mimeType, url } = block as unknown as Fields;
   const native = nativeOf(block);
@@ -298,10 +302,10 @@ function metadataOf(block: ContentBlock): Fields {
   return options === undefined ? {} : { providerMetadata: options };
 }
 
-/** Fields of a block that only the AI SDK has: all of them, where it is a part that only the SDK has. */
+/** Returns the fields of a block that only the AI SDK has: the whole part, if only the SDK has such a part. */
 const nativeOf = (block: ContentBlock): Fields => nativeFor(block, "ai-sdk")?.value ?? {};
 
-/** The parts with a request for approval, or a response to one, at its call. */
+/** Returns the parts with an approval's request or response added to its call. */
 function withApproval(parts: readonly Part[], given: Fields): Part[] {
   const { approvalId, toolCallId, approved, reason, signature } = given;
   const isRequest = given["type"] === "tool-approval-request";
@@ -322,7 +326,7 @@ function withApproval(parts: readonly Part[], given: Fields): Part[] {
   });
 }
 
-/** State of a call after the response to its approval, which may be recorded behind the result. */
+/** Returns the state of a call after the response to its approval, which may be recorded after the result. */
 function stateAfter({ state }: Part, approved: unknown): unknown {
   return state === "approval-requested" || state === "input-available"
     ? "approval-responded"
@@ -331,7 +335,7 @@ function stateAfter({ state }: Part, approved: unknown): unknown {
       : state;
 }
 
-/** The parts with the result of a call, at the newest call with its id. */
+/** Returns the parts with a call's result added to the newest call with its id. */
 function withResult(parts: readonly Part[], result: ToolResultMessage): Part[] {
   const native = nativeFor(result, "ai-sdk")?.value ?? {};
   const blocks = contentBlocks(result);

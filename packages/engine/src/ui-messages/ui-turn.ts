@@ -12,46 +12,46 @@ import { uiMessages } from "./ui-messages.ts";
 
 /** Options of {@link uiTurn}. */
 export interface UiTurnOptions {
-  /** Ends the answer; what came of it is saved. */
+  /** Aborts the answer; the part received so far is saved. */
   signal?: AbortSignal;
-  /** The tools that you give the SDK: their `toModelOutput` says what the model reads of a result. */
+  /** Tools that you pass to the SDK; their `toModelOutput` defines the model's form of a result. */
   tools?: ToolSet;
 }
 
-/** One answer by the AI SDK, of as many steps as its tools need. Returned by {@link uiTurn}. */
+/** One answer by the AI SDK, with as many steps as its tools need. Made by {@link uiTurn}. */
 export interface UiTurn<Message extends UIMessage = UIMessage> {
-  /** For `streamText` or `generateText`, beside your `tools` and `stopWhen`. */
+  /** Options for `streamText` or `generateText`, together with your `tools` and `stopWhen`. */
   request: Omit<AiSdkParams, "tools"> & {
     abortSignal?: AbortSignal;
     /**
-     * Records the step before, compacts where it is due, and gives the step its messages. Where you have one of your own, call
-     * this one in it.
+     * Records the previous step, compacts if that is due, and sets the messages of the step. If you have your own
+     * `prepareStep`, call this one in it.
      */
     prepareStep(step: { messages: ModelMessage[] }): Promise<{ messages?: ModelMessage[]; system?: string }>;
-    /** Records the step, with its bill. Where you have one of your own, call this one in it. */
+    /** Records the step and its usage. If you have your own `onStepFinish`, call this one in it. */
     onStepFinish(step: {
       response: { messages: ModelMessage[] };
       usage: unknown;
       finishReason: unknown;
     }): Promise<void>;
   };
-  /** For `toUIMessageStream`, `toUIMessageStreamResponse` or `pipeUIMessageStreamToResponse`. */
+  /** Options for `toUIMessageStream`, `toUIMessageStreamResponse` or `pipeUIMessageStreamToResponse`. */
   response: {
     originalMessages: Message[];
     /** Returns the id under which the answer is recorded. */
     generateMessageId(): string;
-    /** Saves what only the page has: metadata, data, sources, and an answer that was aborted. */
+    /** Saves data that only the page has: metadata, data, sources, and an aborted answer. */
     onFinish(answer: { responseMessage: Message; isAborted: boolean }): Promise<void>;
   };
   /**
-   * Resolves when `response` was streamed and saved. Rejects when a step or the answer could not be recorded, which is logged
-   * too: the SDK ignores it.
+   * Resolves when `response` was streamed and saved. Rejects when a step or the answer could not be recorded. This
+   * error is also logged, because the SDK ignores it.
    */
   saved: Promise<void>;
 }
 
 /**
- * Prepares an answer to the messages at the leaf, which the SDK itself gives:
+ * Prepares an answer to the messages at the leaf. The SDK itself makes the answer:
  *
  * ```ts
  * await receiveUiMessages(session, body.messages);
@@ -60,8 +60,8 @@ export interface UiTurn<Message extends UIMessage = UIMessage> {
  * return result.toUIMessageStreamResponse(turn.response);
  * ```
  *
- * Each step is in the log before the next one begins, so that a process that ends in the middle loses no call and no result.
- * Approved calls are run by the SDK. Works with `generateText` and agents too: they take `request`.
+ * Each step is in the log before the next one begins, so that a process that ends in the middle loses no call and no
+ * result. Approved calls are run by the SDK. Works with `generateText` and agents too: they take `request`.
  *
  * @throws EspalierError `empty-context` where there is nothing to answer; what `Session.next` throws
  */
@@ -104,7 +104,7 @@ export async function uiTurn<Message extends UIMessage = UIMessage>(
     session.logger.error(`An answer was not recorded: ${reason}`, { error });
     saved.reject(error);
   };
-  // A caller who does not wait reads it in the log.
+  // A caller that does not wait finds the error in the log.
   saving.catch(() => undefined);
 
   return {
@@ -147,14 +147,14 @@ export async function uiTurn<Message extends UIMessage = UIMessage>(
   };
 }
 
-/** A step of the SDK, as far as it is recorded. */
+/** The recorded part of a step of the SDK. */
 type Step = Parameters<UiTurn["request"]["onStepFinish"]>[0];
 
 function withoutTools({ tools: _tools, ...params }: AiSdkParams): Omit<AiSdkParams, "tools"> {
   return params;
 }
 
-/** Usage and end of a step's answer, as the provider value reads them. */
+/** Returns usage and end of a step's answer, as the provider value reads them. */
 async function billOf(
   provider: Provider<AiSdkParams>,
   { usage, finishReason }: Step,

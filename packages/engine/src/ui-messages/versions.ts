@@ -3,15 +3,17 @@ import type { UIMessage } from "ai";
 import type { Session } from "../session/session.ts";
 import { conversationOf, newestEnd, uiMessages } from "./ui-messages.ts";
 
-/** Versions of a message that was edited or regenerated, for a picker "2 of 3". */
+/** Versions of a message that was edited or regenerated, for a picker such as "2 of 3". */
 export interface UiVersions {
-  /** Number of the version on the leaf's path, from 0. */
+  /** Index of the version on the leaf's path. */
   index: number;
-  /** The versions, oldest first: an id for {@link showUiVersion}. */
+  /** Ids of the versions, oldest first, for {@link showUiVersion}. */
   ids: string[];
 }
 
-/** Versions of the messages on the leaf's path, by the ids of these; messages with a single version are not named. */
+/**
+ * Returns the versions of the messages on the leaf's path, by message id; messages with a single version are left out.
+ */
 export async function uiVersions(session: Session): Promise<Record<string, UiVersions>> {
   const tree = await session.load();
   const { said } = await conversationOf(session);
@@ -25,7 +27,7 @@ export async function uiVersions(session: Session): Promise<Record<string, UiVer
 }
 
 /**
- * Shows another version of a message: moves the leaf to the newest end behind it. Returns the messages of that path.
+ * Shows another version of a message: moves the leaf to the newest end below it. Returns the messages of that path.
  *
  * @throws EspalierError `unknown-entry`
  */
@@ -38,7 +40,9 @@ export async function showUiVersion<Message extends UIMessage = UIMessage>(
   return uiMessages<Message>(session);
 }
 
-/** First entries of the messages that follow the same message as this one, in the same role; in file order. */
+/**
+ * Returns the first entries of the messages that follow the same message as this one, in the same role; in file order.
+ */
 function besides(tree: Tree, children: ChildIndex, first: Entry): string[] {
   let above = tree.index.parent(tree.row(first.id));
   while (above >= 0 && tree.kindAt(above).type !== message.type) above = tree.index.parent(above);
