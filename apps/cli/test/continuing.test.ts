@@ -205,6 +205,15 @@ test("what cannot be done is one sentence, and nothing is written", { timeout: 1
       `${name} has no folder ${join(folder, "never")}: it was not used here yet. Start it once, or write a file with --out.`,
     );
   }
+  const inTheWay = join(folder, "other");
+  mkdirSync(join(inTheWay, "projects"), { recursive: true });
+  writeFileSync(join(inTheWay, "projects", project.replace(/[^a-zA-Z0-9]/g, "-")), "no folder");
+  expect(await refused([DEMO, "--in", "claude-code", ...at], { CLAUDE_CONFIG_DIR: inTheWay })).toEqual({
+    code: "write-failed",
+    message: expect.stringMatching(
+      /^The folder .* cannot be created \(EEXIST\); check its place and permissions, or write/,
+    ),
+  });
   expect((await refused([DEMO, "--in", "codex", "--at", "start", ...at])).code).toBe("empty-context");
   expect((await refused([sessionOf(HEADER), "--in", "codex", ...at])).code).toBe("empty-context");
   for (const made of [".claude", ".codex", ".pi/agent", "never"])

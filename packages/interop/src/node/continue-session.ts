@@ -50,7 +50,7 @@ export function continueSession(session: ExportableSession, options: ContinueOpt
   const pieces = exportNative(session, { ...chosen, cwd, sessionId, timestamp: now.toISOString() });
   const first = pieces.next();
   const file = out === undefined ? place.file({ id: sessionId!, cwd, now, env }) : resolve(out);
-  if (out === undefined) mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  if (out === undefined) makeFolder(dirname(file));
   let report: NativeReport | undefined;
   function* chunks(): Generator<Uint8Array, void> {
     const encoder = new TextEncoder();
@@ -62,6 +62,17 @@ export function continueSession(session: ExportableSession, options: ContinueOpt
   const command = place.command(report!.sessionId, file, out === undefined);
   const isHere = realpathSync(process.cwd()) === cwd;
   return { ...report!, file, cwd, command: command && !isHere ? `cd ${quoted(cwd)} && ${command}` : command };
+}
+
+/** @throws EspalierError `write-failed` */
+function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    const message = `The folder ${folder} cannot be created (${code ?? "see cause"}); check its place and permissions, or write a file with --out.`;
+    throw new EspalierError("write-failed", message, { cause });
+  }
 }
 
 /** Facts that decide the place of a session. */
