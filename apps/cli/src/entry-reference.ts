@@ -1,7 +1,7 @@
 import type { ReadableSession } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { labelsInForce } from "@espalier/session-tree";
-import { CommandError, nearest } from "./failure.ts";
+import { CommandError, nearest, nearestId } from "./failure.ts";
 
 /** Fewest characters of an id that can be given instead of the whole id. */
 const SHORTEST_BEGINNING = 4;
@@ -36,7 +36,13 @@ export function entryNamed(session: ReadableSession, reference: string): string 
       "unknown-entry",
       `There is no entry ${JSON.stringify(reference)} in this session. Did you mean the label ${JSON.stringify(meant)}?`,
     );
-  return tree.idAt(tree.row(reference));
+  const near = nearestId(reference, [...tree.ids()]);
+  // The tree itself names whole ids that are near.
+  if (near === undefined || tree.has(near)) return tree.idAt(tree.row(reference));
+  throw new EspalierError(
+    "unknown-entry",
+    `There is no entry ${JSON.stringify(reference)} in this session. Did you mean ${JSON.stringify(near)}?`,
+  );
 }
 
 const labelsOf = ({ tree }: ReadableSession): string[] =>

@@ -85,6 +85,16 @@ export function nearest(word: string, known: Iterable<string>): string | undefin
   return found;
 }
 
+/** The known id that a user probably meant, or as much of one as the user gave; undefined for none. */
+export function nearestId(word: string, ids: readonly string[]): string | undefined {
+  const whole = nearest(word, ids);
+  if (whole !== undefined || word.length < SHORTEST) return whole;
+  return nearest(word, new Set(ids.map((id) => id.slice(0, word.length))));
+}
+
+/** Characters of the beginning of an id that are compared, at least. */
+const SHORTEST = 4;
+
 /** The error for a word in the place of a command, with the command that was probably meant. */
 export function unknownCommand(word: string, program: Command): CommanderError {
   const meant = nearest(

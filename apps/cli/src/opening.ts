@@ -28,7 +28,7 @@ import {
 } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { chainOf, type Summarizer } from "@espalier/summarizer";
-import { CommandError, nearest } from "./failure.ts";
+import { CommandError, nearestId } from "./failure.ts";
 import { formatBytes } from "./numbers.ts";
 import { confirmOnTerminal, type Shell } from "./shell.ts";
 import { plainLine } from "./text.ts";
@@ -174,7 +174,7 @@ export async function sessionNamed(store: SessionStore | undefined, word: string
   if (meant.length === 1) return { file: meant[0]!.ref };
   // The session may be in the folder that cannot be read.
   if (meant.length === 0 && unreadable) throw unreadable;
-  const near = meant.length === 0 ? nearest(word, names) : undefined;
+  const near = meant.length === 0 ? nearestId(word, names) : undefined;
   if (near !== undefined)
     throw new CommandError("not-found", `There is no session with the id ${word}. Did you mean ${near}?`);
   // Opening it says that there is none.

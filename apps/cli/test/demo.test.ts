@@ -34,7 +34,7 @@ test("the demo shows the tree, the context, a navigation, a summary, a fork and 
   expect(stdout).toMatch(/^62 messages, 12,234 tokens +│ 12 messages, 3,857 tokens$/m);
   expect(stdout).toMatch(/^replayed {4}16 steps, each equal to a new build$/m);
   expect(stdout).toMatch(/summary by extractive/);
-  expect(stdout.match(/^ {2}espalier \w+ <file>/gm)).toHaveLength(3);
+  expect(stdout.match(/^ {2}espalier \w+ <file>/gm)).toHaveLength(4);
   // Every step fits on a screen, and beside one another on it.
   for (const line of stdout.split("\n")) expect(Array.from(line).length).toBeLessThanOrEqual(120);
   expect(readdirSync(folder).filter((name) => name.startsWith("espalier-demo-"))).toHaveLength(1);

@@ -2,7 +2,7 @@
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
-import { espalier, espalierJson, stateOf, temporaryFolder } from "./espalier.ts";
+import { espalier, espalierJson, HEADER, said, sessionOf, stateOf, temporaryFolder } from "./espalier.ts";
 
 const claudeLine = (uuid: string, parentUuid: string | null, cwd: string, message: object) => ({
   type: (message as { role: string }).role,
@@ -358,5 +358,31 @@ test("the cost of an imported session is the agent's own figure, or an estimate 
     ["diff", unknown, "start", "leaf"],
   ])
     expect((await espalier(command, options)).stdout).not.toContain("$");
+  const listed = async (place: string[]) =>
+    (await espalierJson(["list", ...place, "--cost"], options)).values;
+  expect(await listed([])).toMatchObject([{ id: "claude-1", cost: 0.05, estimated: false }]);
+  const [own, codex] = (await listed([folder]))
+    .filter(({ id }) => id !== "claude-1")
+    .sort((a, b) => (a.id > b.id ? -1 : 1));
+  expect(own).toMatchObject({ id: "o", cost: null });
+  expect(codex).toMatchObject({ id: "c", cost: 0.84, estimated: true });
+  const table = (await espalier(["list", folder, "--cost"], options)).stdout;
+  expect(table).toMatch(/^o .* unknown /m);
+  expect(table).toMatch(/^c .* ≈ \$0\.8400 /m);
   expect(await stats(unknown)).toMatch(/^1 call; its cost is unknown\nThe price of 1 call is unknown; .*\n/);
+});
+
+test("an id that is nearly right is answered with the one that was probably meant", async () => {
+  const { options, source } = home();
+  await espalier(["import", source], options);
+  const tree = await espalierJson(["tree", "claude-2"], options);
+  expect(tree.value.error.message).toBe("There is no session with the id claude-2. Did you mean claude-1?");
+  const begun = await espalierJson(["tree", "clqude"], options);
+  expect(begun.value.error.message).toContain("Did you mean claude?");
+  const file = sessionOf(HEADER, said("8f3a0b1c2d3e", null, "one"));
+  const entry = await espalierJson(["show", file, "8f3a0b1d"]);
+  expect(entry.value.error).toMatchObject({
+    code: "unknown-entry",
+    message: 'There is no entry "8f3a0b1d" in this session. Did you mean "8f3a0b1c"?',
+  });
 });

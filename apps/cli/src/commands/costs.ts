@@ -50,7 +50,7 @@ cost of a session itself; that figure counts, and includes its sub-agents.`,
     const { breaks } = ledger;
     const tokens = breaks.reduce((sum, one) => sum + one.tokens, 0);
     const runs = await subAgentCosts(session, shell, ({ tree }) => statsOf(tree, undefined, prices).total);
-    const whole = wholeBill(figures, runs);
+    const whole = billWithRuns(figures, runs);
     const origin = originOf(session);
     return {
       value: {
@@ -105,9 +105,9 @@ async function subAgentCosts<Cost>(
 }
 
 /** Cost of a session and its sub-agents. A figure that the agent recorded includes those of its own. */
-function wholeBill(
-  { total, recordedCost }: SessionStats,
-  runs: readonly SubAgentCost<UsageTotals>[],
+export function billWithRuns(
+  { total, recordedCost }: Pick<SessionStats, "total" | "recordedCost">,
+  runs: readonly Pick<SubAgentCost<UsageTotals>, "cost" | "isOfClaudeCode">[],
 ): UsageTotals {
   const free = { cost: 0, estimated: 0, unpriced: 0 };
   const bills = runs.map(({ cost, isOfClaudeCode }) =>

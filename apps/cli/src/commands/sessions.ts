@@ -7,19 +7,32 @@ import {
   type ListOptions,
   listSessions,
   migrateStore,
+  nothingBilled,
   othersMayRead,
   type RepairReport,
   repairSession,
   type SearchHit,
   type SearchOptions,
+  type SessionStats,
   searchSessions,
+  statsOf,
+  type UsageTotals,
 } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
-import type { SessionRef } from "@espalier/session-tree";
+import { type SessionRef, Tree } from "@espalier/session-tree";
 import { type Call, command, type OptionShape, type SessionCall, sessionCommand } from "../command.ts";
 import { CommandError } from "../failure.ts";
-import { formatAge, formatCount, formatMany, parseCount, parseSince, parseUntil } from "../numbers.ts";
-import { sessionNamed, storeInUse, storeOf, tellSkipped, withSession } from "../opening.ts";
+import {
+  costValue,
+  formatAge,
+  formatBill,
+  formatCount,
+  formatMany,
+  parseCount,
+  parseSince,
+  parseUntil,
+} from "../numbers.ts";
+import { currentSettings, sessionNamed, storeInUse, storeOf, tellSkipped, withSession } from "../opening.ts";
 import { confirmOnTerminal, jsonLine, print, printLine, printStep, type Shell } from "../shell.ts";
 import {
   cutToColumns,
@@ -30,6 +43,7 @@ import {
   projectOf,
   titleOf,
 } from "../text.ts";
+import { billWithRuns } from "./costs.ts";
 
 /** Filters of sessions, for `list` and `search`. */
 type Filters = Pick<ListOptions, "agent" | "project" | "since" | "until">;
@@ -47,6 +61,7 @@ const list = command({
   options: [
     ...FILTERS,
     ["--sub-agents", "also the runs of sub-agents"],
+    ["--cost", "what each session cost, with its sub-agents; reads every session to its end"],
     ["--parent <id>", "only forks and sub-agents of this session; the beginning of its id is enough"],
   ],
   examples: [
@@ -56,7 +71,10 @@ const list = command({
     "espalier list --parent 3kq7",
   ],
   async run(
-    { shell, options }: Call<Filters & Pick<ListOptions, "subAgents" | "parent">>,
+    {
+      shell,
+      options: { cost: isPriced = false, ...options },
+    }: Call<Filters & Pick<ListOptions, "subAgents" | "parent"> & { cost?: boolean }>,
     folder: string | undefined,
   ) {
     if (folder !== undefined && !existsSync(folder))
@@ -66,14 +84,16 @@ const list = command({
         "usage",
         `${folder} is not a folder; \`espalier tree ${folder}\` shows a session.`,
       );
+    const place = folder === undefined ? storeOf(shell) : { folder: resolve(folder) };
+    const costs = isPriced ? await costsOf(shell, place) : undefined;
     const sessions = listSessions({
-      ...(folder === undefined ? storeOf(shell) : { folder: resolve(folder) }),
+      ...place,
       ...options,
       ...tellSkipped(shell),
     });
     if (shell.json)
       for await (const session of sessions)
-        await shell.output.writeLine(jsonLine(listedValue(session, options)));
+        await shell.output.writeLine(jsonLine(listedValue(session, options, costs?.get(session.ref))));
     else {
       let ownCount = 0;
       const counted = counting(sessions, () => ownCount++);
@@ -82,7 +102,7 @@ const list = command({
         Object.keys(options).length > 0
           ? "No session matches; `espalier list` lists all."
           : "There are no sessions here.";
-      for await (const line of viewList(shown, none, shell)) await printLine(shell, line);
+      for await (const line of viewList(shown, { none, costs }, shell)) await printLine(shell, line);
       if (folder === undefined && ownCount === 0) await tellOfOthers(shell);
     }
   },
@@ -111,17 +131,50 @@ async function tellOfOthers(shell: Shell): Promise<void> {
 }
 
 /** JSON of a session; `parent` is there for a fork, and for `--parent` and `--sub-agents`. */
-function listedValue(session: ListedSession, asked: ListOptions): object {
+function listedValue(session: ListedSession, asked: ListOptions, bill: UsageTotals | undefined): object {
   const { id, ref: file, cwd, parent, importedFrom: _, ...told } = session;
   const isLinked = asked.subAgents || asked.parent !== undefined || parent?.kind === "fork";
   const linked = isLinked ? { parent } : {};
-  return { id: id || null, file, cwd: cwd || null, ...told, ...linked };
+  return { id: id || null, file, cwd: cwd || null, ...told, ...linked, ...(bill ? costValue(bill) : {}) };
+}
+
+/** Cost of each session of a list with the sub-agents below it, by the session's name in its store. */
+async function costsOf(
+  shell: Shell,
+  place: Pick<ListOptions, "folder" | "store">,
+): Promise<Map<string, UsageTotals>> {
+  const { prices } = (await currentSettings(shell)).values;
+  const store = place.store ?? storeInUse(shell);
+  const all: { listing: ListedSession; stats: SessionStats }[] = [];
+  for await (const listing of listSessions({ ...place, ...tellSkipped(shell), subAgents: true })) {
+    const log = await store.open({ file: listing.ref }, "read");
+    try {
+      all.push({ listing, stats: statsOf(new Tree(await log.load()), undefined, prices) });
+    } finally {
+      await log.close();
+    }
+  }
+  const whole = ({ listing, stats }: (typeof all)[number], seen: ReadonlySet<string>): UsageTotals => {
+    const runs = all.filter(
+      ({ listing: { id, parent } }) =>
+        parent?.kind === "subagent" && parent.sessionId === listing.id && !seen.has(id),
+    );
+    return billWithRuns(
+      stats,
+      runs.map((run) => ({
+        cost: whole(run, new Set([...seen, run.listing.id])),
+        isOfClaudeCode: run.listing.importedFrom === "claude-code",
+      })),
+    );
+  };
+  return new Map(all.map((one) => [one.listing.ref, whole(one, new Set([one.listing.id]))]));
 }
 
 /** Width of the table in columns where stdout is no terminal. */
 const WIDE = 160;
 const ID_LENGTH = 12;
 const PROJECT_LENGTH = 14;
+const COST_WIDTH = 9;
 
 /** Columns before what a session is about: id, age, agent and project, with two spaces behind each. */
 const FACTS_WIDTH = ID_LENGTH + 2 + 8 + 2 + 11 + 2 + PROJECT_LENGTH + 2;
@@ -129,14 +182,15 @@ const FACTS_WIDTH = ID_LENGTH + 2 + 8 + 2 + 11 + 2 + PROJECT_LENGTH + 2;
 /** A table of sessions for people. */
 async function* viewList(
   sessions: AsyncIterable<ListedSession> | Iterable<ListedSession>,
-  none: string,
+  { none, costs }: { none: string; costs: ReadonlyMap<string, UsageTotals> | undefined },
   { colours, columns }: Pick<Shell, "colours" | "columns">,
   now = Date.now(),
 ): AsyncGenerator<string> {
-  const room = Math.max(20, Math.min(columns, WIDE) - FACTS_WIDTH);
+  const costWidth = costs ? COST_WIDTH + 2 : 0;
+  const room = Math.max(20, Math.min(columns, WIDE) - FACTS_WIDTH - costWidth);
   let count = 0;
   for await (const session of sessions) {
-    if (count++ === 0) yield colours.dim(row("id", "age", "agent", "project", "session"));
+    if (count++ === 0) yield colours.dim(row("id", "age", "agent", "project", costs && "cost", "session"));
     const { id, agent, name, cwd, parent } = session;
     const about = cutToColumns(`${markOfParent(parent)}${titleOf(session)}`, room);
     yield row(
@@ -144,6 +198,7 @@ async function* viewList(
       formatAge(now - Date.parse(lastTimeOf(session))),
       plainLine(agent),
       cutToColumns(projectOf(cwd), PROJECT_LENGTH),
+      costs && formatBill(costs.get(session.ref) ?? nothingBilled()),
       name === null ? colours.dim(about) : about,
     );
   }
@@ -173,12 +228,20 @@ export function underParents(all: readonly ListedSession[]): ListedSession[] {
   return all.filter((session) => beganBy(session) === undefined).flatMap(withRuns);
 }
 
-function row(id: string, age: string, agent: string, project: string, about: string): string {
+function row(
+  id: string,
+  age: string,
+  agent: string,
+  project: string,
+  cost: string | undefined,
+  about: string,
+): string {
   const facts = [
     id.padEnd(ID_LENGTH),
     age.padStart(8),
     agent.padEnd(11),
     padToColumns(project, PROJECT_LENGTH),
+    ...(cost === undefined ? [] : [cost.padStart(COST_WIDTH)]),
   ];
   return [...facts, about].join("  ");
 }
