@@ -26,11 +26,7 @@ export async function bundleCommand(
   const installed = Object.keys(dependencies).filter((name) => !dependencies[name].startsWith("workspace:"));
   const { metafile } = await build({
     absWorkingDir: root,
-    entryPoints: {
-      main: join(app, "src/main.ts"),
-      "pi-extension": join(app, "src/agents/pi-extension.ts"),
-      ...doors,
-    },
+    entryPoints: { main: join(app, "src/main.ts"), ...doors },
     outdir: folder,
     chunkNames: "chunk-[hash]",
     bundle: true,
@@ -65,9 +61,40 @@ export async function bundleCommand(
     cpSync(join(app, "assets"), join(folder, "assets"), { recursive: true });
   const { page, inputs } = await buildViewerPage(root, join(folder, "assets"));
   renameSync(page, join(folder, "assets/viewer.html"));
+  const inPi = await bundleForPi(root, folder, { external: [...installed, ...external] });
   const inBrowser =
     browser === undefined ? [] : await bundleForBrowsers(root, folder, browser, { sourcemap, external });
-  return [...Object.keys(metafile.inputs), ...inputs, ...inBrowser];
+  return [...Object.keys(metafile.inputs), ...inputs, ...inPi, ...inBrowser];
+}
+
+/** Bundles the extension for Pi apart: with shared chunks the command would load more files at each start. */
+async function bundleForPi(
+  /** @type {string} */ root,
+  /** @type {string} */ folder,
+  /** @type {{ external: string[] }} */ { external },
+) {
+  const { metafile } = await build({
+    absWorkingDir: root,
+    entryPoints: { "pi-extension": join(root, "apps/cli/src/agents/pi-extension.ts") },
+    outdir: folder,
+    chunkNames: "pi-[hash]",
+    bundle: true,
+    splitting: true,
+    metafile: true,
+    format: "esm",
+    platform: "node",
+    target: "node22",
+    minify: true,
+    define: { "process.env.NODE_ENV": '"production"' },
+    // It loads no extensions of ours, and jiti with its compiler is half of the bundle.
+    external: ["jiti", ...external],
+    plugins: [lateStringWidth],
+    banner: {
+      js: "import{createRequire as bundleRequire}from'node:module';const require=bundleRequire(import.meta.url);",
+    },
+    logLevel: "warning",
+  });
+  return Object.keys(metafile.inputs);
 }
 
 /**

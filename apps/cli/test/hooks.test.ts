@@ -247,17 +247,19 @@ test("a place that cannot be written disturbs no agent", async () => {
   expect(run).toEqual({ code: 0, stdout: "", stderr: "" });
 });
 
-test("the end of an answer imports only now and then, the end of a session always", async () => {
+test("the end of a session is imported, also where an import has just ended or left no readable notes", async () => {
   const { hook, hooks, home } = newHome();
   const stop = converse(home, inputOf(CLAUDE, "Stop"), TALK);
   const file = join(hooks, "claude-code", `${stop.session_id}.json`);
   mkdirSync(dirname(file), { recursive: true });
-  const recent = { at: Date.now(), tookMs: 3_600_000, text: "the notes before" };
-  writeFileSync(file, JSON.stringify(recent));
-  await hook(["claude-code"], stop);
-  await hook(["claude-code"], { ...stop, hook_event_name: "SessionEnd" });
-  await until(() => briefOf(hooks, stop)!.at !== recent.at);
-  expect(briefOf(hooks, stop)!.text).toContain("Never push to main");
+  for (const earlier of [JSON.stringify({ at: Date.now(), tookMs: 3_600_000, text: "before" }), "{ torn"]) {
+    writeFileSync(file, earlier);
+    await hook(["claude-code"], stop);
+    await hook(["claude-code"], { ...stop, hook_event_name: "SessionEnd" });
+    await until(() => readFileSync(file, "utf8") !== earlier);
+    expect(briefOf(hooks, stop)!.text).toContain("Never push to main");
+    await until(() => !existsSync(`${file}.lease`));
+  }
   const listed = filesBelow(join(home, ".espalier/sessions")).filter((path) => path.endsWith(".jsonl"));
   expect(listed).toHaveLength(1);
 });

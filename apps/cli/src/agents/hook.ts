@@ -43,6 +43,10 @@ const AGENTS: ReadonlySet<string> = new Set(["claude-code", "codex"]);
  */
 export async function runHook([agent = "", ...words]: readonly string[]): Promise<void> {
   try {
+    if (process.stdin.isTTY) {
+      process.stderr.write("An agent runs `espalier hook`; `espalier install` sets that up.\n");
+      return;
+    }
     if (!AGENTS.has(agent)) throw new Error(`no hooks for ${JSON.stringify(agent)}`);
     const input: unknown = JSON.parse(await textOf(process.stdin));
     if (typeof input !== "object" || input === null) throw new Error("the input is no object");
@@ -107,8 +111,8 @@ const SHARE = 1 / 20;
  * too recent for what it took.
  */
 function importInBackground(agent: string, sessionId: string, transcript: string, isUrgent: boolean): void {
-  const last = readBrief(agent, sessionId);
-  if (!isUrgent && last && Date.now() - last.at < last.tookMs / SHARE) return;
+  const last = isUrgent ? undefined : readBrief(agent, sessionId);
+  if (last && Date.now() - last.at < last.tookMs / SHARE) return;
   const main = process.argv[1] ?? "";
   const words = [main, "hook", "--import", agent, sessionId, transcript];
   spawn(process.execPath, words, { detached: true, stdio: "ignore", windowsHide: true })
