@@ -154,7 +154,8 @@ describe.each(Object.entries(SHELLS))("%s, typed into", (shell, { start, load })
     screen.write(typed);
     screen.keys("Tab");
     await screen.shows(line);
-    screen.keys("C-c");
+    // Read in its turn; the signal of Ctrl-C could come before the end of the completion, or behind what is typed next.
+    screen.keys("C-u");
   }
 
   test.skipIf(!isThere)(`completes commands, values, sessions and files${whySkipped}`, async () => {
