@@ -1,64 +1,23 @@
-import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { cacheLedger, compareBranches, openSession, statsOf } from "@espalier/engine";
 import { htmlOf } from "@espalier/viewer";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { ATTACKS, writeAttackSession } from "./attack-session.ts";
-import { hasBrowser, startBrowser, type WatchedPage, watchedPage } from "./browser.ts";
-import { DEMO, Scratch } from "./scratch.ts";
+import { hasBrowser } from "./browser.ts";
+import { DEMO } from "./scratch.ts";
+import { demo, KEY, selectedText, shownPages } from "./shown-pages.ts";
 
-const ROOT = new URL("../../..", import.meta.url).pathname;
 const CORPUS = new URL("../../../../shared/corpus/pi/large-session.jsonl", import.meta.url).pathname;
-const KEY = "LTfrBGnUynOG";
 
-const scratch = new Scratch();
-let browser: Browser;
-let built: string;
-let watched: WatchedPage;
-
-/** The words of a file by its entries; the page is asked for the same ones. */
-const demo = async () => openSession({ file: DEMO }, { mode: "read" });
-
-async function show(url: string, options: object = {}): Promise<Page> {
-  watched = await watchedPage(browser, options);
-  await watched.page.goto(url);
-  return watched.page;
-}
-
-async function showDemo(hash = "", options: object = {}): Promise<Page> {
-  scratch.copy(DEMO);
-  const { url } = await scratch.serve(built);
-  const page = await show(`${url}#/s/${KEY}${hash}`, options);
-  await page.waitForSelector(".tree-line", { state: "attached" });
-  return page;
-}
-
-const selectedText = (page: Page) => page.locator(".tree-line.selected").textContent();
-
-/** What is so before long, on a busy machine too. */
+/** Waits for a value, on a busy machine too. */
 const soon = <Value>(read: () => Value | Promise<Value>) => expect.poll(read, { timeout: 40_000 });
 
 describe.skipIf(!hasBrowser)("the page, in a browser", () => {
-  beforeAll(async () => {
-    execFileSync(process.execPath, [`${ROOT}scripts/build-viewer.mjs`, scratch.path("page")]);
-    built = scratch.path("page/index.html");
-    browser = await startBrowser();
-  }, 120_000);
-
-  afterEach(async () => {
-    expect(watched.troubles).toEqual([]);
-    await watched.context.close();
-  });
-
-  afterAll(async () => {
-    await browser?.close();
-    await scratch.end();
-  });
+  const { scratch, built, show, showDemo, watched } = shownPages();
 
   test("lists sessions, searches all of them, and a hit leads to its entry", async () => {
     scratch.copy(DEMO);
-    const { url } = await scratch.serve(built);
+    const { url } = await scratch.serve(built());
     const page = await show(url);
     await page.waitForSelector(".session");
     await page.fill("input[type=search]", "sailor");
@@ -226,10 +185,10 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     const reading = await showDemo();
     await reading.waitForSelector(".entry.selected");
     expect(await reading.getByRole("button", { name: "Fork" }).count()).toBe(0);
-    await watched.context.close();
+    await watched().context.close();
 
     const file = scratch.copy(DEMO);
-    const { url } = await scratch.serve(built, { write: true });
+    const { url } = await scratch.serve(built(), { write: true });
     const page = await show(`${url}#/s/${KEY}`);
     await page.waitForSelector(".entry.selected");
     const act = async (name: string, title: string) => {
@@ -274,7 +233,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
 
   test.skipIf(!existsSync(CORPUS))("walks a large real session", async () => {
     scratch.copy(CORPUS);
-    const { url } = await scratch.serve(built);
+    const { url } = await scratch.serve(built());
     const page = await show(url);
     await page.locator(".session", { hasText: "pi-mono" }).click();
     await page.waitForSelector(".entry.selected");
@@ -288,7 +247,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
   test("whatever a session says, nothing of it runs and nothing is fetched", async () => {
     const file = scratch.path("attack.jsonl");
     writeAttackSession(file);
-    const { url } = await scratch.serve(built);
+    const { url } = await scratch.serve(built());
     const page = await show(url);
     await page.locator(".session", { hasText: "script" }).click();
     await page.getByText("the end").first().waitFor();
@@ -326,7 +285,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     expect(await page.getByText("U+202E").count()).toBeGreaterThan(0);
     expect(await page.evaluate(() => "__ran" in globalThis || "polluted" in {})).toBe(false);
     expect(
-      watched.requests.filter((request) => !request.startsWith(url) && !request.startsWith("data:")),
+      watched().requests.filter((request) => !request.startsWith(url) && !request.startsWith("data:")),
     ).toEqual([]);
     expect(page.url().startsWith(url)).toBe(true);
   });
@@ -334,7 +293,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
   test("an exported file needs no server: it shows the session and asks for nothing", async () => {
     const session = await demo();
     const html = scratch.path("export.html");
-    writeFileSync(html, [...(await htmlOf(session, { page: built }))].join(""));
+    writeFileSync(html, [...(await htmlOf(session, { page: built() }))].join(""));
     await session.close();
     const page = await show(`file://${html}`);
     await page.getByText("ready-to-release").first().waitFor();
@@ -342,11 +301,11 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     await page.getByText("Covered: 83 entries").waitFor();
     await page.fill("#find", "harmonic");
     await page.locator(".found button").first().waitFor();
-    expect(watched.requests.filter((request) => !/^(file|data):/.test(request))).toEqual([]);
+    expect(watched().requests.filter((request) => !/^(file|data):/.test(request))).toEqual([]);
   });
 
   test("a file that is dropped onto the page is shown without a server; one that is no session is refused", async () => {
-    const page = await show(`file://${built}`);
+    const page = await show(`file://${built()}`);
     await page.getByText("Drop a session file here").waitFor();
     const drop = (name: string, text: string) =>
       page.evaluate(

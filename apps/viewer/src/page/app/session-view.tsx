@@ -177,9 +177,10 @@ export function SessionView({ model, address, theme, served, canWrite }: Session
         </div>
       </header>
       <TreePanel model={model} theme={theme} select={actions.select} />
-      <div class="reading">
+      <main class="reading">
         <Tabs tab={tab} open={(name) => go(name)} />
-        <div id="panel" class="tab-panel" role="tabpanel" aria-labelledby={`tab-${tab}`}>
+        {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, by keys too */}
+        <div id="panel" class="tab-panel" role="tabpanel" tabIndex={0} aria-labelledby={`tab-${tab}`}>
           {tab === "conversation" && (
             <Conversation
               key={prints ? "printed" : "read"}
@@ -197,7 +198,7 @@ export function SessionView({ model, address, theme, served, canWrite }: Session
           {tab === "compare" && <ComparePanel model={model} other={other?.row ?? -1} actions={actions} />}
           {tab === "rules" && <RulesPanel model={model} actions={actions} />}
         </div>
-      </div>
+      </main>
       <Timeline model={model} chosenWindow={chosenWindow} chooseWindow={chooseWindow} />
       <Dialogs
         model={model}

@@ -80,9 +80,13 @@ export function PlainText({ text, language }: PlainTextProps) {
   return (
     <>
       {html === undefined ? (
-        <pre class="plain">{visibleControls(part)}</pre>
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a long text scrolls, by keys too
+        <pre class="plain" tabIndex={0}>
+          {visibleControls(part)}
+        </pre>
       ) : (
-        <pre class="plain hljs" dangerouslySetInnerHTML={{ __html: html }} />
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a long text scrolls, by keys too
+        <pre class="plain hljs" tabIndex={0} dangerouslySetInnerHTML={{ __html: html }} />
       )}
       {text.length > shown && (
         <button type="button" class="more" onClick={() => setShown(shown + MORE)}>
@@ -101,7 +105,9 @@ export function PlainText({ text, language }: PlainTextProps) {
 function safeMarkup(html: string): string {
   return DOMPurify.sanitize(html, {
     ALLOWED_TAGS,
-    ALLOWED_ATTR: ["href", "class", "start", "align", "colspan", "rowspan", "title"],
+    ALLOWED_ATTR: ["href", "class", "start", "align", "colspan", "rowspan", "title", "tabindex"],
+    // Their values are no addresses.
+    ADD_URI_SAFE_ATTR: ["start", "align", "colspan", "rowspan", "tabindex"],
     ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
     ALLOW_DATA_ATTR: false,
     ALLOW_ARIA_ATTR: false,
@@ -135,7 +141,7 @@ let colourable = 0;
 function codeBlock(text: string, named: string): string {
   colourable -= text.length;
   const language = colourable < 0 ? undefined : named.split(/\s/)[0]?.toLowerCase();
-  return `<pre><code class="hljs">${highlighted(text, language) ?? escaped(text)}</code></pre>`;
+  return `<pre tabindex="0"><code class="hljs">${highlighted(text, language) ?? escaped(text)}</code></pre>`;
 }
 
 markdown.renderer.rules.fence = (tokens, at) => codeBlock(tokens[at]!.content, tokens[at]!.info.trim());

@@ -239,7 +239,6 @@ function TreeLine({ model, line, top, height, left, isSelected, select }: TreeLi
       aria-setsize={layout.rows.length}
       aria-posinset={line + 1}
       aria-selected={isSelected}
-      aria-label={`${ROW_KINDS[kind]}${label ? `, labelled ${label}` : ""}: ${words ?? text}`}
       class={classes.join(" ")}
       style={{
         transform: `translateY(${top}px)`,
@@ -250,6 +249,7 @@ function TreeLine({ model, line, top, height, left, isSelected, select }: TreeLi
       data-row={row}
       onClick={act}
     >
+      <span class="unseen">{ROW_KINDS[kind]}: </span>
       {label !== undefined && <span class="tag">{label}</span>}
       {layout.lineOf[facts.leafRow] === line && (
         <span class="tag leaf" title="The session goes on here">
