@@ -23,10 +23,10 @@ export class Scratch {
     return join(this.folder, name);
   }
 
-  /** Serves what is in the folder; `read` opens its sessions in a way of its own. */
+  /** Serves what is in the folder; `read` and `found` take the place of the usual ones. */
   async serve(
     page: string,
-    { write = false, ...own }: { write?: boolean; read?: ViewerSessions["read"] } = {},
+    { write = false, ...own }: { write?: boolean } & Partial<Pick<ViewerSessions, "read" | "found">> = {},
   ): Promise<ViewerServer> {
     const server = await serveViewer({ sessions: { ...sessionsIn(this.folder), ...own }, page, write });
     this.#servers.push(server);

@@ -34,5 +34,11 @@ export {
   type SessionFacts,
 } from "./facts.ts";
 export { BOOKKEEPING, type Outline, OutlineRows, outlineOf, ROW_KINDS, type RowKind } from "./outline.ts";
-export { type CacheBreakPoint, type Spending, type SpendingPoint, spendingOf } from "./spending.ts";
+export {
+  type CacheBreakPoint,
+  cacheBreaksOf,
+  type Spending,
+  type SpendingPoint,
+  spendingOf,
+} from "./spending.ts";
 export { type SessionReader, TreeReader } from "./tree-reader.ts";

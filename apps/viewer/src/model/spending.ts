@@ -1,4 +1,13 @@
-import { addBill, billedCallAt, CACHE_CAUSES, CacheReader, nothingBilled } from "@espalier/engine/reading";
+import {
+  addBill,
+  type BilledCall,
+  billedCallAt,
+  CACHE_CAUSES,
+  CacheReader,
+  nothingBilled,
+  type SessionStats,
+  statsOfCalls,
+} from "@espalier/engine/reading";
 import type { Tree } from "@espalier/session-tree";
 import { Breath } from "./context.ts";
 
@@ -20,8 +29,6 @@ export interface Spending {
   points: SpendingPoint[];
   /** Rows and dollars of the entries that cost anything: [row, dollars]. */
   costs: [number, number][];
-  /** Breaks of the prompt cache, in file order. */
-  breaks: CacheBreakPoint[];
 }
 
 /** A call whose provider lacked what its prompt cache had held. */
@@ -40,68 +47,92 @@ export interface CacheBreakPoint {
 
 const POINTS = 800;
 
-/** Sums of each tree so far: a session that grows is continued. */
-const ledgers = new WeakMap<Tree, Promise<Ledger>>();
-
+/** Work on each tree so far: a session that grows is continued. */
 interface Ledger {
   /** Rows that were looked at. */
   length: number;
-  points: SpendingPoint[];
-  costs: [number, number][];
-  sums: ReturnType<typeof nothingBilled>;
-  cache: CacheReader;
+  step(row: number): void;
 }
 
-export async function spendingOf(tree: Tree): Promise<Spending> {
+/** Continues the ledger of a tree up to its end; one caller at a time, and others get their turn in between. */
+function continued<Kept extends Ledger>(
+  ledgers: WeakMap<Tree, Promise<Kept>>,
+  tree: Tree,
+  begin: () => Kept,
+): Promise<Kept> {
   const before = ledgers.get(tree);
-  const summing = summed(tree, before);
-  ledgers.set(tree, summing);
-  const { points, costs, cache } = await summing;
+  const walk = async () => {
+    // The caller of a walk that failed received its error; this one begins anew.
+    const ledger = (await before?.catch(() => undefined)) ?? begin();
+    const breath = new Breath();
+    for (; ledger.length < tree.length; ledger.length++) {
+      ledger.step(ledger.length);
+      await breath.take();
+    }
+    return ledger;
+  };
+  const walking = walk();
+  ledgers.set(tree, walking);
+  return walking;
+}
+
+const bills = new WeakMap<Tree, Promise<Bills>>();
+const caches = new WeakMap<Tree, Promise<Ledger & { reader: CacheReader }>>();
+
+/** Calls that were billed, and their sums. */
+class Bills implements Ledger {
+  length = 0;
+  readonly calls = new Map<number, BilledCall>();
+  readonly points: SpendingPoint[] = [];
+  readonly costs: [number, number][] = [];
+  readonly #tree: Tree;
+  readonly #sums = nothingBilled();
+
+  constructor(tree: Tree) {
+    this.#tree = tree;
+  }
+
+  step(row: number): void {
+    const call = billedCallAt(this.#tree, row);
+    if (!call) return;
+    this.calls.set(row, call);
+    const sums = this.#sums;
+    const before = sums.cost;
+    addBill(sums, call.usage, call);
+    if (sums.cost > before) this.costs.push([row, sums.cost - before]);
+    const { cost, input, cacheWrite, cacheRead: cached, output } = sums;
+    const { timestamp } = this.#tree.entryAt(row);
+    this.points.push({ row, timestamp, cost, input: input + cacheWrite, cached, output });
+  }
+}
+
+const billsOf = (tree: Tree): Promise<Bills> => continued(bills, tree, () => new Bills(tree));
+
+export async function spendingOf(tree: Tree): Promise<Spending> {
+  const { points, costs } = await billsOf(tree);
   const stride = Math.ceil(points.length / POINTS);
   return {
     points: points.filter((_, at) => at % stride === 0 || at === points.length - 1),
     costs: [...costs],
-    breaks: cache.ledger.breaks.map(({ call, entryId, tokens, cost, cause }) => ({
-      row: tree.row(call),
-      brokenBy: tree.row(entryId),
-      tokens,
-      cost,
-      cause: CACHE_CAUSES[cause],
-    })),
   };
 }
 
-async function summed(tree: Tree, before: Promise<Ledger> | undefined): Promise<Ledger> {
-  // The caller of a sum that failed received its error; this one begins anew.
-  const ledger = (await before?.catch(() => undefined)) ?? {
-    length: 0,
-    points: [],
-    costs: [],
-    sums: nothingBilled(),
-    cache: new CacheReader(tree),
-  };
-  const breath = new Breath();
-  for (; ledger.length < tree.length; ledger.length++) {
-    addRow(tree, ledger, ledger.length);
-    ledger.cache.step();
-    await breath.take();
-  }
-  return ledger;
+/** Costs of a session by path, model and kind; what {@link spendingOf} found is not read again. */
+export async function statsAt(tree: Tree): Promise<SessionStats> {
+  return statsOfCalls(tree, (await billsOf(tree)).calls);
 }
 
-function addRow(tree: Tree, { points, costs, sums }: Ledger, row: number): void {
-  const call = billedCallAt(tree, row);
-  if (!call) return;
-  const before = sums.cost;
-  addBill(sums, call.usage, call);
-  if (sums.cost > before) costs.push([row, sums.cost - before]);
-  const { cost, input, cacheWrite, cacheRead: cached, output } = sums;
-  points.push({
-    row,
-    timestamp: tree.entryAt(row).timestamp,
-    cost,
-    input: input + cacheWrite,
-    cached,
-    output,
+/** Breaks of the prompt cache, in file order. */
+export async function cacheBreaksOf(tree: Tree): Promise<CacheBreakPoint[]> {
+  const { reader } = await continued(caches, tree, () => {
+    const begun = new CacheReader(tree);
+    return { reader: begun, length: 0, step: () => begun.step() };
   });
+  return reader.ledger.breaks.map(({ call, entryId, tokens, cost, cause }) => ({
+    row: tree.row(call),
+    brokenBy: tree.row(entryId),
+    tokens,
+    cost,
+    cause: CACHE_CAUSES[cause],
+  }));
 }

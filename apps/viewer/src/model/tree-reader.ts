@@ -5,7 +5,6 @@ import {
   compareBranches,
   forecastNavigation,
   type SessionStats,
-  statsOf,
 } from "@espalier/engine/reading";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { type Entry, leafRowAt, pathOf, type Tree } from "@espalier/session-tree";
@@ -21,7 +20,7 @@ import {
   type SessionFacts,
 } from "./facts.ts";
 import { type Outline, outlineOf } from "./outline.ts";
-import { type Spending, spendingOf } from "./spending.ts";
+import { type CacheBreakPoint, cacheBreaksOf, type Spending, spendingOf, statsAt } from "./spending.ts";
 
 /**
  * All that a page asks of a session. Answered from the session's bytes where they are at hand, over HTTP where they are
@@ -75,7 +74,12 @@ export class TreeReader {
   }
 
   async stats(): Promise<SessionStats> {
-    return statsOf(this.tree);
+    return statsAt(this.tree);
+  }
+
+  /** Breaks of the prompt cache, in file order. */
+  async breaks(): Promise<CacheBreakPoint[]> {
+    return cacheBreaksOf(this.tree);
   }
 
   async compaction(row: number): Promise<CompactionView> {

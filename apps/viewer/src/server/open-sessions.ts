@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
-import { type ListedSession, type SearchHit, type Session, statsOf } from "@espalier/engine";
+import type { ListedSession, SearchHit, Session } from "@espalier/engine";
 import { leafRowAt } from "@espalier/session-tree";
 import { TreeReader } from "../model/tree-reader.ts";
 import { ViewerError } from "./viewer-error.ts";
@@ -16,10 +16,13 @@ interface ListedForPage extends Omit<ListedSession, "ref"> {
 export interface SubAgentCost {
   key: string;
   title: string;
-  /** Calls of models, their tokens, and US dollars. */
+  /** Calls of models, their tokens, and US dollars; `estimated` is the part that no bill records. */
   calls: number;
   totalTokens: number;
   cost: number;
+  estimated: number;
+  /** True for an imported run of Claude Code, whose own figure for the session includes it. */
+  isOfClaudeCode: boolean;
 }
 
 /** Sessions that are kept open without readers; the least recently used is closed first. */
@@ -108,8 +111,11 @@ export class OpenSessions {
       for (const run of listed) {
         if (run.parent?.kind !== "subagent" || run.parent.sessionId !== parent || begun.has(run.id)) continue;
         begun.add(run.id);
-        const { calls, totalTokens, cost } = await this.read(run.key, ({ tree }) => statsOf(tree).total);
-        runs.push({ key: run.key, title: run.name ?? run.firstMessage ?? run.id, calls, totalTokens, cost });
+        const { total } = await this.read(run.key, (reader) => reader.stats());
+        const { calls, totalTokens, cost, estimated } = total;
+        const title = run.name ?? run.firstMessage ?? run.id;
+        const isOfClaudeCode = run.importedFrom === "claude-code";
+        runs.push({ key: run.key, title, calls, totalTokens, cost, estimated, isOfClaudeCode });
       }
     }
     return runs;

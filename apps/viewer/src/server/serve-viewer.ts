@@ -194,10 +194,10 @@ function viewerApp({ token, sessions, open, file, page, write }: ViewerAppOption
     const query: Query = (name) => context.req.query(name);
     const answer = Object.hasOwn(planRoutes, what)
       ? await open.plan(key, (session) => planRoutes[what]!(session, query))
-      : await open.read(key, async (reader, session) => {
+      : await open.read(key, async (reader) => {
           const read = Object.hasOwn(readRoutes, what) ? readRoutes[what] : undefined;
           if (!read) throw new ViewerError("not-found", NOTHING_HERE.message);
-          return read(reader, query, session);
+          return read(reader, query);
         });
     return context.body(jsonText(answer), 200, { "content-type": "application/json" });
   });

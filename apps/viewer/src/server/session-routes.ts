@@ -7,6 +7,7 @@ import {
   type PolicyName,
   type Session,
 } from "@espalier/engine";
+import { leafRowAt } from "@espalier/session-tree";
 import type { TreeReader } from "../model/tree-reader.ts";
 import { ViewerError } from "./viewer-error.ts";
 
@@ -14,9 +15,7 @@ import { ViewerError } from "./viewer-error.ts";
 export type Query = (name: string) => string | undefined;
 
 /** Questions about a session, by the last part of the address. */
-export const readRoutes: Readonly<
-  Record<string, (reader: TreeReader, query: Query, session: Session) => Promise<unknown>>
-> = {
+export const readRoutes: Readonly<Record<string, (reader: TreeReader, query: Query) => Promise<unknown>>> = {
   facts: (reader) => reader.facts(),
   outline: (reader, query) => reader.outline(whole(query, "from"), whole(query, "to")),
   gists: (reader, query) => reader.gists(whole(query, "from"), within(query, "to", "from", MOST_GISTS)),
@@ -26,6 +25,7 @@ export const readRoutes: Readonly<
   growth: (reader, query) => reader.growth(whole(query, "row", -1)),
   stats: (reader) => reader.stats(),
   spending: (reader) => reader.spending(),
+  breaks: (reader) => reader.breaks(),
   compaction: (reader, query) => reader.compaction(whole(query, "row")),
   rules: (reader, query) => reader.rules(whole(query, "row", -1)),
   origins: (reader, query) => reader.origins(whole(query, "row"), text(query, "line")),
@@ -33,7 +33,10 @@ export const readRoutes: Readonly<
   branches: (reader) => reader.branches(),
   compare: (reader, query) => reader.compare(whole(query, "a"), whole(query, "b")),
   forecast: (reader, query) => reader.forecast(whole(query, "row")),
-  act: async ({ tree }, _, { leafId }) => ({ undo: lastAct(tree, leafId) ?? null }),
+  act: async ({ tree }) => {
+    const leafRow = leafRowAt(tree, tree.lastRow);
+    return { undo: lastAct(tree, leafRow < 0 ? null : tree.idAt(leafRow)) ?? null };
+  },
 };
 
 /** A compaction that one policy would make at the leaf. Sizes are tokens as this policy counts. */

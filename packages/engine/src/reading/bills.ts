@@ -1,4 +1,13 @@
-import { custom, type Entry, isMessage, isRecord, type Tree, type Usage } from "@espalier/session-tree";
+import {
+  custom,
+  type Entry,
+  isMessage,
+  isRecord,
+  message,
+  roleAt,
+  type Tree,
+  type Usage,
+} from "@espalier/session-tree";
 import { pricesOf, type TokenPrices, usageTokens } from "@espalier/summarizer";
 
 /** Sum of usage: tokens, and US dollars. */
@@ -141,7 +150,10 @@ export const costOf = (usage: Usage | undefined): number => amount(usage?.cost?.
 
 /** Returns the call that the entry of a row bills; undefined when it bills none. */
 export function billedCallAt(tree: Tree, row: number): BilledCall | undefined {
-  if (!MAY_BILL.has(tree.kindAt(row).type)) return undefined;
+  const { type } = tree.kindAt(row);
+  if (!MAY_BILL.has(type)) return undefined;
+  // Prompts and results are no calls; their lines, the longest ones, are not parsed.
+  if (type === message.type && UNBILLED.has(roleAt(tree, row) ?? "")) return undefined;
   const entry = tree.entryAt(row);
   // A damaged log may have an entry twice: it is counted as one call.
   if (tree.index.rowOf(entry.id) !== row) return undefined;
@@ -160,6 +172,7 @@ interface Billed {
   details?: unknown;
 }
 
+const UNBILLED: ReadonlySet<string> = new Set(["user", "toolResult"]);
 const MAY_BILL: ReadonlySet<string> = new Set(["message", "compaction", "branch_summary", "usage"]);
 
 function kindOfWork(entry: Entry): string {

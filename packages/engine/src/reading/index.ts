@@ -47,4 +47,5 @@ export {
   historyOf,
   type SessionStats,
   statsOf,
+  statsOfCalls,
 } from "./statistics.ts";

@@ -77,16 +77,29 @@ export function statsOf(
 ): SessionStats {
   const { tree } = readableOf(source);
   const calls = new Map<number, BilledCall>();
+  for (let row = 0; row < tree.length; row++) {
+    const call = billedCallAt(tree, row);
+    if (call) calls.set(row, call);
+  }
+  return statsOfCalls(tree, calls, leafId, prices);
+}
+
+/** The same from calls that were found already, by row: for programs that keep them while a session grows. */
+export function statsOfCalls(
+  tree: Tree,
+  calls: ReadonlyMap<number, BilledCall>,
+  leafId: string | null = leafOf(tree),
+  prices?: OwnPrices,
+): SessionStats {
   const compactions: CompactionStats[] = [];
   const onPath = new Set<number>();
   for (let row = leafId === null ? -1 : tree.row(leafId); row >= 0; row = tree.index.parent(row))
     onPath.add(row);
   for (let row = 0; row < tree.length; row++) {
-    const call = billedCallAt(tree, row);
-    if (call) calls.set(row, call);
     if (tree.kindAt(row).type !== compaction.type) continue;
     const entry = tree.entryAt(row);
-    if (compaction.is(entry)) compactions.push(compactionStats(entry, call, onPath.has(row), prices));
+    if (compaction.is(entry))
+      compactions.push(compactionStats(entry, calls.get(row), onPath.has(row), prices));
   }
   const recorded = recordedCost(tree);
   return {

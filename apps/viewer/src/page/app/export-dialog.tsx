@@ -141,6 +141,9 @@ async function localExport(reader: TreeReader, choice: ExportChoice): Promise<Bl
 /** Bytes that become text at once: a multiple of three, so that the parts of base64 are base64 of the whole. */
 const PART = 3 << 12;
 
+/** Text of the comment that marks the place of the session. */
+const PLACE = "place of the session";
+
 /** This page with another session inside. */
 async function pageWith(lines: Blob): Promise<Blob> {
   const stream = lines.stream().pipeThrough(new CompressionStream("gzip"));
@@ -148,13 +151,13 @@ async function pageWith(lines: Blob): Promise<Blob> {
   const page = document.documentElement.cloneNode(true) as HTMLElement;
   page.querySelector("#app")!.replaceChildren();
   page.querySelector("#session")?.remove();
-  const data = document.createElement("script");
-  data.type = "application/octet-stream";
-  data.id = "session";
+  // A script becomes an element only when the new page is opened: here it is text.
+  const place = document.createComment(PLACE);
+  page.querySelector("#app")!.after(place);
+  const [before = "", after = ""] = page.outerHTML.split(`<!--${PLACE}-->`);
   const parts: string[] = [];
   for (let at = 0; at < packed.length; at += PART)
     parts.push(btoa(String.fromCharCode(...packed.subarray(at, at + PART))));
-  data.textContent = parts.join("");
-  page.querySelector("#app")!.after(data);
-  return new Blob(["<!doctype html>\n", page.outerHTML]);
+  const data = ['<script type="application/octet-stream" id="session">', ...parts, "</script>"];
+  return new Blob(["<!doctype html>\n", before, ...data, after]);
 }

@@ -15,16 +15,15 @@ interface UsagePanelProps {
 
 /** Usage and cost of the session over time, and of the sub-agents that it started. */
 export function UsagePanel({ model, served }: UsagePanelProps) {
-  const { answer, error } = useAnswer(
-    async () => ({ ...(await model.reader.spending()), stats: await model.reader.stats() }),
-    [model, model.rows.length],
-  );
+  const { answer, error } = useAnswer(async () => {
+    const [spending, stats] = await Promise.all([model.reader.spending(), model.reader.stats()]);
+    return { ...spending, stats };
+  }, [model, model.rows.length]);
   const { answer: runs = [] } = useAnswer(
     async () =>
       served === undefined ? [] : ask<SubAgentCost[]>(`api/sessions/${encodeURIComponent(served)}/subagents`),
     [served, model.rows.length],
   );
-  const ofRuns = runs.reduce((sum, { cost }) => sum + cost, 0);
   if (error) return <p class="failure">{error.message}</p>;
   const last = answer?.points.at(-1);
   if (!answer) return <p class="quiet padded">Reading…</p>;
@@ -38,18 +37,30 @@ export function UsagePanel({ model, served }: UsagePanelProps) {
     );
   }
   const { points, stats } = answer;
+  const { total, path, recordedCost } = stats;
+  // Claude Code's own figure for a session includes its sub-agents.
+  const beside = runs.filter(({ isOfClaudeCode }) => recordedCost === null || !isOfClaudeCode);
+  const ofRuns = runs.reduce((sum, { cost }) => sum + cost, 0);
+  const whole = beside.reduce<Pick<UsageTotals, "cost" | "estimated">>(
+    (sum, { cost, estimated }) => ({ cost: sum.cost + cost, estimated: sum.estimated + estimated }),
+    total,
+  );
   return (
     <div class="panel">
       <h2>Usage and cost</h2>
       <p class="quiet">
-        {formatCount(stats.total.calls, "call")} of models, over all branches; the path of the leaf cost{" "}
-        {formatDollars(stats.path.cost) || "nothing that is known"}
+        {formatCount(total.calls, "call")} of models, over all branches; the path of the leaf cost{" "}
+        {costText(path)}.
+        {total.estimated > 0 ? " ≈ marks what was estimated from tokens and list prices." : ""}
+        {recordedCost === null
+          ? ""
+          : " Claude Code recorded the cost of the session; it includes its sub-agents."}
       </p>
       <Facts
         facts={[
-          ["Cost", formatDollars(last.cost) || "not known"],
-          ["Of sub-agents", formatDollars(ofRuns)],
-          ["With sub-agents", ofRuns > 0 ? formatDollars(last.cost + ofRuns) : ""],
+          ["Cost", costText(total)],
+          ["Of sub-agents", runs.length > 0 ? formatDollars(ofRuns) || UNKNOWN : ""],
+          ["With sub-agents", runs.length > 0 ? costText(whole) : ""],
           ["Read", `${formatTokens(last.input)} tokens`],
           ["From the cache", `${formatTokens(last.cached)} tokens`],
           ["Written", `${formatTokens(last.output)} tokens`],
@@ -80,6 +91,12 @@ export function UsagePanel({ model, served }: UsagePanelProps) {
   );
 }
 
+const UNKNOWN = "not known";
+
+/** `$1.20`, `≈ $1.20` where a part is estimated, or that nothing is known. */
+const costText = ({ cost, estimated }: Pick<UsageTotals, "cost" | "estimated">): string =>
+  cost === 0 ? UNKNOWN : `${estimated > 0 ? "≈ " : ""}${formatDollars(cost)}`;
+
 function SubAgentBills({ runs }: { runs: readonly SubAgentCost[] }) {
   if (runs.length === 0) return null;
   return (
@@ -96,7 +113,10 @@ function SubAgentBills({ runs }: { runs: readonly SubAgentCost[] }) {
 
 interface BillsProps {
   title: string;
-  bills: readonly (Pick<UsageTotals, "calls" | "totalTokens" | "cost"> & { name: string; href?: string })[];
+  bills: readonly (Pick<UsageTotals, "calls" | "totalTokens" | "cost" | "estimated"> & {
+    name: string;
+    href?: string;
+  })[];
 }
 
 function Bills({ title, bills }: BillsProps) {
@@ -104,12 +124,15 @@ function Bills({ title, bills }: BillsProps) {
     <table class="bills">
       <caption>{title}</caption>
       <tbody>
-        {bills.map(({ name, href, calls, totalTokens, cost }, at) => (
+        {bills.map(({ name, href, calls, totalTokens, cost, estimated }, at) => (
           <tr key={at}>
             <th scope="row">{href === undefined ? name : <a href={href}>{name}</a>}</th>
             <td>{formatCount(calls, "call")}</td>
             <td>{formatTokens(totalTokens)} tokens</td>
-            <td>{formatDollars(cost)}</td>
+            <td>
+              {estimated > 0 ? "≈ " : ""}
+              {formatDollars(cost)}
+            </td>
           </tr>
         ))}
       </tbody>

@@ -82,11 +82,14 @@ export function useAddressText(
 ): [text: string, setText: (text: string) => void] {
   const [text, setText] = useState(named);
   const written = useRef(named);
+  // The address may change while a user types.
+  const newest = useRef(write);
+  newest.current = write;
   useEffect(() => {
     if (text === written.current) return;
     const timer = setTimeout(() => {
       written.current = text;
-      write(text);
+      newest.current(text);
     }, TYPING);
     return () => clearTimeout(timer);
   }, [text]);

@@ -122,6 +122,7 @@ export function remoteReader(key: string): SessionReader {
     growth: asks("growth", "row"),
     spending: asks("spending"),
     stats: asks("stats"),
+    breaks: asks("breaks"),
     compaction: asks("compaction", "row"),
     rules: asks("rules", "row"),
     origins: asks("origins", "row", "line"),

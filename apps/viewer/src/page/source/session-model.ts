@@ -189,10 +189,12 @@ export class SessionModel {
 
   /** Reads what each entry cost, and where the cache broke, so that tree and timeline can show it. */
   async readCosts(): Promise<void> {
-    const { costs, breaks } = await this.reader.spending();
+    const { costs } = await this.reader.spending();
     this.#costs = costs;
-    this.breaks = new Map(breaks.map((one) => [one.row, one]));
     this.#sumCosts();
+    this.#tell();
+    const breaks = await this.reader.breaks();
+    this.breaks = new Map(breaks.map((one) => [one.row, one]));
     this.#tell();
   }
 

@@ -1,0 +1,461 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { openSession } from "@espalier/engine";
+import type { Page } from "playwright-core";
+import { afterAll, describe, expect, test } from "vitest";
+import { hasBrowser } from "./browser.ts";
+import { Scratch } from "./scratch.ts";
+import { demo, selectedText, shownPages } from "./shown-pages.ts";
+
+/** Waits for a value, on a busy machine too. */
+const soon = <Value>(read: () => Value | Promise<Value>) => expect.poll(read, { timeout: 40_000 });
+
+const DAY = 86_400_000;
+
+/** A line of a session, `age` days old. */
+const entry = (id: string, parentId: string | null, fields: object, age = 0) => ({
+  id,
+  parentId,
+  timestamp: new Date(Date.now() - age * DAY).toISOString(),
+  ...fields,
+});
+
+const said = (id: string, parentId: string | null, role: string, content: unknown, more: object = {}) =>
+  entry(id, parentId, {
+    type: "message",
+    message: { role, content, timestamp: 0, ...(role === "assistant" ? ANSWERED : {}), ...more },
+  });
+const ANSWERED = { provider: "anthropic", model: "claude-haiku-4-5", stopReason: "stop" };
+
+/** Writes a session file; returns its path. */
+function writeSession(scratch: Scratch, id: string, header: object, entries: readonly object[]): string {
+  const file = scratch.path(`${id}.jsonl`);
+  const first = {
+    type: "session",
+    version: 3,
+    id,
+    timestamp: new Date(0).toISOString(),
+    cwd: "/home/ada/one",
+    ...header,
+  };
+  writeFileSync(file, [first, ...entries].map((line) => `${JSON.stringify(line)}\n`).join(""));
+  return file;
+}
+
+const text = (page: Page, selector: string) => page.locator(selector).first().textContent();
+/** Text of an element as it is shown, with the blanks and line breaks that a user sees. */
+// biome-ignore lint/performance/useDomNodeTextContent: it is about what is shown
+const innerText = (element: HTMLElement) => element.innerText;
+const hash = (page: Page) => new URL(page.url()).hash;
+
+describe.skipIf(!hasBrowser)("a user of the page", () => {
+  const { scratch, built, show, showDemo, watched } = shownPages();
+
+  /** Folders of single tests. */
+  const folders: Scratch[] = [];
+  const ownFolder = () => {
+    const own = new Scratch();
+    folders.push(own);
+    return own;
+  };
+  afterAll(async () => {
+    for (const folder of folders) await folder.end();
+  });
+
+  /** Shows one generated session. */
+  const showSession = async (id: string, entries: readonly object[], options = {}) => {
+    const own = ownFolder();
+    writeSession(own, id, {}, entries);
+    const server = await own.serve(built(), options);
+    const page = await show(`${server.url}#/s/${id}`);
+    await page.waitForSelector(".tree-line");
+    return page;
+  };
+
+  test("walks by keys from the start, and after a click on a text, a button or the slider", async () => {
+    const page = await showDemo();
+    await page.waitForSelector(".entry.selected");
+    await page.keyboard.press("Home");
+    await soon(() => selectedText(page)).toContain("tide");
+    await page.locator(".entry .typed").first().click();
+    await page.keyboard.press("End");
+    await page.locator(".tree-line.selected .leaf, .tree-line.selected .tag").first().waitFor();
+    const end = await selectedText(page);
+    for (const place of ["h1", ".timeline output", "button:text('To the leaf')"]) {
+      await page.locator(place).first().click();
+      await page.keyboard.press("k");
+      await soon(() => selectedText(page)).not.toBe(end);
+      await page.keyboard.press("j");
+      await soon(() => selectedText(page)).toBe(end);
+    }
+  });
+
+  test("finds the chosen entry and the search in the address, and Back returns to both", async () => {
+    const page = await showDemo();
+    await page.waitForSelector(".entry.selected");
+    await page.fill("#find", "harmonic");
+    await soon(() => hash(page)).toContain("find=harmonic");
+    await soon(() => text(page, ".find output")).toMatch(/\d/);
+    await page.keyboard.press("Enter");
+    await soon(() => hash(page)).toMatch(/entry=\w+/);
+    const found = hash(page);
+    await page.keyboard.press("Escape");
+    await page.locator(".tree-line.kind-u").first().click();
+    await soon(() => hash(page)).not.toBe(found);
+    await page.keyboard.press("2");
+    await page.getByRole("heading", { name: "What the model reads here" }).waitFor();
+    await page.goBack();
+    await page.waitForSelector(".conversation");
+    await page.goBack();
+    await soon(() => hash(page)).toMatch(/entry=/);
+    // Arrows put the entry into the address too, without a step for Back.
+    const before = hash(page);
+    const length = await page.evaluate(() => history.length);
+    await soon(async () => {
+      await page.keyboard.press("ArrowUp");
+      return hash(page);
+    }).not.toBe(before);
+    expect(await page.evaluate(() => history.length)).toBe(length);
+  });
+
+  test("counts, marks and walks what was found; Escape ends the search alone", async () => {
+    const session = await demo();
+    const page = await showDemo();
+    await page.waitForSelector(".entry.selected");
+    await page.keyboard.press("/");
+    await page.keyboard.type("station");
+    const output = () => text(page, ".find output");
+    await soon(output).toMatch(/^(\d+ of )?\d+$/);
+    const count = Number(/\d+$/.exec((await output())!)![0]);
+    expect(count).toBeGreaterThan(2);
+    await page.keyboard.press("Enter");
+    await soon(output).toMatch(new RegExp(`^\\d+ of ${count}$`));
+    const first = Number.parseInt((await output())!, 10);
+    const chosen = await selectedText(page);
+    await soon(() => page.evaluate(() => CSS.highlights.get("found")?.size ?? 0)).toBeGreaterThan(0);
+    await page.locator("h1").click();
+    await page.keyboard.press("n");
+    await soon(output).toBe(`${(first % count) + 1} of ${count}`);
+    await page.keyboard.press("N");
+    await soon(output).toBe(`${first} of ${count}`);
+    await page.keyboard.press("Escape");
+    await soon(() => page.inputValue("#find")).toBe("");
+    expect(await selectedText(page)).toBe(chosen);
+    expect(await page.evaluate(() => CSS.highlights.has("found"))).toBe(false);
+    await soon(() => hash(page)).not.toContain("find");
+    await session.close();
+  });
+
+  test("has a list with age, agent and project, sub-agents under their session, filters, and it is live", async () => {
+    const own = ownFolder();
+    const prompt = (words: string, age: number) => [
+      entry("a", null, { type: "message", message: { role: "user", content: words, timestamp: 0 } }, age),
+    ];
+    writeSession(own, "recent", { importedFrom: { agent: "codex" } }, prompt("Mend the lock", 2.5));
+    writeSession(own, "older", { cwd: "/home/ada/two" }, prompt("Paint the boat", 40.5));
+    const parent = { sessionId: "older", kind: "subagent" };
+    writeSession(own, "run", { cwd: "/home/ada/two", parent }, prompt("Look for paint", 40.5));
+    const server = await own.serve(built());
+    const page = await show(server.url);
+    const titles = () => page.locator(".sessions > li > .session .title").allTextContents();
+    await soon(titles).toEqual(["Mend the lock", "Paint the boat"]);
+    const [first, second] = await page.locator(".sessions > li > .session > .quiet").allTextContents();
+    expect(first).toMatch(/2 days.*Codex.*one/);
+    expect(second).toMatch(/40 days.*two/);
+    await page.getByText("1 sub-agent").click();
+    await page.locator(".sub-agents .title").getByText("Look for paint").waitFor();
+    await page.getByLabel("Time").selectOption("7");
+    await soon(titles).toEqual(["Mend the lock"]);
+    await page.getByLabel("Time").selectOption("");
+    await page.getByLabel("Agent").selectOption("codex");
+    await soon(titles).toEqual(["Mend the lock"]);
+    await page.getByLabel("Agent").selectOption("");
+    await page.getByLabel("Project").selectOption("/home/ada/two");
+    await soon(titles).toEqual(["Paint the boat"]);
+    // Back from a session returns to the choice.
+    await page.locator(".sessions > li > .session").first().click();
+    await page.waitForSelector(".entry");
+    await page.goBack();
+    await soon(titles).toEqual(["Paint the boat"]);
+    await page.getByLabel("Project").selectOption("");
+    writeSession(own, "newest", {}, prompt("Sail away", 0));
+    await soon(titles).toEqual(["Sail away", "Mend the lock", "Paint the boat"]);
+  });
+
+  test("without a session reads which ones of other agents could be imported", async () => {
+    const own = ownFolder();
+    const server = await own.serve(built(), { found: () => "8 Claude Code sessions, 3 Codex" });
+    const page = await show(server.url);
+    await page.getByText("8 Claude Code sessions, 3 Codex").waitFor();
+    expect(await page.locator(".found-agents code").first().textContent()).toContain(
+      "espalier import claude-code --all",
+    );
+  });
+
+  test("reads prompts with their blanks and line breaks, and summaries as what they are", async () => {
+    const prompt =
+      "  two blanks first\n\ttab,  two   runs\n\n\nand *stars* stay\n```js\nconst a = 1;\n```\nthe end";
+    const summary = "## Goal\nSail.\n\n## Steps\n1. one\n2. two\n   - deep\n\n`code` and **bold**";
+    const page = await showSession("blanks", [
+      said("u1", null, "user", prompt),
+      said("a1", "u1", "assistant", [{ type: "text", text: "line one\nline  two\n\n3. third\n4. fourth" }]),
+      entry("c1", "a1", { type: "compaction", summary, firstKeptEntryId: "a1", tokensBefore: 900 }),
+    ]);
+    await page.keyboard.press("Home");
+    await page.waitForSelector(".entry .typed");
+    const typed = page.locator(".entry.kind-u .typed");
+    expect(await typed.first().evaluate(innerText)).toBe(
+      "  two blanks first\n\ttab,  two   runs\n\n\nand *stars* stay",
+    );
+    expect(await page.locator(".entry.kind-u pre code").textContent()).toContain("const a = 1;");
+    const answer = page.locator(".entry.kind-a .markdown");
+    expect(await answer.locator("p").first().evaluate(innerText)).toBe("line one\nline  two");
+    expect(await answer.locator("ol").getAttribute("start")).toBe("3");
+    await page.keyboard.press("3");
+    await page.waitForSelector(".summary-part");
+    expect(await page.locator(".summary-part h2").allTextContents()).toEqual(["Goal", "Steps"]);
+    expect(await page.locator(".summary-part ol[start='2']").textContent()).toContain("two");
+    expect(await page.locator(".summary-part ul").textContent()).toContain("deep");
+    expect(await page.locator(".summary-part strong").textContent()).toBe("bold");
+    expect(await text(page, ".summary-parts")).not.toMatch(/##|\*\*|`/);
+  });
+
+  test("sees what was said, and bookkeeping only by the switch; a session opens on the last thing said", async () => {
+    const page = await showSession("books", [
+      entry("m1", null, { type: "model_change", provider: "anthropic", modelId: "claude-haiku-4-5" }),
+      said("u1", "m1", "user", "Where does the tide turn?"),
+      entry("s1", "u1", {
+        type: "custom",
+        customType: "claude-code.file-history-snapshot",
+        data: { files: 3 },
+      }),
+      entry("r1", "s1", {
+        type: "custom_message",
+        customType: "claude-code.meta",
+        content: "Mind the time.",
+        display: false,
+      }),
+      said("a1", "r1", "assistant", [{ type: "text", text: "At the harbour wall." }]),
+      entry("s2", "a1", {
+        type: "custom",
+        customType: "claude-code.cost-state",
+        data: { totalCostUSD: 0.1 },
+      }),
+    ]);
+    await soon(() => selectedText(page)).toContain("At the harbour wall.");
+    await page.locator(".tree-line.selected .leaf").waitFor();
+    const lines = () => page.locator(".tree-line .text").allTextContents();
+    await soon(lines).toEqual(["Where does the tide turn?", "At the harbour wall."]);
+    await soon(() => page.locator(".entry").count()).toBe(2);
+    await page.getByRole("button", { name: "Bookkeeping" }).click();
+    await soon(() => page.locator(".entry").count()).toBe(6);
+    await page.getByRole("button", { name: "Fold runs" }).click();
+    await soon(() => page.locator(".tree-line").count()).toBe(6);
+    await page.getByRole("button", { name: "Bookkeeping" }).click();
+    await soon(() => page.locator(".entry").count()).toBe(2);
+    // An address that names a folded entry shows it.
+    await page.evaluate(() => {
+      location.hash = "#/s/books?entry=r1";
+    });
+    await page.locator(".entry.selected").getByText("Mind the time.").waitFor();
+  });
+
+  test("chooses any of 600 branches by typing", async () => {
+    const branches = Array.from({ length: 600 }, (_, at) =>
+      said(`b${at}`, "u1", "user", `Way number ${at} along the quay`),
+    );
+    const page = await showSession("branches", [said("u1", null, "user", "Which way?"), ...branches]);
+    await page.keyboard.press("5");
+    const field = page.getByLabel("The other branch");
+    await field.click();
+    await page.getByText("60 of 599").waitFor();
+    await page.keyboard.type("number 571");
+    await soon(() => page.locator(".branches [role=option]").count()).toBe(1);
+    await page.keyboard.press("Enter");
+    await page.locator(".side .entry").getByText("Way number 571 along the quay").waitFor();
+    expect(hash(page)).toContain("other=b571");
+    expect(await field.inputValue()).toContain("Way number 571");
+  });
+
+  test("reads the plan of a compaction by each policy, with its forecast, and runs it", async () => {
+    const words = "A long story about tides and harbours, told again and again. ".repeat(400);
+    const usage = {
+      input: 10,
+      output: 10,
+      cacheRead: 5_000,
+      cacheWrite: 100,
+      totalTokens: 5_120,
+      cost: { total: 0.01 },
+    };
+    const turns = Array.from({ length: 12 }, (_, at) => [
+      said(`u${at}`, at === 0 ? null : `a${at - 1}`, "user", `Question ${at}`),
+      said(`a${at}`, `u${at}`, "assistant", [{ type: "text", text: words }], { usage }),
+    ]).flat();
+    const page = await showSession("plan", turns, { write: true });
+    const file = folders.at(-1)!.path("plan.jsonl");
+    const session = await openSession({ file }, { mode: "read" });
+    await session.load();
+    const expected = session.comparePolicies().filter(({ eligible }) => eligible);
+    expect(expected.length).toBeGreaterThan(2);
+    const own = session.planCompaction();
+    await session.close();
+    await page.getByRole("button", { name: "Compact", exact: true }).click();
+    for (const { policy, summarised, cache } of expected) {
+      const row = page.locator(".policies tbody tr", { has: page.getByRole("radio", { name: policy }) });
+      expect(await row.locator("td").nth(1).textContent()).toBe(String(summarised));
+      expect(await row.locator("td").nth(4).textContent()).toContain("$");
+      expect(cache?.cost).toBeGreaterThan(0);
+    }
+    if (!own.eligible) throw new Error("The generated session cannot be compacted.");
+    await page
+      .locator(".plan")
+      .getByText(/tokens anew, .* more than reading them from the cache/)
+      .waitFor();
+    await page
+      .locator(".plan")
+      .getByText(`Summarized: ${own.historyIds.length + own.turnPrefixIds.length} entries`)
+      .waitFor();
+    await page.getByRole("radio", { name: "message-count" }).click();
+    await page.locator(".policies tr.chosen").getByText("message-count").waitFor();
+    await page.getByRole("button", { name: "Compact this session" }).click();
+    await page.waitForSelector("dialog", { state: "detached" });
+    await page.locator(".tree-line.kind-c").waitFor();
+    const compacted = await openSession({ file }, { mode: "read" });
+    expect(JSON.stringify(compacted.getBranch().at(-1))).toContain("message-count");
+    await compacted.close();
+    // What was done is taken back, once it is said what that is, and done again.
+    await page.getByRole("button", { name: "Undo" }).click();
+    const dialog = page.getByRole("dialog", { name: "Undo" });
+    await dialog.getByText("the compaction that you asked for").waitFor();
+    await dialog.getByRole("button", { name: "Undo" }).click();
+    await soon(() => selectedText(page)).toContain("A long story");
+    await page.keyboard.press("U");
+    await page.getByRole("dialog", { name: "Redo" }).getByRole("button", { name: "Redo" }).click();
+    await soon(() => selectedText(page)).toContain("Compaction");
+  });
+
+  test("saves a session as Markdown, HTML and JSON, from the server and from a file", async () => {
+    const page = await showDemo();
+    await page.waitForSelector(".entry.selected");
+    const session = await demo();
+    const { length } = session.tree;
+    await session.close();
+    const save = async (format: string) => {
+      await page.getByRole("button", { name: "Export" }).click();
+      await page.getByRole("radio", { name: format }).click();
+      const [download] = await Promise.all([
+        page.waitForEvent("download"),
+        page.getByRole("button", { name: "Save" }).click(),
+      ]);
+      await page.waitForSelector("dialog", { state: "detached" });
+      return readFileSync(await download.path(), "utf8");
+    };
+    const markdown = await save("Markdown");
+    expect(markdown).toContain("ready for review");
+    // The whole session has its other branches too.
+    expect(markdown).toContain("About a week for a careful person");
+    expect(JSON.parse(await save("JSON one document for programs")).entries.length).toBe(length);
+    const html = await save("HTML");
+    const file = scratch.path("saved.html");
+    writeFileSync(file, html);
+    await page.goto(`file://${file}`);
+    await page.getByText("ready-to-release").first().waitFor();
+    expect(JSON.parse(await save("JSON one document for programs")).entries.length).toBe(length);
+    writeFileSync(file, await save("HTML"));
+    await page.goto(`file://${file}#/`);
+    await page.reload();
+    await page.getByText("ready-to-release").first().waitFor();
+  });
+
+  test("prints the whole path, without what is pressed", async () => {
+    const session = await demo();
+    const messages = session.getBranch().filter(({ type }) => type === "message").length;
+    await session.close();
+    const page = await showDemo();
+    await page.waitForSelector(".entry.selected");
+    await page.evaluate(() => {
+      const seen = globalThis as unknown as { printed: { cards: number; last: boolean } };
+      globalThis.print = () => {
+        const cards = document.querySelectorAll(".entry, .entry details.call[data-row]").length;
+        seen.printed = { cards, last: document.querySelector(".entry details:not([open])") === null };
+      };
+    });
+    await page.keyboard.press("Control+p");
+    const printed = () =>
+      page.evaluate(() => (globalThis as unknown as { printed?: { cards: number; last: boolean } }).printed);
+    await soon(async () => (await printed())?.cards ?? 0).toBeGreaterThanOrEqual(messages);
+    expect((await printed())?.last).toBe(true);
+    // All of it comes back to what it was.
+    await soon(() => page.locator(".entry").count()).toBeLessThan(messages);
+    await page.emulateMedia({ media: "print" });
+    for (const hidden of [".tree", ".tabs", ".timeline", ".acts", ".entry-tools"])
+      expect(await page.locator(hidden).first().isVisible()).toBe(false);
+    const tall = await page
+      .locator(".conversation")
+      .evaluate((element) => [element.clientHeight, element.scrollHeight]);
+    expect(tall[0]).toBe(tall[1]);
+    expect((await page.pdf()).length).toBeGreaterThan(10_000);
+    await page.emulateMedia({ media: "screen" });
+  });
+
+  test("sees what sub-agents cost", async () => {
+    const own = ownFolder();
+    const usage = (total: number) => ({ usage: { input: 9, output: 9, totalTokens: 18, cost: { total } } });
+    const talk = (total: number) => [
+      said("u", null, "user", "Go."),
+      said("a", "u", "assistant", [{ type: "text", text: "Gone." }], usage(total)),
+    ];
+    writeSession(own, "chief", {}, talk(2));
+    writeSession(own, "helper", { parent: { sessionId: "chief", kind: "subagent" } }, talk(0.5));
+    const server = await own.serve(built());
+    const page = await show(`${server.url}#/s/chief/usage`);
+    const value = (name: string) => page.locator(".facts > div", { hasText: name }).locator("dd").first();
+    await page.locator(".bills caption").getByText("By sub-agent").waitFor();
+    expect(await value("Of sub-agents").textContent()).toBe("$0.5000");
+    expect(await value("With sub-agents").textContent()).toBe("$2.50");
+  });
+
+  test("on a phone presses nothing smaller than a finger, and nothing is over a text", async () => {
+    const page = await showDemo("/compactions", {
+      viewport: { width: 390, height: 844 },
+      hasTouch: true,
+      isMobile: true,
+      write: true,
+    });
+    await page.waitForSelector(".summary-part");
+    const tab = await page.locator(".tabs [aria-selected=true]").boundingBox();
+    expect(tab!.x).toBeGreaterThanOrEqual(0);
+    expect(tab!.x + tab!.width).toBeLessThanOrEqual(390);
+    await page.getByRole("tab", { name: "Conversation" }).tap();
+    await page.waitForSelector(".entry.selected");
+    const small = () =>
+      page.evaluate(() =>
+        [
+          ...document.querySelectorAll<HTMLElement>(
+            "button, select, summary, input:not([type=range], [type=radio], [type=checkbox]), .brand, .session",
+          ),
+        ]
+          .filter((element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true }))
+          .map((element) => ({ text: element.outerHTML.slice(0, 80), box: element.getBoundingClientRect() }))
+          .filter(({ box }) => box.width > 0 && (box.height < 39.5 || box.width < 39.5))
+          .map(({ text, box }) => `${text} ${box.width}×${box.height}`),
+      );
+    expect(await small()).toEqual([]);
+    await page.getByRole("button", { name: "Acts" }).tap();
+    expect(await small()).toEqual([]);
+    await page.getByRole("button", { name: "Undo" }).tap();
+    await page.getByRole("dialog", { name: "Undo" }).getByText("Takes back").waitFor();
+    expect(await small()).toEqual([]);
+    await page.getByRole("button", { name: "Close" }).tap();
+    // The tools of an entry end above its text.
+    const [tools, body] = await page
+      .locator(".entry.selected")
+      .evaluate((card) =>
+        [card.querySelector(".entry-tools")!, card.children[1]!].map((part) => part.getBoundingClientRect()),
+      );
+    expect(tools!.bottom).toBeLessThanOrEqual(body!.top + 0.5);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390);
+    await page.getByRole("button", { name: "Tree" }).tap();
+    expect(await small()).toEqual([]);
+    expect(watched().troubles).toEqual([]);
+  });
+});
