@@ -15,28 +15,28 @@ import type { ClaudeCodeFile } from "./file.ts";
 import { type Line, LineKind } from "./line-facts.ts";
 import type { LineTable } from "./line-table.ts";
 
-/** Bytes that are kept of a line that cannot be read. */
+/** Maximum number of bytes that are kept of an unreadable line. */
 const LONGEST_UNREADABLE = 1 << 20;
 
-/** State of reading a conversation: earlier calls and models, and the issues inside messages. */
+/** State while a conversation is read: earlier calls and models, and the issues of messages. */
 interface LineReading {
   content: FormatIssues;
-  /** Name of the tool of a call. */
+  /** Returns the name of the tool of a call. */
   toolName(callId: string): string | undefined;
-  /** Model of the last answer: an answer that the agent itself wrote has to name one too. */
+  /** Model of the last answer. Answers that the agent itself wrote get it, because they have to name a model. */
   model: string;
 }
 
-/** Reads the entries of rows in order: later rows need tool names and the model of earlier ones. */
+/** Converts rows to entries, in order: later rows need the tool names and the model of earlier ones. */
 export class LineBodies {
   readonly #file: ClaudeCodeFile;
   readonly #issues: ImportIssues;
   readonly #reading: LineReading;
   readonly #linesOf: (row: number) => Line[];
-  /** 1 for answers whose tokens were counted. */
+  /** 1 for each answer whose tokens were counted. */
   readonly #counted: ScratchColumn<Int32Array>;
 
-  /** @param linesOf the lines of an answer, parsed */
+  /** @param linesOf returns the parsed lines of an answer */
   constructor(
     file: ClaudeCodeFile,
     area: ScratchArea,
@@ -54,7 +54,7 @@ export class LineBodies {
     };
   }
 
-  /** Entries of a row. An answer is read from all its lines; every other row from one. */
+  /** Returns the entries of a row. An answer is read from all its lines; any other row from one line. */
   bodies(row: number, lines: readonly Line[], timestamp: number): EntryBody[] {
     const { table } = this.#file.lines;
     const [line] = lines;
@@ -71,10 +71,10 @@ export class LineBodies {
   }
 
   /**
-   * Makes a compaction from its summary and the metadata of its boundary. Claude Code's files name no thinking level: it
-   * is the default.
+   * Makes a compaction from its summary and the metadata of its boundary. Claude Code's files name no thinking level:
+   * the compaction gets the default.
    *
-   * @param firstKeptEntryId the entry from which on everything stays
+   * @param firstKeptEntryId the first of the kept entries
    */
   compaction(summary: Line, metadata: Line, firstKeptEntryId: string): EntryBody {
     const { trigger, preTokens } = metadata;
@@ -92,7 +92,7 @@ export class LineBodies {
     };
   }
 
-  /** Remembers the model and the calls of an entry for later ones; returns the number of calls. */
+  /** Stores the model and the calls of an entry for later entries; returns the number of calls. */
   notice(entry: Entry, line: Line | undefined, row: number): number {
     const { message } = entry as Entry & { message?: Record<string, unknown> };
     const { calls } = this.#file;
@@ -104,7 +104,7 @@ export class LineBodies {
     return 0;
   }
 
-  /** Reports the issues inside the messages that were read last. */
+  /** Reports the issues of the messages that were read last. */
   tellContentIssues(): void {
     const { content } = this.#reading;
     if (content.isEmpty) return;
@@ -120,7 +120,7 @@ export class LineBodies {
     return answerBody(lines, place, timestamp, this.#reading, counts);
   }
 
-  /** Name of a call's tool, read again from the answer. */
+  /** Returns the name of a call's tool, which is read from the answer again. */
   #olderTool(callId: string): string | undefined {
     const row = this.#file.calls.rowOf(callId);
     if (row < 0) return undefined;
@@ -131,7 +131,7 @@ export class LineBodies {
     return typeof called?.["name"] === "string" ? called["name"] : undefined;
   }
 
-  /** An entry for a line of which only the place is known: it keeps its children in the tree. */
+  /** Makes an entry for a line of which only the position is known: its children in the tree need it. */
   #unreadable(row: number): EntryBody {
     const { table } = this.#file.lines;
     const isShort = table.lineLength(row) <= LONGEST_UNREADABLE;
@@ -144,7 +144,7 @@ export class LineBodies {
   }
 }
 
-/** True for bodies that a model reads. */
+/** Returns whether a model reads any of these bodies. */
 export function speaks(bodies: readonly EntryBody[]): boolean {
   return bodies.some(({ type }) => type === "message" || type === "custom_message");
 }
@@ -153,10 +153,10 @@ export function speaks(bodies: readonly EntryBody[]): boolean {
 const SYNTHETIC = "<synthetic>";
 
 /**
- * An answer out of all its lines, in file order. Each line repeats what the answer as a whole says: the last one knows
- * best.
+ * Makes an answer from all its lines, in file order. Each line repeats the fields of the whole answer; the values of
+ * the last line are used.
  *
- * @param counts whether its tokens are counted here, or were already
+ * @param counts true if its tokens are counted here; false if they were counted before
  */
 function answerBody(
   lines: readonly Line[],
@@ -195,7 +195,10 @@ function answerBody(
 const messageOf = (line: Line): Line => (isRecord(line["message"]) ? line["message"] : {});
 const isFailure = (line: Line): boolean => line["isApiErrorMessage"] === true;
 
-/** By the number that the provider gave each block, where all have one and thinking comes first; else thinking first. */
+/**
+ * Sorts the lines by the number that the provider gave each block, if all blocks have one and thinking comes first;
+ * else puts thinking first.
+ */
 function inOrder(lines: readonly Line[], messages: readonly Line[]): Line[] {
   const parts = messages.map((message, at) => ({ message, number: lines[at]!["apiBlockIndex"] }));
   if (parts.every(({ number }) => typeof number === "number"))
@@ -210,11 +213,11 @@ function isThinking({ content }: Line): boolean {
   return isRecord(first) && (first["type"] === "thinking" || first["type"] === "redacted_thinking");
 }
 
-/** Text, or blocks as the session format has them. */
+/** Returns text, or blocks in the session format. */
 const readSaid = (content: unknown, place: string, issues: FormatIssues): UserContent =>
   typeof content === "string" ? content : (readContent(content, place, issues, readBlock) as UserContent);
 
-/** Entries of a user line: results of tools, each a message of its own, then the other content. */
+/** Returns the entries of a user line: each result of a tool is a separate message, followed by the other content. */
 function userBodies(line: Line, place: string, timestamp: number, reading: LineReading): EntryBody[] {
   const { content: issues } = reading;
   const content = messageOf(line)["content"];
@@ -230,7 +233,7 @@ function userBodies(line: Line, place: string, timestamp: number, reading: LineR
   return bodies;
 }
 
-/** Details of each result, from the structured copy in the result's line. */
+/** Returns the details of each result, from the structured copy in the result's line. */
 function resultDetails(copy: unknown, results: number, place: string, issues: FormatIssues): unknown[] {
   if (copy === undefined || results === 0) return [];
   if (results === 1) return [copy];
@@ -240,7 +243,7 @@ function resultDetails(copy: unknown, results: number, place: string, issues: Fo
   return [...Array.from({ length: results - 1 }), copy];
 }
 
-/** True for a line that answers a call. */
+/** Returns whether a line answers a call. */
 export function holdsResult(line: Line): boolean {
   const content = messageOf(line)["content"];
   return Array.isArray(content) && content.some(isResult);
@@ -248,7 +251,10 @@ export function holdsResult(line: Line): boolean {
 
 const isResult = (block: unknown): boolean => isRecord(block) && block["type"] === "tool_result";
 
-/** Typed text is a message; text of the agent is one of an extension; text that no model saw is state. */
+/**
+ * Returns the body of a text: a message for typed text, a custom message for text of the agent, and state for text that
+ * no model read.
+ */
 function saidBody(line: Line, content: UserContent, timestamp: number): EntryBody {
   if (line["isMeta"] === true)
     return { type: "custom_message", customType: "claude-code.meta", content, display: false };
@@ -281,7 +287,7 @@ function resultBody(
   };
 }
 
-/** Fields of a line about its place and writer, not its content. */
+/** Fields that describe the position and the writer of a line, not its content. */
 const ENVELOPE: ReadonlySet<string> = new Set([
   "type",
   "uuid",
@@ -299,13 +305,16 @@ const ENVELOPE: ReadonlySet<string> = new Set([
   "slug",
 ]);
 
-/** A line as state of the agent: under its own name, with all its fields. */
+/** Converts a line to state of the agent, under its own name and with all its fields. */
 function stateBody(line: Line, name: string): EntryBody {
   const data = Object.fromEntries(Object.entries(line).filter(([field]) => !ENVELOPE.has(field)));
   return { type: "custom", customType: `claude-code.${shortName(name)}`, data };
 }
 
-/** Content that was put into a request beside the conversation: a hidden message where the file has the rendered text, else state. */
+/**
+ * Converts content that was added to a request outside the conversation: to a hidden message if the file has the
+ * rendered text, else to state.
+ */
 function attachmentBody(line: Line, place: string, issues: FormatIssues): EntryBody {
   const attachment = isRecord(line["attachment"]) ? line["attachment"] : {};
   const { type } = attachment;
@@ -330,19 +339,19 @@ function renderedContent(rendered: unknown, place: string, issues: FormatIssues)
   return contents.flatMap((content) => contentBlocks({ content })) as UserContent;
 }
 
-/** Text that the user typed while the agent was busy. */
+/** Returns text that the user typed while the agent was busy. */
 function queuedPrompt(attachment: Line, place: string, issues: FormatIssues): UserContent | undefined {
   const { type, prompt } = attachment;
   if (type !== "queued_command" || (typeof prompt !== "string" && !Array.isArray(prompt))) return undefined;
   return readSaid(prompt, place, issues);
 }
 
-/** Names come from outside: short, and printable. */
+/** Returns a name from the file, shortened, with printable characters only. */
 function shortName(name: string): string {
   return name.replace(/[^\w.-]+/g, "-").slice(0, 64) || "line";
 }
 
-/** Known types of lines that are kept as state. */
+/** Known types of lines that are stored as state. */
 const KNOWN_STATE: ReadonlySet<string> = new Set([
   "agent-name",
   "bridge-session",
@@ -354,18 +363,18 @@ const KNOWN_STATE: ReadonlySet<string> = new Set([
   "pr-link",
 ]);
 
-/** Types of lines that name the session, the weakest first, and the field with the name. */
+/** Types of lines that name the session, lowest priority first, and the field with the name. */
 const NAMES: readonly [type: string, field: string][] = [
   ["summary", "summary"],
   ["ai-title", "aiTitle"],
   ["custom-title", "customTitle"],
 ];
 
-/** Reads the lines without a place in the tree that are kept: names of the session, and state of the agent. */
+/** Reads lines that have no position in the tree and are kept: names of the session, and state of the agent. */
 export class AsideLines {
   readonly #table: LineTable;
   readonly #issues: ImportIssues;
-  /** The rank of the name that holds: a weaker one does not replace it. */
+  /** Priority of the current name: a name with lower priority does not replace it. */
   #rank = 0;
 
   constructor(table: LineTable, issues: ImportIssues) {

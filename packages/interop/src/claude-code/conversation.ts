@@ -9,11 +9,11 @@ import { hasPlace, type Line, LineKind, LineMark } from "./line-facts.ts";
 import type { LineTable } from "./line-table.ts";
 import { AnswerParts, type Boundary, metadataOf, type Place, Placement } from "./places.ts";
 
-/** Most steps up from a line of the conversation through lines of sub-agents. */
+/** Maximum number of steps from a line of the conversation up through lines of sub-agents. */
 const REACH = 10_000;
 const ROOT: Place = { row: -1, unfollowed: [] };
 
-/** One pass over the rows of one session: each becomes its entries, what it follows first. */
+/** One pass over the rows of one session. Each row is converted to its entries, after the rows that it follows. */
 export class Conversation {
   readonly #file: ClaudeCodeFile;
   readonly #table: LineTable;
@@ -24,13 +24,13 @@ export class Conversation {
   readonly #written: WrittenRows;
   readonly #bodies: LineBodies;
   readonly #asides: AsideLines;
-  /** 1 for rows whose parent is, or was, written first. */
+  /** 1 for rows whose parent is written first, now or earlier. */
   readonly #waiting: ScratchColumn<Int32Array>;
   readonly #area: ScratchArea;
-  /** Leaf of the source, when all entries have been read. */
+  /** Leaf of the source; set when all entries have been read. */
   leafId: string | null = null;
 
-  /** @param run the row that the session's run begins with, see `sidechains` */
+  /** @param run first row of the session's run, see `sidechains` */
   constructor(file: ClaudeCodeFile, run: number, issues: ImportIssues, { known }: DraftOptions) {
     const { table } = file.lines;
     const area = file.newArea();
@@ -78,7 +78,7 @@ export class Conversation {
     return hasPlace(this.#table.kind(row)) && this.#file.runs.runOf(row) === this.#run;
   }
 
-  /** The entries of a row, and before them those of the rows above it that have not been written. */
+  /** Yields the entries of a row, after those of rows above it that are not written yet. */
   *#writeWithAncestors(first: number): Generator<Entry, void> {
     if (this.#written.has(first)) return;
     const open = [first];
@@ -98,7 +98,7 @@ export class Conversation {
     }
   }
 
-  /** Place of a row; lines of other sessions in between are passed over. */
+  /** Returns the position of a row; lines of other sessions in between are skipped. */
   #placeOf(row: number): Place {
     const place = this.#placement.placeOf(row);
     let above = place.row;
@@ -144,7 +144,9 @@ export class Conversation {
     return lines;
   }
 
-  /** A compaction has the id of its summary; edits behind it leave out what it does not keep. */
+  /**
+   * Makes a compaction, with the id of its summary, and edits after it that leave out content which it does not keep.
+   */
   #compact(row: number, summaryRow: number, boundary: Boundary | undefined, place: Place): Entry[] {
     const summary = this.#file.lineAt(summaryRow) as Line;
     const id = this.#file.idOf(summaryRow, summary);
@@ -156,7 +158,7 @@ export class Conversation {
     const marked = boundary && this.#file.lineAt(boundary.row);
     const body = this.#bodies.compaction(summary, marked ? metadataOf(marked) : {}, firstKept);
     const entries = [{ id, body }, ...this.#leaveOut(kept.leftOut, id)];
-    // An older compaction is out of the context behind a newer one: no edit has to leave it out.
+    // An older compaction before a newer one is already out of the context: no edit is needed.
     return this.#written.grow(row, place.row, entries, {
       own: row === summaryRow ? id : undefined,
       count: 1,
@@ -164,7 +166,7 @@ export class Conversation {
     });
   }
 
-  /** Edits that leave rows out of the context from here on. */
+  /** Returns edits that leave rows out of the context from here on. */
   #leaveOut(rows: readonly number[], id: string): UnplacedEntry[] {
     if (rows.length === 0) return [];
     return rows
@@ -192,7 +194,9 @@ export class Conversation {
 
 const NO_SUMMARY = "A compaction has no summary in the file; it is shown as no compaction.";
 
-/** Mark of lost lines: the entry after it is the next one in the file, but no reply to the one before. */
+/**
+ * Makes a mark for lost lines: the entry after it is the next one in the file, but not a reply to the entry before it.
+ */
 function gapMark(id: string): UnplacedEntry {
   return { id: idFromText(`${id}/gap`), body: { type: "custom", customType: "claude-code.gap", data: {} } };
 }
@@ -200,19 +204,20 @@ function gapMark(id: string): UnplacedEntry {
 const CYCLE = "The file refers to itself; shown as a separate branch.";
 const KEPT_ELSEWHERE = "A compaction keeps messages that are not above it; they are left out after it.";
 
-/** Rows that a compaction leaves in the context, on its path. */
+/** Rows that a compaction keeps in the context, on its path. */
 interface KeptLines {
-  /** The row of the first entry that stays; -1 when nothing does. */
+  /** Row of the first kept entry; -1 when none is kept. */
   first: number;
-  /** Rows behind the first one that say something and do not stay. */
+  /** Rows after the first one that have content and are not kept. */
   leftOut: number[];
   /** Number of kept lines that are not on the path. */
   elsewhere: number;
 }
 
 /**
- * Finds the lines that a compaction keeps on the path that ends in `above`. A compaction here keeps everything from one
- * entry on; there it names each line. What lies between and is not named has to be left out one by one.
+ * Finds the lines that a compaction keeps on the path that ends at `above`. A compaction in the session format keeps
+ * everything from one entry on; Claude Code names each kept line. Lines in between that are not named have to be left
+ * out one by one.
  */
 function keptLines(
   boundary: Boundary | undefined,
@@ -233,7 +238,7 @@ function keptLines(
   return { first: path[firstAt] ?? -1, leftOut: leftOut.reverse(), elsewhere: missing };
 }
 
-/** Keeps the rows that are on the path that ends in `above`. */
+/** Returns the rows that are on the path that ends at `above`. */
 function rowsOnPath(rows: readonly number[], above: number, written: WrittenRows): number[] {
   if (rows.length === 0) return [];
   const lowest = lowestOf(rows);
@@ -242,14 +247,14 @@ function rowsOnPath(rows: readonly number[], above: number, written: WrittenRows
   return rows.filter((row) => path.has(row));
 }
 
-/** A loop: a call has no room for a hundred thousand arguments. */
+/** Returns the lowest row. Uses a loop, because a call cannot have a hundred thousand arguments. */
 function lowestOf(rows: Iterable<number>): number {
   let lowest = Number.POSITIVE_INFINITY;
   for (const row of rows) lowest = Math.min(lowest, row);
   return lowest;
 }
 
-/** The row that is the leaf, by the file: the last line with nothing below it. -1 when there is none. */
+/** Returns the row of the leaf according to the file: the last line without children; -1 when there is none. */
 function leafRow(table: LineTable, isOfSession: (row: number) => boolean): number {
   let last = NONE;
   for (let row = table.length - 1; row >= 0; row--) {
@@ -268,28 +273,28 @@ export interface UnplacedEntry {
   body: EntryBody;
 }
 
-/** Newest ids that are kept, a power of two. Children of a row mostly come soon. */
+/** Number of recent ids that are kept, a power of two. Children of a row usually follow soon. */
 const REMEMBERED = 1 << 10;
 
-/** Rows of a session that have been written: their parents, their entries, and the place of the next one. */
+/** Rows of a session that have been written: their parents, their entries, and the position of the next entry. */
 class WrittenRows {
-  /** The time of the line that is being written. */
+  /** Time of the line that is being written. */
   time: SourceTime;
   readonly #idOf: (row: number) => string;
-  /** Ids of parents for the children of recent rows: by the row's last digits, with the row. */
+  /** Ids of parents for the children of recent rows, at the index of the row's last bits, with the row. */
   readonly #lastIds: string[] = [];
   readonly #lastIdRows: number[] = [];
-  /** The same, where it is not the row's own: compactions. */
+  /** Ids of parents that differ from the row's own id: those of compactions. */
   readonly #otherIds = new Map<number, string>();
   readonly #parent: ScratchColumn<Int32Array>;
-  /** Number of entries of a row; negative when no model reads them. */
+  /** Number of entries of a row; negative when no model reads any of them. */
   readonly #count: ScratchColumn<Int32Array>;
-  /** The row that was written last; -1 before the first. */
+  /** Last written row; -1 before the first. */
   #lastRow = -1;
-  /** State that was written behind that row: the next child of the row follows it. */
+  /** Id of the state that was written after that row: the next child of the row follows it. */
   #behind: string | undefined;
 
-  /** @param idOf the id of a row's own entry */
+  /** @param idOf returns the id of a row's own entry */
   constructor(area: ScratchArea, time: SourceTime, idOf: (row: number) => string) {
     this.time = time;
     this.#idOf = idOf;
@@ -301,7 +306,7 @@ class WrittenRows {
     return this.#count.get(row) !== 0;
   }
 
-  /** Parent row of a written row; -1 for a root. */
+  /** Returns the parent row of a written row; -1 for a root. */
   parent(row: number): number {
     return this.#parent.get(row);
   }
@@ -310,12 +315,12 @@ class WrittenRows {
     return this.#count.get(row) > 0;
   }
 
-  /** Ids of a row's entries, given its own id. */
+  /** Returns the ids of a row's entries, from its own id. */
   ids(row: number, id: string): string[] {
     return lineIds(id, Math.abs(this.#count.get(row)));
   }
 
-  /** Id of the parent for children of a row; null for a root. */
+  /** Returns the id of the parent for children of a row; null for a root. */
   under(row: number): string | null {
     if (row === this.#lastRow && this.#behind !== undefined) return this.#behind;
     if (row < 0 || !this.has(row)) return null;
@@ -324,15 +329,15 @@ class WrittenRows {
     return this.#otherIds.get(row) ?? this.#idOf(row);
   }
 
-  /** Reads the time of a line; a line without one has that of the line before. */
+  /** Reads the time of a line; a line without a time has that of the previous line. */
   at(time: unknown): void {
     this.time = readTime(time, this.time);
   }
 
   /**
-   * The entries of a row, one under the other, below the row `above`.
+   * Makes the entries of a row, each under the previous one, below the row `above`.
    *
-   * @param said.own the id that the row has by itself, where its last entry has that
+   * @param said.own the row's own id, if its last entry has another one
    */
   grow(
     row: number,
@@ -359,7 +364,7 @@ class WrittenRows {
     return entries;
   }
 
-  /** State behind the row that was written last. */
+  /** Makes an entry of state after the row that was written last. */
   behind({ id, body }: UnplacedEntry): Entry {
     const entry = entryOf(body, id, this.under(this.#lastRow), this.time.iso);
     if (body.type !== "session_info") this.#behind = id;
@@ -367,7 +372,7 @@ class WrittenRows {
   }
 }
 
-/** The ids of so many entries out of one line: the last one, which others follow, has the line's own. */
+/** Returns the ids of the entries of one line: the last entry, which other entries follow, has the line's own id. */
 function lineIds(id: string, count: number): string[] {
   if (count === 1) return [id];
   return Array.from({ length: count }, (_, at) => (at === count - 1 ? id : idFromText(`${id}/${at}`)));

@@ -71,7 +71,7 @@ function uuidOf(id: string): string {
   return isUuid(id) ? id : uuidFromText(id);
 }
 
-/** Lines of one file, each below the one before it. */
+/** Lines of one file, each below the previous one. */
 class ClaudeCodeLines {
   readonly #session: NativeSession;
   readonly #version: string;

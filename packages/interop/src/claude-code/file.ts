@@ -12,7 +12,7 @@ import { AnswerParts, Boundaries, Sidechains } from "./places.ts";
 export class ClaudeCodeFile {
   readonly source: SourceFile;
   readonly issues = new ImportIssues();
-  /** Complete when the entries of the conversation have been read. */
+  /** Calls of the file; complete when the entries of the conversation have been read. */
   calls: CallBook;
   callsRead = false;
   readonly #reader: LineReader;
@@ -21,7 +21,7 @@ export class ClaudeCodeFile {
   #boundaries: Boundaries | undefined;
   #runs: Sidechains | undefined;
   #answers: AnswerParts | undefined;
-  /** True when the issues of the lines are known already. */
+  /** True when the issues of the lines have been reported. */
   #isTold = false;
   readonly #space: ScratchSpace;
   readonly #area: ScratchArea;
@@ -54,20 +54,20 @@ export class ClaudeCodeFile {
     return this.#runs;
   }
 
-  /** A line, parsed; undefined when it is not JSON after all. */
+  /** Returns a parsed line; undefined when it is not JSON. */
   lineAt(row: number): Line | undefined {
     if (this.lines.table.lineLength(row) > LONGEST_PARSED) return undefined;
     const parsed = parseLine(this.bytesAt(row));
     return parsed.ok && isRecord(parsed.value) ? parsed.value : undefined;
   }
 
-  /** The bytes of a line, or its first `longest`; good until the next line is read. */
+  /** Returns the bytes of a line, or its first `longest` bytes; valid until the next line is read. */
   bytesAt(row: number, longest = Number.POSITIVE_INFINITY): Uint8Array {
     const { table } = this.lines;
     return this.#reader.read(table.offset(row), Math.min(table.lineLength(row), longest));
   }
 
-  /** The id of a row's entry: the one in its line, where it can be one here. */
+  /** Returns the id of a row's entry: the id in its line, if it is valid in the session format. */
   idOf(row: number, line = this.lineAt(row)): string {
     const { table } = this.lines;
     const own = line?.["uuid"];
@@ -78,12 +78,12 @@ export class ClaudeCodeFile {
     return idFromText(`${this.facts.sessionId ?? ""}#${table.lineNumber(row)}`);
   }
 
-  /** Scratch space for one pass; the caller closes it. */
+  /** Makes scratch space for one pass; the caller closes it. */
   newArea(): ScratchArea {
     return new ScratchArea(this.#space);
   }
 
-  /** Releases everything kept of the lines; they are read again when they are needed. */
+  /** Releases all data of the lines; they are read again when they are needed. */
   close(): void {
     this.#area.close();
     this.#lines = undefined;
@@ -99,7 +99,7 @@ export class ClaudeCodeFile {
     return this.#isTold ? new ImportIssues() : this.issues;
   }
 
-  /** The id of the entry that a row becomes a part of. */
+  /** Returns the id of the entry that includes a row. */
   entryIdOf(row: number): string {
     this.#answers ??= new AnswerParts(this.lines.table, this.#area, () => "");
     return this.idOf(this.#answers.headOf(row));
@@ -108,16 +108,19 @@ export class ClaudeCodeFile {
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** A file is named after its session; lines that were copied from an older one may name that. */
+/**
+ * Returns the session's id, which is the file's name; lines that were copied from an older file may have that file's
+ * id.
+ */
 export function sessionIdOf({ source, facts }: ClaudeCodeFile): string {
   const name = sourceName(source.path);
   return UUID.test(name) ? name : (facts.sessionId ?? name);
 }
 
-/** Newest calls that are kept by name. A result mostly comes soon after its call. */
+/** Number of recent calls that are kept by name. A result usually follows its call soon. */
 const REMEMBERED = 1_024;
 
-/** The calls of a session: the names of their tools and the rows that made them. Sub-agents are found by them. */
+/** Calls of a session: the names of their tools, and their rows. Sub-agents are found by their calls. */
 class CallBook {
   readonly #hash: ScratchArea["hash"];
   /** Names of tools, by call. */
@@ -142,14 +145,14 @@ class CallBook {
     for (const { id, name, arguments: input } of calls) {
       this.#remember(id, name);
       this.#take(this.#callers, id, row);
-      // The call of a sub-agent has its prompt; old files link the two by nothing else.
+      // The call of a sub-agent has its prompt, which in old files is the only link between both.
       if (isRecord(input) && typeof input["prompt"] === "string")
         this.#take(this.#prompts, input["prompt"], row);
     }
     return calls.length;
   }
 
-  /** Adds the sub-agent that a result came from. */
+  /** Adds the sub-agent that returned a result. */
   takeResult(line: Line, toolCallId: string): void {
     const result = line["toolUseResult"];
     if (!isRecord(result) || typeof result["agentId"] !== "string") return;
@@ -157,17 +160,17 @@ class CallBook {
     if (row >= 0) this.#take(this.#agents, result["agentId"], row);
   }
 
-  /** Name of a recent call's tool. */
+  /** Returns the name of a recent call's tool. */
   recentTool(callId: string): string | undefined {
     return this.#tools.get(callId);
   }
 
-  /** The row that made a call; -1 when none did. */
+  /** Returns the row of a call; -1 when there is none. */
   rowOf(callId: unknown): number {
     return this.#find(this.#callers, callId);
   }
 
-  /** The row that called a sub-agent, by its call, id or prompt; -1 when none did. */
+  /** Returns the row that called a sub-agent, found by call, id or prompt; -1 when there is none. */
   callerOf(run: { toolUseId?: unknown; agentId?: unknown; prompt?: unknown }): number {
     const byCall = this.rowOf(run.toolUseId);
     if (byCall >= 0) return byCall;
@@ -198,16 +201,16 @@ class CallBook {
 interface SessionFacts {
   sessionId: string | undefined;
   agentId: string | undefined;
-  /** True where no line of the beginning is one of the conversation itself. */
+  /** True when no line at the beginning belongs to the main conversation. */
   isSidechain: boolean;
-  /** The id of the first line that has a place in the tree. Forks keep it. */
+  /** Id of the first line that has a position in the tree. Forks keep it. */
   rootId: string | undefined;
   cwd: string;
   version: string | undefined;
   time: SourceTime;
 }
 
-/** Most lines that are read for the facts: each line of the conversation has them. */
+/** Maximum number of lines that are read for the facts: each line of the conversation has them. */
 const MOST_LINES = 200;
 
 /** Reads the beginning of a file. */

@@ -21,8 +21,8 @@ import { MAIN } from "./places.ts";
 /**
  * Reads sessions of Claude Code (`~/.claude/projects/<folder>/<session>.jsonl`, sub-agents in `<session>/subagents`).
  *
- * A file is read twice: once for where each line belongs, which is kept in the scratch space, once for what it says, which
- * is not.
+ * A file is read twice: first for the position of each line, which is kept in the scratch space, then for the content,
+ * which is not kept.
  */
 export function claudeCodeImporter(siblings: SiblingFiles = NO_SIBLINGS): SessionImporter {
   const { scratch = new ScratchSpace() } = siblings;
@@ -41,20 +41,23 @@ export function claudeCodeImporter(siblings: SiblingFiles = NO_SIBLINGS): Sessio
       const sourceId = sessionIdOf(file);
       agents.enter(sourceId, file);
       yield new ClaudeCodeDraft({ file, sourceId, parent: () => forks.parentOf(file) });
-      // A search costs less than reading the lines; where they were read anyway, they tell.
+      // A search takes less time than reading the lines. If the lines have been read, their facts are used.
       if (file.callsRead || mentions(source.view, /"isSidechain":\s*true/)) yield* runsWithin(file, sourceId);
     },
   };
 }
 
-/** Every line has a type, and names its session or has an id; those of other agents have an envelope. */
+/**
+ * Returns whether a line is from Claude Code: it has a type, and a session or an id. Lines of other agents have an
+ * envelope.
+ */
 function recognises(line: unknown): boolean {
   if (!isRecord(line) || typeof line["type"] !== "string" || line["type"] === "session" || "payload" in line)
     return false;
   return ["sessionId", "uuid", "parentUuid", "leafUuid"].some((field) => field in line);
 }
 
-/** The runs of sub-agents that old versions wrote between the lines of a conversation. */
+/** Yields the runs of sub-agents that old versions wrote between the lines of a conversation. */
 function* runsWithin(file: ClaudeCodeFile, sessionId: string): Generator<SessionDraft, void> {
   const taken = new Set<string>();
   for (const run of file.runs.all()) {
@@ -82,9 +85,9 @@ function* runsWithin(file: ClaudeCodeFile, sessionId: string): Generator<Session
 interface DraftParts {
   file: ClaudeCodeFile;
   sourceId: string;
-  /** The row its run begins with. */
+  /** First row of the run. */
   run?: number;
-  /** Asked for when the header is made. */
+  /** Returns the parent; called when the header is made. */
   parent?: () => ParentLink | undefined;
   prelude?: readonly UnplacedEntry[];
 }
@@ -142,12 +145,12 @@ class ClaudeCodeDraft implements SessionDraft {
   }
 }
 
-/** Links the runs of sub-agents to the calls that began them. Remembers one conversation and its sub-agents at a time. */
+/** Links the runs of sub-agents to the calls that started them. Keeps one conversation and its sub-agents at a time. */
 class SubAgents {
   readonly #siblings: SiblingFiles;
   readonly #scratch: ScratchSpace;
   #conversation: string | undefined;
-  /** The conversation and those of its sub-agents that were read before: a sub-agent can have sub-agents. */
+  /** The conversation, and its sub-agents that were read before: a sub-agent can have sub-agents. */
   readonly #callers = new Map<string, ClaudeCodeFile>();
 
   constructor(siblings: SiblingFiles, scratch: ScratchSpace) {
@@ -161,7 +164,7 @@ class SubAgents {
     this.#callers.set(sessionId, file);
   }
 
-  /** The session of a sub-agent that has a file of its own, with what is written of it beside the file. */
+  /** Returns the session of a sub-agent that has its own file, with the metadata from the file next to it. */
   draftOf(file: ClaudeCodeFile, agentId: string): ClaudeCodeDraft {
     const sessionId = file.facts.sessionId ?? "";
     const sourceId = agentSessionId(sessionId, agentId);
@@ -218,12 +221,15 @@ class SubAgents {
   }
 }
 
-/** The id of a sub-agent's session: sub-agents are numbered within their conversation. */
+/**
+ * Returns the id of a sub-agent's session: the conversation's id and the sub-agent's, which is unique only in its
+ * conversation.
+ */
 function agentSessionId(sessionId: string, agentId: string): string {
   return `${sessionId}.agent-${agentId}`;
 }
 
-/** Reads a conversation for its calls alone, unless that was done. */
+/** Reads a conversation only for its calls, unless they were read before. */
 function readCalls(file: ClaudeCodeFile): void {
   if (file.callsRead) return;
   for (const _ of new Conversation(file, MAIN, new ImportIssues(), {}).entries([]));
@@ -249,9 +255,9 @@ function firstPrompt(file: ClaudeCodeFile): unknown {
 }
 
 /**
- * Parents of forked files. A fork made by the library names it in each copied line. One made on the command line shares
- * its first line with another file: the original is the file that is named after the session of that line, or else the
- * oldest.
+ * Parents of forked files. A fork by the library names its parent in each copied line. A fork by the command line has
+ * the same first line as another file. Its original is the file that is named after the session of that line, or else
+ * the oldest file.
  */
 class Forks {
   readonly #siblings: SiblingFiles;
@@ -290,7 +296,7 @@ class Forks {
   #findOriginals(): Map<string, string> {
     const originals = new Map<string, string>();
     const named = new Set<string>();
-    // The oldest file comes first.
+    // Files are sorted, oldest first.
     for (const path of this.#siblings.files) {
       const source = this.#siblings.open(path);
       if (!source) continue;
@@ -304,7 +310,7 @@ class Forks {
   }
 }
 
-/** The entry of the last line that both files have. */
+/** Returns the id of the last line that both files have. */
 function lastShared(file: ClaudeCodeFile, original: ClaudeCodeFile): string | null {
   const { table } = file.lines;
   const older = original.lines.table;

@@ -1,15 +1,15 @@
 import { skipSpace, skipValue } from "@espalier/jsonl-stream";
 import { isRecord } from "@espalier/session-tree";
 
-/** Facts that decide the place of a line in the tree. */
+/** Facts that determine the position of a line in the tree. */
 export interface LineFacts {
   type: string;
-  /** The line's own id; empty when it has none. Ids are bytes, good until the next line is read. */
+  /** Id of the line; empty when it has none. Ids are bytes, valid until the next line is read. */
   id: Uint8Array;
-  /** The id of the line that it follows. */
+  /** Id of the line that it follows. */
   parentId: Uint8Array | undefined;
   marks: number;
-  /** The id of the answer that the line is a part of. */
+  /** Id of the answer to which the line belongs. */
   message: Uint8Array | undefined;
   forkedFrom: unknown;
 }
@@ -29,7 +29,7 @@ const FIELD = {
 const NO_BYTES = new Uint8Array();
 const encoder = new TextEncoder();
 
-/** Reads the facts of lines, most of them from the bytes alone. */
+/** Reads the facts of lines, usually from their bytes without parsing. */
 export class LineFactsReader {
   readonly #scan = new FieldScan(Object.keys(FIELD));
   readonly #answer = new FieldScan(["id"], { mayStop: true });
@@ -112,19 +112,19 @@ const OPEN_BRACE = 123;
 const CLOSE_BRACE = 125;
 
 /**
- * Finds some fields of a JSON object in its bytes, without decoding or parsing it: enough for the place of a line, at a
- * fraction of the cost of parsing. It reads the structure alone, so a line that passes may still not be JSON; parsing it
- * later will show that. (The scanner of `session-tree` knows three keys with plain texts, and stops there.)
+ * Finds some fields of a JSON object in its bytes, without decoding or parsing it: enough for the position of a line,
+ * and several times faster than parsing. It checks only the structure, so that an accepted line may still be invalid
+ * JSON, which is found when it is parsed later. (The scanner of `session-tree` only finds three keys with plain texts.)
  */
 class FieldScan {
-  /** Start of the value of each wanted field, quotes included; -1 for a field that is not there. */
+  /** Start of the value of each wanted field, including quotes; -1 for a missing field. */
   readonly starts: Int32Array;
   readonly ends: Int32Array;
   readonly #keys: readonly Uint8Array[];
   readonly #mayStop: boolean;
   #bytes: Uint8Array = new Uint8Array();
 
-  /** @param mayStop whether the rest of the object may be skipped once all fields are found */
+  /** @param mayStop true if the rest of the object may be skipped when all fields are found */
   constructor(keys: readonly string[], { mayStop = false } = {}) {
     this.#keys = keys.map((key) => new TextEncoder().encode(key));
     this.#mayStop = mayStop;
@@ -132,7 +132,9 @@ class FieldScan {
     this.ends = new Int32Array(keys.length);
   }
 
-  /** False means "not sure": parse it. (Escapes in keys, a key that comes twice, anything that is no single object.) */
+  /**
+   * Scans a line. False when it has to be parsed: it has an escape in a key, a repeated key, or is not a single object.
+   */
   scan(bytes: Uint8Array, start: number, end: number): boolean {
     this.#bytes = bytes;
     this.starts.fill(-1);
@@ -165,12 +167,12 @@ class FieldScan {
     }
   }
 
-  /** True for a field whose value is the literal `true`. */
+  /** Returns whether a field has the literal value `true`. */
   isTrue(key: number): boolean {
     return this.ends[key]! - this.starts[key]! === 4 && this.#bytes[this.starts[key]!] === 116;
   }
 
-  /** True for a text of plain ASCII without escapes, so that its bytes are what it says. */
+  /** Returns whether a field is a text of ASCII without escapes, so that its bytes equal its text. */
   isPlainText(key: number): boolean {
     const start = this.starts[key]!;
     if (start < 0 || this.#bytes[start] !== QUOTE) return false;
@@ -185,12 +187,12 @@ class FieldScan {
     return asciiText(this.#bytes, this.starts[key]! + 1, this.ends[key]! - 1);
   }
 
-  /** The bytes of a plain text, good until the block changes. */
+  /** Returns the bytes of a plain text, valid until the block changes. */
   textBytes(key: number): Uint8Array {
     return this.#bytes.subarray(this.starts[key]! + 1, this.ends[key]! - 1);
   }
 
-  /** True for a field that is there and not null. */
+  /** Returns whether a field is present and not null. */
   isGiven(key: number): boolean {
     return this.starts[key]! >= 0 && this.#bytes[this.starts[key]!] !== 110;
   }
@@ -207,7 +209,7 @@ class FieldScan {
   }
 }
 
-/** Shorter texts are put together faster than a decoder is called. */
+/** Texts shorter than this are assembled faster than by a decoder. */
 const SHORT = 48;
 const decoder = new TextDecoder();
 
@@ -218,7 +220,7 @@ function asciiText(bytes: Uint8Array, start: number, end: number): string {
   return text;
 }
 
-/** Kinds of lines, as numbers in a column. */
+/** Kinds of lines, as numbers for a column. */
 export const LineKind = {
   aside: 0,
   user: 1,
@@ -227,11 +229,11 @@ export const LineKind = {
   attachment: 4,
   progress: 5,
   unknown: 6,
-  /** The same line came before: it gives no entry. */
+  /** Repetition of an earlier line: it makes no entry. */
   repeated: 7,
 } as const;
 
-/** Returns whether a line of this kind has a place in the tree. */
+/** Returns whether a line of this kind has a position in the tree. */
 export const hasPlace = (kind: number): boolean => kind !== LineKind.aside && kind !== LineKind.repeated;
 
 const PLACED: ReadonlyMap<string, number> = new Map([
@@ -243,8 +245,8 @@ const PLACED: ReadonlyMap<string, number> = new Map([
 ]);
 
 /**
- * The kind of a line. Messages stand in the tree even without an id; of the types that nobody here knows, those with an
- * id do: something may follow them.
+ * Returns the kind of a line. Messages have a position in the tree even without an id; lines of unknown types have one
+ * if they have an id, because other lines may follow them.
  */
 export function kindOfLine(type: string, hasId: boolean): number {
   const placed = PLACED.get(type);
@@ -255,17 +257,17 @@ export function kindOfLine(type: string, hasId: boolean): number {
 /** Marks of a line. */
 export const LineMark = {
   sidechain: 1,
-  /** Not typed by the user. */
+  /** Line that the user did not type. */
   synthetic: 2,
   summary: 4,
   boundary: 8,
   /** Another line follows it in the tree. */
   followed: 16,
-  /** The line has no id, or another line's: its entry's id is made from the id and the line number. */
+  /** The line has no id, or the id of another line: its entry's id is derived from the id and the line number. */
   renamed: 32,
   /** The line is a copy that names its original; its entry gets the original's id. */
   claimed: 64,
-  /** The line's parent was lost: it follows the line before it. */
+  /** The line's parent was lost: it follows the previous line. */
   bridged: 128,
 } as const;
 
@@ -274,7 +276,10 @@ export type Line = Record<string, unknown>;
 
 const IN_MESSAGES = "what it said is in the messages";
 
-/** Types of lines without a place in the tree that are no part of the conversation, and the reason. */
+/**
+ * Types of lines without a position in the tree that are not part of the conversation, with the reason for leaving them
+ * out.
+ */
 const BOOKKEEPING: ReadonlyMap<string, string> = new Map([
   ["api-request", `it says how a request was put together; ${IN_MESSAGES}`],
   ["api-request-shape", `it says how a request was put together; ${IN_MESSAGES}`],
@@ -285,7 +290,7 @@ const BOOKKEEPING: ReadonlyMap<string, string> = new Map([
   ["tools-used", "it lists names of tools, which are in the calls"],
 ]);
 
-/** The reason for leaving a line out, as a sentence; undefined for one that is kept. */
+/** Returns the reason for leaving a line out, as a sentence; undefined for a line that is kept. */
 export function reasonToLeaveOut(type: string): string | undefined {
   const reason = BOOKKEEPING.get(type);
   return reason && `\`${type}\` is left out: ${reason}.`;

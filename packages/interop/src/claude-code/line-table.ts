@@ -13,22 +13,22 @@ import {
   reasonToLeaveOut,
 } from "./line-facts.ts";
 
-/** A parent that is named and nowhere in the file. */
+/** A parent that is named but missing in the file. */
 export const PHANTOM = -3;
 
-/** Place of a line in its file; line numbers are from 1. */
+/** Position of a line in its file; line numbers are from 1. */
 interface LinePlace {
   lineNumber: number;
   offset: number;
   length: number;
 }
 
-/** Bits of a kind; its marks are kept in the same number. */
+/** Number of bits of a kind; the line's marks are in the same number. */
 const KIND_BITS = 4;
 const KIND_MASK = (1 << KIND_BITS) - 1;
 
 /**
- * The lines of a file as columns of numbers: place, kind, parent. Rows are in file order. The content of a line is read
+ * Lines of a file as columns of numbers: position, kind, parent. Rows are in file order. The content of a line is read
  * again when it is needed.
  */
 export class LineTable {
@@ -39,12 +39,12 @@ export class LineTable {
   readonly #lineLength: ScratchColumn<Uint32Array>;
   readonly #lineNumber: ScratchColumn<Uint32Array>;
   readonly #parent: ScratchColumn<Int32Array>;
-  /** Hash of a parent that was not above its child. */
+  /** Hash of a parent that was not found above its child. */
   readonly #wantedHigh: ScratchColumn<Int32Array>;
   readonly #wantedLow: ScratchColumn<Int32Array>;
-  /** Kind and marks. */
+  /** Kind and marks of each row. */
   readonly #nature: ScratchColumn<Int32Array>;
-  /** For each part of an answer the first row that named it, for all other rows -1. */
+  /** For each part of an answer, the first row that named the answer; -1 for all other rows. */
   readonly #message: ScratchColumn<Int32Array>;
   length = 0;
 
@@ -74,17 +74,17 @@ export class LineTable {
     return this.#nature.get(row) & KIND_MASK;
   }
 
-  /** From 1. */
+  /** Returns the number of a line, from 1. */
   lineNumber(row: number): number {
     return this.#lineNumber.get(row);
   }
 
-  /** Parent row by the lines of the file, `ROOT`, or {@link PHANTOM}. */
+  /** Returns the parent row according to the file, `ROOT`, or {@link PHANTOM}. */
   parent(row: number): number {
     return this.#parent.get(row);
   }
 
-  /** Answer that the row is a part of: the first row of the file that names it; -1 for everything else. */
+  /** Returns the first row of the file that names the row's answer; -1 for a row that is not part of an answer. */
   message(row: number): number {
     return this.#message.get(row);
   }
@@ -101,20 +101,20 @@ export class LineTable {
     this.#nature.set(row, this.#nature.get(row) & ~(mark << KIND_BITS));
   }
 
-  /** First row of a line with this id; -1 when there is none. */
+  /** Returns the first row of a line with this id; -1 when there is none. */
   rowOf(id: string): number {
     if (id === "") return -1;
     this.#hash.hashText(id);
     return this.#ids.find(this.#hash);
   }
 
-  /** First row of the id that was hashed. */
+  /** Returns the first row of a hashed id. */
   rowOfHash(hash: Hash): number {
     return this.#ids.find(hash);
   }
 
   /**
-   * Adds a line; one whose id is empty is never found.
+   * Adds a line; a line with an empty id is never found.
    *
    * @returns the first row with the same id; -1 when there is none
    */
@@ -129,7 +129,7 @@ export class LineTable {
     return first === row ? -1 : first;
   }
 
-  /** Sets the parent of a row by its id; one that is further below is found by {@link settle}. */
+  /** Sets the parent of a row by its id; a parent further below is found by {@link settle}. */
   follow(row: number, parentId: Uint8Array): void {
     this.#hash.hash(parentId, 0, parentId.length);
     const parent = this.#ids.find(this.#hash);
@@ -141,18 +141,21 @@ export class LineTable {
     }
   }
 
-  /** Moves a row; marks of followed rows stay as the lines of the file set them. */
+  /** Moves a row; the marks of followed rows do not change. */
   setParent(row: number, parent: number): void {
     this.#parent.set(row, parent);
   }
 
-  /** Moves a row whose parent was lost below another one. */
+  /** Moves a row whose parent was lost below another row. */
   bridge(row: number, above: number): void {
     this.#setFollowed(row, above);
     this.mark(row, LineMark.bridged);
   }
 
-  /** Finds the parents that are below their children, when all lines are in; returns the rows whose parent is nowhere. */
+  /**
+   * Finds the parents that are below their children, after all lines were added; returns the rows whose parent is
+   * missing.
+   */
   settle(): number[] {
     const missing: number[] = [];
     for (let row = 0; row < this.length; row++) {
@@ -164,7 +167,10 @@ export class LineTable {
     return missing;
   }
 
-  /** Drops the rows of a kind that lead to no row of another kind; `told` receives each. Their parents lose the mark. */
+  /**
+   * Drops the rows of a kind that lead to no row of another kind; `told` receives each of them. Their parents lose the
+   * mark.
+   */
   dropDeadEnds(kind: number, told: (row: number) => void): void {
     for (let row = 0; row < this.length; row++) this.unmark(row, LineMark.followed);
     for (let row = this.length - 1; row >= 0; row--) {
@@ -180,7 +186,7 @@ export class LineTable {
     }
   }
 
-  /** Takes a row out of the tree. */
+  /** Removes a row from the tree. */
   drop(row: number): void {
     this.#nature.set(row, LineKind.repeated);
     this.#message.set(row, -1);
@@ -204,15 +210,15 @@ export class LineTable {
 export interface FileLines {
   table: LineTable;
   forks: ForkClaims;
-  /** Lines of the file without blank ones. */
+  /** Number of lines of the file without blank ones. */
   count: number;
 }
 
-/** Reads the place of each line of a file in one pass; lines are parsed only where their bytes alone do not tell it. */
+/** Reads the position of each line of a file in one pass; parses a line only when its bytes alone are not enough. */
 export function readLineTable(view: ByteView, area: ScratchArea, issues: ImportIssues): FileLines {
   const builder = new TableBuilder(view, area, issues);
   forEachLine(view, (block, start, end, offset, lineNumber, terminated) => {
-    // A byte order mark is before the content, not in it.
+    // A byte order mark precedes the content and is not part of it.
     const contentOffset = offset === 0 && start > 0 ? start : offset;
     builder.take(block, start, end, { lineNumber, offset: contentOffset, length: end - start }, terminated);
   });
@@ -226,7 +232,7 @@ class TableBuilder {
   readonly #view: ByteView;
   readonly #issues: ImportIssues;
   #count = 0;
-  /** Number of the first line that cannot be read at all. */
+  /** Number of the first unreadable line. */
   #firstLost = Number.POSITIVE_INFINITY;
 
   constructor(view: ByteView, area: ScratchArea, issues: ImportIssues) {
@@ -268,7 +274,9 @@ class TableBuilder {
     this.#issues.add(kind, this.#table.lineNumber(row), message);
   }
 
-  /** The message before a row whose parent was lost with an unreadable line; -1 where no line was lost before it. */
+  /**
+   * Returns the message before a row whose parent was lost with an unreadable line; -1 when no line was lost before it.
+   */
   #rowBeforeGap(row: number): number {
     const table = this.#table;
     if (this.#firstLost > table.lineNumber(row)) return -1;
@@ -343,13 +351,13 @@ function isBlank(block: Uint8Array, start: number, end: number): boolean {
 }
 
 /**
- * Originals of the copied lines of a fork. A copied line gets the id of its original, so that the two are one entry and
+ * Originals of the copied lines of a fork. A copied line gets the id of its original, so that both are one entry and
  * its tokens are counted once.
  */
 class ForkClaims {
-  /** The session that the file was forked from. */
+  /** Id of the session from which the file was forked. */
   sessionId: string | undefined;
-  /** The last copied row; -1 when there is none. */
+  /** Last copied row; -1 when there is none. */
   lastRow = -1;
   readonly #hash: ScratchArea["hash"];
   /** Rows by the hash of the original's id. */
@@ -360,7 +368,10 @@ class ForkClaims {
     this.#claims = new HashRows(area);
   }
 
-  /** An id that several lines claim is the place of the fork, and the original of none of them. */
+  /**
+   * Adds the claim of a line. An id that several lines claim is the point of the fork, and not the original of any of
+   * them.
+   */
   claim(row: number, forkedFrom: unknown, table: LineTable): void {
     if (!isRecord(forkedFrom)) return;
     const { sessionId, messageUuid } = forkedFrom;
@@ -386,7 +397,7 @@ class ForkClaims {
   }
 }
 
-/** The id of a line's original, as the line names it. */
+/** Returns the id of a line's original, as the line names it. */
 export function originalId(line: Record<string, unknown> | undefined): unknown {
   const forkedFrom = line?.["forkedFrom"];
   return isRecord(forkedFrom) ? forkedFrom["messageUuid"] : undefined;

@@ -6,11 +6,11 @@ import type { ScratchArea, ScratchColumn } from "../scratch/space.ts";
 import { hasPlace, LineKind, LineMark } from "./line-facts.ts";
 import { type LineTable, PHANTOM } from "./line-table.ts";
 
-/** Place of a row in the tree. */
+/** Position of a row in the tree. */
 export interface Place {
-  /** The row above; -1 for a root. */
+  /** Row above; -1 for a root. */
   row: number;
-  /** Kept lines that are in the context there and that this row does not follow. */
+  /** Kept lines that are in the context at this row and that it does not follow. */
   unfollowed: readonly number[];
 }
 
@@ -18,23 +18,23 @@ const ROOT_PLACE: Place = { row: -1, unfollowed: [] };
 const NO_ROWS: readonly number[] = [];
 
 /**
- * Places of rows in our tree. Mostly those of the file, but
+ * Positions of rows in the session tree. They are those of the file, except:
  *
  * - lines of one answer are one entry;
  * - a boundary and its summary are one entry, and children of the summary follow the lines written between them;
  * - a line written after a compaction that follows a line it keeps follows the compaction;
- * - results of one answer, which are side by side below their calls in the file, follow one another, so that all of them
- *   are on the path of later lines.
+ * - results of one answer, which are side by side below their calls in the file, follow one another, so that all of
+ *   them are on the path of later lines.
  */
 export class Placement {
   readonly #table: LineTable;
   readonly #boundaries: Boundaries;
   readonly #parts: AnswerParts;
-  /** For an answer that calls several tools, the last row of what was written while they ran; -1 for all others. */
+  /** For an answer that calls several tools, the last row that was written while they ran; -1 for all others. */
   readonly #tail: ScratchColumn<Int32Array>;
-  /** The answer in whose batch a row is; -1 for all others. */
+  /** Row of the answer to whose calls a row belongs; -1 for all others. */
   readonly #batchOf: ScratchColumn<Int32Array>;
-  /** Boundaries that were taken in before their summary was written: those two stay two entries. */
+  /** Boundaries that were written before their summary was read: both become separate entries. */
   readonly #alone = new Set<number>();
 
   constructor(table: LineTable, boundaries: Boundaries, parts: AnswerParts, area: ScratchArea) {
@@ -45,26 +45,26 @@ export class Placement {
     this.#batchOf = area.integers(-1);
   }
 
-  /** From now on the summary of this boundary is an entry of its own. */
+  /** Makes the summary of this boundary a separate entry. */
   standAlone(boundary: number): void {
     this.#alone.add(boundary);
   }
 
-  /** The row whose entry includes a row. */
+  /** Returns the row whose entry includes a row. */
   entryRow(row: number): number {
     const boundary = this.#boundaries.ofSummary(row);
     if (boundary && !this.#alone.has(boundary.row)) return boundary.row;
     return this.#parts.headOf(row);
   }
 
-  /** The row that children of a row follow. */
+  /** Returns the row that children of a row follow. */
   lastRow(row: number): number {
     const boundary = this.#boundaries.ofSummary(row);
     if (!boundary || this.#alone.has(boundary.row)) return this.entryRow(row);
     return this.entryRow(boundary.tail);
   }
 
-  /** Place of an entry row before its content is read. */
+  /** Returns the position of an entry row before its content is read. */
   placeOf(row: number): Place {
     const stated = this.#table.parent(row);
     if (stated < 0) return ROOT_PLACE;
@@ -78,7 +78,7 @@ export class Placement {
     };
   }
 
-  /** Place of an entry row when it is read and its ancestors are written. */
+  /** Returns the position of an entry row when it is read and its ancestors are written. */
   settle(row: number, place: Place, isResult: boolean): Place {
     const above = place.row;
     if (above < 0) return place;
@@ -95,7 +95,7 @@ export class Placement {
     return settled;
   }
 
-  /** Registers the calls of an answer that was written. */
+  /** Registers the calls of a written answer. */
   answered(row: number, calls: number): void {
     const answer = this.#table.message(row);
     if (answer < 0) return;
@@ -103,26 +103,26 @@ export class Placement {
   }
 }
 
-/** Lines that are neither said nor answered, and never continue a conversation by themselves. */
+/** Returns whether lines of a kind are neither messages nor answers, so that they never continue a conversation. */
 function isBeside(kind: number): boolean {
   return kind !== LineKind.user && kind !== LineKind.assistant;
 }
 
-/** Most steps from a summary up to its boundary, as attachments are written between the two. */
+/** Maximum number of steps from a summary up to its boundary; attachments are written between both. */
 const REACH = 64;
 
-/** A compaction as the file has it: a line that marks the place, a line with the summary, lines that stay. */
+/** A compaction in the file: a line that marks its position, a line with the summary, and the kept lines. */
 export interface Boundary {
   row: number;
-  /** The line with the summary; -1 when it is not in the file. */
+  /** Row of the summary; -1 when it is not in the file. */
   summary: number;
-  /** The last line between boundary and summary; the boundary itself when there is none. */
+  /** Last line between boundary and summary; the boundary itself when there is none. */
   tail: number;
-  /** Lines that the model still reads, in order. */
+  /** Rows that the model still reads, in order. */
   kept: number[];
 }
 
-/** The compactions of a file. Finding them puts each under the leaf it was made at. */
+/** Compactions of a file. Finding them moves each below the leaf at which it was made. */
 export class Boundaries {
   readonly #byRow = new Map<number, Boundary>();
   readonly #bySummary = new Map<number, Boundary>();
@@ -143,17 +143,17 @@ export class Boundaries {
     return this.#byRow.values();
   }
 
-  /** The compaction that a row marks the place of. */
+  /** Returns the compaction whose boundary is this row. */
   at(row: number): Boundary | undefined {
     return this.#byRow.get(row);
   }
 
-  /** The compaction that a row is the summary of. */
+  /** Returns the compaction whose summary is this row. */
   ofSummary(row: number): Boundary | undefined {
     return this.#bySummary.get(row);
   }
 
-  /** The newest compaction above `row` that keeps the row `kept`. */
+  /** Returns the newest compaction above `row` that keeps the row `kept`. */
   keeping(kept: number, row: number): Boundary | undefined {
     return this.#byKept.get(kept)?.findLast((boundary) => boundary.summary < row);
   }
@@ -177,7 +177,7 @@ export class Boundaries {
       this.#join(boundary, summary, table);
   }
 
-  /** A summary belongs to the boundary above it. */
+  /** Assigns a summary to the boundary above it. */
   #claim(row: number, table: LineTable): void {
     if (this.#bySummary.has(row)) return;
     let at = table.parent(row);
@@ -199,7 +199,9 @@ export class Boundaries {
       if (at === boundary.row) boundary.tail = above;
   }
 
-  /** Kept lines follow the summary, one after the other; what else follows the summary follows the last of them. */
+  /**
+   * Moves the kept lines below the summary, one after the other; other children of the summary follow the last of them.
+   */
   #relink({ summary, kept }: Boundary, table: LineTable): void {
     for (const [at, row] of kept.entries()) {
       if (at < kept.length - 1) table.mark(row, LineMark.followed);
@@ -211,7 +213,7 @@ export class Boundaries {
   }
 }
 
-/** Metadata of a boundary, as it is. */
+/** Returns the metadata of a boundary, unchanged. */
 export function metadataOf(line: Record<string, unknown>): Record<string, unknown> {
   return isRecord(line["compactMetadata"]) ? line["compactMetadata"] : {};
 }
@@ -222,12 +224,14 @@ function anchorOf(metadata: Record<string, unknown>): string | undefined {
   return undefined;
 }
 
-/** Ids that are not on disk are skipped. Older files name the first and the last line only. */
+/**
+ * Returns the kept rows; ids that are not in the file are skipped. Older files name only the first and the last line.
+ */
 function keptRows(metadata: Record<string, unknown>, table: LineTable): number[] {
   const { preservedMessages, preservedSegment } = metadata;
   if (isRecord(preservedMessages) && Array.isArray(preservedMessages["uuids"])) {
     const rows = preservedMessages["uuids"].map((id) => (typeof id === "string" ? table.rowOf(id) : -1));
-    // An older summary among them says nothing behind a newer one.
+    // An older summary among them is not in the context after a newer one.
     return rows.filter((row) => row >= 0 && !table.has(row, LineMark.summary));
   }
   if (!isRecord(preservedSegment)) return [];
@@ -242,16 +246,16 @@ function keptRows(metadata: Record<string, unknown>, table: LineTable): number[]
   return [];
 }
 
-/** A row of the conversation itself. */
+/** Mark of a row that belongs to the main conversation. */
 export const MAIN = -1;
 
 /**
- * Rows of sub-agents. Old versions wrote the runs of sub-agents between the lines of the conversation; a
- * file that holds nothing else is one run, and its own conversation.
+ * Rows of sub-agents. Old versions wrote the runs of sub-agents between the lines of the conversation. A file that has
+ * no other lines is one run, which is its own conversation.
  */
 export class Sidechains {
   readonly #table: LineTable;
-  /** For each row the row its run begins with, or {@link MAIN}. */
+  /** For each row, the first row of its run, or {@link MAIN}. */
   readonly #runs: ScratchColumn<Int32Array>;
   /** Number of rows of each run, in file order. */
   readonly #sizes = new Map<number, number>();
@@ -268,12 +272,12 @@ export class Sidechains {
     }
   }
 
-  /** The row that a row's run begins with, or {@link MAIN}. */
+  /** Returns the first row of a row's run, or {@link MAIN}. */
   runOf(row: number): number {
     return this.#runs.get(row);
   }
 
-  /** The rows that runs begin with. */
+  /** Returns the first rows of all runs. */
   all(): Iterable<number> {
     return this.#sizes.keys();
   }
@@ -288,12 +292,12 @@ export class Sidechains {
     return false;
   }
 
-  /** Walks up to where the run begins, or to a row whose run is known, and says so to all on the way. */
+  /** Walks up to the first row of the run, or to a row whose run is known, and sets the run of all rows on the way. */
   #claim(row: number): void {
     const walked: number[] = [];
     for (let at = row; this.#isSide(at) && this.runOf(at) === MAIN; ) {
       walked.push(at);
-      // Claimed while the walk is under way, so that a circle ends it.
+      // Set before the walk continues, so that a circle ends it.
       this.#runs.set(at, row);
       const parent = this.#table.parent(at);
       if (parent < 0 || !this.#isSide(parent)) break;
@@ -311,7 +315,7 @@ export class Sidechains {
   }
 }
 
-/** Most steps up to another line of the same answer, as results and attachments can be between two. */
+/** Maximum number of steps up to another line of the same answer; results and attachments can be between both. */
 const ANSWER_REACH = 64;
 
 type Known = NonNullable<DraftOptions["known"]>;
@@ -322,13 +326,13 @@ type Known = NonNullable<DraftOptions["known"]>;
  */
 export class AnswerParts {
   readonly #table: LineTable;
-  /** For each part of an answer, the answer's row; -1 for rows that are not parts. */
+  /** For each part of an answer, the answer's row; -1 for other rows. */
   readonly #head: ScratchColumn<Int32Array>;
-  /** From a head to its last part, from that to the one before; -1 behind the first. */
+  /** For the answer's row its last part, for each part the previous one; -1 for the first. */
   readonly #before: ScratchColumn<Int32Array>;
   readonly #split = new Set<number>();
 
-  /** @param known lines that were written after an earlier import are an answer of their own */
+  /** @param known returns earlier imported entries; lines that were added after them are a separate answer */
   constructor(table: LineTable, area: ScratchArea, idOf: (row: number) => string, known?: Known) {
     this.#table = table;
     this.#head = area.integers(-1);
@@ -339,20 +343,20 @@ export class AnswerParts {
       if (this.#before.get(row) >= 0 && this.headOf(row) === row) this.#separate(row, idOf, known);
   }
 
-  /** Row of the whole answer; for everything else the row itself. */
+  /** Returns the row of the whole answer; any other row unchanged. */
   headOf(row: number): number {
     const head = this.#head.get(row);
     return head < 0 ? row : head;
   }
 
-  /** All rows of an answer, in file order. */
+  /** Returns all rows of an answer, in file order. */
   partsOf(head: number): number[] {
     const parts = [head];
     for (let part = this.#before.get(head); part >= 0; part = this.#before.get(part)) parts.push(part);
     return parts.length === 1 ? parts : parts.sort((a, b) => a - b);
   }
 
-  /** True for an answer whose later lines are an entry of their own. */
+  /** Returns whether later lines of an answer are a separate entry. */
   isSplit(head: number): boolean {
     return this.#split.has(head);
   }
@@ -370,7 +374,7 @@ export class AnswerParts {
     this.#before.set(head, row);
   }
 
-  /** The topmost line of the same answer. What was placed before is not walked again. */
+  /** Returns the topmost line of the same answer. Stops at rows that were processed before. */
   #topOf(row: number): number {
     const table = this.#table;
     const message = table.message(row);
@@ -387,7 +391,7 @@ export class AnswerParts {
     return top;
   }
 
-  /** Lines that an earlier import did not see are answers of their own. */
+  /** Makes lines that an earlier import did not see separate answers. */
   #separate(head: number, idOf: (row: number) => string, known: Known): void {
     let first = head;
     let rest = this.partsOf(head);
@@ -402,7 +406,7 @@ export class AnswerParts {
     }
   }
 
-  /** Makes an answer of these rows. */
+  /** Makes these rows one answer. */
   #gather(head: number, rows: readonly number[]): void {
     this.#before.set(head, -1);
     for (const row of rows) {

@@ -17,9 +17,9 @@ type Fields = Record<string, unknown>;
 
 const FORMAT = "openai-responses";
 
-/** Place and provider of an item that is read. */
+/** Place and provider of the item that is being read. */
 export interface Reading {
-  /** The line, as issues name it. */
+  /** Name of the line in issues. */
   place: string;
   provider: string;
   issues: FormatIssues;
@@ -34,7 +34,7 @@ export function readSaid(content: unknown, { place, provider, issues }: Reading)
   return blocks as UserContent;
 }
 
-/** A call of a tool that ran on this machine; undefined for every other item. */
+/** Reads a call of a tool that ran on this machine; undefined for any other item. */
 export function readCall(item: Fields, { place, issues }: Reading): ToolCallBlock | undefined {
   const { type, call_id, id, name, arguments: given, input, action } = item;
   const callId = typeof call_id === "string" ? call_id : type === "local_shell_call" ? id : undefined;
@@ -55,11 +55,11 @@ export function readCall(item: Fields, { place, issues }: Reading): ToolCallBloc
   return undefined;
 }
 
-/** A call of a tool that the provider runs: no other provider can read it, and it has no result. */
+/** Reads a call of a tool that the provider runs: no other provider can read it, and it has no result. */
 export const readHosted = (item: Fields, { place, provider, issues }: Reading): ContentBlock =>
   issues.opaque(FORMAT, item, place, provider);
 
-/** The result of a call. */
+/** Returns the result of a call. */
 export function resultBody(item: Fields, toolName: string, timestamp: number, reading: Reading): EntryBody {
   const { call_id, output, tools } = item;
   const { content, success } = isRecord(output) ? output : { content: output ?? tools, success: undefined };
@@ -83,7 +83,7 @@ export function resultBody(item: Fields, toolName: string, timestamp: number, re
 const isPart = (part: unknown): boolean =>
   isRecord(part) && typeof part["type"] === "string" && /^(input|output)_/.test(part["type"]);
 
-/** The items of one answer, gathered until something else follows. */
+/** Items of one answer, collected until another item follows. */
 export class OpenAnswer {
   readonly time: SourceTime;
   readonly #id: string;
@@ -92,24 +92,24 @@ export class OpenAnswer {
   readonly #encrypted: Record<string, unknown>[] = [];
   #lines = 0;
 
-  /** @param known the entry of an earlier import */
+  /** @param known entry of an earlier import */
   constructor(id: string, time: SourceTime, known: KnownEntry | undefined) {
     this.#id = id;
     this.time = time;
     this.#known = known;
   }
 
-  /** True when no further line belongs to it, since it is in the session already. */
+  /** True when the answer is already in the session: no further line belongs to it. */
   get isComplete(): boolean {
     return this.#lines === this.#known?.lines;
   }
 
-  /** True when it is in the session already, and what it cost is not: an earlier import ended in between. */
+  /** True when the answer is in the session without its usage: an earlier import ended before the usage. */
   get lacksBill(): boolean {
     return this.isComplete && this.#known?.isBilled === false;
   }
 
-  /** An answer that another branch took further is another entry. */
+  /** Id of the entry. An answer that another branch continued is a separate entry. */
   get entryId(): string {
     return (this.#known?.lines ?? 0) > this.#lines
       ? idFromText(`${this.#id}/first/${this.#lines}`)
@@ -123,7 +123,7 @@ export class OpenAnswer {
     if (encrypted) this.#encrypted.push(encrypted);
   }
 
-  /** The calls in it: id and name of the tool. */
+  /** Returns id and tool name of its calls. */
   calls(): [id: string, name: string][] {
     return this.#content.flatMap((block): [string, string][] =>
       block.type === "toolCall" ? [[block.id, block.name]] : [],
@@ -134,7 +134,7 @@ export class OpenAnswer {
     return this.#content.flatMap((block) => (block.type === "text" ? [block.text] : [])).join("\n");
   }
 
-  /** Keys of its items, see {@link itemKeys}. */
+  /** Returns the keys of its items, see {@link itemKeys}. */
   keys(): string[] {
     return this.#content.flatMap((block) =>
       block.type === "text"
@@ -159,19 +159,19 @@ export class OpenAnswer {
         timestamp: this.time.ms,
       },
       ...(this.#lines > 1 ? { sourceLines: this.#lines } : {}),
-      // Beside the message, not in it: nothing that builds a request looks here, whoever the request is for.
+      // In the details and not in the message, where requests to another provider would include it.
       ...(this.#encrypted.length > 0 ? { details: { provider, encryptedReasoning: this.#encrypted } } : {}),
     };
   }
 }
 
-/** Readable part of a reasoning item. */
+/** Returns the readable part of a reasoning item. */
 export function reasoningBlocks(item: Record<string, unknown>): ContentBlock[] {
   const thinking = reasoningText(item);
   return thinking === "" ? [] : [{ type: "thinking", thinking }];
 }
 
-/** Part of a reasoning item that only its provider can read. */
+/** Returns the part of a reasoning item that only its provider can read. */
 export function encryptedPart({
   id,
   encrypted_content,
@@ -193,7 +193,7 @@ export const NO_CODEX_SETTINGS: CodexSettings = {
   thinkingLevel: "off",
 };
 
-/** Settings after a line: those of a turn, those that were applied, or a header. */
+/** Returns the settings after a line: those of a turn, of an event with new settings, or of a header. */
 export function readSettings(type: string, payload: Fields, before: CodexSettings): CodexSettings {
   if (type === "session_meta")
     return { ...before, provider: textOf(payload["model_provider"]) ?? before.provider };
@@ -208,7 +208,7 @@ export function readSettings(type: string, payload: Fields, before: CodexSetting
   };
 }
 
-/** Entries for the changes of settings, each with a name. */
+/** Returns entries for the changes of settings, each with a name. */
 export function settingsBodies(
   before: CodexSettings,
   after: CodexSettings,
@@ -225,16 +225,16 @@ export function settingsBodies(
 /** Fields of a turn's settings that only name the turn. */
 const NAMES_OF_TURN = new Set(["turn_id", "root_turn_id", "parent_turn_id", "trace_id"]);
 
-/** The settings of a turn, to be compared with those of the turn before. */
+/** Returns the settings of a turn for a comparison with the previous turn. */
 export function turnSettings(payload: Fields): Fields {
   return Object.fromEntries(Object.entries(payload).filter(([field]) => !NAMES_OF_TURN.has(field)));
 }
 
-/** Replacement of everything before a compaction. */
+/** Content that a compaction puts in place of everything before it. */
 interface Compacted {
-  /** Undefined where only its provider can read it. */
+  /** The summary; undefined when only its provider can read it. */
   summary: string | undefined;
-  /** Kept items without the summary; undefined for the first files, where they are the user's messages. */
+  /** Kept items without the summary; undefined for the first versions, in which they are the user's messages. */
   items: Fields[] | undefined;
   /** Items that only their provider can read. */
   opaque: Fields[];
@@ -242,13 +242,13 @@ interface Compacted {
 
 const OPAQUE: ReadonlySet<unknown> = new Set(["compaction", "compaction_summary", "context_compaction"]);
 
-/** True for an item of a compaction that only its provider can read. */
+/** Returns whether an item of a compaction is only readable by its provider. */
 export const isOpaqueItem = (item: unknown): item is Fields => isRecord(item) && OPAQUE.has(item["type"]);
 
-/** Characters of a message in a summary that is put together here. */
+/** Maximum number of characters of a message in a summary by excerpts. */
 const EXCERPT = 2_000;
 
-/** Most messages in such a summary: the first one, and the newest. */
+/** Maximum number of messages in a summary by excerpts: the first one, and the newest. */
 const EXCERPTS = 40;
 
 export function readCompacted({ message, replacement_history: history }: Fields): Compacted {
@@ -276,13 +276,16 @@ export interface Said {
   id: string;
   role: string;
   text: string;
-  /** What tells it from other messages, one for each item that a model reads. */
+  /** Keys that identify it among messages, one for each item that a model reads. */
   keys: readonly string[];
-  /** Its position among all entries that were written. */
+  /** Position among all written entries. */
   position: number;
 }
 
-/** Keys of an item: the text of a message, the id of a call. Reasoning has none, since its text may be encrypted. */
+/**
+ * Returns the keys of an item: the text of a message, the id of a call. Reasoning has none, because its text may be
+ * encrypted.
+ */
 function itemKeys(item: Fields): string[] {
   const { type, role, content, call_id } = item;
   const name = String(type);
@@ -293,7 +296,10 @@ function itemKeys(item: Fields): string[] {
   return [`${name === "message" ? String(role) : "agent"} ${itemText(item)}`];
 }
 
-/** Number of the last messages that are the kept items; 0 where those are not the end of the conversation. */
+/**
+ * Returns the number of last messages that equal the kept items; 0 when the kept items are not the end of the
+ * conversation.
+ */
 export function keptTail(items: readonly Fields[], said: readonly Said[]): number {
   const wanted = items.flatMap(itemKeys);
   let left = wanted.length;
@@ -307,8 +313,8 @@ export function keptTail(items: readonly Fields[], said: readonly Said[]): numbe
 }
 
 /**
- * A readable summary in place of one that only its provider can read: from the messages that the file keeps beside it, else
- * from the user's messages before it.
+ * Makes a readable summary to replace one that only its provider can read: from the messages that the compaction keeps,
+ * else from the user's messages before it.
  */
 export function excerptSummary({ retained_context: retained }: Fields, said: readonly Said[]): string {
   const kept = isRecord(retained) ? retainedMessages(retained) : [];
@@ -336,7 +342,7 @@ function retainedMessages(retained: Fields): { role: string; text: string }[] {
   );
 }
 
-/** First half of a character of two units, at a cut. */
+/** First half of a surrogate pair, at a cut. */
 const HALF_CHARACTER = /[\uD800-\uDBFF]$/;
 
 function excerpt(text: string): string {
@@ -344,7 +350,7 @@ function excerpt(text: string): string {
   return flat.length <= EXCERPT ? flat : `${flat.slice(0, EXCERPT).replace(HALF_CHARACTER, "")} […]`;
 }
 
-/** Other fields of a compaction, without the messages that are in the conversation anyway. */
+/** Returns the other fields of a compaction, without messages that are in the conversation. */
 export function compactionDetails(
   { message: _message, replacement_history: _history, ...rest }: Fields,
   opaque: Fields[],
@@ -353,7 +359,7 @@ export function compactionDetails(
   return opaque.length > 0 ? { ...details, opaque } : details;
 }
 
-/** Beginnings of messages of the agent itself in the user's role; old files do not mark them otherwise. */
+/** Beginnings of the agent's own messages in the user's role; old files have no other mark for them. */
 const INJECTED: readonly [beginning: string, name: string][] = [
   ["<environment_context>", "environment_context"],
   ["# AGENTS.md instructions", "agents_md"],
@@ -365,18 +371,19 @@ const INJECTED: readonly [beginning: string, name: string][] = [
   ["<subagent_notification>", "subagent_notification"],
 ];
 
-/** A part of a user message: text of the user, or of the agent itself with a name for it. */
+/** A part of a user message: text of the user, or named text of the agent. */
 interface UserPart {
-  /** Undefined for text of the user. */
+  /** Name of the agent's text; undefined for text of the user. */
   injected: string | undefined;
   content: unknown;
 }
 
 /**
- * Splits a message of the user's role into text of the user and text of the agent. New files name the kind of each part;
- * in old ones text of the agent is known by its beginning, unless the event with the user's prompt repeats it.
+ * Splits a message of the user's role into text of the user and text of the agent. New files name the kind of each
+ * part. In old files, text of the agent is recognised by its beginning, unless the event with the user's prompt repeats
+ * it.
  *
- * @param next the line behind it
+ * @param next the following line
  */
 export function userParts({ payload }: RolloutLine, next: RolloutLine | undefined): UserPart[] {
   const { content } = payload;
@@ -395,7 +402,7 @@ export function userParts({ payload }: RolloutLine, next: RolloutLine | undefine
   return parts;
 }
 
-/** Name of a text of the agent; undefined for any other text. */
+/** Returns the name of a text of the agent; undefined for any other text. */
 export function injectedBy(text: string): string | undefined {
   const start = text.trimStart();
   return INJECTED.find(([beginning]) => start.startsWith(beginning))?.[1];

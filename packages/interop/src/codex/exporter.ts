@@ -381,7 +381,7 @@ function saidItem(role: string, content: unknown, answer?: AssistantMessage): Fi
 
 const modelOf = ({ provider, model }: AssistantMessage) => ({ provider, modelId: model });
 
-/** A part of a message's content. */
+/** Returns a part of a message's content. */
 function part(role: string, block: ContentBlock): Fields {
   const type = role === "assistant" ? "output_text" : "input_text";
   if (block.type === "text") {

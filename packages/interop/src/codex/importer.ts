@@ -45,8 +45,8 @@ import { itemText, RolloutFile, RolloutLibrary, type RolloutLine, readRolloutLin
 import { ThreadHistory } from "./thread-history.ts";
 
 /**
- * Reads rollouts of Codex (`~/.codex/sessions/YYYY/MM/DD/rollout-….jsonl`) of all generations. A file is read once, line
- * by line; memory does not grow with it.
+ * Reads rollouts of Codex (`~/.codex/sessions/YYYY/MM/DD/rollout-….jsonl`) of all versions. A file is read once, line
+ * by line, with constant memory.
  */
 export function codexImporter(siblings: SiblingFiles = NO_SIBLINGS): SessionImporter {
   const library = new RolloutLibrary(siblings);
@@ -64,7 +64,7 @@ export function codexImporter(siblings: SiblingFiles = NO_SIBLINGS): SessionImpo
   };
 }
 
-/** A thread of Codex, as far as one of its files tells it. Several files of a thread give one session. */
+/** A thread of Codex, up to the content of one of its files. Several files of a thread make one session. */
 class CodexDraft implements SessionDraft {
   readonly agent = "codex";
   readonly issues = new ImportIssues();
@@ -72,7 +72,7 @@ class CodexDraft implements SessionDraft {
   readonly #file: RolloutFile;
   readonly #library: RolloutLibrary;
   readonly #count: LineCount = { lines: 0 };
-  /** A name that is not in the file. */
+  /** Name from outside the file. */
   readonly #name: string | undefined;
 
   constructor(file: RolloutFile, library: RolloutLibrary, name: string | undefined) {
@@ -124,7 +124,10 @@ class CodexDraft implements SessionDraft {
     }
   }
 
-  /** A thread goes back by going on in another file: that one has entries of the same session. */
+  /**
+   * Returns whether another file has an entry: a thread that goes back continues in another file, with entries of the
+   * same session.
+   */
   isElsewhere(id: string): boolean {
     return this.#library.othersOf(this.#file).some((file) => {
       for (const entry of new CodexDraft(file, this.#library, undefined).entries())
@@ -133,7 +136,7 @@ class CodexDraft implements SessionDraft {
     });
   }
 
-  /** A fork names the thread it began as; a sub-agent the one it works for. */
+  /** Returns the parent: the thread from which a fork began, or for which a sub-agent works. */
   #parent(): ParentLink | undefined {
     const { meta, forkedFrom, threadId } = this.#file;
     const root = meta["session_id"];
@@ -144,7 +147,7 @@ class CodexDraft implements SessionDraft {
     return { sessionId: forkedFrom, entryId: this.#forkPoint(), kind: "fork" };
   }
 
-  /** The leaf behind the last line that the other thread wrote. */
+  /** Returns the leaf after the last line that the other thread wrote. */
   #forkPoint(): string | null {
     const issues = new ImportIssues();
     const area = new ScratchArea(this.#library.scratch);
@@ -166,7 +169,7 @@ function* untilOwn(lines: Iterable<LogicalLine>): Generator<LogicalLine, void> {
   }
 }
 
-/** Takes line after line, each with the one behind it at hand. */
+/** Processes each line together with the line after it. */
 function* grow(history: ThreadHistory, lines: Iterable<LogicalLine>): Generator<Entry, void> {
   let waiting: LogicalLine | undefined;
   for (const line of lines) {
@@ -185,7 +188,7 @@ type Take = (
   next: LogicalLine | undefined,
 ) => Generator<Entry, void>;
 
-/** Items that are no part of a conversation, or that only the provider understands. */
+/** Items that are not part of a conversation, or that only the provider can read. */
 const STATE = new Set([
   "compaction",
   "compaction_summary",
@@ -194,7 +197,7 @@ const STATE = new Set([
   "configuration_update",
 ]);
 
-/** Events that no other line repeats; they are kept as state. */
+/** Events that no other line repeats; they are stored as state. */
 const KEPT_EVENTS: ReadonlySet<string> = new Set([
   "turn_aborted",
   "error",
@@ -216,7 +219,7 @@ const TAKE: ReadonlyMap<string, Take> = new Map<string, Take>([
   ["token_usage_record", takeRecord],
 ]);
 
-/** Known types of lines that are kept as state. */
+/** Known types of lines that are stored as state. */
 const KNOWN_STATE: ReadonlySet<string> = new Set([
   "world_state",
   "retained_context",
@@ -227,7 +230,7 @@ const KNOWN_STATE: ReadonlySet<string> = new Set([
   "security_risk_score",
 ]);
 
-/** The entries that a line becomes. */
+/** Yields the entries of a line. */
 function* takeLine(
   history: ThreadHistory,
   line: LogicalLine,
@@ -263,7 +266,7 @@ function* takeItem(
   const { payload, metadata } = line;
   const type = String(payload["type"]);
   if (type === "message" && metadata["compaction_output"] === true) {
-    // The summary, as the model gave it: the compaction says it again, and its bill waits for that.
+    // The summary as the model gave it. The compaction repeats it, and its usage is recorded there.
     yield* history.aside("compaction_output", payload);
   } else if (type === "message") yield* takeMessage(history, line, next);
   else if (type === "reasoning") yield* history.answer(reasoningBlocks(payload), encryptedPart(payload));
@@ -315,7 +318,7 @@ function userBody(history: ThreadHistory, content: unknown): EntryBody {
   return { type: "message", message };
 }
 
-/** A message of the agent itself: the model read it, and no user typed it. */
+/** Returns a message of the agent itself, which the model read and no user typed. */
 function injectedBody(history: ThreadHistory, name: string, content: unknown): EntryBody {
   return {
     type: "custom_message",
@@ -325,7 +328,7 @@ function injectedBody(history: ThreadHistory, name: string, content: unknown): E
   };
 }
 
-/** A message between this agent and another. */
+/** Yields a message between this agent and another one. */
 function* takeAgentMessage(history: ThreadHistory, payload: Record<string, unknown>): Generator<Entry, void> {
   const { type: _type, content, ...details } = payload;
   const text = itemText(payload);
@@ -344,7 +347,7 @@ function* takeAgentMessage(history: ThreadHistory, payload: Record<string, unkno
 }
 
 function* takeOutput(history: ThreadHistory, payload: Record<string, unknown>): Generator<Entry, void> {
-  // The call it answers may still be waiting.
+  // The answer with its call may still be open.
   yield* history.flush();
   const callId = String(payload["call_id"]);
   const toolName = history.toolNames.get(callId) ?? "";
@@ -354,7 +357,7 @@ function* takeOutput(history: ThreadHistory, payload: Record<string, unknown>): 
   history.trail.endRun();
 }
 
-/** Events for the user interface. Most of them are in other lines; the others become entries. */
+/** Yields the entries of events for the user interface. Most events repeat other lines, and make no entry. */
 function* takeEvent(history: ThreadHistory, line: LogicalLine): Generator<Entry, void> {
   const { payload } = line;
   const type = String(payload["type"]);
@@ -391,12 +394,12 @@ function* rollBack(history: ThreadHistory, turns: unknown): Generator<Entry, voi
   yield entryOf({ type: "leaf", targetId: trail.leafId }, id, trail.leafId, time.iso);
 }
 
-/** Settings that were applied: each change becomes an entry. */
+/** Yields an entry for each change of settings. */
 function* takeSettings(history: ThreadHistory, { type, payload }: LogicalLine): Generator<Entry, void> {
   const before = history.settings;
   const after = readSettings(type, payload, before);
   const bodies = settingsBodies(before, after);
-  // The answer that is being given belongs to the settings before.
+  // The open answer belongs to the settings before.
   if (bodies.length > 0) yield* history.flush();
   history.settings = after;
   for (const [name, body] of bodies) yield* history.write(body, name);
@@ -404,7 +407,10 @@ function* takeSettings(history: ThreadHistory, { type, payload }: LogicalLine): 
     history.note("repeats", "The event `thread_settings_applied` is left out where it changes nothing.");
 }
 
-/** The settings of a turn; beyond model and effort they are state, where they differ from those of the turn before. */
+/**
+ * Yields the settings of a turn. Settings other than model and effort are state, if they differ from the previous
+ * turn's.
+ */
 function* takeTurn(history: ThreadHistory, line: LogicalLine): Generator<Entry, void> {
   const before = history.settings;
   yield* takeSettings(history, line);
@@ -420,8 +426,9 @@ function* takeTurn(history: ThreadHistory, line: LogicalLine): Generator<Entry, 
 }
 
 /**
- * A compaction. It names kept messages by their text, not by their place: when they are the end of the conversation, they
- * are the kept tail; else they are repeated behind the compaction, as its `replacement_history` has them.
+ * Yields a compaction. It names kept messages by their text, not by their position. If they are the end of the
+ * conversation, they become the kept tail; else they are repeated after the compaction, as in its
+ * `replacement_history`.
  */
 function* takeCompacted(history: ThreadHistory, line: LogicalLine): Generator<Entry, void> {
   yield* history.flush();

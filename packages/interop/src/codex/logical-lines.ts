@@ -10,12 +10,12 @@ import {
   readRolloutLine,
 } from "./rollout.ts";
 
-/** Counts the lines of the file that is read, blank ones aside. */
+/** Counts the lines of the imported file, without blank ones. */
 export interface LineCount {
   lines: number;
 }
 
-/** The whole history of a file: lines of the files that it continues, from the first on, then its own lines. */
+/** Yields the whole history of a file: first the lines of the files that it continues, then its own lines. */
 export function* logicalLines(
   file: RolloutFile,
   library: RolloutLibrary,
@@ -34,7 +34,7 @@ export function* logicalLines(
   }
 }
 
-/** The files before this one, the first one first, each with where it ends. */
+/** Returns the files before this one, oldest first, each with its end. */
 function basesOf(file: RolloutFile, library: RolloutLibrary, issues: ImportIssues) {
   const bases: { file: RolloutFile; until: HistoryBase }[] = [];
   const seen = new Set([file.segment]);
@@ -51,7 +51,7 @@ function basesOf(file: RolloutFile, library: RolloutLibrary, issues: ImportIssue
   return bases.reverse();
 }
 
-/** The thread that an old file is a copy of. */
+/** Returns the thread from which an old file was copied. */
 function originalOf(
   file: RolloutFile,
   library: RolloutLibrary,
@@ -67,7 +67,7 @@ function originalOf(
   return undefined;
 }
 
-/** Files that say they are copies of one another have no beginning. */
+/** Returns whether a file is a fork of another one. Files that claim to be copies of each other have no beginning. */
 function isForkOf(file: RolloutFile, other: RolloutFile, library: RolloutLibrary): boolean {
   const seen = new Set<string>();
   for (let at: RolloutFile | undefined = file; at && !seen.has(at.threadId); ) {
@@ -78,7 +78,7 @@ function isForkOf(file: RolloutFile, other: RolloutFile, library: RolloutLibrary
   return false;
 }
 
-/** The lines of one file; `count` is given for the file that is read itself. */
+/** Yields the lines of one file; `count` is given for the imported file itself. */
 function* linesOf(
   file: RolloutFile,
   until: HistoryBase | undefined,
@@ -108,7 +108,7 @@ function* linesOf(
   }
 }
 
-/** Field by field: spreading costs more than all else here. */
+/** Copies field by field, because spreading takes longer than all other work here. */
 function placed(line: RolloutLine, seed: string, lineNumber: number): LogicalLine {
   const { type, payload, timestamp, ordinal, metadata } = line;
   return { type, payload, timestamp, ordinal, metadata, seed, lineNumber, isInherited: false };
@@ -117,7 +117,10 @@ function placed(line: RolloutLine, seed: string, lineNumber: number): LogicalLin
 const SALVAGED = "A line was cut off; the whole line behind it was read.";
 const BAD_LINE = "A line is damaged and cannot be read.";
 
-/** Positions decide where lines have them: they stay right when a file was rewritten. */
+/**
+ * Returns whether a line is after the end of the base. Positions decide if lines have them: they stay correct when a
+ * file is rewritten.
+ */
 function isBehind(
   { endOffset, endOrdinal }: HistoryBase,
   line: RolloutLine | undefined,
@@ -127,23 +130,23 @@ function isBehind(
   return offset >= endOffset;
 }
 
-/** Ids come from outside: short, and printable. */
+/** Returns an id from the file, shortened, with printable characters only. */
 const shown = (id: string): string => id.replace(/[^\w.-]+/g, "?").slice(0, 64);
 
 /** A line in the history of a thread, in any of its files. */
 export interface LogicalLine extends RolloutLine {
-  /** Names the line, the same in every thread that has it. */
+  /** Name of the line, the same in every thread that has it. */
   seed: string;
-  /** In the file that is read, from 1; null for a line of another one. */
+  /** Line number in the imported file, from 1; null for a line of another file. */
   lineNumber: number | null;
   /** True when another thread wrote it first. */
   isInherited: boolean;
 }
 
 /**
- * Names the lines of one file, so that ids made of the names are the same each time the file is read: also when it was
- * rewritten by a newer version of the agent, which keeps times and order. A name is the file's id, the time, the kind,
- * and a count of lines that agree in all of these.
+ * Names the lines of one file, so that ids made from the names are the same each time the file is read, even when a
+ * newer version of the agent has rewritten it (times and order stay the same). A name consists of the file's id, the
+ * time, the kind, and a count of lines that are equal in all of these.
  */
 class LineSeeds {
   readonly #segment: string;
@@ -157,7 +160,7 @@ class LineSeeds {
   next(line: RolloutLine, lineNumber: number): string {
     const kind = kindOfRollout(line);
     const { timestamp } = line;
-    // A clock that was set back could give a name twice.
+    // After a clock was set back, the same name could occur twice.
     if (timestamp === undefined || timestamp < this.#time) return `${this.#segment}#${lineNumber}`;
     if (timestamp !== this.#time) {
       this.#time = timestamp;
@@ -169,12 +172,12 @@ class LineSeeds {
   }
 }
 
-/** Most lines of the original that a copy may lack before a line. */
+/** Maximum number of the original's lines that a copy may skip before a line. */
 const LOOK_AHEAD = 64;
 
 /**
- * Tells the lines that a fork copied from those it wrote itself. Copies got the time of the copying: they get back name
- * and time of their original, so that both are one entry.
+ * Distinguishes the lines that a fork copied from those that it wrote itself. Copies have the time of the copying; they
+ * get the name and time of their original, so that both are one entry.
  */
 function* matchCopies(
   lines: Iterable<LogicalLine>,
@@ -189,7 +192,7 @@ function* matchCopies(
   for (const line of lines) {
     if (isFirst && line.payload["id"] !== originalThread) header = line;
     else {
-      // When so many lines in a row are none, the copy has ended.
+      // After this number of consecutive mismatches the copy has ended.
       const match = misses > LOOK_AHEAD ? undefined : ahead.find(line);
       misses = match ? 0 : misses + 1;
       if (!match && header) yield header;
@@ -201,7 +204,7 @@ function* matchCopies(
   if (header) yield header;
 }
 
-/** The next lines of the original, with their content. */
+/** Next lines of the original, with their content. */
 class Ahead {
   readonly #lines: Iterator<LogicalLine>;
   readonly #waiting: { line: LogicalLine; key: string }[] = [];
@@ -225,7 +228,7 @@ class Ahead {
   }
 }
 
-/** Content of a line, without fields that copying or rewriting may change. */
+/** Returns the content of a line, without fields that copying or rewriting may change. */
 function contentKey(line: RolloutLine): string {
   const { payload } = line;
   const kind = kindOfRollout(line);

@@ -7,18 +7,18 @@ type Fields = Record<string, unknown>;
 /** The part of another file that comes before this one. */
 export interface HistoryBase {
   segment: string;
-  /** Bytes of it. */
+  /** Length of that part in bytes. */
   endOffset: number;
   endOrdinal: number | undefined;
 }
 
-/** A rollout and what its header says. */
+/** A rollout and its header. */
 export class RolloutFile {
   readonly source: SourceFile;
-  /** The payload of the first header; empty where there is none. */
+  /** Payload of the first header; empty when there is none. */
   readonly meta: Fields;
   readonly timestamp: string | undefined;
-  /** True when there is a line of a rollout at all. */
+  /** True when the file has at least one line of a rollout. */
   readonly isRollout: boolean;
 
   constructor(source: SourceFile) {
@@ -30,12 +30,12 @@ export class RolloutFile {
     this.isRollout = lines.length > 0;
   }
 
-  /** The id of the thread, which several files may share. */
+  /** Id of the thread, which several files may share. */
   get threadId(): string {
     return textOf(this.meta["id"]) ?? idsInName(this.source.path).thread ?? sourceName(this.source.path);
   }
 
-  /** The id of this file, by which others name it. */
+  /** Id of this file, by which other files name it. */
   get segment(): string {
     return idsInName(this.source.path).segment ?? this.threadId;
   }
@@ -59,17 +59,19 @@ export class RolloutFile {
 const ID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}";
 const NAME = new RegExp(`(${ID})(?:_(${ID}))?$`);
 
-/** The ids in the name of a rollout: of the thread, and of the segment, which is the thread's where it names none. */
+/**
+ * Returns the ids in the name of a rollout: of the thread, and of the segment, which by default has the thread's id.
+ */
 function idsInName(path: string): { thread?: string; segment?: string } {
   const [, thread, segment] = NAME.exec(sourceName(path)) ?? [];
   return thread === undefined ? {} : { thread, segment: segment ?? thread };
 }
 
-/** A text that is not empty; undefined for every other value. */
+/** Returns a text that is not empty; undefined for any other value. */
 export const textOf = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : undefined;
 
-/** The first lines of a rollout, up to its header. */
+/** Returns the first lines of a rollout, up to its header. */
 function beginningOf({ view }: SourceFile): RolloutLine[] {
   const lines: RolloutLine[] = [];
   for (const { value } of firstLines(view)) {
@@ -80,16 +82,16 @@ function beginningOf({ view }: SourceFile): RolloutLine[] {
   return lines;
 }
 
-/** The file in which Codex keeps the names of its threads. */
+/** File in which Codex stores the names of its threads. */
 export const THREAD_INDEX = "session_index.jsonl";
 
-/** The other rollouts, found by the ids in lines. */
+/** Other rollouts, found by the ids in lines. */
 export class RolloutLibrary {
   readonly #siblings: SiblingFiles;
   /** Scratch space for the turns of threads. */
   readonly scratch: ScratchSpace;
   #paths: Map<string, string> | undefined;
-  /** Names that threads were given; they are in no rollout. */
+  /** Names of threads, which are in no rollout. */
   #names: Map<string, string> | undefined;
 
   constructor(siblings: SiblingFiles) {
@@ -97,7 +99,7 @@ export class RolloutLibrary {
     this.scratch = siblings.scratch ?? new ScratchSpace();
   }
 
-  /** The file with this id: of a segment, or of a thread, then its first file. */
+  /** Opens the file with this id: of a segment, or the first file of a thread. */
   open(segment: string): RolloutFile | undefined {
     this.#paths ??= pathsById(this.#siblings.files);
     const path = this.#paths.get(segment);
@@ -105,7 +107,7 @@ export class RolloutLibrary {
     return source && new RolloutFile(source);
   }
 
-  /** The newest name of a thread. */
+  /** Returns the newest name of a thread. */
   nameOf(threadId: string): string | undefined {
     this.#names ??= this.#readNames();
     return this.#names.get(threadId);
@@ -124,7 +126,7 @@ export class RolloutLibrary {
     return names;
   }
 
-  /** The other files of a thread. */
+  /** Returns the other files of a thread. */
   othersOf({ threadId, source }: RolloutFile): RolloutFile[] {
     return this.#siblings.files.flatMap((path): RolloutFile[] => {
       const other =
@@ -134,7 +136,7 @@ export class RolloutLibrary {
   }
 }
 
-/** A compressed copy counts only where there is no other. */
+/** Returns paths by id. A compressed copy counts only when there is no other file. */
 function pathsById(files: readonly string[]): Map<string, string> {
   const paths = new Map<string, string>();
   for (const path of files) {
@@ -145,17 +147,17 @@ function pathsById(files: readonly string[]): Map<string, string> {
   return paths;
 }
 
-/** A line of a rollout, in one shape for all generations. */
+/** A line of a rollout, in the same form for all versions. */
 export interface RolloutLine {
   type: string;
   payload: Fields;
   timestamp: string | undefined;
-  /** The position in the history of the thread; old files have none. */
+  /** Position in the history of the thread; old files have none. */
   ordinal: number | undefined;
   metadata: Fields;
 }
 
-/** Items that the first files have without an envelope. */
+/** Types of items that the first versions wrote without an envelope. */
 const BARE_ITEMS = new Set([
   "message",
   "reasoning",
@@ -167,7 +169,7 @@ const BARE_ITEMS = new Set([
   "web_search_call",
 ]);
 
-/** Reads a parsed line; undefined for what is none. */
+/** Reads a parsed line; undefined when it is not a line of a rollout. */
 export function readRolloutLine(value: unknown): RolloutLine | undefined {
   if (!isRecord(value)) return undefined;
   const { type, payload, timestamp, ordinal, metadata } = value;
@@ -195,12 +197,12 @@ export function readRolloutLine(value: unknown): RolloutLine | undefined {
   return undefined;
 }
 
-/** Kind of a line: its type, and the type of its payload. */
+/** Returns the kind of a line: its type, and the type of its payload. */
 export function kindOfRollout({ type, payload }: RolloutLine): string {
   return typeof payload["type"] === "string" ? `${type}/${payload["type"]}` : type;
 }
 
-/** The texts of an item's content, joined. */
+/** Returns the texts of an item's content, joined. */
 export function itemText({ content }: Fields): string {
   if (typeof content === "string") return content;
   if (!Array.isArray(content)) return "";

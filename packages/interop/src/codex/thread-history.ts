@@ -21,15 +21,15 @@ interface LooseBill extends Billed {
   time: SourceTime;
 }
 
-/** A thread while its lines are read: its written entries, and the answer that is still open. */
+/** A thread while its lines are read: its written entries, and the open answer. */
 export class ThreadHistory {
   readonly trail: Trail;
   readonly usage = new UsageBook();
-  /** Names of the tools whose results have not come yet, by call. */
+  /** Names of the tools whose results are still missing, by call. */
   readonly toolNames = new Map<string, string>();
   readonly options: DraftOptions;
   settings: CodexSettings = NO_CODEX_SETTINGS;
-  /** The settings of the last turn, as text. */
+  /** Settings of the last turn, as text. */
   lastTurn = "";
   /** Tokens of the context at the last answer. */
   contextTokens = 0;
@@ -40,7 +40,7 @@ export class ThreadHistory {
   #answer: OpenAnswer | undefined;
   #loose: LooseBill | undefined;
   readonly #issues: ImportIssues;
-  /** Issues inside the current line. */
+  /** Issues of the content of the current line. */
   #content = new FormatIssues();
 
   constructor(issues: ImportIssues, options: DraftOptions, area: ScratchArea) {
@@ -49,7 +49,7 @@ export class ThreadHistory {
     this.options = options;
   }
 
-  /** Turns to the next line. */
+  /** Starts the next line. */
   begin(line: Pick<LogicalLine, "seed" | "timestamp" | "lineNumber">): void {
     this.#tellContentIssues();
     this.#seed = line.seed;
@@ -58,7 +58,7 @@ export class ThreadHistory {
     this.#lineNumber = line.lineNumber;
   }
 
-  /** The id of the entry that the line becomes; most lines become none. */
+  /** Id of the entry that the line becomes; most lines become none. */
   get id(): string {
     this.#id ??= idFromText(this.#seed);
     return this.#id;
@@ -68,40 +68,40 @@ export class ThreadHistory {
     return { place: String(this.#lineNumber ?? 0), provider: this.settings.provider, issues: this.#content };
   }
 
-  /** Adds an issue of the line; those of other files are reported where those are imported. */
+  /** Adds an issue of the line; issues of other files are reported when those files are imported. */
   note(kind: ImportIssueKind, message: string): void {
     if (this.#lineNumber !== null) this.#issues.add(kind, this.#lineNumber, message, null);
   }
 
-  /** Yields an entry made from the line; `name` tells it apart from the line's own entry. */
+  /** Yields an entry made from the line; `name` distinguishes it from the line's own entry. */
   *write(body: EntryBody, name?: string): Generator<Entry, void> {
     yield* this.flush();
     yield* this.settle();
     yield this.trail.grow(body, name === undefined ? this.id : idFromText(`${this.id}/${name}`), this.time);
   }
 
-  /** The line as state of the agent. */
+  /** Yields the line as state of the agent. */
   *state(name: string, data: unknown): Generator<Entry, void> {
     const customType = `codex.${name.replace(/[^\w.-]+/g, "-").slice(0, 64)}`;
     yield* this.write({ type: "custom", customType, data });
   }
 
-  /** The line as state, while an open bill still waits for its compaction. */
+  /** Yields the line as state, while open usage still waits for its compaction. */
   *aside(name: string, data: unknown): Generator<Entry, void> {
     yield* this.flush();
     yield this.trail.grow({ type: "custom", customType: `codex.${name}`, data }, this.id, this.time);
   }
 
-  /** The line as a part of the answer that is being given. */
+  /** Adds the line to the open answer. */
   *answer(blocks: readonly ContentBlock[], encrypted?: Record<string, unknown>): Generator<Entry, void> {
     yield* this.settle();
-    // Lines that were written since an earlier import are an answer of their own.
+    // Lines that were added since an earlier import are a separate answer.
     if (this.#answer?.isComplete) yield* this.flush();
     this.#answer ??= new OpenAnswer(this.id, this.time, this.options.known?.(this.id));
     this.#answer.add(blocks, encrypted);
   }
 
-  /** Ends the answer that is being given. */
+  /** Ends the open answer. */
   *flush(usage?: Usage): Generator<Entry, void> {
     const answer = this.#answer;
     if (!answer) return;
@@ -134,11 +134,11 @@ export class ThreadHistory {
     )
       return undefined;
     this.#loose = undefined;
-    // An earlier import ended here, and wrote the usage by itself.
+    // An earlier import ended here, and wrote the usage as a separate entry.
     return this.options.known?.(loose.id) === undefined ? loose.usage : undefined;
   }
 
-  /** Writes usage that belongs to no answer as an entry of its own. */
+  /** Writes usage that belongs to no answer as a separate entry. */
   *settle(): Generator<Entry, void> {
     const loose = this.#loose;
     if (!loose) return;
@@ -162,17 +162,22 @@ export class ThreadHistory {
   }
 }
 
-/** Newest entries whose text is kept. */
+/** Number of newest entries whose text is kept. */
 const REMEMBERED = 256;
 
-/** Characters of the user's messages that are kept: as many as Codex itself keeps when it compacts (20,000 tokens). */
+/**
+ * Maximum number of characters of the user's messages that are kept: as many as Codex itself keeps when it compacts
+ * (20,000 tokens).
+ */
 const USER_CHARACTERS = 80_000;
 
 /** Position in a thread: the leaf, the turns that can be undone, and the last messages. */
 class Trail {
   leafId: string | null = null;
   #position = 0;
-  /** Start of each turn that can be undone: the entry before it, empty for none, and its position. */
+  /**
+   * Start of each turn that can be undone: the id of the entry before it, empty when there is none, and its position.
+   */
   readonly #before: ScratchTexts;
   readonly #began: ScratchColumn<Float64Array>;
   /** Start of the run of entries that has no answer yet. */
@@ -190,14 +195,14 @@ class Trail {
   grow(body: EntryBody, id: string, time: SourceTime): Entry {
     const entry = entryOf(body, id, this.leafId, time.iso);
     this.#position++;
-    // Names and bills are not part of the conversation.
+    // Names and usage are not part of the conversation.
     if (body.type === "session_info" || body.type === "usage") return entry;
     this.#runStart ??= { before: this.leafId, position: this.#position };
     this.leafId = id;
     return entry;
   }
 
-  /** Keeps the text of the entry at the leaf; `isPrompt` for text of the user. */
+  /** Stores the text of the entry at the leaf; `isPrompt` for text of the user. */
   remember(
     role: string,
     text: string,
@@ -209,12 +214,15 @@ class Trail {
     if (!isPrompt) return;
     this.#users.push(said);
     this.#userCharacters += text.length;
-    // The newest prompt stays, however long it is.
+    // The newest prompt is always kept, regardless of its length.
     while (this.#userCharacters > USER_CHARACTERS && this.#users.length > 1)
       this.#userCharacters -= this.#users.shift()!.text.length;
   }
 
-  /** A user turn begins with the run of entries that leads to the prompt, and the prompt itself is at the leaf. */
+  /**
+   * Begins a user turn: its first entry is the first of the run that leads to the prompt. The prompt itself is at the
+   * leaf.
+   */
   beginTurn(): void {
     const start = this.#runStart ?? { before: this.leafId, position: this.#position };
     this.#began.set(this.#before.length, start.position);
@@ -222,12 +230,12 @@ class Trail {
     this.#runStart = undefined;
   }
 
-  /** Ends a run of entries: an answer, a result, a new task. */
+  /** Ends a run of entries before an answer, a result or a new task. */
   endRun(): void {
     this.#runStart = undefined;
   }
 
-  /** Goes back this many user turns, or to the beginning; returns the number of undone turns. */
+  /** Moves back by this number of user turns, or to the beginning; returns the number of undone turns. */
   rollBack(turns: number): number {
     const taken = Math.min(turns, this.#before.length);
     if (taken === 0) return 0;
@@ -241,7 +249,7 @@ class Trail {
     return taken;
   }
 
-  /** Forgets the texts so far, except the last ones. */
+  /** Drops the stored texts, except the last ones. */
   forget(butLast = 0): void {
     this.#said = butLast === 0 ? [] : this.#said.slice(-butLast);
     const from = this.#said[0]?.position ?? Number.POSITIVE_INFINITY;
@@ -270,16 +278,16 @@ type Fields = Record<string, unknown>;
 /** Usage of one call of a model. */
 interface Billed {
   usage: Usage;
-  /** Response of the call, where the file names it. */
+  /** Response of the call, if the file names it. */
   responseId: string | undefined;
 }
 
-/** Reads usage, each call once: files repeat the same count, and newer ones have it in two forms. */
+/** Reads usage, each call once: files repeat the same count, and newer versions have it in two forms. */
 class UsageBook {
   #hasRecords = false;
   #lastTotal: number | undefined;
 
-  /** From a `token_usage_record`. */
+  /** Reads usage from a `token_usage_record`. */
   readRecord(payload: Fields): Billed | undefined {
     if (!isRecord(payload["usage"])) return undefined;
     this.#hasRecords = true;
@@ -290,7 +298,7 @@ class UsageBook {
     };
   }
 
-  /** From a `token_count` event; undefined when it repeats an earlier one. */
+  /** Reads usage from a `token_count` event; undefined when it repeats an earlier one. */
   readCount({ info }: Fields): Billed | undefined {
     if (this.#hasRecords || !isRecord(info) || !isRecord(info["last_token_usage"])) return undefined;
     const total = isRecord(info["total_token_usage"]) ? info["total_token_usage"]["total_tokens"] : undefined;
@@ -303,7 +311,10 @@ class UsageBook {
   }
 }
 
-/** The API counts tokens read from and written to its cache as input too; the session format counts them apart. */
+/**
+ * Converts usage. The API's input includes tokens read from and written to its cache; the session format counts them
+ * separately.
+ */
 function readUsage(fields: Fields): Usage {
   const count = (field: string): number => {
     const value = fields[field];

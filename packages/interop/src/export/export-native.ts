@@ -10,15 +10,15 @@ import { type ExportableSession, ExportSource } from "./source.ts";
 /** An agent whose session files can be written. */
 export type NativeAgent = "claude-code" | "codex" | "pi";
 
-/** The path of a session for another agent's file. */
+/** Path of a session for another agent's file. */
 export interface NativeSession {
   /** Id of the new session. */
   id: string;
-  /** Folder in which the other agent works. */
+  /** Working folder of the other agent. */
   cwd: string;
-  /** ISO 8601, UTC. */
+  /** Time, ISO 8601, UTC. */
   timestamp: string;
-  /** Header of the session here; null where its log has none. */
+  /** Header of the source session; null when its log has none. */
   header: SessionHeader | null;
   name: string | undefined;
   items: readonly PathItem[];
@@ -33,7 +33,7 @@ export interface NativeTarget extends Omit<PathRules, "isForeignContext"> {
   isOwnContext(customType: string): boolean;
   /** Returns the id if the agent accepts it for a session, else one that is made from it. */
   sessionId(id: string): string;
-  /** Lines of the file. */
+  /** Returns the lines of the file. */
   lines(session: NativeSession): Generator<object, void>;
 }
 
@@ -53,15 +53,15 @@ export const nativeSessionId = (agent: NativeAgent, id: string): string => TARGE
 /** Options of {@link exportNative}. */
 export interface NativeOptions {
   agent: NativeAgent;
-  /** The entry in which the path ends; default: the leaf. */
+  /** Last entry of the path. Default: the leaf. */
   at?: string | null | undefined;
-  /** As in `ExportOptions`. */
+  /** Redaction, as in `ExportOptions`. */
   redact?: Redact | undefined;
   /** Id of the new session. Default: the session's own, or a UUID made from it if the agent requires one. */
   sessionId?: string | undefined;
-  /** Folder in which the other agent works; default: the session's. */
+  /** Working folder of the other agent. Default: the session's. */
   cwd?: string | undefined;
-  /** Time of the new session, ISO 8601; default: that of the session here. */
+  /** Time of the new session, ISO 8601. Default: that of the source session. */
   timestamp?: string | undefined;
 }
 
@@ -70,9 +70,9 @@ export interface NativeReport {
   agent: NativeAgent;
   /** Id of the new session. */
   sessionId: string;
-  /** Entries of the path that the file holds. */
+  /** Number of entries of the path in the file. */
   entries: number;
-  /** Differences between the path and the file; `path` is the id of the first entry. */
+  /** Differences between the path and the file; `path` is the id of the first entry concerned. */
   issues: FormatIssue[];
 }
 
@@ -81,8 +81,8 @@ export interface NativeReport {
  * and each call is followed by its results. Signed and encrypted reasoning is written only for an agent of its provider. The
  * whole tree must be loaded (`await session.load()`).
  *
- * @throws EspalierError `unknown-entry`; `empty-context` when no model reads anything on the path; both before the first
- *   piece
+ * @throws EspalierError `unknown-entry`; `empty-context` when no model reads anything on the path; both before the
+ * first piece
  */
 export function* exportNative(
   session: ExportableSession,

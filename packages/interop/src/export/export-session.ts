@@ -23,7 +23,7 @@ import { type ExportableSession, ExportSource, rowsAlong } from "./source.ts";
 /**
  * - `json`: one `SessionDocument`; `jsonl`: lines of the session format, which open as a session
  * - `markdown`: a document for people
- * - `anthropic`, `openai` (Chat Completions), `openai-responses`, `ai-sdk`: the request that the context makes
+ * - `anthropic`, `openai` (Chat Completions), `openai-responses`, `ai-sdk`: the request that is made of the context
  */
 export type ExportFormat =
   | "json"
@@ -38,23 +38,26 @@ export type ExportFormat =
 export interface ExportOptions {
   format: ExportFormat;
   /**
-   * The entry in which the path ends; default: the leaf. `json` and `jsonl` hold the whole session unless it is given,
-   * and then the path with what stands beside it.
+   * Last entry of the path. Default: the leaf. `json` and `jsonl` have the whole session unless it is given; then they
+   * have the path and the entries attached to it.
    */
   at?: string | null | undefined;
-  /** All branches in a `markdown` document instead of one path, and bookkeeping of agents too. Other formats do not ask. */
+  /**
+   * True: a `markdown` document has all branches instead of one path, and also bookkeeping of agents. Other formats
+   * ignore it.
+   */
   all?: boolean | undefined;
   /**
-   * Called with every text of people, models and tools, paths and names among them; never with ids, signatures and
-   * pictures. Where it changes reasoning, the signature is left out.
+   * Called with every text of people, models and tools, including paths and names; never with ids, signatures and
+   * pictures. If it changes reasoning, the signature is left out.
    */
   redact?: Redact | undefined;
 }
 
 /**
- * A session as text in pieces of about one entry each. The same log gives the same text, whether the session runs or was
- * opened again. The whole tree has to be within reach (`await session.load()`). Returns how many entries the text tells:
- * those of the file, of the path, or of the context.
+ * Writes a session as text, in pieces of about one entry each. The same log always gives the same text, for a running
+ * session and for one that was opened again. The whole tree must be loaded (`await session.load()`). Returns the number
+ * of entries in the text: those of the file, of the path, or of the context.
  *
  * @throws EspalierError `unknown-entry`; for requests `empty-context`; both before the first piece
  */
@@ -72,8 +75,9 @@ export function* exportSession(
 }
 
 /**
- * Lines of the session format. Lines are the log's own bytes; redacted ones are written anew, and one that can no longer
- * be read gives its place only, since nobody can say what of it is to be hidden. Returns how many entries those are.
+ * Writes lines of the session format. Lines are the log's own bytes; redacted lines are written again. A redacted
+ * export has only the position of an unreadable line, because its secrets cannot be recognised. Returns the number of
+ * entries.
  */
 function* exportJsonl(source: ExportSource, rows: readonly number[]): Generator<string, number> {
   const { tree, header } = source;
@@ -91,19 +95,19 @@ const decoder = new TextDecoder();
 /** A whole session as one JSON value. */
 export interface SessionDocument {
   format: "espalier-session";
-  /** Of this shape. */
+  /** Version of this form. */
   version: 1;
-  /** The first line; null where the log has none. */
+  /** First line of the log; null when it has none. */
   session: SessionHeader | null;
   name: string | null;
   leafId: string | null;
-  /** In file order, each as its line says; one that can no longer be read has the type `damaged`. */
+  /** Entries in file order, each from its line; an unreadable one has the type `damaged`. */
   entries: Entry[];
-  /** Damage of lines and references; empty for a sound session. */
+  /** Damage of lines and references; empty for an undamaged session. */
   issues: SessionIssue[];
 }
 
-/** A {@link SessionDocument}, one entry a line; returns how many those are. */
+/** Writes a {@link SessionDocument}, one entry a line; returns the number of entries. */
 function* exportJson(source: ExportSource, rows: readonly number[]): Generator<string, number> {
   const { tree, header, endId } = source;
   const name = sessionName(tree);
@@ -124,9 +128,9 @@ function* entriesOf(source: ExportSource, rows: readonly number[]): Generator<En
 }
 
 /**
- * Formats for `buildRequest`, by the names that the command line gives them: those of `@espalier/session-tree`, and
- * blocks that only one provider knows (documents, citations, tools that it runs itself) go back to that provider as they
- * were.
+ * Formats for `buildRequest`, by their names on the command line: those of `@espalier/session-tree`, extended so that
+ * blocks for one provider alone (documents, citations, tools that it runs itself) are sent back to that provider
+ * unchanged.
  */
 export const nativeFormats = {
   anthropic: anthropicNative,
@@ -135,9 +139,10 @@ export const nativeFormats = {
 } as const;
 
 /**
- * The request that the context at the end of the path makes, one message a line. Returns how many entries the context
- * is made of.
- * @throws EspalierError `empty-context` when nothing there says anything to a model
+ * Writes the request for the context at the end of the path, one message a line. Returns the number of entries of the
+ * context.
+ *
+ * @throws EspalierError `empty-context` when the context has no message for a model
  */
 function* exportRequest(source: ExportSource, format: RequestFormat<object>): Generator<string, number> {
   const context = buildSessionContext(source.tree, source.endId);
@@ -146,7 +151,10 @@ function* exportRequest(source: ExportSource, format: RequestFormat<object>): Ge
   return new Set(context.sources).size;
 }
 
-/** A redacted context. Reasoning that was signed behind a change cannot be sent any more. */
+/**
+ * Returns a redacted context. Reasoning that was signed after a changed text is left out, because it can no longer be
+ * sent.
+ */
 function redactContext(context: SessionContext, redactor: Redactor): SessionContext {
   let changed = false;
   const prefixChanged: boolean[] = [];
@@ -160,8 +168,8 @@ function redactContext(context: SessionContext, redactor: Redactor): SessionCont
 }
 
 /**
- * An object as JSON text in pieces: each field on a line, and each element of a field that is a list or a generator, so
- * that a long list is never one string. Fields that are undefined are left out.
+ * Writes an object as JSON text in pieces: one line for each field, and for each element of a field that is a list or a
+ * generator, so that a long list is never one string. Undefined fields are left out.
  */
 function* jsonFields(fields: object): Generator<string> {
   let separator = "{\n";

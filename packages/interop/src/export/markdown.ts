@@ -30,12 +30,12 @@ import { cutText } from "@espalier/summarizer";
 import type { ExportSource } from "./source.ts";
 
 /**
- * A document for people: front matter, a title, then one section for each entry of the path, or of all branches. Prompts
- * and answers are Markdown themselves; their headings are below those of the document. Thinking, results, arguments and
- * output of shells are in fences; the last three are cut at 2,000 characters, with the number of those left out. Returns
- * the number of entries in the document.
+ * Writes a document for people: front matter, a title, then one section for each entry of the path, or of all branches.
+ * Prompts and answers are written as Markdown; their headings are below those of the document. Thinking, results,
+ * arguments and output of shells are in fences; the last three are cut at 2,000 characters, with the number of omitted
+ * characters. Returns the number of entries in the document.
  *
- * @param all all branches instead of one path, and bookkeeping of agents too
+ * @param all true: all branches instead of one path, and also bookkeeping of agents
  */
 export function* exportMarkdown(source: ExportSource, all: boolean): Generator<string, number> {
   const { tree, endRow } = source;
@@ -69,7 +69,7 @@ export function* exportMarkdown(source: ExportSource, all: boolean): Generator<s
   return entries;
 }
 
-/** YAML; JSON strings are YAML strings, and control characters are escaped. */
+/** Returns YAML front matter; JSON strings are YAML strings, and control characters are escaped. */
 function frontMatter(source: ExportSource, title: string | undefined): string {
   const { header, tree, endId } = source;
   const fields: [string, unknown][] = [
@@ -103,17 +103,17 @@ function section(
   return `\n## ${told.heading}${named}\n\n${[meta, ...told.paragraphs.filter((text) => text !== "")].join("\n\n")}\n`;
 }
 
-/** A run of entries without a fork in it that is shown, and where it leaves what was shown before. */
+/** A run of entries without a fork, and the entry in another section that it follows. */
 interface BranchSection {
   rows: number[];
-  /** The row it follows; -1 for one that begins the session. */
+  /** Row that it follows; -1 for a run that begins the session. */
   after: number;
 }
 
 /**
- * All branches of a tree as sections, each entry in one of them. From each fork the branch towards `endRow` goes straight
- * on, else the first; the others are sections of their own, in the order in which their forks are met. Entries beside
- * the conversation are no branches.
+ * Divides all branches of a tree into sections, each entry in one of them. At each fork the branch towards `endRow`
+ * continues the section, else the first branch; the others become separate sections, in the order in which their forks
+ * are found. Entries outside the conversation are no branches.
  */
 function* branchSections(tree: Tree, endRow: number): Generator<BranchSection> {
   const { index } = tree;
@@ -127,7 +127,7 @@ function* branchSections(tree: Tree, endRow: number): Generator<BranchSection> {
   const roots = children.roots.filter((row) => leads[row] === 1);
   const first = straightOn(roots);
   const starts = first === undefined ? [] : [first, ...roots.filter((row) => row !== first)];
-  // A list that is read while it grows: sections found on the way wait at its end.
+  // The list grows during the loop: new sections are added at its end.
   for (const start of starts) {
     const rows: number[] = [];
     let row: number | undefined = start;
@@ -141,7 +141,7 @@ function* branchSections(tree: Tree, endRow: number): Generator<BranchSection> {
   }
 }
 
-/** For each row 1 when it, or something below it, is part of the conversation. */
+/** Returns 1 for each row that is, or has below it, part of the conversation. */
 function leadsToEntries(tree: Tree): Uint8Array {
   const leads = new Uint8Array(tree.length);
   for (let row = tree.length - 1; row >= 0; row--) {
@@ -173,7 +173,7 @@ const ROLES: Record<string, string> = {
   custom: "Note",
 };
 
-/** Rendering of a kind of entry; a kind that has none is not shown. */
+/** Rendering of a kind of entry; kinds without one are not shown. */
 interface EntryRenderer<E extends Entry> {
   kind: EntryKind<E>;
   render(entry: E): MarkdownEntry;
@@ -234,7 +234,7 @@ const renderers: readonly EntryRenderer<Entry>[] = [
   })),
 ];
 
-/** Section of an entry; undefined for one that is not shown. */
+/** Returns the section of an entry; undefined for one that is not shown. */
 function renderEntry(entry: Entry): MarkdownEntry | undefined {
   if (entry.type === DAMAGED) return { heading: "An entry that can no longer be read", paragraphs: [] };
   const { type } = entry;
@@ -244,7 +244,10 @@ function renderEntry(entry: Entry): MarkdownEntry | undefined {
   return found?.render(entry);
 }
 
-/** Characters of a tool's result, a call's arguments or a shell's output that are shown; the rest is counted. */
+/**
+ * Maximum number of shown characters of a tool's result, a call's arguments or a shell's output; the number of the
+ * others is shown.
+ */
 const SHOWN = 2_000;
 
 function messageParagraphs(message: ContextMessage): string[] {
@@ -272,7 +275,7 @@ function messageParagraphs(message: ContextMessage): string[] {
   }
 }
 
-/** Results are what they are, and can be long: in a fence, and cut. */
+/** Returns a result in a fence and cut, because it can have any content and length. */
 function resultParagraphs(message: ToolResultMessage): string[] {
   const paragraphs = contentBlocks(message).map((block) =>
     block.type === "text" ? fenced(cutText(fieldText(block.text), SHOWN)) : blockParagraph(block),
@@ -308,8 +311,8 @@ function failure({ stopReason, errorMessage }: ContextMessage & { role: "assista
 }
 
 /**
- * A prompt or an answer as Markdown that cannot end or imitate the document around it: its headings go two levels down, and
- * tags are text. A text with a fence that never ends is in a fence as a whole.
+ * Returns a prompt or an answer as Markdown that cannot end or imitate the document around it: its headings are moved
+ * two levels down, and tags are escaped. A text with an unclosed fence is put into a fence as a whole.
  */
 function said(text: string): string {
   const lines = plainText(text).trimEnd().split("\n");
@@ -318,7 +321,7 @@ function said(text: string): string {
   for (const [at, line] of lines.entries()) {
     const mark = fenceIn(line);
     if (open) {
-      // An indented fence is one only inside a list, and ends with the item.
+      // An indented fence is only valid inside a list, and ends with the list item.
       if (open.indent > DEEPEST_FENCE && line.trim() !== "" && indentOf(line) < open.indent)
         return fenced(text);
       if (mark?.info === "" && mark.marks.startsWith(open.marks)) open = undefined;
@@ -335,11 +338,11 @@ function said(text: string): string {
 interface Fence {
   marks: string;
   indent: number;
-  /** Words behind the marks. */
+  /** Text after the marks. */
   info: string;
 }
 
-/** Spaces before a fence outside a list, at the most. */
+/** Maximum number of spaces before a fence outside a list. */
 const DEEPEST_FENCE = 3;
 const indentOf = (line: string): number => line.length - line.trimStart().length;
 
@@ -349,7 +352,7 @@ function fenceIn(line: string): Fence | undefined {
   return { marks, indent: indentOf(line), info: info.trim() };
 }
 
-/** A line outside of code without what would be a heading, a definition or a tag of the document. */
+/** Returns a line outside of code, with headings, definitions and tags of the document escaped. */
 function withoutStructure(line: string, above: string): string {
   const [heading, marks = ""] = /^ {0,3}(#{1,6})(?=\s|$)/.exec(line) ?? [];
   if (heading !== undefined)
@@ -358,13 +361,13 @@ function withoutStructure(line: string, above: string): string {
   return withoutTags(/^ {0,3}\[[^\]]+\]:/.test(line) ? line.replace("[", "\\[") : line);
 }
 
-/** Tags and comments as text; code within the line, and addresses between angle brackets, stay as they are. */
+/** Escapes tags and comments; code within the line, and addresses between angle brackets, are unchanged. */
 const withoutTags = (line: string): string =>
   line.replace(/(`+)(?!`).*?[^`]\1(?!`)|<(?=[a-z!?/])(?!https?:)/gi, (found) =>
     found === "<" ? "\\<" : found,
   );
 
-/** Text as it is, in a fence that is longer than any in it. */
+/** Returns unchanged text in a fence that is longer than any fence in the text. */
 function fenced(text: string, language = ""): string {
   const lines = plainText(text).trimEnd();
   const longest = Math.max(2, ...Array.from(lines.matchAll(/`+/g), ([ticks]) => ticks.length));
@@ -372,13 +375,13 @@ function fenced(text: string, language = ""): string {
   return `${fence}${language}\n${lines}\n${fence}`;
 }
 
-/** A short text within a line, as code. */
+/** Returns a short text within a line, as code. */
 function inline(text: unknown): string {
   const line = plainLine(fieldText(text)).replaceAll("`", "'");
   return line === "" ? "`?`" : `\`${line}\``;
 }
 
-/** A short text within a heading: one line, without markdown. */
+/** Returns a short text for a heading: one line, without Markdown. */
 function headingText(text: string): string {
   return plainLine(text).replace(/[\\`*_[\]#|<>~&]/g, "\\$&");
 }

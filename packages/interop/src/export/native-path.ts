@@ -29,7 +29,7 @@ export interface PathRules {
   agent: string;
   /** Returns whether the agent can send this reasoning of an answer again. */
   acceptsThinking(block: AssistantBlock & { type: "thinking" }, answer: AssistantMessage): boolean;
-  /** Longest id of a call, and longest name of a tool, in characters. */
+  /** Maximum length of a call's id, and of a tool's name, in characters. */
   callIdLength: number;
   toolNameLength: number;
   /** Returns whether a custom message describes the tools and settings of another agent. */
@@ -41,7 +41,7 @@ export interface PathRules {
 /** An entry of a path, ready for another agent's file. */
 export interface PathItem {
   entry: Entry;
-  /** Message that a model reads; undefined for a compaction, and for an entry that no model reads. */
+  /** Message for a model; undefined for a compaction, and for an entry that no model reads. */
   message?: ContextMessage;
   /** Position of the entry on the path; for a result the position of its call. */
   position: number;
@@ -429,14 +429,14 @@ function madeResult({ entry, position }: PathItem, call: ToolCallBlock): PathIte
   return { entry, message, position, isMade: true };
 }
 
-/** True for a message without anything to read: providers refuse it. */
+/** Returns whether a message has no readable content: providers refuse it. */
 function isSilent(message: ContextMessage): boolean {
   if (message.role !== "user" && message.role !== "custom" && message.role !== "branchSummary") return false;
   if (message.role === "branchSummary") return isBlank(message.summary);
   return contentBlocks(message).every(isBlankText);
 }
 
-/** True for a text without anything to read, and for one that is no text after all. */
+/** Returns whether a text block is blank, or has no text. */
 const isBlankText = (block: ContentBlock): boolean =>
   block.type === "text" && (typeof block.text !== "string" || isBlank(block.text));
 
@@ -456,7 +456,7 @@ const isOneText = ([block, ...others]: readonly unknown[]): boolean =>
 const inputOf = (stored: unknown): Record<string, unknown> =>
   isRecord(stored) ? stored : stored === undefined || stored === null ? {} : { value: stored };
 
-/** True for the item of a compaction. */
+/** Returns whether an item is that of a compaction. */
 export const isCompactionItem = (
   item: PathItem,
 ): item is PathItem & { entry: CompactionEntry; kept: PathItem[] } => item.kept !== undefined;

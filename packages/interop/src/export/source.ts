@@ -17,17 +17,18 @@ import {
 export type ExportableSession = Tree | { readonly tree: Tree; readonly leafId?: string | null };
 
 /**
- * A session read for an export: entries come from their lines and not from memory, so that a running session and one that
- * was opened again give the same text.
+ * A session read for an export. Entries are read from their lines and not from memory, so that a running session and
+ * one that was opened again give the same text.
  */
 export class ExportSource {
   readonly tree: Tree;
   readonly redactor: Redactor | undefined;
-  /** The row in which the wanted path ends; -1 before the first entry. */
+  /** Row in which the path ends; -1 before the first entry. */
   readonly endRow: number;
 
   /**
-   * @param at where the path ends; by default the leaf. For an entry that cannot be a leaf its nearest ancestor that can
+   * @param at end of the path; default: the leaf. For an entry that cannot be a leaf, its nearest ancestor that can
+   *
    * @throws EspalierError `unknown-entry`
    */
   constructor(session: ExportableSession, at: string | null | undefined, redact: Redact | undefined) {
@@ -43,43 +44,43 @@ export class ExportSource {
           : movingRow(this.tree, this.tree.row(wanted));
   }
 
-  /** The first line; null where the log has none. */
+  /** First line of the log; null when it has none. */
   get header(): SessionHeader | null {
     const { header } = this.tree;
     return header === undefined ? null : this.redactor ? redactHeader(header, this.redactor) : header;
   }
 
-  /** End of the path; null before the first entry. */
+  /** Id of the path's end; null before the first entry. */
   get endId(): string | null {
     return this.endRow < 0 ? null : this.tree.idAt(this.endRow);
   }
 
-  /** Every row, in file order. */
+  /** Returns every row, in file order. */
   allRows(): number[] {
     return Array.from({ length: this.tree.length }, (_, row) => row);
   }
 
-  /** Rows of the path, root first. */
+  /** Returns the rows of the path, root first. */
   pathRows(): number[] {
     return pathRows(this.tree, this.endRow);
   }
 
-  /** Entry in the line of a row, redacted. A line that can no longer be read gives the tree's placeholder. */
+  /** Returns the entry in the line of a row, redacted. For an unreadable line, the tree's placeholder. */
   entryAt(row: number): Entry {
     const line = readSessionLine(this.tree.bytesAt(row));
     const entry = line.is === "entry" ? line.entry : this.tree.entryAt(row);
     return this.redactor ? redactEntry(entry, this.redactor) : entry;
   }
 
-  /** A text of the session that is no entry's (a label, a name), redacted. */
+  /** Redacts a text of the session that is not in an entry (a label, a name). */
   text(text: string): string {
     return this.redactor ? this.redactor.text(text) : text;
   }
 }
 
 /**
- * The rows that make a session of one path: the path itself, and entries beside it that are about it alone (labels, names,
- * usage). Parents come before children, and a log of these rows opens at the path's end.
+ * Returns the rows that make a session of one path: the path itself, and attached entries that only concern the path
+ * (labels, names, usage). Parents come before children, and a log of these rows opens at the path's end.
  */
 export function rowsAlong(source: ExportSource): number[] {
   const { tree, endRow } = source;
@@ -88,7 +89,7 @@ export function rowsAlong(source: ExportSource): number[] {
   for (const row of path) taken[row] = 1;
   const before: number[] = [];
   const after: number[] = [];
-  // Rows below the end come behind it, all others before it, or the last line would be another leaf.
+  // Rows below the end come after it, all others before it; otherwise the last line would be another leaf.
   const belowEnd = new Uint8Array(tree.length);
   for (let row = 0; row < tree.length; row++) {
     const parent = tree.index.parent(row);
@@ -103,7 +104,7 @@ export function rowsAlong(source: ExportSource): number[] {
   return endRow < 0 ? [...before, ...after] : [...before, endRow, ...after];
 }
 
-/** True for an entry beside the conversation whose parent is taken, and, if it is a label, whose target is. */
+/** Returns whether a row is an attached entry with a selected parent and, for a label, a selected target. */
 function isBeside(tree: Tree, row: number, taken: Uint8Array): boolean {
   const parent = tree.index.parent(row);
   const kind = tree.kindAt(row);

@@ -39,9 +39,9 @@ export interface AiSdkText {
 /** A picture that a user sent. */
 export interface AiSdkImage {
   type: "image";
-  /** Base64, or an address. */
+  /** Base64 data, or an address. */
   image: string;
-  /** As `image/png`; the SDK looks at the bytes where it is absent. */
+  /** Type such as `image/png`; when it is absent, the SDK detects it from the bytes. */
   mediaType?: string;
   providerOptions?: AiSdkOptions;
 }
@@ -53,12 +53,12 @@ export interface AiSdkReasoning {
   providerOptions?: AiSdkOptions;
 }
 
-/** A call to a tool; its result is in the `tool` message behind the answer. */
+/** A call to a tool; its result is in the `tool` message after the answer. */
 export interface AiSdkCall {
   type: "tool-call";
   toolCallId: string;
   toolName: string;
-  /** The arguments, parsed. */
+  /** Arguments, parsed. */
   input: unknown;
   providerOptions?: AiSdkOptions;
 }
@@ -75,25 +75,25 @@ export interface AiSdkResult<Type extends AiSdkMediaType = "image-data"> {
   providerOptions?: AiSdkOptions;
 }
 
-/** A result as text, one that failed as `error-text`, one with pictures as a list. */
+/** A result as text, a failed result as `error-text`, a result with pictures as a list. */
 export type AiSdkOutput<Type extends AiSdkMediaType = "image-data"> =
   | { type: "text" | "error-text"; value: string }
   | { type: "content"; value: (AiSdkText | AiSdkMedia<Type>)[] };
 
-/** A picture in a result, base64. */
+/** A picture in a result, as base64. */
 export interface AiSdkMedia<Type extends AiSdkMediaType = "image-data"> {
   type: Type;
   data: string;
   mediaType: string;
 }
 
-/** A `ModelMessage` of the AI SDK (5 and later), as far as requests are made of it. */
+/** A `ModelMessage` of the AI SDK (5 and later) with the fields that requests have. */
 export type AiSdkMessage<Type extends AiSdkMediaType = "image-data"> =
   | { role: "user"; content: (AiSdkText | AiSdkImage)[] }
   | { role: "assistant"; content: (AiSdkText | AiSdkReasoning | AiSdkCall)[] }
   | { role: "tool"; content: AiSdkResult<Type>[] };
 
-/** A tool without code; give `inputSchema` to the SDK's `jsonSchema()`. */
+/** A tool without code; pass `inputSchema` to the SDK's `jsonSchema()`. */
 export interface AiSdkTool {
   name: string;
   description?: string;
@@ -101,7 +101,7 @@ export interface AiSdkTool {
   inputSchema: Record<string, unknown>;
 }
 
-/** Arguments of `generateText` and `streamText` that the conversation decides. */
+/** Arguments of `generateText` and `streamText` that depend on the conversation. */
 export interface AiSdkRequest<Type extends AiSdkMediaType = "image-data"> {
   system?: string;
   messages: AiSdkMessage<Type>[];
@@ -125,17 +125,18 @@ type UserTurn = Extract<Turn, { role: "user" }>;
 type UserBlock = UserTurn["content"][number];
 
 /**
- * `ModelMessage`s of the AI SDK: the request of `buildRequest` with `aiSdkFormat`, or with the format in `options`.
+ * Makes `ModelMessage`s of the AI SDK: the request of `buildRequest` with `aiSdkFormat`, or with the format in
+ * `options`.
  *
  * For a valid conversation it gives back the input of `fromAiSdk`, in this normal form: content is a list of parts,
  * system messages are in `system`; bytes are base64, addresses text; a result of one text is `text`, a picture in one
- * `image-data`; an empty result says `(no output)`; results are in the order of their calls, in one message; each
- * part of OpenAI's reasoning has the encrypted content; roles alternate; blank texts, and reasoning at the end of an
- * answer, are out.
+ * `image-data`; an empty result says `(no output)`; results are in the order of their calls, in one message; each part
+ * of OpenAI's reasoning has the encrypted content; roles alternate; blank texts, and reasoning at the end of an answer,
+ * are left out.
  *
- * A call without a result gets one, except a call that the user approved or denied at the end of the conversation: the SDK
- * runs it, or tells the model that it was denied. Approvals of calls that have a result are before the results; those of
- * calls that are no longer in the conversation are out.
+ * A call without a result gets one, except a call that the user approved or denied at the end of the conversation: the
+ * SDK runs it, or tells the model that it was denied. Approvals of calls that have a result are before the results;
+ * those of calls that are no longer in the conversation are left out.
  *
  * @throws EspalierError `empty-context` when there is nothing to send
  */
@@ -157,14 +158,14 @@ export function toAiSdk(
 }
 
 /**
- * `ModelMessage`s of the AI SDK, version 6 and later, with the parts that only the SDK has; of those the types name the
- * common ones alone. The provider of the request is unknown here, so call ids and names are of the length that all take
- * (40 and 64 characters). A result of one text is `text`, of more `content`, a failed one `error-text`; pictures of a
- * failed result follow in the user's name.
+ * `ModelMessage`s of the AI SDK, version 6 and later, with the parts that only the SDK has; the types only name the
+ * common ones. The provider of the request is unknown here, so call ids and names have a length that all providers
+ * accept (40 and 64 characters). A result of one text is `text`, of several `content`, a failed one `error-text`.
+ * Pictures of a failed result follow in a user message.
  */
 export const aiSdkFormat: RequestFormat<AiSdkRequest> = createFormat("image-data");
 
-/** The same for version 5, which writes a picture in a result in another way. */
+/** Format for version 5, which has another form of pictures in results. */
 export const aiSdk5Format: RequestFormat<AiSdkRequest<"media">> = createFormat("media");
 
 function createFormat<Type extends AiSdkMediaType>(pictureType: Type): RequestFormat<AiSdkRequest<Type>> {
@@ -189,8 +190,8 @@ function createFormat<Type extends AiSdkMediaType>(pictureType: Type): RequestFo
 }
 
 /**
- * The context without approvals of calls that are no longer in it. They go before turns are made: a turn of nothing else
- * would be left empty, and the conversation would begin with an answer.
+ * Returns the context without approvals of calls that are no longer in it. This is done before turns are made: a turn
+ * with only such approvals would be empty, and the conversation would begin with an answer.
  */
 function withoutLostApprovals(context: SessionContext): SessionContext {
   const partOf = (block: ContentBlock) => nativeFor(block, FORMAT)?.value ?? {};
@@ -233,7 +234,7 @@ function render<Type extends AiSdkMediaType>(
       result.isError ? detachImages(result).following : [],
     );
     const parts = [...following, ...turn.content].map(renderUserBlock);
-    // An approval belongs to the role `tool`.
+    // Approvals have the role `tool`.
     const isOfCalls = ({ type }: UserPart): boolean => type.startsWith("tool-");
     const approvals = parts.filter(isOfCalls) as unknown as Result[];
     const said = parts.filter((part) => !isOfCalls(part));
@@ -251,7 +252,10 @@ function render<Type extends AiSdkMediaType>(
   };
 }
 
-/** Requests for approval are behind the calls, as the SDK writes them, and name them by the ids that these have here. */
+/**
+ * Renders an answer. Requests for approval come after the calls, as the SDK writes them, with the call ids of the
+ * request.
+ */
 function renderAnswer(
   blocks: readonly AnswerBlock[],
   callIds: readonly string[],
@@ -274,7 +278,7 @@ function renderAnswer(
   return [...parts, ...requests];
 }
 
-/** The id of a call in the request, where its own was too long, invalid, or not the only one. */
+/** Returns the id of a call in the request; it differs when the original was too long, invalid, or not unique. */
 function sentId(id: string, sent: readonly string[]): string {
   if (sent.includes(id)) return id;
   const valid = id.replace(/[^a-zA-Z0-9_-]/g, "_");
@@ -282,8 +286,8 @@ function sentId(id: string, sent: readonly string[]): string {
 }
 
 /**
- * Approvals of calls with a result, the results, and approvals that the SDK has to act upon: it looks at the last message
- * alone, runs the calls approved there, and refuses an approval whose request it does not know.
+ * Returns approvals of calls with a result, the results, and then approvals that the SDK has to process. The SDK reads
+ * only the last message, runs the calls approved there, and refuses an approval whose request it does not know.
  */
 function withApprovals(
   results: readonly Result[],
@@ -324,7 +328,7 @@ function renderResult(result: HealedResult, toolName: string, pictureType: AiSdk
   };
 }
 
-/** @param type the type of the output in the SDK, where it is not that of a text */
+/** @param type type of the output in the SDK, if it is not that of a text */
 function renderOutput(result: HealedResult, type: unknown, pictureType: AiSdkMediaType): object {
   const { content, isError } = result;
   const [only] = content;
@@ -335,18 +339,18 @@ function renderOutput(result: HealedResult, type: unknown, pictureType: AiSdkMed
     block.type === "text" ? block.text : String(block.value["text"]),
   );
   const value = texts.join("\n\n");
-  // A result that was shortened since is no JSON any more: it stays text.
+  // A result that was shortened is no longer JSON: it stays text.
   const json = type === "json" || type === "error-json" ? parsedJson(value) : undefined;
   return json === undefined ? { type: isError ? "error-text" : "text", value } : { type, value: json };
 }
 
-/** A block of a result: pictures have another form there than in a user message. */
+/** Returns a block of a result: pictures have another form there than in a user message. */
 function outputPart(block: UserBlock, pictureType: AiSdkMediaType): object {
   if (block.type === "opaque" && block.value["type"] !== "image") return block.value;
   const part = renderUserBlock(block);
   if (part.type !== "image") return part;
   const { type: _type, image, ...fields } = part;
-  // Base64 has no colon, an address has.
+  // Base64 has no colon, but an address has one.
   return image.includes(":")
     ? { type: "image-url", url: image, ...fields }
     : { type: pictureType, data: image, ...fields };
@@ -356,12 +360,12 @@ function outputPart(block: UserBlock, pictureType: AiSdkMediaType): object {
 function acceptsReasoning(block: ThinkingBlock, { provider, api }: AssistantMessage): boolean {
   if (typeof block.thinking !== "string" || !block.thinking.isWellFormed()) return false;
   const native = nativeFor(block, FORMAT);
-  // JSON writes half a character as an escape, and nothing else that begins so.
+  // In JSON only half a surrogate pair is written with such an escape.
   if (native) return !JSON.stringify(native).includes("\\ud");
   if (itemOf(block)) return isOpenai(provider, api);
   if (typeof block.thinkingSignature === "string" && block.thinkingSignature.trim() !== "")
     return block.thinkingSignature.isWellFormed() && isAnthropic(provider, api);
-  // Models that do not sign: the SDK sends their reasoning as text to those that take it.
+  // Models that do not sign: the SDK sends their reasoning as text to models that accept it.
   return block.redacted !== true && !isOpenai(provider, api) && !isAnthropic(provider, api);
 }
 
@@ -371,7 +375,7 @@ const isAnthropic = (provider: unknown, api: unknown): boolean =>
 const isOpenai = (provider: unknown, api: unknown): boolean =>
   typeof api === "string" ? /^openai.*responses/.test(api) : provider === "openai";
 
-/** Parts of one block of thinking, with its signature as the SDK passes it to the provider. */
+/** Returns the parts of one block of thinking, with its signature in the SDK's form for the provider. */
 export function reasoningParts(block: ThinkingBlock): AiSdkReasoning[] {
   const { thinking, thinkingSignature, redacted } = block;
   const part = (text: string, providerOptions?: AiSdkOptions): AiSdkReasoning => ({
@@ -394,7 +398,7 @@ export function reasoningParts(block: ThinkingBlock): AiSdkReasoning[] {
     : [part(thinking, { anthropic: { signature: thinkingSignature } })];
 }
 
-/** The reasoning item of OpenAI in a signature; undefined for any other signature. */
+/** Returns the reasoning item of OpenAI in a signature; undefined for any other signature. */
 export function itemOf({
   thinkingSignature,
 }: ThinkingBlock): { id: string; summary: { text: string }[]; encrypted: string | null } | undefined {

@@ -101,7 +101,7 @@ function readPrompt(system: unknown, path: string, { issues }: ConversationBuild
   return textsOf(blocks).join("\n\n");
 }
 
-/** Block types with a common form: a block of such a type that lacks a field of it cannot be sent back. */
+/** Block types with a common form: a block of such a type without its required fields cannot be sent back. */
 const COMMON = new Set(["text", "image", "thinking", "redacted_thinking", "tool_use", "tool_result"]);
 
 /** Reads a block of a user message or of a result. */
@@ -121,7 +121,7 @@ export function readBlock(block: Fields, path: string, issues: FormatIssues): Co
   return [issues.opaque(FORMAT, { type, ...fields }, path)];
 }
 
-/** Reads a block of an answer. Blocks of server tools are blocks that only this format has. */
+/** Reads a block of an answer. Blocks of server tools exist only in this format. */
 export function readAnswerBlock(block: Fields, path: string, issues: FormatIssues): ContentBlock[] {
   const { type, ...fields } = block;
   if (type === "thinking" && typeof fields["thinking"] === "string") {
@@ -145,13 +145,13 @@ export function readAnswerBlock(block: Fields, path: string, issues: FormatIssue
   return [withNative(call, FORMAT, withoutNulls(rest))];
 }
 
-/** Names of fields that are left out: those for caching, and unknown ones. */
+/** Returns the names of fields that are left out: those for caching, and unknown ones. */
 const droppedFields = ({ cache_control, ...rest }: Fields): string[] => [
   ...(cache_control ? ["cache_control"] : []),
   ...Object.keys(withoutNulls(rest)),
 ];
 
-/** The API writes null where a field is not used. */
+/** Removes fields with null, which the API writes for unused fields. */
 function withoutNulls(fields: Fields): Fields {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
 }
@@ -166,13 +166,13 @@ const STOP_REASONS: ReadonlyMap<unknown, StopReason> = new Map([
   ["tool_use", "toolUse"],
 ]);
 
-/** Fields of a response that a session has no use for. */
+/** Fields of a response that a session does not need. */
 const ENVELOPE = new Set(["id", "type", "stop_sequence"]);
 
 /**
- * Fields beside the content of an answer that came as a response of the API: model, usage, stop reason. An answer in a
- * request has none of them. A refusal is an answer that failed: the API asks for it to be left out of later requests.
- * `unread` names unknown fields.
+ * Returns the fields of an answer other than its content, if it came as a response of the API: model, usage, stop
+ * reason. An answer in a request has none of them. A refusal is a failed answer: the API requires that later requests
+ * leave it out. `unread` names unknown fields.
  */
 export function answerFacts(fields: Fields): { said: Partial<AssistantMessage>; unread: string[] } {
   const { model, stop_reason, usage, ...rest } = fields;
@@ -188,7 +188,10 @@ export function answerFacts(fields: Fields): { said: Partial<AssistantMessage>; 
   };
 }
 
-/** Tokens of one call. The API bills tokens read from and written to its cache apart from `input_tokens`. */
+/**
+ * Returns the tokens of one call. The API counts tokens read from and written to its cache separately from
+ * `input_tokens`.
+ */
 function readUsage(usage: Fields): Usage {
   const count = (field: string): number => {
     const value = usage[field];
@@ -205,8 +208,8 @@ function readUsage(usage: Fields): Usage {
 const SERVER_CALL = `${FORMAT}.server_tool_use`;
 
 /**
- * Leaves out calls of server tools that have no result, where an answer was cut off or a paused one was never continued: the API
- * refuses them, except in the paused answer at the end, which it continues.
+ * Leaves out calls of server tools that have no result, because an answer was cut off or a paused one was never
+ * continued. The API refuses them, except in the paused answer at the end, which it continues.
  */
 function withoutOpenServerCalls<Context extends Pick<SessionContext, "messages">>(context: Context): Context {
   const calls = new Set<unknown>();
@@ -233,7 +236,7 @@ function withoutOpenServerCalls<Context extends Pick<SessionContext, "messages">
   return { ...context, messages };
 }
 
-/** `anthropicFormat`, with the blocks and fields that only this provider knows. */
+/** `anthropicFormat`, with the blocks and fields that only this provider supports. */
 export const anthropicNative = nativeFormat({ ...anthropicFormat, prepare: withoutOpenServerCalls }, FORMAT, {
   text: (text, fields) => ({ type: "text", text, ...fields }),
   picture: ({ url, data, mediaType }, fields) => ({
@@ -244,13 +247,13 @@ export const anthropicNative = nativeFormat({ ...anthropicFormat, prepare: witho
 });
 
 /**
- * The request of the Messages API of Anthropic: that of `buildRequest` with `anthropicFormat`, and in it the blocks that
- * only this API has, where this provider wrote them. Of those the types name the common ones alone.
+ * Makes a request of Anthropic's Messages API: that of `buildRequest` with `anthropicFormat`, with the blocks that only
+ * this API has, if this provider wrote them. The types only name common blocks.
  *
  * For a valid conversation it gives back the input of {@link fromAnthropic}, in this normal form: content is a list of
  * blocks, the system prompt a string; a result without content says `(no output)`, `is_error` is there when true;
- * results are in the order of their calls and before other content, calls after all text; roles alternate; blank
- * texts, and thinking at the end of an answer, are out; tool schemas have `type` and `properties`.
+ * results are in the order of their calls and before other content, calls after all text; roles alternate; blank texts,
+ * and thinking at the end of an answer, are left out; tool schemas have `type` and `properties`.
  *
  * @throws EspalierError `empty-context` when there is nothing to send
  */

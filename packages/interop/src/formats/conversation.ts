@@ -18,13 +18,13 @@ type Fields = Record<string, unknown>;
 
 /** Origin of all answers of a format. */
 interface AnswerOrigin {
-  /** Name of the API in sessions; undefined where answers can come from any. */
+  /** Name of the API in sessions; undefined for a format whose answers can come from any API. */
   api: string | undefined;
-  /** Default, where the caller names none. */
+  /** Provider, if the caller names none. */
   provider: string;
 }
 
-/** Builds the messages of an imported conversation: times, names of tools and the system prompt. */
+/** Builds the messages of an imported conversation: adds times, names of tools and the system prompt. */
 export class ConversationBuilder {
   readonly issues: FormatIssues;
   readonly messages: StoredMessage[] = [];
@@ -47,7 +47,7 @@ export class ConversationBuilder {
     this.#timestamp = timestamp;
   }
 
-  /** Fields of a request as plain JSON; a bare list is taken for the field `list`. */
+  /** Returns the fields of a request as plain JSON; a bare list is read as the field `list`. */
   read(input: unknown, list: string): Fields {
     const plain = plainJson(input, (path) =>
       this.issues.add("malformed", "value", path, "A value that JSON cannot hold is left out."),
@@ -55,7 +55,7 @@ export class ConversationBuilder {
     return Array.isArray(plain) ? { [list]: plain } : isRecord(plain) ? plain : {};
   }
 
-  /** The messages of a request, each with its path. */
+  /** Returns the messages of a request, each with its path. */
   messagesOf({ messages }: Fields): [Fields, string][] {
     if (!Array.isArray(messages))
       this.issues.add("malformed", "messages", "", "There is no list of messages.");
@@ -86,7 +86,7 @@ export class ConversationBuilder {
     });
   }
 
-  /** @param named the tool's name in the result itself */
+  /** @param named name of the tool in the result itself */
   result(
     toolCallId: string,
     content: ContentBlock[],
@@ -110,7 +110,7 @@ export class ConversationBuilder {
     });
   }
 
-  /** Adds a system prompt: before the conversation it is kept beside the messages, later it is one of them. */
+  /** Adds a system prompt: before the conversation it is stored separately, later it becomes a message. */
   system(text: string, path: string): void {
     if (text === "") return;
     if (this.messages.length === 0) {
@@ -132,32 +132,32 @@ export class ConversationBuilder {
     };
   }
 
-  /** The cast: content may hold blocks that the message types do not list; a session keeps them all. */
+  /** The cast allows blocks that the message types do not list; a session stores all of them. */
   #push(message: object): void {
     this.messages.push(message as StoredMessage);
   }
 }
 
-/** A conversation of another format as neutral messages, ready to be appended to a session. */
+/** A conversation of another format as neutral messages, which can be appended to a session. */
 export interface ImportedConversation {
   messages: StoredMessage[];
-  /** System prompt from before the conversation; not among the messages. */
+  /** System prompt from before the conversation; it is not among the messages. */
   system?: string;
   tools?: ToolDefinition[];
-  /** Model of the answers that do not name one themselves. */
+  /** Model of the answers that name none. */
   model: { provider: string; modelId: string };
-  /** Differences from the input; empty when nothing is missing. */
+  /** Differences from the input; empty when there are none. */
   issues: FormatIssue[];
 }
 
-/** Fields that messages of a session need and formats do not have. */
+/** Fields that messages of a session require and other formats lack. */
 export interface ConversationOptions {
   /**
-   * Model that gave the answers. Reasoning goes back to this provider and model only. Default: the provider of the format
-   * and a model `unknown`, or those that a message itself names.
+   * Model that gave the answers. Reasoning is sent back only to this provider and model. Default: the provider and
+   * model that a message names, else the provider of the format and a model `unknown`.
    */
   model?: { provider: string; modelId: string } | undefined;
-  /** Time of all messages, epoch milliseconds, as formats have no times. Default 0. */
+  /** Time of all messages in epoch milliseconds, because formats have no times. Default 0. */
   timestamp?: number | undefined;
 }
 
@@ -168,12 +168,12 @@ export type ConversationSource =
   | ImportedConversation
   | (Pick<RequestOptions<unknown>, "system" | "tools" | "model"> & { messages: readonly ContextMessage[] });
 
-/** Options of a request; those of `buildRequest`, which makes it. */
+/** Options of a request, as of `buildRequest`, which makes it. */
 export type WriteOptions = Omit<RequestOptions<unknown>, "format">;
 
 /**
- * Request that a conversation makes in a format. Where only messages are given, nothing before them has changed, and the
- * model is that of the last answer.
+ * Makes the request of a conversation in a format. For a source of messages alone, nothing before them has changed, and
+ * the model is that of the last answer.
  */
 export function writeRequest<Request>(
   source: ConversationSource,
@@ -210,17 +210,17 @@ function contextOf({
 }
 
 /**
- * - `malformed`: not of the format; skipped, or read as far as possible
- * - `dropped`: understood, and the neutral messages have no place for it
- * - `changed`: kept, and a request will say it in another way
- * - `opaque`: kept as it is, and only its own format will see it again
+ * - `malformed`: not valid in the format; skipped, or read as far as possible
+ * - `dropped`: valid, but neutral messages cannot store it
+ * - `changed`: stored, and a request will have it in another form
+ * - `opaque`: stored unchanged, and only its own format can read it
  */
 export type FormatIssueKind = "malformed" | "dropped" | "changed" | "opaque";
 
 /** One difference between a conversation in another format and its neutral messages. */
 export interface FormatIssue {
   kind: FormatIssueKind;
-  /** The field, block type or role it is about. */
+  /** Field, block type or role of the difference. */
   field: string;
   /** Path of the first occurrence, such as `messages[3].content[0]`. */
   path: string;
@@ -241,7 +241,7 @@ export class FormatIssues {
     else this.#issues.set(key, { kind, field, path, count: 1, message });
   }
 
-  /** Reports fields that a session cannot keep: for caching, and for the provider's own bookkeeping. */
+  /** Reports fields that a session cannot store: for caching, and for the provider's own bookkeeping. */
   dropped(fields: Iterable<string>, path: string): void {
     for (const field of fields) {
       const name = shown(field);
@@ -249,13 +249,13 @@ export class FormatIssues {
     }
   }
 
-  /** Adds a part of a known type that lacks a field of it; returns no block. */
+  /** Reports a part of a known type without its required fields; returns no block. */
   misshapen(type: unknown, path: string, message = NOT_OF_SHAPE): [] {
     this.add("malformed", shown(type), path, message);
     return [];
   }
 
-  /** A block that only its own format can read, kept as it is. */
+  /** Stores a block unchanged that only its own format can read. */
   opaque(format: FormatName, value: Fields, path: string, provider?: string): ContentBlock {
     const type = shown(value["type"]);
     this.add("opaque", type, path, `A ${type} is kept as it is; only its own format sees it again.`);
@@ -271,7 +271,7 @@ export class FormatIssues {
   }
 }
 
-/** Names come from outside: short, and printable. */
+/** Returns a name from the input, shortened, with printable characters only. */
 function shown(name: unknown): string {
   return typeof name === "string" ? name.replace(/[^\w.:/ -]+/g, "?").slice(0, 64) || "(empty)" : "(no name)";
 }
@@ -294,7 +294,7 @@ export function readContent(
   return partsOf(content, path, issues).flatMap(([part, place]) => readPart(part, place, issues));
 }
 
-/** Elements of a list that are objects with a `type`, each with its path; every other element is an issue. */
+/** Returns the elements of a list that are objects with a `type`, each with its path; reports every other element. */
 export function partsOf(list: readonly unknown[], path: string, issues: FormatIssues): [Fields, string][] {
   return list.flatMap((part, at): [Fields, string][] => {
     const place = `${path}[${at}]`;
@@ -308,14 +308,14 @@ export const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? val
 export const textsOf = (blocks: readonly ContentBlock[]): string[] =>
   blocks.flatMap((block) => (block.type === "text" ? [block.text] : []));
 
-/** The input of a call as the object that a session keeps. */
+/** Returns the input of a call as an object for the session. */
 export function readInput(input: unknown, path: string, issues: FormatIssues): Fields {
   if (isRecord(input)) return input;
   issues.add("changed", "input", path, "The input of a call is not an object; it is wrapped in one.");
   return input === undefined ? {} : { value: input };
 }
 
-/** A tool definition; without fields that are absent. */
+/** Makes a tool definition, without absent fields. */
 export function toolOf(name: string, description: unknown, parameters: unknown): ToolDefinition {
   return {
     name,

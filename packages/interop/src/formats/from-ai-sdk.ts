@@ -22,22 +22,22 @@ const FORMAT = "ai-sdk";
 
 type Fields = Record<string, unknown>;
 
-/** The API through which the SDK speaks with a provider, as far as the shape of its reasoning depends on it. */
+/** APIs of the SDK's providers for which the form of reasoning depends on the API. */
 const APIS: ReadonlyMap<string, string> = new Map([
   ["anthropic", "anthropic-messages"],
   ["openai", "openai-responses"],
 ]);
 
 /**
- * A conversation of the AI SDK (`ModelMessage`s of version 5 and later) as neutral messages: `{system, messages, tools}`
- * or the list of messages. Never throws: anything else is skipped and listed in `issues`.
+ * Reads a conversation of the AI SDK (`ModelMessage`s of version 5 and later) as neutral messages: `{system, messages,
+ * tools}` or the list of messages. Never throws: any other value is skipped and listed in `issues`.
  *
- * The messages do not say who answered. Where `options.model` does not either, it is the provider whose signature stands
- * first on reasoning; an answer with another provider's reasoning is that provider's.
+ * The messages do not name the model. Without `options.model`, the provider is that of the first signature on
+ * reasoning; an answer with another provider's reasoning is assigned to that provider.
  *
  * - bytes become base64, addresses text
- * - files, approvals, calls that the provider ran: kept as they are, and given back by `toAiSdk`
- * - `providerOptions` of a part are kept beside it; those of a whole message are left out, with an issue
+ * - files, approvals, and calls that the provider ran are stored unchanged, and `toAiSdk` returns them
+ * - `providerOptions` of a part are stored in its block; those of a whole message are left out, with an issue
  */
 export function fromAiSdk(input: unknown, options: ConversationOptions = {}): ImportedConversation {
   const reading = new ConversationBuilder({ api: undefined, provider: "unknown" }, options);
@@ -79,14 +79,14 @@ function readMessage({ role, content, ...rest }: Fields, path: string, builder: 
   } else issues.add("malformed", "role", path, "A message is of no role that is known here; it is left out.");
 }
 
-/** An answer with another provider's reasoning was that provider's. */
+/** Returns the origin of an answer, from another provider's reasoning in it. */
 function originOf(content: unknown, builder: ConversationBuilder): Partial<AssistantMessage> {
   const provider = providerOf(content);
   if (provider === undefined || provider === builder.provider) return {};
   return { provider, model: "unknown", api: APIS.get(provider) ?? "ai-sdk" };
 }
 
-/** Reads a part of a tool message: a result, or an approval, which is kept as it is. */
+/** Reads a part of a tool message: a result, or an approval, which is stored unchanged. */
 function readToolPart(part: Fields, path: string, builder: ConversationBuilder): ContentBlock[] {
   const { type, toolCallId, toolName, output, ...rest } = part;
   if (type !== "tool-result") return [builder.issues.opaque(FORMAT, part, path)];
@@ -99,7 +99,7 @@ function readToolPart(part: Fields, path: string, builder: ConversationBuilder):
   return [];
 }
 
-/** Reads a list of `AiSdkTool`s; a `ToolSet` holds code, which no session keeps. */
+/** Reads a list of `AiSdkTool`s. A `ToolSet` has code, which no session stores. */
 function readTools(tools: unknown, { issues }: ConversationBuilder): ToolDefinition[] {
   if (tools === undefined) return [];
   return (Array.isArray(tools) ? tools : [tools]).flatMap((tool, at): ToolDefinition[] => {
@@ -114,13 +114,13 @@ function readTools(tools: unknown, { issues }: ConversationBuilder): ToolDefinit
   });
 }
 
-/** Options that mark the reasoning of a provider. */
+/** Options that identify the provider of reasoning. */
 const MARKS: Record<string, string[]> = {
   anthropic: ["signature", "redactedData"],
   openai: ["itemId", "reasoningEncryptedContent"],
 };
 
-/** Provider of the first marked reasoning in a content; undefined when there is none. */
+/** Returns the provider of the first marked reasoning in a content; undefined when there is none. */
 function providerOf(content: unknown): string | undefined {
   for (const part of listOf(content)) {
     const options = isRecord(part) && part["type"] === "reasoning" ? part["providerOptions"] : undefined;
@@ -133,7 +133,7 @@ function providerOf(content: unknown): string | undefined {
   return undefined;
 }
 
-/** A part of a user message. */
+/** Reads a part of a user message. */
 function readUserPart(part: Fields, path: string, issues: FormatIssues): ContentBlock[] {
   const { type, text, image, data, mediaType, ...rest } = part;
   if (type === "text" && typeof text === "string") return [withNative({ type, text }, FORMAT, rest)];
@@ -143,7 +143,7 @@ function readUserPart(part: Fields, path: string, issues: FormatIssues): Content
   return type === "text" ? issues.misshapen(type, path) : [issues.opaque(FORMAT, part, path)];
 }
 
-/** Bytes or address of a file as text; version 7 also writes them as an object that says which it is. */
+/** Returns bytes or address of a file as text; version 7 also writes them as an object that names its kind. */
 function bareData(data: unknown): string | undefined {
   const bare = !isRecord(data)
     ? data
@@ -155,7 +155,7 @@ function bareData(data: unknown): string | undefined {
   return typeof bare === "string" && bare !== "" ? bare : undefined;
 }
 
-/** A picture as base64, at an address, or both in one: the SDK takes all three as text. */
+/** Reads a picture as base64, at an address, or as a data address: the SDK accepts all three as text. */
 function readPicture(given: string, mediaType: unknown, rest: Fields): ContentBlock {
   const declared = typeof mediaType === "string" ? mediaType : "";
   const inline = parseDataUrl(given);
@@ -166,7 +166,7 @@ function readPicture(given: string, mediaType: unknown, rest: Fields): ContentBl
   return stored(withNative({ type: "imageUrl", url: given }, FORMAT, fields));
 }
 
-/** A part of an answer. Calls that the provider ran itself are for the provider alone. */
+/** Reads a part of an answer. Only the provider can read calls that it ran itself. */
 function readAnswerPart(part: Fields, path: string, issues: FormatIssues): ContentBlock[] {
   const { type, text, toolCallId, toolName, input, providerExecuted, providerOptions, ...rest } = part;
   const beside = { ...(providerOptions === undefined ? {} : { providerOptions }), ...rest };
@@ -183,10 +183,10 @@ function readAnswerPart(part: Fields, path: string, issues: FormatIssues): Conte
   return [withNative({ type: "toolCall", id: toolCallId, name: toolName, arguments: given }, FORMAT, beside)];
 }
 
-/** Text of a call that the user denied without a reason: the SDK's own words. */
+/** Text for a call that the user denied without a reason: the SDK's own text. */
 const DENIED = "Tool execution denied.";
 
-/** Content of a result, and the fields that are needed to write it in the same way again. */
+/** Content of a result, and the fields that are needed to write it in the same form again. */
 interface ReadOutput {
   content: ContentBlock[];
   isError: boolean;
@@ -236,8 +236,8 @@ function readPart(part: Fields, path: string, issues: FormatIssues): ContentBloc
 }
 
 /**
- * Reasoning as sessions keep it. The SDK has a provider's signature among the part's options; a session has it in a
- * field of its own, so that it goes back whichever way the next request is made. Other options stay beside it.
+ * Reads reasoning for a session. The SDK has a provider's signature among the part's options; a session has it in a
+ * separate field, so that requests in any format can send it back. Other options are stored in the block.
  */
 function readReasoning(text: string, options: unknown): ThinkingBlock {
   const block: ThinkingBlock = { type: "thinking", thinking: text };
@@ -267,14 +267,14 @@ function readReasoning(text: string, options: unknown): ThinkingBlock {
   return withNative(block, FORMAT, { providerOptions: options });
 }
 
-/** True when the options are of one provider, and these fields all that it says. */
+/** Returns whether the options are of one provider and have no other fields than these. */
 function isOnly(providers: string[], options: Fields, fields: string[]): boolean {
   return providers.length === 1 && Object.keys(options).every((field) => fields.includes(field));
 }
 
 /**
- * Two blocks as one, where the second goes on with the item of the first: the SDK makes a part of each paragraph of an
- * OpenAI summary. Undefined for any others.
+ * Joins two blocks if the second continues the reasoning item of the first: the SDK makes a part of each paragraph of
+ * an OpenAI summary. Undefined for any others.
  */
 function joinedReasoning(first: ThinkingBlock, second: ThinkingBlock): ThinkingBlock | undefined {
   const [a, b] = [itemOf(first), itemOf(second)];

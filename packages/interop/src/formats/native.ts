@@ -6,43 +6,44 @@ import {
   type RequestFormat,
 } from "@espalier/session-tree";
 
-/** The formats in which a conversation can be read and written here. */
+/** Formats in which a conversation can be read and written. */
 export type FormatName = "anthropic" | "openai-chat" | "openai-responses" | "ai-sdk";
 
 /**
- * Fields that only one format knows: on a text, a picture or a call those beyond the common ones, on a {@link NativeBlock}
- * the block itself. They go back to their own format only, and, where they name a provider, to that provider only. In the
- * session file they are beside the other fields of a block; readers that do not know them see the block without them.
+ * Fields that only one format has: additional fields of a text, a picture or a call, or the whole block in a
+ * {@link NativeBlock}. They are sent back only to their own format and, if they name a provider, only to that provider.
+ * In the session file they are next to the other fields of a block; programs that do not know them read the block
+ * without them.
  */
 export interface Native {
   format: FormatName;
-  /** Set for content that a provider encrypted: no other can read it. */
+  /** Set for content that a provider encrypted: no other provider can read it. */
   provider?: string;
   value: Record<string, unknown>;
 }
 
 /**
- * A block that only one format has, kept as it was. Requests in other formats have a word in its place
+ * A block that only one format has, stored unchanged. Requests in other formats have a short text in its place
  * (`[Content of type anthropic.document left out]`).
  */
 export interface NativeBlock {
-  /** The format's name, a dot, and the type the block has there. */
+  /** Name of the format, a dot, and the block's type in that format. */
   type: string;
   native: Native;
 }
 
-/** A picture at an address: every format here can write it, the session format cannot. */
+/** A picture at an address: every format here can write it, but the session format has no type for it. */
 export interface RemoteImageBlock {
   type: "imageUrl";
   url: string;
   native?: Native;
 }
 
-/** Block types beyond those of the session format, which keeps what it does not know: the cast is for that. */
+/** Casts block types beyond those of the session format, which stores unknown blocks. */
 export const stored = (block: NativeBlock | RemoteImageBlock): ContentBlock =>
   block as unknown as ContentBlock;
 
-/** A block of one format as a message can hold it. */
+/** Makes a block of one format for a message. */
 export function nativeBlock(
   format: FormatName,
   value: Record<string, unknown>,
@@ -52,7 +53,7 @@ export function nativeBlock(
   return stored({ type: `${format}.${String(value["type"])}`, native });
 }
 
-/** A block with the fields that only one format has; without any, the block alone. */
+/** Returns a block with the fields that only one format has; without any, the block alone. */
 export function withNative<Block extends object>(
   block: Block,
   format: FormatName,
@@ -61,39 +62,42 @@ export function withNative<Block extends object>(
   return Object.keys(value).length === 0 ? block : { ...block, native: { format, value } satisfies Native };
 }
 
-/** Returns whether one of these blocks is a refusal of OpenAI: a text with that type beside it. */
+/** Returns whether one of these blocks is a refusal of OpenAI: a text with that type in its native fields. */
 export const refusesIn = (blocks: readonly unknown[], format: FormatName): boolean =>
   blocks.some((block) => {
     if (!isRecord(block) || nativeFor(block, format)?.value["type"] !== "refusal") return false;
     return typeof block["text"] === "string" && block["text"].trim() !== "";
   });
 
-/** Native fields of a block or a message for this format; undefined for anything else that a file may hold there. */
+/** Returns the native fields of a block or a message for this format; undefined for invalid values of a file. */
 export function nativeFor(holder: object, format: FormatName): Native | undefined {
   const { native } = holder as { native?: unknown };
   if (!isRecord(native) || native["format"] !== format || !isRecord(native["value"])) return undefined;
   return native as unknown as Native;
 }
 
-/** A picture at an address, which may be a `data:` address. `data` and `mediaType` are set for one in the message itself. */
+/**
+ * A picture at an address, which may be a `data:` address. For a picture in the message itself, `data` and `mediaType`
+ * are set.
+ */
 interface Picture {
   url: string;
   data?: string;
   mediaType?: string;
 }
 
-/** The way in which an API writes common blocks that have fields of its own beside them. */
+/** Functions with which an API writes common blocks that have additional fields. */
 interface NativeWriting {
-  /** Undefined for a text that is written without them. */
+  /** Writes a text; undefined for a text that is written without its additional fields. */
   text(text: string, fields: Record<string, unknown>, isAnswer: boolean): object | undefined;
   picture(picture: Picture, fields: Record<string, unknown>): object;
-  /** Type of a block in an answer that goes back whichever provider answered: the client's, not a provider's. */
+  /** Type of a block in an answer that belongs to the client and is sent back to any provider. */
   ofClient?: string;
 }
 
 /**
- * A format that gives its provider back what only that provider knows. A block returns where its format is the format of
- * the request, its provider is the provider of the model, and, in an answer, that provider gave the answer.
+ * Makes a format that gives a provider its own blocks back. A block is included when its format is the format of the
+ * request, its provider is the provider of the model, and, in an answer, that provider gave the answer.
  */
 export function nativeFormat<Request>(
   base: RequestFormat<Request>,
@@ -102,7 +106,10 @@ export function nativeFormat<Request>(
 ): RequestFormat<Request> {
   return {
     ...base,
-    /** A refusal is recorded as a failed answer. Its own provider accepts it, so there it is sent like any other answer. */
+    /**
+     * A refusal is recorded as a failed answer. Its own provider accepts it, so the request includes it like any other
+     * answer.
+     */
     prepare(context, model) {
       const prepared = base.prepare?.(context, model) ?? context;
       const messages = prepared.messages.map((message): ContextMessage => {
@@ -140,7 +147,7 @@ export function nativeFormat<Request>(
   };
 }
 
-/** The JSON value in a text; undefined where there is none. */
+/** Returns the JSON value in a text; undefined when there is none. */
 export function parsedJson(text: unknown): unknown {
   if (typeof text !== "string") return undefined;
   try {
@@ -150,18 +157,18 @@ export function parsedJson(text: unknown): unknown {
   }
 }
 
-/** Deeper values cannot be written into a session: its lines are at most 256 deep, and blocks are inside a message. */
+/** Maximum depth of a value in a session: lines are at most 256 deep, and blocks are inside a message. */
 const DEEPEST = 200;
 
-/** Bytes turned into characters by one call: a call's arguments are limited. */
+/** Number of bytes that one call converts to characters: the number of arguments of a call is limited. */
 const CHUNK = 32_768;
 
 /**
- * A value from outside as plain JSON that a session can keep: well-formed Unicode, addresses as text, bytes as base64 (a
- * client's messages hold both). `lost` receives each path whose value JSON cannot express: functions, NaN and infinities,
- * maps and sets, keys `__proto__`, cycles and anything nested deeper than 200.
+ * Converts a value from outside to plain JSON for a session: well-formed Unicode, addresses as text, bytes as base64 (a
+ * client's messages have both). `lost` receives the path of each value that JSON cannot express: functions, NaN and
+ * infinities, maps and sets, keys `__proto__`, cycles, and values nested deeper than 200.
  *
- * @param above the containers around the value, from the outside in
+ * @param above containers around the value, outermost first
  */
 export function plainJson(
   value: unknown,
@@ -187,7 +194,7 @@ export function plainJson(
   }
   const within = [...above, value];
   if (Array.isArray(value)) {
-    // What is lost in a list becomes null, or what follows would shift.
+    // A lost element of a list becomes null, so that the others keep their index.
     return Array.from(value, (item, index) => plainJson(item, lost, `${path}[${index}]`, within) ?? null);
   }
   const copy: Record<string, unknown> = {};
@@ -212,7 +219,7 @@ function base64(bytes: Uint8Array): string {
 /** A picture written as an address: `data:image/png;base64,iVBOR…`. */
 const DATA_URL = /^data:([^;,]+)(?:;[^;,]+)*;base64,/i;
 
-/** Contents of a base64 `data:` address; undefined for every other address. */
+/** Returns the content of a base64 `data:` address; undefined for any other address. */
 export function parseDataUrl(url: string): { mimeType: string; data: string } | undefined {
   const beginning = DATA_URL.exec(url);
   return beginning ? { mimeType: beginning[1]!, data: url.slice(beginning[0].length) } : undefined;

@@ -39,16 +39,16 @@ const RESPONSES = "openai-responses";
 
 type Fields = Record<string, unknown>;
 
-/** Fields in which servers of this API return a model's reasoning; there is no field for sending it back. */
+/** Fields in which servers with this API return a model's reasoning; there is no field for sending it back. */
 const REASONING_FIELDS = ["reasoning_content", "reasoning"];
 
 /**
- * A Chat Completions conversation as neutral messages: a request (`{messages, tools}`), or its list of messages. Never
- * throws: anything else is skipped and listed in `issues`.
+ * Reads a Chat Completions conversation as neutral messages: a request (`{messages, tools}`), or its list of messages.
+ * Never throws: any other value is skipped and listed in `issues`.
  *
- * - `system` and `developer` messages at the beginning become the system prompt; later ones stay in their place
- * - sound and files are kept as they are, and given back by `toOpenaiChat`; so is a call of a custom tool
- * - `name`, `audio` of an answer, and fields for one request (`prompt_cache_breakpoint`): left out, with an issue
+ * - `system` and `developer` messages at the beginning become the system prompt; later ones keep their position
+ * - sound, files and calls of custom tools are stored unchanged, and `toOpenaiChat` returns them
+ * - `name`, `audio` of an answer, and fields for one request (`prompt_cache_breakpoint`) are left out, with an issue
  */
 export function fromOpenaiChat(input: unknown, options: ConversationOptions = {}): ImportedConversation {
   const builder = new ConversationBuilder({ api: "openai-completions", provider: "openai" }, options);
@@ -85,7 +85,7 @@ function readChatAnswer(message: Fields, path: string, builder: ConversationBuil
   for (const field of REASONING_FIELDS) {
     const text = rest[field];
     delete rest[field];
-    // The name of the field in the place of a signature is the custom of other writers of such sessions.
+    // Other writers of such sessions also put the name of the field in place of a signature.
     if (typeof text === "string" && text !== "") {
       blocks.push({ type: "thinking", thinking: text, thinkingSignature: field });
       issues.add("changed", field, path, "Reasoning is kept; this API has no place for it in a request.");
@@ -130,7 +130,7 @@ function readChatPart(part: Fields, path: string, issues: FormatIssues): Content
   return [issues.opaque(CHAT, fields, path)];
 }
 
-/** A refusal is a text with its type beside it. */
+/** Makes a refusal: a text with that type in its native fields. */
 const refused = (text: string): ContentBlock => withNative({ type: "text", text }, CHAT, { type: "refusal" });
 
 /** `openaiChatFormat`, with the parts and calls that only this API has. */
@@ -140,13 +140,13 @@ export const openaiChatNative = nativeFormat(openaiChatFormat, CHAT, {
 });
 
 /**
- * The request of Chat Completions: that of `buildRequest` with `openaiChatFormat`, and in it the parts that only this API
- * has. Of those the types name the common ones alone.
+ * Makes a request of Chat Completions: that of `buildRequest` with `openaiChatFormat`, with the parts that only this
+ * API has. The types only name common parts.
  *
  * For a valid conversation it gives back the input of {@link fromOpenaiChat}, in this normal form: `developer` is
- * `system`, and all of it the first message; texts of one message are one string with a blank line between, unless there
- * is something else in it; arguments are written without white space; an empty result says `(no output)`; results are in
- * the order of their calls; roles alternate; `content` of an answer that only calls or refuses is null.
+ * `system`, and all of it the first message; texts of one message are one string with a blank line between, unless the
+ * message has other parts; arguments are written without white space; an empty result says `(no output)`; results are
+ * in the order of their calls; roles alternate; `content` of an answer that only calls or refuses is null.
  *
  * @throws EspalierError `empty-context` when there is nothing to send
  */
@@ -155,15 +155,16 @@ export function toOpenaiChat(source: ConversationSource, options: WriteOptions =
 }
 
 /**
- * A conversation of the Responses API as neutral messages: a request (`{instructions, input, tools}`), or its list of
- * items; output items of a response are items, too. Never throws: anything else is skipped and listed in
+ * Reads a conversation of the Responses API as neutral messages: a request (`{instructions, input, tools}`), or its
+ * list of items; output items of a response are also accepted. Never throws: any other value is skipped and listed in
  * `issues`.
  *
  * - the items of one answer (reasoning, messages, calls) become one message
- * - reasoning keeps its item in `thinkingSignature`; it goes back by its encrypted content, to the same model only
- * - a `compaction`, files, items of hosted tools: kept as they are for this provider, and given back by
- *   `toOpenaiResponses`; so is a call of a custom tool
- * - `id` and `status` of items are not kept: a request that is sent whole has none. `annotations` are left out, with an issue
+ * - reasoning keeps its item in `thinkingSignature`; its encrypted content is sent back only to the same model
+ * - a `compaction`, files, items of hosted tools and calls of custom tools are stored unchanged for this provider,
+ *   and `toOpenaiResponses` returns them
+ * - `id` and `status` of items are not stored: a request that is sent whole has none. `annotations` are left out,
+ *   with an issue
  */
 export function fromOpenaiResponses(input: unknown, options: ConversationOptions = {}): ImportedConversation {
   const builder = new ConversationBuilder({ api: "openai-responses", provider: "openai" }, options);
@@ -184,13 +185,13 @@ const GIVEN = new Set([
   "additional_tools",
 ]);
 
-/** True for an item that the client gave or that replaces earlier items; the others are a model's. */
+/** Returns whether the client gave an item, or the item replaces earlier ones; all other items are a model's. */
 function isGiven(item: Fields): boolean {
   const type = String(item["type"]);
   return type.endsWith("_output") || GIVEN.has(type);
 }
 
-/** Reads items in order; those of a model are gathered until something else follows. */
+/** Reads items in order; a model's items are collected until another item follows. */
 class ItemReader {
   readonly #builder: ConversationBuilder;
   #answer: ContentBlock[] = [];
@@ -243,7 +244,7 @@ class ItemReader {
     this.#builder.issues.add("changed", "reasoning", path, message);
   }
 
-  /** Calls of the client's tools and their outputs; false for any other item. */
+  /** Reads calls of the client's tools and their outputs; false for any other item. */
   #callOrOutput(item: Fields, id: string, path: string): boolean {
     const { issues, provider } = this.#builder;
     const { type, call_id: _id, name, arguments: given, input, output, ...rest } = item;
@@ -280,7 +281,7 @@ class ItemReader {
   }
 }
 
-/** Fields of a message of an answer (`phase`) belong to each of its texts. */
+/** Adds fields of a message of an answer (`phase`) to each of its texts. */
 function withExtra(block: ContentBlock, extra: Fields): ContentBlock {
   if (block.type !== "text" || Object.keys(extra).length === 0) return block;
   const known = (block as { native?: { value: Fields } }).native?.value;
@@ -302,15 +303,16 @@ export const openaiResponsesNative = nativeFormat(openaiResponsesFormat, RESPONS
 });
 
 /**
- * The request of the Responses API: that of `buildRequest` with `openaiResponsesFormat`, and in it the items and parts
- * that only this API has, where this provider gave them. Of those the types name the common ones alone.
+ * Makes a request of the Responses API: that of `buildRequest` with `openaiResponsesFormat`, with the items and parts
+ * that only this API has, if this provider gave them. The types only name common ones.
  *
  * For a valid conversation it gives back the input of {@link fromOpenaiResponses}, in this normal form: no item has
- * `status`, and none but reasoning has `id`; system and developer messages are in `instructions`; each text of an answer
- * is a message of its own whose content is a string; content of a user is a list of parts; an output of texts alone is
- * one string with a blank line between; `detail` of a picture is there, arguments are written without white space, an
- * empty output says `(no output)`; outputs are together behind their calls; reasoning has its id, summary and encrypted
- * content, and none is without or at the end of an answer; items before all user messages follow an opening by the user.
+ * `status`, and none but reasoning has `id`; system and developer messages are in `instructions`; each text of an
+ * answer is a separate message whose content is a string; content of a user is a list of parts; an output of texts
+ * alone is one string with a blank line between; `detail` of a picture is present, arguments are written without white
+ * space, an empty output says `(no output)`; outputs are together after their calls; reasoning has its id, summary and
+ * encrypted content, and is left out without the latter or at the end of an answer; items before all user messages
+ * follow an opening by the user.
  *
  * @throws EspalierError `empty-context` when there is nothing to send
  */
@@ -321,13 +323,18 @@ export function toOpenaiResponses(
   return writeRequest(source, options, openaiResponsesNative);
 }
 
-/** Marks a refusal as a failed answer, as for Anthropic; empty for other answers and for one that calls tools. */
+/**
+ * Returns the fields that mark a refusal as a failed answer, as for Anthropic; empty for other answers and for one that
+ * calls tools.
+ */
 const refusalFacts = (blocks: readonly ContentBlock[], format: FormatName): Partial<AssistantMessage> =>
   refusesIn(blocks, format) && !blocks.some(({ type }) => type === "toolCall")
     ? { stopReason: "error", errorMessage: "The model stopped: refusal." }
     : {};
 
-/** Fields by which the API finds stored items, and marks for one request: a conversation that is sent whole has none. */
+/**
+ * Fields by which the API finds stored items, and marks for one request: a conversation that is sent whole has none.
+ */
 const BOOKKEEPING = new Set(["id", "status", "prompt_cache_breakpoint", "logprobs"]);
 
 /** Reads the content of a message or of an output of the Responses API. */
@@ -352,7 +359,7 @@ function readPart(part: Fields, path: string, issues: FormatIssues, provider: st
     if (prompt_cache_breakpoint) issues.dropped(["prompt_cache_breakpoint"], path);
     return [readImage(image_url, RESPONSES, file_id ? { ...fields, file_id } : fields)];
   }
-  // Parts of a client begin with `input_`; an item of its own begins otherwise, and must not be taken for one.
+  // Parts of a client begin with `input_`. A separate item has another beginning, and must not be confused with a part.
   if (type === "input_text" || !String(type).startsWith("input_"))
     return issues.misshapen(
       "part",
@@ -363,12 +370,12 @@ function readPart(part: Fields, path: string, issues: FormatIssues, provider: st
   return [issues.opaque(RESPONSES, part, path, part["file_id"] ? provider : undefined)];
 }
 
-/** Reasoning: the text that people may read, and the item as it was for the model that made it. */
+/** Reads reasoning: the text that people may read, and the unchanged item for the model that made it. */
 function readReasoning(item: Fields): ThinkingBlock {
   return { type: "thinking", thinking: reasoningText(item), thinkingSignature: JSON.stringify(item) };
 }
 
-/** Readable text of a reasoning item: its summary, else its full content; empty where it is encrypted. */
+/** Returns the readable text of a reasoning item: its summary, else its full content; empty when it is encrypted. */
 export function reasoningText(item: Fields): string {
   const texts = (field: string): string[] =>
     listOf(item[field]).flatMap((part) =>
@@ -378,20 +385,20 @@ export function reasoningText(item: Fields): string {
   return (summary.length > 0 ? summary : texts("content")).join("\n\n");
 }
 
-/** Fields beyond the common ones and the API's bookkeeping. */
+/** Returns fields other than the common ones and the API's bookkeeping. */
 function extraFields(fields: Fields): Fields {
   return Object.fromEntries(
     Object.entries(fields).filter(([field, value]) => value !== null && !BOOKKEEPING.has(field)),
   );
 }
 
-/** Names of fields that will be missing; the API's own bookkeeping is none of them. */
+/** Returns the names of fields that will be missing, without the API's own bookkeeping. */
 function unreadFields(fields: Fields): string[] {
   const unread = Object.keys(extraFields(fields));
   return fields["prompt_cache_breakpoint"] ? [...unread, "prompt_cache_breakpoint"] : unread;
 }
 
-/** A picture at an address, which can be a `data:` address with the picture in it. */
+/** Reads a picture at an address, which can be a `data:` address with the picture in it. */
 function readImage(url: string, format: FormatName, fields: Fields): ContentBlock {
   const inline = parseDataUrl(url);
   const { detail, ...rest } = fields;
@@ -401,7 +408,7 @@ function readImage(url: string, format: FormatName, fields: Fields): ContentBloc
     : stored(withNative({ type: "imageUrl", url }, format, extra));
 }
 
-/** Arguments of a call, which the model wrote as text that should be the JSON of an object. */
+/** Reads the arguments of a call, a text of the model that should be the JSON of an object. */
 export function readArguments(text: unknown, path: string, issues: FormatIssues): Fields {
   const lost = (place: string) =>
     issues.misshapen("value", `${path}.arguments.${place}`, "A value that no session can hold is left out.");
@@ -412,7 +419,7 @@ export function readArguments(text: unknown, path: string, issues: FormatIssues)
   return { value: parsed ?? text };
 }
 
-/** Function tools as the Responses API writes them. Other tools belong to a request, not to a conversation. */
+/** Reads function tools of the Responses API. Other tools belong to a request, not to a conversation. */
 function readOpenaiTools(tools: unknown, issues: FormatIssues): ToolDefinition[] {
   return listOf(tools).flatMap((tool, at): ToolDefinition[] => {
     const path = `tools[${at}]`;

@@ -14,88 +14,91 @@ import type { ImportIssues } from "./issue.ts";
 
 /** An entry of an earlier import. */
 export interface KnownEntry {
-  /** Number of lines of the source that it was made of. */
+  /** Number of lines of the source from which it was made. */
   lines: number;
-  /** True where it has its usage. */
+  /** True when it has its usage. */
   isBilled: boolean;
 }
 
-/** Results of an earlier import, with which a second one gives the same entries. */
+/** Results of an earlier import, with which a second import makes the same entries. */
 export interface DraftOptions {
-  /** An entry that is in the session already; lines added to it since become an entry of their own. */
+  /** Returns an entry that is already in the session; lines that were added to it since become a separate entry. */
   known?(id: string): KnownEntry | undefined;
-  /** Readable summaries, by entry id, in place of those that only their provider can read. */
+  /** Readable summaries, by entry id, that replace those that only their provider can read. */
   summaries?: ReadonlyMap<string, string>;
 }
 
 /**
- * A session as an importer reads it: nothing is written. Drafts of one file follow one another; take the next one only
- * when the entries of the one before have all been read, or will never be.
+ * A session in the form that an importer gives it; nothing is written. Drafts of one file follow one another: take the
+ * next one only when the entries of the previous one have all been read, or will never be read.
  */
 export interface SessionDraft {
   readonly agent: string;
-  /** The session's id there, by which it is found when it is imported again. */
+  /** Id of the session in the source, by which it is found when it is imported again. */
   readonly sourceId: string;
-  /** The id that the session gets here, unless another one has it. */
+  /** Id that the session gets, unless another session has it. */
   readonly sessionId: string;
-  /** The folder in which the agent worked; empty where the source does not say. */
+  /** Working folder of the agent; empty when the source does not name it. */
   readonly cwd: string;
   readonly source: SourceFile;
-  /** Complete when all entries have been read. */
+  /** Issues; complete when all entries have been read. */
   readonly issues: ImportIssues;
-  /** Lines of the source that are about this session, blank ones aside. Complete when all entries have been read. */
+  /**
+   * Number of lines of the source that belong to this session, without blank ones. Complete when all entries have been
+   * read.
+   */
   readonly lines: number;
   /** Leaf of the source; null before the first entry, undefined until all entries have been read. */
   readonly leafId: string | null | undefined;
-  /** Counts of copied lines; complete with them. Undefined where entries are made: the writer counts them. */
+  /** Counts of copied lines; complete with them. Undefined for converted entries, which the writer counts. */
   readonly counts?: SessionCounts | undefined;
-  /** The session's first line. May read a good deal, of other files too: to be asked for when it is needed. */
+  /** Returns the session's first line. May read much of this and other files: call it only when it is needed. */
   header(): SessionHeader;
   /**
-   * The entries, parents before their children; bytes are a line to be copied as it is. The same each time, but call it
-   * again only after it came to its end.
+   * Yields the entries, parents before their children; bytes are a line to copy unchanged. The result is the same each
+   * time, but call it again only after it has ended.
    */
   entries(options?: DraftOptions): Generator<Entry | Uint8Array, void>;
   /** Returns whether another file has an entry with this id in the same session. */
   isElsewhere(id: string): boolean;
 }
 
-/** Reads the sessions of one agent. Made for one run: it may remember what it met. */
+/** Reads the sessions of one agent. Made for one import: it may keep facts of the files that it read. */
 export interface SessionImporter {
-  /** As recorded in `importedFrom`. */
+  /** Name of the agent, as recorded in `importedFrom`. */
   readonly agent: string;
   /** Returns whether a file with this first readable line belongs to the agent. */
   recognises(firstLine: unknown): boolean;
   /**
-   * The sessions in a file: usually one. Reads little until they are asked for their entries, which must all have been
-   * read, if they are to be, before another file is.
+   * Returns the sessions in a file, usually one. Reads little before their entries are requested. Read all entries that
+   * you need before you read another file.
    */
   read(source: SourceFile): Iterable<SessionDraft>;
 }
 
-/** The files around a file: sessions go on in others, begin in others, and have sub-agents in others. */
+/** Other files of the agent: sessions can continue in them, begin in them, and have sub-agents in them. */
 export interface SiblingFiles {
   /** Paths of the agent's session files, the oldest first. */
   readonly files: readonly string[];
-  /** Undefined when there is no such file, or it cannot be read. */
+  /** Opens a file; undefined when it is missing or cannot be read. */
   open(path: string): SourceFile | undefined;
-  /** Scratch space for the columns of lines; default: memory. */
+  /** Scratch space for the columns of lines. Default: memory. */
   readonly scratch?: ScratchSpace;
 }
 
-/** A file that needs no other file. */
+/** For a file that needs no other file. */
 export const NO_SIBLINGS: SiblingFiles = { files: [], open: () => undefined };
 
 /** A file of another agent, opened. */
 export interface SourceFile {
-  /** Its path, or its name where there is no path (a file dropped onto a page). */
+  /** Path of the file, or its name without a path (a file dropped onto a page). */
   path: string;
   view: ByteView;
-  /** SHA-256 of its bytes, hex; asked for only when a header is made. */
+  /** Returns the SHA-256 of its bytes in hex; called only when a header is made. */
   digest(): string;
 }
 
-/** The first line of a session made from a source; without `version` and `parent` where they are undefined. */
+/** Makes the first line of a session from a source, without `version` and `parent` if they are undefined. */
 export function importedHeader(
   { agent, sourceId, sessionId, cwd, source }: SessionDraft,
   { timestamp, version, parent }: { timestamp: string; version: unknown; parent: ParentLink | undefined },
@@ -116,7 +119,7 @@ export function importedHeader(
   };
 }
 
-/** The first lines of a file, at most 50 of them, parsed; undefined for one that is no JSON. */
+/** Yields the first lines of a file, at most 50, parsed; undefined for one that is not JSON. */
 export function* firstLines(view: ByteView, most = 50): Generator<{ bytes: Uint8Array; value: unknown }> {
   let seen = 0;
   for (const { bytes } of scanLines(view, { blockSize: 1 << 16 })) {
@@ -126,7 +129,7 @@ export function* firstLines(view: ByteView, most = 50): Generator<{ bytes: Uint8
   }
 }
 
-/** The last part of a path, without `.jsonl` and `.zst`. */
+/** Returns the last part of a path, without `.jsonl` and `.zst`. */
 export function sourceName(path: string): string {
   return path
     .replace(/^.*[/\\]/, "")
@@ -134,13 +137,13 @@ export function sourceName(path: string): string {
     .replace(/\.jsonl$/, "");
 }
 
-/** Bytes read at a time: lines are mostly read in file order. */
+/** Number of bytes read at a time: lines are usually read in file order. */
 const BLOCK = 1 << 20;
 
-/** Reads lines at any place of a view; lines that follow one another, down or up, cost one read a block. */
+/** Reads lines at any offset of a view; consecutive lines, in either direction, take one read a block. */
 export class LineReader {
   readonly #view: ByteView;
-  /** Reused: a fresh block for each read costs more than the read. */
+  /** Reused, because a new block for each read takes longer than the read. */
   readonly #block: Uint8Array;
   #start = 0;
   #length = 0;
@@ -150,11 +153,11 @@ export class LineReader {
     this.#block = new Uint8Array(Math.min(BLOCK, view.size));
   }
 
-  /** The bytes of a line, good until the next call. */
+  /** Returns the bytes of a line, valid until the next call. */
   read(offset: number, length: number): Uint8Array {
     if (length > this.#block.length) return this.#view.read(offset, length);
     if (offset < this.#start || offset + length > this.#start + this.#length) {
-      // A reader that asks for a line above the block goes on upwards.
+      // A reader that reads a line above the block usually continues upwards.
       this.#start = offset < this.#start ? Math.max(0, offset + length - this.#block.length) : offset;
       this.#length = this.#view.readInto(this.#start, this.#block);
     }
@@ -165,16 +168,16 @@ export class LineReader {
 /** Counts of a session for a report. */
 export interface SessionCounts {
   entries: number;
-  /** Ends of the tree: as many branches there are. */
+  /** Number of ends of the tree, which equals the number of branches. */
   branches: number;
   compactions: number;
 }
 
-/** Counts a session as it is written: entries in an order in which parents come first. */
+/** Counts a session while it is written; parents come before their children. */
 export class CountingEntries implements SessionCounts {
   entries = 0;
   compactions = 0;
-  /** Entries that nothing has followed yet: as many as there are branches. */
+  /** Entries without a child so far: as many as there are branches. */
   readonly #tips = new Set<string>();
 
   add(entry: Entry): void {

@@ -1,24 +1,27 @@
 import { type ByteView, EspalierError, formatLine } from "@espalier/jsonl-stream";
 import { type Entry, ID_LENGTH, isSessionId } from "@espalier/session-tree";
 
-/** An entry without its place: what it says. */
+/** Content of an entry without its position. */
 export interface EntryBody {
   type: string;
   [field: string]: unknown;
 }
 
-/** An entry with the fields a reader looks for first in front. (Assigning is several times faster than spreading.) */
+/**
+ * Makes an entry with the fields that a reader needs first in front. (Assigning is several times faster than
+ * spreading.)
+ */
 export function entryOf(body: EntryBody, id: string, parentId: string | null, timestamp: string): Entry {
   return Object.assign({ type: body.type, id, parentId, timestamp }, body) as Entry;
 }
 
-/** A point in time as a source names it: ISO 8601 for entries, epoch milliseconds for messages. */
+/** A time as a source names it: ISO 8601 for entries, epoch milliseconds for messages. */
 export interface SourceTime {
   iso: string;
   ms: number;
 }
 
-/** Reads a time; one that cannot be read is the one before it, so that entries stay in order. */
+/** Reads a time; an unreadable one is replaced by the previous one, so that entries stay in order. */
 export function readTime(value: unknown, before: SourceTime): SourceTime {
   if (typeof value === "string") {
     const ms = Date.parse(value);
@@ -31,21 +34,21 @@ export function readTime(value: unknown, before: SourceTime): SourceTime {
 
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/;
 
-/** The last millisecond that a date can have. */
+/** Latest time of a date, in milliseconds. */
 const LATEST = 8.64e15;
 
-/** The time of sources that name none. */
+/** Time for sources without times. */
 export const NO_TIME: SourceTime = { iso: new Date(0).toISOString(), ms: 0 };
 
-/** Depth from which on values are written as text: a line is at most 256 deep, and copied values are inside an entry. */
+/** Depth from which values are written as text: a line is at most 256 deep, and copied values are inside an entry. */
 const DEEPEST = 200;
 const NO_LIMIT = { bytes: Number.POSITIVE_INFINITY };
 
 /**
- * The line of an entry. Values that JSON can express and a session cannot hold are changed; `tamed` is called then.
+ * Returns the line of an entry. Values that a session cannot store are changed; `tamed` is then called.
  *
- * Entries of an importer come from parsed lines, so most can be written at once; `formatLine` handles only doubtful ones,
- * as its checks cost as much as writing.
+ * Entries of an importer come from parsed lines, so most can be written at once. `formatLine` is used only in case of
+ * doubt, because its checks take as long as writing.
  */
 export function lineOf(entry: Entry, tamed: () => void): string {
   if (isShallow(entry, DEEPEST)) {
@@ -55,14 +58,14 @@ export function lineOf(entry: Entry, tamed: () => void): string {
   try {
     return formatLine(entry, NO_LIMIT);
   } catch (error) {
-    // Nested beyond what can be written, or with a key that naive readers stumble over.
+    // Nested too deeply to be written, or with a key that is unsafe for simple readers.
     if (!(error instanceof EspalierError) && !(error instanceof RangeError)) throw error;
     tamed();
     return formatLine(tame(entry, 0), NO_LIMIT);
   }
 }
 
-/** Returns whether nothing is nested deeper; the depth itself bounds the recursion. */
+/** Returns whether no value is nested deeper than this; the depth itself limits the recursion. */
 function isShallow(value: object, deepest: number): boolean {
   if (deepest === 0) return false;
   for (const key in value) {
@@ -94,12 +97,15 @@ function textOf(value: object): string {
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const SOUND_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
-/** An id out of a text: the same for the same text every time, of the alphabet and length of a random one. */
+/** Derives an id from a text: always the same for the same text, with the alphabet and length of a random id. */
 export function idFromText(text: string): string {
   return hashWords(text).map(digits).join("");
 }
 
-/** A UUID out of a text, the same for the same text every time (version 8, which RFC 9562 leaves to its maker). */
+/**
+ * Derives a UUID from a text, always the same for the same text (version 8, which RFC 9562 reserves for custom
+ * schemes).
+ */
 export function uuidFromText(text: string): string {
   const words = [...hashWords(text), ...hashWords(`${text}#`)].slice(0, 4);
   const hex = words.map((word) => word.toString(16).padStart(8, "0")).join("");
@@ -110,7 +116,7 @@ export function uuidFromText(text: string): string {
 /** Returns whether a text is a UUID in lower case. */
 export const isUuid = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text);
 
-/** Three words of 32 bits out of a text. */
+/** Derives three words of 32 bits from a text. */
 function hashWords(text: string): [number, number, number] {
   let a = 0x811c9dc5;
   let b = 0x9e3779b9;
@@ -124,17 +130,17 @@ function hashWords(text: string): [number, number, number] {
   return [mix(a ^ text.length), mix(b ^ a), mix(c ^ b)];
 }
 
-/** The id that a source gave, where it can be one here; else one that is derived from it. */
+/** Returns the id that a source gave, if it is valid here; else an id derived from it. */
 export function idFromSource(id: string): string {
   return SOUND_ID.test(id) ? id : idFromText(id);
 }
 
-/** The id of a session here: that of its source, where it can be part of a file name. */
+/** Returns the id of a session: that of its source, if it can be part of a file name. */
 export function sessionIdFromSource(id: string): string {
   return isSessionId(id) ? id : idFromText(id);
 }
 
-/** The finaliser of MurmurHash3: every input bit reaches every output bit. */
+/** Mixes bits with the finaliser of MurmurHash3: every input bit affects every output bit. */
 function mix(value: number): number {
   let hash = value >>> 0;
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
@@ -142,7 +148,7 @@ function mix(value: number): number {
   return (hash ^ (hash >>> 16)) >>> 0;
 }
 
-/** A third of an id: 62^4 of the 2^32 values, so that an id has 71 bits. */
+/** Returns a third of an id: 62^4 of the 2^32 values, so that an id has 71 bits. */
 function digits(value: number): string {
   let text = "";
   let rest = value;
@@ -153,13 +159,13 @@ function digits(value: number): string {
   return text;
 }
 
-/** Cost in sources without prices. Zeros, not a gap: readers of the session format add them up. */
+/** Cost for sources without prices: zeros, because readers of the session format add them up. */
 export const NO_COST = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };
 
-/** Bytes searched together; matches are much shorter. */
+/** Number of bytes searched together; matches are much shorter. */
 const BLOCK = 1 << 20;
 
-/** Bytes of a block that are searched again with the next one, so that no match is missed between them. */
+/** Number of bytes of a block that are searched again with the next one, so that no match between blocks is missed. */
 const OVERLAP = 256;
 
 /** Returns whether a pattern matches anywhere in a file, without reading lines. */

@@ -1,28 +1,28 @@
 /**
- * Kind of an issue of an import. Those in {@link LEFT_OUT} are about lines that gave no entry; the others are about lines
- * that did.
+ * Kind of an issue of an import. Those in {@link LEFT_OUT} are about lines without an entry; the others are about lines
+ * with one.
  *
- * - `bad-line`: not JSON, or no object; nothing of it can be read
- * - `torn-line`: the last line, which has no end and cannot be read: a write that was cut
+ * - `bad-line`: not JSON, or not an object; it cannot be read
+ * - `torn-line`: the last line, which has no end and cannot be read: an interrupted write
  * - `duplicate-line`: the same line again
- * - `bookkeeping`: known, and it says nothing about the conversation; the message says why
- * - `repeats`: says again what other lines say
+ * - `bookkeeping`: known, and not about the conversation; the message has the reason
+ * - `repeats`: repeats the content of other lines
  * - `not-a-session`, `unreadable`, `newer-version`: the whole file
  * - `salvaged`: a whole line after a torn one
- * - `unreadable-content`: a line of which only the place can be kept
+ * - `unreadable-content`: a line of which only the position can be kept
  * - `duplicate-id`: another line above has this id
  * - `no-id`: a message without an id of its own
- * - `phantom-parent`: the parent is nowhere in the file; the entry becomes a root
- * - `bridged`: the parent is on a line that was lost; the entry follows the one before it in the file, behind a mark
- * - `no-header`: the file has no first line that says what it is; one was made for it
+ * - `phantom-parent`: the parent is missing in the file; the entry becomes a root
+ * - `bridged`: the parent was on a lost line; the entry follows the previous one in the file, after a mark
+ * - `no-header`: the file has no header line; one was made for it
  * - `cycle`: lines that follow one another in a circle; it is cut at the first
- * - `unknown-type`: kept as it is, under its own name
+ * - `unknown-type`: stored unchanged, under its own name
  * - `no-summary`: a compaction whose summary is not in the file
  * - `kept-elsewhere`: messages that a compaction keeps and that are not above it
  * - `missing-base`, `base-mismatch`: the file that this one continues
- * - `rollback`: a turn to be taken back that is not there
+ * - `rollback`: a turn to undo that is missing
  * - `opaque-summary`: a summary that only its provider can read
- * - `content`: a part of a message that is not kept as it was
+ * - `content`: a part of a message that was changed
  */
 export type ImportIssueKind =
   | "bad-line"
@@ -50,17 +50,17 @@ export type ImportIssueKind =
   | "opaque-summary"
   | "content";
 
-/** An issue with all lines of the source that it is about. Messages never quote the content of a line. */
+/** An issue with all lines of the source concerned. Messages never quote the content of a line. */
 export interface ImportIssue {
   kind: ImportIssueKind;
-  /** The first line it is about, from 1; null where it is about the file. */
+  /** First line concerned, from 1; null for an issue of the whole file. */
   line: number | null;
-  /** The entry it is about, when there is one. */
+  /** Entry concerned, if there is one. */
   id: string | null;
   message: string;
   /** Number of lines; 1 for an issue of the whole file. */
   count: number;
-  /** The lines, as in `3, 7-9`; empty for an issue of the whole file. */
+  /** Lines concerned, such as `3, 7-9`; empty for an issue of the whole file. */
   lines: string;
 }
 
@@ -84,12 +84,13 @@ interface Collected {
 
 /** Collects issues: one for each kind and message with all its lines, so that a long file has a short report. */
 export class ImportIssues {
-  /** Lines that gave no entry. */
+  /** Number of lines without an entry. */
   leftOut = 0;
   readonly #collected = new Map<string, Collected>();
 
   /**
    * Adds an issue of a line; null: of the whole file.
+   *
    * @param message one sentence; lines with the same kind and message become one issue
    */
   add(kind: ImportIssueKind, line: number | null, message: string, id: string | null = null): void {
@@ -104,7 +105,7 @@ export class ImportIssues {
     if (line !== null) addToRuns(collected.runs, line);
   }
 
-  /** One issue for each kind, id and message, in the order in which they first came up. */
+  /** Returns one issue for each kind, id and message, in the order of their first occurrence. */
   list(): ImportIssue[] {
     return [...this.#collected.values()].map(({ kind, id, message, count, runs }) => ({
       kind,

@@ -16,15 +16,15 @@ import { factsOf, findFiles } from "./sources.ts";
 
 /** Options of {@link continueSession}. */
 export interface ContinueOptions extends Omit<NativeOptions, "timestamp" | "sessionId"> {
-  /** Environment that names the folders of agents; default: `process.env`. */
+  /** Environment variables that name the folders of agents. Default: `process.env`. */
   env?: Environment;
-  /** File to write, instead of one among the agent's own sessions. */
+  /** File to write. Default: a file among the agent's own sessions. */
   out?: string | undefined;
 }
 
 /** A session that another agent can resume. */
 export interface ContinuedSession extends NativeReport {
-  /** Absolute. */
+  /** Absolute path of the file. */
   file: string;
   /** Folder in which the agent works. */
   cwd: string;
@@ -123,8 +123,9 @@ const NAMES: Readonly<Record<NativeAgent, string>> = {
 const localAgent = (agent: NativeAgent): LocalAgent => localAgents.find((local) => local.agent === agent)!;
 
 /**
- * The folder of an agent's sessions.
- * @throws EspalierError `not-found` where the agent was never used
+ * Returns the folder of an agent's sessions.
+ *
+ * @throws EspalierError `not-found` when the agent was never used
  */
 function sessionFolder(agent: NativeAgent, env: Environment): string {
   const [folder] = localAgent(agent).folders(env) as [string];
@@ -159,10 +160,10 @@ function projectFolder(folder: string): string {
   );
 }
 
-/** Longest name of a project's folder in Claude Code; longer ones are cut, and end in a hash. */
+/** Maximum length of a project's folder name in Claude Code; longer names are cut, and end in a hash. */
 const LONGEST_NAME = 200;
 
-/** The folder of a project's sessions in Claude Code. */
+/** Returns the name of a project's folder of sessions in Claude Code. */
 function projectName(cwd: string): string {
   const path = cwd.normalize("NFC");
   const name = path.replace(/[^a-zA-Z0-9]/g, "-");
@@ -172,12 +173,12 @@ function projectName(cwd: string): string {
   return `${name.slice(0, LONGEST_NAME)}-${Math.abs(hash).toString(36)}`;
 }
 
-/** Local time as in `2026-11-21T20-56-57`. */
+/** Returns local time such as `2026-11-21T20-56-57`. */
 function localTime(now: Date): string {
   const local = new Date(now.getTime() - now.getTimezoneOffset() * 60_000);
   return local.toISOString().slice(0, 19).replaceAll(":", "-");
 }
 
-/** A word of a shell command. */
+/** Quotes a word of a shell command. */
 const quoted = (word: string): string =>
   /^[\w./@%+=:,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

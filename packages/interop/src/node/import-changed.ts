@@ -11,23 +11,23 @@ import type { ImportReport } from "./write-draft.ts";
 /** Options of {@link importChanged}. */
 export interface ImportChangedOptions extends Omit<ImportOptions, "cwd" | "onProgress"> {
   /**
-   * File that records size and time of each imported file. It is derived: where it is missing or cannot be understood,
-   * every file is read once more. Its lease lets one process import at a time.
+   * File that records size and time of each imported file. It can be rebuilt: when it is missing or invalid, every file
+   * is read once more. A lease on it allows only one import at a time.
    */
   record: string;
-  /** Agents whose sessions are imported. Default: those with a format of their own, `claude-code` and `codex`. */
+  /** Agents whose sessions are imported. Default: those with another format, `claude-code` and `codex`. */
   agents?: readonly string[];
-  /** Returns whether a file is imported now. Default: every one. */
+  /** Returns whether to import a file now. Default: every file. */
   isWanted?: (path: string) => boolean;
   /** Milliseconds to wait while another process imports. Default 0. */
   waitMs?: number;
 }
 
 /**
- * Imports sessions whose files changed since they were imported, from where their agents keep them: those that changed
- * last come first. What cannot be read is looked at again when it changes. Whoever stops asking stops the import.
+ * Imports sessions whose files changed since their import, from the folders of their agents; the newest changes come
+ * first. Unreadable files are tried again when they change. The import stops when the caller stops reading.
  *
- * @throws EspalierError `busy` while another process imports; what the store throws when it cannot be written
+ * @throws EspalierError `busy` while another process imports; errors of the store when it cannot be written
  */
 export async function* importChanged(options: ImportChangedOptions): AsyncGenerator<ImportReport, void> {
   const { store, redact = redactText, record, waitMs = 0 } = options;
@@ -39,7 +39,7 @@ export async function* importChanged(options: ImportChangedOptions): AsyncGenera
   const files = new SourceFiles();
   const scratch = new ScratchSpace(() => new TemporaryFile());
   const to = { store, redactor: redact ? new Redactor(redact) : undefined, scratch };
-  // Another process may have imported some of them by now.
+  // Another process may have imported some of them meanwhile.
   const done = readRecord(record);
   try {
     for (const { agent, found, stamps } of changed)
@@ -57,11 +57,11 @@ export async function* importChanged(options: ImportChangedOptions): AsyncGenera
   }
 }
 
-/** Files of one folder that changed; those that others in the folder refer to are imported before them. */
+/** Changed files of one folder; those to which others in the folder refer are imported first. */
 interface ChangedFolder {
   agent: (typeof localAgents)[number];
   found: FoundFile[];
-  /** Size and time of each file, as they were before it was read. */
+  /** Size and time of each file before it was read. */
   stamps: Map<string, string>;
   newest: number;
 }
@@ -94,7 +94,7 @@ function changedFiles(
   return [...folders.values()].sort((a, b) => b.newest - a.newest);
 }
 
-/** Size and time of imported files, by path; empty where the record is missing or is none. */
+/** Returns size and time of imported files, by path; empty when the record is missing or invalid. */
 function readRecord(path: string): Map<string, string> {
   if (!existsSync(path)) return new Map();
   try {
@@ -102,7 +102,7 @@ function readRecord(path: string): Map<string, string> {
     const entries = isRecord(value) ? Object.entries(value) : [];
     return new Map(entries.filter((entry): entry is [string, string] => typeof entry[1] === "string"));
   } catch (error) {
-    // A record that cannot be read costs time, and nothing else.
+    // An unreadable record only costs time.
     if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code !== undefined) return new Map();
     throw error;
   }

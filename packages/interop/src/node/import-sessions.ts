@@ -36,15 +36,15 @@ import { type Destination, type ImportReport, skippedReport, writeDraft } from "
 export interface ImportOptions {
   /** Store of the imported sessions. */
   store: SessionStore;
-  /** Environment that names the folders of agents; default: `process.env`. */
+  /** Environment variables that name the folders of agents. Default: `process.env`. */
   env?: Environment;
-  /** Only sessions of agents that worked in this folder. */
+  /** Imports only sessions of agents that worked in this folder. */
   cwd?: string;
-  /** Writes summaries in place of those that only their provider can read. Without it, excerpts are used. */
+  /** Writes summaries that replace those that only their provider can read. Default: excerpts are used. */
   summarize?: Summarize;
   /**
-   * Takes secrets out of lines that are converted from another agent's format; lines of the same format are
-   * copied as they are. Default: well-known shapes of keys (`redactText`). False: everything is written as it is.
+   * Removes secrets from lines that are converted from another agent's format; lines of the same format are copied
+   * unchanged. Default: well-known forms of keys (`redactText`). False: everything is written unchanged.
    */
   redact?: Redact | false;
   /** Called before each file. */
@@ -52,14 +52,14 @@ export interface ImportOptions {
 }
 
 /**
- * Imports sessions of other agents: of `claude-code`, `codex` or `pi` from where that keeps them, or from a file or
- * folder. One report a session, as they are done. Whoever stops asking stops the import; what was written stays, and the
- * next import goes on.
+ * Imports sessions of other agents: of `claude-code`, `codex` or `pi` from their own folders, or from a file or folder.
+ * Yields one report a session. The import stops when the caller stops reading; written sessions stay, and the next
+ * import continues.
  *
- * Importing again adds what is new: a session is found by where it came from, an entry by an id that is made of what the
- * source calls it. Nothing is ever changed or removed, neither here nor there.
+ * A further import adds new content: a session is found by its source, an entry by an id that is derived from its id in
+ * the source. Existing content is never changed or removed, neither in the source nor in the store.
  *
- * @throws EspalierError `not-found`, `no-room`, and whatever the store throws when it cannot be written
+ * @throws EspalierError `not-found`, `no-room`, and errors of the store when it cannot be written
  */
 export async function* importSessions(
   what: string,
@@ -127,13 +127,13 @@ const unknownFile = (path: string): string =>
     ? "The file is compressed with gzip, which is not read here; decompress it with `gunzip` first."
     : "No importer knows this file: it is not a session of an agent.";
 
-/** Kind of an error that skips one source; undefined for every other error, which ends the import. */
+/** Returns the kind of an error that only skips one source; undefined for any other error, which ends the import. */
 function sourceProblem(error: unknown): ImportIssueKind | undefined {
   const isReading = isTooLong(error) || (error instanceof EspalierError && OF_THE_SOURCE.has(error.code));
   return isReading ? "unreadable" : undefined;
 }
 
-/** Codes of an error while a source is read; the store of the target has others. */
+/** Error codes of reading a source; the store of the destination has others. */
 const OF_THE_SOURCE: ReadonlySet<EspalierErrorCode> = new Set([
   "not-found",
   "not-a-file",
@@ -141,7 +141,7 @@ const OF_THE_SOURCE: ReadonlySet<EspalierErrorCode> = new Set([
   "shrunk",
 ] satisfies EspalierErrorCode[]);
 
-/** True for a text longer than the engine can hold, about 512 MB. */
+/** Returns whether a text is longer than the JavaScript engine allows, about 512 MB. */
 function isTooLong(error: unknown): boolean {
   return (
     (error as { code?: unknown } | undefined)?.code === "ERR_STRING_TOO_LONG" ||
@@ -149,17 +149,21 @@ function isTooLong(error: unknown): boolean {
   );
 }
 
-/** A file that will be read, or a place that could not be looked at. */
+/** A file to read, or a path that could not be read. */
 interface PlannedFile {
   path: string;
   /** Error that prevents reading it. */
   problem?: EspalierError;
-  /** Undefined for a file that no importer knows, and for one that cannot be opened: reading it will say why. */
+  /**
+   * Importer; undefined for a file of an unknown format, and for one that cannot be opened, which is reported when it
+   * is read.
+   */
   importer: SessionImporter | undefined;
 }
 
 /**
- * Files of an import with their importers: those of an agent's own folders, those below a folder, or one file.
+ * Returns the files of an import with their importers: those of an agent's own folders, those below a folder, or one
+ * file.
  *
  * @throws EspalierError `not-found`, `unreadable`
  */
@@ -207,7 +211,7 @@ function planPath(path: string, files: SourceFiles, scratch: ScratchSpace): Plan
   return [...planned, ...skipped.places];
 }
 
-/** Collects the places that could not be looked at. */
+/** Collects the paths that could not be read. */
 class SkippedPlaces {
   readonly places: PlannedFile[] = [];
   readonly add = (path: string, problem: EspalierError): void => {
@@ -215,10 +219,10 @@ class SkippedPlaces {
   };
 }
 
-/** Files around the imported ones are optional: one that cannot be read counts as missing. */
+/** Other files of the agent are optional: an unreadable one counts as missing. */
 const nothingSaid = (): void => undefined;
 
-/** Orders files of one agent, all of one folder or all that it has, and gives each its importer. */
+/** Sorts files of one agent, all of one folder or all of the agent, and assigns an importer to each. */
 export function planAgent(
   agent: LocalAgent,
   found: readonly FoundFile[],
@@ -243,8 +247,8 @@ export function planAgent(
 export type Summarize = (messages: ContextMessage[]) => Promise<string>;
 
 /**
- * Readable summaries, by entry, for compactions whose own only their provider can read: the originals still stand in the
- * file. Costs a pass over it. A summary that fails leaves the excerpts that stand there otherwise, and is told.
+ * Returns readable summaries, by entry, for compactions whose summary only their provider can read: the original
+ * messages are still in the file. Takes a pass over the file. A failed summary is reported, and the excerpts stay.
  *
  * @param rehearse reads the source once more: a draft can be read only once
  */
@@ -278,11 +282,11 @@ async function summariseOpaque(
 const isOpaque = ({ details }: CompactionEntry): boolean =>
   (details as { opaqueSummary?: unknown } | undefined)?.opaqueSummary === true;
 
-/** The entries on the path of the entry that was read last. */
+/** Entries on the path of the last read entry. */
 class PathSoFar {
   readonly #entries: Entry[] = [];
 
-  /** Messages of the context at an entry of the path. */
+  /** Returns the messages of the context at an entry of the path. */
   messages(leafId: string | null): ContextMessage[] {
     this.#backTo(leafId);
     return contextOfPath(this.#entries).messages;
@@ -299,30 +303,30 @@ class PathSoFar {
   }
 }
 
-/** Variables of the process, as in `process.env`. */
+/** Environment variables, as in `process.env`. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** An agent on this machine: the folders of its sessions, and their importer. */
+/** An agent on this machine: the folders of its sessions, and its importer. */
 export interface LocalAgent {
   readonly agent: string;
   /** Its name for people. */
   readonly title: string;
-  /** Folders with sessions, by the environment. They need not exist. */
+  /** Returns folders with sessions, depending on the environment. They need not exist. */
   folders(env: Environment): string[];
-  /** Returns whether a file of this name can be a session; other files are passed over. */
+  /** Returns whether a file of this name can be a session; other files are skipped. */
   isSession(path: string): boolean;
-  /** Folders with files that this one may need, and files beside them. */
+  /** Returns folders with other files that this one may need. */
   siblingFolders(path: string): string[];
-  /** Sorts files so that those that others refer to come first. */
+  /** Sorts files so that those to which others refer come first. */
   inOrder(files: readonly FoundFile[]): FoundFile[];
-  /** Returns the importer of this agent, with the files beside the one it reads. */
+  /** Returns the importer of this agent, with access to other files. */
   importer(siblings: SiblingFiles): SessionImporter;
 }
 
 const homeOf = (env: Environment): string => env["HOME"] || homedir();
 const byAge = (a: FoundFile, b: FoundFile): number => a.born - b.born || (a.path < b.path ? -1 : 1);
 
-/** `<folder>/<session>.jsonl`, and below `<folder>/<session>/subagents` those of its sub-agents. */
+/** Claude Code: sessions in `<folder>/<session>.jsonl`, sub-agents in `<folder>/<session>/subagents`. */
 const claudeCode: LocalAgent = {
   agent: "claude-code",
   title: "Claude Code",
@@ -335,7 +339,7 @@ const claudeCode: LocalAgent = {
     return [...files].sort((a, b) => {
       const [first, second] = [conversationOf(a.path), conversationOf(b.path)];
       if (first !== second) return ageOf(a.path) - ageOf(b.path) || (first < second ? -1 : 1);
-      // A conversation first, then its sub-agents as they were begun.
+      // First a conversation, then its sub-agents in the order of their creation.
       return Number(isSubAgent(a.path)) - Number(isSubAgent(b.path)) || byAge(a, b);
     });
   },
@@ -344,13 +348,13 @@ const claudeCode: LocalAgent = {
 const SUBAGENTS = `${sep}subagents${sep}`;
 const isSubAgent = (path: string): boolean => path.includes(SUBAGENTS);
 
-/** The path of a conversation, without its ending, that a file is or belongs to. */
+/** Returns the path, without extension, of the conversation that a file is or belongs to. */
 function conversationOf(path: string): string {
   const at = path.lastIndexOf(SUBAGENTS);
   return at < 0 ? path.replace(/\.jsonl$/, "") : path.slice(0, at);
 }
 
-/** Folders of rollouts; the names of threads are beside these two. */
+/** Folders of rollouts; the file with the names of threads is next to them. */
 const CODEX_FOLDERS = ["sessions", "archived_sessions"];
 
 const codex: LocalAgent = {
@@ -368,7 +372,7 @@ const codex: LocalAgent = {
     const folders = home === undefined ? [dirname(path)] : CODEX_FOLDERS.map((folder) => join(home, folder));
     return [...folders, join(home ?? dirname(path), THREAD_INDEX)];
   },
-  // Names begin with the time and go on with ids that grow with time.
+  // File names begin with the time, followed by ids that increase with time.
   inOrder: (files) => [...files].sort((a, b) => (basename(a.path) < basename(b.path) ? -1 : 1)),
   importer: codexImporter,
 };
@@ -389,7 +393,7 @@ const pi: LocalAgent = {
 /** All agents whose sessions can be imported. */
 export const localAgents: readonly LocalAgent[] = [claudeCode, codex, pi];
 
-/** Opens a file; undefined where it cannot be opened. */
+/** Opens a file; undefined when it cannot be opened. */
 function openOrNothing(path: string, files: SourceFiles): SourceFile | undefined {
   try {
     return files.open(path);
@@ -400,8 +404,8 @@ function openOrNothing(path: string, files: SourceFiles): SourceFile | undefined
 }
 
 /**
- * Agent of a session file, by the first line that an importer knows; that of a compressed one by its name. Undefined for a
- * file that none knows, and for one that cannot be opened.
+ * Returns the agent of a session file, by the first line that an importer recognises; that of a compressed file by its
+ * name. Undefined for a file of an unknown format, and for one that cannot be opened.
  */
 export function agentOfFile(path: string, files = new SourceFiles()): LocalAgent | undefined {
   if (path.endsWith(".zst")) return localAgents.find((agent) => agent.isSession(path));
@@ -413,7 +417,7 @@ export function agentOfFile(path: string, files = new SourceFiles()): LocalAgent
   return undefined;
 }
 
-/** Sessions of one agent that are on this machine. */
+/** Number of sessions of one agent on this machine. */
 export interface FoundSessions extends Pick<LocalAgent, "agent" | "title"> {
   /** Number of sessions, without runs of sub-agents. */
   sessions: number;
@@ -421,10 +425,10 @@ export interface FoundSessions extends Pick<LocalAgent, "agent" | "title"> {
 
 /**
  * Counts the sessions on this machine that a list shows only after an import: those of Claude Code and Codex. Pi's are
- * listed without one. Files are counted by their names and never opened; runs of sub-agents, and files that continue the
- * session of another file, are not counted.
+ * listed without an import. Files are counted by their names and never opened. Runs of sub-agents, and files that
+ * continue the session of another file, are not counted.
  *
- * @param env names the folders of agents
+ * @param env environment variables that name the folders of agents
  */
 export function foundSessions(env: Environment = process.env): FoundSessions[] {
   return [claudeCode, codex].flatMap(({ agent, title, folders, isSession }) => {
@@ -435,10 +439,12 @@ export function foundSessions(env: Environment = process.env): FoundSessions[] {
   });
 }
 
-/** Names of files that are no session of their own: an old run of a sub-agent, a Codex thread continued in another file. */
+/**
+ * Names of files that are not separate sessions: an old run of a sub-agent, a Codex thread continued in another file.
+ */
 const PART_OF_SESSION = /^agent-|^rollout-[^_]+_[\da-f-]{36}\./;
 
-/** `8 Claude Code sessions, 3 Codex`; empty where none was found. */
+/** Returns a text such as `8 Claude Code sessions, 3 Codex`; empty when none was found. */
 export const describeFound = (found: readonly FoundSessions[]): string =>
   found
     .map(({ title, sessions }, at) =>

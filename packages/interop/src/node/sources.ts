@@ -20,18 +20,19 @@ import { Decompress } from "fzstd";
 import type { SourceFile } from "../import/draft.ts";
 import type { PageFile } from "../scratch/space.ts";
 
-/** Most files that are open at a time. */
+/** Maximum number of files that are open at a time. */
 const OPEN_FILES = 32;
 
-/** Bytes hashed at a time. */
+/** Number of bytes hashed at a time. */
 const BLOCK = 1 << 20;
 
 /**
- * Opens source files, and keeps few of them open at a time however many are still in use: one that was closed is opened
- * again when it is read, and decompressed again if it was. A file is read as far as it reached when it was opened first.
+ * Opens source files, and keeps only a few of them open at a time, even if more are in use. A file that was closed is
+ * opened again when it is read, and decompressed again if it is compressed. A file is read up to its size at the first
+ * opening.
  */
 export class SourceFiles {
-  /** By path, the one used last at the end. */
+  /** Views by path; the most recently used one comes last. */
   readonly #open = new Map<string, ClosableView>();
 
   /** @throws EspalierError `not-found`, `unreadable` */
@@ -48,7 +49,7 @@ export class SourceFiles {
     };
   }
 
-  /** Closes what is open; a view that is read later opens its file again. */
+  /** Closes all files; a view that is read later opens its file again. */
   close(): void {
     for (const view of this.#open.values()) view.close();
     this.#open.clear();
@@ -85,7 +86,7 @@ export class SourceFiles {
 
 function openFile(path: string): ClosableView {
   try {
-    // A link is followed: it is the user's, and nothing is written there.
+    // A link is followed: it belongs to the user, and nothing is written through it.
     const view = openView(realpathSync(path));
     if (!path.endsWith(".zst")) return view;
     try {
@@ -121,16 +122,18 @@ function digestOf(view: ByteView): string {
   return hash.digest("hex");
 }
 
-/** Bytes of a compressed file read at a time. */
+/** Number of bytes of a compressed file that are read at a time. */
 const READ_BLOCK = 1 << 16;
 
-/** Bytes that any file may become. */
+/** Number of bytes to which any file may be decompressed. */
 const ALWAYS_ALLOWED = 256 * 1024 * 1024;
 
-/** So many times its size a larger one may become. Sessions of agents became 6 to 9 times theirs, by `zstd -19 --long`. */
+/**
+ * Maximum ratio for files that become larger than that. Sessions of agents had a ratio of 6 to 9, by `zstd -19 --long`.
+ */
 const RATIO = 200;
 
-/** The part of the free room that one file may take. */
+/** Share of the free room that one file may take. */
 const SHARE_OF_ROOM = 0.5;
 
 /** A view that can be closed, which releases its file. */
@@ -139,13 +142,14 @@ interface ClosableView extends ByteView {
 }
 
 /**
- * Contents of a zstd file, in a temporary file: memory holds only the window of its compression, for any size. A script
- * decompresses it, as Node (22.15) offers the whole at once or an asynchronous stream only.
+ * Decompresses a zstd file into a temporary file: memory only has the window of the compression, for any size. A
+ * JavaScript implementation is used, because Node (22.15) offers only a call for the whole file or an asynchronous
+ * stream.
  *
- * @param path - names the file in messages
- * @param compressed - its bytes
- * @throws EspalierError `unreadable` for a file that is not valid zstd, or unpacks to more than a session can have; `no-room`;
- *   what reading it throws
+ * @param path - name of the file in messages
+ * @param compressed - bytes of the file
+ * @throws EspalierError `unreadable` for a file that is not valid zstd, or that is too large when decompressed;
+ * `no-room`; errors of reading the file
  */
 function decompressedFile(path: string, compressed: ByteView): ClosableView {
   const whole = new TemporaryFile();
@@ -157,7 +161,7 @@ function decompressedFile(path: string, compressed: ByteView): ClosableView {
   }
 }
 
-/** Returns how many bytes were written. */
+/** Returns the number of written bytes. */
 function decompressInto(whole: TemporaryFile, compressed: ByteView, path: string): number {
   const allowed = Math.max(ALWAYS_ALLOWED, compressed.size * RATIO);
   const room = freeRoom() * SHARE_OF_ROOM;
@@ -169,7 +173,7 @@ function decompressInto(whole: TemporaryFile, compressed: ByteView, path: string
     size += bytes.length;
   });
   for (let offset = 0, isLast = false; !isLast; offset += READ_BLOCK) {
-    // A block of its own each time: what belongs to the next step of the decompression is kept as it was handed over.
+    // Each call gets a new block, because the decompression keeps bytes of it for its next step.
     const block = compressed.read(offset, READ_BLOCK).slice();
     isLast = block.length === 0;
     try {
@@ -196,13 +200,13 @@ function noRoom(path: string, room: number): EspalierError {
 
 const inMegabytes = (bytes: number): string => `${Math.floor(bytes / 1e6)} MB`;
 
-/** Bytes that are free in the folder for temporary files. */
+/** Returns the number of free bytes in the folder for temporary files. */
 function freeRoom(): number {
   try {
     const { bavail, bsize } = statfsSync(tmpdir());
     return bavail * bsize;
   } catch {
-    // Where the system does not say, writing fails when there is no more.
+    // If the system does not report it, writing fails when there is no room.
     return Number.POSITIVE_INFINITY;
   }
 }
@@ -221,19 +225,19 @@ function viewOf(whole: TemporaryFile, size: number): ClosableView {
   return { size, read, readInto, close: () => whole.close() };
 }
 
-/** A file that was found. It may be a FIFO or a device: reading it says so. */
+/** A found file. It may be a FIFO or a device, which is reported when it is read. */
 export interface FoundFile {
-  /** Absolute. */
+  /** Absolute path. */
   path: string;
   /** Time of creation, epoch milliseconds. */
   born: number;
 }
 
 /**
- * All files below a folder whose names are wanted, or the file itself; none for what is not there. A link to a file is
- * followed, one to a folder is not.
+ * Finds all files below a folder whose names are wanted, or the file itself; none for a missing path. A link to a file
+ * is followed, a link to a folder is not.
  *
- * @param onSkipped - receives each folder and file that cannot be looked at, the place itself among them
+ * @param onSkipped - receives each folder and file that cannot be read, including the path itself
  */
 export function findFiles(
   place: string,
@@ -270,8 +274,8 @@ export function findFiles(
 }
 
 /**
- * File or folder at a path; undefined where there is none. A link is followed; one that leads nowhere, or in a circle, counts
- * as none.
+ * Returns the stats of the file or folder at a path; undefined when there is none. A link is followed; one that leads
+ * nowhere, or in a circle, counts as missing.
  *
  * @throws EspalierError `unreadable`
  */
@@ -298,19 +302,21 @@ function filesIn(folder: string): Dirent[] {
   }
 }
 
-/** File systems that do not know when a file was made say 0. */
+/**
+ * Returns the time of creation. File systems that do not record it return 0: the time of the last write is then used.
+ */
 function bornAt({ birthtimeMs, mtimeMs }: { birthtimeMs: number; mtimeMs: number }): number {
   return birthtimeMs > 0 ? Math.min(birthtimeMs, mtimeMs) : mtimeMs;
 }
 
 /**
- * A file that only this process sees: its name is taken away as soon as it is open, so that nothing is left behind even by
- * a process that is killed.
+ * A file that only this process can use: its name is removed directly after it is opened, so that no file is left even
+ * when the process is killed.
  */
 export class TemporaryFile implements PageFile {
   readonly #folder: string;
   readonly #handle: number;
-  /** Set while the file has a name: some systems keep the name of an open file. */
+  /** Set while the file has a name: some systems cannot remove the name of an open file. */
   #path: string | undefined;
 
   /** @throws EspalierError `no-room` */
@@ -354,7 +360,7 @@ export class TemporaryFile implements PageFile {
       rmSync(this.#path!);
       this.#path = undefined;
     } catch (error) {
-      // Some systems keep the name of what is open; it goes when the file is closed.
+      // Some systems keep the name of an open file; it is removed when the file is closed.
       if ((error as { code?: unknown }).code === "ENOENT") this.#path = undefined;
     }
   }

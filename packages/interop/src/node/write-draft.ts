@@ -34,14 +34,14 @@ import { HashRows, ScratchArea, type ScratchColumn, type ScratchSpace } from "..
 /** Destination of drafts. */
 export interface Destination {
   store: SessionStore;
-  /** Scratch space for the columns of a session that is here already. */
+  /** Scratch space for the columns of an existing session. */
   scratch: ScratchSpace;
-  /** Removes secrets from entries; without one they are written as they are. */
+  /** Removes secrets from entries; without it they are written unchanged. */
   redactor: Redactor | undefined;
   summaries?: DraftOptions["summaries"];
 }
 
-/** Writes a session, or what is new of it. */
+/** Writes a session, or its new part. */
 export async function writeDraft(draft: SessionDraft, to: Destination): Promise<ImportReport> {
   const { id, log } = await findSession(to.store, draft);
   if (!log) return create(draft, id, to);
@@ -69,7 +69,7 @@ async function create(draft: SessionDraft, id: string, to: Destination): Promise
   }
 }
 
-/** @param isGrown true where the source has changed since the session was made of it */
+/** @param isGrown true if the source has changed since the session was made from it */
 async function update(
   draft: SessionDraft,
   log: SessionLog,
@@ -118,12 +118,12 @@ function report(
   };
 }
 
-/** A session that is written for the first time: its lines one at a time, counted as they go. */
+/** A session that is written for the first time, line by line; its lines are counted while they are written. */
 class NewSession {
   readonly #written = new CountingEntries();
   readonly #draft: SessionDraft;
   readonly #items: Generator<Entry | Uint8Array, void>;
-  /** Items that were read before they are written. */
+  /** Items that were read before the writing begins. */
   readonly #first: (Entry | Uint8Array)[] = [];
   readonly #redactor: Redactor | undefined;
 
@@ -133,12 +133,12 @@ class NewSession {
     this.#items = draft.entries(summaries ? { summaries } : {});
   }
 
-  /** Complete with the lines. Copied lines are counted by the importer. */
+  /** Counts; complete with the lines. Copied lines are counted by the importer. */
   get counts(): SessionCounts {
     return this.#draft.counts ?? this.#written;
   }
 
-  /** Returns whether a model reads anything in it; a session of notes alone is none. */
+  /** Returns whether a model reads any entry; a session of notes alone has no conversation. */
   hasConversation(): boolean {
     for (let next = this.#items.next(); !next.done; next = this.#items.next()) {
       this.#first.push(next.value);
@@ -147,7 +147,7 @@ class NewSession {
     return false;
   }
 
-  /** The lines, with a last one that sets the leaf where those before leave it elsewhere. */
+  /** Yields the lines, with a last one that sets the leaf if the lines before set another one. */
   *lines(): Generator<string | Uint8Array, void> {
     let leafId: string | null = null;
     for (const items of [this.#first, this.#items]) {
@@ -170,34 +170,36 @@ class NewSession {
 
 /** Result of the import of one session. */
 export interface ImportReport {
-  /** The file it was read from. */
+  /** File from which the session was read. */
   source: string;
   agent: string | null;
-  /** File of the session here; null when nothing was written. */
+  /** File of the imported session; null when nothing was written. */
   file: string | null;
-  /** Its id here. */
+  /** Id of the imported session. */
   sessionId: string | null;
-  /** Its name, or else its first prompt, as a list shows them. */
+  /** Name of the session, or else its first prompt, as in a list. */
   title: string | null;
   /** Time of its last entry, ISO 8601. */
   updatedAt: string | null;
-  /** The folder in which the agent worked. */
+  /** Working folder of the agent. */
   cwd: string | null;
   /** The session that this one was forked from, or that started it as a sub-agent. */
   parent: ParentLink | null;
-  /** `unchanged`: all of it was here already. `skipped`: there was nothing to import, the issues say why. */
+  /**
+   * `unchanged`: the session already had all of it. `skipped`: there was nothing to import; the issues have the reason.
+   */
   status: "created" | "updated" | "unchanged" | "skipped";
-  /** Entries of the session here, those that were added since included. */
+  /** Number of entries of the imported session, including later additions. */
   entries: number;
-  /** Entries that this import wrote. */
+  /** Number of entries that this import wrote. */
   added: number;
   branches: number;
   compactions: number;
-  /** Content that could not be mapped, with the reason, and content that was mapped in another way. */
+  /** Content that could not be converted, with the reason, and content that was converted to another form. */
   issues: ImportIssue[];
 }
 
-/** The report of a file that gave nothing. */
+/** Makes the report of a file without a session. */
 export function skippedReport(source: string, agent: string | null, issues: ImportIssue[]): ImportReport {
   return {
     source,
@@ -217,12 +219,12 @@ export function skippedReport(source: string, agent: string | null, issues: Impo
   };
 }
 
-/** Characters of lines that are appended at a time. */
+/** Number of characters of lines that are appended at a time. */
 const BATCH = 1 << 20;
 
 /**
- * Appends the entries that are not there yet, and returns the number of lines. The leaf follows the source, unless it is
- * at an entry of its own: a user went on with the session here.
+ * Appends the missing entries, and returns the number of lines. The leaf follows the source, unless it is at an entry
+ * that was not imported: a user then continued the session.
  */
 async function updateSession(
   draft: SessionDraft,
@@ -250,7 +252,7 @@ async function updateSession(
       );
     }
     const timeOf = (id: string) => added.timeOf(id) ?? timeIn(session.timeOf(id));
-    // Several files can belong to one session: the newest sets its leaf.
+    // Several files can belong to one session: the newest one sets its leaf.
     const isNews = () =>
       timeOf(draft.leafId ?? "") >= timeOf(before ?? "") && draft.isElsewhere(before ?? "");
     const target = standsInSource || isNews() ? draft.leafId : before;
@@ -265,13 +267,16 @@ async function updateSession(
 
 const decoder = new TextDecoder();
 
-/** Epoch milliseconds; of what cannot be read: before everything. */
+/** Returns epoch milliseconds; for an unreadable time, a time before all others. */
 function timeIn(timestamp: string | undefined): number {
   const time = Date.parse(timestamp ?? "");
   return Number.isNaN(time) ? Number.NEGATIVE_INFINITY : time;
 }
 
-/** The entry in a copied line. One of which only the place can be read is kept: its children need it. */
+/**
+ * Returns the entry in a copied line. An entry of which only the position is readable is kept, because its children
+ * need it.
+ */
 function entryIn(bytes: Uint8Array): Entry | undefined {
   const line = readSessionLine(bytes);
   if (line.is === "entry") return line.entry;
@@ -313,7 +318,7 @@ class AddedEntries {
   readonly #area: ScratchArea;
   readonly #rows: HashRows;
   length = 0;
-  /** Epoch milliseconds. */
+  /** Times in epoch milliseconds. */
   readonly #times: ScratchColumn<Float64Array>;
 
   constructor(area: ScratchArea) {
@@ -326,14 +331,14 @@ class AddedEntries {
     return this.#find(id) >= 0;
   }
 
-  /** Adds an entry that is not among them. */
+  /** Adds an entry that was not added before. */
   add(id: string, time: number): void {
     this.#times.set(this.length, time);
     this.#area.hash.hashText(id);
     this.#rows.set(this.#area.hash, this.length++);
   }
 
-  /** Undefined for an entry that is not among them. */
+  /** Returns the time of an entry; undefined when it was not added. */
   timeOf(id: string): number | undefined {
     const row = this.#find(id);
     return row < 0 ? undefined : this.#times.get(row);
@@ -345,7 +350,7 @@ class AddedEntries {
   }
 }
 
-/** A session that is here already; nothing of its lines is kept in memory. */
+/** A session that was imported before; the content of its lines is not kept in memory. */
 class WrittenSession {
   readonly #area: ScratchArea;
   readonly #tree: Tree;
@@ -363,7 +368,7 @@ class WrittenSession {
     return this.#tree.has(id);
   }
 
-  /** An entry of an earlier import; undefined where there is none. */
+  /** Returns an entry of an earlier import; undefined when there is none. */
   known(id: string): KnownEntry | undefined {
     const row = this.#tree.index.rowOf(id);
     if (row < 0) return undefined;
@@ -374,7 +379,7 @@ class WrittenSession {
     };
   }
 
-  /** Time of an entry, ISO 8601; undefined where there is none. */
+  /** Returns the time of an entry, ISO 8601; undefined when there is none. */
   timeOf(id: string): string | undefined {
     const row = this.#tree.index.rowOf(id);
     return row < 0 ? undefined : this.#entryAt(row)?.timestamp;
@@ -406,8 +411,8 @@ interface ImportedEntry {
 }
 
 /**
- * The session that a draft was written to before, opened for reading, or the id that it gets: another one where a session of
- * other origin has its own already.
+ * Finds the session to which a draft was written before, opened for reading, or else the id that it gets: a different
+ * one if a session of another origin has its usual id.
  */
 async function findSession(
   store: SessionStore,
@@ -435,9 +440,7 @@ async function openIfThere(store: SessionStore, id: string): Promise<SessionLog 
   }
 }
 
-/**
- * The line of an entry of a draft, without secrets; where it could not be written as it is, the draft's report says so.
- */
+/** Returns the line of a draft's entry, without secrets; a change of the content is added to the draft's report. */
 function draftLine(entry: Entry, { issues }: SessionDraft, redactor: Redactor | undefined): string {
   const written = redactor ? redactEntry(entry, redactor) : entry;
   if (written !== entry) issues.add("content", null, "A text that looks like a key was removed.", entry.id);
@@ -448,14 +451,14 @@ function draftLine(entry: Entry, { issues }: SessionDraft, redactor: Redactor | 
   });
 }
 
-/** Leaf after an entry. */
+/** Returns the leaf after an entry. */
 function leafBehind(entry: Entry, before: string | null): string | null {
   const kind = kindOf(entry);
   if (kind.leafTarget) return kind.leafTarget(entry);
   return kind.movesLeaf ? entry.id : before;
 }
 
-/** A line that sets the leaf. */
+/** Returns a line that sets the leaf. */
 function leafLine(targetId: string | null): string {
   const body = leaf.of({ targetId });
   return JSON.stringify(entryOf({ ...body }, createId(), targetId, new Date().toISOString()));

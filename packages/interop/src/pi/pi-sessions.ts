@@ -38,8 +38,8 @@ import { ScratchIndex } from "../scratch/scratch-index.ts";
 import { HashRows, ScratchArea, ScratchSpace, ScratchTexts } from "../scratch/space.ts";
 
 /**
- * Reads sessions of Pi (`~/.pi/agent/sessions/<folder>/<time>_<id>.jsonl`), whose format is ours: lines are copied as they
- * are, those of versions 1 and 2 upgraded.
+ * Reads sessions of Pi (`~/.pi/agent/sessions/<folder>/<time>_<id>.jsonl`). Its format is the session format: lines are
+ * copied unchanged, and those of versions 1 and 2 are upgraded.
  */
 export function piImporter({ scratch = new ScratchSpace() } = NO_SIBLINGS): SessionImporter {
   return {
@@ -61,7 +61,7 @@ class PiDraft implements SessionDraft {
   readonly sourceId: string;
   readonly issues = new ImportIssues();
   lines = 0;
-  /** The copied lines set it. */
+  /** Undefined, because the copied lines set the leaf. */
   readonly leafId = undefined;
   counts: SessionCounts | undefined;
   readonly #header: SessionHeader;
@@ -114,7 +114,7 @@ class PiDraft implements SessionDraft {
           if (parts[0]!.is === "blank") continue;
           const found = intake.issues.length > 0 ? intake.issues.splice(0) : NOTHING;
           for (const issue of found) this.#tell(issue);
-          // A line that was upgraded was read for it.
+          // An upgraded line was already read for the upgrade.
           const isCopy = bytes.buffer === line.buffer;
           if (isCopy) this.#checkBody(lineNumber, parts, found);
           if (!hasHeader && isHeader(bytes)) hasHeader = true;
@@ -134,8 +134,8 @@ class PiDraft implements SessionDraft {
   }
 
   /**
-   * Lines as they were taken. Those of version 1 that are asked for again brought their ids with them, and stayed as they
-   * were; so did all that cannot be parsed.
+   * Returns the lines after the upgrade. Lines of version 1 with ids of their own stay unchanged, and so do lines that
+   * cannot be parsed.
    */
   #lineSource(upgrade: LineUpgrade): LineSource {
     const { view } = this.source;
@@ -149,7 +149,7 @@ class PiDraft implements SessionDraft {
     };
   }
 
-  /** Reports a line that cannot be read and is not in `found`, since its beginning was enough to go on. */
+  /** Reports an unreadable line that is not in `found`, because only its beginning was read before. */
   #checkBody(line: number, parts: readonly SessionLine[], found: readonly SessionIssue[]): void {
     if (found.some((issue) => issue.line === line && KINDS.get(issue.kind) === UNREADABLE)) return;
     const [first] = parts;
@@ -165,17 +165,17 @@ class PiDraft implements SessionDraft {
 
 const NOTHING: readonly SessionIssue[] = [];
 
-/** A part of a line that gets a line of its own, `[from, end)` of the original. */
+/** A part of a line that becomes a separate line: `[from, end)` of the original. */
 interface OutputLine {
   from: number;
   end: number;
-  /** As the current version has it: the original bytes where nothing changes. */
+  /** Bytes in the current version: the original bytes if nothing changes. */
   bytes: Uint8Array;
 }
 
 /**
- * Parts of a line that get lines of their own, where newlines were lost. A torn piece stays before the entry that is
- * behind it; an upgrade may have made an entry of one that has no id.
+ * Returns the parts of a line that become separate lines, after lost newlines. A torn piece stays before the entry
+ * after it; an upgrade may have made an entry of a piece without an id.
  */
 function outputLines(
   line: Uint8Array,
@@ -197,7 +197,7 @@ function outputLines(
   return lines;
 }
 
-/** Two parts that stay on one line: the original bytes where neither was changed. */
+/** Joins two parts that stay on one line: the original bytes if neither was changed. */
 function joined(first: OutputLine, second: OutputLine, line: Uint8Array): OutputLine {
   const { from } = first;
   const { end } = second;
@@ -211,7 +211,7 @@ function joined(first: OutputLine, second: OutputLine, line: Uint8Array): Output
 
 const UNREADABLE: ImportIssueKind = "unreadable-content";
 
-/** Damage of lines, in the words of a report. All of them are copied. */
+/** Kinds of damaged lines, as issues of an import. All of these lines are copied. */
 const KINDS: ReadonlyMap<SessionIssue["kind"], ImportIssueKind> = new Map([
   ["corrupt", UNREADABLE],
   ["torn-tail", UNREADABLE],
@@ -221,7 +221,7 @@ const KINDS: ReadonlyMap<SessionIssue["kind"], ImportIssueKind> = new Map([
   ["version", "newer-version"],
 ]);
 
-/** The header of a file, or one made for entries that stand without it; undefined for anything else. */
+/** Returns the header of a file, or a new one for entries without a header; undefined for any other file. */
 function headerOf(view: ByteView): { header: SessionHeader; isMade: boolean } | undefined {
   for (const { bytes, value } of firstLines(view)) {
     if (value === undefined) {
@@ -253,10 +253,10 @@ function isHeader(bytes: Uint8Array): boolean {
   return parsed.ok && parseHeader(parsed.value) !== undefined;
 }
 
-/** Ids of the lines of a file of version 1 while it is upgraded, in scratch space. */
+/** Ids of the lines of a file of version 1 during its upgrade, in scratch space. */
 class ScratchUpgradeMemory implements UpgradeMemory {
   readonly #area: ScratchArea;
-  /** By place; empty where a line is no entry. */
+  /** Ids by line; empty for a line without an entry. */
   readonly #ids: ScratchTexts;
   readonly #taken: HashRows;
 
@@ -279,7 +279,7 @@ class ScratchUpgradeMemory implements UpgradeMemory {
   }
 
   take(id: string): void {
-    // Other lengths never collide with a made id.
+    // Ids of other lengths never collide with a generated id.
     if (id.length !== ID_LENGTH) return;
     this.#area.hash.hashText(id);
     this.#taken.set(this.#area.hash, 0);
@@ -291,7 +291,7 @@ class ScratchUpgradeMemory implements UpgradeMemory {
   }
 }
 
-/** Writes a path as a session file of Pi. The format is that of sessions here, so most lines stay as they are. */
+/** Writes a path as a session file of Pi. Its format is the session format, so most lines are unchanged. */
 export const piTarget: NativeTarget = {
   agent: "pi",
   callIdLength: Number.POSITIVE_INFINITY,
@@ -310,11 +310,11 @@ export const piTarget: NativeTarget = {
   },
 };
 
-/** Entries of one file, each below the one before it. */
+/** Entries of one file, each below the previous one. */
 class PiEntries {
   readonly #session: NativeSession;
   readonly #written = new Set<string>();
-  /** Entries that are not what their session says: edits of them are out of date. */
+  /** Entries whose content differs from the session: edits of them are outdated. */
   readonly #replaced = new Set<string>();
   /** Entries that an edit leaves out of the context. */
   readonly #leftOut: ReadonlySet<string>;
@@ -381,7 +381,7 @@ class PiEntries {
     return entry.firstKeptEntryId === firstKept ? entry : { ...entry, firstKeptEntryId: firstKept };
   }
 
-  /** Encrypted reasoning of Codex is for Codex. */
+  /** Removes encrypted reasoning of Codex, which only Codex can use. */
   #withoutSecrets(entry: Entry): Entry {
     const { details, ...rest } = entry as Entry & { details?: unknown };
     if (entry.type !== "message" || !isRecord(details) || !("encryptedReasoning" in details)) return entry;
@@ -405,7 +405,7 @@ class PiEntries {
         yield this.beside(`label/${targetId}`, { type: "label", targetId, label: source.text(label) });
   }
 
-  /** An entry beside the conversation, below its last entry. */
+  /** Makes an entry outside the conversation, below its last entry. */
   beside(name: string, fields: { type: string; [field: string]: unknown }): Entry {
     const { id, timestamp } = this.#last;
     const { type, ...rest } = fields;

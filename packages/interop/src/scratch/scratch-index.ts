@@ -2,22 +2,22 @@ import type { IdHash, IdHashes, RowIndex } from "@espalier/session-tree";
 import { HashRows, type ScratchArea, type ScratchColumn } from "./space.ts";
 
 /**
- * The rows of a log in scratch space: for one that is read once, however long it is. The last id, and ids in the order of
- * their rows, are found without a search.
+ * Rows of a log in scratch space, for a log of any length that is read once. The last id, and ids in the order of their
+ * rows, are found without a search.
  */
 export class ScratchIndex implements RowIndex {
-  /** Holds the id that was looked for last. */
+  /** Hash of the last searched id. */
   readonly #hash: IdHash;
   length = 0;
   /** Hash of each row. */
   readonly #high: ScratchColumn<Int32Array>;
   readonly #low: ScratchColumn<Int32Array>;
   readonly #newest: HashRows;
-  /** Row with the same id above. */
+  /** Row above with the same id. */
   readonly #older: ScratchColumn<Int32Array>;
-  /** True when rows share an id: the next one in order may then not be the newest. */
+  /** True when rows share an id: the next row in order may then not be the newest. */
   #hasTwins = false;
-  /** Row that was found last. */
+  /** Last found row. */
   #found = -1;
   readonly #offset: ScratchColumn<Float64Array>;
   readonly #length: ScratchColumn<Uint32Array>;
@@ -116,14 +116,14 @@ export class ScratchIndex implements RowIndex {
   }
 
   expect(): void {
-    // Room is made page by page.
+    // Pages are added when they are needed.
   }
 
   settle(): void {
-    // No page was made that is not in use.
+    // There are no unused pages.
   }
 
-  /** Newest row with the id that was hashed last; -1 when there is none. */
+  /** Returns the newest row with the last hashed id; -1 when there is none. */
   #find(): number {
     const last = this.length - 1;
     if (last >= 0 && this.#isOf(last)) return last;

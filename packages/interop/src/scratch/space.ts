@@ -1,17 +1,17 @@
 import { IdHash } from "@espalier/session-tree";
 
-/** Bytes of a page. Columns are walked in order, so a page is turned every few thousand rows. */
+/** Number of bytes of a page. Columns are read in order, so that the page changes only every few thousand rows. */
 const PAGE_BYTES = 1 << 14;
 
-/** Pages in memory beside those that are being read: 4 MiB, whatever the size of what is imported. */
+/** Number of unpinned pages in memory: 4 MiB, for imports of any size. */
 const RESIDENT_PAGES = 256;
 
-/** File for pages that do not stay in memory. Calls are synchronous, and read or write whole pages. */
+/** File for pages that are not in memory. Calls are synchronous, and read or write whole pages. */
 export interface PageFile {
   /**
    * Fills a page with the last content of its slot.
    *
-   * @param slot which page, from 0; only slots that were written are read
+   * @param slot number of the page, from 0; only written slots are read
    */
   read(slot: number, page: Uint8Array): void;
   /** Writes a page to a slot. */
@@ -22,46 +22,46 @@ export interface PageFile {
 
 /** A piece of the scratch space. */
 export interface Page {
-  /** Undefined while it is in the file alone. */
+  /** Content; undefined while it is only in the file. */
   bytes: Uint8Array<ArrayBuffer> | undefined;
-  /** Its place in the file; -1 when it was never written. */
+  /** Slot in the file; -1 when it was never written. */
   slot: number;
-  /** Number of readers: it stays in memory while there are any. */
+  /** Number of readers: the page stays in memory while there are any. */
   pins: number;
   isChanged: boolean;
 }
 
 /**
- * Space for the facts that an import keeps of each line: in memory while they are few, then in a file, of which the pages
- * used last stay in memory.
+ * Space for the facts that an import keeps of each line: in memory while there are few, then in a file, whose most
+ * recently used pages stay in memory.
  */
 export class ScratchSpace {
   readonly #openFile: (() => PageFile) | undefined;
   readonly #residentPages: number;
   #file: PageFile | undefined;
-  /** Pages in memory without readers, the one used last at the end. */
+  /** Pages in memory without readers; the most recently used one comes last. */
   readonly #idle = new Set<Page>();
   readonly #spare: Uint8Array<ArrayBuffer>[] = [];
   readonly #freeSlots: number[] = [];
   #slots = 0;
 
   /**
-   * @param openFile makes the file when it is first needed; without it everything stays in memory
-   * @param residentPages pages in memory beside those that are being read; default: 256, which are 4 MiB
+   * @param openFile makes the file when it is first needed; without it all pages stay in memory
+   * @param residentPages number of unpinned pages in memory; default: 256, which are 4 MiB
    */
   constructor(openFile?: () => PageFile, residentPages = RESIDENT_PAGES) {
     this.#openFile = openFile;
     this.#residentPages = Math.max(1, residentPages);
   }
 
-  /** A page of zeros, pinned. */
+  /** Makes a page of zeros, pinned. */
   newPage(): Page {
     this.#makeRoom();
     const bytes = this.#spare.pop()?.fill(0) ?? new Uint8Array(PAGE_BYTES);
     return { bytes, slot: -1, pins: 1, isChanged: false };
   }
 
-  /** The bytes of a page, which stay where they are until it is unpinned as often as it was pinned. */
+  /** Returns the bytes of a page, which stay valid until it is unpinned as often as it was pinned. */
   pin(page: Page): Uint8Array<ArrayBuffer> {
     page.pins++;
     if (page.bytes) {
@@ -113,7 +113,7 @@ export class ScratchSpace {
   }
 }
 
-/** A part of the scratch space that is released as one: columns, and the hash by which ids in them are compared. */
+/** A part of the scratch space that is released as a whole: columns, and the hash function for their ids. */
 export class ScratchArea {
   readonly hash = new IdHash();
   readonly #space: ScratchSpace;
@@ -123,22 +123,22 @@ export class ScratchArea {
     this.#space = space;
   }
 
-  /** A column of 32 bits a row: whole numbers, `initial` where none was set. */
+  /** Makes a column of 32 bits a row: whole numbers, initially `initial`. */
   integers(initial = 0): ScratchColumn<Int32Array> {
     return this.#add(new ScratchColumn(this.#space, Int32Array, initial));
   }
 
-  /** The same, of numbers without a sign. */
+  /** Makes a column of whole numbers without a sign, of 32 bits a row. */
   words(): ScratchColumn<Uint32Array> {
     return this.#add(new ScratchColumn(this.#space, Uint32Array, 0));
   }
 
-  /** A column of bytes. */
+  /** Makes a column of bytes. */
   bytes(): ScratchColumn<Uint8Array> {
     return this.#add(new ScratchColumn(this.#space, Uint8Array, 0));
   }
 
-  /** A column of 64 bits a row: numbers beyond 2 ** 32, as offsets in files are. */
+  /** Makes a column of 64 bits a row: for numbers above 2 ** 32, such as offsets in files. */
   floats(): ScratchColumn<Float64Array> {
     return this.#add(new ScratchColumn(this.#space, Float64Array, 0));
   }
@@ -149,7 +149,7 @@ export class ScratchArea {
     column.free();
   }
 
-  /** Releases all columns; none of them may be used any more. */
+  /** Releases all columns; none of them may be used afterwards. */
   close(): void {
     for (const column of this.#columns) column.free();
     this.#columns.clear();
@@ -169,8 +169,8 @@ type CellsOf<Of extends Cells> = {
 };
 
 /**
- * A number for each row, as in a typed array that has no end. Rows near one another cost what a typed array costs; those
- * far apart a look at another page.
+ * A number for each row, as in a typed array of unlimited length. Access to nearby rows is as fast as in a typed array;
+ * access to distant rows changes the page.
  */
 export class ScratchColumn<Of extends Cells> {
   readonly #space: ScratchSpace;
@@ -179,7 +179,7 @@ export class ScratchColumn<Of extends Cells> {
   readonly #pages: (Page | undefined)[] = [];
   readonly #shift: number;
   readonly #mask: number;
-  /** The page that is open, by number; it is pinned. */
+  /** Number of the open page, which is pinned. */
   #at = -1;
   #page: Page | undefined;
   #cells: Of;
@@ -252,7 +252,7 @@ export class ScratchColumn<Of extends Cells> {
 export class ScratchTexts {
   /** Number of texts. */
   length = 0;
-  /** Two bytes for each code unit: an id may contain half of a surrogate pair. */
+  /** Two bytes for each code unit: an id may have half of a surrogate pair. */
   readonly #bytes: ScratchColumn<Uint8Array>;
   /** End of each text, in code units. */
   readonly #ends: ScratchColumn<Float64Array>;
@@ -272,13 +272,13 @@ export class ScratchTexts {
     this.#ends.set(this.length++, this.#end);
   }
 
-  /** Drops the texts from a place on. */
+  /** Drops the texts from an index on. */
   cut(place: number): void {
     this.length = place;
     this.#end = this.#startOf(place);
   }
 
-  /** The text at a place, from 0 on. */
+  /** Returns the text at an index, from 0. */
   get(place: number): string {
     let text = "";
     for (let at = this.#startOf(place); at < this.#ends.get(place); at++)
@@ -291,25 +291,26 @@ export class ScratchTexts {
   }
 }
 
-/** 64 bits of hash, as in `IdHash`. Its bits are spread evenly. */
+/** A hash of 64 bits, as in `IdHash`. Its bits are evenly distributed. */
 export interface Hash {
   high: number;
   low: number;
 }
 
-/** Slots of an empty table: they fit one page. */
+/** Number of bits for the slots of an empty table, which fit into one page. */
 const FEWEST_BITS = 10;
 
-/** The share of the slots that is taken before there are twice as many. */
+/** Share of used slots above which the number of slots is doubled. */
 const MOST_TAKEN = 0.75;
 
 /**
- * A row for each hash, for any number of hashes: an open table whose slots are in the order of the upper half of the hash.
- * So a table grows by one pass over it in order, and the page of an id is in memory while rows near it name it.
+ * A row for each hash, for any number of hashes: an open-addressing table whose slots are ordered by the upper half of
+ * the hash. The table therefore grows by one pass in order, and the page of an id is in memory while nearby rows name
+ * it.
  */
 export class HashRows {
   readonly #area: ScratchArea;
-  /** Three numbers a slot: the row from 1 on, 0 where the slot is free, and the two halves of the hash. */
+  /** Three numbers a slot: the row from 1 on, 0 for a free slot, and the two halves of the hash. */
   #slots: ScratchColumn<Int32Array>;
   #bits = FEWEST_BITS;
   #count = 0;
@@ -355,7 +356,7 @@ export class HashRows {
     this.#bits = wider.#bits;
   }
 
-  /** Place of a hash, or the free place where it belongs. */
+  /** Returns the slot of a hash, or the free slot where it belongs. */
   #slotOf({ high, low }: Hash): number {
     const slots = this.#slots;
     const end = 3 * 2 ** this.#bits;
