@@ -1,5 +1,6 @@
 import { homedir } from "node:os";
 import { basename, dirname, join, resolve, sep } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import type { EspalierErrorCode } from "@espalier/jsonl-stream";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
@@ -94,13 +95,26 @@ export async function* importFile(
     if (problem) throw problem;
     const source = files.open(path);
     let drafts = 0;
-    for (const draft of importer?.read(source) ?? []) {
-      drafts++;
-      if (cwd !== undefined && resolve(draft.cwd) !== resolve(cwd)) continue;
-      const tell = (message: string) => draft.issues.add("opaque-summary", null, message);
-      const rehearse = () => importer?.read(source) ?? [];
-      const summaries = summarize && (await summariseOpaque(rehearse, source, summarize, tell));
-      yield await writeDraft(draft, summaries ? { ...to, summaries } : to);
+    const done = new Set<string>();
+    for (let attempt = 1; ; attempt++) {
+      try {
+        drafts = 0;
+        for (const draft of importer?.read(source) ?? []) {
+          drafts++;
+          if (done.has(draft.sourceId)) continue;
+          if (cwd !== undefined && resolve(draft.cwd) !== resolve(cwd)) continue;
+          const tell = (message: string) => draft.issues.add("opaque-summary", null, message);
+          const rehearse = () => importer?.read(source) ?? [];
+          const summaries = summarize && (await summariseOpaque(rehearse, source, summarize, tell));
+          const report = await writeDraft(draft, summaries ? { ...to, summaries } : to);
+          done.add(draft.sourceId);
+          yield report;
+        }
+        break;
+      } catch (error) {
+        if (attempt === ATTEMPTS || !isWrittenByOthers(error)) throw error;
+        await setTimeout(attempt * PAUSE_MS);
+      }
     }
     if (drafts === 0) yield skipped(path, agent, "not-a-session", unknownFile(path));
   } catch (error) {
@@ -115,6 +129,14 @@ export async function* importFile(
     );
   }
 }
+
+/** Times that a file is read while another process writes the same session, and milliseconds that each pause is longer. */
+const ATTEMPTS = 20;
+const PAUSE_MS = 20;
+
+/** True where another process made the session, or appended to it, since it was looked at. */
+const isWrittenByOthers = (error: unknown): boolean =>
+  error instanceof EspalierError && (error.code === "moved" || error.code === "exists");
 
 function skipped(path: string, agent: string | null, kind: ImportIssueKind, message: string): ImportReport {
   const issues = new ImportIssues();

@@ -286,7 +286,7 @@ function entryIn(bytes: Uint8Array): Entry | undefined {
   return { type: DAMAGED, id, parentId: null, timestamp: "" };
 }
 
-/** Appends lines in batches. After a crash the next import adds the rest. */
+/** Appends lines in batches, unless others appended too. After a crash the next import adds the rest. */
 class Appender {
   lines = 0;
   readonly #log: SessionLog;
@@ -309,7 +309,7 @@ class Appender {
     const lines = this.#waiting;
     this.#waiting = [];
     this.#size = 0;
-    await this.#log.append(lines, { durability: "fsync" });
+    await this.#log.append(lines, { durability: "fsync", ifUnchanged: true });
   }
 }
 
