@@ -87,6 +87,7 @@ export function addBill(
 
 /** Price of a call in US dollars. */
 export interface CallPrice {
+  /** US dollars. */
   cost: number;
   /** True when the bill records no cost, and the price was computed from its tokens. */
   isEstimated: boolean;

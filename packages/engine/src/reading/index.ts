@@ -15,6 +15,7 @@ export {
   nothingBilled,
   type OwnPrices,
   priceOf,
+  type RecordedCost,
   recordedCost,
   type UsageTotals,
 } from "./bills.ts";
