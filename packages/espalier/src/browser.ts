@@ -2,8 +2,6 @@
 export {
   type BranchComparison,
   compareBranches,
-  type HistoryHit,
-  historyOf,
   type SessionStats,
   statsOf,
 } from "@espalier/engine/reading";

@@ -1,14 +1,4 @@
-export {
-  type AnthropicModel,
-  anthropicModel,
-  anthropicModels,
-  clampOutput,
-  contextWindowOf,
-  type LastRequest,
-  type SentBody,
-  type TokenPrices,
-  thinkingBudget,
-} from "./anthropic/request.ts";
+export { clampOutput, type LastRequest, type SentBody, thinkingBudget } from "./anthropic/request.ts";
 export {
   type AnthropicAccess,
   type AnthropicSummarizer,
@@ -41,7 +31,15 @@ export {
   patchedFiles,
   recordedFiles,
 } from "./files.ts";
-export { PRICES_DATE, pricesOf } from "./prices.ts";
+export {
+  type AnthropicModel,
+  anthropicModel,
+  anthropicModels,
+  contextWindowOf,
+  PRICES_DATE,
+  pricesOf,
+  type TokenPrices,
+} from "./models.ts";
 export type { FittedAnswer, FittingOptions } from "./request-summary.ts";
 export {
   type ChainOptions,

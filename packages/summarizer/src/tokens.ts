@@ -37,15 +37,22 @@ const CODE_TOKEN = 0.75;
 const SPECIAL = 0.25;
 const OVERHEAD = 50;
 const FENCE = /^[ \t]*(`{3,}|~{3,})[^\n]*\n?/m;
-const CJK_CHARACTER = "[\\p{sc=Han}\\p{sc=Hiragana}\\p{sc=Katakana}\\p{sc=Hangul}]";
-const LETTER = `(?!${CJK_CHARACTER})\\p{L}`;
-const IDENTIFIER = `(?:${LETTER}|[_$])(?:${LETTER}|[\\p{M}\\p{N}_$])*`;
-const NUMBER = "\\p{N}+(?:\\.\\p{N}+)*";
-const VISIBLE = "[^\\p{Z}\\p{C}]";
 
-/** Groups: a CJK character, a token, any other visible character. */
-const IN_CODE = /* @__PURE__ */ new RegExp(`(${CJK_CHARACTER})|(${IDENTIFIER}|${NUMBER})|(${VISIBLE})`, "gu");
-const IN_PROSE = /* @__PURE__ */ new RegExp(`(${CJK_CHARACTER})|((?:${LETTER}\\p{M}*)+)|(${VISIBLE})`, "gu");
+/** Patterns of a CJK character, a token and any other visible character, in groups 1, 2 and 3. */
+const patterns = () => {
+  const cjk = "[\\p{sc=Han}\\p{sc=Hiragana}\\p{sc=Katakana}\\p{sc=Hangul}]";
+  const letter = `(?!${cjk})\\p{L}`;
+  const identifier = `(?:${letter}|[_$])(?:${letter}|[\\p{M}\\p{N}_$])*`;
+  const number = "\\p{N}+(?:\\.\\p{N}+)*";
+  const visible = "[^\\p{Z}\\p{C}]";
+  return {
+    code: new RegExp(`(${cjk})|(${identifier}|${number})|(${visible})`, "gu"),
+    prose: new RegExp(`(${cjk})|((?:${letter}\\p{M}*)+)|(${visible})`, "gu"),
+  };
+};
+
+/** Made by a call without an effect, so that a bundler can leave it out. */
+const IN = /* @__PURE__ */ patterns();
 
 /**
  * Words: 0.75 a word, 0.5 a Chinese, Japanese or Korean character, 0.75 a code token, 0.25 a special character, and 50
@@ -59,7 +66,7 @@ export const wordEstimator: TokenEstimator = {
     const { prose, code, images } = messageParts(message);
     let weight = images * IMAGE_TOKENS;
     for (const text of prose) weight += weighProse(text);
-    for (const text of code) weight += weigh(text, IN_CODE, CODE_TOKEN);
+    for (const text of code) weight += weigh(text, IN.code, CODE_TOKEN);
     return Math.ceil(weight);
   },
   text: (text) => Math.ceil(weighProse(text)),
@@ -73,9 +80,9 @@ function weighProse(text: string): number {
   while (rest !== "") {
     const found = fence === undefined ? FENCE.exec(rest) : closing(fence).exec(rest);
     const part = found ? rest.slice(0, found.index) : rest;
-    weight += fence === undefined ? weigh(part, IN_PROSE, WORD) : weigh(part, IN_CODE, CODE_TOKEN);
+    weight += fence === undefined ? weigh(part, IN.prose, WORD) : weigh(part, IN.code, CODE_TOKEN);
     if (!found) break;
-    weight += weigh(found[0], IN_CODE, CODE_TOKEN);
+    weight += weigh(found[0], IN.code, CODE_TOKEN);
     rest = rest.slice(found.index + found[0].length);
     fence = fence === undefined ? found[1] : undefined;
   }

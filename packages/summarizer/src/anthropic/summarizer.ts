@@ -2,6 +2,7 @@ import type Anthropic from "@anthropic-ai/sdk";
 import type { SummaryErrorCode } from "@espalier/jsonl-stream";
 import { CHARS_PER_TOKEN, type Usage } from "@espalier/session-tree";
 import { DEFAULT_RESERVE, promptSize } from "../chunks.ts";
+import { type AnthropicModel, anthropicModel, pricesFor } from "../models.ts";
 import {
   isSummaryError,
   type Summarizer,
@@ -15,8 +16,6 @@ import {
 } from "../summarizer.ts";
 import { upperBoundEstimator } from "../tokens.ts";
 import {
-  type AnthropicModel,
-  anthropicModel,
   canExtend,
   clampOutput,
   extendedBody,
@@ -24,7 +23,6 @@ import {
   holdsMessages,
   type LastRequest,
   type MessagesBody,
-  pricesFor,
   standaloneBody,
   thinkingBudget,
 } from "./request.ts";
