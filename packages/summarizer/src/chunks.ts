@@ -10,24 +10,24 @@ import {
 import { type TokenEstimator, upperBoundEstimator } from "./tokens.ts";
 import { type Cut, cut, escapeText, joinTranscript, renderMessage, renderTranscript } from "./transcript.ts";
 
-/** The least that a note must be able to say, in tokens. */
+/** Minimum length of a note in tokens. */
 const LEAST_NOTE = 50;
 
-/** The next step from notes on parts to one summary. */
+/** Next step from notes on parts to one summary. */
 interface CombineStep {
-  /** Requests to send; one with `isLast`, else one for each group of notes. */
+  /** Requests to send: one with `isLast`, else one for each group of notes. */
   requests: SummaryRequest[];
-  /** Notes that need no request because they are alone in their group; they follow the answers. */
+  /** Notes that need no request because they are alone in their group; they are placed after the answers. */
   carried: string[];
   /** True when the answer is the summary. */
   isLast: boolean;
-  /** Characters cut out of notes that were too large. */
+  /** Number of characters cut out of notes that were too large. */
   cutCharacters: number;
 }
 
 /**
- * Plans how notes become one summary: at once where all of them fit beside the instructions and the previous summary,
- * else by merging neighbours first. Each step has fewer notes than the one before.
+ * Plans the next step from notes to one summary: a single request when all notes fit next to the instructions and the
+ * previous summary, else requests that merge neighbouring notes. Each step has fewer notes than the one before.
  */
 export function combineNotes(
   request: SummaryRequest,
@@ -61,8 +61,9 @@ export function combineNotes(
 }
 
 /**
- * Tokens for one note when notes are combined: two of the largest must fit into one request of either kind, or merging
- * would never end. Throws `too-long` where a note could say nothing.
+ * Returns the maximum number of tokens of one note when notes are combined. Two of the largest notes must fit into one
+ * request of either kind, otherwise merging would never end. Throws `too-long` when a note would be too short to be
+ * useful.
  */
 export function roomForNote(request: SummaryRequest, options: FullFitOptions): number {
   const { estimator } = options;
@@ -108,7 +109,7 @@ function combineRequest(
   };
 }
 
-/** Notes on a part, in the form of a summary in a context. */
+/** Converts notes on a part to a message, in the form of a summary in a context. */
 const asMessage = (summary: string): ContextMessage => ({
   role: "compactionSummary",
   summary,
@@ -116,15 +117,15 @@ const asMessage = (summary: string): ContextMessage => ({
   timestamp: 0,
 });
 
-/** The least room for the transcript of a part that is worth a request, in tokens. */
+/** Minimum room for the transcript of a part, in tokens. */
 const LEAST_ROOM = 100;
 
-/** A message with the tokens its rendering takes. */
+/** A message with the number of tokens of its rendering. */
 type SizedMessage = PlacedMessage & { size: number };
 
 /**
- * Splits a request into parts that fit; the oldest messages beyond the most parts are dropped.
- * Throws `too-long` where not one message can be made small enough to be shown.
+ * Splits a request into parts that fit; the oldest messages beyond the maximum number of parts are dropped. Throws
+ * `too-long` when no message can be shortened enough.
  */
 export function splitRequest(
   request: SummaryRequest,
@@ -153,7 +154,7 @@ export function splitRequest(
   };
 }
 
-/** Tokens for the messages of one part: the prompt without what a part is asked. */
+/** Returns the tokens for the messages of one part: the room of the prompt less the instructions of the part. */
 function partRoom(request: SummaryRequest, options: FullFitOptions): number {
   const frame = partRequest(request, [], 0, options.maxChunks, new Set([0]), options);
   // The numbers in a note and in the instructions may have more digits than here.
@@ -184,12 +185,12 @@ function partRequest(
     sections: [],
     messages: pieces.map(({ message }) => message),
     transcript: joinTranscript(pieces, note),
-    // Notes on several parts have to fit into one request again.
+    // Notes on several parts have to fit into one request later.
     maxOutputTokens: Math.max(1, Math.min(output, Math.floor(prompt / 4))),
   };
 }
 
-/** A message rendered small enough for a part, if it can be: its texts are cut in the middle until it is. */
+/** Renders a message small enough for a part, if possible: its texts are cut in the middle until it fits. */
 function shrink(
   { index, message }: Pick<PlacedMessage, "index" | "message">,
   limit: number,
@@ -211,13 +212,13 @@ function shrink(
   return at(Math.min(limit, characters), characters);
 }
 
-/** Messages that stay together, and the tokens they take. */
+/** Messages that are kept together, and their tokens. */
 interface Group {
   pieces: SizedMessage[];
   size: number;
 }
 
-/** A call and its results stay together where that fits. */
+/** Groups messages: a call and its results are kept together if they fit. */
 function steps(pieces: readonly SizedMessage[], room: number): Group[] {
   const groups: Group[] = [];
   for (const piece of pieces) {
@@ -230,7 +231,7 @@ function steps(pieces: readonly SizedMessage[], room: number): Group[] {
   return groups;
 }
 
-/** As many groups into one part as fit, in order. */
+/** Packs as many groups into each part as fit, in order. */
 function pack(groups: readonly Group[], room: number): SizedMessage[][] {
   const parts: Group[] = [];
   for (const { pieces, size } of groups) {
@@ -243,13 +244,13 @@ function pack(groups: readonly Group[], room: number): SizedMessage[][] {
   return parts.map(({ pieces }) => pieces);
 }
 
-/** The parts as ranges of indexes without gaps, from the first message shown to the last message of all. */
+/** Returns the parts as ranges of indexes without gaps, from the first shown message to the last message of all. */
 function ranges(parts: readonly PlacedMessage[][], messages: number): { first: number; last: number }[] {
   const firsts = parts.map((pieces) => pieces[0]!.index);
   return firsts.map((first, at) => ({ first, last: (firsts[at + 1] ?? messages) - 1 }));
 }
 
-/** Prompt for one part of a conversation that is too long for one request. */
+/** Returns the prompt for one part of a conversation that is too long for one request. */
 function chunkInstructions(part: number, parts: number): string {
   return [
     `The transcript above is part ${part} of ${parts} of one conversation. Write notes on this part, for somebody who will write one summary from the notes on all parts and will not see the transcript.`,
@@ -258,7 +259,7 @@ function chunkInstructions(part: number, parts: number): string {
   ].join("\n");
 }
 
-/** Prompt for notes that together are still too long to become the summary at once. */
+/** Prompt for notes that together are still too long for the summary. */
 const MERGE_INSTRUCTIONS = [
   "The transcript above holds notes on consecutive parts of one conversation, oldest first. Merge them into one set of notes: later facts replace earlier ones, nothing is said twice.",
   "Keep the user's wishes in their words, and exact paths, identifiers, commands, numbers and error messages.",
@@ -268,7 +269,10 @@ const MERGE_INSTRUCTIONS = [
 const COMBINE_PREAMBLE =
   "The transcript above holds notes on consecutive parts of one conversation, oldest first. Take them for the conversation itself and do the following with it.";
 
-/** Adds up the progress of several calls; returns the part of the next call's request that reports it. */
+/**
+ * Adds up the progress of several calls; returns a function that returns the fields of the next call's request that
+ * report it.
+ */
 export function sharedProgress(
   report: SummaryRequest["onProgress"],
 ): () => Pick<SummaryRequest, "onProgress"> {
@@ -287,39 +291,42 @@ export function sharedProgress(
   };
 }
 
-/** Window of a request, and the ways to make it smaller. */
+/** Window of a request, and the means to make the request smaller. */
 export interface FitOptions {
-  /** Tokens of one request and its answer together. */
+  /** Maximum number of tokens of one request and its answer together. */
   contextWindow: number;
-  /** The most tokens one answer can have; the request's own limit where absent. */
+  /** Maximum number of tokens of one answer. Default: the request's own limit. */
   maxOutputTokens?: number;
   /**
-   * Estimator of a prompt's size; {@link upperBoundEstimator} by default, so that a request that fits here does fit.
+   * Estimator of a prompt's size. Default: {@link upperBoundEstimator}, with which a request that fits here always
+   * fits.
    */
   estimator?: TokenEstimator;
-  /** Tokens kept free for what frames a prompt. 64 by default. */
+  /** Tokens that are kept free for the frame of a prompt. Default 64. */
   reserveTokens?: number;
-  /** Limits, in characters, to which tool results are cut, one after the other, before a request is split. */
+  /** Limits of tool results in characters, which are tried in this order before a request is split. */
   toolResultLimits?: readonly number[];
-  /** The most parts; the oldest messages beyond them are dropped. 24 by default: what a person may wait for. */
+  /**
+   * Maximum number of parts; the oldest messages beyond them are dropped. Default 24, which keeps the wait acceptable.
+   */
   maxChunks?: number;
 }
 
 /** Sizes in tokens that follow from the options and one request. */
 interface Room {
-  /** For the answer. */
+  /** Room of the answer. */
   output: number;
-  /** For the prompt. */
+  /** Room of the prompt. */
   prompt: number;
 }
 
-/** Tokens for roles, separators and what else a provider puts around texts. */
+/** Tokens for roles, separators and other text that a provider adds. */
 export const DEFAULT_RESERVE = 64;
 
 /** {@link FitOptions} with every default filled in. */
 export type FullFitOptions = Required<FitOptions>;
 
-/** Characters that are shown of a tool result, from the first try to the last. */
+/** Maximum number of shown characters of a tool result, from the first attempt to the last. */
 export const DEFAULT_TOOL_RESULT_LIMITS = [2_000, 500, 120] as const;
 
 export function fillFitOptions(options: FitOptions): FullFitOptions {
@@ -333,7 +340,7 @@ export function fillFitOptions(options: FitOptions): FullFitOptions {
   };
 }
 
-/** Divides a window: an answer has at most a quarter of it, so that a small model still sees something. */
+/** Divides a window: an answer has at most a quarter of it, so that a small model still has room for the prompt. */
 export function roomFor(request: SummaryRequest, options: FullFitOptions): Room {
   const { contextWindow, maxOutputTokens, reserveTokens } = options;
   const output = Math.max(
@@ -343,13 +350,13 @@ export function roomFor(request: SummaryRequest, options: FullFitOptions): Room 
   return { output, prompt: contextWindow - output - reserveTokens };
 }
 
-/** The size of a request's prompt, as its estimator sees it. */
+/** Returns the size of a request's prompt by the estimator. */
 export function promptSize(request: SummaryRequest, estimator: TokenEstimator): number {
   const { system, user } = summaryPrompt(request);
   return estimator.overhead + estimator.text(system) + estimator.text(user);
 }
 
-/** The most of a text, its beginning and its end, that takes no more than `tokens` once it is escaped. */
+/** Returns the longest beginning and end of a text that together take at most `tokens` after escaping. */
 export function cutToTokens(text: string, tokens: number, estimator: TokenEstimator): Cut {
   const fits = (candidate: string) => estimator.text(escapeText(candidate)) <= tokens;
   if (fits(text)) return { text, leftOut: 0 };
@@ -357,7 +364,10 @@ export function cutToTokens(text: string, tokens: number, estimator: TokenEstima
   return cut(text, limit, "head-tail");
 }
 
-/** The largest whole number from 0 to `most` for which `holds`, if it holds for all smaller ones; 0 if for none. */
+/**
+ * Returns the largest whole number from 0 to `most` for which `holds` is true, if it is true for all smaller ones; 0 if
+ * there is none.
+ */
 function largest(most: number, holds: (value: number) => boolean): number {
   let low = 0;
   let high = Math.max(0, most);

@@ -9,9 +9,9 @@ import {
 import { escapeAttribute, unescapeText } from "./transcript.ts";
 
 /**
- * Adds what the calls in `messages` did to files, by what their tools declare, to `into`, which is returned. Calls of
- * failed answers never ran, and a call whose result is an error did nothing. Summaries among the messages bring the
- * lists in them, so that lists are cumulative.
+ * Adds the file operations of the calls in `messages` to `into`, according to the tools' declarations, and returns it.
+ * Calls of failed answers were never run, and calls with an error as result changed nothing. Lists in summaries among
+ * the messages are added too, so that the lists are cumulative.
  */
 export function collectFileOps(
   messages: readonly ContextMessage[],
@@ -47,29 +47,29 @@ function addAll(set: Set<string>, paths: readonly string[] = []): void {
   for (const path of paths) set.add(path);
 }
 
-/** Arguments are an object; some agents write their JSON, or the one text a tool takes. */
+/** Returns arguments as an object; some agents write them as JSON text, or as the only text of a tool. */
 function recordOf(value: unknown): Record<string, unknown> {
   if (typeof value === "object" && value !== null) return value as Record<string, unknown>;
   return typeof value === "string" ? { input: value } : {};
 }
 
-/** The files that a span touched. A file can be in several sets. */
+/** Files that a span touched. A file can be in several sets. */
 export interface FileOps {
   read: Set<string>;
   written: Set<string>;
   edited: Set<string>;
 }
 
-/** Nothing touched yet. */
+/** Returns empty sets. */
 export const newFileOps = (): FileOps => ({ read: new Set(), written: new Set(), edited: new Set() });
 
-/** The lists that a summary ends with, sorted. A file that was modified is not among the read ones. */
+/** Lists at the end of a summary, sorted. A modified file is not among the read ones. */
 export interface FileLists {
   readFiles: string[];
   modifiedFiles: string[];
 }
 
-/** Collected operations as lists. */
+/** Converts collected operations to lists. */
 export function fileLists(fileOps: FileOps): FileLists {
   const modified = new Set([...fileOps.written, ...fileOps.edited]);
   const read = [...fileOps.read].filter((path) => !modified.has(path));
@@ -80,9 +80,9 @@ const READ_TAG = "read-files";
 const MODIFIED_TAG = "modified-files";
 
 /**
- * The lists as blocks of a summary, a path a line, `<read-files>` before `<modified-files>`; a list without files has
- * no block. Both together take at most `limitTokens` (characters / 4): then the middle of a list gives way to a line that
- * says how many paths are left out, of the files that were only read first.
+ * Formats the lists as blocks of a summary, one path a line, `<read-files>` before `<modified-files>`; an empty list
+ * has no block. Both together have at most `limitTokens` (characters / 4): beyond it, a line with the number of omitted
+ * paths replaces the middle of a list, first in the files that were only read.
  */
 export function formatFileLists(lists: FileLists, limitTokens = Number.POSITIVE_INFINITY): string {
   const limit =
@@ -97,7 +97,9 @@ export function formatFileLists(lists: FileLists, limitTokens = Number.POSITIVE_
   return [read, modified].filter((text) => text !== "").join("\n\n");
 }
 
-/** The lists that a summary carries; of several blocks of one kind the last one. Lines about left out paths are none. */
+/**
+ * Returns the lists in a summary; of several blocks of one kind the last one. Lines about omitted paths are skipped.
+ */
 export function parseFileLists(summary: string): FileLists {
   return { readFiles: parseBlock(summary, READ_TAG), modifiedFiles: parseBlock(summary, MODIFIED_TAG) };
 }
@@ -111,7 +113,10 @@ function block(tag: string, paths: readonly string[], limit: number): string {
   return shown.length === 0 ? "" : `<${tag}>\n${shown.join("\n")}\n</${tag}>`;
 }
 
-/** The first and the last lines that fit, in turn, around a line that counts the others; nothing if not even that fits. */
+/**
+ * Returns the first and the last lines that fit, alternately, around a line with the number of the others; empty when
+ * not even that line fits.
+ */
 function middleOut(lines: readonly string[], room: number): string[] {
   let left = room - leftOutLine(lines.length).length;
   if (left < 0) return [];
@@ -143,8 +148,8 @@ function parseBlock(summary: string, tag: string): string[] {
 }
 
 /**
- * Adds the files of a summary: those listed in its text, and those that its author (an extension, Pi)
- * recorded in `details.readFiles` and `details.modifiedFiles`. Returns `into`.
+ * Adds the files of a summary: those listed in its text, and those that its author (an extension, Pi) recorded in
+ * `details.readFiles` and `details.modifiedFiles`. Returns `into`.
  */
 export function recordedFiles(
   entry: { summary: string; details?: unknown } | undefined,
@@ -168,7 +173,7 @@ const HEADER = /^[ \t]*\*\*\* (Add|Update|Delete) File: (.+?)[ \t]*\r?$/gm;
 const MOVE = /^[ \t]*\*\*\* Move to: (.+?)[ \t]*\r?$/gm;
 const DIFF_FILES = /^--- (?:a\/)?([^\t\r\n]+).*\r?\n\+\+\+ (?:b\/)?([^\t\r\n]+)/gm;
 
-/** The files that a patch touches: in the form with `*** Update File:` headers, or a unified diff. */
+/** Returns the files that a patch touches: in the form with `*** Update File:` headers, or a unified diff. */
 export function patchedFiles(patch: string): TouchedFiles {
   const written: string[] = [];
   const edited: string[] = [];
@@ -184,10 +189,10 @@ export function patchedFiles(patch: string): TouchedFiles {
 
 type Arguments = Readonly<Record<string, unknown>>;
 
-/** Names under which tools take the paths of several files. */
+/** Names of arguments with the paths of several files. */
 const LIST_FIELDS = ["paths", "files", "file_paths", "filePaths"];
 
-/** Every path that the usual fields of arguments name. */
+/** Returns every path in the usual fields of arguments. */
 function paths(args: Arguments): string[] {
   const lists = LIST_FIELDS.flatMap((field) => (Array.isArray(args[field]) ? args[field] : []));
   const values = [...PATH_FIELDS.map((field) => args[field]), ...lists.map(pathOf)];
@@ -208,14 +213,14 @@ const movedFiles = (args: Arguments): TouchedFiles => {
   };
 };
 
-/** Text editors with one tool for everything, distinguished by `command`. */
+/** Returns the files of text editors with a single tool, whose `command` names the operation. */
 function editorFiles(args: Arguments): TouchedFiles {
   const touched = paths(args);
   if (args["command"] === "view") return { read: touched };
   return args["command"] === "create" ? { written: touched } : { edited: touched };
 }
 
-/** A patch is in a field of its own, or in a command line that applies it. */
+/** Returns the files of a patch, in a separate field or in a command line that applies it. */
 function patchFiles(args: Arguments): TouchedFiles {
   const texts = ["input", "patch", "patchText", "diff", "arguments", "command", "cmd"].flatMap((field) => {
     const value = args[field];
@@ -226,7 +231,7 @@ function patchFiles(args: Arguments): TouchedFiles {
   return isEmpty ? { edited: paths(args) } : found;
 }
 
-/** Runs commands: its files cannot be known, but for a patch in the usual form. */
+/** Returns the files of a command: they are unknown, except those of a patch in the usual form. */
 function commandFiles(args: Arguments): TouchedFiles {
   const { written = [], edited = [] } = patchFiles({ command: args["command"] ?? args["cmd"] });
   return { written, edited };
@@ -237,7 +242,7 @@ const writing = (name: string): FileTool => ({ name, files: (args) => ({ written
 const editing = (name: string): FileTool => ({ name, files: (args) => ({ edited: paths(args) }) });
 const using = (name: string, files: FileTool["files"]): FileTool => ({ name, files });
 
-/** Tools of common agents, by the names they are known by. Extend it: `[...fileTools, myTool]`. */
+/** Tools of common agents, by their names. To extend the list: `[...fileTools, myTool]`. */
 export const fileTools: readonly FileTool[] = [
   ...["read", "read_file", "ReadFile", "read_many_files", "read_multiple_files", "read_text_file"].map(
     reading,
@@ -255,23 +260,23 @@ export const fileTools: readonly FileTool[] = [
 /** Files of one call: paths as the call names them. */
 export interface TouchedFiles {
   read?: string[];
-  /** Made, or replaced whole. */
+  /** Files that were created, or replaced as a whole. */
   written?: string[];
-  /** Changed in part, moved or deleted. */
+  /** Files that were changed in part, moved or deleted. */
   edited?: string[];
 }
 
-/** File arguments declared by a tool. A tool without such a value is taken to touch no files. */
+/** File arguments declared by a tool. Tools without such a declaration touch no files. */
 export interface FileTool {
-  /** The name that calls carry, in any case. */
+  /** Name of the tool in calls, in any case. */
   name: string;
-  /** Arguments come from a model and can be anything; `files` must take what it finds and not throw. */
+  /** Returns the files of a call. Arguments come from a model and can have any form: the function must not throw. */
   files(args: Readonly<Record<string, unknown>>): TouchedFiles;
 }
 
 /**
- * The tool that a call names: in any case, and behind the prefix of a tool server (`mcp__disk__read_file`). Of several
- * with one name the last one counts, so that a list can be extended by overriding.
+ * Returns the tool that a call names: in any case, and after the prefix of a tool server (`mcp__disk__read_file`). Of
+ * several tools with one name, the last one is used, so that a longer list can override.
  */
 function findFileTool(tools: readonly FileTool[], callName: string): FileTool | undefined {
   const wanted = callName.toLowerCase();
@@ -281,7 +286,7 @@ function findFileTool(tools: readonly FileTool[], callName: string): FileTool | 
 const byName = (tools: readonly FileTool[], wanted: string) =>
   tools.findLast(({ name }) => name.toLowerCase() === wanted);
 
-/** Names under which tools take the path of one file. */
+/** Names of arguments with the path of one file. */
 export const PATH_FIELDS = [
   "path",
   "file_path",
@@ -298,27 +303,29 @@ export const PATH_FIELDS = [
   "uri",
 ] as const;
 
-/** Name of the call that carries a program instead of arguments, in any case. */
+/** Name of the tool whose argument is a program, in any case. */
 const CODE_TOOL = "exec";
 
 const CODE_FIELDS = ["input", "code"];
 
-/** A call of a tool inside a program, up to its first argument: `await tools.exec_command(`, `tools["apply_patch"](`. */
+/**
+ * A call of a tool inside a program, up to its first argument: `await tools.exec_command(`, `tools["apply_patch"](`.
+ */
 const NESTED_CALL = /\btools\s*(?:\.\s*([A-Za-z_$][\w$]*)|\[\s*["'`]([^"'`\]]{1,100})["'`]\s*\])\s*\(\s*/g;
 
-/** A name that a value is given to: `const patch = `. */
+/** Assignment of a value to a name: `const patch = `. */
 const NAMED_VALUE = /\b(?:const|let|var)\s+([A-Za-z_$][\w$]*)\s*=\s*/g;
 
-/** Values inside each other; a program that has more is not read further. */
+/** Maximum depth of nested values; a deeper program is not read further. */
 const DEEPEST = 12;
 
-/** Calls read of one program. */
+/** Maximum number of calls read from one program. */
 const MOST_CALLS = 200;
 
 /**
- * The calls that a call contains. One of `exec` whose text is JavaScript contains the tools that it calls
- * (`await tools.exec_command({"cmd": "make"})`), with arguments as they are written: literals, and names of literals.
- * Nothing is run. Any other call is its own content.
+ * Returns the calls inside a call. A call of `exec` with JavaScript has the calls of tools in the program (`await
+ * tools.exec_command({"cmd": "make"})`), with their arguments if these are literals, or names of literals. No code is
+ * run. Any other call has only itself.
  */
 export function callsWithin(call: ToolCallBlock): readonly ToolCallBlock[] {
   const program = programOf(call);
@@ -393,7 +400,7 @@ class LiteralReader {
     return found;
   }
 
-  /** A text; pieces that are joined by `+` as one. Of a template the places of values stay as they are written. */
+  /** Reads a text; pieces joined by `+` become one text. Placeholders of a template are unchanged. */
   #text(quote: string, isRaw = false): string {
     let text = "";
     const { length } = this.#code;
@@ -454,7 +461,7 @@ class LiteralReader {
     return items;
   }
 
-  /** Past what is left of a value that is no literal: to the next comma, or to the end of what it is in. */
+  /** Skips the rest of a value that is not a literal: to the next comma, or to the end of the surrounding value. */
   #toNext(end: "}" | "]"): void {
     while (this.#at < this.#code.length && this.#code[this.#at] !== "," && this.#code[this.#at] !== end)
       this.#at++;

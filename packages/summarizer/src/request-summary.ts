@@ -37,27 +37,27 @@ import { DEFAULT_LIMITS, joinTranscript, renderMessage, renderTranscript } from 
 /** Request for a summary by any feature. */
 export interface RequestSummaryOptions {
   summarizer: Summarizer;
-  /** Passed to hooks; decides the layout of an extractive summary. */
+  /** Purpose for hooks; determines the sections of an extractive summary. */
   purpose: SummaryPurpose;
   /** Prompt. */
   instructions: string;
-  /** Headings that are asked for. What is missing is in the answer's `missingSections`. */
+  /** Requested headings. Missing ones are in the answer's `missingSections`. */
   sections: readonly string[];
-  /** The most tokens of the summary. */
+  /** Maximum number of tokens of the summary. */
   maxOutputTokens: number;
-  /** The system prompt of the request, for a feature with one of its own. */
+  /** System prompt of the request. Default: {@link SUMMARIZER_SYSTEM_PROMPT}. */
   systemPrompt?: string;
-  /** The summary to bring up to date. Default: a new one is written. */
+  /** Summary to update. Default: a new one is written. */
   previousSummary?: string;
-  /** Focus that the user asks for. */
+  /** Additional focus from the user. */
   customInstructions?: string;
-  /** Parts of one summary asked for at the same time, where it takes several. Default 2. */
+  /** Maximum number of simultaneous requests for parts of one summary. Default 2. */
   concurrency?: number;
-  /** Ends all requests; the error is then `aborted`. */
+  /** Aborts all requests; the error is then `aborted`. */
   signal?: AbortSignal;
-  /** Receives the length of the answer while it streams in. */
+  /** Receives the length of the answer while it is streamed. */
   onProgress?: (progress: SummaryProgress) => void;
-  /** Sees the request before it goes out, and may change it. */
+  /** Receives the request before it is sent, and may change it. */
   onRequest?: (request: SummaryRequest) => SummaryRequest | Promise<SummaryRequest>;
 }
 
@@ -68,7 +68,7 @@ export async function requestSummary(
 ): Promise<SummaryAnswer> {
   const draft: SummaryRequest = { ...fields, messages, transcript: renderTranscript(messages) };
   const request = onRequest ? await onRequest(draft) : draft;
-  // A chain sizes for each of its members; a bare model has to be asked for what it can take.
+  // A chain sizes requests for each of its members; for a single model they are sized here.
   const answer = Number.isFinite(summarizer.contextWindow)
     ? await summarizeFitting(summarizer, request, concurrency === undefined ? {} : { concurrency })
     : await summarizer.summarize(request);
@@ -83,9 +83,12 @@ export async function requestSummary(
 
 /** Options of a chain. */
 export interface ChainOptions {
-  /** True if `last` replaces any failed answer. Default false: it takes what is too long for the model alone. */
+  /**
+   * True if `last` replaces any failed answer. Default false: it replaces only one of a request that is too long for
+   * the model.
+   */
   fallback?: boolean;
-  /** Last summarizer. Default: the extractive one, which needs no network and takes any size. */
+  /** Last summarizer. Default: the extractive one, which needs no network and accepts any size. */
   last?: Summarizer;
   /** Adds retries to the summarizer. Default `withRetry`. */
   repeated?: (summarizer: Summarizer) => Summarizer;
@@ -93,13 +96,13 @@ export interface ChainOptions {
   fitting?: FittingOptions;
 }
 
-/** The extractive summarizer, by the name that it gives itself. */
+/** Returns whether a summarizer is the extractive one, by its name. */
 export const isExtractive = ({ name }: Pick<Summarizer, "name">): boolean => name === EXTRACTIVE.name;
 const EXTRACTIVE = extractiveSummarizer();
 
 /**
- * Prepares a summarizer for any history: temporary failures are retried, its requests are sized to fit, another one is
- * behind it. The extractive one needs nothing of that, and is answered as it is.
+ * Prepares a summarizer for any history: temporary failures are retried, its requests are sized, and another summarizer
+ * is its fallback. The extractive summarizer is returned unchanged, because it needs none of these.
  */
 export function chainOf(summarizer: Summarizer, options: ChainOptions = {}): Summarizer {
   if (isExtractive(summarizer)) return summarizer;
@@ -110,27 +113,29 @@ export function chainOf(summarizer: Summarizer, options: ChainOptions = {}): Sum
 
 const ABORT_GRACE_MS = 50;
 
-/** Sizing of a request; the window and the output limit are the summarizer's unless given. */
+/** Sizing of a request. Default: the window and the output limit of the summarizer. */
 export interface FittingOptions extends Partial<FitOptions> {
-  /** Parts asked about at the same time: 2; 1 for servers that take one request at a time. */
+  /**
+   * Maximum number of simultaneous requests for parts. Default 2; use 1 for servers that process one request at a time.
+   */
   concurrency?: number;
 }
 
-/** An answer to a request that was made to fit. `usage` is the sum over all calls that answered. */
+/** Answer to a sized request. `usage` is the sum over all successful calls. */
 export interface FittedAnswer extends SummaryAnswer {
   omitted: SummaryOmission;
   calls: number;
 }
 
-/** Times that a window, if smaller than announced, is halved. */
+/** Maximum number of times that the window is halved when it is smaller than announced. */
 const SMALLER_WINDOWS = 4;
 
 /**
- * Requests a summary of a history of any size: the request is sized first and, where it does not fit,
- * shortened, split into parts whose notes are combined, or rid of its oldest messages. A provider that calls a request
- * too long although it should fit is believed, and the request is retried as if its window were smaller.
+ * Requests a summary of a history of any size. The request is sized first; if it does not fit, it is shortened, split
+ * into parts whose notes are combined, or its oldest messages are dropped. If a provider still refuses a request as too
+ * long, the request is sized again for a smaller window.
  *
- * Throws what the summarizer throws, with everything that was billed until then.
+ * Throws the summarizer's error, with the usage of all calls.
  */
 export async function summarizeFitting(
   summarizer: Summarizer,
@@ -157,7 +162,7 @@ export async function summarizeFitting(
   }
 }
 
-/** A summarizer whose requests always fit; as `contextWindow` it has no limit. */
+/** Makes a summarizer whose requests always fit; its `contextWindow` has no limit. */
 export function withFitting(summarizer: Summarizer, options: FittingOptions = {}): Summarizer {
   return {
     name: summarizer.name,
@@ -168,7 +173,7 @@ export function withFitting(summarizer: Summarizer, options: FittingOptions = {}
   };
 }
 
-/** One summary in the making: what was asked, answered and billed so far. */
+/** State of one summary: its request, answers and usage so far. */
 class FittingRun {
   readonly #attempts: FailedAttempt[] = [];
   readonly #recorded = new WeakSet<SummaryError>();
@@ -205,7 +210,7 @@ class FittingRun {
     }
   }
 
-  /** The error with all that was billed: failed calls, and finished ones whose notes are now worth nothing. */
+  /** Returns the error with the usage of all calls: failed ones, and finished ones whose notes are no longer needed. */
   fail(error: SummaryError): SummaryError {
     const usage = this.#usage;
     const discarded = `${this.#calls} finished calls were discarded because another part failed.`;
@@ -213,7 +218,7 @@ class FittingRun {
     return withAttempts(error, [...this.#attempts, ...lost]);
   }
 
-  /** Keeps what an error was billed, once. */
+  /** Records the usage of an error, once. */
   record(error: SummaryError): SummaryError {
     if (!this.#recorded.has(error)) this.#attempts.push(...attemptsOf(this.#summarizer.name, error));
     this.#recorded.add(error);
@@ -227,7 +232,7 @@ class FittingRun {
     });
   }
 
-  /** One call; `isNote` where its answer must be usable here, the caller being the judge of the summary itself. */
+  /** Makes one call. With `isNote` its answer is validated here; the caller validates the summary itself. */
   async #ask(request: SummaryRequest, isNote = false): Promise<SummaryAnswer> {
     const { name } = this.#summarizer;
     try {
@@ -256,25 +261,25 @@ class FittingRun {
   }
 }
 
-/** More bytes than a token has on average in any text: a prompt with more for each token of room does not fit. */
+/** More bytes than a token has on average in any text: a prompt with more bytes per token of room does not fit. */
 const MOST_BYTES_PER_TOKEN = 8;
 
-/** Room for the difference between one part of a history and the whole whose size was counted. */
+/** Factor for the difference in density between a part of a history and the whole, whose size was counted. */
 const DENSITY_MARGIN = 1.25;
 
-/** Requests that fit: one that asks for the summary itself, or parts (`chunk`), oldest first, to be combined. */
+/** Requests that fit: one for the summary itself, or several for parts (`chunk`), oldest first, to be combined. */
 export interface FittedRequest {
   requests: SummaryRequest[];
   omitted: SummaryOmission;
 }
 
 /**
- * Makes a request fit into a window, without sending it: as it is; with shorter tool results; in parts; with the
- * oldest messages left out. Media are words in a transcript already. All omissions are listed. If a bound is not
- * conclusive, `promptTokens` gives the exact size: a bound is up to four times too much for prose. The options of the
- * result estimate sizes by these counts.
+ * Makes a request fit into a window, without sending it: unchanged; with shorter tool results; in parts; without the
+ * oldest messages. Media are replaced by words in a transcript in any case. All omissions are listed. When an upper
+ * bound does not decide, `promptTokens` returns the exact size: for prose a bound is up to four times too large. The
+ * estimator in the result uses these counts.
  *
- * Throws `too-long` where the instructions alone leave no room.
+ * Throws `too-long` when the instructions alone leave no room.
  */
 export async function fitRequest(
   request: SummaryRequest,
@@ -290,7 +295,7 @@ export async function fitRequest(
     const asked = candidate.requests[0]!;
     const bound = promptSize(asked, options.estimator);
     if (bound <= room) return { ...candidate, options };
-    // The last one is counted all the same: how dense the text is decides how many parts there will be.
+    // The last candidate is always counted: the density of the text determines the number of parts.
     if (bound > room * MOST_BYTES_PER_TOKEN && candidatesLeft > 0) continue;
     const tokens = await promptTokens(asked);
     if (tokens === undefined) continue;
@@ -301,7 +306,7 @@ export async function fitRequest(
   return { ...splitFitting(request, learnt), options: learnt };
 }
 
-/** An estimator whose numbers are multiplied; never to more than they were. */
+/** Returns an estimator with scaled numbers, never larger than the original ones. */
 function scaled(estimator: TokenEstimator, factor: number): TokenEstimator {
   const by = Math.min(1, factor);
   return {
@@ -311,7 +316,7 @@ function scaled(estimator: TokenEstimator, factor: number): TokenEstimator {
   };
 }
 
-/** The request in parts, for which there is room, and for whose notes there is. */
+/** Splits the request into parts, if there is room for them and for their notes. */
 function splitFitting(request: SummaryRequest, options: FullFitOptions): FittedRequest {
   const { request: trimmed, characters } = trimTask(request, options);
   roomForNote(trimmed, options);
@@ -319,7 +324,7 @@ function splitFitting(request: SummaryRequest, options: FullFitOptions): FittedR
   return { requests, omitted: { ...omitted, summaryCharacters: characters } };
 }
 
-/** The request whole, tool results shorter and shorter; the first one is the request as it was given. */
+/** Yields the whole request, with shorter and shorter tool results; the first one is the unchanged request. */
 function* wholeCandidates(request: SummaryRequest, options: FullFitOptions): Generator<FittedRequest> {
   const { request: trimmed, characters } = trimTask(request, options);
   const { output } = roomFor(request, options);
@@ -340,8 +345,8 @@ function placeMessages({ messages }: SummaryRequest, limit: number): PlacedMessa
 }
 
 /**
- * The texts beside the transcript within their share: the previous summary a quarter of the prompt, the user's wishes
- * an eighth. They are cut in the middle where they are larger.
+ * Cuts texts other than the transcript to their share: the previous summary to a quarter of the prompt, the user's
+ * focus to an eighth. Longer texts are cut in the middle.
  */
 function trimTask(
   request: SummaryRequest,
@@ -371,8 +376,8 @@ function trimTask(
 }
 
 /**
- * Runs `work` over all items, at most `concurrency` at a time, in order. When one fails the others are aborted and
- * waited for, and the first failure is thrown.
+ * Runs `work` over all items, at most `concurrency` at a time, in order. When one fails, the others are aborted and
+ * awaited, and the first failure is thrown.
  */
 export async function runPool<T, R>(
   items: readonly T[],

@@ -17,39 +17,44 @@ import {
   withAttempts,
 } from "./summarizer.ts";
 
-/** Time that an aborted attempt has to report its bill, in milliseconds; wrappers further out grant more. */
+/** Time that an aborted attempt has to report its usage, in milliseconds; outer wrappers allow more. */
 const ABORT_GRACE_MS = 25;
 
-/** About 25 days. Timers take 32 bits; a larger number would fire at once. */
+/** About 25 days: timers use 32 bits, and a larger number would end at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** Longest wait that a provider may ask for; beyond it the error is thrown at once. */
+/** Maximum wait that a provider may request, in milliseconds; for a longer one the error is thrown at once. */
 const LONGEST_RETRY_AFTER_MS = 60_000;
 
-/** Waits that many milliseconds; rejects as soon as the signal fires. */
+/** Waits for this number of milliseconds; rejects as soon as the signal is aborted. */
 export type Sleep = (milliseconds: number, signal?: AbortSignal) => Promise<void>;
 
-/** Conditions for sending a failed request again. */
+/** Conditions for retrying a failed request. */
 export interface RetryOptions {
-  /** Attempts in all, counting those that are retried as they are: 3. */
+  /** Maximum number of attempts with the same request. Default 3. */
   attempts?: number;
-  /** True: every failure but an abort is retried. Default: temporary ones (`isPassing`), at the time the provider names. */
+  /**
+   * True: every failure but an abort is retried. Default: temporary failures (`isPassing`), at the time that the
+   * provider names.
+   */
   every?: boolean;
-  /** Milliseconds to wait after the n-th failure (from 1); {@link exponentialDelay} by default. */
+  /** Returns the milliseconds to wait after failure n (from 1). Default: {@link exponentialDelay}. */
   delayMs?: (failure: number) => number;
-  /** Milliseconds after which one attempt counts as failed: 600,000, as in the Anthropic SDK. Infinity: never. */
+  /**
+   * Milliseconds after which one attempt counts as failed. Default 600,000, as in the Anthropic SDK. Infinity: never.
+   */
   timeoutMs?: number;
   /** True if an invalid answer is retried once with a stricter instruction. Default true. */
   stricter?: boolean;
-  /** Waits; tests give their own. */
+  /** Waits; tests pass their own function. */
   sleep?: Sleep;
   /** Called after each failure that counts as an attempt, with its number (from 1). */
   onFailure?: (failure: number, error: SummaryError) => void;
 }
 
 /**
- * Doubles from one second up to 30, of which a random half is taken off, so that clients that failed together do not
- * come back together.
+ * Returns a wait that doubles from one second up to 30, reduced by a random part of up to half, so that clients that
+ * failed together do not retry together.
  */
 export function exponentialDelay(failure: number, random: () => number = Math.random): number {
   const full = Math.min(30_000, 1_000 * 2 ** (failure - 1));
@@ -57,9 +62,9 @@ export function exponentialDelay(failure: number, random: () => number = Math.ra
 }
 
 /**
- * Retries temporary failures (`overloaded`, `rate-limited`, `connection`, `timeout`) after a wait, and an invalid answer
- * once, with a stricter instruction. Its answers are valid. The error after the last attempt is that of this attempt,
- * with everything that was billed.
+ * Retries temporary failures (`overloaded`, `rate-limited`, `connection`, `timeout`) after a wait, and an invalid
+ * answer once, with a stricter instruction. Its answers are valid. After the last attempt it throws that attempt's
+ * error, with the usage of all attempts.
  */
 export function withRetry(summarizer: Summarizer, options: RetryOptions = {}): Summarizer {
   return withSummarize(summarizer, (request) => retry(summarizer, request, options));
@@ -105,7 +110,7 @@ async function retry(
   }
 }
 
-/** One request, ended by the caller's signal or by time, whether or not the summarizer listens to signals. */
+/** Makes one request, which ends by the caller's signal or by the time limit even if the summarizer ignores signals. */
 async function attempt(
   summarizer: Summarizer,
   request: SummaryRequest,
@@ -131,15 +136,15 @@ async function attempt(
 const FALLBACK_GRACE_MS = 100;
 
 /**
- * Answers with the first summarizer whose answer is valid. `source` of the answer names it, `attempts` has the failures
- * and costs of those before it. An abort ends the chain at once. If all fail, the last error is thrown with every
- * attempt before it.
+ * Answers with the first summarizer whose answer is valid. The answer's `source` is its name, and `attempts` has the
+ * failures and costs of those before it. An abort ends the chain at once. If all fail, the last error is thrown with
+ * every attempt before it.
  */
 export function withFallback(first: Summarizer, ...rest: Summarizer[]): Summarizer {
   return withSummarize(first, (request) => askInOrder([first, ...rest], () => true, request));
 }
 
-/** {@link withFallback} for these errors alone; any other one is thrown as it is. */
+/** Makes a fallback like {@link withFallback} only for these errors; any other error is thrown unchanged. */
 export function withFallbackFor(
   codes: readonly SummaryErrorCode[],
   first: Summarizer,
@@ -172,15 +177,15 @@ async function askInOrder(
   throw withAttempts(last!, failed);
 }
 
-/** Sizes requests for this window, in tokens, where the summarizer's own is larger. */
+/** Returns a summarizer with this window, in tokens, if its own is larger. */
 export function withWindow(summarizer: Summarizer, contextWindow: number): Summarizer {
   if (summarizer.contextWindow <= contextWindow) return summarizer;
   return { ...withSummarize(summarizer, (request) => summarizer.summarize(request)), contextWindow };
 }
 
 /**
- * Asks, and ends with `aborted` soon after the request's signal fires, whether or not the summarizer listens to it. A
- * summarizer that listens has `graceMs` to report its bill; anything later is ignored.
+ * Requests a summary, and ends with `aborted` soon after the request's signal is aborted, even if the summarizer
+ * ignores it. A summarizer that reads the signal has `graceMs` to report its usage; later reports are ignored.
  */
 export async function awaitAnswer(
   summarizer: Summarizer,
@@ -192,7 +197,7 @@ export async function awaitAnswer(
   if (signal?.aborted) throw abortError(signal);
   let answer: SummaryAnswer;
   try {
-    // Inside a promise, a summarizer that throws at once and one that rejects are the same.
+    // Inside a promise, a summarizer that throws at once and one that rejects have the same effect.
     const asked = new Promise<SummaryAnswer>((answered) => answered(summarizer.summarize(request)));
     answer = await raceAbort(asked, signal, graceMs);
   } catch (thrown) {
@@ -201,7 +206,7 @@ export async function awaitAnswer(
     const { usage, attempts } = error;
     throw abortError(signal, { cause: error, usage, attempts });
   }
-  // An answer after the abort: only its bill counts.
+  // Of an answer after the abort only the usage is kept.
   if (signal?.aborted) throw afterAttempts(answer, name, abortError(signal, { usage: answer.usage }));
   return answer;
 }
@@ -218,8 +223,8 @@ export function withSummarize(
 }
 
 /**
- * Outcome of `work`, or `aborted` `graceMs` after the signal fires, whether or not the work listens to it. A later
- * rejection of the work is not reported.
+ * Returns the outcome of `work`, or `aborted` `graceMs` after the signal is aborted, even if the work ignores it. A
+ * later rejection of the work is not reported.
  */
 export async function raceAbort<T>(
   work: Promise<T>,
@@ -246,7 +251,7 @@ export async function raceAbort<T>(
   }
 }
 
-/** Waits; ends at once with `aborted` when the signal fires. */
+/** Waits; ends at once with `aborted` when the signal is aborted. */
 export const sleep: Sleep = async (milliseconds, signal) => {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const wait = new Promise<void>((resolve) => {

@@ -10,93 +10,93 @@ import { sumUsage } from "./tokens.ts";
 import { escapeText, type RenderedMessage } from "./transcript.ts";
 
 /**
- * Purpose of a summary. `history`: the older part of a path. `turn-prefix`: the beginning of a turn whose end is
- * kept. `branch`: the branch that is left. `merge`: a branch whose conclusion is brought elsewhere. `chunk`: a part
- * of one of these that did not fit into one request. `combine`: summaries of parts become one.
+ * Purpose of a summary. `history`: the older part of a path. `turn-prefix`: the beginning of a turn whose end is kept.
+ * `branch`: the abandoned branch. `merge`: a branch whose conclusion is added to another one. `chunk`: a part of one of
+ * these that did not fit into one request. `combine`: combines summaries of parts.
  */
 export type SummaryPurpose = "history" | "turn-prefix" | "branch" | "merge" | "chunk" | "combine";
 
-/** One request for a summary. A value: hooks may change it before it goes out. */
+/** One request for a summary. It is data: hooks may change it before it is sent. */
 export interface SummaryRequest {
   purpose: SummaryPurpose;
-  /** Prompt of the feature that asks. */
+  /** Prompt of the requesting feature. */
   instructions: string;
-  /** Headings (as `## Goal` without the marks) that are asked for; empty when any form will do. */
+  /** Requested headings (such as `## Goal` without the marks); empty when any form is accepted. */
   sections: readonly string[];
   /** The messages to summarise, oldest first. */
   messages: readonly ContextMessage[];
-  /** The same messages rendered as escaped data between tags: what a model is shown. */
+  /** The same messages rendered as escaped data between tags, as a model reads them. */
   transcript: string;
-  /** The summary to update, when there is one. */
+  /** Summary to update, if there is one. */
   previousSummary?: string;
-  /** Focus that the user asks for. */
+  /** Additional focus from the user. */
   customInstructions?: string;
-  /** The system prompt of a standalone request, where the feature that asks has one of its own. */
+  /** System prompt of a standalone request, if the feature has its own. */
   systemPrompt?: string;
-  /** The most tokens the answer may have. */
+  /** Maximum number of tokens of the answer. */
   maxOutputTokens: number;
-  /** Called with progress while the answer streams in. */
+  /** Called with progress while the answer is streamed. */
   onProgress?: (progress: SummaryProgress) => void;
-  /** Ends the request; the error is then `aborted`. */
+  /** Aborts the request; the error is then `aborted`. */
   signal?: AbortSignal;
 }
 
 /** Progress of a running summary. */
 export interface SummaryProgress {
-  /** Tokens of the answer so far (characters / 4 while it streams). */
+  /** Tokens of the answer so far (characters / 4 while it is streamed). */
   outputTokens: number;
-  /** Milliseconds since the request went out. */
+  /** Milliseconds since the request was sent. */
   elapsedMs: number;
 }
 
-/** End of an answer. Only `stop` can become a summary. */
+/** End of an answer. Only an answer with `stop` can become a summary. */
 export type SummaryStopReason = "stop" | "length" | "refusal" | "toolUse" | "error";
 
 /** Answer of a summarizer. */
 export interface SummaryAnswer {
   text: string;
   stopReason: SummaryStopReason;
-  /** Bill of the provider for this answer (all its parts); absent where there is none. */
+  /** Usage of this answer (all its parts); absent when there is none. */
   usage?: Usage;
   /** Author: a model, or `extractive`. */
   model: { provider: string; modelId: string };
-  /** The name of the summarizer that answered, where several were tried. */
+  /** Name of the summarizer that answered, when several were tried. */
   source?: string;
-  /** Failed attempts before it, oldest first; the whole bill is `usage` and the usage of these. */
+  /** Failed attempts before it, oldest first. The total is `usage` plus the usage of these. */
   attempts?: readonly FailedAttempt[];
-  /** Headings that were asked for and are not in the text; absent where none is missing. */
+  /** Requested headings that the text lacks; absent when none is missing. */
   missingSections?: readonly string[];
-  /** Content that the request shortened or dropped, where it was sized. */
+  /** Content that the request shortened or dropped, when it was sized. */
   omitted?: SummaryOmission;
-  /** Requests that answered, where there was more than one. */
+  /** Number of successful requests, when there were several. */
   calls?: number;
 }
 
 /**
- * Turns a transcript into a summary. It answers or throws an {@link EspalierError}; it never decides whether the
+ * Converts a transcript to a summary. It answers or throws an {@link EspalierError}; the caller decides whether the
  * answer is good enough to keep.
  */
 export interface Summarizer {
-  /** Named in what a compaction records: `extractive`, `anthropic`. */
+  /** Name in the record of a compaction: `extractive`, `anthropic`. */
   readonly name: string;
-  /** The model it asks, where it asks one and the same: a call that failed is billed to it. */
+  /** Model of all its requests, if there is one: failed calls are billed to it. */
   readonly model?: { provider: string; modelId: string };
-  /** Tokens that one request and its answer may take together; Infinity where there is no such limit. */
+  /** Maximum number of tokens of one request and its answer together; Infinity without a limit. */
   readonly contextWindow: number;
-  /** The most tokens one answer can have. */
+  /** Maximum number of tokens of one answer. */
   readonly maxOutputTokens: number;
-  /** Answers one request, or throws; an abort of its signal is an `EspalierError` `aborted`. */
+  /** Answers one request, or throws; after an abort of its signal an `EspalierError` `aborted`. */
   summarize(request: SummaryRequest): Promise<SummaryAnswer>;
   /**
-   * The exact size of a request as it is, in tokens; undefined when it is unknown. Called only where an upper bound
-   * does not settle whether a request fits. Absent: bounds decide alone.
+   * Returns the exact size of an unchanged request, in tokens; undefined when it is unknown. Called only when an upper
+   * bound does not decide if a request fits. Absent: only bounds are used.
    */
   promptTokens?(request: SummaryRequest): Promise<number | undefined>;
 }
 
 /**
- * Makes a summarizer of a function. It is given the request, whose `transcript` and `instructions` are all that a model needs,
- * and returns the summary. What it throws is the error of the summary.
+ * Makes a summarizer from a function. The function receives the request, whose `transcript` and `instructions` are all
+ * that a model needs, and returns the summary. An error of the function becomes the error of the summary.
  *
  * @param limits tokens of a request and its answer, and of an answer; default: no limit, and 8,192
  */
@@ -130,13 +130,13 @@ export const SUMMARIZER_SYSTEM_PROMPT = [
   "Answer with the summary and nothing else.",
 ].join("\n");
 
-/** A request as the two texts that a model without any other context is sent. */
+/** The two texts of a request to a model without any other context. */
 export interface SummaryPrompt {
   system: string;
   user: string;
 }
 
-/** The texts of a standalone request: what is summarised comes first, what to do with it last. */
+/** Returns the texts of a standalone request: first the transcript, last the task. */
 export function summaryPrompt(request: SummaryRequest): SummaryPrompt {
   return {
     system: request.systemPrompt ?? SUMMARIZER_SYSTEM_PROMPT,
@@ -144,7 +144,7 @@ export function summaryPrompt(request: SummaryRequest): SummaryPrompt {
   };
 }
 
-/** Task of a request, without the transcript: previous summary, instructions, the user's focus. */
+/** Returns the task of a request, without the transcript: previous summary, instructions, the user's focus. */
 export function summaryTask(request: SummaryRequest): string[] {
   const { previousSummary, instructions, customInstructions } = request;
   const parts: string[] = [];
@@ -156,11 +156,11 @@ export function summaryTask(request: SummaryRequest): string[] {
   return parts;
 }
 
-/** Whole bill of an answer, with the attempts that failed before it. */
+/** Returns the total usage of an answer, including the failed attempts before it. */
 export const billOf = ({ usage, attempts = [] }: Pick<SummaryAnswer, "usage" | "attempts">) =>
   sumUsage([usage, ...attempts.map((attempt) => attempt.usage)]);
 
-/** Creates the error of a summary; its `attempts`, here none yet, set it apart from other errors with the same code. */
+/** Makes the error of a summary; its `attempts` (none yet) distinguish it from other errors with the same code. */
 export const summaryError = (
   code: SummaryErrorCode,
   message: string,
@@ -195,33 +195,33 @@ const CODES: ReadonlySet<EspalierErrorCode> = new Set<SummaryErrorCode>([
 
 const isSummaryCode = (code: EspalierErrorCode): code is SummaryErrorCode => CODES.has(code);
 
-/** True for trouble that passes by itself: the same request may succeed a little later. */
+/** Returns whether an error is temporary: the same request may succeed later. */
 export const isPassing = (code: SummaryErrorCode): boolean => PASSING.has(code);
 
-/** True where there was an answer, and it must not be kept. */
+/** Returns whether an error is about an answer that must not be kept. */
 export const isInvalidAnswer = (code: SummaryErrorCode): boolean => INVALID.has(code);
 
 /**
- * Content of the messages that a request for a summary did not show. Numbers of messages are indexes into the
- * request's `messages`. Thinking is never shown and not listed.
+ * Content of the messages that a request for a summary did not show. Numbers of messages are indexes in the request's
+ * `messages`. Thinking is never shown and not listed.
  */
 export interface SummaryOmission {
-  /** Characters that each tool result, output and argument was cut to; null where they were shown whole. */
+  /** Maximum number of characters shown of each tool result, output and argument; null when they were shown whole. */
   toolResultLimit: number | null;
-  /** Messages that are shown in part, and how many of their characters are not. */
+  /** Messages that were shown in part, and the number of characters that were not shown. */
   shortened: { message: number; characters: number }[];
-  /** Messages whose pictures or other media became a word, and how many of them. */
+  /** Messages whose pictures or other media were replaced by a word, and the number of replaced media. */
   media: { message: number; count: number }[];
-  /** Messages that are not shown at all because nothing smaller fitted. */
+  /** Messages that were not shown at all because no shorter form fitted. */
   dropped: number[];
-  /** The parts the messages were summarised in, as ranges; empty where one request served. */
+  /** Ranges of the parts that were summarised separately; empty when one request was enough. */
   chunks: { first: number; last: number }[];
-  /** Characters cut out of texts that are not messages: the previous summary, wishes of the user, summaries of parts. */
+  /** Characters removed from texts other than messages: the previous summary, the user's focus, summaries of parts. */
   summaryCharacters: number;
 }
 
 const noOmission = (toolResultLimit: number): SummaryOmission => ({
-  // It is recorded in a log, and JSON has no Infinity.
+  // Recorded in a log: JSON has no Infinity.
   toolResultLimit: Number.isFinite(toolResultLimit) ? toolResultLimit : null,
   shortened: [],
   media: [],
@@ -230,13 +230,13 @@ const noOmission = (toolResultLimit: number): SummaryOmission => ({
   summaryCharacters: 0,
 });
 
-/** A message with its place in the request and how it is shown. */
+/** A message with its index in the request and its rendering. */
 export interface PlacedMessage extends RenderedMessage {
   index: number;
   message: ContextMessage;
 }
 
-/** Lists the content that the rendering of messages left out; `dropped` ones are listed there alone. */
+/** Lists the content that the rendering of messages left out; `dropped` messages are only listed as dropped. */
 export function describeOmission(
   placed: readonly PlacedMessage[],
   dropped: ReadonlySet<number>,
@@ -253,7 +253,10 @@ export function describeOmission(
   return omission;
 }
 
-/** Returns the answer if it can become a summary; else throws an error with all that it and the calls before it cost. */
+/**
+ * Returns the answer if it can become a summary; else throws an error with the usage of the answer and of the calls
+ * before it.
+ */
 export function validAnswer(
   name: string,
   answer: SummaryAnswer,
@@ -267,11 +270,11 @@ export function validAnswer(
   }
 }
 
-/** Adds the failed calls before an answer to the error that refuses it. */
+/** Adds the failed calls before an answer to the error that refuses the answer. */
 export const afterAttempts = ({ attempts = [] }: SummaryAnswer, name: string, error: SummaryError) =>
   attempts.length > 0 ? withAttempts(error, [...attempts, ...attemptsOf(name, error)]) : error;
 
-/** Converts anything thrown to a `EspalierError`; `aborted` if the signal has fired. */
+/** Converts any thrown value to an `EspalierError`; `aborted` if the signal is aborted. */
 export function toSummarizerError(thrown: unknown, name: string, signal?: AbortSignal): SummaryError {
   if (isSummaryError(thrown)) return thrown;
   if (thrown instanceof EspalierError && isSummaryCode(thrown.code)) {
@@ -283,30 +286,30 @@ export function toSummarizerError(thrown: unknown, name: string, signal?: AbortS
   return summaryError("failed", `The summarizer "${name}" failed: ${reason}`, { cause: thrown });
 }
 
-/** Failed calls of an error: those it lists, else itself as one. */
+/** Returns the failed calls of an error: those that it lists, else the error itself. */
 export function attemptsOf(name: string, error: SummaryError): readonly FailedAttempt[] {
   if (error.attempts.length > 0) return error.attempts;
   const { code, message, usage } = error;
   return [{ name, code, message, ...(usage && { usage }) }];
 }
 
-/** Adds every failed call before it, and the sum of their bills, to an error. */
+/** Adds all failed calls before it, and the sum of their usage, to an error. */
 export function withAttempts(error: SummaryError, attempts: readonly FailedAttempt[]): SummaryError {
   const usage = sumUsage(attempts.map((attempt) => attempt.usage));
   const { code, message, cause, retryAfterMs } = error;
   return summaryError(code, message, { cause: cause ?? error, attempts, usage, retryAfterMs });
 }
 
-/** The error of an abort. */
+/** Makes the error of an abort. */
 export const abortError = (signal: AbortSignal | undefined, options: EspalierErrorOptions = {}) =>
   summaryError("aborted", "The summary was aborted.", { cause: signal?.reason, ...options });
 
-/** Throws `aborted` if the signal has fired. */
+/** Throws `aborted` if the signal is aborted. */
 export function throwIfAborted(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw abortError(signal);
 }
 
-/** A refusal begins with its words; later in a summary they report what another speaker said. */
+/** Words at the beginning of a refusal; later in a summary they report the words of another speaker. */
 const REFUSAL = new RegExp(
   [
     "^(?:i(?:'|’)?m sorry|i am sorry|sorry|i apologi[sz]e|unfortunately)[,.:;!]?\\s[^\\n]{0,80}(?:can(?:'|’)?t|cannot|can not|unable|won(?:'|’)?t|not able)",
@@ -318,21 +321,21 @@ const REFUSAL = new RegExp(
   "iu",
 );
 
-/** A refusal is short; a long text that begins like one is something else. */
+/** Maximum length of a refusal in characters; a long text that begins like a refusal is something else. */
 const LONGEST_REFUSAL = 1_200;
 
 /** Marks of a call that was written as text, at the beginning of a line. */
 const CALL_MARK = /^[ \t]*<(?:function_calls|invoke\s+name=|tool_call\b|tool_use\b|function=|\|tool)/m;
 
-/** An answer that is one JSON object naming a tool and its input. */
+/** Pattern of an answer that is a JSON object with a tool and its input. */
 const CALL_OBJECT =
   /^(?:```(?:json)?\s*)?\{\s*"(?:type"\s*:\s*"tool_use"|name"\s*:\s*"[^"]+"\s*,\s*"(?:input|arguments|parameters)")/;
 
 /**
- * Throws a {@link SummaryError} for an answer that must not become a summary: ended by anything but `stop`, empty, a
- * refusal, or a tool call written as text. One in other words or another language than it was asked for is a summary all
- * the same ({@link missingSections} lists what it lacks). Whether it is smaller than what it replaces is for the caller
- * to judge.
+ * Throws a {@link SummaryError} for an answer that must not become a summary: ended by a reason other than `stop`,
+ * empty, a refusal, or a tool call written as text. An answer in another form or language than requested is still a
+ * summary ({@link missingSections} lists missing headings). The caller checks whether it is smaller than the content
+ * that it replaces.
  */
 export function validateSummary(answer: SummaryAnswer, request: Pick<SummaryRequest, "sections">): void {
   const fail = (code: SummaryErrorCode, message: string) => {
@@ -361,14 +364,14 @@ function isWrittenCall(text: string): boolean {
   return CALL_OBJECT.test(text) || CALL_MARK.test(withoutFences(text));
 }
 
-/** A summary may quote a call inside a fence. */
+/** Removes fences, because a summary may quote a call in one. */
 const withoutFences = (text: string) =>
   text.replace(/^[ \t]*(`{3,}|~{3,})[\s\S]*?(?:^[ \t]*\1[^\n]*$|$(?![\s\S]))/gm, "");
 const LONGEST_HEADING = 120;
 
 /**
- * The sections among `wanted` that a text has no heading for. A heading is a line of its own: `## Goal`, at any level,
- * in any case, with or without a number, a colon, or emphasis (`**Goal:**`).
+ * Returns the sections among `wanted` that a text has no heading for. A heading is a separate line: `## Goal`, at any
+ * level, in any case, with or without a number, a colon, or emphasis (`**Goal:**`).
  */
 export function missingSections(text: string, wanted: readonly string[]): string[] {
   const lines = text.split(/\r?\n/).filter((line) => line.length <= LONGEST_HEADING);
@@ -376,7 +379,7 @@ export function missingSections(text: string, wanted: readonly string[]): string
   return wanted.filter((section) => !found.has(normalize(section)));
 }
 
-/** The words of a line without what marks it as a heading. */
+/** Returns the words of a line without the marks of a heading. */
 function headingOf(line: string): string {
   return normalize(
     line
@@ -404,8 +407,8 @@ const WHOLE = [
 ];
 
 /**
- * The headings of a summary, in order, by what it is for. `Progress` has the sub-headings `Done`, `In Progress` and
- * `Blocked`. They stay English in every language: programs read them.
+ * Headings of a summary, in order, by purpose. `Progress` has the sub-headings `Done`, `In Progress` and `Blocked`.
+ * They are always English, because programs read them.
  */
 export const SUMMARY_SECTIONS: Readonly<Record<SummaryPurpose, readonly string[]>> = {
   history: WHOLE,
@@ -416,7 +419,7 @@ export const SUMMARY_SECTIONS: Readonly<Record<SummaryPurpose, readonly string[]
   combine: WHOLE,
 };
 
-/** The request again, saying what was wrong with the last answer. */
+/** Returns the request with the error of the last answer added to its instructions. */
 export function stricterRequest(request: SummaryRequest, code: SummaryErrorCode): SummaryRequest {
   return { ...request, instructions: `${request.instructions}\n\n${reproach(request, code)}` };
 }

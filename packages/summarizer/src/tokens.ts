@@ -10,19 +10,22 @@ import {
 } from "@espalier/session-tree";
 import { isHighSurrogate, isLowSurrogate } from "./transcript.ts";
 
-/** A way to guess how many tokens something takes, without asking a provider. */
+/** Estimates numbers of tokens, without a request to a provider. */
 export interface TokenEstimator {
   /** Name in settings. */
   readonly name: string;
   /** Tokens that are added to every total. */
   readonly overhead: number;
-  /** Tokens of one neutral message. */
+  /** Returns the tokens of one neutral message. */
   estimate(message: ContextMessage): number;
-  /** Tokens of a text. */
+  /** Returns the tokens of a text. */
   text(text: string): number;
 }
 
-/** Characters / 4, rounded up per message: quick, and right within a quarter for English prose and code. */
+/**
+ * Estimates characters / 4, rounded up per message: fast, and within a quarter of the real number for English prose and
+ * code.
+ */
 export const charsEstimator: TokenEstimator = {
   name: "chars",
   overhead: 0,
@@ -55,9 +58,10 @@ const patterns = () => {
 const IN = /* @__PURE__ */ patterns();
 
 /**
- * Words: 0.75 a word, 0.5 a Chinese, Japanese or Korean character, 0.75 a code token, 0.25 a special character, and 50
- * on top of a total. A word is a run of letters outside code; a code token is an identifier or a number inside a fence,
- * a call or a result; every other visible character is a special one. Rounded up per message and per text.
+ * Estimates by words: 0.75 for a word, 0.5 for a Chinese, Japanese or Korean character, 0.75 for a code token, 0.25 for
+ * a special character, and 50 for a total. A word is a run of letters outside code; a code token is an identifier or a
+ * number inside a fence, a call or a result; every other visible character is a special one. Rounded up per message and
+ * per text.
  */
 export const wordEstimator: TokenEstimator = {
   name: "words",
@@ -72,7 +76,7 @@ export const wordEstimator: TokenEstimator = {
   text: (text) => Math.ceil(weighProse(text)),
 };
 
-/** Prose with fences in it: the text between two fences (or after the last, unclosed one) is code. */
+/** Estimates prose with fences in it: the text between two fences (or after the last, unclosed one) is code. */
 function weighProse(text: string): number {
   let weight = 0;
   let rest = text;
@@ -100,19 +104,19 @@ function weigh(text: string, classes: RegExp, tokenWeight: number): number {
 }
 
 /**
- * The most a picture costs: a provider scales larger ones down first (Anthropic: at most 2,576 pixels on the longer
- * side and about 4,800 tokens; other models cost less).
+ * Maximum cost of a picture in tokens: a provider scales larger ones down first (Anthropic: at most 2,576 pixels on the
+ * longer side and about 4,800 tokens; other models cost less).
  */
 export const IMAGE_UPPER_BOUND = 5_000;
 
-/** Tokens around a message or a block that no text accounts for: roles, separators, the names of JSON fields. */
+/** Tokens around a message or a block that are not in a text: roles, separators, the names of JSON fields. */
 const FRAME = 12;
 
 /**
- * Never less than the real number of tokens: a token of a byte-level vocabulary stands for at least one byte of UTF-8,
- * so no text has more tokens than bytes. English prose has about a quarter of that, minified JSON and base64 a half to
- * three quarters, rare Chinese characters nearly all. For decisions where too small a guess would fail: whether a
- * request fits. For anything a person reads, use another estimator.
+ * Estimates never less than the real number of tokens: a token of a byte-level vocabulary has at least one byte of
+ * UTF-8, so no text has more tokens than bytes. English prose has about a quarter of that, minified JSON and base64 a
+ * half to three quarters, rare Chinese characters nearly all. For decisions that would fail with too small a number,
+ * such as whether a request fits. For numbers shown to people, use another estimator.
  */
 export const upperBoundEstimator: TokenEstimator = {
   name: "upper-bound",
@@ -130,7 +134,7 @@ export const upperBoundEstimator: TokenEstimator = {
   text: utf8Length,
 };
 
-/** Bytes of a text in UTF-8; a lone surrogate counts as U+FFFD, which it becomes. */
+/** Returns the number of bytes of a text in UTF-8; a lone surrogate counts as U+FFFD, which it becomes. */
 function utf8Length(text: string): number {
   let bytes = 0;
   for (let index = 0; index < text.length; index++) {
@@ -146,11 +150,12 @@ function utf8Length(text: string): number {
 }
 
 /**
- * Size of a whole context: the last trusted usage that a provider reported plus an estimate of what follows it; all
- * estimated where there is none. `usageIndex` is the message whose usage was taken, null for none.
+ * Returns the size of a whole context: the last trusted usage that a provider reported plus an estimate of later
+ * messages; an estimate of all messages when there is none. `usageIndex` is the index of the message with the usage, or
+ * null.
  *
- * @param isTrusted whether the usage of the message at an index still describes the messages before it: false before the
- *   last compaction or edit. Default: always
+ * @param isTrusted returns whether the usage of the message at an index still describes the messages before it: false
+ * before the last compaction or edit. Default: always
  */
 export function contextTokens(
   messages: readonly ContextMessage[],
@@ -169,7 +174,7 @@ export function contextTokens(
   return { tokens: following + estimator.overhead, usageIndex: null };
 }
 
-/** Session files are read without trust: a usage may be missing, or no object. */
+/** Returns whether a usage is valid: session files are not trusted, and a usage may be missing, or not an object. */
 function isUsage(usage: Usage | undefined): usage is Usage {
   return typeof usage === "object" && usage !== null;
 }
@@ -183,7 +188,7 @@ interface MessageParts {
 
 const NOTHING: MessageParts = { prose: [], code: [], images: 0 };
 
-/** Takes a neutral message apart for an estimator. A bash run excluded from the context has no parts. */
+/** Divides a neutral message for an estimator. A shell run excluded from the context has no parts. */
 function messageParts(message: ContextMessage): MessageParts {
   if (message.role === "bashExecution") {
     return message.excludeFromContext
@@ -214,9 +219,9 @@ const json = (value: unknown): string | undefined =>
   typeof value === "object" ? fieldText(value ?? "null") : JSON.stringify(value);
 
 /**
- * All tokens of a usage: `totalTokens` where the provider gave one, else the sum of its parts. A total of 0 is none: hosts
- * fill the field in where their provider leaves it out. What is no number counts nothing: session files are read without
- * trust.
+ * Returns all tokens of a usage: `totalTokens` if the provider reported it, else the sum of its parts. A total of 0
+ * counts as missing, because some programs write 0 when their provider reports none. Values that are not numbers count
+ * as 0, because session files are not trusted.
  */
 export function usageTokens(usage: Usage): number {
   const total = amount(usage.totalTokens);
@@ -224,7 +229,10 @@ export function usageTokens(usage: Usage): number {
   return amount(usage.input) + amount(usage.output) + amount(usage.cacheRead) + amount(usage.cacheWrite);
 }
 
-/** The sum of two usages, as {@link soundUsage}; undefined when neither is there. A cost is there when either had one. */
+/**
+ * Returns the sum of two usages, as {@link soundUsage}; undefined when both are missing. It has a cost if one of them
+ * has.
+ */
 export function addUsage(first: Usage | undefined, second: Usage | undefined): Usage | undefined {
   const only = first ?? second;
   if (!first || !second) return only && soundUsage(only);
@@ -239,13 +247,13 @@ export function addUsage(first: Usage | undefined, second: Usage | undefined): U
   return sum;
 }
 
-/** The sum of usages, as {@link soundUsage}; undefined when there is none. */
+/** Returns the sum of usages, as {@link soundUsage}; undefined when there is none. */
 export const sumUsage = (usages: readonly (Usage | undefined)[]): Usage | undefined =>
   usages.reduce<Usage | undefined>((sum, usage) => addUsage(sum, usage), undefined);
 
 /**
- * A usage that a log can hold: numbers that JSON has no words for (NaN, Infinity) count nothing, and the total is that of
- * the parts where it was such a number. A usage without any is returned as it is.
+ * Returns a usage that a log can store: numbers that JSON cannot express (NaN, Infinity) become 0, and such a total
+ * becomes the sum of the parts. A usage without such numbers is returned unchanged.
  */
 export function soundUsage(usage: Usage): Usage {
   const { input, output, cacheRead, cacheWrite, totalTokens, cost } = usage;

@@ -7,7 +7,7 @@ import {
 } from "@espalier/session-tree";
 
 /**
- * The messages as escaped data between tags, what a model is shown of them:
+ * Renders messages for a model, as escaped data between tags:
  *
  * ```text
  * <transcript>
@@ -24,10 +24,10 @@ import {
  * </transcript>
  * ```
  *
- * Everything from a message is escaped ({@link escapeText}), so nothing in it can close a tag or open one. Results,
- * output of commands and arguments are cut to `toolResultLimit` characters (2,000); thinking, system prompts, and
- * commands excluded from the context are left out; media become a word (`[image]`); failed and aborted answers say
- * so (`failed="aborted"`).
+ * All text of a message is escaped ({@link escapeText}), so that it can neither close nor open a tag. Results, output
+ * of commands and arguments are cut to `toolResultLimit` characters (2,000); thinking, system prompts, and commands
+ * excluded from the context are left out; media are replaced by a word (`[image]`); failed and aborted answers have an
+ * attribute (`failed="aborted"`).
  */
 export function renderTranscript(
   messages: readonly ContextMessage[],
@@ -37,7 +37,7 @@ export function renderTranscript(
   return joinTranscript(messages.map((message) => renderMessage(message, all)));
 }
 
-/** A transcript of messages that are rendered already; `note` is a line of our own at the beginning. */
+/** Joins rendered messages to a transcript; `note` is an additional line at the beginning. */
 export function joinTranscript(rendered: readonly Pick<RenderedMessage, "text">[], note?: string): string {
   const texts = rendered.flatMap(({ text }) => (text === "" ? [] : [text]));
   return [
@@ -50,22 +50,22 @@ export function joinTranscript(rendered: readonly Pick<RenderedMessage, "text">[
 
 /** Limits of a rendered message, in characters. */
 export interface RenderLimits {
-  /** Of each tool result, output of a command, and argument of a call: its beginning. */
+  /** Limit of each tool result, output of a command, and argument of a call: the beginning is kept. */
   toolResultLimit: number;
-  /** Of each other text: its beginning and its end. */
+  /** Limit of each other text: the beginning and the end are kept. */
   textLimit: number;
 }
 
-/** Results at 2,000 characters, what people and models wrote as it is. */
+/** Default limits: results at 2,000 characters, texts of people and models whole. */
 export const DEFAULT_LIMITS: RenderLimits = { toolResultLimit: 2_000, textLimit: Number.POSITIVE_INFINITY };
 
-/** One message between tags, and what of it is not there. */
+/** One rendered message between tags, with its omissions. */
 export interface RenderedMessage {
-  /** Empty for a message that says nothing: thinking alone, a system prompt, an excluded command. */
+  /** Text; empty for a message without content: only thinking, a system prompt, an excluded command. */
   text: string;
-  /** Characters that the limits left out. */
+  /** Number of characters that the limits removed. */
   leftOut: number;
-  /** Pictures and other media that became a word. */
+  /** Number of pictures and other media that were replaced by a word. */
   media: number;
 }
 
@@ -98,7 +98,7 @@ export function renderMessage(message: ContextMessage, limits: RenderLimits): Re
   return lines.between(`<message${attributes(message)}>`, "</message>", isFailedAnswer(message));
 }
 
-/** The role, and what a reader needs to know about the message beside its text. */
+/** Returns the attributes of a message: its role, and facts that are not in its text. */
 function attributes(message: ContextMessage): string {
   const found: Record<string, unknown> = { role: ROLE_NAMES.get(message.role) ?? message.role };
   if (message.role === "assistant" && isFailedAnswer(message)) found["failed"] = message.stopReason;
@@ -178,18 +178,18 @@ class Lines {
 /** Kept part of a cut text: the beginning, or half at each end. */
 export type CutShape = "head" | "head-tail";
 
-/** A text within a limit, and how many of its characters were left out (0 when it is whole). */
+/** A text within a limit, and the number of removed characters (0 when it is whole). */
 export interface Cut {
   text: string;
-  /** Characters that were left out (UTF-16 code units). */
+  /** Number of removed characters (UTF-16 code units). */
   leftOut: number;
 }
 
 const cutMark = (characters: number): string => `[… ${characters} characters left out]`;
 
 /**
- * Keeps at most `limit` characters (UTF-16 code units) of a text and says in it how many were left out; the mark comes
- * on top of the limit. A code point is never split: a pair at the cut is left out whole.
+ * Keeps at most `limit` characters (UTF-16 code units) of a text and adds a mark with the number of removed ones; the
+ * mark is not part of the limit. A code point is never split: a pair at the cut is removed whole.
  */
 export function cut(text: string, limit: number, shape: CutShape = "head"): Cut {
   const room = Math.max(0, Math.floor(limit));
@@ -203,19 +203,19 @@ export function cut(text: string, limit: number, shape: CutShape = "head"): Cut 
   return { text: lines.join("\n"), leftOut };
 }
 
-/** {@link cut} without the count. */
+/** Returns the text of {@link cut} without the count. */
 export function cutText(text: string, limit: number, shape: CutShape = "head"): string {
   return cut(text, limit, shape).text;
 }
 
 /**
- * The escape of everything that is handed to a model between tags.
+ * Escapes of text between tags for a model.
  *
- * Every `<` becomes `&lt;`, so no content can open or close a tag. An `&` becomes `&amp;` only where the text would
- * otherwise read as one of these escapes; `a && b` and `R&D` stay as they are, which matters because models copy
- * commands and code out of a transcript. Both together are reversible: {@link unescapeText} gives back every text.
- * In attributes and lists of lines `>`, `"`, newline and carriage return are escaped too. Lone surrogates are healed to
- * U+FFFD, in both.
+ * Every `<` becomes `&lt;`, so that no content can open or close a tag. An `&` becomes `&amp;` only where the text
+ * would otherwise read as one of these escapes; `a && b` and `R&D` stay as they are, which matters because models copy
+ * commands and code out of a transcript. Both together are reversible: {@link unescapeText} restores every text. In
+ * attributes and lists of lines `>`, `"`, newline and carriage return are escaped too. In both forms, lone surrogates
+ * are replaced by U+FFFD.
  */
 const NAMES: Record<string, string> = {
   "<": "&lt;",
@@ -226,23 +226,23 @@ const NAMES: Record<string, string> = {
 };
 const CHARACTERS: Record<string, string> = { lt: "<", gt: ">", quot: '"', "#10": "\n", "#13": "\r" };
 
-/** An `&` that begins something which reads as an escape, however often it was escaped before. */
+/** An `&` at the beginning of text that reads as an escape, however often it was escaped before. */
 const READS_AS_ESCAPE = "&(?=(?:amp;)*(?:lt|gt|quot|#10|#13);)";
 const IN_TEXT = new RegExp(`<|${READS_AS_ESCAPE}`, "g");
 const IN_ATTRIBUTE = new RegExp(`[<>"\\n\\r]|${READS_AS_ESCAPE}`, "g");
 const ESCAPED = /&(amp;)?((?:amp;)*)(lt|gt|quot|#10|#13);/g;
 
-/** Text between tags. */
+/** Escapes text between tags. */
 export function escapeText(text: string): string {
   return text.toWellFormed().replace(IN_TEXT, (found) => NAMES[found] ?? "&amp;");
 }
 
-/** The value of an attribute (between double quotes), or one line of a list. */
+/** Escapes the value of an attribute (between double quotes), or one line of a list. */
 export function escapeAttribute(text: string): string {
   return text.toWellFormed().replace(IN_ATTRIBUTE, (found) => NAMES[found] ?? "&amp;");
 }
 
-/** The text that was escaped, by either function. */
+/** Returns the original text of either kind of escaped text. */
 export function unescapeText(escaped: string): string {
   return escaped.replace(ESCAPED, (_, once: string | undefined, more: string, name: string) =>
     once === undefined ? (CHARACTERS[name] ?? "") : `&${more}${name};`,
@@ -252,7 +252,7 @@ export function unescapeText(escaped: string): string {
 export const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdbff;
 export const isLowSurrogate = (unit: number): boolean => unit >= 0xdc00 && unit <= 0xdfff;
 
-/** True when a cut before `index` would separate the two halves of a code point. */
+/** Returns whether a cut before `index` would split a surrogate pair. */
 export function splitsPair(text: string, index: number): boolean {
   if (index <= 0 || index >= text.length) return false;
   return isHighSurrogate(text.charCodeAt(index - 1)) && isLowSurrogate(text.charCodeAt(index));

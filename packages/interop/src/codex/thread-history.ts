@@ -219,10 +219,7 @@ class Trail {
       this.#userCharacters -= this.#users.shift()!.text.length;
   }
 
-  /**
-   * Begins a user turn: its first entry is the first of the run that leads to the prompt. The prompt itself is at the
-   * leaf.
-   */
+  /** Begins a user turn at the first entry of the run that ends in the prompt. The prompt is at the leaf. */
   beginTurn(): void {
     const start = this.#runStart ?? { before: this.leafId, position: this.#position };
     this.#began.set(this.#before.length, start.position);

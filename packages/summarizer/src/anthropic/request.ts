@@ -2,7 +2,7 @@ import { type ContextMessage, isRecord, messageText, toolCalls } from "@espalier
 import { type SummaryRequest, summaryPrompt, summaryTask } from "../summarizer.ts";
 import { renderMessage } from "../transcript.ts";
 
-/** A Messages API request: the fields that this package reads, all others as they are. */
+/** A Messages API request: the fields that this package reads, and all others unchanged. */
 export interface MessagesBody extends SentBody {
   model: string;
   max_tokens: number;
@@ -18,23 +18,28 @@ export interface SentBody {
   [field: string]: unknown;
 }
 
-/** The request that a session sent last: what its provider still has in its cache. */
+/** Last request of a session, which its provider still has in its cache. */
 export interface LastRequest {
-  /** The body as it was sent, markers of the cache included. */
+  /** Body as it was sent, including cache markers. */
   body: SentBody;
-  /** Tokens of its prompt as the provider counted them (input, cache reads and writes); bounded where absent. */
+  /**
+   * Tokens of its prompt as the provider counted them (input, cache reads and writes). Absent: an upper bound is used.
+   */
   inputTokens?: number;
 }
 
-/** A standalone request: the transcript, then the task. Nothing of it is worth a cache. */
+/**
+ * Returns the body of a standalone request: the transcript, then the task. It has no cache markers, because no later
+ * request shares its beginning.
+ */
 export function standaloneBody(request: SummaryRequest, model: string, maxTokens: number): MessagesBody {
   const { system, user } = summaryPrompt(request);
   return { model, max_tokens: maxTokens, system, messages: [{ role: "user", content: user }] };
 }
 
 /**
- * The last request again, and one instruction more. System prompt, tools, messages, thinking and the choice of tools
- * stay as they were, byte for byte, since a cache serves nothing after the first difference.
+ * Returns the last request with one more instruction. System prompt, tools, messages, thinking and the choice of tools
+ * are unchanged byte for byte, because a cache is only used up to the first difference.
  */
 export function extendedBody(
   request: SummaryRequest,
@@ -46,7 +51,7 @@ export function extendedBody(
   return { ...last.body, model, max_tokens: maxTokens, messages: [...last.body.messages, instruction] };
 }
 
-/** The instruction that turns a running conversation into a request for a summary of a part of it. */
+/** Returns the instruction that asks within a running conversation for a summary of a part of it. */
 export function extendingInstruction(request: SummaryRequest): string {
   return [
     "The conversation stops here. This message is not part of it: it asks for a summary of what stands above. Do not continue the work, do not answer anything above, and do not call tools; answer with the text of the summary alone, and copy paths, identifiers, commands, numbers and error messages exactly.",
@@ -55,7 +60,10 @@ export function extendingInstruction(request: SummaryRequest): string {
   ].join("\n\n");
 }
 
-/** Names the part to summarise by the beginnings of its first and last message: the conversation may hold more. */
+/**
+ * Identifies the part to summarise by the beginnings of its first and last message: the conversation may have further
+ * messages.
+ */
 function partToSummarize(request: SummaryRequest): string[] {
   const shown = request.messages.map(
     (message) => renderMessage(message, { toolResultLimit: 200, textLimit: 200 }).text,
@@ -72,8 +80,8 @@ function partToSummarize(request: SummaryRequest): string[] {
 }
 
 /**
- * Returns whether a last request can be extended. An answer with open tool calls at its end must be followed by their
- * results, and a request to another model finds nothing in the cache.
+ * Returns whether a last request can be extended. It cannot when it ends in an answer with open tool calls, which their
+ * results must follow, or when it went to another model, whose cache is separate.
  */
 export function canExtend(last: LastRequest, model: string): boolean {
   const { messages } = last.body;
@@ -86,15 +94,15 @@ export function canExtend(last: LastRequest, model: string): boolean {
 }
 
 /**
- * Returns whether a last request holds the messages to summarise, by their ends and by what users and tools said, in
- * this order: the answer to it is not in it, and neither is what was said on another branch.
+ * Returns whether a last request has the messages to summarise, by their ends and by the texts of users and tools, in
+ * this order. The answer to the request is not in it, and neither are messages of other branches.
  */
 export function holdsMessages({ body }: LastRequest, { messages }: SummaryRequest): boolean {
   const sent = JSON.stringify(body.messages);
   let at = 0;
   for (const [place, message] of messages.entries()) {
     const isEnd = place === 0 || place === messages.length - 1;
-    // An answer in between may have failed, and be in no request.
+    // Failed answers in between are in no request.
     if (!isEnd && message.role !== "user" && message.role !== "toolResult") continue;
     const mark = markOf(message);
     const found = sent.indexOf(mark, at);
@@ -104,18 +112,18 @@ export function holdsMessages({ body }: LastRequest, { messages }: SummaryReques
   return true;
 }
 
-/** Characters of a message that it is recognised by. */
+/** Number of characters by which a message is recognised. */
 const MARK = 200;
 
 /** Returns the beginning in JSON of a message's text, or else of its first call; empty for pictures alone. */
 function markOf(message: ContextMessage): string {
   const text = messageText(message).trim() || (toolCalls(message)[0]?.id ?? "");
-  // Half a character would be written as an escape.
+  // Half a surrogate pair would be written as an escape.
   const whole = text.slice(0, MARK).replace(/[\ud800-\udbff]$/, "");
   return JSON.stringify(whole).slice(1, -1);
 }
 
-/** The thinking budget that fields of a request fix, in tokens; `max_tokens` must be larger than it. */
+/** Returns the thinking budget that a request sets, in tokens; `max_tokens` must be larger. */
 export function thinkingBudget(fields: Readonly<Record<string, unknown>>): number {
   const { thinking } = fields;
   const budget = isRecord(thinking) ? thinking["budget_tokens"] : undefined;
@@ -123,8 +131,8 @@ export function thinkingBudget(fields: Readonly<Record<string, unknown>>): numbe
 }
 
 /**
- * The `max_tokens` of a request: what is wanted, no more than the model gives, no more than the window leaves beside
- * the prompt; 0 when it leaves nothing. Whole tokens.
+ * Returns the `max_tokens` of a request: the requested number, limited by the model and by the room that the prompt
+ * leaves in the window; 0 when it leaves none. A whole number.
  */
 export function clampOutput(requested: number, modelMaxOutput: number, windowLeft: number): number {
   return Math.max(0, Math.floor(Math.min(requested, modelMaxOutput, windowLeft)));

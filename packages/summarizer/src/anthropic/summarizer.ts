@@ -27,23 +27,23 @@ import {
   thinkingBudget,
 } from "./request.ts";
 
-/** The model that summarises where none is named: a window of a million tokens at a moderate price. */
+/** Default model of summaries: a window of a million tokens at a moderate price. */
 export const DEFAULT_ANTHROPIC_MODEL = "claude-sonnet-5-5";
 
-/** Access to Claude. Everything is optional where `ANTHROPIC_API_KEY` is set. */
+/** Access to Claude. Every field is optional when `ANTHROPIC_API_KEY` is set. */
 export interface AnthropicAccess {
   /**
-   * A client of `@anthropic-ai/sdk`, or a function that makes one; otherwise one is made of `apiKey` and `baseURL` with the
-   * first request.
+   * A client of `@anthropic-ai/sdk`, or a function that makes one. Default: a client is made of `apiKey` and `baseURL`
+   * for the first request.
    */
   client?: Anthropic | (() => Promise<Anthropic>);
-  /** The SDK reads `ANTHROPIC_API_KEY` where this is absent or empty. */
+  /** API key. When it is absent or empty, the SDK reads `ANTHROPIC_API_KEY`. */
   apiKey?: string;
-  /** The SDK reads `ANTHROPIC_BASE_URL` where this is absent or empty. */
+  /** Base address. When it is absent or empty, the SDK reads `ANTHROPIC_BASE_URL`. */
   baseURL?: string;
 }
 
-/** Gives the client, which is made, and its SDK loaded, when it is asked for first. */
+/** Returns a function that returns the client; the client is made, and its SDK loaded, at the first call. */
 export function anthropicClient({ client, apiKey, baseURL }: AnthropicAccess): () => Promise<Anthropic> {
   let loading: Promise<Anthropic> | undefined;
   const load = async () => {
@@ -57,46 +57,48 @@ export function anthropicClient({ client, apiKey, baseURL }: AnthropicAccess): (
   return () => (loading ??= client ? Promise.resolve(client) : load());
 }
 
-/** Options of a summarizer by Claude. Everything is optional where `ANTHROPIC_API_KEY` is set. */
+/** Options of a summarizer by Claude. Every field is optional when `ANTHROPIC_API_KEY` is set. */
 export interface AnthropicSummarizerOptions extends AnthropicAccess {
-  /** {@link DEFAULT_ANTHROPIC_MODEL} where absent. */
+  /** Name of the model. Default: {@link DEFAULT_ANTHROPIC_MODEL}. */
   model?: string;
-  /** Tokens; from the catalogue of models where absent, 200,000 for a model that is not in it. */
+  /** Window in tokens. Default: from the catalogue of models; 200,000 for a model that is not in it. */
   contextWindow?: number;
-  /** Tokens; from the catalogue where absent, 8,192 for a model that is not in it. */
+  /** Maximum number of tokens of an answer. Default: from the catalogue; 8,192 for a model that is not in it. */
   maxOutputTokens?: number;
   /**
-   * Tokens of `max_tokens` on top of the answer, since thinking counts against it: the budget in `parameters`, else
-   * 16,000 for models that think unless told otherwise, none for others.
+   * Tokens that are added to `max_tokens` for thinking, which counts toward it. Default: the budget in `parameters`,
+   * else 16,000 for models that think by default, and 0 for others.
    */
   thinkingTokens?: number;
-  /** The request that the session sent last, for requests that extend it; asked anew for every summary. */
+  /** Returns the last request of the session, which can be extended; called for every summary. */
   lastRequest?: () => LastRequest | undefined;
   /**
-   * `extend`: the last request plus one instruction, served by the provider's cache. `standalone`: the transcript.
-   * `auto`: extend where there is a last request to this model and it fits, for whole summaries. Parts of a history and
-   * their combination always go alone.
+   * Form of the request. `extend`: the last request with one more instruction, which the provider's cache serves.
+   * `standalone`: the transcript. `auto`: extends for whole summaries when there is a last request to this model and it
+   * fits. Parts of a history and their combination are always standalone.
    */
   ask?: "auto" | "extend" | "standalone";
-  /** Allows asking the provider for the exact size of a request where an upper bound does not settle it. */
+  /** True: asks the provider for the exact size of a request when an upper bound does not decide if it fits. */
   countTokens?: boolean;
-  /** More fields for standalone requests, such as `thinking` or `output_config`. */
+  /** Additional fields of standalone requests, such as `thinking` or `output_config`. */
   parameters?: Readonly<Record<string, unknown>>;
-  /** Retries inside the SDK: none by default, `withRetry` is the one policy. */
+  /** Number of retries inside the SDK. Default 0, because `withRetry` retries. */
   maxRetries?: number;
-  /** Milliseconds for one request; the SDK's ten minutes where absent. */
+  /** Time limit of one request in milliseconds. Default: the SDK's ten minutes. */
   timeoutMs?: number;
 }
 
-/** A summarizer that uses Claude. */
+/** A summarizer by Claude. */
 export interface AnthropicSummarizer extends Summarizer {
-  /** The exact size of the request that would be sent, as the provider counts it. */
+  /** Returns the exact size of the request that would be sent, as the provider counts it. */
   countTokens(request: SummaryRequest): Promise<number>;
-  /** As {@link Summarizer}; undefined when counting is off or fails. */
+  /** Returns the size of a prompt like {@link Summarizer}; undefined when counting is off or fails. */
   promptTokens(request: SummaryRequest): Promise<number | undefined>;
 }
 
-/** Claude through `@anthropic-ai/sdk`, which is loaded with the first request. Answers are streamed. */
+/**
+ * Makes a summarizer by Claude with `@anthropic-ai/sdk`, which is loaded with the first request. Answers are streamed.
+ */
 export function anthropicSummarizer(options: AnthropicSummarizerOptions = {}): AnthropicSummarizer {
   const modelId = options.model ?? DEFAULT_ANTHROPIC_MODEL;
   const known = anthropicModel(modelId);
@@ -111,7 +113,7 @@ export function anthropicSummarizer(options: AnthropicSummarizerOptions = {}): A
     parameters: options.parameters ?? {},
     ...(options.lastRequest && { lastRequest: options.lastRequest }),
   };
-  // A request that was counted to see whether it fits is mostly sent next, and must not be counted again.
+  // A request that was counted is usually sent next, and must not be counted again.
   let lastCount = { prompt: "", tokens: 0 };
   const client = anthropicClient(options);
 
@@ -143,7 +145,7 @@ export function anthropicSummarizer(options: AnthropicSummarizerOptions = {}): A
       lastCount = { prompt, tokens };
       return tokens;
     } catch (thrown) {
-      // Servers that speak this API do not all count; then the bound decides.
+      // Some servers with this API do not count tokens; then the upper bound decides.
       if (request.signal?.aborted) throw thrown;
       return undefined;
     }
@@ -200,7 +202,7 @@ export function anthropicSummarizer(options: AnthropicSummarizerOptions = {}): A
 /** Tokens for the thinking of models that think by default. */
 const DEFAULT_THINKING = 16_000;
 
-/** Bytes of a request body beyond which it is not counted; the API takes 32 MB. */
+/** Maximum number of bytes of a request body that is counted; the API accepts 32 MB. */
 const LARGEST_COUNTED = 24_000_000;
 
 /** Fields that the counting endpoint accepts; it refuses all others. */
@@ -241,24 +243,27 @@ type Unplanned = "lastRequest" | "countTokens" | "maxRetries" | "timeoutMs";
 /** A request ready to send. */
 interface PlannedRequest {
   body: MessagesBody;
-  /** Tokens by which the prompt, with fixed thinking and the least of an answer, may exceed the window; 0 when it fits. */
+  /** Tokens by which the prompt, fixed thinking and the shortest answer may exceed the window; 0 when they fit. */
   shortBy: number;
-  /** The size of the prompt where the last request is extended, from the provider's own count of that; else undefined. */
+  /** Size of the prompt that is extended, from the provider's own count; undefined for a standalone request. */
   extendsTokens: number | undefined;
 }
 
-/** An answer shorter than this is no summary: a window that leaves less is too small (unless less was asked for). */
+/** Minimum room for an answer in tokens: a window that leaves less is too small (unless less was requested). */
 const LEAST_ANSWER = 256;
 
-/** Least answer to an extended request: a good summary must fit, for there is another way to ask. */
+/**
+ * Minimum room for the answer to an extended request: a good summary must fit, because a standalone request is the
+ * alternative.
+ */
 const LEAST_EXTENDING_ANSWER = 4_096;
 
 /** Purposes whose messages are in the session's last request. */
 const EXTENDING = new Set(["history", "turn-prefix", "branch"]);
 
 /**
- * Chooses how to ask and how long the answer may be. `promptTokens` is the size of a standalone prompt where it was
- * counted; otherwise its upper bound is taken, the one that requests are fitted by.
+ * Chooses the form of the request and the maximum length of the answer. `promptTokens` is the size of a standalone
+ * prompt if it was counted; otherwise its upper bound is used, as when requests are sized.
  */
 function planAnthropicRequest(
   request: SummaryRequest,
@@ -301,7 +306,7 @@ function withOutput(
 ): Pick<PlannedRequest, "body" | "shortBy"> {
   const left = options.contextWindow - promptTokens;
   const maxTokens = clampOutput(request.maxOutputTokens + thinkingTokens, options.maxOutputTokens, left);
-  // Thinking that the body fixes has to find room; what a model may think by itself takes what there is.
+  // Only thinking that the body sets needs room here; a model that thinks by default uses the room that is left.
   const shortest = Math.min(request.maxOutputTokens, leastAnswer) + thinkingBudget(body);
   const least = Math.min(shortest, options.maxOutputTokens);
   return {
@@ -310,12 +315,15 @@ function withOutput(
   };
 }
 
-/** Fields of an SDK error. By shape: a client from the caller may come from another copy of the SDK. */
+/**
+ * Fields of an SDK error. Errors are recognised by their fields, because a caller's client may come from another copy
+ * of the SDK.
+ */
 interface ErrorShape {
   name?: unknown;
   message?: unknown;
   status?: unknown;
-  /** Where the AI SDK has the status. */
+  /** HTTP status in errors of the AI SDK. */
   statusCode?: unknown;
   type?: unknown;
   errorCode?: unknown;
@@ -326,7 +334,7 @@ interface ErrorShape {
 const TOO_LONG =
   /prompt is too long|exceeds? (?:the )?(?:model'?s? )?(?:context|maximum)|context (?:window|length|limit)|too many (?:input )?tokens|input is too long|request_too_large/i;
 
-/** An error of a provider's SDK as one of this package, with what is known to have been billed until then. */
+/** Converts an error of a provider's SDK to an error of this package, with the usage that is known so far. */
 export function sdkError(thrown: unknown, signal: AbortSignal | undefined, usage?: Usage): SummaryError {
   if (isSummaryError(thrown)) return thrown;
   const shape: ErrorShape = typeof thrown === "object" && thrown !== null ? thrown : {};
@@ -340,7 +348,7 @@ function codeOf(shape: ErrorShape, said: string, signal: AbortSignal | undefined
   if (signal?.aborted || shape.name === "APIUserAbortError") return "aborted";
   if (shape.name === "APIConnectionTimeoutError") return "timeout";
   if (shape.name === "APIConnectionError") return "connection";
-  // A monthly limit is reported like a rate limit, and does not pass by waiting.
+  // A monthly limit is reported like a rate limit, but does not end after a wait.
   if (typeof shape.errorCode === "string" && shape.errorCode.includes("spend_limit")) return "unauthorized";
   const byType = typeof shape.type === "string" ? CODE_BY_TYPE[shape.type] : undefined;
   const status = shape.status ?? shape.statusCode;
@@ -348,12 +356,12 @@ function codeOf(shape: ErrorShape, said: string, signal: AbortSignal | undefined
   const code = byStatus ?? byType;
   if (code === "bad-request" && TOO_LONG.test(said)) return "too-long";
   if (/authentication method|api ?key/i.test(said)) return code ?? "unauthorized";
-  // The SDK has no class for a stream that ends too early: it wraps what the connection threw, or says so in words.
+  // The SDK has no class for a stream that ends too early: it wraps the connection's error, or has only a message.
   if (code === undefined && shape.name === "AnthropicError") return "connection";
   return code ?? "failed";
 }
 
-/** Types of errors, which also come as an event inside a stream, where there is no status. */
+/** Codes by type of error. Types also come as an event inside a stream, without a status. */
 const CODE_BY_TYPE: Record<string, SummaryErrorCode> = {
   overloaded_error: "overloaded",
   api_error: "overloaded",
@@ -376,7 +384,7 @@ function codeByStatus(status: number): SummaryErrorCode {
   return "bad-request";
 }
 
-/** `retry-after` is a number of seconds, or a date. */
+/** Returns the wait in `retry-after`, which is a number of seconds, or a date. */
 function retryAfter(shape: ErrorShape): number | undefined {
   if (typeof shape.headers?.get !== "function") return undefined;
   const milliseconds = Number(shape.headers.get("retry-after-ms") ?? Number.NaN);
@@ -405,7 +413,7 @@ function sentence(code: SummaryErrorCode, said: string): string {
   return code === "aborted" ? cure : `${cure} (${said})`;
 }
 
-/** The usage of a message as the Messages API reports it; fields that do not apply are null or absent. */
+/** Usage of a message as the Messages API reports it; fields that do not apply are null or absent. */
 export interface ReportedUsage {
   input_tokens?: number | null;
   output_tokens?: number | null;
@@ -414,10 +422,12 @@ export interface ReportedUsage {
   cache_creation?: { ephemeral_1h_input_tokens?: number | null } | null;
 }
 
-/** A one-hour cache entry costs twice the input price, where `cacheWrite` is that of five minutes. */
+/**
+ * A cache entry with a lifetime of one hour costs twice the input price; `cacheWrite` is the price for five minutes.
+ */
 const HOUR_WRITE_FACTOR = 2;
 
-/** Reported usage in the shape of a session, priced where the model's prices are known. */
+/** Converts reported usage to that of a session, with its cost when the model's prices are known. */
 export function toUsage(reported: ReportedUsage, model: AnthropicModel): Usage {
   const input = reported.input_tokens ?? 0;
   const output = reported.output_tokens ?? 0;

@@ -1,26 +1,26 @@
 import { eachTerm, shorten } from "./text.ts";
 
-/** Worth of telling a term: its rarity, less where it was told already. */
+/** Returns the value of a term: its rarity, or less when the summary already has it. */
 export type Weigh = (term: string) => number;
 
-/** Longest run of words that is taken or left as one piece. */
+/** Maximum length of a run of words that is kept or left out as one piece. */
 const LONGEST_PIECE = 70;
 const SHORTEST_PIECE = 14;
 
-/** In less room than this a text is told by its beginning. */
+/** In less room than this, only the beginning of a text is kept. */
 const SHORTEST_GIST = 50;
 
-/** Text beyond this many characters is not looked at: a quotation is never taken from further down. */
+/** Maximum number of characters of a text that are searched: a quotation is never taken from further down. */
 const LONGEST_TEXT = 2_000;
 
-/** Cost of a piece beside its letters: the ellipsis before it. */
+/** Cost of a piece in addition to its letters: the ellipsis before it. */
 const GAP = 3;
 
 const ELLIPSIS = " … ";
 
 /**
- * The pieces of a text that say most for their length, in their order and their words, with an ellipsis where something
- * is left out: at most `room` characters. A piece ends where a sentence or a clause does, or where the words say "and".
+ * Returns the most informative pieces of a text, in their order and with their words, with an ellipsis for each
+ * omission: at most `room` characters. A piece ends at the end of a sentence or a clause, or before a word like "and".
  */
 export function gistOf(text: string, room: number, weigh: Weigh): string {
   if (text.length <= room) return text;
@@ -35,7 +35,7 @@ export function gistOf(text: string, room: number, weigh: Weigh): string {
     for (const term of best.terms) told.add(term);
     left -= best.end - best.start + GAP;
   }
-  // Little is told by words out of their sentences.
+  // Words outside their sentences have little information.
   if (room < SHORTEST_GIST || left > room / 2) return shorten(text, room);
   return joinPieces(
     text,
@@ -63,7 +63,7 @@ function bestPiece(
     if (taken.has(piece) || length > room) continue;
     let sum = 0;
     for (const term of piece.terms) if (!told.has(term)) sum += weigh(term);
-    // The earlier of two pieces that say as much.
+    // Of two pieces with the same value, the earlier one is preferred.
     const worth = (sum / (length + GAP)) * (1.2 - (0.2 * index) / pieces.length);
     if (worth > (best?.worth ?? 0)) best = { piece, worth };
   }
@@ -97,7 +97,7 @@ function piecesOf(text: string): Piece[] {
   return pieces;
 }
 
-/** The end of the last word before a place; the place itself inside a long word. */
+/** Returns the end of the last word before an index; the index itself inside a long word. */
 function wordEnd(text: string, place: number, from: number): number {
   const space = text.lastIndexOf(" ", place);
   if (space > from) return space;

@@ -1,45 +1,45 @@
 import { gistOf, type Weigh } from "./gist.ts";
 import { eachTerm, type Rarity, sameness, shorten } from "./text.ts";
 
-/** A candidate line of a part of the summary. */
+/** A candidate line for a part of the summary. */
 export interface Line {
   text: string;
-  /** Higher is chosen first. */
+  /** Lines with a higher priority are chosen first. */
   priority: number;
-  /** Lower stands first. */
+  /** Lines with a lower order come first. */
   order: number;
 }
 
-/** Fits lines into rooms, one part after the other, and remembers what they told. */
+/** Fits lines into rooms, one part after the other, and stores the fitted text. */
 export interface LineFitter {
   /**
-   * Of `lines`, as many as fit by priority, in their order, as list items. Where they do not all fit whole, quotations in
-   * them are cut to what says most, and to what the summary does not tell yet.
+   * Returns as many lines as fit by priority, in their order, as list items. If they do not all fit whole, their
+   * quotations are cut to the most informative words that the summary does not have yet.
    */
   fit(lines: readonly Line[], room: number): string[];
-  /** Everything that was fitted. */
+  /** All fitted text. */
   readonly told: string;
 }
 
-/** What is left of a line below this length says nothing. */
+/** Minimum length of a line after a cut. */
 const SHORTEST = 24;
 
-/** A line that has to be cut is left out rather than cut below this. */
+/** A line that would have to be cut to less than this is left out. */
 const LEAST = 110;
 
-/** A quotation that has to be cut is left this much. */
+/** Minimum length of a quotation after a cut. */
 const LEAST_QUOTATION = 56;
 
-/** No line is longer: a reader loses its beginning. */
+/** Maximum length of a line: longer ones are hard to read. */
 const LONGEST = 590;
 
-/** List mark and line end. */
+/** Characters of list mark and line end. */
 const MARK = 3;
 
-/** The newest lines get this much of an equal share. */
+/** Factor of an equal share that the newest lines get. */
 const NEWEST = 1.4;
 
-/** Worth of a term that the summary tells already, as a share of its rarity. */
+/** Value of a term that the summary already has, as a share of its rarity. */
 const TOLD_SHARE = 0.15;
 
 export function createLineFitter(rarity: Rarity): LineFitter {
@@ -63,7 +63,7 @@ export function createLineFitter(rarity: Rarity): LineFitter {
         free -= length;
         chosen.push(line);
       }
-      // The first is cut while most of what there is to say is untold.
+      // Lines with a higher priority are cut first, while the summary still lacks most terms.
       chosen.sort((a, b) => b.priority - a.priority);
       const leasts = chosen.map(({ text }) => leastOf(text, room) + MARK);
       let left = room;
@@ -86,7 +86,7 @@ export function createLineFitter(rarity: Rarity): LineFitter {
   };
 }
 
-/** The limit that cuts lengths so that their sum is `room`: what short ones leave, long ones get. */
+/** Returns the limit that cuts lengths so that their sum is `room`: room that short lines leave goes to long ones. */
 function levelOf(lengths: readonly number[], room: number): number {
   let left = room;
   for (const [index, length] of lengths.toSorted((a, b) => a - b).entries()) {
@@ -97,7 +97,10 @@ function levelOf(lengths: readonly number[], room: number): number {
   return Number.MAX_SAFE_INTEGER;
 }
 
-/** The shortest that a line can be cut to: what is no quotation stays whole unless there is no room for it at all. */
+/**
+ * Returns the minimum length to which a line can be cut: text outside quotations stays whole unless there is no room
+ * for it at all.
+ */
 function leastOf(line: string, room: number): number {
   const quotations = partsOf(line).filter(isQuotation);
   const fixed = line.length - quotations.reduce((sum, { length }) => sum + length, 0);
@@ -107,7 +110,7 @@ function leastOf(line: string, room: number): number {
 
 const partsOf = (line: string) => line.match(/`[^`]*`|"[^"]*"|[^`"]+|[`"]/g) ?? [];
 
-/** A line whose quotations were cut so that it has at most `most` characters. */
+/** Returns a line whose quotations were cut so that it has at most `most` characters. */
 function cutQuotations(line: string, most: number, weigh: Weigh): string {
   if (line.length <= most) return line;
   if (most < SHORTEST) return "";

@@ -15,7 +15,7 @@ export type Part =
   | "nextSteps"
   | "critical";
 
-/** Labels of lines in a summary. Written by one round and recognised by the next. */
+/** Labels of lines in a summary. The summarizer recognises them when it updates a summary. */
 export const LABELS = {
   firstRequest: "First request: ",
   earlierRequest: "Earlier request: ",
@@ -28,7 +28,7 @@ export const LABELS = {
   commands: "Commands: ",
 } as const;
 
-/** An earlier summary, taken apart. Its lines stand without list marks, in the order they were written. */
+/** An earlier summary, divided into parts. Its lines have no list marks, and are in their original order. */
 interface PreviousSummary {
   lines: Record<Part, string[]>;
   /** Quotations that end in a handle. */
@@ -40,7 +40,10 @@ interface PreviousSummary {
 
 const LONGEST_LINE = 2_000;
 
-/** Reads summaries, oldest first, that a model or this summarizer wrote. Anything that is no known section counts as critical context. */
+/**
+ * Parses summaries, oldest first, by a model or this summarizer. Text outside known sections counts as critical
+ * context.
+ */
 export function parseSummaries(texts: readonly string[]): PreviousSummary {
   const lines: PreviousSummary["lines"] = {
     goal: [],
@@ -72,14 +75,14 @@ export function parseSummaries(texts: readonly string[]): PreviousSummary {
       checked === undefined || part !== "done" ? part : checked === " " ? "inProgress" : "done";
     if (checkedPart === "critical" && readOwnLine(line, summary)) continue;
     const isUnlabelled = !Object.values(LABELS).some((label) => line.startsWith(label));
-    // The request of a turn that was cut is the newest of its time.
+    // The request of a turn that was cut is the newest one of its summary.
     const isRequest = isTurn && checkedPart === "goal" && isUnlabelled;
     summary.lines[checkedPart].push(isRequest ? `${LABELS.newestRequest}${line}` : line);
   }
   return summary;
 }
 
-/** A line of files, handles or commands that this summarizer wrote is written anew. */
+/** Parses a line of files, handles or commands that this summarizer wrote: such lines are made again. */
 function readOwnLine(line: string, summary: PreviousSummary): boolean {
   const file = /^`([^`]+)` \((?:created, )?changed (\d+)×\)(?:: (.*))?$/.exec(line);
   if (file !== null) {
@@ -97,33 +100,33 @@ function readOwnLine(line: string, summary: PreviousSummary): boolean {
 
 const spansOf = (line: string) => [...line.matchAll(/`([^`]+)`/g)].map((match) => match[1]!);
 
-/** Blocks that the engine writes after a summary's prose, anew each time. */
+/** Blocks that the engine adds after a summary's prose, new each time. */
 const APPENDED_TAGS = ["goal", "pinned", "rules", "latest-user-message", "read-files", "modified-files"];
 
-/** A summary is far shorter; what is beyond is none. */
+/** Maximum length of a summary in characters; real ones are far shorter. */
 const LONGEST_SUMMARY = 200_000;
 const MOST_LINES = 1_000;
 
-/** The lines of a summary's prose, without the blocks that stand after it. */
+/** Returns the lines of a summary's prose, without the blocks after it. */
 function proseLines(summary: string): string[] {
   const lines = summary.slice(0, LONGEST_SUMMARY).split("\n");
   const closings = new Map(APPENDED_TAGS.map((tag) => [`<${tag}>`, lines.lastIndexOf(`</${tag}>`)]));
   const prose: string[] = [];
   for (let index = 0; index < lines.length && prose.length < MOST_LINES; index++) {
     const closing = closings.get(lines[index]!.trim()) ?? -1;
-    // The last closing tag ends the block: content is escaped and has none.
+    // The last closing tag ends the block: escaped content has none.
     if (closing > index) index = closing;
     else prose.push(lines[index]!);
   }
   return prose;
 }
 
-/** The words of a line that is a heading: `## Goal`, or `**Goal:**` alone on its line. */
+/** Returns the words of a line that is a heading: `## Goal`, or `**Goal:**` alone on its line. */
 function headingOf(line: string): string | undefined {
   return /^\s{0,3}#{1,6}\s+(.*)$/.exec(line)?.[1] ?? /^\s*\*\*([^*]{1,60}?):?\*\*:?\s*$/.exec(line)?.[1];
 }
 
-/** Contents requested by words in a heading; the first line that fits decides. */
+/** Contents requested by words in a heading; the first match is used. */
 const MEANINGS: [RegExp, Part[]][] = [
   [/constraint|preference|rules?\b|requirement/i, ["constraints"]],
   [/in progress|current(?:ly| work| state)/i, ["inProgress"]],
@@ -137,28 +140,28 @@ const MEANINGS: [RegExp, Part[]][] = [
   [/goal|request|objective|task|intent|summary|overview/i, ["goal", "constraints"]],
 ];
 
-/** The parts that a heading asks for; none when it says nothing this summarizer knows. */
+/** Returns the parts that a heading requests; none for an unknown heading. */
 export function partsOf(heading: string): readonly Part[] {
   return MEANINGS.find(([words]) => words.test(heading))?.[1] ?? [];
 }
 
 /** Source of the parts of a summary. */
 export interface Facts {
-  /** True for the beginning of a turn whose end is kept: its request is the newest, whatever was asked before. */
+  /** True for the beginning of a turn whose end is kept: its request is the newest one. */
   isTurnPrefix: boolean;
   record: SessionRecord;
-  /** Earlier summaries; empty lists where there are none. */
+  /** Earlier summaries; empty lists when there are none. */
   previous: PreviousSummary;
   /** Conclusions of branches that are not on the path. */
   branches: PreviousSummary;
-  /** True for a text that the user asked to attend to. */
+  /** Returns whether the user asked to focus on a text. */
   focus: (text: string) => boolean;
 }
 
 const LONGEST_RULE = 220;
 export const share = (at: number, { messageCount }: SessionRecord) => at / Math.max(messageCount, 1);
 
-/** Priority that the user's wish gives to a line. */
+/** Priority of a line that matches the user's focus. */
 export const FOCUS = 5;
 const isOpen = (turn: Turn, { turns }: SessionRecord) => turn === turns.at(-1) && !turn.finished;
 const basename = (path: string) => path.slice(path.lastIndexOf("/") + 1) || path;
@@ -180,7 +183,7 @@ const LONGEST_STEP = 200;
 const TASK_OPEN = "Task open: ";
 const ANSWERED = "The newest request was answered.";
 
-/** The lines of every part that is made of words. `told` is what the parts before it say. */
+/** Writers of the lines of every part that consists of words. `told` is the text of the parts before. */
 export const WRITERS: Record<
   Exclude<Part, "critical">,
   (facts: Facts, room: number, told: string) => Line[]
@@ -194,7 +197,7 @@ export const WRITERS: Record<
   nextSteps: nextStepLines,
 };
 
-/** Lines of an earlier summary, the later ones more worth keeping; `worth` is the priority of the last. */
+/** Returns lines of an earlier summary; later lines have a higher priority, and `worth` is that of the last. */
 export function inheritedLines(texts: readonly string[], worth: number): Line[] {
   return texts.map((text, index) => ({
     text,
@@ -203,7 +206,10 @@ export function inheritedLines(texts: readonly string[], worth: number): Line[] 
   }));
 }
 
-/** The first request and the newest, each with both ends. The first request of the first summary survives every update. */
+/**
+ * Returns the first request and the newest one, each with both ends. The first request of the first summary is kept in
+ * every update.
+ */
 function goalLines({ isTurnPrefix, record, previous }: Facts, room: number): Line[] {
   const { firstRequest, newestWords } = record;
   const isUpdate = previous.lines.goal.length > 0;
@@ -227,7 +233,10 @@ function goalLines({ isTurnPrefix, record, previous }: Facts, room: number): Lin
   return lines;
 }
 
-/** The earlier goal's lines; a newest request that is none any more, only where no line of the work done tells it. */
+/**
+ * Returns the earlier goal's lines; a request that is no longer the newest is left out if a line of the completed work
+ * has it.
+ */
 function inheritedGoal({ goal, done, inProgress }: PreviousSummary["lines"], hasNewer: boolean): Line[] {
   const newest = goal.findLastIndex((text) => text.startsWith(LABELS.newestRequest));
   return goal.flatMap((text, index) => {
@@ -241,7 +250,7 @@ function inheritedGoal({ goal, done, inProgress }: PreviousSummary["lines"], has
   });
 }
 
-/** The words of the newest request that an earlier summary tells of, without label and quotation marks. */
+/** Returns the words of the newest request in an earlier summary, without label and quotation marks. */
 function inheritedRequest({ previous }: Facts): string | undefined {
   const { goal } = previous.lines;
   const line = goal.findLast((text) => text.startsWith(LABELS.newestRequest)) ?? goal.at(0);
@@ -249,8 +258,8 @@ function inheritedRequest({ previous }: Facts): string | undefined {
 }
 
 /**
- * Rules and corrections in the user's words. The oldest stand in for standing rules and keep half of the room however many
- * follow; the other half belongs to the newest. A rule that stands in the goal is not told twice.
+ * Returns rules and corrections in the user's words. The oldest ones are usually permanent rules, and keep half of the
+ * room even if many others follow; the other half is for the newest. Rules in the goal are not repeated.
  */
 function constraintLines(facts: Facts, room: number, told: string): Line[] {
   const { record, previous, focus } = facts;
@@ -259,7 +268,7 @@ function constraintLines(facts: Facts, room: number, told: string): Line[] {
     standing += text.length + 3;
     return { text, priority: standing <= room / 2 ? 100 : 1 + index / 1_000, order: index - 1_000 };
   });
-  // The earlier summary's newest request is told in full no longer.
+  // The request that was the newest in the earlier summary is no longer quoted in full.
   const request = record.turns.some((turn) => turn.request !== undefined)
     ? inheritedRequest(facts)
     : undefined;
@@ -272,7 +281,7 @@ function constraintLines(facts: Facts, room: number, told: string): Line[] {
   return lines;
 }
 
-/** Finished work, a line a turn: the request, what changed, how it was checked, what the agent said of it. */
+/** Returns finished work, one line a turn: the request, the changes, their checks, and the agent's conclusion. */
 function doneLines(facts: Facts): Line[] {
   const { record, previous, branches, focus } = facts;
   const earlier = [...previous.lines.done, ...continuedItems(facts)].map((text) =>
@@ -295,7 +304,7 @@ function doneLines(facts: Facts): Line[] {
   return lines;
 }
 
-/** Work in progress when the messages end. */
+/** Returns the work that is in progress at the end of the messages. */
 function inProgressLines(facts: Facts): Line[] {
   const { record, previous } = facts;
   const lastTurn = record.turns.at(-1);
@@ -314,7 +323,7 @@ function inProgressLines(facts: Facts): Line[] {
   return lines;
 }
 
-/** What an earlier summary had in progress, but for the turn that goes on in these messages. */
+/** Returns the items in progress of an earlier summary, except the turn that these messages continue. */
 function continuedItems(facts: Facts): string[] {
   const { record, previous } = facts;
   if (record.turns.length === 0) return [];
@@ -325,7 +334,7 @@ function continuedItems(facts: Facts): string[] {
   );
 }
 
-/** A line of an earlier summary's newest turn, with the request that its goal has in full. */
+/** Returns a line of an earlier summary's newest turn, with the whole request from its goal. */
 function withWholeRequest(text: string, facts: Facts): string {
   const request = inheritedRequest(facts);
   return request !== undefined && isTurnOf(text, request)
@@ -333,13 +342,13 @@ function withWholeRequest(text: string, facts: Facts): string {
     : text;
 }
 
-/** True for the line of the turn that a request began; the line may have only its first words. */
+/** Returns whether a line is about the turn that began with a request; the line may have only its first words. */
 function isTurnOf(line: string, request: string): boolean {
   const begun = /^"([^"…]{8,40})/.exec(line)?.[1];
   return begun !== undefined && sameness(request).startsWith(sameness(begun));
 }
 
-/** Commands that check nothing: their success says nothing of the work. */
+/** Commands that check nothing: their success does not show that the work is correct. */
 const TIDIES =
   /^(?:chmod|chown|mkdir|cp|mv|rm|ln|touch|kill|pkill|open|export|source|git (?:add|checkout|switch|stash|fetch))\b/;
 
@@ -364,9 +373,11 @@ function changesOf(turn: Turn): string {
   return codeSpan(basename(path), 60) + (changes.length > 1 ? ` and ${changes.length - 1} more` : "");
 }
 
-/** Sentences of the agent that say what was chosen or rejected and why, unless the work done tells them already. */
+/**
+ * Returns sentences of the agent with a choice, a rejection or a reason, unless a line of the completed work has them.
+ */
 function decisionLines({ record, previous, branches, focus }: Facts, _room: number, told: string): Line[] {
-  // A model's earlier wording outranks a quotation.
+  // A model's earlier wording has priority over a quotation.
   const byModel = previous.lines.decisions.some((text) => !text.startsWith('"'));
   const lines = [
     ...inheritedLines(previous.lines.decisions, byModel ? 4 : 1.5),
@@ -381,10 +392,10 @@ function decisionLines({ record, previous, branches, focus }: Facts, _room: numb
   return lines;
 }
 
-/** An error of more than one word. A failure that is over and says no more than FAIL teaches nothing. */
+/** An error of more than one word. A past failure with only the word FAIL is not informative. */
 const SAYS_WHY = /[\p{L}]{2,}\P{L}+[\p{L}]{2,}|\p{Lo}{3,}/u;
 
-/** What is in the way, newest last, and what failed and what helped. */
+/** Returns current obstacles, newest last, and failures with their solutions. */
 function blockedLines(facts: Facts): Line[] {
   const { record, previous, branches } = facts;
   const lines = inheritedLines(
@@ -418,7 +429,7 @@ function blockedLines(facts: Facts): Line[] {
   return lines.sort((a, b) => b.priority - a.priority).slice(0, 50);
 }
 
-/** Returns whether a command that succeeded has an earlier one in it, or completes by hand what that one began. */
+/** Returns whether a successful command includes an earlier one, or completes by hand the work that it began. */
 function completes(later: CommandWork, earlier: CommandWork): boolean {
   if (later.failed || later.last <= earlier.last) return false;
   if (later.key.split(/\s*(?:&&|;)\s*/).includes(earlier.key)) return true;
@@ -428,7 +439,9 @@ function completes(later: CommandWork, earlier: CommandWork): boolean {
   return continued || (stopped !== "rebase" && /\bgit (?:-\S+ \S+ )?commit\b/.test(later.key));
 }
 
-/** True when the messages show the command that a line names to succeed, or the file it names to be changed. */
+/**
+ * Returns whether the messages show success of the command that a line names, or a change of the file that it names.
+ */
 function isResolved(text: string, { commands, files }: SessionRecord): boolean {
   const named = /`([^`]+)`/.exec(text)?.[1];
   const key = named === undefined ? undefined : readCommand(named).key;
@@ -443,7 +456,7 @@ function isResolved(text: string, { commands, files }: SessionRecord): boolean {
   );
 }
 
-/** Next steps: the open tasks, unticked boxes, else the newest plan; the question the agent closed with. */
+/** Returns next steps: the open tasks and unticked boxes, else the newest plan; and the agent's closing question. */
 function nextStepLines({ record, previous }: Facts): Line[] {
   const lines: Line[] = [];
   const add = (text: string, priority: number) => lines.push({ text, priority, order: lines.length });
@@ -470,7 +483,7 @@ function nextStepLines({ record, previous }: Facts): Line[] {
       3,
     );
   }
-  // Steps of an earlier summary are out of date as soon as work went on; its tasks until the list is written anew.
+  // Steps of an earlier summary are outdated as soon as work continued; its tasks when the list is written again.
   const isDue = (text: string) =>
     record.turns.length === 0 ||
     (record.plan.length === 0 && text.startsWith(TASK_OPEN)) ||

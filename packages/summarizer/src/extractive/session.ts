@@ -19,51 +19,51 @@ import {
   readCommand,
 } from "./tool-calls.ts";
 
-/** Everything that a summary is written from. Takes messages one by one, oldest first, in memory that does not grow. */
+/** Facts of a session for a summary. Messages are added one by one, oldest first; memory does not grow. */
 export interface SessionRecord {
   messageCount: number;
-  /** The first request, and the newest words of the user even when they only say "continue". */
+  /** First request, and newest text of the user even if it only says "continue". */
   firstRequest: string | undefined;
   newestWords: string | undefined;
-  /** Oldest first; the heaviest and the newest of a very long session. */
+  /** Turns, oldest first; of a very long session the largest and the newest. */
   turns: Turn[];
-  /** The task list as it was last written. */
+  /** Task list as it was last written. */
   plan: PlanItem[];
-  /** Lasting rules of the user, and sentences of the agent that say what was chosen or why, oldest first. */
+  /** Lasting rules of the user, and sentences of the agent with a choice or a reason, oldest first. */
   rules: Saying[];
   reasons: Saying[];
-  /** By their text; the newest is the last. */
+  /** Handles by their text; the newest is the last. */
   handles: Map<string, Handle & { times: number; last: number }>;
-  /** Path at which the newest output that was too long for its result is whole, with the words before it. */
+  /** Path of the newest whole output that was too long for its result, with the words before it. */
   wholeOutput: Handle | undefined;
   files: Map<string, FileWork>;
   commands: Map<string, CommandWork>;
   /** Exact names that people or the agent wrote, not only a tool. */
   names: Map<string, NameUse>;
   rarity: Rarity;
-  /** Summaries that stand among the messages, oldest first. */
+  /** Summaries among the messages, oldest first. */
   summaries: string[];
   branchSummaries: string[];
 }
 
-/** One request and what was done about it. */
+/** One request and the work on it. */
 export interface Turn {
   /** Text of the user; undefined for work whose request is before the messages. */
   request: string | undefined;
-  /** The message it began at. */
+  /** Index of its first message. */
   at: number;
   /** Number of changes of each file. */
   changes: Map<string, number>;
   /** Commands that report their own success, and whether their last run failed; the newest last. */
   runs: Map<string, { line: string; failed: boolean }>;
   calls: number;
-  /** The newest prose of the agent. */
+  /** Newest prose of the agent. */
   lastText: string;
-  /** True when the agent's last message asked for no tool: it had nothing more to do. */
+  /** True when the agent's last message has no call: its work was complete. */
   finished: boolean;
 }
 
-/** A sentence, its message, and the degree to which it is what it was kept for. */
+/** A sentence, its message, and its degree of belonging to its category. */
 export interface Saying {
   text: string;
   at: number;
@@ -76,25 +76,25 @@ export interface FileWork {
   reads: number;
   edits: number;
   created: boolean;
-  /** The newest message about it; -1 where only an earlier summary has it. */
+  /** Index of the newest message about it; -1 when only an earlier summary has it. */
   last: number;
-  /** Error of the last attempt to change it; undefined once one succeeded. */
+  /** Error of the last attempt to change it; undefined after a success. */
   failure: string | undefined;
 }
 
 /** Runs of one command. */
 export interface CommandWork extends Command {
   runs: number;
-  /** The message of the newest run. */
+  /** Index of the message of the newest run. */
   last: number;
-  /** End of the last run, which decides: a later success settles an earlier failure. */
+  /** True when the last run failed: a later success replaces an earlier failure. */
   failed: boolean;
   errorLine: string | undefined;
-  /** The newest failure that a later run settled, with the file that was changed last between the two. */
+  /** Newest failure that was followed by a success, with the file that was changed last between both. */
   settled?: { errorLine: string; at: number; changed: string | undefined };
 }
 
-/** Use of a name: messages that have it, the newest, who wrote it, and the file of the last call that had it. */
+/** Use of a name: number of messages with it, the newest one, its writers, and the file of the last call with it. */
 export interface NameUse {
   messages: number;
   last: number;
@@ -103,7 +103,7 @@ export interface NameUse {
   home: string | undefined;
 }
 
-/** Writers of a name: the more of them, the likelier it is written again. */
+/** Writers of a name: a name with several writers is more likely to be written again. */
 export const WROTE = { user: 1, agent: 2, call: 4, output: 8 } as const;
 
 const KEPT_TURNS = 200;
@@ -115,20 +115,20 @@ const KEPT_SUMMARIES = 20;
 const KEPT_TEXT = 8_000;
 const KEPT_IN_TURN = 50;
 
-/** Calls whose result has not come; more than this are never open at once. */
+/** Maximum number of calls without a result that are kept. */
 const OPEN_CALLS = 1_000;
 
-/** Characters of a text that are searched for names. */
+/** Maximum number of characters of a text that are searched for names. */
 const SEARCHED = 64_000;
 
-/** Characters of each output that are searched for names that other messages have too. */
+/** Maximum number of characters of each output that are searched for names that other messages have too. */
 const SEARCHED_OUTPUT = 8_000;
 
-/** Results of calls that an agent did not make: the user refused them, or one beside them failed first. */
+/** Results of calls that were not run: the user refused them, or a parallel call failed first. */
 const NEVER_RUN =
   /\bsibling tool call errored|\bdoesn't want to (?:proceed|take this action)|\b(?:tool (?:use|call)|command) was (?:rejected|denied|cancell?ed|skipped)|^\W*(?:skipped|cancell?ed|aborted) (?:due to|because|by)/i;
 
-/** Agents write the output that is too long for a result into a file, and name it. */
+/** Text with which agents name the file of an output that is too long for a result. */
 const WHOLE_OUTPUT = /\bfull output(?: saved| written)?(?: to)?: (\S{4,300}?)[\]).,]?(?=\s|$)/i;
 
 export function createSessionRecord(): SessionRecord {
@@ -151,7 +151,7 @@ export function createSessionRecord(): SessionRecord {
   };
 }
 
-/** A function that reads the next message into `record`. */
+/** Returns a function that reads the next message into `record`. */
 export function sessionReader(record: SessionRecord): (message: ContextMessage) => void {
   const calls = new Map<string, CallDescription[]>();
   let lastChanged: { path: string; at: number } | undefined;
@@ -206,7 +206,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
       }
     }
     record.rarity.read(written);
-    // An answer without text and calls says nothing of the state that the turn is in.
+    // An answer without text and calls does not change the state of the turn.
     if (asked.length > 0) turn.finished = false;
     else if (text.trim() !== "") turn.finished = !isFailedAnswer(message);
   }
@@ -259,7 +259,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
       if (!call.paths.includes(path)) touchFile(record, path, at).reads++;
     recordRun(call.command, outcome);
     if (call.command.reads) return;
-    // Set anew, so that the newest run stands last.
+    // Deleted and set again, so that the newest run is last.
     turn.runs.delete(call.command.key);
     if (turn.runs.size < KEPT_IN_TURN)
       turn.runs.set(call.command.key, { line: call.command.line, failed: outcome.failed });
@@ -328,7 +328,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
   };
 }
 
-/** The sentences of a user that read like lasting rules. */
+/** Returns the sentences of a user that are likely to be lasting rules. */
 export function rulesIn(words: string, at: number): Saying[] {
   return splitSentences(words)
     .map((text) => ({ text, at, strength: isRepeatable(text) ? ruleStrength(text) : 0 }))
@@ -344,14 +344,14 @@ function beginTurn(request: string | undefined, at: number): Turn {
   return { request, at, changes: new Map(), runs: new Map(), calls: 0, lastText: "", finished: false };
 }
 
-/** Weight of a turn in a summary. */
+/** Returns the weight of a turn in a summary. */
 export function turnWeight(turn: Turn): number {
   let edits = 0;
   for (const count of turn.changes.values()) edits += count;
   return Math.log1p(2 * edits + turn.runs.size + 0.2 * turn.calls) + (turn.request === undefined ? 0 : 0.5);
 }
 
-/** The newest quarter, and the heaviest of the rest. */
+/** Returns the newest quarter of the turns, and the turns with the largest weight of the others. */
 function heaviestTurns(turns: readonly Turn[]): Turn[] {
   const newest = turns.slice(-KEPT_TURNS / 4);
   const older = turns.slice(0, -newest.length).sort((a, b) => turnWeight(b) - turnWeight(a));
@@ -365,7 +365,7 @@ function strongest(sayings: readonly Saying[]): Saying[] {
     .sort((a, b) => a.at - b.at);
 }
 
-/** The file at a path, set anew so that the one touched last stands last. */
+/** Returns the file at a path, moved to the end, so that the last touched file is last. */
 function touchFile({ files }: SessionRecord, path: string, at: number): FileWork {
   const file = files.get(path) ?? { path, reads: 0, edits: 0, created: false, last: at, failure: undefined };
   file.last = at;
@@ -394,7 +394,7 @@ function forgetOldest(map: Map<string, unknown>, kept: number): void {
   }
 }
 
-/** The strings inside a call's arguments, a line each. Nested deeper than eight levels nothing is of interest. */
+/** Returns the strings in a call's arguments, one a line, up to a depth of eight levels. */
 function argumentText(value: unknown, depth = 8): string {
   if (typeof value === "string") return value;
   if (typeof value !== "object" || value === null || depth === 0) return "";

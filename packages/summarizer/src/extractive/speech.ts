@@ -1,11 +1,11 @@
 import { type ContextMessage, contentBlocks, type UserMessage } from "@espalier/session-tree";
 
-/** Text beyond this many characters of one message is not searched for sentences: prose is never that long. */
+/** Maximum number of characters of one message that are searched for sentences: prose is shorter. */
 const SEARCHED = 20_000;
 
 /**
- * The sentences of a message's prose, in order, without list marks, headings' marks and emphasis. Fenced code and table
- * rows are passed over. A line end ends a sentence.
+ * Returns the sentences of a message's prose, in order, without marks of lists, headings and emphasis. Fenced code and
+ * table rows are left out. The end of a line ends a sentence.
  */
 export function splitSentences(text: string): string[] {
   const sentences: string[] = [];
@@ -25,7 +25,7 @@ export function splitSentences(text: string): string[] {
   return sentences.filter((sentence) => sentence !== "");
 }
 
-/** A line without the marks that make it a heading, a list item, a quotation or emphasis. */
+/** Returns a line without the marks of a heading, a list item, a quotation or emphasis. */
 function plainLine(line: string): string {
   return line
     .replace(/^\s*(?:[#>]+\s*|[-*+•]\s+|\d{1,3}[.)]\s+|\[[ xX]\]\s+)*/, "")
@@ -36,7 +36,7 @@ function plainLine(line: string): string {
 
 const LONGEST_SENTENCE = 400;
 
-/** Prose of a length that can be repeated whole, not a pasted line of code or of a log. */
+/** Returns whether a sentence is prose that is short enough to quote, not a pasted line of code or of a log. */
 export function isRepeatable(sentence: string): boolean {
   if (sentence.length < 6 || sentence.length > LONGEST_SENTENCE) return false;
   const letters = sentence.match(/\p{L}/gu)?.length ?? 0;
@@ -44,8 +44,8 @@ export function isRepeatable(sentence: string): boolean {
 }
 
 /**
- * Words by which people and models mark what kind of sentence they write. They only rank sentences; a session in another
- * language gets its summary from structure and rarity alone.
+ * Returns a test for words that mark a kind of sentence. The words only affect the ranking; in other languages a
+ * summary depends on structure and rarity alone.
  */
 function marks(words: string, characters: string): (sentence: string) => boolean {
   const word = new RegExp(`(?<![\\p{L}\\p{N}])(?:${words})(?![\\p{L}\\p{N}])`, "iu");
@@ -62,26 +62,26 @@ const isWeakRule = marks(
   "应该|需要|使用|请用|不对|错了|べき|使って|해야|사용|아니",
 );
 
-/** Degree to which a sentence of the user is a lasting rule: 2 clearly, 1 perhaps, 0 not. */
+/** Returns the degree to which a sentence of the user is a lasting rule: 2 clearly, 1 perhaps, 0 not. */
 export function ruleStrength(sentence: string): 0 | 1 | 2 {
   const strength = isStrongRule(sentence) ? 2 : isWeakRule(sentence) ? 1 : 0;
-  // A question is half of a rule at most.
+  // A question counts at most half.
   return /[?？]$/.test(sentence) ? (strength === 2 ? 1 : 0) : strength;
 }
 
-/** True for a sentence that says what was chosen or rejected, or why something is as it is. */
+/** Returns whether a sentence has a choice, a rejection or a reason. */
 export const isReason = marks(
   "decid\\p{L}*|decision|instead|rather|cho(?:se|ose)|i['’]ll use|going with|opt(?:ed|ing) for|agreed|best (?:solution|approach|option)|recommend\\p{L}*|trade-?off|rejected|overkill|risky|because|since|so that|root|causes?|caused|(?:problem|issue|bug|reason|fix) (?:is|was)|turns out|turned out|means|which is why|due to|already|no longer|entschieden|anstatt|stattdessen|weil|deshalb|ursache|porque|causa|parce que|вместо|потому что|причина",
   "→|->|决定|改用|而不是|采用|建议|因为|原因|所以|问题是|导致|決め|代わりに|ため|問題は|결정|대신|때문|문제는|원인|그래서",
 );
 
-/** True for a sentence that reports what was done or found. */
+/** Returns whether a sentence reports a change or a finding. */
 const isResult = marks(
   "added|fix(?:ed|es)?|removed?|updated|created|changed|replaced|renamed|moved|implemented|switched|works?|working|pass(?:es|ed|ing)?|fail(?:s|ed)?|found|now|done|so far|hinzugefügt|behoben|entfernt|erstellt|geändert|funktioniert|fertig|añadido|corregido|creado|ajouté|corrigé|créé|corrigido|removido|criado|готово",
   "已|完成|修复|通过|失败|发现|添加了|しました|완료|했습니다|됩니다|통과|실패|수정|추가",
 );
 
-/** True for a sentence that says what comes next. */
+/** Returns whether a sentence announces the next step. */
 export const isPlan = marks(
   "next(?: step| up)?|remaining|still (?:need|have) to|not yet|open|to ?do|left to do|after that|later|follow-?up|let me|now (?:let['’]s|i['’]ll|update|add|fix|check|run)|i['’]ll|i will|going to|we need to|als nächstes|danach|offen|noch nicht|werde|siguiente|falta|ahora|ensuite|próximo|agora|далее|теперь|осталось",
   "下一步|接下来|还需要|现在|次に|これから|다음|이제|남은",
@@ -90,7 +90,7 @@ export const isPlan = marks(
 const FILLERS =
   /^(?:perfect|great|excellent|done|sure|ok(?:ay)?|got it|you['’]re (?:absolutely )?right|ah|yes|no|i see|all set|fixed)\b[^.!:]{0,24}[.!]?$/i;
 
-/** The sentences of an answer that say what came of the work, in their order, at most `count`. */
+/** Returns the sentences of an answer that state the result of the work, in their order, at most `count`. */
 export function conclusionsOf(text: string, count: number): string[] {
   const sentences = splitSentences(text)
     .slice(0, 60)
@@ -110,26 +110,26 @@ export function conclusionsOf(text: string, count: number): string[] {
     .map(({ sentence }) => sentence);
 }
 
-/** Messages that only tell the agent to go on; they continue a turn instead of beginning one. */
+/** Messages that only tell the agent to continue; they do not begin a turn. */
 const CONTINUATIONS =
   /^(?:continue|go on|go ahead|proceed|keep going|next|yes|yeah|yep|ok(?:ay)?|sure|y|please|do it|thanks?|thank you|weiter|mach weiter|ja|sí|si|oui|sim|vai|continúa|continua|продолжай|да|继续|好的?|はい|続けて|계속(?:해 ?(?:줘|주세요))?|네)[\s.!,…]*$/iu;
 
-/** Characters of one message that are looked at as the user's words; what is beyond is pasted. */
+/** Maximum number of characters of one message that count as the user's words; the rest is pasted text. */
 const LONGEST_MESSAGE = 20_000;
 
 /** Blocks that programs put into a user's message: `<system-reminder>…</system-reminder>`, `<environment_context>…`. */
 const OPENING_TAG = /<([a-z]+(?:[-_][a-z]+)+)(?:\s[^<>]{0,200})?>/g;
 
-/** Lines that an agent writes in the user's name, or that steer the agent and ask for nothing. */
+/** Lines that an agent writes in the role of the user, or that control the agent and request nothing. */
 const AGENT_LINES =
   /^[ \t]*(?:\[Request interrupted by user[^\]\n]{0,80}\]|\/(?:mode|model|clear|compact|config|cost|context|exit|quit|resume|login|logout|permissions|status|theme|usage|vim|fast|effort|approvals|new)(?:[ \t][^\n]{0,80})?)[ \t]*$/gm;
 
-/** A user's text without the lines that an agent wrote in the user's name and those that only steer the agent. */
+/** Returns a user's text without the lines of an agent and those that only control the agent. */
 export function withoutAgentLines(text: string): string {
   return text.replace(AGENT_LINES, "");
 }
 
-/** Text of the user, without what programs added to it; empty when nothing of it is the user's. */
+/** Returns the text of the user, without additions of programs; empty when the user wrote none of it. */
 export function userWords(message: UserMessage | { content?: unknown }): string {
   let text = "";
   for (const block of contentBlocks(message)) {
@@ -154,13 +154,13 @@ function withoutInjectedBlocks(text: string): string {
   return left + text.slice(from);
 }
 
-/** True for words that ask for something, unlike "continue", "ok" or a bare `/command`. */
+/** Returns whether words request something, unlike "continue", "ok" or a bare `/command`. */
 export function isRequest(words: string): boolean {
   if (words === "" || /^\/\S*$/.test(words) || CONTINUATIONS.test(words)) return false;
   return /\S\s+\S/.test(words) || /[\p{Lo}]{3}/u.test(words) || /[./_]\w/.test(words) || words.length >= 12;
 }
 
-/** The words of the newest request among messages; undefined where they ask for nothing, or only to go on. */
+/** Returns the words of the newest request among messages; undefined when they have none, or only one to continue. */
 export function newestRequest(messages: readonly ContextMessage[]): string | undefined {
   for (const message of messages.toReversed()) {
     const words = message.role === "user" ? userWords(message) : "";
@@ -169,7 +169,7 @@ export function newestRequest(messages: readonly ContextMessage[]): string | und
   return undefined;
 }
 
-/** A request with the lines of a person first and what was pasted between them last. */
+/** Returns a request with the person's own lines first and pasted lines last. */
 export function ownLinesFirst(words: string): string {
   const lines = words.split("\n").filter((line) => line.trim() !== "");
   const isOwn = (line: string) => {
@@ -186,7 +186,7 @@ export function ownLinesFirst(words: string): string {
 const SHORTEST_WORD = 4;
 const MOST_WORDS = 100;
 
-/** A test for texts that have a word of the instructions in them; always false without instructions. */
+/** Returns a test for texts with a word of the instructions; always false without instructions. */
 export function focusOn(instructions: string | undefined): (text: string) => boolean {
   const found =
     instructions
@@ -197,12 +197,12 @@ export function focusOn(instructions: string | undefined): (text: string) => boo
     .filter((word) => word.length >= SHORTEST_WORD && !COMMON.has(word))
     .slice(0, MOST_WORDS);
   if (words.length === 0) return () => false;
-  // A word may go on with an ending, but not with another number.
+  // A word may have an ending, but may not be followed by a further digit.
   const mentioned = new RegExp(`(?:${words.join("|")})(?!\\d)`, "i");
   return (text) => mentioned.test(text);
 }
 
-/** Words that instructions are made of and that say nothing of what they are about. */
+/** Words of instructions that do not name a topic. */
 const COMMON = new Set(
   "about also attention attend contain context details especially everything focus from include into keep list make only pay please preserve summarise summarize summary that their them these this those what when where which with your".split(
     " ",

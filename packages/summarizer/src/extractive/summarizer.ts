@@ -34,35 +34,35 @@ import { codeSpan, quote, wholeCodePoints } from "./text.ts";
 
 /** Limits of its summaries. */
 export interface ExtractiveSummarizerOptions {
-  /** The most tokens of a summary, of 4 characters each. Default 2,000. */
+  /** Maximum number of tokens of a summary, of 4 characters each. Default 2,000. */
   maxTokens?: number;
 }
 
 const DEFAULT_MAX_TOKENS = 2_000;
 
-/** A summary of little is shorter than what it replaces: at most this share of the messages, but room for a screen. */
+/** Maximum length of a summary as a share of the messages, but never less than about a screen of text. */
 const LARGEST_SHARE = 0.6;
 const SMALLEST_ROOM = 2_000;
 
-/** Characters left free: a caller that counts each part of a text in whole tokens counts a little more than the text has. */
+/** Characters that are left free, because a caller that counts each part in whole tokens counts slightly more. */
 const ROUNDING = 8;
 
-/** Characters read before others get their turn on the thread and the signal is looked at: about 0.1 s. */
+/** Number of characters that are read before other work runs on the thread and the signal is checked: about 0.1 s. */
 const CHARACTERS_AT_ONCE = 1_000_000;
 
 /** Cost of a message without text, in characters. */
 const MESSAGE_OVERHEAD = 100;
 
 /**
- * Summarises without a model: the sections that models are asked for, written from the messages themselves. What
- * people and the agent said is quoted, where room is short the clauses with the rarest words; what was done comes from
- * calls and their results. The same request gives the same bytes. It needs no network, costs nothing and takes time in
+ * Summarises without a model: the same sections as a model's, written from the messages themselves. Texts of people and
+ * the agent are quoted, shortened to the clauses with the rarest words; the record of the work comes from calls and
+ * their results. The same request always gives the same bytes. It needs no network, costs nothing, and takes time in
  * proportion to the messages.
  *
- * `maxTokens` and the request's `maxOutputTokens` bound the answer. When not even the headings fit, the answer is cut
+ * `maxTokens` and the request's `maxOutputTokens` limit the answer. When not even the headings fit, the answer is cut
  * and ends with `stopReason: "length"`.
  *
- * @throws SummaryError `aborted` when the request's signal fires
+ * @throws SummaryError `aborted` when the request's signal is aborted
  */
 export function extractiveSummarizer({
   maxTokens = DEFAULT_MAX_TOKENS,
@@ -116,7 +116,7 @@ async function readMessages({
 
 const NOTHING = "(none)";
 
-/** Most characters of each part in a summary of 8,000; work that was done takes what the others leave. */
+/** Maximum number of characters of each part in a summary of 8,000; completed work gets the rest. */
 const ROOMS: Record<Exclude<Part, "done">, number> = {
   goal: 1_100,
   constraints: 500,
@@ -128,15 +128,15 @@ const ROOMS: Record<Exclude<Part, "done">, number> = {
 };
 const ALL_ROOM = 8_000;
 
-/** Every part has this much however small the summary is, the goal a little more, while there is room. */
+/** Minimum number of characters of every part, slightly more for the goal, if there is room. */
 const LEAST = 260;
 const LEAST_GOAL = 400;
 
-/** Parts in the order they are written; a later one does not tell again what an earlier one says. */
+/** Parts in the order in which they are written; a later part does not repeat an earlier one. */
 const FIRST = ["goal", "constraints", "inProgress", "nextSteps", "blocked"] as const;
 const THEN = ["done", "decisions"] as const;
 
-/** The whole summary: every heading, in at most `room` characters unless the headings alone take more. */
+/** Returns the whole summary: every heading, in at most `room` characters unless the headings alone are longer. */
 function writeSummary(facts: Facts, sections: readonly Section[], room: number): string {
   const fitter = createLineFitter(facts.record.rarity);
   const wanted = new Set(sections.flatMap((section) => section.parts));
@@ -180,7 +180,7 @@ function render(sections: readonly Section[], written: ReadonlyMap<Part, readonl
 
 interface Section {
   heading: string;
-  /** In order; each in a sub-section of its own where `subheadings` says so. */
+  /** Parts in order; with `subheadings`, each in a separate sub-section. */
   parts: Part[];
   subheadings: boolean;
 }
@@ -191,7 +191,10 @@ const SUBHEADINGS: Partial<Record<Part, string>> = {
   blocked: "Blocked",
 };
 
-/** The sections of a summary: those the request lists, else those of its purpose. No part is given to two of them. */
+/**
+ * Returns the sections of a summary: those that the request lists, else those of its purpose. No part is in two
+ * sections.
+ */
 function planSections(purpose: SummaryPurpose, requested: readonly string[]): Section[] {
   const headings = requested
     .map((heading) => heading.replace(/^[#\s]+/, "").trim())
@@ -203,12 +206,12 @@ function planSections(purpose: SummaryPurpose, requested: readonly string[]): Se
     parts: [...partsOf(heading)],
     subheadings: heading === "Progress",
   }));
-  // A heading that asks for one thing gets it before one that asks for several.
+  // A heading that requests one part is served before one that requests several.
   for (const section of sections.toSorted((a, b) => a.parts.length - b.parts.length)) {
     section.parts = section.parts.filter((part) => !used.has(part));
     for (const part of section.parts) used.add(part);
   }
-  // Listed beside "Progress", its sub-sections stand below it and not a second time.
+  // When they are listed in addition to "Progress", its sub-sections are only below it.
   const progress = sections.find((section) => section.subheadings);
   if (progress === undefined) return sections;
   const names = Object.values(SUBHEADINGS);
@@ -216,13 +219,16 @@ function planSections(purpose: SummaryPurpose, requested: readonly string[]): Se
   return sections.filter((section) => section === progress || !names.includes(section.heading));
 }
 
-/** Of the room: for notes, for names and for commands. */
+/** Shares of the room: for notes, for names and for commands. */
 const NOTES_SHARE = 1 / 4;
 const NAMES_SHARE = 1 / 3;
 const COMMANDS_SHARE = 1 / 6;
 const LONGEST_NAMES = 760;
 
-/** What nothing but its own letters brings back: notes of earlier summaries, handles, files, names and commands, in this order. */
+/**
+ * Returns exact strings that cannot be derived: notes of earlier summaries, handles, files, names and commands, in this
+ * order.
+ */
 function criticalLines(facts: Facts, told: string, room: number): Line[] {
   const files = fileLines(facts);
   const commands = commandLines(facts, told, room * COMMANDS_SHARE);
@@ -234,7 +240,7 @@ function criticalLines(facts: Facts, told: string, room: number): Line[] {
   );
 }
 
-/** Notes of earlier summaries in prose, the newest, and what branches were after. */
+/** Returns the newest notes of earlier summaries in prose, and the goals of branches. */
 function noteLines({ previous, branches }: Facts, room: number): Line[] {
   const goals = branches.lines.goal.map(inOtherBranch);
   const notes = [...goals, ...branches.lines.critical, ...previous.lines.critical];
@@ -243,13 +249,13 @@ function noteLines({ previous, branches }: Facts, room: number): Line[] {
 
 const HANDLES = 8;
 
-/** Most addresses among the handles: they are long, and hardly one is written again. */
+/** Maximum number of addresses among the handles: they are long, and rarely written again. */
 const ADDRESSES = 2;
 const isAddress = (handle: string) => handle.startsWith("http");
 const LONGEST_HANDLE = 160;
 const LONGEST_OUTPUT = 320;
 
-/** Handles named last, and those named most, each at the end of the words before it. */
+/** Returns the most recent and the most frequent handles, each at the end of the words before it. */
 function handleLines({ record, previous, focus }: Facts, told: string): Line[] {
   const known = new Map<string, { text: string; worth: number }>();
   for (const [index, text] of previous.handles.entries())
@@ -273,7 +279,7 @@ function handleLines({ record, previous, focus }: Facts, told: string): Line[] {
   return listLines(LABELS.handles, chunked(chosen, "; "));
 }
 
-/** Texts joined to lines of at most 380 characters and `most` texts. */
+/** Joins texts to lines of at most 380 characters and `most` texts. */
 function chunked(texts: readonly string[], separator: string, most = 5): string[] {
   const chunks: string[][] = [];
   for (const text of texts) {
@@ -289,10 +295,13 @@ const CHANGED_FILES = 12;
 const READ_FILES = 16;
 const NAMES_OF_FILE = 6;
 
-/** Scratch files: changed, but nothing that anyone comes back to. */
+/** Temporary files: changed, but not needed again. */
 const TEMPORARY = /^(?:\/private)?\/(?:var\/)?tmp\//;
 
-/** The files changed most and last with a few of their names, then files read. Paths stand as the calls wrote them. */
+/**
+ * Returns the files that were changed most and last, with a few of their names, then files that were read. Paths are as
+ * in the calls.
+ */
 function fileLines(facts: Facts): Line[] {
   const { record, previous, branches } = facts;
   const files = new Map([...record.files].map(([path, file]) => [path, { ...file, names: [] as string[] }]));
@@ -307,7 +316,7 @@ function fileLines(facts: Facts): Line[] {
     if (file !== undefined) Object.assign(file, { edits: file.edits + edits, created: false, names });
     else files.set(path, { path, reads: 2, edits, created: false, last: -1, failure: undefined, names });
   }
-  // What an earlier summary has is older than all messages.
+  // Files of an earlier summary are older than all messages.
   const newness = ({ path, last }: FileWork) =>
     last < 0 ? ages.get(path)! : inherited.length === 0 ? share(last, record) : 0.5 + share(last, record) / 2;
   const worth = (file: FileWork) =>
@@ -331,7 +340,7 @@ function fileLines(facts: Facts): Line[] {
   return texts.map((text, order) => ({ text, priority: -order, order }));
 }
 
-/** The names of a file that were written most and last. */
+/** Returns the names of a file that were written most and last. */
 function namesOf(file: FileWork & { names: string[] }, record: SessionRecord): string[] {
   const used = [...record.names].filter(
     ([, { home, messages, last }]) => home === file.path && (messages > 1 || share(last, record) > NEW),
@@ -346,7 +355,7 @@ function namesOf(file: FileWork & { names: string[] }, record: SessionRecord): s
     .map(([name]) => name);
 }
 
-/** The names written most and last that stand nowhere else: of flags, of settings, of what a program prints. */
+/** Returns the most frequent and most recent names that the summary lacks: of flags, of settings, of printed output. */
 function nameLines({ record, previous, focus }: Facts, told: string, room: number): Line[] {
   const isUpdate = previous.names.length > 0;
   const worth = new Map(
@@ -368,16 +377,17 @@ function nameLines({ record, previous, focus }: Facts, told: string, room: numbe
   return listLines(LABELS.names, chunked(names, ", ", 40));
 }
 
-/** Worth of the first name of an earlier summary. */
+/** Value of the first name of an earlier summary. */
 const INHERITED = 2;
 const MOST_NAMES = 28;
 
-/** Lowest worth of a name in the summary: sessions hardly ever write a name below it again. */
+/** Minimum value of a name in the summary: names below it are rarely written again. */
 const LEAST_WORTH = 0.6;
 
 /**
- * Worth of a name: how likely somebody writes it again. The weights are those of 16 recorded sessions, rounded: it counts
- * most how lately it was written, then by whom. No file has the flags and hosts that the agent typed.
+ * Returns the value of a name: its likelihood of being written again. The weights were measured on 16 recorded
+ * sessions, and rounded. Recency counts most, then the writers. Flags and hosts that the agent typed get more, because
+ * no file has them.
  */
 function worthOfName(name: string, { messages, wrote }: NameUse, newness: number): number {
   if (wrote === WROTE.output) return 0;
@@ -393,13 +403,13 @@ function worthOfName(name: string, { messages, wrote }: NameUse, newness: number
   return name.startsWith("--") || said > LEAST_WORTH ? said : 0;
 }
 
-/** A name that was written once counts where this share of the messages is before it. */
+/** A name that was written once counts when this share of the messages is before it. */
 const NEW = 0.8;
 
 const listLines = (label: string, texts: readonly string[]) =>
   texts.map((text, order): Line => ({ text: `${label}${text}`, priority: -order, order }));
 
-/** Those that fit into `room` characters, with two between them. */
+/** Returns the texts that fit into `room` characters, with two characters between them. */
 function fitting(texts: readonly string[], room: number): string[] {
   let left = room;
   return texts.filter(({ length }) => {
@@ -411,7 +421,7 @@ function fitting(texts: readonly string[], room: number): string[] {
 
 const COMMANDS = 6;
 
-/** The commands run last and most that somebody would type again. */
+/** Returns the commands that were run last and most and that may be typed again. */
 function commandLines({ record, previous }: Facts, told: string, room: number): Line[] {
   const worth = ({ runs, last, reads }: CommandWork) =>
     share(last, record) * 2 + 0.3 * Math.log1p(runs) - (reads ? 1.5 : 0);

@@ -1,19 +1,19 @@
 import { splitsPair } from "../transcript.ts";
 
 /**
- * Foreign words in a summary. Everything that this summarizer did not say itself stands between quotation marks or in a
- * code span, on one line, so that no heading, tag or list item inside it can become part of the summary's structure.
+ * Quoted words in a summary. All text from the messages is in quotation marks or in a code span, on one line, so that
+ * no heading, tag or list item in it can become part of the summary's structure.
  */
 
-/** The words as they were said, on one line between quotation marks, at most `maximum` units with the marks. */
+/** Returns unchanged words on one line in quotation marks, at most `maximum` units including the marks. */
 export function quote(text: string, maximum: number): string {
   return `"${shorten(quotable(wholeCodePoints(text, maximum * 4)), maximum - 2)}"`;
 }
 
-/** A quotation has no quotation marks inside, so that its end can be seen. */
+/** Replaces quotation marks inside a quotation, so that its end is visible. */
 const quotable = (text: string) => oneLine(text).replaceAll('"', "'");
 
-/** A quotation of both ends of what was said: what is asked stands first or last. */
+/** Quotes both ends of a text: a request is usually at its beginning or its end. */
 export function quoteEnds(text: string, maximum: number): string {
   const line = quotable(text);
   if (line.length <= maximum - 2) return `"${line}"`;
@@ -22,18 +22,18 @@ export function quoteEnds(text: string, maximum: number): string {
   return `"${head} ${tail.toWellFormed().replace(/^\ufffd/, "")}"`;
 }
 
-/** A code span of one line; backticks inside become apostrophes, which cannot end it. */
+/** Returns a code span of one line; backticks in it become apostrophes, which cannot end it. */
 export function codeSpan(text: string, maximum: number): string {
   const line = oneLine(wholeCodePoints(text, maximum * 4)).replaceAll("`", "'");
   return `\`${shorten(line, maximum - 2)}\``;
 }
 
-/** The first `length` UTF-16 units, one fewer where that would cut a surrogate pair. */
+/** Returns the first `length` UTF-16 units, one less when that would split a surrogate pair. */
 export function wholeCodePoints(text: string, length: number): string {
   return text.slice(0, splitsPair(text, length) ? length - 1 : length);
 }
 
-/** Tag names that mean something around a summary; escaped wherever they stand, even glued to a word. */
+/** Tag names with a meaning around a summary; they are escaped everywhere, even directly after a word. */
 const STRUCTURAL_TAGS = new Set(
   "summary goal pinned rules system user assistant human conversation transcript instructions context".split(
     " ",
@@ -41,10 +41,13 @@ const STRUCTURAL_TAGS = new Set(
 );
 const ESCAPE_SEQUENCE = /\u001b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\u0007\u001b]*\u0007?)/g;
 
-/** Controls, line and paragraph separators, and marks that change the direction of what follows. */
+/** Control characters, line and paragraph separators, and marks that change the direction of text. */
 const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]+/g;
 
-/** One line of well-formed text without controls; `<tag>` that could be taken for structure becomes `&lt;tag>`. */
+/**
+ * Returns one line of well-formed text without control characters; a `<tag>` that could be read as structure becomes
+ * `&lt;tag>`.
+ */
 export function oneLine(text: string): string {
   const line = text
     .replace(ESCAPE_SEQUENCE, "")
@@ -55,7 +58,7 @@ export function oneLine(text: string): string {
   return escapeTags(line);
 }
 
-/** Leaves generics such as `Map<string>` alone: they follow a word, and their names mean nothing here. */
+/** Escapes tags, except generics such as `Map<string>`, which follow a word and have other names. */
 function escapeTags(text: string): string {
   return text.replace(
     /<(\/?)(?=([A-Za-z][\w:-]*)[\s/>])/g,
@@ -69,8 +72,8 @@ function escapeTags(text: string): string {
 }
 
 /**
- * At most `maximum` UTF-16 units: cut after a sentence where one ends in the second half, else after a word, else
- * between two code points. What was cut ends in an ellipsis.
+ * Cuts a text to at most `maximum` UTF-16 units: after a sentence that ends in the second half, else after a word, else
+ * between two code points. A cut text ends in an ellipsis.
  */
 export function shorten(text: string, maximum: number): string {
   if (text.length <= maximum) return text;
@@ -83,12 +86,12 @@ export function shorten(text: string, maximum: number): string {
   return `${closeCodeSpan(cut)}…`;
 }
 
-/** A cut inside a code span leaves it open, which would take in what follows. */
+/** Closes a code span that a cut left open, so that it does not include the following text. */
 function closeCodeSpan(text: string): string {
   return (text.match(/`/g)?.length ?? 0) % 2 === 1 ? `${text}\`` : text;
 }
 
-/** Letters of a sentence without case, marks and spaces, to see whether two say the same. */
+/** Returns the letters of a sentence without case, marks and spaces, to compare sentences. */
 export function sameness(text: string): string {
   return text
     .toLowerCase()
@@ -97,8 +100,8 @@ export function sameness(text: string): string {
 }
 
 /**
- * Calls `found` for each term of a text: words in small letters without their commonest endings, numbers, and, where words
- * run together (Chinese, Japanese, Korean), pairs of characters.
+ * Calls `found` for each term of a text: words in small letters without their commonest endings, numbers, and pairs of
+ * characters in scripts without spaces (Chinese, Japanese, Korean).
  */
 export function eachTerm(text: string, found: (term: string) => void): void {
   for (const [word] of text.matchAll(WORDS)) {
@@ -113,18 +116,18 @@ const WORDS =
 const RUN_TOGETHER = /^[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]/;
 const stem = (word: string) => word.toLowerCase().replace(/(?:ing|ed|es|s)$/, "");
 
-/** Degree to which a term tells one text from the others: the fewer messages have it, the more. */
+/** Degree to which a term distinguishes one text from the others: higher for a term in fewer messages. */
 export interface Rarity {
   /** Counts the terms of one message. */
   read(text: string): void;
-  /** From 0, in every message, to about 7, in one of a thousand. */
+  /** Returns the rarity: 0 for a term in every message, about 7 for one in a thousand. */
   of(term: string): number;
 }
 
-/** Characters of a message that are counted: what is rare stands at the beginning of a long one as well. */
+/** Maximum number of counted characters of a message: a long one usually has its rare terms at the beginning too. */
 const COUNTED = 4_000;
 
-/** Terms remembered; beyond them, those that stood in a single message are forgotten: they stay rare. */
+/** Maximum number of stored terms; beyond it, terms of a single message are dropped: they stay rare. */
 const REMEMBERED = 100_000;
 
 export function createRarity(): Rarity {
@@ -154,20 +157,20 @@ export function createRarity(): Rarity {
 const NAMES =
   /(?<![\w./-])(?:[a-z][a-z0-9]*[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*|[A-Za-z0-9]+_\w+|[A-Z][A-Z0-9_]{4,}|--[a-z][a-z-]{2,}|[a-z0-9-]+(?:\.[a-z0-9-]+)*\.(?:com|org|net|io|dev|ai|local))(?![\w/])/g;
 
-/** Calls `found` for each name in a text that somebody would have to spell exactly. */
+/** Calls `found` for each name in a text that has to be spelled exactly. */
 export function eachName(text: string, found: (name: string) => void): void {
   for (const [name] of text.matchAll(NAMES)) {
     if (name.length >= 5 && name.length <= 60 && !isEncoded(name)) found(name);
   }
 }
 
-/** Base64 and hashes: letters and digits change places often. */
+/** Returns whether a name is Base64 or a hash: letters and digits alternate often. */
 function isEncoded(name: string): boolean {
   const changes = name.match(/\d[A-Za-z]|[A-Za-z]\d|[A-Z]{2}[a-z]/g)?.length ?? 0;
   return name.length >= 12 && changes / name.length > 0.3;
 }
 
-/** A name that nothing but its own letters brings back, with the words that stood before it. */
+/** A name that cannot be derived and must be copied exactly, with the words before it. */
 export interface Handle {
   text: string;
   words: string;
@@ -177,12 +180,12 @@ export interface Handle {
 const HANDLES =
   /https?:\/\/[^\s)`"'<>\]|]+[^\s)`"'<>\]|.,:;!?*]|(?<![\w#&])#\d{1,6}\b|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{2,5})?\b|\blocalhost:\d{2,5}\b|\b[A-Z]{2,5}-\d{2,5}\b/g;
 
-/** A branch is named as one: `branch feature/rows`, "the branch `x`", 分支, 브랜치. */
+/** Names of branches after a word for it: `branch feature/rows`, "the branch `x`", 分支, 브랜치. */
 const BRANCHES = /(?:\bbranch|分支|브랜치)[:\s`'"“]{1,4}([\w.-]+(?:\/[\w.-]+)*[\w-])/gi;
 const WORDS_BEFORE = 40;
 const LONGEST_HANDLE = 200;
 
-/** The handles in a text, in order. */
+/** Returns the handles in a text, in order. */
 export function handlesIn(text: string): Handle[] {
   const found: { text: string; at: number }[] = [];
   for (const match of text.matchAll(HANDLES)) found.push({ text: match[0], at: match.index });
@@ -197,7 +200,7 @@ export function handlesIn(text: string): Handle[] {
     .map(({ text: handle, at }) => ({ text: handle, words: wordsBefore(text, at) }));
 }
 
-/** The end of the line before a place, from the beginning of a word. */
+/** Returns the end of the line before an index, from the beginning of a word. */
 function wordsBefore(text: string, at: number): string {
   const line = text
     .slice(Math.max(0, at - 400), at)

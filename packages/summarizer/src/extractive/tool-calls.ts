@@ -1,10 +1,10 @@
 import { isRecord, type ToolCallBlock } from "@espalier/session-tree";
 import { PATH_FIELDS, patchedFiles } from "../files.ts";
 
-/** Purpose of a call. Read from the arguments first, from the tool's name where they leave it open. */
+/** Purpose of a call: from its arguments, or from the tool's name when they do not show it. */
 type CallPurpose = "read" | "edit" | "write" | "run" | "plan" | "other";
 
-/** One item of a task list that the agent keeps. */
+/** One item of a task list of the agent. */
 export interface PlanItem {
   text: string;
   state: "open" | "doing" | "done";
@@ -12,16 +12,16 @@ export interface PlanItem {
 
 export interface CallDescription {
   purpose: CallPurpose;
-  /** The files that the arguments name, as they name them. */
+  /** Files in the arguments, as they are written there. */
   paths: string[];
-  /** The command line of a call that runs one. */
+  /** Command line of a call that runs one. */
   command: Command | undefined;
   plan: PlanItem[];
 }
 
 const COMMAND_KEYS = ["command", "cmd", "script"];
 
-/** The verbs of file tools that put what they do into an argument called `command`. */
+/** Verbs of file tools that have an argument `command` for the operation. */
 const FILE_VERBS: Record<string, CallPurpose> = {
   view: "read",
   create: "write",
@@ -71,7 +71,7 @@ function pathOf(value: unknown): string[] {
     : [];
 }
 
-/** A command line; `["bash", "-lc", "make"]` is `make`. */
+/** Returns a command line; `["bash", "-lc", "make"]` is `make`. */
 function commandOf(value: unknown): string | undefined {
   if (typeof value === "string") return value.trim() === "" ? undefined : value;
   if (!Array.isArray(value) || !value.every((part) => typeof part === "string")) return undefined;
@@ -84,7 +84,7 @@ function isPatch(value: unknown): value is string {
   return typeof value === "string" && /^\*\*\* (?:Update|Add|Delete) File: /m.test(value);
 }
 
-/** Files that a shell command plainly writes: `> file`, `tee file`, `sed -i … file`. */
+/** Returns files that a shell command clearly writes: `> file`, `tee file`, `sed -i … file`. */
 function writtenPaths(command: string): string[] {
   const head = command.slice(0, 2_000);
   const targets = [
@@ -96,7 +96,7 @@ function writtenPaths(command: string): string[] {
   );
 }
 
-/** The files and folders that a command names. */
+/** Returns the files and folders that a command names. */
 export function pathsIn(key: string): string[] {
   const words = key
     .slice(0, 2_000)
@@ -111,7 +111,7 @@ export function pathsIn(key: string): string[] {
   return [...new Set(words)];
 }
 
-/** A task list: an array of objects with a state and a text, as task and plan tools take it. */
+/** Returns a task list: an array of objects with a state and a text, in the form of task and plan tools. */
 function planOf(values: Record<string, unknown>): PlanItem[] {
   for (const value of Object.values(values)) {
     if (!Array.isArray(value) || value.length === 0) continue;
@@ -135,15 +135,15 @@ function planItem(item: Record<string, unknown>): PlanItem[] {
   return [{ text, state }];
 }
 
-/** A command line, reduced to what tells one command from another. */
+/** A command line, reduced to the part that distinguishes commands. */
 export interface Command {
-  /** The command as someone would type it again: one line, without the filters its output went through. */
+  /** Command in a form that can be typed again: one line, without filters of its output. */
   line: string;
-  /** Equal for runs of the same thing: without folder, filters and redirections. */
+  /** Key that is equal for runs of the same command: without folder, filters and redirections. */
   key: string;
-  /** True where its output is somebody's text (`grep`, `cat`, `git log`) and no report of its own success. */
+  /** True when its output is a text (`grep`, `cat`, `git log`) and not a report of success. */
   reads: boolean;
-  /** True where the text of a file or an edit in place is part of it: nobody types it a second time. */
+  /** True when it includes the text of a file or an edit in place: it is not typed again. */
   once: boolean;
 }
 
@@ -153,7 +153,7 @@ const READERS =
 const FILTERS =
   /(?<!\|)\|(?!\|)\s*(?:head|tail|grep|egrep|rg|wc|sort|uniq|sed|awk|cut|tee|less|cat|tr|jq|xargs echo)\b.*$/;
 
-/** Output sent to a file, but not to `/dev/null` or another stream; `x@>2.0.0` is a version. */
+/** Redirection of output to a file, but not to `/dev/null` or another stream; `x@>2.0.0` is a version. */
 const WRITES = /(?:^|[^0-9&>@=<^~!-])>{1,2}\s*(?!\/dev\/|v?\d+(?:\.\d+)+)[\w.~$/"'-]/;
 const LONGEST_COMMAND = 2_000;
 
@@ -180,27 +180,27 @@ export function readCommand(text: string): Command {
   };
 }
 
-/** The command before the filters its output went through; all of it where the bar stands inside quotation marks. */
+/** Returns the command before the filters of its output; all of it when the bar is inside quotation marks. */
 function withoutFilters(row: string): string {
   const cut = row.replace(FILTERS, "");
   const isOpen = ["'", '"'].some((mark) => (cut.split(mark).length - 1) % 2 === 1);
   return isOpen ? row : cut;
 }
 
-/** End of a call or command. */
+/** Result of a call or command. */
 export interface Outcome {
   failed: boolean;
-  /** The line that says why, where there is one. */
+  /** Line with the reason of a failure, if there is one. */
   errorLine: string | undefined;
 }
 
-/** Errors stand at the beginning or the end of an output; what is between is not searched. */
+/** Numbers of characters that are searched for errors at the beginning and at the end of an output. */
 const SEARCHED_HEAD = 8_000;
 const SEARCHED_TAIL = 16_000;
 const LONGEST_LINE = 400;
 const EXIT_CODE = /(?:exited with (?:exit )?(?:code|status)|exit (?:code|status)):?\s+(-?\d+)/i;
 
-/** Lines that report a failure, the plainest first. */
+/** Patterns of lines that report a failure, the clearest first. */
 const FAILURES = [
   /\berror(?: (?:TS|E|CS|C)\d+|\[E\d+\])\b|^\s*(?:\w+\.)*\w*(?:Error|Exception)\b\s*[:(]/,
   /^\s*(?:FAILED|FAIL|✗|✘|×|not ok)\b|^\s*(?:[✗✘×])\s|\bAssertionError\b|\bpanic(?:ked)?\b/,
@@ -208,7 +208,10 @@ const FAILURES = [
   /command not found|No such file or directory|Permission denied|cannot find|could not|segmentation fault|timed? ?out/i,
 ];
 
-/** Outputs of commands that run something fail also where an error line stands in them although the exit code is 0. */
+/**
+ * Returns the outcome of a call. A command that runs something has also failed when its output has an error line and
+ * the exit code is 0.
+ */
 export function outcomeOf(output: string, reported: { isError: boolean; runs: boolean }): Outcome {
   const searched =
     output.length <= SEARCHED_HEAD + SEARCHED_TAIL
@@ -217,7 +220,7 @@ export function outcomeOf(output: string, reported: { isError: boolean; runs: bo
   const code = EXIT_CODE.exec(searched.slice(-500)) ?? EXIT_CODE.exec(searched.slice(0, 500));
   const saysFailed = code !== null && code[1] !== "0";
   const found = reported.isError || saysFailed || reported.runs ? findErrorLine(searched) : undefined;
-  // A plain phrase as "could not" is no failure by itself; the plainer patterns are.
+  // A phrase like "could not" alone is not a failure; the clearer patterns are.
   const failed = reported.isError || saysFailed || (reported.runs && found !== undefined && found.rank < 2);
   if (!failed) return { failed, errorLine: undefined };
   return { failed, errorLine: found?.line ?? lastLine(searched) };

@@ -6,19 +6,22 @@ import { type CountTokens, PromptCache, quarterOfBytes } from "./prompt-cache.ts
 
 /** Options of the server. */
 export interface MessagesServerOptions {
-  /** One reply for all requests, or one by request and its number (from 1). */
+  /** One reply for all requests, or a function of the request and its number (from 1). */
   reply: Reply | ((request: ReceivedRequest, n: number) => Reply | Promise<Reply>);
-  /** Requests that take more tokens than this with their `max_tokens` get 400 `prompt is too long`. No limit by default. */
+  /**
+   * A request that needs more tokens than this, including its `max_tokens`, gets 400 `prompt is too long`. Default: no
+   * limit.
+   */
   contextWindow?: number;
-  /** Tokens of a request; a quarter of its bytes by default. */
+  /** Counts the tokens of a request. Default: a quarter of its bytes. */
   countTokens?: CountTokens;
-  /** Answers a request that breaks the rules of the API with 400. True by default. */
+  /** True: answers a request that breaks the rules of the API with 400. Default true. */
   check?: boolean;
-  /** The key that requests must carry; any, or none, by default. */
+  /** Key that requests must have. Default: any key, or none. */
   apiKey?: string;
-  /** False: `/v1/messages/count_tokens` is answered with 404, as by servers that lack it. */
+  /** False: `/v1/messages/count_tokens` is answered with 404, as by servers without it. Default true. */
   counts?: boolean;
-  /** The largest body taken, in bytes: 64 MB; larger ones get 413. */
+  /** Maximum number of bytes of a body; a larger one gets 413. Default: 64 MB. */
   largestBody?: number;
 }
 
@@ -27,17 +30,17 @@ export interface ReceivedRequest {
   /** Its number among requests of its kind, from 1. */
   n: number;
   headers: Readonly<Record<string, string | string[] | undefined>>;
-  /** The bytes of the body. */
+  /** Bytes of the body. */
   raw: Buffer;
-  /** The body parsed; an empty object where it is no JSON object. */
+  /** Parsed body; an empty object when it is not a JSON object. */
   body: Record<string, unknown>;
-  /** Rules of the API that it breaks, a sentence each. */
+  /** Rules of the API that the request breaks, a sentence each. */
   problems: string[];
-  /** Milliseconds (`performance.now`) when it was read. */
+  /** Time of its arrival in milliseconds (`performance.now`). */
   receivedAt: number;
-  /** Milliseconds when its answer ended, however it ended. */
+  /** Time of the end of its answer in milliseconds, successful or not. */
   answeredAt?: number;
-  /** Requests that were being answered when it came, itself included. */
+  /** Number of open requests at its arrival, including itself. */
   inFlight: number;
 }
 
@@ -45,7 +48,7 @@ export interface ReceivedRequest {
 export interface MessagesServer {
   /** Base address for clients. */
   url: string;
-  /** Requests for messages, in the order they came. */
+  /** Requests for messages, in the order of their arrival. */
   requests: ReceivedRequest[];
   /** Requests to count tokens. */
   counted: ReceivedRequest[];
@@ -79,7 +82,7 @@ class Answering {
   readonly #stopping: AbortSignal;
   readonly #count: CountTokens;
   readonly #cache = new PromptCache();
-  /** Contents of answers that ended in `pause_turn`, as JSON: a request that ends in one is continued. */
+  /** Contents of answers that ended in `pause_turn`, as JSON: a request that ends with one is continued. */
   readonly #paused: string[] = [];
   #inFlight = 0;
 
@@ -109,7 +112,7 @@ class Answering {
     if (!raw) return sendError(response, errorReply(413, "Request exceeds the maximum size"));
     const kind = isCount ? this.counted : this.requests;
     const body = parseBody(raw);
-    // A request to count tokens names no output limit.
+    // A request to count tokens has no output limit.
     const checked = isCount ? { max_tokens: 1, ...body } : body;
     const request: ReceivedRequest = {
       n: kind.length + 1,
@@ -129,7 +132,7 @@ class Answering {
     }
   }
 
-  /** True for a request that gives a paused answer back as it is: its last answer ends in one. */
+  /** Returns whether a request ends with an unchanged paused answer. */
   #continues({ messages }: ReceivedRequest["body"]): boolean {
     const last: unknown = Array.isArray(messages) ? messages.at(-1) : undefined;
     const { role, content } = (last ?? {}) as { role?: unknown; content?: unknown };
@@ -179,7 +182,7 @@ class Answering {
   }
 }
 
-/** The bytes of a body; undefined where there are more than `largest`. */
+/** Reads the bytes of a body; undefined when there are more than `largest`. */
 async function readBody(incoming: IncomingMessage, largest: number): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -195,12 +198,12 @@ function parseBody(raw: Buffer): Record<string, unknown> {
     const body: unknown = JSON.parse(raw.toString("utf8"));
     return typeof body === "object" && body !== null ? (body as Record<string, unknown>) : {};
   } catch {
-    // What is no JSON has no fields; the check then names everything that is missing.
+    // A body that is not JSON has no fields; the check then lists all missing ones.
     return {};
   }
 }
 
-/** Carries a reply out. `stopping` ends every wait. */
+/** Sends a reply. `stopping` ends every wait. */
 async function sendReply(
   response: ServerResponse,
   request: ReceivedRequest,
@@ -229,7 +232,7 @@ async function sendReply(
   response.end();
 }
 
-/** An answer that is one JSON value. */
+/** Sends an answer as one JSON value. */
 function sendJson(
   response: ServerResponse,
   status: number,
@@ -240,7 +243,7 @@ function sendJson(
   response.end(JSON.stringify(body));
 }
 
-/** An error in the form of the API. */
+/** Sends an error in the form of the API. */
 function sendError(response: ServerResponse, { status, type, message, headers }: ErrorReply): void {
   sendJson(response, status, { type: "error", error: { type, message }, request_id: "req_1" }, headers);
 }
@@ -252,7 +255,7 @@ async function breakOff(
 ): Promise<void> {
   if (how === "hang") return hang(response, stopping);
   if (how === "cut") {
-    // What was written so far must reach the client before the connection is torn.
+    // The bytes written so far must reach the client before the connection is closed.
     await delay(20, undefined, { signal: stopping });
     response.destroy();
     return;
@@ -261,7 +264,7 @@ async function breakOff(
   response.end();
 }
 
-/** Until the client gives up or the server stops. */
+/** Waits until the client disconnects or the server stops. */
 function hang(response: ServerResponse, stopping: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     response.on("close", resolve);
@@ -284,11 +287,11 @@ export type ReplyBlock =
 
 /** Failure in the middle of a streamed answer. */
 export interface ReplyBreak {
-  /** Pieces of the text that come before it. */
+  /** Number of pieces of the text that come before it. */
   afterDeltas: number;
   /**
-   * `cut`: the connection is torn. `overloaded`: an error event. `end`: the stream ends without its last events.
-   * `hang`: nothing more comes until one side closes the connection.
+   * `cut`: the connection is closed. `overloaded`: an error event. `end`: the stream ends without its last events.
+   * `hang`: nothing more is sent until one side closes the connection.
    */
   how: "cut" | "overloaded" | "end" | "hang";
 }
@@ -297,15 +300,15 @@ export interface ReplyBreak {
 export interface MessageReply {
   kind: "message";
   content: readonly ReplyBlock[];
-  /** `tool_use` where a block is one, else `end_turn`. */
+  /** Stop reason. Default: `tool_use` if a block is a call, else `end_turn`. */
   stopReason?: string;
-  /** Counted from the request and the answer where absent. */
+  /** Usage. Default: counted from the request and the answer. */
   usage?: Readonly<Record<string, number>>;
   /** Milliseconds before the first byte. */
   delayMs?: number;
   /** Milliseconds before each delta of a streamed answer. */
   deltaDelayMs?: number;
-  /** Characters of a delta: 20. */
+  /** Number of characters of a delta. Default 20. */
   deltaLength?: number;
   breaks?: ReplyBreak;
 }
@@ -320,20 +323,20 @@ export interface ErrorReply {
   delayMs?: number;
 }
 
-/** Reply to one request. `hang`: it takes the request and never answers. */
+/** Reply to one request. `hang`: the server never answers it. */
 export type Reply = MessageReply | ErrorReply | { kind: "hang" };
 
-/** Fields of an answer beside its content. */
+/** Fields of an answer other than its content. */
 export type MessageOptions = Omit<Partial<MessageReply>, "kind" | "content">;
 
-/** An answer of one text. */
+/** Makes an answer of one text. */
 export const textReply = (text: string, options: MessageOptions = {}): MessageReply => ({
   kind: "message",
   content: [{ type: "text", text }],
   ...options,
 });
 
-/** An answer that calls tools, after a text if there is one. */
+/** Makes an answer that calls tools, after a text if there is one. */
 export const toolReply = (
   calls: readonly { id?: string; name: string; input: Record<string, unknown> }[],
   options: MessageOptions & { text?: string } = {},
@@ -347,7 +350,7 @@ export const toolReply = (
   };
 };
 
-/** An error by status; the type is the one the API gives it. */
+/** Makes an error by its status, with the API's type for it. */
 export const errorReply = (status: number, message = "Something is wrong", headers = {}): ErrorReply => ({
   kind: "error",
   status,
@@ -356,7 +359,7 @@ export const errorReply = (status: number, message = "Something is wrong", heade
   headers,
 });
 
-/** 429; `seconds` is the value of `retry-after`. */
+/** Makes an error 429; `seconds` is the value of `retry-after`. */
 export const rateLimitedReply = (seconds?: number): ErrorReply =>
   errorReply(
     429,
@@ -364,18 +367,18 @@ export const rateLimitedReply = (seconds?: number): ErrorReply =>
     seconds === undefined ? {} : { "retry-after": `${seconds}` },
   );
 
-/** 529. */
+/** Makes an error 529. */
 export const overloadedReply = (): ErrorReply => errorReply(529, "Overloaded");
 
-/** 400, in the words in which the API says it. */
+/** Makes an error 400 with the API's message. */
 export const tooLongReply = (tokens = 200_001, most = 200_000): ErrorReply =>
   errorReply(400, `prompt is too long: ${tokens} tokens > ${most} maximum`);
 
-/** A streamed text that breaks off. */
+/** Makes a streamed text that breaks off. */
 export const brokenReply = (text: string, how: ReplyBreak["how"], afterDeltas = 1): MessageReply =>
   textReply(text, { breaks: { afterDeltas, how } });
 
-/** No answer at all. */
+/** Makes no answer at all. */
 export const hangingReply = (): Reply => ({ kind: "hang" });
 
 const ERROR_TYPES: Record<number, string> = {
@@ -397,7 +400,7 @@ interface MessageEvent {
   data: Record<string, unknown>;
 }
 
-/** A whole answer, as it is sent without streaming. */
+/** Returns a whole answer, as it is sent without streaming. */
 function messageBody(
   reply: MessageReply,
   id: string,
@@ -418,7 +421,7 @@ function messageBody(
   };
 }
 
-/** The events of a streamed answer, in order, with the pieces of each block as deltas. */
+/** Yields the events of a streamed answer, in order, with the pieces of each block as deltas. */
 function* messageEvents(
   reply: MessageReply,
   id: string,
@@ -441,7 +444,7 @@ function* messageEvents(
   yield named("message_stop", {});
 }
 
-/** The error event that ends a stream when the provider is overloaded meanwhile. */
+/** Makes the error event of a stream whose provider is overloaded. */
 const overloadedEvent = (): MessageEvent =>
   named("error", { error: { type: "overloaded_error", message: "Overloaded" } });
 
@@ -454,7 +457,7 @@ function stopReason({ stopReason, content }: MessageReply): string {
   return stopReason ?? (content.some(({ type }) => type === "tool_use") ? "tool_use" : "end_turn");
 }
 
-/** The blocks, every call with an id. */
+/** Returns the blocks, with an id for every call. */
 function identified({ content }: MessageReply, id: string): ReplyBlock[] {
   return content.map((block, index) =>
     block.type === "tool_use" ? { ...block, id: block.id ?? `toolu_${id}_${index}` } : block,
@@ -479,7 +482,7 @@ function* deltas(block: ReplyBlock, length: number): Generator<Record<string, un
   }
 }
 
-/** A text in pieces of whole code points. */
+/** Divides a text into pieces of whole code points. */
 function* pieces(text: string, length: number): Generator<string> {
   const points = [...text];
   for (let start = 0; start < points.length; start += length)

@@ -1,14 +1,14 @@
 import { createHash } from "node:crypto";
 
 /**
- * Simulates a provider's cache: the longest prefix of tools, system and messages that an earlier request had too, to the
- * byte, and that ended at a mark of that request. A prefix is found at a mark, and up to twenty blocks before one. A cache
- * knows one model; messages are of no use once thinking or the choice of tools differ.
+ * Simulates a provider's cache: finds the longest prefix of tools, system and messages that is byte for byte in an
+ * earlier request and ended at a mark of that request. A prefix is found at a mark, and up to twenty blocks before one.
+ * A cache is for one model; cached messages are not used when thinking or the choice of tools differ.
  */
 export class PromptCache {
   readonly #prefixes = new Set<string>();
 
-  /** Tokens read and written for one request, which is remembered. */
+  /** Returns the tokens read and written for one request, and stores the request. */
   use(body: RequestBody, count: CountTokens): { read: number; written: number } {
     const places = placesOf(body);
     const marks = places.flatMap(({ isMarked }, at) => (isMarked ? [at] : []));
@@ -24,28 +24,28 @@ export class PromptCache {
   }
 }
 
-/** Blocks before a mark in which the Messages API looks for a prefix that it has. */
+/** Number of blocks before a mark in which the Messages API searches for a cached prefix. */
 const BLOCKS_LOOKED_BACK = 20;
 
 /** The body of a request to the Messages API. */
 export type RequestBody = Readonly<Record<string, unknown>>;
 
-/** Tokens of a request, as far as this server is concerned. */
+/** Counts the tokens of a request. */
 export type CountTokens = (body: RequestBody) => number;
 
-/** Bytes of the parts that a model reads / 4; marks are none. */
+/** Counts a quarter of the bytes of the parts that a model reads; marks do not count. */
 export const quarterOfBytes: CountTokens = (body) =>
   Math.ceil(Buffer.byteLength(withoutMarks([body["system"], body["tools"], body["messages"]])) / 4);
 
-/** The end of a block: a place at which a prefix can end. */
+/** End of a block, at which a prefix can end. */
 interface Place {
   hash: string;
   isMarked: boolean;
-  /** The request up to here. */
+  /** Returns the request up to this block. */
   prefix(): RequestBody;
 }
 
-/** Places of a request in the order in which the provider reads it: tools, system, messages. */
+/** Returns the ends of blocks of a request in the provider's reading order: tools, system, messages. */
 function placesOf(body: RequestBody): Place[] {
   const { model, thinking, tool_choice, system } = body;
   const places: Place[] = [];
@@ -73,7 +73,7 @@ function placesOf(body: RequestBody): Place[] {
       add([rest, block, settings], () => ({ tools, system, messages: [...messages.slice(0, at), begun()] }));
     }
   }
-  // A mark on the request itself is one on its last block.
+  // A mark on the request itself counts as one on its last block.
   const last = places.at(-1);
   if (last && body["cache_control"] !== undefined) last.isMarked = true;
   return places;

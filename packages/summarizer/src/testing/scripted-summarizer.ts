@@ -11,21 +11,24 @@ import {
 } from "../summarizer.ts";
 import { charsEstimator } from "../tokens.ts";
 
-/** Response of a scripted summarizer to one request; a string is a text that ended well. */
+/** Response of a scripted summarizer to one request; a string is a successful text. */
 export interface ScriptedAnswer {
   text?: string;
-  /** `stop` by default. */
+  /** Stop reason. Default `stop`. */
   stopReason?: SummaryStopReason;
   usage?: Usage;
-  /** Thrown instead of an answer. */
+  /** Error that is thrown instead of an answer. */
   error?: Error;
   /** Milliseconds before the answer; an abort ends the wait. */
   delayMs?: number;
-  /** Never answers: `until-aborted` listens to the signal, `for-ever` does not. */
+  /** Never answers: `until-aborted` ends by the signal, `for-ever` ignores it. */
   hangs?: "until-aborted" | "for-ever";
 }
 
-/** The answers in order (each once), one for all requests, or a function of the request and its number (from 1). */
+/**
+ * A list of answers in order (each once), one answer for all requests, or a function of the request and its number
+ * (from 1).
+ */
 export type Script =
   | string
   | ScriptedAnswer
@@ -34,29 +37,32 @@ export type Script =
 
 /** Options of a scripted summarizer. */
 export interface ScriptedSummarizerOptions {
-  /** Default `scripted`. */
+  /** Name of the summarizer. Default `scripted`. */
   name?: string;
-  /** Tokens. Default: no limit. */
+  /** Window in tokens. Default: no limit. */
   contextWindow?: number;
-  /** Default 8,192. */
+  /** Maximum number of tokens of an answer. Default 8,192. */
   maxOutputTokens?: number;
-  /** Refuses (`too-long`) what exceeds `contextWindow`, as a provider does, by this measure: characters / 4 by default. */
+  /**
+   * Measures requests, and refuses (`too-long`) those that exceed `contextWindow`, as a provider does. Default:
+   * characters / 4.
+   */
   tokens?: (request: SummaryRequest) => number;
-  /** Counts for `promptTokens`; a summarizer that cannot count where absent. */
+  /** Counts for `promptTokens`. Default: the summarizer cannot count. */
   counts?: (request: SummaryRequest) => number;
 }
 
-/** A summarizer that does what a test says, and remembers what it was asked. */
+/** A summarizer that follows a test's script, and stores its requests. */
 export interface ScriptedSummarizer extends Summarizer {
   /** Requests received, oldest first. */
   readonly requests: SummaryRequest[];
-  /** `request 1`, `request 2`, `answer 2`, `failure 1`: what happened, in order. */
+  /** Events in order: `request 1`, `request 2`, `answer 2`, `failure 1`. */
   readonly events: string[];
-  /** The most requests that were open at the same time. */
+  /** Maximum number of requests that were open at the same time. */
   readonly maxInFlight: number;
 }
 
-/** Makes one. Without further options it takes prompts of any size. */
+/** Makes a scripted summarizer. Without further options it accepts prompts of any size. */
 export function scriptedSummarizer(
   script: Script,
   options: ScriptedSummarizerOptions = {},
@@ -134,40 +140,40 @@ async function hang(
   await sleep(2 ** 30, signal);
 }
 
-/** An answer without text. */
+/** Makes an answer without text. */
 export const emptyAnswer = (usage?: Usage): ScriptedAnswer => ({ text: "", ...(usage && { usage }) });
 
-/** An answer that ended at the output limit. */
+/** Makes an answer that ended at the output limit. */
 export const cutOffAnswer = (text = "## Goal\nHalf a", usage?: Usage): ScriptedAnswer => ({
   text,
   stopReason: "length",
   ...(usage && { usage }),
 });
 
-/** A refusal in words, with a stop reason that does not show it. */
+/** Makes a refusal by text, with a stop reason that does not show it. */
 export const refusingAnswer = (usage?: Usage): ScriptedAnswer => ({
   text: "I'm sorry, but I can't help with that request.",
   ...(usage && { usage }),
 });
 
-/** A tool call instead of a text. */
+/** Makes a tool call instead of a text. */
 export const callingAnswer = (usage?: Usage): ScriptedAnswer => ({
   text: "Let me look at the file first.",
   stopReason: "toolUse",
   ...(usage && { usage }),
 });
 
-/** An error instead of an answer. */
+/** Makes an error instead of an answer. */
 export const failingAnswer = (code: SummaryErrorCode, usage?: Usage): ScriptedAnswer => ({
   error: summaryError(code, `Scripted: ${code}.`, { usage }),
 });
 
-/** Never an answer. */
+/** Makes a response that never comes. */
 export const hangingAnswer = (
   how: NonNullable<ScriptedAnswer["hangs"]> = "until-aborted",
 ): ScriptedAnswer => ({ hangs: how });
 
-/** An answer twice as long as the transcript it is made of. */
+/** Makes an answer twice as long as its transcript. */
 export const largerAnswer = (request: SummaryRequest): ScriptedAnswer => ({
   text: request.transcript.repeat(2),
 });
