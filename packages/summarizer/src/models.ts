@@ -1,32 +1,32 @@
 import type { Settings } from "@espalier/session-tree";
 
-/** Prices in US dollars for a million tokens; an absent price equals `input`. */
+/** Prices in US dollars per million tokens; an absent price equals `input`. */
 export interface TokenPrices {
-  /** US dollars for a million tokens of the prompt that no cache had. */
+  /** Price of prompt tokens that did not come from a cache. */
   input: number;
-  /** US dollars for a million tokens of the answer, thinking included. */
+  /** Price of tokens of the answer, including thinking. */
   output: number;
   /** Price of prompt tokens read from the provider's cache. */
   cacheRead?: number;
-  /** Price of prompt tokens written to it, for a cache of five minutes. */
+  /** Price of prompt tokens written to the provider's cache, with a lifetime of five minutes. */
   cacheWrite?: number;
 }
 
 /** Facts of a model. Sizes in tokens. */
 export interface AnthropicModel {
-  /** Tokens of a request and its answer together. */
+  /** Maximum number of tokens of a request and its answer together. */
   contextWindow: number;
-  /** The most that `max_tokens` may be. */
+  /** Largest value of `max_tokens`. */
   maxOutputTokens: number;
-  /** Absent where unknown. */
+  /** Prices; absent when they are unknown. */
   prices?: Required<TokenPrices>;
-  /** Prices of requests with more than `above` tokens of prompt, where they differ. */
+  /** Prices of requests with more than `above` tokens of prompt, if they differ. */
   longPrompt?: { above: number; prices: Required<TokenPrices> };
-  /** True for models that think by default: thinking counts against `max_tokens` too. */
+  /** True for models that think by default: thinking also counts toward `max_tokens`. */
   thinksByDefault?: boolean;
 }
 
-/** A price list in the usual proportions: a cache write costs 1.25 times the input, a read a tenth. */
+/** Returns prices in the usual proportions: a cache write costs 1.25 times the input, a read a tenth. */
 const prices = (input: number, output: number, cacheRead = input / 10): Required<TokenPrices> => ({
   input,
   output,
@@ -87,18 +87,21 @@ export function anthropicModel(id: string): AnthropicModel {
   return knownModel(id) ?? UNKNOWN_ANTHROPIC_MODEL;
 }
 
-/** The window of the model that a session names, in tokens; undefined where it is not known here. */
+/** Returns the window of the model that a session names, in tokens; undefined when it is unknown. */
 export function contextWindowOf(model: Settings["model"]): number | undefined {
   return model?.provider === "anthropic" ? knownModel(model.modelId)?.contextWindow : undefined;
 }
 
-/** Prices of a request with so many tokens of prompt; undefined where the model's are not known. */
+/** Returns the prices of a request with so many tokens of prompt; undefined when the model's prices are unknown. */
 export function pricesFor(promptTokens: number, model: AnthropicModel): Required<TokenPrices> | undefined {
   const { prices, longPrompt } = model;
   return longPrompt && promptTokens > longPrompt.above ? longPrompt.prices : prices;
 }
 
-/** Facts of a model of the catalogue; undefined for every other. A date or `-latest` at the end of its id does not matter. */
+/**
+ * Returns the facts of a model of the catalogue; undefined for any other. A date or `-latest` at the end of its id is
+ * ignored.
+ */
 function knownModel(id: string): AnthropicModel | undefined {
   const name = id.replace(/[-@](?:\d{8}|latest)$/, "");
   return Object.hasOwn(anthropicModels, name) ? anthropicModels[name] : undefined;
@@ -108,10 +111,11 @@ function knownModel(id: string): AnthropicModel | undefined {
 export const PRICES_DATE = "2026-11-22";
 
 /**
- * Prices of a model for a request of so many tokens, in US dollars for a million; undefined where they are not known. The
- * catalogue has the models of Anthropic, from that provider, and of OpenAI, from any other.
+ * Returns the prices of a model for a request of so many tokens, in US dollars per million tokens; undefined when they
+ * are unknown. The catalogue has the models of Anthropic, only for that provider, and of OpenAI, for any other
+ * provider.
  *
- * @param own prices that count first, by `provider/model` or by model
+ * @param own prices by `provider/model` or by model that override the catalogue
  */
 export function pricesOf(
   model: Settings["model"],
@@ -130,18 +134,18 @@ export function pricesOf(
   return known && pricesFor(promptTokens, known);
 }
 
-/** Price list of a model of OpenAI; longer prompts cost more with some. */
+/** Prices of a model of OpenAI; longer prompts cost more with some models. */
 interface OpenaiPrices {
   prices: Required<TokenPrices>;
   long?: { above: number; prices: Required<TokenPrices> };
 }
 
-/** @param cacheWrite what newer models charge for a write; others charge no more than for input */
+/** @param cacheWrite price of a cache write for newer models; other models charge the input price */
 const list = (input: number, output: number, cacheRead = input / 10, cacheWrite = input): OpenaiPrices => ({
   prices: { input, output, cacheRead, cacheWrite },
 });
 
-/** Prompts above the limit cost twice as much, and their answers half as much again. */
+/** Returns prices with a limit: longer prompts cost twice as much, and their answers half as much again. */
 const tiered = (
   { prices: { input, output, cacheRead, cacheWrite } }: OpenaiPrices,
   above: number,

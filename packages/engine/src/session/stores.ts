@@ -170,7 +170,7 @@ export interface SubAgentRun {
 }
 
 /**
- * Reads the sessions of the sub-agents that a session started, and of those that these started, each once, from the
+ * Reads the sessions of the sub-agents that a session started directly or through other sub-agents, each once, from the
  * default list. Unreadable sessions are reported to `onSkipped`.
  */
 export async function* subAgentsOf(
@@ -213,8 +213,8 @@ async function openRun(
 }
 
 /**
- * Returns a filter for sessions below a folder. It runs for every session of a list, so that it resolves only relative
- * paths.
+ * Returns a filter for sessions below a folder. It runs for every session of a list, and therefore only resolves
+ * relative paths.
  */
 function withinFolder(folder: string): (file: string) => boolean {
   const beginning = resolve(folder) + sep;

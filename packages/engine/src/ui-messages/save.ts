@@ -117,7 +117,7 @@ const moved = () =>
     "The leaf was moved while messages were saved, and nothing was written; read the messages again and save what is new.",
   );
 
-/** Returns a message in the form that the log would return: plain JSON without secrets. */
+/** Returns a message as it would be read from the log: plain JSON without secrets. */
 function plainMessage({ options: { redact = redactText } }: Session, given: UIMessage): PlainMessage {
   const lost = (path: string) => {
     throw new EspalierError(

@@ -276,7 +276,7 @@ export interface Said {
   id: string;
   role: string;
   text: string;
-  /** Keys that identify it among messages, one for each item that a model reads. */
+  /** Keys that identify the message among others, one for each item that a model reads. */
   keys: readonly string[];
   /** Position among all written entries. */
   position: number;

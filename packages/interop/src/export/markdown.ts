@@ -275,7 +275,7 @@ function messageParagraphs(message: ContextMessage): string[] {
   }
 }
 
-/** Returns a result in a fence and cut, because it can have any content and length. */
+/** Returns a result in a fence. It is cut, because a result can have any length. */
 function resultParagraphs(message: ToolResultMessage): string[] {
   const paragraphs = contentBlocks(message).map((block) =>
     block.type === "text" ? fenced(cutText(fieldText(block.text), SHOWN)) : blockParagraph(block),
