@@ -75,7 +75,10 @@ export interface SessionOptions {
   policySettings?: PolicySettings;
   /** Settings of automatic compaction. Default `DEFAULT_COMPACTION_SETTINGS`. */
   compaction?: Partial<CompactionSettings>;
-  /** Budget of the session in US dollars, for answers and summaries. Default: no budget. */
+  /**
+   * Budget of the session in US dollars, for answers and summaries, with its sub-agents. Before each request the store is
+   * listed to find them. Default: no budget.
+   */
   maxCost?: number;
   /** Prices of models by `provider/model` or model; they override the known ones. Default: those of the catalogue. */
   prices?: Readonly<Record<string, TokenPrices>>;

@@ -172,7 +172,7 @@ const codes = new Map(entryKinds.map((kind, code) => [kind.type, code]));
 
 /**
  * Returns the kind that defines an entry's behaviour: one of the format, or one that was registered for the entry's
- * session ({@link OwnKinds}). An entry of an unknown type moves the leaf and adds no message to the context; its bytes
+ * session (`OwnKinds`). An entry of an unknown type moves the leaf and adds no message to the context; its bytes
  * are kept.
  */
 export function kindOf(entry: BaseEntry): EntryKind {

@@ -50,7 +50,7 @@ const DRAFT_MS = 60_000;
 const REMOVALS = 3;
 
 /**
- * Takes the lease of a session file, `<file>.lease`, or another one of {@link NAMES}.
+ * Takes the lease of a session file, `<file>.lease`, or another one of `NAMES`.
  *
  * A process (1) creates its own complete candidate next to the file, `<file>.lease-<12 hex digits>`. It (2) looks for
  * candidates of other living processes. If there are none, it (3) reads the lease. If the lease has no living owner, it
