@@ -190,7 +190,7 @@ test("what cannot be done is one sentence, and nothing is written", { timeout: 1
   });
   expect(await refused([DEMO, "--in", "codex", "--cwd", join(folder, "gone")])).toEqual({
     code: "not-found",
-    message: `The folder ${join(folder, "gone")} of this session is not there; name one to go on in with --cwd.`,
+    message: `The folder ${join(folder, "gone")} of this session is not there; name another one with --cwd.`,
   });
   for (const [agent, name, variable] of [
     ["claude-code", "Claude Code", "CLAUDE_CONFIG_DIR"],
@@ -202,7 +202,7 @@ test("what cannot be done is one sentence, and nothing is written", { timeout: 1
     });
     expect(code).toBe("not-found");
     expect(message).toBe(
-      `${name} has no folder ${join(folder, "never")}: it was not used here yet. Start it once, or write a file with --out.`,
+      `${name} has no folder ${join(folder, "never")}: it was never used here. Start it once, or write a file with --out.`,
     );
   }
   const inTheWay = join(folder, "other");

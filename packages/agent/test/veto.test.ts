@@ -29,6 +29,6 @@ test("a vetoed compaction after an answer costs no answer: the run ends with it,
   const veto = "The compaction was cancelled by careful: a deploy is running";
   expect(events).toContainEqual({ type: "compact_failed", message: veto });
   expect(events.at(-1)).toMatchObject({ type: "agent_end", lastAssistantMessage: answer });
-  expect(logged).toEqual([`The session was not compacted, and goes on as it is: ${veto}`]);
+  expect(logged).toEqual([`The session was not compacted, and is unchanged: ${veto}`]);
   expect(messageText((await agent.run("And now?"))!)).toBe("Still.");
 });

@@ -165,13 +165,13 @@ export function firstKeptProblem(path: readonly Entry[], firstKeptEntryId: strin
   if (!path.some(({ id }) => id === firstKeptEntryId)) return "is not on the path";
   const { items } = readSpan(path);
   const from = items.findIndex(({ entry }) => entry.id === firstKeptEntryId);
-  if (from < 0) return "is before what the last compaction kept";
+  if (from < 0) return "is before the entries that the last compaction kept";
   // Entries without messages are kept with the entry after them, which has to be at a legal cut.
   const speaks = items.findIndex((item, at) => at >= from && !staysWithNext(item));
   if (speaks < 0) return undefined;
   return legalCuts(items)[speaks] === 1
     ? undefined
-    : "is not where a path may be cut (a call and its results stay together)";
+    : "is not at a legal cut (a call and its results stay together)";
 }
 
 /** Returns whether a summary and the path from this entry on (null: no entry) are at least as large as the path. */

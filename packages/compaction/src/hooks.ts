@@ -87,7 +87,7 @@ function proposalProblem(
   const problem = keepsNothing ? undefined : firstKeptProblem(branchEntries, firstKeptEntryId);
   if (problem) return `\`compaction.firstKeptEntryId\` ${problem}`;
   if (!isNoSmaller(branchEntries, summary, keepsNothing ? null : firstKeptEntryId)) return undefined;
-  return "`compaction` leaves the context no smaller";
+  return "`compaction` does not make the context smaller";
 }
 
 /** Event after a compaction. */

@@ -3,7 +3,7 @@ import { DEFAULT_COMPACTION_SETTINGS as settings } from "@espalier/compaction";
 import { messageCount, offload, pressure, slidingWindow } from "@espalier/compaction/policies";
 import { growTree } from "@espalier/session-tree/testing";
 
-// Sixty messages, in turn. A policy is a value; judging and planning are pure functions of what it is shown.
+// Sixty messages, alternating. A policy is a value; evaluating and planning are pure functions of the situation.
 const path = Array.from({ length: 30 }, (_, at) => `u${at} > a${at}`).join(" > ");
 const { session } = await growTree(path);
 const situation = {
@@ -21,7 +21,7 @@ assert.ok(plan.eligible && plan.historyIds.length === 20 && plan.firstKeptEntryI
 
 assert.equal(messageCount().judge(situation), "policy"); // more than 50
 assert.equal(offload().judge(situation), undefined); // far below the model's window
-assert.equal(pressure({ compactionThreshold: 1 }).judge(situation), undefined); // 15 tokens, the provider said
+assert.equal(pressure({ compactionThreshold: 1 }).judge(situation), undefined); // 15 tokens by the provider's count
 
-// What contradicts itself is refused before anything is opened.
+// Contradictory settings are refused before a session is opened.
 assert.throws(() => slidingWindow({ tailKeepSize: 80 }), /tailKeepSize .* must be below contextSize/);

@@ -8,20 +8,20 @@ import { extractiveSummarizer } from "@espalier/summarizer";
 const turn = (n: number) => `u${n}("Plant bed ${n} with beans, please.") > c${n} > t${n} > a${n}("Done.")`;
 const { session } = await growTree(Array.from({ length: 8 }, (_, n) => turn(n)).join(" > "));
 
-// A plan is data: it can be printed, changed, refused. Nothing is asked of a model and nothing is written.
+// A plan is data: it can be printed, changed, refused. Making it calls no model and writes nothing.
 const plan = prepareCompaction(session.getBranch(), { keepRecentTokens: 8 });
 assert.ok(plan.eligible);
 assert.equal(plan.firstKeptEntryId, "c7");
 assert.ok(plan.isSplitTurn && plan.turnStartEntryId === "u7"); // the cut is inside the last turn
 assert.equal(plan.historyIds.length, 28);
 
-// Carrying it out asks a summarizer, both parts at once, and writes nothing either.
+// Executing it requests both parts of the summary at once, and writes nothing either.
 const { summary } = await compact(plan, { summarizer: extractiveSummarizer() });
 assert.match(summary, /^## Goal\n/);
-assert.match(summary, /<goal>\nPlant bed 0 with beans, please\.\n<\/goal>/); // beside the prose, whatever that says
+assert.match(summary, /<goal>\nPlant bed 0 with beans, please\.\n<\/goal>/); // a block after the prose
 assert.match(summary, /<read-files>\nc0\.txt\n/);
 
-// One append, and the model reads the summary and what was kept.
+// After one append the model reads the summary and the kept messages.
 await session.appendCompaction(summary, plan.firstKeptEntryId, plan.tokensBefore);
 assert.deepEqual(session.context.sources.slice(1), ["c7", "t7", "a7"]);
 assert.deepEqual(session.context, contextOfPath(session.getBranch()));

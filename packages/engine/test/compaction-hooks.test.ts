@@ -219,11 +219,11 @@ describe("an answer that cannot stand is refused with its owner's name, and the 
       "a call and its results stay together",
     ],
     [
-      "leaves the context no smaller",
+      "does not make the context smaller",
       ({ branchEntries }) => ({
         compaction: { summary: words(600), firstKeptEntryId: branchEntries[4]!.id },
       }),
-      "leaves the context no smaller",
+      "does not make the context smaller",
     ],
     [
       "counts tokens that are no number",
@@ -283,7 +283,7 @@ describe("an answer that cannot stand is refused with its owner's name, and the 
     await session.appendMessages(turn("5"));
     expect(await session.compact()).toMatchObject({ source: "scripted" });
     expect(reports).toMatchObject([
-      { message: expect.stringContaining("before what the last compaction kept") },
+      { message: expect.stringContaining("before the entries that the last compaction kept") },
     ]);
   });
 });

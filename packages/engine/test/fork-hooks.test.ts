@@ -98,7 +98,7 @@ describe("before a branch is left", () => {
       kind: "unused-answer",
       owners: ["own"],
       hook: "session_before_fork",
-      message: expect.stringMatching(/^The summary that own gave .* not written: no summary was asked for/),
+      message: expect.stringMatching(/^The summary that own gave .* not written: no summary was requested/),
     };
     await session.fork(path[3]!.id);
     expect(reports).toEqual([unused]);

@@ -179,13 +179,13 @@ test("what the model does not read cannot be hidden, and the sentence names the 
     expect(session.getEntries()).toHaveLength(length);
   };
   await refuses("nobody", "unknown-entry", "nobody");
-  await refuses(label, "not-in-context", "(label) says nothing to it");
+  await refuses(label, "not-in-context", "(label) has no content for it");
   await refuses(
     state!.id,
     "not-in-context",
-    "(custom) says nothing to it: name an entry that the context lists",
+    "(custom) has no content for it: name an entry that the context lists",
   );
-  const cure = `the compaction ${compacted} stands for ${covered} already: hide that one, or navigate to before it`;
+  const cure = `the compaction ${compacted} has replaced ${covered}: hide the compaction, or navigate to before it`;
   await refuses(covered, "not-in-context", cure);
   // As it says: before the compaction it can be hidden, and there it says so.
   await session.navigate(answer);

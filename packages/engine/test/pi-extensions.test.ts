@@ -99,10 +99,13 @@ describe("members of the api", () => {
       pi.registerCommand("draw", { handler: (_args, ctx) => ctx.ui.custom(() => {}) });
       pi.on("session_tree", (_event, ctx) => { ctx.reload(); });`);
     expect(reports.map(({ kind, message }) => [kind, message])).toEqual([
-      ["missing-member", `${file} uses pi.registerTool, which is not available here; it goes on without.`],
       [
         "missing-member",
-        `${file} uses pi.registerFlag("plan"), which is not available here; it goes on without.`,
+        `${file} uses pi.registerTool, which is not available here; the extension continues without it.`,
+      ],
+      [
+        "missing-member",
+        `${file} uses pi.registerFlag("plan"), which is not available here; the extension continues without it.`,
       ],
     ]);
     for (const [command, member] of [

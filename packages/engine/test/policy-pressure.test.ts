@@ -116,7 +116,7 @@ describe("a failure", () => {
     expect(compaction).toBeNull();
     expect(context).toEqual(before);
     expect(told).toEqual(errors);
-    expect(errors).toEqual([expect.stringMatching(/not compacted, and goes on as it is/)]);
+    expect(errors).toEqual([expect.stringMatching(/not compacted, and is unchanged/)]);
     await session.close();
   });
 

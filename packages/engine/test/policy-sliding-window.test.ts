@@ -87,7 +87,7 @@ describe("one at a time", () => {
     summarizer.fail();
     await until(() => summarizer.requests.length === 2);
     expect(slidingWindowState(session)).toMatchObject({ lastConsolidated: 0, lastConsolidatedAt: null });
-    expect(errors).toEqual([expect.stringMatching(/^The session was not compacted, and goes on as it is/)]);
+    expect(errors).toEqual([expect.stringMatching(/^The session was not compacted, and is unchanged/)]);
     summarizer.fail();
     await settled(session, summarizer);
     expect(summarizer.requests).toHaveLength(2);

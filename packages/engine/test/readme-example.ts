@@ -2,7 +2,7 @@ import { strict as assert } from "node:assert";
 import { createSession, defineExtension, openSession } from "@espalier/engine";
 import { anthropicFormat, buildRequest, memoryStore } from "@espalier/session-tree";
 
-// An extension that says what every summary shall attend to.
+// An extension that names the focus of every summary.
 const careful = defineExtension((api) => {
   api.on("session_before_compact", ({ reason }) => ({ instructions: `Keep all ids (${reason}).` }));
 });
@@ -24,14 +24,14 @@ assert.ok(compacted.eligible && compacted.tokensAfter < compacted.tokensBefore);
 assert.equal(session.context.messages[0]?.role, "compactionSummary");
 assert.equal(buildRequest(session.context, { format: anthropicFormat }).messages[0]?.role, "user");
 
-// Go back before it, with what was left behind told there; and take it back.
+// Go back before it, with a summary of the abandoned branch; then undo that.
 const start = session.getBranch()[1]!.id;
 const arrived = await session.navigate(start, { summarize: true, label: "second try" });
 assert.equal(session.context.messages.at(-1)?.role, "branchSummary");
 await session.undo();
 assert.equal(session.leafId, compacted.entryId);
 
-// A fork is a session of its own; bringing a conclusion home is a merge.
+// A fork is a separate session; a merge adds the conclusion of another branch.
 const fork = await session.fork(before!, { position: "at" });
 assert.deepEqual((await session.merge(arrived.summaryEntryId!)).leafId, session.leafId);
 await session.close();

@@ -203,7 +203,7 @@ describe("a settings file", () => {
 
   it("cannot say the same key in both spellings", async () => {
     user({ keepLast: 5, keep_last: 6 });
-    expect((await problem()).message).toContain("keepLast stands there twice");
+    expect((await problem()).message).toContain("keepLast is in it twice");
   });
 });
 

@@ -6,7 +6,7 @@ import { fromOpenaiChat, toAnthropic } from "@espalier/interop";
 import { importSessions } from "@espalier/interop/node";
 import { memoryStore, SessionTree } from "@espalier/session-tree";
 
-// Two lines as Claude Code writes them, and one that somebody cut.
+// Two lines in Claude Code's format, and a third one that was cut off.
 const path = join(mkdtempSync(join(tmpdir(), "history-")), "session.jsonl");
 const line = (uuid: string, parentUuid: string | null, role: string, message: object) =>
   JSON.stringify({ type: role, uuid, parentUuid, sessionId: "s1", message: { role, ...message } });

@@ -8,14 +8,14 @@ import {
 } from "@espalier/summarizer";
 import { scriptedSummarizer, startMessagesServer, textReply } from "@espalier/summarizer/testing";
 
-// A server on loopback that speaks the Messages API stands in for the real one.
+// A server on loopback with the Messages API replaces the real one.
 const server = await startMessagesServer({
   reply: textReply("## Goal\nA green build"),
   contextWindow: 20_000,
 });
 const claude = anthropicSummarizer({ apiKey: "key", baseURL: server.url, contextWindow: 20_000 });
 
-// Any size fits, trouble that passes is waited for, and somebody else answers when all of that fails.
+// Requests of any size fit, temporary failures are retried, and a second summarizer is the fallback.
 const summarizer = withFallback(withFitting(withRetry(claude)), scriptedSummarizer("## Goal\nUnknown"));
 
 const messages = Array.from({ length: 300 }, (_, index) => {
@@ -36,6 +36,6 @@ const answer = await summarizer.summarize({
 
 assert.equal(answer.text, "## Goal\nA green build");
 assert.equal(answer.source, "anthropic");
-assert.ok(answer.omitted!.chunks.length > 1, "the history went out in parts, notes on which were combined");
+assert.ok(answer.omitted!.chunks.length > 1, "the history was sent in parts, and their notes were combined");
 assert.equal(server.requests.length, answer.calls);
 await server.close();

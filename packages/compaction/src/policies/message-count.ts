@@ -148,7 +148,7 @@ const messagesIn = (items: readonly CutItem[]): number =>
 
 function nothingBeyond(count: number, messages: number): string {
   if (messages === 0) return "Nothing to compact: there are no messages yet.";
-  return `Nothing to compact: of ${messages} messages the newest ${count} stay as they are, and what belongs to them.`;
+  return `Nothing to compact: of ${messages} messages the newest ${count} are kept, with their calls and results.`;
 }
 
 /**

@@ -97,7 +97,7 @@ async function listed(storage: OffloadStorage, log: PolicyLog): Promise<string[]
   try {
     return await storage.list();
   } catch (error) {
-    log.warn("Offloaded files could not be looked through, and stay; they can be deleted by hand.", {
+    log.warn("Offloaded files could not be listed, and none was removed; they can be deleted by hand.", {
       error,
     });
     return [];

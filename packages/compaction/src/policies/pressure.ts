@@ -434,7 +434,7 @@ export class SessionCompactor {
     } catch (error) {
       if (isSummaryError(error) && error.code === "aborted") throw error;
       const reason = error instanceof Error ? error.message : String(error);
-      const message = `Session ${sessionId} was not compacted, and goes on as it is: ${reason}`;
+      const message = `Session ${sessionId} was not compacted, and is unchanged: ${reason}`;
       (this.#options.log ?? console).error(message, { error });
       this.events.publish(EventType.ERROR, { name: "session.compaction", message });
       return unchanged;

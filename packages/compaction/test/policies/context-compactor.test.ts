@@ -230,12 +230,12 @@ describe("the whole", () => {
     expect(await storage.list()).toEqual([path]);
   });
 
-  test("files that cannot be looked through stay, with a warning, and what was committed is told", async () => {
+  test("a failed listing of files is a warning, and the committed result is still notified", async () => {
     const { said, options } = witnesses();
     const closed = { ...memoryOffloadStorage(), list: () => Promise.reject(new Error("not allowed")) };
     const it = new ContextCompactor(closed, scriptedSummarizer(SUMMARY), options);
     expect(await it.compact(talk(9))).toMatchObject({ success: true, deletedFiles: [] });
-    expect(said).toEqual([expect.stringMatching(/^warn: Offloaded files could not be looked through/)]);
+    expect(said).toEqual([expect.stringMatching(/^warn: Offloaded files could not be listed/)]);
   });
 
   test("a model may be named, and whoever makes summarizers is asked for it", async () => {

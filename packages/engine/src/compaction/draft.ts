@@ -89,7 +89,7 @@ export function draftCompaction(run: CompactionRun, candidate: CompactionCandida
     ...(fromHook ? { fromHook } : {}),
   });
   const before = sizeOf(run, session.context.messages);
-  const problem = `The compaction would leave ${tokensAfter} tokens of ${before} (as ${policy.name} counts); nothing was written. Keep less (keepRecentTokens), or go on without.`;
+  const problem = `The compaction would leave ${tokensAfter} tokens of ${before} (as ${policy.name} counts); nothing was written. Keep less (keepRecentTokens), or continue without a compaction.`;
   const entries: NewEntry[] = [draft, ...edits.map((edit) => contextEdit.of(edit))];
   return {
     entries,
@@ -106,7 +106,7 @@ function firstKeptOf({ session, plan, compactionId }: CompactionRun, candidate: 
   const grown = path[path.findIndex(({ id }) => id === plan.leafId) + 1];
   if (!grown) return compactionId;
   if (firstKeptProblem(path, grown.id)) {
-    const message = "The session went on inside a call while it was compacted; nothing was written.";
+    const message = "The session continued inside a call while it was compacted; nothing was written.";
     throw new EspalierError("stale", message);
   }
   return grown.id;
@@ -360,7 +360,7 @@ function sizeProblem(run: CompactionRun, candidate: CompactionCandidate): string
   const most = LARGEST_EXCESS * plan.maxSummaryTokens + plan.summaryTokens;
   const tokens = charsEstimator.text(candidate.summary);
   if (tokens > most)
-    return `The summary of ${candidate.source} has ${tokens} tokens, where at most ${plan.maxSummaryTokens} of prose were asked for; nothing was written. Retry, or choose another summarizer.`;
+    return `The summary of ${candidate.source} has ${tokens} tokens, where at most ${plan.maxSummaryTokens} were requested; nothing was written. Retry, or choose another summarizer.`;
   return draftCompaction(run, candidate).problem;
 }
 
@@ -375,7 +375,7 @@ export function refuseStale({ session, plan, signal }: CompactionRun): void {
   const path = session.window.entries;
   const planned = path.findIndex(({ id }) => id === plan.leafId);
   if (path.slice(planned + 1).some((entry) => compaction.is(entry)))
-    throw new EspalierError("stale", "Another compaction came first; nothing was written.");
+    throw new EspalierError("stale", "Another compaction finished first; nothing was written.");
   if (planned < 0)
     throw new EspalierError(
       "stale",
@@ -415,7 +415,7 @@ export function refuseAfterTwo(
 ): void {
   // A compaction after an append is caused by new messages: it cannot repeat endlessly.
   if (reason === "manual" || reason === "policy" || automaticInARow(session) < MOST_IN_A_ROW) return;
-  const message = `The context was compacted ${MOST_IN_A_ROW} times in a row without an answer of the model, and is still due for it; use a model with a larger window, or compact by hand and keep less.`;
+  const message = `The context was compacted ${MOST_IN_A_ROW} times in a row without an answer of the model, and a compaction is still due; use a model with a larger window, or compact by hand and keep less.`;
   throw new EspalierError("exhausted", message, { breakdown });
 }
 

@@ -60,7 +60,7 @@ function warnOnce(session: Session, { name }: Policy): void {
   if (warned.has(session)) return;
   warned.add(session);
   session.logger.warn(
-    `The policy ${name} moves results to files beside a session's file, and ${session.log.ref} is not in a file: it compacts without that; give the session an \`offloadStorage\`, or choose another policy.`,
+    `The policy ${name} moves results to files next to a session's file, but ${session.log.ref} is not in a file: it compacts without moving results; give the session an \`offloadStorage\`, or choose another policy.`,
   );
 }
 
@@ -98,7 +98,7 @@ export async function restoreFiles(session: Session): Promise<void> {
   try {
     await inTurn(session, () => writeMissingFiles(session));
   } catch (error) {
-    session.logger.warn("A file that the context refers to is gone and could not be written again.", {
+    session.logger.warn("A file that the context refers to is missing and could not be written again.", {
       error,
     });
   }
@@ -125,7 +125,7 @@ export async function removeUnusedFiles(session: Session): Promise<string[]> {
   try {
     return await inTurn(session, () => removeUnused(session));
   } catch (error) {
-    session.logger.warn("Files of offloaded results could not be looked through; they stay.", { error });
+    session.logger.warn("Files of offloaded results could not be listed; none was removed.", { error });
     return [];
   }
 }

@@ -333,7 +333,7 @@ function announceResult(session: Session, result: CommittedCompaction): void {
 /** Logs and publishes the failure of a background compaction; the session is unchanged. */
 export function reportFailure(session: Session, error: unknown): void {
   const reason = error instanceof Error ? error.message : String(error);
-  const message = `The session was not compacted, and goes on as it is: ${reason}`;
+  const message = `The session was not compacted, and is unchanged: ${reason}`;
   session.logger.error(message, { error });
   session.events.publish(EventType.ERROR, { name: "session.compaction", message });
 }

@@ -108,7 +108,7 @@ function membersOf(session: Session, signal: AbortSignal): ExtensionContext {
 const NO_MODELS: ExtensionModels = {
   find: () => undefined,
   complete: async ({ provider, id }) => {
-    throw new Error(`The model ${provider}/${id} cannot be asked here.`);
+    throw new Error(`The model ${provider}/${id} is not available here.`);
   },
 };
 
@@ -177,7 +177,7 @@ export function withMissingMembers<Members extends object>(what: string, members
 /** Returns a placeholder for a missing member: a call, an instance or a property of it throws the sentence. */
 export function missingMember(
   name: string,
-  sentence = `${name} is not available here; "Write an extension" in the guides lists what is.`,
+  sentence = `${name} is not available here; "Write an extension" in the guides lists the available members.`,
 ): object {
   const refuse = (): never => {
     throw new ExtensionError("missing-member", sentence);

@@ -181,13 +181,16 @@ export function apiMembers(session: Session, owner: string): PiApi {
   };
   const append = (what: string, entry: NewEntry) => begin(what, session.append(entry));
   const reportAbsent = (name: string) =>
-    report("missing-member", `${owner} uses pi.${name}, which is not available here; it goes on without.`);
+    report(
+      "missing-member",
+      `${owner} uses pi.${name}, which is not available here; the extension continues without it.`,
+    );
   const absent = ABSENT.map((name) => [name, () => reportAbsent(name)]);
   return {
     registerCommand(name, { description = "", handler }) {
       const other = shared.commands.get(name);
       if (other) {
-        const message = `${other.owner} and ${owner} both register the command "${name}"; that of ${other.owner} stands.`;
+        const message = `${other.owner} and ${owner} both register the command "${name}"; the one of ${other.owner} is used.`;
         return report("conflict", message);
       }
       shared.commands.set(name, { name, description, owner, handler });

@@ -56,7 +56,7 @@ export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
         line: null,
         offset,
         id: tree.idAt(row),
-        message: `The line has ${length} bytes, more than is written nowadays.`,
+        message: `The line has ${length} bytes, more than this version writes.`,
       });
   }
   issues.push(...referenceIssues(tree), ...blankIssues(tree));
@@ -80,7 +80,7 @@ function blankIssues({ view, issues }: Tree): SessionIssue[] {
   };
   forEachLine(view, (block, start, end) => {
     if (readSessionLine(block.subarray(start, end)).is === "blank")
-      note("blank-beginning", 0, "Blank lines stand before the header; they say nothing.");
+      note("blank-beginning", 0, "Blank lines are before the header; they have no meaning.");
     return false;
   });
   forEachLineBackward(view, (block, start, end, offset, terminated) => {

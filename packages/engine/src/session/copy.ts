@@ -87,7 +87,7 @@ async function assertSound(source: SessionLog): Promise<void> {
     "damaged",
     isNewer
       ? `${ref} has format version ${header.version}, which this program cannot check, so it is not copied; copy it with a newer version of espalier.`
-      : `${ref} is not sound, so it is not copied; \`espalier doctor ${ref} --repair FILE\` writes one that can be.`,
+      : `${ref} is damaged, so it is not copied; \`espalier doctor ${ref} --repair FILE\` writes a repaired session that can be copied.`,
   );
 }
 

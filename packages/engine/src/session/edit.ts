@@ -53,7 +53,7 @@ function placeInContext(core: SessionTree, id: string): { entry: Entry; isInclud
   const { tree, leafId, window } = core;
   const row = tree.row(id);
   const saysNothing = ({ type }: { type: string }) =>
-    notInContext(`${id} (${type}) says nothing to it: name an entry that the context lists`);
+    notInContext(`${id} (${type}) has no content for it: name an entry that the context lists`);
   if (!tree.kindAt(row).toMessages) throw saysNothing(tree.entryAt(row));
   if (leafId === null || !isOnPath(tree, row, tree.row(leafId)))
     throw notInContext(`${id} is on another branch: navigate to where it is read first`);
@@ -61,7 +61,7 @@ function placeInContext(core: SessionTree, id: string): { entry: Entry; isInclud
   if (!found) {
     const compaction = tree.idAt(archivedRows({ tree, leafId }).compactionRow);
     throw notInContext(
-      `the compaction ${compaction} stands for ${id} already: hide that one, or navigate to before it first`,
+      `the compaction ${compaction} has replaced ${id}: hide the compaction, or navigate to before it first`,
     );
   }
   const isIncluded = found.messages.length > 0;
@@ -316,7 +316,9 @@ function refuseContent(role: string, content: unknown): void {
     role === "user" &&
     contentBlocks({ content }).every((block) => block.type === "text" && isBlank(block.text))
   )
-    throw refused("The user message is blank, and no provider takes one; give it a text or a picture.");
+    throw refused(
+      "The user message is blank, and no provider accepts a blank message; give it a text or a picture.",
+    );
 }
 
 function refuseBlock(role: string, block: unknown): void {

@@ -170,7 +170,7 @@ export async function mergeBranch(
   if (from === null || !plan.hasSomethingToTell) {
     throw new EspalierError(
       "nothing-to-merge",
-      `The branch of ${JSON.stringify(fromId)} has nothing that is not here already.`,
+      `The branch of ${JSON.stringify(fromId)} has no content that this branch lacks.`,
     );
   }
   refuseReadOnly(session);
@@ -283,7 +283,7 @@ export async function leaveBranch<Result>(
     const by = owners.summary ?? [];
     const why = summarize
       ? "the abandoned branch has nothing to summarize"
-      : "no summary was asked for (`summarize`, on the command line `--summarize`)";
+      : "no summary was requested (`summarize`, on the command line `--summarize`)";
     const message = `The summary that ${by.join(", ")} gave in ${hook} was not written: ${why}.`;
     host.report({ kind: "unused-answer", owners: by, hook, message });
   }
@@ -319,7 +319,7 @@ function branchWork(
 
 /** Makes the error for a summary of a branch that has grown meanwhile. */
 const branchWentOn = () =>
-  new EspalierError("stale", "The branch went on while it was summarised; nothing was written. Try again.");
+  new EspalierError("stale", "The branch grew while it was summarised; nothing was written. Try again.");
 
 /** Makes the error for an abort before the write. */
 const abortedAct = (what: string) => summaryError("aborted", `The ${what} was aborted.`);

@@ -231,5 +231,5 @@ function checkCount(name: string, value: number, least: number): void {
 const usesItself = (id: string) =>
   new EspalierError(
     "bad-input",
-    `The session ${id} is in use by the work that asks for it again, which would wait for itself; pass it the open session.`,
+    `The session ${id} is already in use by this work, which would wait for itself; pass on the open session.`,
   );

@@ -246,7 +246,7 @@ function overWindow({ tokens }: RequestSize, limits: RequestLimits): EspalierErr
   const { contextWindow, overheadTokens } = limits;
   return new EspalierError(
     "over-window",
-    `The request has about ${tokens} tokens, and the model reads ${contextWindow}; use a model with a larger window, or compact by hand and keep less.`,
+    `The request has about ${tokens} tokens, but the model's window is ${contextWindow}; use a model with a larger window, or compact by hand and keep less.`,
     { breakdown: { contextTokens: tokens - overheadTokens, systemAndTools: overheadTokens, contextWindow } },
   );
 }
@@ -262,7 +262,7 @@ function overBytes(
   const what = isNewest ? "The newest user message has" : "The request has";
   return new EspalierError(
     "over-bytes",
-    `${what} about ${newestUserMessage ?? bytes} bytes, and the provider takes ${requestBytes} (requestBytes) in all; send fewer or smaller pictures, or go back to before that message.`,
+    `${what} about ${newestUserMessage ?? bytes} bytes, but the provider accepts ${requestBytes} (requestBytes) in all; send fewer or smaller pictures, or go back to before that message.`,
     {
       breakdown: {
         context: bytes - overheadBytes,

@@ -34,14 +34,14 @@ export async function dropRule(session: Session, id: string): Promise<void> {
 function planRule(session: Session, given: string): NewEntry[] {
   const text = oneLine(given);
   if (text === "")
-    throw new EspalierError("not-text", 'The rule is empty; write what shall hold, such as "never push".');
+    throw new EspalierError("not-text", 'The rule is empty; write the rule, such as "never push".');
   const id = createId();
   const content = `${ADDED}${text}`;
   const range: [number, number] = [ADDED.length, content.length];
   const found: FoundRule = { text, kind: findRules(text)[0]?.kind ?? "always", range };
   const kind = found.kind === "allowed" ? "always" : found.kind;
   const [data] = newRules(rulesAtLeaf(session), { entryId: id, found: [{ ...found, kind }] });
-  if (!data) throw new EspalierError("exists", `This rule holds already: ${text}`);
+  if (!data) throw new EspalierError("exists", `This rule already applies: ${text}`);
   return [customMessage.of({ id, customType: RULE, content, display: true }), ...ruleEntries(session, data)];
 }
 
@@ -57,7 +57,7 @@ function planDrop(session: Session, id: string): NewEntry[] {
   if (!rule)
     throw new EspalierError(
       "unknown-rule",
-      `No rule ${JSON.stringify(id)} holds here; \`espalier rules\` lists those that do.`,
+      `No rule ${JSON.stringify(id)} applies here; \`espalier rules\` lists those that do.`,
     );
   const told = customMessage.of({
     customType: RULE,

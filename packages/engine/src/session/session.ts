@@ -262,7 +262,7 @@ export class Session extends SessionTree {
       () => currentModel(this),
       (error) => {
         const reason = error instanceof Error ? error.message : String(error);
-        this.logger.error(`The settings of the model before stay current: ${reason}`, { error });
+        this.logger.error(`The settings of the previous model stay current: ${reason}`, { error });
       },
     );
     const judge = () => {

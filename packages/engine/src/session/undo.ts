@@ -118,7 +118,7 @@ export async function undo(session: Session): Promise<UndoResult> {
   if (!act)
     throw new EspalierError(
       "nothing-to-undo",
-      "There is nothing to undo: this path has no prompt, compaction or hiding, and the session no navigation, label, name or pin.",
+      "There is nothing to undo: this path has no prompt, compaction or hiding, and the session has no navigation, label, name or pin.",
     );
   const row = tree.row(act.entryId);
   const entry = tree.entryAt(row);
@@ -139,7 +139,7 @@ export async function redo(session: Session): Promise<UndoResult> {
   const tree = await session.load();
   const row = lastUndo(tree);
   if (row < 0)
-    throw new EspalierError("nothing-to-redo", "There is nothing to redo: the last act was not an undo.");
+    throw new EspalierError("nothing-to-redo", "There is nothing to redo: the last action was not an undo.");
   const entry = tree.entryAt(row);
   const undone = tree.row(undoneBy(entry)!);
   const act = actOf(tree, undone, undone)!;

@@ -64,7 +64,7 @@ async function parsed(place: Place): Promise<Table> {
     throw settingsError(
       place,
       undefined,
-      `it cannot be read (${reason.replace(/\.$/, "")}); mend it.`,
+      `it cannot be read (${reason.replace(/\.$/, "")}); correct it.`,
       cause,
     );
   });
@@ -114,7 +114,7 @@ function respelt(place: Place, entries: readonly (readonly [string, unknown])[])
           : "a project's keys and addresses come from the environment alone (ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL)";
       throw settingsError(place, written, `take ${written} out; ${cure}.`);
     }
-    if (Object.hasOwn(values, key)) throw settingsError(place, key, `${key} stands there twice; keep one.`);
+    if (Object.hasOwn(values, key)) throw settingsError(place, key, `${key} is in it twice; keep one.`);
     values[key] = value;
   }
   return values;

@@ -143,7 +143,7 @@ function recordIn(file: string): TrustRecord | undefined {
   } catch (error) {
     cause = error;
   }
-  const message = `${file} says nothing that can be understood; remove it, and trust the project again.`;
+  const message = `${file} cannot be understood; remove it, and trust the project again.`;
   throw new EspalierError("bad-input", message, { cause });
 }
 

@@ -321,7 +321,7 @@ async function compactAfter(
     return undefined;
   } catch (error) {
     if (!(error instanceof Error) || isLogError(error)) throw error;
-    session.logger.error(`The session was not compacted, and goes on as it is: ${error.message}`, { error });
+    session.logger.error(`The session was not compacted, and is unchanged: ${error.message}`, { error });
     return error.message;
   }
 }

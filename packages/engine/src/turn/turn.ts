@@ -159,7 +159,7 @@ export class TurnLog {
     if (!isHere)
       throw new EspalierError(
         "moved",
-        "The leaf was moved to another place of the session during the run. The answer is where it was asked for; navigate there to continue.",
+        "The leaf was moved to another entry of the session during the run. The answer is on the branch of its request; navigate there to continue.",
       );
     this.#place = appended.at(-1)!.id;
     return appended;

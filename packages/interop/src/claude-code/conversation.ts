@@ -192,7 +192,7 @@ export class Conversation {
   }
 }
 
-const NO_SUMMARY = "A compaction has no summary in the file; it is shown as no compaction.";
+const NO_SUMMARY = "A compaction has no summary in the file; it is not shown as a compaction.";
 
 /**
  * Makes a mark for lost lines: the entry after it is the next one in the file, but not a reply to the entry before it.

@@ -126,7 +126,7 @@ class ClaudeCodeLines {
         "changed",
         "id",
         id,
-        "The id of an entry is no UUID; its line has a UUID made from it.",
+        "The id of an entry is not a UUID; its line has a UUID made from it.",
       );
     return uuidOf(id);
   }

@@ -274,15 +274,15 @@ export const LineMark = {
 /** A line of a file, parsed. */
 export type Line = Record<string, unknown>;
 
-const IN_MESSAGES = "what it said is in the messages";
+const IN_MESSAGES = "its content is in the messages";
 
 /**
  * Types of lines without a position in the tree that are not part of the conversation, with the reason for leaving them
  * out.
  */
 const BOOKKEEPING: ReadonlyMap<string, string> = new Map([
-  ["api-request", `it says how a request was put together; ${IN_MESSAGES}`],
-  ["api-request-shape", `it says how a request was put together; ${IN_MESSAGES}`],
+  ["api-request", `it describes how a request was made; ${IN_MESSAGES}`],
+  ["api-request-shape", `it describes how a request was made; ${IN_MESSAGES}`],
   ["api-request-blob", `it is a part of a request; ${IN_MESSAGES}`],
   ["atis-latch", "it is a switch of the agent's own transport"],
   ["last-prompt", "it is a hint at the newest prompt, which is in the conversation"],

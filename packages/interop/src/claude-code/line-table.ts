@@ -260,7 +260,7 @@ class TableBuilder {
         row,
         above < 0
           ? "A message follows one that is not in the file; shown as a separate branch."
-          : "A message follows a damaged line; it is shown behind the message before that line, after a mark.",
+          : "A message follows a damaged line; it is shown after the message before that line and a mark.",
       );
     }
     table.dropDeadEnds(LineKind.progress, (row) =>
@@ -297,7 +297,7 @@ class TableBuilder {
     if (isRecord(line)) {
       const start = salvaged?.start ?? 0;
       if (salvaged)
-        this.#issues.add("salvaged", lineNumber, "A line was cut off; the whole line behind it was read.");
+        this.#issues.add("salvaged", lineNumber, "A line was cut off; the whole line after it was read.");
       this.#add(factsOf(line), { lineNumber, offset: offset + start, length: length - start });
     } else if (terminated || parsed.ok) {
       this.#firstLost = Math.min(this.#firstLost, lineNumber);

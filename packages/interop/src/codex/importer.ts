@@ -208,7 +208,7 @@ const KEPT_EVENTS: ReadonlySet<string> = new Set([
 ]);
 
 const OPAQUE_SUMMARY =
-  "The summary of a compaction can only be read by its provider; it is kept for that one, and excerpts stand in its place.";
+  "The summary of a compaction can only be read by its provider; it is kept for that provider, and excerpts replace it here.";
 
 const TAKE: ReadonlyMap<string, Take> = new Map<string, Take>([
   ["response_item", takeItem],
@@ -243,7 +243,7 @@ function* takeLine(
     return;
   }
   if (!KNOWN_STATE.has(line.type))
-    history.note("unknown-type", "Lines of a type that is not known are kept as state.");
+    history.note("unknown-type", "Lines of an unknown type are kept as state.");
   yield* history.state(line.type, line.payload);
 }
 
@@ -278,7 +278,7 @@ function* takeItem(
     const block = readCall(payload, history.reading) ?? readHosted(payload, history.reading);
     yield* history.answer([block]);
   } else {
-    history.note("unknown-type", "Items of a type that is not known are kept as state.");
+    history.note("unknown-type", "Items of an unknown type are kept as state.");
     yield* history.state(type, payload);
   }
 }
@@ -365,7 +365,7 @@ function* takeEvent(history: ThreadHistory, line: LogicalLine): Generator<Entry,
   else if (type === "token_count") {
     const billed = history.usage.readCount(payload);
     if (billed) yield* history.bill(billed);
-    else history.note("repeats", "The event `token_count` is left out where it tells nothing new.");
+    else history.note("repeats", "The event `token_count` is left out where it has nothing new.");
   } else if (type === "thread_name_updated" && typeof payload["thread_name"] === "string")
     yield history.trail.grow(
       { type: "session_info", name: payload["thread_name"] },
@@ -466,5 +466,5 @@ function* takeCompacted(history: ThreadHistory, line: LogicalLine): Generator<En
 
 function reasonToLeaveOutEvent(type: string): string {
   const name = type.replace(/[^\w.-]+/g, "?").slice(0, 64);
-  return `The event \`${name}\` is left out: it tells the user interface what stands in other lines.`;
+  return `The event \`${name}\` is left out: it repeats other lines for the user interface.`;
 }

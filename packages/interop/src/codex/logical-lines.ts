@@ -41,7 +41,7 @@ function basesOf(file: RolloutFile, library: RolloutLibrary, issues: ImportIssue
   for (let until = file.base; until; until = bases.at(-1)!.file.base) {
     const base = seen.has(until.segment) ? undefined : library.open(until.segment);
     if (!base) {
-      const message = `The rollout ${shown(until.segment)}, which this one continues, is not at hand; the rest is imported.`;
+      const message = `The rollout ${shown(until.segment)}, which this one continues, is missing; the rest is imported.`;
       issues.add("missing-base", null, message);
       break;
     }
@@ -62,7 +62,7 @@ function originalOf(
   const original = library.open(forkedFrom);
   if (original && original.source.path !== file.source.path && !isForkOf(original, file, library))
     return original;
-  const message = `The rollout ${shown(forkedFrom)}, of which this one begins with a copy, is not at hand: copies keep the time of the copy, and their tokens count once more.`;
+  const message = `The rollout ${shown(forkedFrom)}, of which this one begins with a copy, is missing: copies keep the time of the copy, and their tokens count once more.`;
   issues.add("missing-base", null, message);
   return undefined;
 }
@@ -114,7 +114,7 @@ function placed(line: RolloutLine, seed: string, lineNumber: number): LogicalLin
   return { type, payload, timestamp, ordinal, metadata, seed, lineNumber, isInherited: false };
 }
 
-const SALVAGED = "A line was cut off; the whole line behind it was read.";
+const SALVAGED = "A line was cut off; the whole line after it was read.";
 const BAD_LINE = "A line is damaged and cannot be read.";
 
 /**

@@ -101,7 +101,7 @@ export function* exportNative(
   if (!items.some(({ message, kept }) => message || kept))
     throw new EspalierError(
       "empty-context",
-      "There is nothing to export: no entry on this path says anything to a model. Choose another entry.",
+      "There is nothing to export: no entry on this path has content for a model. Choose another entry.",
     );
   const { header } = source;
   const ownId = header?.id ?? "";

@@ -356,12 +356,7 @@ class PairedItems {
       );
       if (late) {
         this.#placed.add(late);
-        this.#issues.add(
-          "changed",
-          "result",
-          late.entry.id,
-          "A result that came late is moved behind its call.",
-        );
+        this.#issues.add("changed", "result", late.entry.id, "A result that came late is moved to its call.");
         this.#whole.push(this.#settled(late, late.message as ToolResultMessage, call, item.position));
       } else {
         this.#issues.add(

@@ -80,7 +80,7 @@ function readMessage({ role, content, ...rest }: Fields, path: string, builder: 
     });
     if (said.length > 0 || results === 0) builder.user(said);
   } else if (role === "system") builder.system(readPrompt(content, place, builder), path);
-  else issues.add("malformed", "role", path, "A message is of no role that the format knows.");
+  else issues.add("malformed", "role", path, "A message has a role that the format does not know.");
 }
 
 function readResult(block: Fields, path: string, builder: ConversationBuilder): void {

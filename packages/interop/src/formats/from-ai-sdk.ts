@@ -76,7 +76,7 @@ function readMessage({ role, content, ...rest }: Fields, path: string, builder: 
   } else if (role === "tool") {
     const others = readContent(content, place, issues, (part, at) => readToolPart(part, at, builder));
     if (others.length > 0) builder.user(others);
-  } else issues.add("malformed", "role", path, "A message is of no role that is known here; it is left out.");
+  } else issues.add("malformed", "role", path, "A message has an unknown role; it is left out.");
 }
 
 /** Returns the origin of an answer, from another provider's reasoning in it. */

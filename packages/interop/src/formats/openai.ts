@@ -75,7 +75,7 @@ function readChatMessage(message: Fields, path: string, builder: ConversationBui
     builder.result(typeof tool_call_id === "string" ? tool_call_id : "", blocks(), false, path);
   else if (role === "user") builder.user(typeof content === "string" ? content : blocks());
   else if (role === "system" || role === "developer") builder.system(textsOf(blocks()).join("\n\n"), path);
-  else issues.add("malformed", "role", path, "A message is of no role that is known here; it is left out.");
+  else issues.add("malformed", "role", path, "A message has an unknown role; it is left out.");
 }
 
 function readChatAnswer(message: Fields, path: string, builder: ConversationBuilder): void {
@@ -216,7 +216,7 @@ class ItemReader {
     else if (item["type"] === "reasoning") this.#reasoning(item, path);
     else if (typeof item["call_id"] === "string" && this.#callOrOutput(item, item["call_id"], path)) return;
     else if (item["type"] === "item_reference" || typeof item["type"] !== "string")
-      issues.add("malformed", "item", path, "An item says nothing that could be kept; it is left out.");
+      issues.add("malformed", "item", path, "An item has no content that could be kept; it is left out.");
     else this.#other(item, path);
   }
 
@@ -233,8 +233,7 @@ class ItemReader {
     if (role === "user") this.#builder.user(typeof content === "string" ? content : blocks);
     else if (role === "system" || role === "developer") {
       this.#builder.system(textsOf(blocks).join("\n\n"), path);
-    } else
-      issues.add("malformed", "role", path, "A message is of no role that is known here; it is left out.");
+    } else issues.add("malformed", "role", path, "A message has an unknown role; it is left out.");
   }
 
   #reasoning(item: Fields, path: string): void {
@@ -364,7 +363,7 @@ function readPart(part: Fields, path: string, issues: FormatIssues, provider: st
     return issues.misshapen(
       "part",
       path,
-      "A part is of no type and shape that a message can have; it is left out.",
+      "A part has a type or shape that no message can have; it is left out.",
     );
   // A file id names a file that this provider stored.
   return [issues.opaque(RESPONSES, part, path, part["file_id"] ? provider : undefined)];
@@ -414,7 +413,7 @@ export function readArguments(text: unknown, path: string, issues: FormatIssues)
     issues.misshapen("value", `${path}.arguments.${place}`, "A value that no session can hold is left out.");
   const parsed = text === "" || text === undefined ? {} : plainJson(parsedJson(text), lost);
   if (isRecord(parsed)) return parsed;
-  const message = "Arguments of a call are no JSON object; they become one with `value`.";
+  const message = "Arguments of a call are not a JSON object; they become one with `value`.";
   issues.add("changed", "arguments", path, message);
   return { value: parsed ?? text };
 }

@@ -133,7 +133,7 @@ function sessionFolder(agent: NativeAgent, env: Environment): string {
   if (factsOf(home)?.isDirectory()) return folder;
   throw new EspalierError(
     "not-found",
-    `${NAMES[agent]} has no folder ${home}: it was not used here yet. Start it once, or write a file with --out.`,
+    `${NAMES[agent]} has no folder ${home}: it was never used here. Start it once, or write a file with --out.`,
   );
 }
 
@@ -156,7 +156,7 @@ function projectFolder(folder: string): string {
   if (folder !== "" && factsOf(folder)?.isDirectory()) return realpathSync(folder);
   throw new EspalierError(
     "not-found",
-    `${folder === "" ? "The session names no folder" : `The folder ${folder} of this session is not there`}; name one to go on in with --cwd.`,
+    `${folder === "" ? "The session names no folder" : `The folder ${folder} of this session is not there`}; name another one with --cwd.`,
   );
 }
 

@@ -292,7 +292,7 @@ async function summariseOpaque(
         summaries.set(entry.id, await summarize(path.messages(entry.parentId)));
       } catch (error) {
         tell(
-          `A summary could not be written (${error instanceof Error ? error.message : String(error)}); excerpts stand in its place.`,
+          `A summary could not be written (${error instanceof Error ? error.message : String(error)}); excerpts replace it.`,
         );
       }
     }
