@@ -126,7 +126,7 @@ function pinnedText(pinned: SummaryBlocks["pinned"], most: number): string {
   return texts.map((text) => cutText(text, limit, "head-tail")).join("\n\n");
 }
 
-/** Size of the omission mark and the blank line behind a pin, in characters. */
+/** Size of the omission mark and the blank line after a pin, in characters. */
 const PIN_FRAME = 48;
 
 /**

@@ -89,8 +89,8 @@ export function isArchived(
 }
 
 /**
- * {@link isArchived} for many entries of one leaf, by their rows. The path is read from the index. Only the newest
- * compaction and the edits after its first kept entry are read from the log, and no message.
+ * {@link isArchived} for many entries of one leaf, by their rows. The path is read from the index. From the
+ * log, only the newest compaction and the edits after its first kept entry are read, but no messages.
  */
 export function archivedRows(
   { tree, leafId: leafOfSession }: ReadableSession,

@@ -83,8 +83,8 @@ function limitsIn({ settings }: PolicySituation, checked: PressureSettings): Pre
 const CORRECTIONS = 4;
 
 /**
- * Share of the context that a manual compaction keeps when the context is below every level. The same share as
- * CRITICAL, which keeps 60 % of at least 90 %.
+ * Share of the context that a manual compaction keeps when the context is below every level. It equals
+ * the share that remains at the level CRITICAL: 60 % of 90 %.
  */
 const SHARE_BY_HAND = 60 / 90;
 

@@ -111,7 +111,7 @@ class RequestState {
   /** Calls without a result so far, with the position of their answer. */
   readonly open = new Map<unknown, number>();
   readonly compactionId: string | undefined;
-  /** Position from which fragile thinking is sent: the start of the running tool loop; after the end without a loop. */
+  /** Position from which fragile thinking is sent: the start of the running tool loop. Without a loop: the end. */
   loopFrom = 0;
 
   constructor(row: number, settings: Settings, compactionId: string | undefined) {

@@ -38,7 +38,7 @@ const WAIT_MS = 2_000;
  *
  * @param ref reference of the copy; by default the store derives it from the session's id
  * @throws EspalierError `damaged` for a session in which `diagnose` finds something; `exists` where the reference has
- * other content, `busy`, and what the stores throw
+ * other content, `busy`, and errors of the stores
  */
 export async function copySession(
   source: SessionLog,

@@ -58,16 +58,16 @@ export interface PreparedRequest {
 }
 
 /**
- * Does everything that comes before a request, in this order:
+ * Prepares a request, in this order:
  *
- * 1. restore: files that the context refers to are written again where they are missing;
+ * 1. restore: missing files that the context refers to are written again;
  * 2. offload: large results move to files;
- * 3. compact: as the policy decides, and where the answer would have no reserve;
+ * 3. compact: as the policy decides, and when the answer would have no reserve;
  * 4. leave out: pictures that the provider refuses, and the oldest ones when there are too many, or too many bytes;
  * 5. fit: a request that is still too large for the window or the bytes is compacted as the default policy does;
  * 6. shape: the policy, then the extensions, shape the context that is sent.
  *
- * Fails open: a failed compaction is logged, published and returned in `failure`, and the request can be sent
+ * A failed compaction is logged, published and returned in `failure`, and the request can be sent
  * unchanged, as long as it fits the window and the bytes. An abort, and a log that cannot be written, are thrown.
  *
  * @throws EspalierError `over-window`, `over-bytes`, `over-budget`, `auto-off`, `irreducible`, `exhausted`; EspalierError; `bad-tool`

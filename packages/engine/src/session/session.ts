@@ -232,13 +232,13 @@ export class Session extends SessionTree {
    * Appends entries under the leaf, in one write; resolves when they are in the log. In this order:
    *
    * 1. admit: no handler of `entry_before_append` appends to the session that waits for it;
-   * 2. hooks, when the appends before have ended: every entry passes through `entry_before_append`;
-   * 3. redact: secrets are taken out of what the hooks returned; rules in a user's message join the batch;
+   * 2. hooks, after earlier appends have ended: every entry passes through `entry_before_append`;
+   * 3. redact: secrets are removed from the result of the hooks; rules in a user's message are added to the batch;
    * 4. check: the caller's last chance to refuse, such as a compaction whose path has changed;
    * 5. prepare: ids, parents and times are filled in, and every entry is checked, before anything is written;
    * 6. write: the lines are in the log, all or none;
    * 7. follow: the tree, the leaf and the context grow by the entries;
-   * 8. tell: observers are notified, the session among them (see `#followChange`).
+   * 8. notify: observers are notified, including the session itself (see `#followChange`).
    *
    * @throws EspalierError `invalid-entry`, `unknown-parent`, `off-path`, … and nothing has changed; EspalierError `nested-append`
    */

@@ -140,7 +140,7 @@ export class TurnLog {
   /**
    * Appends after the newest entry of the turns. When the leaf was moved to another branch meanwhile, it stays there.
    *
-   * @throws EspalierError `moved` in that case, after the entries are in the log; what `append` throws
+   * @throws EspalierError `moved` in that case, after the entries are in the log; errors of `append`
    */
   async append(drafts: readonly NewEntry[], durability?: "fsync"): Promise<Entry[]> {
     const [first, ...rest] = drafts;

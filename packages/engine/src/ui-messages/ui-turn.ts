@@ -63,7 +63,7 @@ export interface UiTurn<Message extends UIMessage = UIMessage> {
  * Each step is in the log before the next one begins, so that a process that ends in the middle loses no call and no
  * result. Approved calls are run by the SDK. Works with `generateText` and agents too: they take `request`.
  *
- * @throws EspalierError `empty-context` where there is nothing to answer; what `Session.next` throws
+ * @throws EspalierError `empty-context` when there is nothing to answer; errors of `Session.next`
  */
 export async function uiTurn<Message extends UIMessage = UIMessage>(
   session: Session,

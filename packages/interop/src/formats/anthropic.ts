@@ -36,7 +36,7 @@ type Fields = Record<string, unknown>;
  *
  * - `tool_result` blocks become messages of their own, before the other content of their turn
  * - documents, search results, everything from a server tool: kept as they are, and given back by `toAnthropic`
- * - fields beyond the common ones (`citations`, `caller`, `transformations`) are kept beside their block
+ * - fields beyond the common ones (`citations`, `caller`, `transformations`) are stored in their block
  * - `cache_control` is for one request, not for a conversation: left out, with an issue
  */
 export function fromAnthropic(input: unknown, options: ConversationOptions = {}): ImportedConversation {

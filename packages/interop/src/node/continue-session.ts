@@ -38,7 +38,7 @@ export interface ContinuedSession extends NativeReport {
  * gets another id.
  *
  * @throws EspalierError `not-found` if the session's folder is missing, or the agent was never used here; `exists` for
- *   `out`; `unknown-entry`, `empty-context`; what writing a file throws
+ *   `out`; `unknown-entry`, `empty-context`; errors of writing a file
  */
 export function continueSession(session: ExportableSession, options: ContinueOptions): ContinuedSession {
   const { env = process.env, out, ...chosen } = options;

@@ -130,11 +130,11 @@ export async function* importFile(
   }
 }
 
-/** Times that a file is read while another process writes the same session, and milliseconds that each pause is longer. */
+/** Maximum number of reads while another process writes the same session; each pause is this much longer, in ms. */
 const ATTEMPTS = 20;
 const PAUSE_MS = 20;
 
-/** True where another process made the session, or appended to it, since it was looked at. */
+/** Returns whether another process made the session, or appended to it, since it was read. */
 const isWrittenByOthers = (error: unknown): boolean =>
   error instanceof EspalierError && (error.code === "moved" || error.code === "exists");
 
