@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { openStore } from "@espalier/engine";
-import { Command, CommanderError, Option } from "commander";
+import { Command, CommanderError, Help, Option } from "commander";
 import { changeCommands } from "./commands/changes.ts";
 import { summaryCommands } from "./commands/compact.ts";
 import { addCompletion } from "./commands/completion.ts";
@@ -69,7 +69,7 @@ function createProgram(shell: Shell): Command {
     .exitOverride()
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({
-      writeOut: (text) => void shell.output.write(text),
+      writeOut: (text) => void shell.output.write(inColumns(text, shell.columns)),
       // Wrong usage is reported where all failures are.
       writeErr: () => undefined,
       getOutHasColors: () => shell.colours.isColorSupported,
@@ -80,6 +80,16 @@ function createProgram(shell: Shell): Command {
     for (const add of commands) add(program, shell);
   }
   return program;
+}
+
+/** Breaks the paragraphs of a help between words. Indented lines stay: options fit already, examples are copied. */
+function inColumns(help: string, columns: number): string {
+  if (!Number.isFinite(columns)) return help;
+  const helper = new Help();
+  return help
+    .split("\n")
+    .map((line) => (line.startsWith(" ") ? line : helper.boxWrap(line, columns)))
+    .join("\n");
 }
 
 const GENERAL = `

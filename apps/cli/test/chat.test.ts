@@ -88,7 +88,7 @@ test("without a key one sentence says what to set", async () => {
     const { code, stdout, stderr } = await espalier(["chat", ...rest]);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
     expect(stderr.trimEnd().split("\n")).toHaveLength(1);
-    expect(stderr).toContain("ANTHROPIC_API_KEY");
+    expect(stderr).toContain("set ANTHROPIC_API_KEY, or anthropicApiKey in ~/.espalier/settings.json.");
   }
 });
 
@@ -131,7 +131,7 @@ test("a key and an address can be settings; the key is not shown", async () => {
   expect(said).toEqual({ code: 0, stdout: "The notes say that the **tide** is high.\n", stderr: "" });
   const { stdout } = await espalier(["config"], { env, cwd: home });
   expect(stdout).toContain(server.url);
-  expect(stdout).toMatch(/^anthropicApiKey +\(set\)/m);
+  expect(stdout).toMatch(/^ *anthropicApiKey +\(set\)/m);
   expect(stdout).not.toContain(KEY);
 });
 
@@ -269,6 +269,12 @@ async function terminal(home: string, server: MessagesServer, ...session: string
   };
 }
 
+test.skipIf(!hasTmux)("the help breaks its paragraphs between words in a narrow terminal", async () => {
+  const tmux = await Tmux.run(["chat", "--help"], { columns: 80, rows: 70 });
+  const screen = await tmux.shows(`${Tmux.LEFT} 0`);
+  expect(screen).toContain("Needs\nANTHROPIC_API_KEY, or OPENAI_API_KEY");
+});
+
 test.skipIf(!hasTmux)(
   "a person types, interrupts, forks, compacts and quits",
   async () => {
@@ -297,6 +303,7 @@ test.skipIf(!hasTmux)(
     await shows("An answer is still coming");
     tmux.keys("C-c");
     await shows("(aborted)", { idle: true });
+    await shows("not sent, /continue sends it: In short, please.");
     tmux.type("/continue");
     await shows("› In short, please.");
     await shows("Ebb. Flood.", { idle: true });
@@ -311,6 +318,12 @@ test.skipIf(!hasTmux)(
     await shows("The session is called Tides");
     tmux.type("/tree");
     await shows(/Tides .*\n.*entries · 1 branch/);
+    tmux.type("/tree --everything");
+    await shows("Only --all can follow: /tree [--all].");
+    tmux.type("/tree --all");
+    await shows(/^\S+ +custom +espalier\.queued/m);
+    tmux.type("/navigate 99");
+    await shows('There is no entry "99" in this session. /tree --all lists all ids.');
     tmux.type("/context");
     await shows("What the model reads at");
 
@@ -632,6 +645,8 @@ test.skipIf(!hasTmux)(
     second.tmux.type("In short, you too?");
     await second.shows(/› In short, you too\?\s*$/);
     second.tmux.keys("C-u");
+    second.tmux.type("/name Mine");
+    await second.shows(/› \/name Mine\nThis session is only read here; \/fork makes a session of your own\./);
     second.tmux.type("/fork");
     await second.shows(/Forked to \S+/);
     second.tmux.keys("C-d");

@@ -35,9 +35,13 @@ const isPolicy = (name: string): name is PolicyName => (POLICY_NAMES as readonly
 const CHAT_COMMANDS: readonly ChatCommand[] = [
   {
     name: "tree",
-    description: "Show the session as a tree",
+    description: "Show the session as a tree; /tree --all shows every entry",
     anytime: true,
-    run: (chat) => chat.say(newest([...viewTree(chat.session, chat.shell, {})])),
+    run(chat, argument) {
+      if (argument !== "" && argument !== "--all")
+        throw new CommandError("usage", "Only --all can follow: /tree [--all].");
+      chat.say(newest([...viewTree(chat.session, chat.shell, { all: argument !== "" })]));
+    },
   },
   {
     name: "branches",

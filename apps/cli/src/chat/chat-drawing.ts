@@ -87,10 +87,12 @@ export class ChatDrawing {
     const { agent, session } = this.#conversation;
     const { dim, cyan } = this.#colours;
     const row = (text: string, style = dim) => style(cutToColumns(text, this.#screen.columns - 1));
+    // Without a run nothing delivers what waits: the row names the command that does.
+    const waits = this.#activity ? "waits" : "not sent, /continue sends it";
     const below = [
       "",
       ...(this.#activity ? [row(this.#activityLine(this.#activity), cyan)] : []),
-      ...agent.queued.map(({ text }) => row(`  waits: ${plainLine(text)}`)),
+      ...agent.queued.map(({ text }) => row(`  ${waits}: ${plainLine(text)}`)),
       ...[...this.#statuses.values()].map((text) => row(text)),
       row(viewFooter(agent, this.#cost.of(session.tree))),
     ];
@@ -322,7 +324,9 @@ export function viewState({ state: { state, openCalls }, queued }: Agent): strin
     ...(state in STANDS ? [STANDS[state]!] : []),
     ...(openCalls.length > 0 ? [`${calls} interrupted; they are not retried automatically.`] : []),
     ...(queued.length > 0
-      ? [`${formatMany(queued.length, "message")} in the queue; they are sent with your next one.`]
+      ? [
+          `${formatMany(queued.length, "message")} in the queue; they are sent with your next one, or by /continue.`,
+        ]
       : []),
   ];
 }

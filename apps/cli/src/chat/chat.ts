@@ -233,7 +233,7 @@ export class Chat {
     try {
       await runChatCommand(this, line);
     } catch (error) {
-      this.say(colours.red(plainLine((error as Error).message)));
+      this.say(colours.red(plainLine(viewCommandError(error))));
     } finally {
       this.#command = undefined;
       if (!this.agent.isRunning) this.#drawing.idle();
@@ -306,6 +306,12 @@ class ChatLog {
 }
 
 const READ_ONLY = "This session is only read here; /fork makes a session of your own.";
+
+/** Sentence of a command's error; its cure is a command of the chat. */
+function viewCommandError(error: unknown): string {
+  const { code, message } = error as Error & { code?: unknown };
+  return code === "read-only" ? READ_ONLY : message.replace("`espalier tree`", "/tree --all");
+}
 
 /** Returns whether a prompt was recorded from a row on. */
 function isIn({ tree }: Session, from: number, text: string): boolean {

@@ -170,11 +170,17 @@ function windowSaid(settings: ResolvedSettings | undefined): { contextWindow?: n
   return said && said.origin !== "default" ? { contextWindow: settings!.values.contextWindow } : {};
 }
 
-/** Error when there is no terminal to ask on. */
+/** Settings with the same meaning as the variables of keys. */
+const KEY_SETTINGS: Readonly<Record<string, string>> = {
+  ANTHROPIC_API_KEY: "anthropicApiKey",
+  OPENAI_API_KEY: "openaiApiKey",
+};
+
+/** Error of a chat whose model needs a key. */
 export const noKey = (variable: string): CommandError =>
   new CommandError(
     "no-key",
-    `Chatting needs a key: set ${variable}, or the setting of the same meaning (\`espalier config\`).`,
+    `Chatting needs a key: set ${variable}, or ${KEY_SETTINGS[variable] ?? "its setting"} in ~/.espalier/settings.json. A model on this machine needs none: \`espalier chat --help\` shows how to name one.`,
   );
 
 /** The model that answered here the last time, where it can be asked. */
