@@ -181,6 +181,29 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await soon(titles).toEqual(["Sail away", "Mend the lock", "Paint the boat"]);
   });
 
+  test("finds a message of last week: filters hold for what was found, with its age, newest session first", async () => {
+    const own = ownFolder();
+    const prompt = (words: string, age: number) => [
+      entry("a", null, { type: "message", message: { role: "user", content: words, timestamp: 0 } }, age),
+    ];
+    writeSession(own, "a-older", { cwd: "/home/ada/two" }, prompt("Paint the boat white", 40.5));
+    writeSession(own, "b-recent", {}, prompt("Mend the boat", 2.5));
+    const server = await own.serve(built());
+    const page = await show(server.url);
+    await page.fill("input[type=search]", "BOAT");
+    const hits = () => page.locator(".hits .title").allTextContents();
+    await soon(hits).toEqual(["Mend the boat", "Paint the boat white"]);
+    expect(await page.locator(".hits mark").allTextContents()).toEqual(["boat", "boat"]);
+    expect(await text(page, ".hits .quiet")).toMatch(/2 days.*user.*Mend the boat/);
+    await page.getByLabel("Time").selectOption("7");
+    await soon(hits).toEqual(["Mend the boat"]);
+    await page.getByLabel("Time").selectOption("");
+    await page.getByLabel("Project").selectOption("/home/ada/two");
+    await soon(hits).toEqual(["Paint the boat white"]);
+    await page.getByLabel("Time").selectOption("7");
+    await page.getByText("No message of the chosen sessions has this text").waitFor();
+  });
+
   test("without a session reads which ones of other agents could be imported", async () => {
     const own = ownFolder();
     const server = await own.serve(built(), { found: () => "8 Claude Code sessions, 3 Codex" });
@@ -394,6 +417,16 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
       .evaluate((element) => [element.clientHeight, element.scrollHeight]);
     expect(tall[0]).toBe(tall[1]);
     expect((await page.pdf()).length).toBeGreaterThan(10_000);
+    // Paper is light in the dark theme too.
+    const colours = (theme: string) =>
+      page.evaluate((name) => {
+        document.documentElement.setAttribute("data-theme", name);
+        const style = getComputedStyle(document.documentElement);
+        return ["--good-soft", "--bad-soft", "--tool", "--code-string", "--ink", "color-scheme"].map((of) =>
+          style.getPropertyValue(of),
+        );
+      }, theme);
+    expect(await colours("dark")).toEqual(await colours("light"));
     await page.emulateMedia({ media: "screen" });
   });
 

@@ -1,4 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
+import { ROW_KINDS } from "../../model/outline.ts";
 import { TYPING, useAddressText, useAnswer } from "../source/observe.ts";
 import { ask, type PageSource, type ShownSession } from "../source/page-source.ts";
 import { formatAge, formatBytes, formatCount, formatTime } from "../text/numbers.ts";
@@ -34,7 +35,12 @@ export function SessionList({ source, address }: { source: PageSource; address: 
         onKeyDown={(event) => event.key === "Escape" && setQuery("")}
       />
       {sessions.length > 1 && <Filters sessions={sessions} choice={choice} choose={choose} />}
-      {query.trim().length > 1 && source.isServed && <Hits query={query.trim()} sessions={sessions} />}
+      {query.trim().length > 1 && source.isServed && (
+        <Hits
+          query={query.trim()}
+          sessions={answer && sessions.filter((session) => isChosen(session, choice))}
+        />
+      )}
       <ul class="sessions">
         {chosen.slice(0, shown).map(({ session, runs }) => (
           <li key={session.key}>
@@ -56,7 +62,7 @@ export function SessionList({ source, address }: { source: PageSource; address: 
   );
 }
 
-const NoneChosen = () => <p class="quiet">No session has this name, agent, project and age.</p>;
+const NoneChosen = () => <p class="quiet">No session fits the text and the filters.</p>;
 
 /** Counts the changes of the list that the server tells of; stays 0 where there is none. A hidden page is not told. */
 function useListChanges(source: PageSource): number {
@@ -109,17 +115,9 @@ interface ChosenSession {
 }
 
 /** Sessions that fit a choice. A run of a sub-agent is under its session, or alone where that one is not in the list. */
-function chosenFrom(
-  sessions: readonly ShownSession[],
-  { q = "", agent, project, days }: ListChoice,
-): ChosenSession[] {
+function chosenFrom(sessions: readonly ShownSession[], { q = "", ...choice }: ListChoice): ChosenSession[] {
   const wanted = q.trim().toLowerCase();
-  const since = days === undefined ? Number.NEGATIVE_INFINITY : Date.now() - Number(days) * DAY;
-  const fits = (session: ShownSession) =>
-    (agent === undefined || session.agent === agent) &&
-    (project === undefined || session.cwd === project) &&
-    Date.parse(timeOf(session)) >= since &&
-    wordsOf(session).includes(wanted);
+  const fits = (session: ShownSession) => isChosen(session, choice) && wordsOf(session).includes(wanted);
   const runs = new Map<string, ShownSession[]>();
   const ids = new Set(sessions.map(({ id }) => id));
   const isUnder = ({ parent }: ShownSession) => parent?.kind === "subagent" && ids.has(parent.sessionId);
@@ -134,26 +132,41 @@ function chosenFrom(
   });
 }
 
+/** Tells if a session has the chosen agent, project and age. */
+function isChosen(session: ShownSession, { agent, project, days }: ListChoice): boolean {
+  const since = days === undefined ? Number.NEGATIVE_INFINITY : Date.now() - Number(days) * DAY;
+  return (
+    (agent === undefined || session.agent === agent) &&
+    (project === undefined || session.cwd === project) &&
+    Date.parse(timeOf(session)) >= since
+  );
+}
+
 const wordsOf = ({ name, firstMessage, id, cwd }: ShownSession): string =>
   [name, firstMessage, id, cwd].join("\n").toLowerCase();
 
 function SessionLine({ session }: { session: ShownSession }) {
   const { key, cwd, bytes, agent = "", parent } = session;
-  const time = timeOf(session);
-  const age = formatAge(Date.now() - Date.parse(time));
   return (
     <a class="session" href={formatAddress({ session: key, tab: "conversation" })}>
       <bdi class="title">{titleOf(session)}</bdi>
       <span class="quiet">
-        <time dateTime={time} title={formatTime(time)}>
-          {age}
-        </time>
+        <Age session={session} />
         {agent !== "" && agent !== "espalier" && <span>{agentName(agent)}</span>}
         {cwd !== "" && <bdi title={cwd}>{projectName(cwd)}</bdi>}
         {parent?.kind === "fork" && <span title={`Forked from ${parent.sessionId}`}>fork</span>}
         <span>{formatBytes(bytes)}</span>
       </span>
     </a>
+  );
+}
+
+function Age({ session }: { session: ShownSession }) {
+  const time = timeOf(session);
+  return (
+    <time dateTime={time} title={formatTime(time)}>
+      {formatAge(Date.now() - Date.parse(time))}
+    </time>
   );
 }
 
@@ -283,24 +296,55 @@ interface Hit {
   onPath: boolean;
 }
 
-function Hits({ query, sessions }: { query: string; sessions: readonly ShownSession[] }) {
+/** Messages that the server finds at the most. */
+const MOST_HITS = 500;
+
+/** Roles of messages, with the names that people read. */
+const ROLES: Readonly<Record<string, string>> = {
+  assistant: ROW_KINDS.a,
+  toolResult: ROW_KINDS.t,
+  bashExecution: ROW_KINDS.b,
+  custom: ROW_KINDS.x,
+  compactionSummary: ROW_KINDS.c,
+  branchSummary: ROW_KINDS.f,
+};
+
+interface HitsProps {
+  query: string;
+  /** Sessions whose hits are shown, newest first; undefined while the list is read. */
+  sessions: readonly ShownSession[] | undefined;
+}
+
+/** Messages with a text, those of the newest session first. */
+function Hits({ query, sessions }: HitsProps) {
   const { answer, error } = useAnswer(() => ask<Hit[]>("api/search", { q: query }), [query], TYPING);
   if (error) return <p class="failure">{error.message}</p>;
-  if (!answer) return <p class="quiet">Searching…</p>;
+  if (!answer || !sessions) return <p class="quiet">Searching…</p>;
+  const found = new Map<string, Hit[]>();
+  for (const hit of answer) found.set(hit.key, [...(found.get(hit.key) ?? []), hit]);
+  const hits = sessions.flatMap((session) => (found.get(session.key) ?? []).map((hit) => ({ session, hit })));
+  const none =
+    answer.length === 0 ? "No message has this text" : "No message of the chosen sessions has this text";
   return (
     <section aria-label="Found" class="hits">
-      <h2>{answer.length === 0 ? "No message has this text" : `Found ${answer.length} times`}</h2>
+      <h2>{hits.length === 0 ? none : `Found ${formatCount(hits.length, "time")}`}</h2>
+      {answer.length >= MOST_HITS && (
+        <p class="quiet">The search ended after {MOST_HITS} messages. A longer text finds the others.</p>
+      )}
       <ul>
-        {answer.map(({ key, entryId, role, snippet }) => (
+        {hits.map(({ session, hit: { key, entryId, role, snippet } }) => (
           <li key={`${key} ${entryId}`}>
             <a
               class="session"
               href={formatAddress({ session: key, tab: "conversation", entry: entryId, find: query })}
             >
-              <bdi class="title">{snippet}</bdi>
+              <bdi class="title">
+                <Marked text={snippet} query={query} />
+              </bdi>
               <span class="quiet">
-                <span>{role}</span>
-                <bdi>{titleOfKey(sessions, key)}</bdi>
+                <Age session={session} />
+                <span>{Object.hasOwn(ROLES, role) ? ROLES[role] : role}</span>
+                <bdi>{titleOf(session)}</bdi>
               </span>
             </a>
           </li>
@@ -310,7 +354,17 @@ function Hits({ query, sessions }: { query: string; sessions: readonly ShownSess
   );
 }
 
-function titleOfKey(sessions: readonly ShownSession[], key: string): string {
-  const session = sessions.find((candidate) => candidate.key === key);
-  return session ? titleOf(session) : key;
+/** A text with its first place of a query marked. */
+function Marked({ text, query }: { text: string; query: string }) {
+  const at = text.toLowerCase().indexOf(query.toLowerCase());
+  // A letter that has another length in lower case would move the place.
+  if (at < 0 || text.toLowerCase().length !== text.length) return <>{text}</>;
+  const end = at + query.length;
+  return (
+    <>
+      {text.slice(0, at)}
+      <mark>{text.slice(at, end)}</mark>
+      {text.slice(end)}
+    </>
+  );
 }
