@@ -196,6 +196,7 @@ describe.skipIf(!hasServer)("with --store", () => {
       ...["html", "markdown", "json", "jsonl", "anthropic", "openai"].map((format) => {
         return ["export", "tides", "--format", format, "--out", out(`x.${format}`)];
       }),
+      ["continue", "tides", "--in", "codex", "--cwd", temporaryFolder(), "--out", out("rollout.jsonl")],
       ["delete", ref, "--yes"],
     ];
     // Those that another test here tries, and those that know nothing of sessions.
@@ -210,6 +211,9 @@ describe.skipIf(!hasServer)("with --store", () => {
       "config",
       "trust",
       "completion",
+      "mcp",
+      "install",
+      "uninstall",
     ];
     const { stdout: help } = await espalier(["--help"]);
     const named = [...help.slice(help.indexOf("Work with a session:")).matchAll(/^ {2}([a-z]+)\b/gm)].map(
