@@ -2,7 +2,16 @@
 // The first start installs and bundles; later ones find the bundle of the same sources and load it into this very process,
 // so that arguments, exit code, signals and the terminal are the program's own.
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { sourceKey } from "./command/sources.mjs";
@@ -12,8 +21,13 @@ import { root } from "./tools.mjs";
 const bundles = join(root, "apps/cli/node_modules/.cache/espalier");
 const main = join(bundles, sourceKey(root), "main.js");
 
+/** Link to the bundle that the settings of agents name: bundles come and go with each edit, this path stays. */
+const installed = join(bundles, "installed");
+
 if (!existsSync(main)) await makeBundle(dirname(main));
-process.argv[1] = main;
+const isInstall = process.argv.includes("install");
+if (isInstall && !process.argv.includes("--dry-run")) linkInstalled(dirname(main));
+process.argv[1] = isInstall ? join(installed, "main.js") : main;
 await import(pathToFileURL(main).href);
 
 /** Built aside and moved into place whole: another start sees all of a bundle or none, and running ones keep theirs. */
@@ -42,12 +56,24 @@ async function makeBundle(/** @type {string} */ folder) {
   forgetOldBundles();
 }
 
+/** Agents run this bundle until the next installation. */
+function linkInstalled(/** @type {string} */ folder) {
+  const aside = `${installed}.${process.pid}`;
+  symlinkSync(folder, aside, "junction");
+  // Windows replaces no link by a renamed one.
+  if (process.platform === "win32") rmSync(installed, { force: true });
+  renameSync(aside, installed);
+}
+
 function forgetOldBundles() {
   const kept = 4;
+  const place = realpathSync(bundles);
+  const inUse = [join(place, "installed"), existsSync(installed) ? realpathSync(installed) : ""];
   const byAge = readdirSync(bundles)
-    .map((name) => join(bundles, name))
+    .map((name) => join(place, name))
     // Another start may be tidying up at the same time.
     .map((path) => ({ path, time: statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0 }))
     .sort((a, b) => b.time - a.time);
-  for (const { path } of byAge.slice(kept)) rmSync(path, { recursive: true, force: true });
+  for (const { path } of byAge.filter(({ path }) => !inUse.includes(path)).slice(kept))
+    rmSync(path, { recursive: true, force: true });
 }

@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import {
   cpSync,
@@ -39,6 +39,7 @@ beforeAll(() => {
   write("packages/espalier/package.json", JSON.stringify({ version: "1.2.3" }));
   write("apps/cli/package.json", JSON.stringify({ dependencies: {} }));
   write("apps/cli/assets/greeting.txt", "hello from the assets");
+  write("apps/cli/src/agents/pi-extension.ts", "export default () => {};");
   write("apps/viewer/package.json", JSON.stringify({ type: "module" }));
   write("apps/viewer/vite.config.ts", "export default {};");
   write("apps/viewer/index.html", "<!doctype html><title>The page of a clone in small</title>");
@@ -107,6 +108,24 @@ test("bundles of long ago are forgotten", async () => {
     expect((await start()).code).toBe(answer);
   }
   expect(readdirSync(bundles).length).toBeLessThanOrEqual(4);
+});
+
+test("the path that an installation names outlives edits, and the next installation moves it on", async () => {
+  const answering = (answer) =>
+    write("apps/cli/src/main.ts", `console.log(process.argv[1]); process.exitCode = ${answer};`);
+  const run = (main) => spawnSync(process.execPath, [main]).status;
+  answering(1);
+  const main = (await start("install", "codex")).stdout.trim();
+  expect(run(main)).toBe(1);
+  for (let answer = 2; answer <= 8; answer += 1) {
+    answering(answer);
+    expect((await start("show")).code).toBe(answer);
+  }
+  expect(run(main)).toBe(1);
+  expect((await start("install", "codex", "--dry-run")).stdout.trim()).toBe(main);
+  expect(run(main)).toBe(1);
+  expect((await start("install", "codex")).stdout.trim()).toBe(main);
+  expect(run(main)).toBe(8);
 });
 
 test("first starts at the same moment all work and leave one bundle", async () => {

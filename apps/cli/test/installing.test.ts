@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import {
   chmodSync,
   existsSync,
@@ -500,6 +501,19 @@ test("a dry run prints a diff and changes nothing", async () => {
   );
   expect(run.stdout).toContain(`--- /dev/null\n+++ ${join(home, ".codex/hooks.json")}\n@@ -0,0 +1,`);
   expect(everything(home)).toEqual(before);
+});
+
+test("the extension for Pi is found where npm starts the command by a link", async () => {
+  mkdirSync(join(home, ".pi/agent"), { recursive: true });
+  const link = join(home, "bin/espalier");
+  mkdirSync(dirname(link));
+  symlinkSync(await bundled(), link);
+  execFileSync(process.execPath, [link, "install", "pi"], {
+    env: { ...process.env, ...environmentOf(home) },
+  });
+  const text = readFileSync(join(home, ".espalier/agents/pi/extension.js"), "utf8");
+  const [, file = ""] = /from "(.*)";/.exec(text) ?? [];
+  expect(existsSync(file)).toBe(true);
 });
 
 test("the command installs, says what it did, and takes everything back", async () => {

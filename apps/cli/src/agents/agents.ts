@@ -1,6 +1,6 @@
 // Agents that Espalier installs itself in: their settings files, our values in them, and files of our own.
 
-import { existsSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, join, resolve } from "node:path";
 import { espalierHome } from "@espalier/engine";
@@ -217,6 +217,13 @@ function codex(userHome: string, environment: Environment): AgentFacts {
   };
 }
 
+/** Main file of the package for Pi: beside this program, which npm starts by a link in another folder. */
+function piExtension(): string {
+  const [, main = ""] = startWords();
+  const isBeside = existsSync(join(main, "..", "pi-extension.js"));
+  return join(isBeside ? main : realpathSync(main), "..", "pi-extension.js");
+}
+
 /** A package in a folder of ours, which the user's settings name. */
 function pi(userHome: string, environment: Environment): AgentFacts {
   const home = environment["PI_CODING_AGENT_DIR"] || join(userHome, ".pi", "agent");
@@ -248,7 +255,7 @@ function pi(userHome: string, environment: Environment): AgentFacts {
         keywords: ["pi-package"],
         pi: { extensions: ["./extension.js"] },
       }),
-      "extension.js": `export { default } from ${JSON.stringify(join(startWords()[1] ?? "", "..", "pi-extension.js"))};\n`,
+      "extension.js": `export { default } from ${JSON.stringify(piExtension())};\n`,
     },
     notes: ["Sessions of Pi that start from now on have it; in a running one, enter /reload."],
   };
