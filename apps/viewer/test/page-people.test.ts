@@ -89,6 +89,19 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     }
   });
 
+  test("walks from the last line to the first by keys, across every branch", async () => {
+    const page = await showDemo();
+    await page.keyboard.press("End");
+    const lineOf = () => page.evaluate(() => document.querySelector(".tree-line.selected")?.id ?? "");
+    await soon(lineOf).not.toBe("");
+    const last = Number((await lineOf()).slice("line-".length));
+    for (let line = last; line > 0; line--) {
+      expect(await lineOf()).toBe(`line-${line}`);
+      await page.keyboard.press("ArrowUp");
+      await soon(lineOf).toBe(`line-${line - 1}`);
+    }
+  });
+
   test("finds the chosen entry and the search in the address, and Back returns to both", async () => {
     const page = await showDemo();
     await page.waitForSelector(".entry.selected");
@@ -97,23 +110,25 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await soon(() => text(page, ".find output")).toMatch(/\d/);
     await page.keyboard.press("Enter");
     await soon(() => hash(page)).toMatch(/entry=\w+/);
-    const found = hash(page);
     await page.keyboard.press("Escape");
+    await soon(() => hash(page)).not.toContain("find=");
+    const ended = hash(page);
+    const shown = await selectedText(page);
     await page.locator(".tree-line.kind-u").first().click();
-    await soon(() => hash(page)).not.toBe(found);
+    await soon(() => hash(page)).not.toBe(ended);
+    const clicked = hash(page);
     await page.keyboard.press("2");
     await page.getByRole("heading", { name: "What the model reads here" }).waitFor();
     await page.goBack();
-    await page.waitForSelector(".conversation");
+    await soon(() => hash(page)).toBe(clicked);
     await page.goBack();
-    await soon(() => hash(page)).toMatch(/entry=/);
+    await soon(() => hash(page)).toBe(ended);
+    await soon(() => selectedText(page)).toBe(shown);
     // Arrows put the entry into the address too, without a step for Back.
     const before = hash(page);
     const length = await page.evaluate(() => history.length);
-    await soon(async () => {
-      await page.keyboard.press("ArrowUp");
-      return hash(page);
-    }).not.toBe(before);
+    await page.keyboard.press("ArrowUp");
+    await soon(() => hash(page)).not.toBe(before);
     expect(await page.evaluate(() => history.length)).toBe(length);
   });
 

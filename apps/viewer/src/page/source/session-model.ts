@@ -19,6 +19,8 @@ export class SessionModel {
   readonly rows = new OutlineRows();
   /** The end of the path that is shown; -1 before the first entry. */
   tip = -1;
+  /** The end of the path that the tree draws straight down: `tip`, until a key leads to another branch. */
+  #straight = -1;
   /** The entry that is looked at; on the path of `tip`. */
   selected = -1;
   fold = true;
@@ -78,12 +80,21 @@ export class SessionModel {
 
   /** Looks at an entry. One that is not on the path shown brings its own branch, to its end. */
   select(row: number): void {
+    this.#look(row, () => this.#arrange());
+  }
+
+  /** Looks at an entry as {@link select}, and leaves the lines of the tree in their order: a key pressed again goes on. */
+  step(row: number): void {
+    this.#look(row, () => this.#arrange(this.#straight));
+  }
+
+  #look(row: number, arrange: () => void): void {
     const isThere = row >= 0 && row < this.rows.length;
     if (!isThere || !this.rows.kindAt(row).movesLeaf) return;
     this.selected = row;
     if (this.layout.active[row] !== 1) {
       this.tip = this.#endOf(row);
-      this.#arrange();
+      arrange();
     }
     this.#tell();
   }
@@ -225,7 +236,8 @@ export class SessionModel {
     return end;
   }
 
-  #arrange(): void {
+  #arrange(straight = this.tip): void {
+    this.#straight = straight;
     this.path = this.rows.path(this.tip);
     const shown = this.path.filter((row) => !this.isFolded(row));
     // A path of nothing else is shown all the same.
@@ -255,8 +267,15 @@ export class SessionModel {
   }
 
   #layoutOptions(): LayoutOptions {
-    const { tip, fold, opened, labels } = this;
-    return { tip, fold, opened, standsOut: labels, isFolded: (row) => this.isFolded(row) };
+    const { fold, opened, labels, path } = this;
+    return {
+      tip: this.#straight,
+      path,
+      fold,
+      opened,
+      standsOut: labels,
+      isFolded: (row) => this.isFolded(row),
+    };
   }
 
   #tell(): void {
@@ -267,6 +286,8 @@ export class SessionModel {
 interface LayoutOptions {
   /** The row whose path goes straight down; -1 before the first entry. */
   tip: number;
+  /** Rows of the path that is active. Default: that of `tip`. */
+  path?: readonly number[];
   /** True where runs without a notable entry are one line. */
   fold: boolean;
   /** First rows of runs that are unfolded. */
@@ -297,13 +318,13 @@ interface TreeLayout {
   parents: Int32Array;
   /** For each line, one bit for each lane that passes by. */
   passing: Uint32Array;
-  /** Of those, the lanes of the path of the tip. */
+  /** Of those, the lanes of the active path. */
   passingActive: Uint32Array;
   /** For each line, 1 when its lane continues below. */
   goesOn: Uint8Array;
   /** For each row, its line; -1 for those beside the conversation. */
   lineOf: Int32Array;
-  /** For each row, 1 on the path of the tip. */
+  /** For each row, 1 on the active path. */
   active: Uint8Array;
   /** Number of lanes. */
   width: number;
@@ -328,7 +349,7 @@ export function layOutTree(tree: OutlineRows, options: LayoutOptions): TreeLayou
     shape,
   };
   const lines = placeLines(tree, shape, options, layout);
-  for (let row = 0; row < length; row++) layout.active[row] = shape.isActive(row) ? 1 : 0;
+  for (const row of options.path ?? tree.path(options.tip)) layout.active[row] = 1;
   markPassing(layout, lines);
   return {
     ...layout,

@@ -73,7 +73,7 @@ export function TreePanel({ model, theme, select }: TreePanelProps) {
     const line = stepInTree(event.key, model, selectedLine, Math.floor(view.height / lineHeight));
     if (line === undefined) return;
     event.preventDefault();
-    if (line >= 0) model.select(model.layout.rows[line]!);
+    if (line >= 0) model.step(model.layout.rows[line]!);
   });
 
   return (
