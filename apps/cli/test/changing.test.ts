@@ -285,6 +285,6 @@ test("what the model does not read cannot be hidden; the sentence says what can"
   expect(code).toBe(1);
   expect(value.error).toMatchObject({
     code: "not-in-context",
-    message: expect.stringMatching(/: hide that one|: navigate to/),
+    message: expect.stringMatching(/: hide the compaction|: navigate to/),
   });
 });

@@ -64,7 +64,7 @@ test("one key hides the entry under the cursor from the model, and shows it agai
 test("one thing at a time, and nothing where a session is only read", () => {
   const scratch = opened().keys("u");
   // The first one says what it takes back.
-  expect(scratch.screen).toContain("is undone. It stays in the file");
+  expect(scratch.screen).toContain("It stays in the file");
   expect(scratch.effects).toEqual([]);
   scratch.keys("u");
   expect(scratch.effects).toEqual([{ type: "act", act: { name: "undo" } }]);

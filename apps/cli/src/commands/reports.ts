@@ -198,7 +198,9 @@ function* viewHistory(hits: readonly HistoryHit[], { colours }: Pick<Shell, "col
       onPath ? "" : "on another branch",
     ].filter((fact) => fact !== "");
     yield `${colours.cyan(plainLine(role))} ${colours.dim(plainLine(facts.join(" · ")))}`;
-    const lines = plainText(text).split("\n");
+    const lines = plainText(text)
+      .replace(/^(?:[ \t]*\n)+/, "")
+      .split("\n");
     for (const line of lines.slice(0, SHOWN)) yield `  ${cutLine(line, LINE_LENGTH)}`;
     if (lines.length > SHOWN) yield colours.dim(`  … ${lines.length - SHOWN} more lines`);
   }

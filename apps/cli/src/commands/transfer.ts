@@ -26,7 +26,7 @@ const importCommand = command({
   description:
     "import sessions of other agents: claude-code, codex, pi, or one of their files or folders; by default all of Claude Code and Codex",
   options: [
-    ["--all", "those of all folders; by default of agents that worked in this folder"],
+    ["--all", "with the name of an agent: its sessions of all folders, not only of this one"],
     ["--no-redact", "keep well-known keys and tokens of the source"],
   ],
   notes: `For the name of an agent, its own folders are searched for sessions of the current folder; a path is imported whole.

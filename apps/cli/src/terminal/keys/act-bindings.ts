@@ -224,13 +224,10 @@ const undo = changes((state, tree) => {
   if (tree.undoes || model.isPartial) return run(state);
   const act = lastAct(model.tree, model.leafId);
   if (!act) return refused(state, "There is nothing to undo.");
-  const text = `${actName(act)} is undone. It stays in the file, and U does it again.`;
+  const text = `Undo ${actName(act)}? It stays in the file, and U does it again.`;
   return next({
     ...state,
-    dialog: dialog("Undo", paragraph(`${text.charAt(0).toUpperCase()}${text.slice(1)}`), [
-      { key: "u", title: "undo it", run },
-      CANCEL,
-    ]),
+    dialog: dialog("Undo", paragraph(text), [{ key: "u", title: "undo it", run }, CANCEL]),
   });
 });
 
