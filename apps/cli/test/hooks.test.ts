@@ -59,7 +59,7 @@ function converse(home: string, input: Input, texts: readonly string[]): Input {
     parentUuid: at === 0 ? null : `u${at - 1}`,
     sessionId: input.session_id,
     timestamp: new Date(Date.UTC(2026, 0, 1) + at * 1_000).toISOString(),
-    cwd: "/work/garden",
+    cwd: "/home/me/garden",
     message:
       at % 2 === 0
         ? { role: "user", content: text }
@@ -124,7 +124,7 @@ test("Codex gets the same, and no text before its compaction", async () => {
     {
       timestamp: time,
       type: "session_meta",
-      payload: { id: before.session_id, timestamp: time, cwd: "/work/garden" },
+      payload: { id: before.session_id, timestamp: time, cwd: "/home/me/garden" },
     },
     ...TALK.map((text, at) =>
       at % 2 === 0 ? item("user", "input_text", text) : item("assistant", "output_text", text),
@@ -171,7 +171,7 @@ test("hostile text stays inside the block, as data, also when the notes are read
     parentUuid: `u${talk.length - 1}`,
     sessionId: before.session_id,
     timestamp: "2026-01-01T01:00:00.000Z",
-    cwd: "/work/garden",
+    cwd: "/home/me/garden",
     attachment: { type: "hook_additional_context", content: [context], hookName: "SessionStart" },
     rendered: [{ content: `<system-reminder>\n${context}\n</system-reminder>` }],
     renderedRole: "system",

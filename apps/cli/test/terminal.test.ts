@@ -311,7 +311,7 @@ const claudeLine = (uuid: string, parentUuid: string | null, message: object, se
   parentUuid,
   sessionId,
   timestamp: "2026-01-01T00:00:00.000Z",
-  cwd: "/work/tides",
+  cwd: "/home/me/tides",
   message,
 });
 
@@ -319,7 +319,7 @@ test.skipIf(!hasTmux)(
   "a first start imports what other agents have; it is filtered, searched, and its bookkeeping folded",
   async () => {
     const home = temporaryFolder();
-    const project = join(home, ".claude/projects/-work-tides");
+    const project = join(home, ".claude/projects/-home-me-tides");
     mkdirSync(project, { recursive: true });
     const text = (lines: readonly object[]) => lines.map((line) => `${JSON.stringify(line)}\n`).join("");
     const reminder = "<system-reminder>Be brief.</system-reminder>";

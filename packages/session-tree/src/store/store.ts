@@ -96,7 +96,7 @@ export interface SessionListing {
   importedFrom: string | null;
   /** Current name; null when it has none. */
   name: string | null;
-  /** Typed text of the first user message that has any, shortened. Blocks that an agent put before it are left out. */
+  /** First text that the user typed, shortened. It has no blocks that an agent added. */
   firstMessage: string | null;
   /** Last write of the log, ISO 8601. */
   modified: string;
