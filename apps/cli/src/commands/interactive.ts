@@ -190,13 +190,13 @@ its holder read all sessions; ESPALIER_MCP_TOKEN sets it, so that the address st
     const token = process.env["ESPALIER_MCP_TOKEN"];
     if (token !== undefined && !/^[\w-]{16,200}$/.test(token))
       throw new CommandError("usage", "ESPALIER_MCP_TOKEN needs 16 to 200 letters, digits, - or _.");
-    const { createServer, HostSessions, serveOnStdio, serveOverHttp } = await import("../mcp/server.ts");
+    const { createHandler, HostSessions, serveOnStdio, serveOverHttp } = await import("../mcp/server.ts");
     const folder = process.env["CLAUDE_PROJECT_DIR"] ?? process.cwd();
     const sessions = new HostSessions({ shell, folder, env: process.env, imports });
     sessions.start();
     try {
       if (!http) return await serveOnStdio(sessions, untilInterrupted());
-      const server = await serveOverHttp(() => createServer(sessions), { port, token });
+      const server = await serveOverHttp(createHandler(sessions), { port, token });
       await print(shell, { url: server.url }, [server.url]);
       await shell.output.flush();
       await untilInterrupted();
