@@ -6,29 +6,32 @@ import { print, type Shell } from "./shell.ts";
 /** Adds a command to the program. */
 export type AddCommand = (program: Command, shell: Shell) => void;
 
-/** Answer of a command: one JSON value for programs, lines for people. A generator of lines runs only when they are printed. */
+/**
+ * Answer of a command: one JSON value for programs, lines for people. A generator of lines runs only when they are
+ * printed.
+ */
 export interface Answer {
   value: object;
   lines: Iterable<string>;
 }
 
-/** Flags and description, then choices or a parser where it has one; an `Option` for everything else. */
+/** Flags and description, then the choices or the parser of the option. An `Option` is used for everything else. */
 export type OptionShape =
   | readonly [flags: string, description: string, rest?: readonly string[] | ((text: string) => unknown)]
   | Option;
 
-/** Result of a command, which is then printed; undefined when the command has printed everything itself. */
+/** Result that is printed after the command; undefined when the command has already printed everything. */
 type Running = Promise<Answer | undefined> | Promise<void>;
 
 interface Help {
-  /** Name and arguments, as the help shows them: `pin <session> <id>`. */
+  /** Name and arguments as the help shows them: `pin <session> <id>`. */
   usage: string;
   description: string;
   options?: readonly OptionShape[];
   /** Paragraphs between the options and the examples. */
   notes?: string;
   examples: readonly string[];
-  /** True for the command that runs where none is named. */
+  /** True for the command that runs when the user names no command. */
   isDefault?: boolean;
 }
 
@@ -65,11 +68,11 @@ export interface SessionCall<Options> extends Call<Options> {
   ref: string;
 }
 
-/** A command whose first argument is `<session>`, which is open while it runs. */
+/** A command whose first argument is `<session>`. The session is open while the command runs. */
 export function sessionCommand<Options extends object, Given extends Arguments>(
   shape: Help & {
     use: SessionUse | ((options: Options) => SessionUse);
-    /** True where the context at the leaf is needed, and nothing that only the whole tree can tell. Default: false. */
+    /** True when the context at the leaf is enough, so that the whole tree is not loaded. Default: false. */
     isContextEnough?: (options: Options, shell: Shell) => boolean;
     run(call: SessionCall<Options>, ...given: Given): Running;
   },
@@ -82,7 +85,7 @@ export function sessionCommand<Options extends object, Given extends Arguments>(
       const opened = typeof use === "function" ? use(options) : use;
       const runAndPrint = async (session: Session) => {
         const answer = await run({ ...call, session, ref }, ...given);
-        // The lines may read the session.
+        // The lines may read the session, so they are printed while it is open.
         if (answer) await print(shell, answer.value, answer.lines);
       };
       return withSession(shell, opened, ref, runAndPrint, isContextEnough?.(options, shell));

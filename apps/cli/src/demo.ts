@@ -35,8 +35,8 @@ import { type Colours, jsonLine, printLine, printLines, type Shell } from "./she
 import { cutToColumns, padToColumns, plainLine, plainText } from "./text.ts";
 
 /**
- * Tells the story on a copy of a session, in the store of --store where there is one, and proves in the end that the
- * original is as it was.
+ * Plays the demo on a copy of a session, in the store of --store if one is given. At the end it proves that the
+ * original is unchanged.
  *
  * @param named a file, or a session of the store; undefined: the session that comes with the command
  */
@@ -57,10 +57,10 @@ export async function playDemo(shell: Shell, named: string | undefined): Promise
   const after = await copies.original();
   const original = plainLine(named === undefined ? called : copies.path);
   if (after.sha256 !== before.sha256)
-    throw new CommandError("changed", `${original} was changed by something else meanwhile.`);
+    throw new CommandError("changed", `Another program changed ${original} during the demo.`);
   await stage.show(
     "Your turn",
-    "The session is as it was, byte for byte; the copies are yours to play with.",
+    "The session is unchanged, byte for byte. The copies are yours: try things on them.",
     { file: { path: copies.path, ...after, untouched: true }, ...copies.facts },
     [
       `untouched   ${original} (SHA-256 ${after.sha256.slice(0, 16)}…, as before)`,
@@ -75,36 +75,36 @@ export async function playDemo(shell: Shell, named: string | undefined): Promise
   );
 }
 
-/** The session that travels with the command; it is beside the bundle. */
+/** Session that comes with the command. The file is in the folder of the bundle. */
 const BUNDLED = fileURLToPath(new URL("assets/demo-session.jsonl", import.meta.url));
 
-/** Name of the command: a clone, where npm runs the demo, has none on its path. */
+/** Name of the command for the user. In a clone, npm runs the demo, and `espalier` is not on the PATH. */
 const COMMAND = process.env["npm_lifecycle_event"] === "demo" ? "npm run -s espalier --" : "espalier";
 
-/** The copies that the demo plays with, and the original, which it never writes. */
+/** Copies that the demo changes, and the original, which it never writes. */
 interface DemoCopies {
   /** Name of the original, for people. */
   called: string;
-  /** The original. */
+  /** Path of the original. */
   path: string;
   copy: string;
-  /** File of the fork; undefined leaves it to the store. */
+  /** File of the fork; undefined: the store chooses the name. */
   fork: string | undefined;
-  /** Place of both, for people. */
+  /** Location of the copy and the fork, for people. */
   place: string;
-  /** The same, for programs. */
+  /** The same location, for programs. */
   facts: object;
-  /** Bytes of the original and their SHA-256, as they are now. */
+  /** Current size of the original in bytes, and its SHA-256. */
   original(): Promise<{ bytes: number; sha256: string }>;
   /** Removes the copies. */
   discard(): Promise<void>;
 }
 
-/** A copy of a file in a folder of its own; of a file that another agent wrote, the session that an import makes of it. */
+/** Copies a file into a new folder. A file of another agent is imported, and the copy is the imported session. */
 async function copiesInFolder(shell: Shell, named: string): Promise<DemoCopies> {
   const path = resolve(named);
   const agent = await foreignAgentOf(path);
-  // A file that cannot be read is refused before anything is made of it.
+  // Reports an unreadable file before a copy is made.
   if (agent === undefined) await withSession(shell, "read", path, async () => undefined);
   const folder = mkdtempSync(join(tmpdir(), "espalier-demo-"));
   const discard = async () => rmSync(folder, { recursive: true });
@@ -139,13 +139,13 @@ async function importFile(file: string, folder: string): Promise<string> {
     if (ref !== null) return ref;
   throw new CommandError(
     "foreign",
-    `Nothing of ${file} could be imported; \`espalier import ${file}\` says why.`,
+    `Nothing in ${file} could be imported; \`espalier import ${file}\` shows the reason.`,
   );
 }
 
 /**
- * A copy in a store, of one of its sessions or of the file that comes with the command.
- * @throws EspalierError `damaged`, and what the stores throw
+ * Copies a session into a store: one of its own sessions, or the file that comes with the command.
+ * @throws EspalierError `damaged`, and errors of the stores
  */
 async function copiesInStore(store: SessionStore, named: string | undefined): Promise<DemoCopies> {
   const source = named === undefined ? fileStore({ home: tmpdir() }) : store;
@@ -175,7 +175,7 @@ async function copiesInStore(store: SessionStore, named: string | undefined): Pr
 }
 
 async function playSteps(stage: DemoStage, { copy, fork }: DemoCopies): Promise<void> {
-  // The demo shows the program with its defaults; settings are ignored.
+  // Settings are ignored, so that the demo shows the defaults.
   const session = await openSession(
     { file: copy },
     { ...summarizerOf(stage.shell, DEFAULT_SETTINGS), ...storeOf(stage.shell) },
@@ -195,7 +195,7 @@ async function playSteps(stage: DemoStage, { copy, fork }: DemoCopies): Promise<
   }
 }
 
-/** Lines of a summary that a step shows. */
+/** Maximum number of summary lines that a step shows. */
 const SUMMARY_LINES = 12;
 const isWritten = (line: string): boolean => line.trim() !== "";
 const sizeOf = ({ messages, tokens }: SessionContext) => ({ messages: messages.length, tokens });
@@ -204,7 +204,7 @@ async function showTree(stage: DemoStage, session: Session): Promise<void> {
   const { colours } = stage.shell;
   await stage.show(
     "A session is a tree",
-    "Every branch is a way it went; the bright one leads to the leaf (*).",
+    "Each branch is one way the conversation went. The bright branch leads to the leaf (*).",
     { entries: session.tree.length, branches: session.branches().length, leafId: session.leafId },
     [...sessionHeading(session, colours), "", ...screenfulTree(session, colours, stage.columns)],
   );
@@ -215,7 +215,7 @@ async function showContext(stage: DemoStage, session: Session): Promise<void> {
   const hidden = hiddenBy(session, leafId, context);
   await stage.show(
     "The model reads one path of it",
-    "Other branches are not in it; what a compaction stands for is a summary.",
+    "Other branches are left out. A summary replaces the messages that a compaction covers.",
     { leafId, ...sizeOf(context) },
     [...contextOutline(context, stage.columns - 1), ...(hidden ? ["", hidden] : [])],
   );
@@ -230,7 +230,7 @@ async function showNavigation(stage: DemoStage, session: Session, place: DemoPla
   const grown = bytesOf(session) - bytes;
   await stage.show(
     `Go back to ${place.label === undefined ? place.id : `“${plainText(place.label)}”`}`,
-    "That appends one line and removes nothing: the way back stays.",
+    "This appends one line and removes nothing, so you can go back again.",
     {
       from: leafId,
       to: session.leafId,
@@ -242,7 +242,7 @@ async function showNavigation(stage: DemoStage, session: Session, place: DemoPla
       ...sideBySide(stage, [`before: ${leafId}`, before], [`after: ${session.leafId}`, session.context]),
       "",
       wasOld
-        ? "The copy had an old format: it was brought up to date first, and its first form is kept beside it."
+        ? "The copy had an old format. It was upgraded first; the old version is in a file next to it."
         : `The file grew by ${formatMany(grown, "byte")}.`,
     ],
   );
@@ -258,18 +258,18 @@ async function showSummary(stage: DemoStage, session: Session, place: DemoPlace)
   const entry = arrival.summaryEntryId === null ? undefined : session.getEntry(arrival.summaryEntryId);
   const summary = entry && branchSummary.is(entry) ? entry.summary : "";
   await stage.show(
-    "Go there again, and bring a summary of the branch",
-    "The branch that is left is summarised here, so nothing is found out twice.",
+    "Go there again, with a summary of the abandoned branch",
+    "The summary tells the model what was learned on that branch, so no work is repeated.",
     { summaryEntryId: arrival.summaryEntryId, without: sizeOf(without), with: sizeOf(context), summary },
     [
-      ...sideBySide(stage, ["without a summary", without], ["with it", context]),
+      ...sideBySide(stage, ["without a summary", without], ["with a summary", context]),
       "",
       ...beginningOf(summary, stage.columns),
     ],
   );
 }
 
-/** Most steps that are verified: the cost of one grows with the length of the path. */
+/** Largest number of entries whose steps are verified. The cost of one step grows with the length of the path. */
 const VERIFIED = 2_000;
 
 async function showFork(stage: DemoStage, session: Session, place: DemoPlace, out?: string): Promise<void> {
@@ -285,15 +285,15 @@ async function showFork(stage: DemoStage, session: Session, place: DemoPlace, ou
       tokens.push(step.contextTokens);
     }
     const verified = verify ? differing === 0 : null;
-    const proof = verified ? "each equal to a new build" : "some of them differ from a new build";
-    const unproven = "too many to build each again here; `espalier replay --verify` does";
+    const proof = `${verified ? "each equal to" : "some differ from"} a context built from scratch`;
+    const unproven = "too many to verify here; `espalier replay --verify` verifies each";
     await stage.show(
-      "Fork there, and play the fork back",
-      "A fork is a file of its own; played back, it shows how its context grew.",
+      "Fork there, and replay the fork",
+      "A fork is a separate file. Its replay shows how the context grew.",
       { file: fork.file, id: fork.id, leafId: fork.leafId, steps: tokens.length, verified },
       [
         `the fork    ${fork.file}`,
-        `its size    ${formatMany(bytesOf(copy), "byte")} (the session it is from: ${formatCount(bytesOf(session))})`,
+        `its size    ${formatMany(bytesOf(copy), "byte")} (its parent: ${formatCount(bytesOf(session))})`,
         `the context ${sparkline(tokens, Math.min(60, stage.columns - 40))}  ${formatCount(tokens.at(-1) ?? 0)} tokens`,
         `replayed    ${formatMany(tokens.length, "step")}, ${verified === null ? unproven : proof}`,
       ],
@@ -304,7 +304,7 @@ async function showFork(stage: DemoStage, session: Session, place: DemoPlace, ou
 }
 
 async function showCompaction(stage: DemoStage, session: Session): Promise<void> {
-  // Back to where the session was before anybody went anywhere.
+  // Undoes the navigation, so that the session is where it was at the start.
   await session.undo();
   const before = session.context;
   const keepRecentTokens = Math.min(20_000, Math.floor(before.tokens / 3));
@@ -312,7 +312,7 @@ async function showCompaction(stage: DemoStage, session: Session): Promise<void>
     session.compact({ settings: { keepRecentTokens }, ...act }).catch(notWorthIt),
   );
   const title = "Compact it";
-  const notice = "A summary stands for the older part; that part itself stays in the file.";
+  const notice = "A summary replaces the older part in the context. The older part stays in the file.";
   if (!result.eligible)
     return stage.show(title, notice, { eligible: false, reason: result.reason }, [result.reason]);
   const { entryId, summary, source, firstKeptEntryId } = result;
@@ -328,14 +328,14 @@ async function showCompaction(stage: DemoStage, session: Session): Promise<void>
   );
 }
 
-/** A session of a few words is no smaller as a summary; that is an answer here. */
+/** Returns the reason why a short session was not compacted; the demo shows this reason. */
 function notWorthIt(error: unknown): NothingToCompact {
   if (error instanceof EspalierError && error.code === "no-smaller")
     return { eligible: false, reason: error.message };
   throw error;
 }
 
-/** Bytes of a session that was loaded. */
+/** Size in bytes of a session whose tree is loaded. */
 const bytesOf = ({ tree }: Session): number => tree.view.size;
 
 function beginningOf(summary: string, columns: number): string[] {
@@ -348,13 +348,13 @@ function beginningOf(summary: string, columns: number): string[] {
 /** Target of the demo: an entry, and its label. */
 interface DemoPlace {
   id: string;
-  /** Its label; undefined where the session has none that would do. */
+  /** Label of the entry; undefined when the session has no suitable label. */
   label: string | undefined;
 }
 
 /**
- * A place worth going to: the first labelled entry on the leaf's path that something follows; without one, the end of
- * a turn in the middle of the path. Undefined when there is nothing behind the leaf.
+ * Returns the entry to navigate to: the first labelled entry on the leaf's path before the leaf. Without a label it is
+ * the end of a turn in the middle of the path. Undefined when the path has no earlier entry.
  */
 function demoPlace({ tree, leafId }: Session): DemoPlace | undefined {
   if (leafId === null) return undefined;
@@ -371,19 +371,19 @@ function demoPlace({ tree, leafId }: Session): DemoPlace | undefined {
   return row < leafRow ? { id: tree.idAt(row), label: undefined } : undefined;
 }
 
-/** Milliseconds a reader gets for each step on a terminal. */
+/** Pause in milliseconds after each step on a terminal. */
 const PAUSE = 1_200;
 
 /** Output of the demo's steps. */
 interface DemoStage {
   readonly shell: Shell;
-  /** Columns there are. */
+  /** Width of the output in columns. */
   readonly columns: number;
-  /** Shows a step: its title, what a newcomer should see in it, facts for programs, lines for people. */
+  /** Shows a step: its title, one sentence for newcomers, facts for programs, lines for people. */
   show(title: string, notice: string, facts: object, lines: Iterable<string>): Promise<void>;
 }
 
-/** Columns where no terminal says how many there are. */
+/** Width in columns when stdout is not a terminal. */
 const PAGE = 100;
 
 function openStage(shell: Shell): DemoStage {
@@ -406,15 +406,15 @@ function openStage(shell: Shell): DemoStage {
   };
 }
 
-/** Lines below which a drawing has room for what users said. */
+/** A drawing with fewer lines also shows prompts of the user. */
 const SPARSE = 16;
 
-/** Lines of a drawing at the most. */
+/** Maximum number of lines of a drawing. */
 const SCREEN = 40;
 
 /**
- * A session's tree on about one screen: labels, summaries, partings and ends, and all else folded; where that leaves
- * next to nothing, as in a session without branches, every so many words of the user too.
+ * Draws a session's tree on one screen: labels, summaries, forks and branch ends; the rest is folded. An almost empty
+ * drawing, as of a session without branches, also shows some prompts of the user.
  */
 function screenfulTree(session: Session, colours: Colours, width: number): string[] {
   const draw = (standsOut: (entry: Entry) => boolean) => [
@@ -438,10 +438,10 @@ const isSummary = (entry: Entry): boolean => compaction.is(entry) || branchSumma
 
 const GAP = " │ ";
 
-/** Columns of two contexts beside each other, at the most. */
+/** Maximum width in columns of two contexts side by side. */
 const WIDEST = 140;
 
-/** Two contexts beside each other, each under its title. */
+/** Two contexts side by side, each under its title. */
 function* sideBySide(
   { columns }: DemoStage,
   ...pair: readonly [[title: string, context: SessionContext], [title: string, context: SessionContext]]
@@ -455,10 +455,10 @@ function* sideBySide(
   for (let at = 1; at < Math.max(left!.length, right!.length); at++) yield row(at);
 }
 
-/** Messages that an outline names at its beginning and at its end. */
+/** Number of messages that an outline shows at its beginning, and at its end. */
 const ENDS = 4;
 
-/** A context in a few lines: what it comes to, its first and its last messages. */
+/** A context in a few lines: its size, its first and its last messages. */
 function contextOutline({ messages, tokens }: SessionContext, width: number): string[] {
   const outline = (said: readonly ContextMessage[]) =>
     said.map((message) => {
@@ -477,7 +477,7 @@ function contextOutline({ messages, tokens }: SessionContext, width: number): st
   ];
 }
 
-/** Roles in a narrow column. */
+/** Short role names for a narrow column. */
 const ROLES: Record<string, string> = {
   compactionSummary: "summary",
   branchSummary: "branch",
@@ -487,7 +487,7 @@ const ROLES: Record<string, string> = {
 
 const BARS = "▁▂▃▄▅▆▇█";
 
-/** Numbers as a row of bars, at most `width` of them. */
+/** Draws numbers as a row of at most `width` bars. */
 function sparkline(numbers: readonly number[], width: number): string {
   const count = Math.max(1, Math.min(numbers.length, width));
   const most = numbers.reduce((larger, number) => Math.max(larger, number), 1);

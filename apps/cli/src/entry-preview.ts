@@ -12,19 +12,20 @@ import { unescapeText } from "@espalier/summarizer";
 import { gistOfFields, oneLine, withoutHeadings } from "@espalier/viewer/model";
 import { cutLine, cutToColumns, fieldText, plainLine, plainText } from "./text.ts";
 
-/** Code points of a preview at the most. */
+/** Maximum length of a preview in code points. */
 const LENGTH = 100;
 
 /**
- * One-line preview of an entry without control characters; null when it says nothing. Text alone has to say what
- * the viewer's rows show as marks beside theirs: calls with what they were given, results with their tool, failures.
+ * Returns a preview of an entry: one line without control characters; null for an entry without content. The viewer's
+ * rows show calls, tools and failures as icons. Here the text contains them: calls with their arguments, results with
+ * their tool, failures with their reason.
  */
 export function previewEntry(entry: Entry): string | null {
   const text = message.is(entry) ? messageGist(entry.message) : gistOfFields(entry);
   return oneLine(text, LENGTH) || null;
 }
 
-/** One-line preview of a message of the context. */
+/** Returns a one-line preview of a message of the context. */
 export function previewMessage(said: ContextMessage): string {
   return oneLine(messageGist(said), LENGTH);
 }
@@ -48,7 +49,9 @@ function messageGist(said: ContextMessage): string {
   return parts.join(" ");
 }
 
-/** Elements in which Claude Code records a command or a shell line of the user, and their words for a reader. */
+/**
+ * Elements in which Claude Code records a command or a shell line of the user, and the text that replaces each element.
+ */
 const RECORDED: readonly [RegExp, string][] = [
   [/<(command-message|local-command-caveat)>[\s\S]*?<\/\1>/g, ""],
   [/<bash-input>([\s\S]*?)<\/bash-input>/g, "! $1"],
@@ -58,14 +61,14 @@ const RECORDED: readonly [RegExp, string][] = [
   ],
 ];
 
-/** The words of a prompt without the elements of an agent; all of it where nothing else is there. */
+/** Returns the text of a prompt without an agent's elements; the unchanged text when nothing else would be left. */
 function withoutTags(text: string): string {
   if (!text.startsWith("<")) return text;
   const words = RECORDED.reduce((rest, [element, shown]) => rest.replace(element, shown), text).trim();
   return words === "" ? text : words;
 }
 
-/** Replacements for the text of a message without one. */
+/** Names of a message's blocks, shown when the message has no text. */
 function blockNames(said: { content?: unknown }): string[] {
   return contentBlocks(said).flatMap((block) => {
     if (block.type === "image") return ["(picture)"];
@@ -74,7 +77,7 @@ function blockNames(said: { content?: unknown }): string[] {
   });
 }
 
-/** The values of a call's arguments, which say more than their names. */
+/** Lists the values of a call's arguments without their names. */
 function shortArguments(given: unknown): string {
   if (typeof given !== "object" || given === null) return "";
   const texts = Object.values(given).map((value) =>
@@ -83,12 +86,12 @@ function shortArguments(given: unknown): string {
   return texts.join(", ");
 }
 
-/** Columns of a line where no terminal says how many there is room for. */
+/** Width of a line in columns when stdout is not a terminal. */
 const LINE_LENGTH = 160;
 
-/** The first lines of what a message says, without anything a terminal would act on; `…` replaces the rest. */
+/** Returns the first lines of a message without control sequences; a line with `…` counts the others. */
 export function firstLines(message: ContextMessage, most: number, columns: number): string[] {
-  // Empty lines would use up the little room there is.
+  // Empty lines are left out, since only a few lines are shown.
   const lines = allLines(message)
     .map((line) => line.replaceAll("\t", "  ").trimEnd())
     .filter((line) => line !== "");
@@ -99,31 +102,31 @@ export function firstLines(message: ContextMessage, most: number, columns: numbe
   return shown;
 }
 
-/** All lines of what a message says, with all their blanks: text, then calls and pictures. */
+/** Returns all lines of a message with their white space: text, then calls and pictures. */
 export function allLines(message: ContextMessage): string[] {
   if (message.role === "bashExecution") {
     return [...splitLines(`$ ${fieldText(message.command)}`), ...splitLines(fieldText(message.output))];
   }
   const isSummary = message.role === "compactionSummary" || message.role === "branchSummary";
   const text = messageText(message);
-  // A summary without a model has tags of the conversation as text: `&lt;tag>`.
+  // An extractive summary contains tags of the conversation in escaped form: `&lt;tag>`.
   const lines = splitLines(isSummary ? unescapeText(text) : text);
   for (const { name, arguments: given } of toolCalls(message))
     lines.push(`→ ${plainLine(fieldText(name))} ${plainText(jsonText(given))}`);
   if ("content" in message) {
     for (const block of contentBlocks(message))
       if (block.type === "image")
-        lines.push(plainLine(`(a picture, ${fieldText(block.mimeType) || "of no known type"})`));
+        lines.push(plainLine(`(a picture, ${fieldText(block.mimeType) || "of unknown type"})`));
   }
   return lines;
 }
 
 const splitLines = (text: string): string[] => (text === "" ? [] : plainText(text).split("\n"));
 
-/** Columns of an entry's line where no terminal says how many there are. */
+/** Width of an entry's line in columns when stdout is not a terminal. */
 export const WIDE = 120;
 
-/** One line for an entry: its id, its role or type, and what it says. */
+/** Returns one line for an entry: its id, its role or type, and a preview. */
 export function entryLine(session: Session, id: string, width: number): string {
   const entry = session.getEntry(id)!;
   const role = message.is(entry) ? entry.message.role : entry.type;

@@ -3,20 +3,20 @@ import { EspalierError } from "@espalier/jsonl-stream";
 import { labelsInForce } from "@espalier/session-tree";
 import { CommandError, nearest, nearestId } from "./failure.ts";
 
-/** Fewest characters of an id that can be given instead of the whole id. */
+/** Minimum length of an abbreviated id. */
 const SHORTEST_BEGINNING = 4;
 
-/** The place before the first entry. */
+/** Word for the position before the first entry. */
 const START = "start";
 
-/** The entry that the session continues from. */
+/** Word for the entry that the session continues from. */
 const LEAF = "leaf";
 
 /**
- * The entry that somebody names: by its id, its label (`@label` or the bare label), the words `start` and `leaf`, or
- * the beginning of its id. Ids go before labels, labels before words, words before beginnings.
- * @returns null for the place before the first entry
- * @throws CommandError `ambiguous`, EspalierError `unknown-entry` (which names near ids)
+ * Returns the id of the entry that a word of the user names: an id, a label (`@label` or `label`), `start`, `leaf`, or
+ * the beginning of an id. When several of these match, the first in this order wins.
+ * @returns null for the position before the first entry
+ * @throws CommandError `ambiguous`, EspalierError `unknown-entry` (suggests similar ids)
  */
 export function entryNamed(session: ReadableSession, reference: string): string | null {
   const { tree } = session;
@@ -37,7 +37,7 @@ export function entryNamed(session: ReadableSession, reference: string): string 
       `There is no entry ${JSON.stringify(reference)} in this session. Did you mean the label ${JSON.stringify(meant)}?`,
     );
   const near = nearestId(reference, [...tree.ids()]);
-  // The tree itself names whole ids that are near.
+  // For a whole id, the error of the tree suggests similar ids.
   if (near === undefined || tree.has(near)) return tree.idAt(tree.row(reference));
   throw new EspalierError(
     "unknown-entry",
@@ -48,13 +48,13 @@ export function entryNamed(session: ReadableSession, reference: string): string 
 const labelsOf = ({ tree }: ReadableSession): string[] =>
   [...labelsInForce(tree).values()].map(({ label }) => label);
 
-/** As {@link entryNamed}, but refuses the place before the first entry. */
+/** Like {@link entryNamed}, but throws for the position before the first entry. */
 export function existingEntry(session: ReadableSession, reference: string): string {
   const id = entryNamed(session, reference);
   if (id !== null) return id;
   throw new CommandError(
     "usage",
-    `${JSON.stringify(reference)} is the place before the first entry; name an entry.`,
+    `${JSON.stringify(reference)} is the position before the first entry; name an entry instead.`,
   );
 }
 
@@ -65,7 +65,7 @@ function entriesLabelled({ tree }: ReadableSession, reference: string): string[]
   );
 }
 
-/** Entries that an error names. */
+/** Maximum number of entries that an error lists. */
 const NAMED = 3;
 
 function only(ids: readonly string[], reference: string, what: string): string {

@@ -2,12 +2,12 @@ import { type Command, CommanderError } from "commander";
 import leven from "leven";
 import { plainLine } from "./text.ts";
 
-/** A command that did not do what it was asked for, as it is told: by code to programs, by a sentence to people. */
+/** A failed command: a code for programs, a sentence for people. */
 interface Failure {
   code: string;
   message: string;
   exitCode: number;
-  /** The extension that vetoed it, and its reason; absent for every other failure. */
+  /** The extension that vetoed the command, and its reason; absent for other failures. */
   by?: string;
   reason?: string;
 }
@@ -41,7 +41,7 @@ type CommandErrorCode =
 
 const WRONG_USAGE = 2;
 
-/** Describes a thrown value; `command` names the command, where it is known. */
+/** Describes a thrown value; `command` is the name of the command, if known. */
 export function failureOf(error: unknown, command = ""): Failure {
   if (error instanceof CommanderError) {
     return { code: "usage", message: usageSentence(error.message, command), exitCode: WRONG_USAGE };
@@ -62,7 +62,7 @@ export function failureOf(error: unknown, command = ""): Failure {
 export const INTERRUPTED = 130;
 
 function usageSentence(message: string, command: string): string {
-  // What commander says when it would show the help instead.
+  // Message of commander's error when it would print the help.
   if (message === "(outputHelp)") return "Name a command; `espalier --help` lists them.";
   const [first = "", ...rest] = message.replace(/^error: /, "").split("\n");
   const sentence = `${first.charAt(0).toUpperCase()}${first.slice(1)}.`;
@@ -72,7 +72,10 @@ function usageSentence(message: string, command: string): string {
   );
 }
 
-/** The known word that somebody probably meant: the nearest within a third of its letters; undefined for none. */
+/**
+ * Returns the known word that the user probably meant: the most similar one, with at most a third of its letters
+ * different; undefined for none.
+ */
 export function nearest(word: string, known: Iterable<string>): string | undefined {
   const farthest = Math.max(1, Math.floor(word.length / 3));
   let found: string | undefined;
@@ -85,17 +88,17 @@ export function nearest(word: string, known: Iterable<string>): string | undefin
   return found;
 }
 
-/** The known id that a user probably meant, or as much of one as the user gave; undefined for none. */
+/** Returns the known id that the user probably meant, cut to the length of `word`; undefined for none. */
 export function nearestId(word: string, ids: readonly string[]): string | undefined {
   const whole = nearest(word, ids);
   if (whole !== undefined || word.length < SHORTEST) return whole;
   return nearest(word, new Set(ids.map((id) => id.slice(0, word.length))));
 }
 
-/** Characters of the beginning of an id that are compared, at least. */
+/** Minimum number of characters of an id that are compared. */
 const SHORTEST = 4;
 
-/** The error for a word in the place of a command, with the command that was probably meant. */
+/** Error for an unknown command. It suggests a similar command. */
 export function unknownCommand(word: string, program: Command): CommanderError {
   const meant = nearest(
     word,

@@ -1,17 +1,17 @@
 import type { UsageTotals } from "@espalier/engine/reading";
 import { InvalidArgumentError } from "commander";
 
-/** 124661 as 124,661. */
+/** Formats 124661 as 124,661. */
 export function formatCount(count: number): string {
   return count.toLocaleString("en-US");
 }
 
-/** "1 message", "914 messages". */
+/** Formats a count with its noun: "1 message", "914 messages". */
 export function formatMany(count: number, noun: string, plural = `${noun}s`): string {
   return `${formatCount(count)} ${count === 1 ? noun : plural}`;
 }
 
-/** 2026-03-07 17:04, in the reader's time zone; empty for what is no time. */
+/** Formats a time as 2026-03-07 17:04 in the local time zone; empty for an invalid time. */
 export function formatTime(time: string | number | null | undefined): string {
   const date = new Date(time ?? Number.NaN);
   if (Number.isNaN(date.getTime())) return "";
@@ -20,7 +20,7 @@ export function formatTime(time: string | number | null | undefined): string {
   return `${day} ${two(date.getHours())}:${two(date.getMinutes())}`;
 }
 
-/** A time span as one number and a unit: "3 min", "5 days". */
+/** Formats a time span as one number and a unit: "3 min", "5 days". */
 export function formatAge(milliseconds: number): string {
   const minutes = milliseconds / 60_000;
   if (minutes < 1) return "now";
@@ -31,7 +31,7 @@ export function formatAge(milliseconds: number): string {
   return days < 365 ? formatMany(days, "day") : formatMany(Math.floor(days / 365), "year");
 }
 
-/** 1536 as 1.5 kB; 1 kB is 1,000 bytes. */
+/** Formats 1536 as 1.5 kB; 1 kB is 1,000 bytes. */
 export function formatBytes(bytes: number): string {
   const units = ["B", "kB", "MB", "GB", "TB"];
   let size = bytes;
@@ -40,14 +40,14 @@ export function formatBytes(bytes: number): string {
   return `${unit === 0 || size >= 100 ? Math.round(size) : size.toFixed(1)} ${units[unit]}`;
 }
 
-/** US dollars: "$0.0042", "$1.50"; small sums with the digits that count. */
+/** Formats US dollars: "$0.0042", "$1.50". Small sums keep their significant digits. */
 export function formatCost(dollars: number): string {
   return `$${dollars.toFixed(dollars !== 0 && dollars < 1 ? 4 : 2)}`;
 }
 
 /**
- * Cost of calls: "$1.50"; "≈ $1.50" where a part of it is estimated; "> $1.50" where some calls are of unknown price;
- * "unknown" where all are; "-" without a call.
+ * Formats the cost of calls: "$1.50"; "≈ $1.50" when a part is estimated; "> $1.50" when the price of some calls is
+ * unknown; "unknown" when all prices are; "-" without calls.
  */
 export function formatBill(bill: Pick<UsageTotals, "calls" | "cost" | "estimated" | "unpriced">): string {
   const { calls, cost, estimated, unpriced } = bill;
@@ -56,7 +56,7 @@ export function formatBill(bill: Pick<UsageTotals, "calls" | "cost" | "estimated
   return `${unpriced > 0 ? "> " : estimated > 0 ? "≈ " : ""}${formatCost(cost)}`;
 }
 
-/** One cost: "$1.50", "≈ $1.50" where it is estimated, "unknown", "-" for nothing. */
+/** Formats one cost: "$1.50", "≈ $1.50" for an estimate, "unknown", "-" for nothing. */
 export function formatPrice({
   cost,
   estimated,
@@ -69,7 +69,7 @@ export function formatPrice({
   return `${Number(estimated) > 0 ? "≈ " : ""}${formatCost(cost)}`;
 }
 
-/** True where there are calls and nothing tells the price of any. */
+/** Returns true when there are calls, and the price of none is known. */
 export const isUnpriced = ({
   calls,
   cost,
@@ -77,40 +77,42 @@ export const isUnpriced = ({
 }: Pick<UsageTotals, "calls" | "cost" | "unpriced">): boolean =>
   cost === 0 && unpriced > 0 && unpriced >= calls;
 
-/** Fields of a cost in JSON: null for an unknown one, and whether a part of it is estimated. */
+/** Cost as fields of JSON: null for an unknown cost, and whether a part of it is estimated. */
 export const costValue = (bill: Pick<UsageTotals, "calls" | "cost" | "estimated" | "unpriced">) => ({
   cost: isUnpriced(bill) ? null : bill.cost,
   estimated: bill.estimated > 0,
   unpriced: bill.unpriced,
 });
 
-/** US dollars where there is little room: "-", "<$0.01", "$1.50"; "?" for an unknown price. */
+/** Formats US dollars in little space: "-", "<$0.01", "$1.50"; "?" for an unknown price. */
 export function formatShortCost(dollars: number | null): string {
   if (dollars === null) return "?";
   if (dollars === 0) return "-";
   return dollars < 0.01 ? "<$0.01" : `$${dollars.toFixed(2)}`;
 }
 
-/** 1534 milliseconds as "1.5 s". */
+/** Formats 1534 milliseconds as "1.5 s". */
 export function formatSeconds(milliseconds: number): string {
   return `${(milliseconds / 1_000).toFixed(1)} s`;
 }
 
-/** A number of things, at least one. */
+/** Parses a whole number above 0. */
 export function parseCount(text: string): number {
   const count = Number(text);
   if (Number.isInteger(count) && count > 0) return count;
-  throw new InvalidArgumentError("It is a whole number above 0: 20.");
+  throw new InvalidArgumentError("expected a whole number above 0, for example 20");
 }
 
 const SPANS = { h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000, m: 30 * 86_400_000, y: 365 * 86_400_000 };
 
-/** A time in the past: `3d` (also h, w, m, y) is that long ago, `2026-11-20` a day of the reader's time zone, or ISO 8601. */
+/**
+ * Parses a time in the past: a span (`3d`; also h, w, m, y), a day in the local time zone (`2026-11-20`), or ISO 8601.
+ */
 export function parseSince(text: string): Date {
   return timeIn(text, "T00:00:00");
 }
 
-/** The same as an end: a day is meant to its last moment. */
+/** Parses a time like {@link parseSince}, as an end: a day means its last moment. */
 export function parseUntil(text: string): Date {
   return timeIn(text, "T23:59:59.999");
 }
@@ -120,5 +122,5 @@ function timeIn(text: string, ofDay: string): Date {
   if (unit) return new Date(Date.now() - Number(count) * SPANS[unit.toLowerCase() as keyof typeof SPANS]);
   const date = new Date(/^\d{4}-\d\d-\d\d$/.test(text.trim()) ? `${text.trim()}${ofDay}` : text);
   if (!Number.isNaN(date.getTime()) && /^\d{4}-/.test(text.trim())) return date;
-  throw new InvalidArgumentError("It is a span or a day: 3d, 1w, 2m, or 2026-11-20.");
+  throw new InvalidArgumentError("expected a time span or a day, for example 3d, 1w, 2m or 2026-11-20");
 }

@@ -36,11 +36,11 @@ import { plainLine } from "./text.ts";
 /**
  * Purposes that a session is opened for.
  * - `read`: nothing changes, and only extensions of the command line run
- * - `tree`: as `read`, with a warning about lines that cannot be used
- * - `plan`: as `read`, with the current settings, to tell the effect of a compaction
+ * - `tree`: like `read`, with a warning about unusable lines
+ * - `plan`: like `read`, with the current settings, to show the effect of a compaction
  * - `change`: with the extensions and the settings of the project, and with the session's lease
- * - `annotate`: as `change`, but also while another process writes: for entries beside the conversation
- * - `summarize`: as `change`, with the summarizer of the command line, the settings or the environment
+ * - `annotate`: like `change`, but also while another process writes; for entries that are not part of the conversation
+ * - `summarize`: like `change`, with the summarizer of the command line, the settings or the environment
  */
 export type SessionUse = "read" | "tree" | "plan" | "change" | "annotate" | "summarize";
 
@@ -54,9 +54,10 @@ const USES: Readonly<Record<SessionUse, (shell: Shell) => OpenOptions>> = {
 };
 
 /**
- * Opens a session, runs a function on it, and closes it. Tells on stderr why a session is only read, or is another one.
+ * Opens a session, runs a function on it, and closes it. Prints a line to stderr when the session is read-only, or when
+ * a fork was opened in its place.
  *
- * @param isContextEnough true: the context at the leaf is needed, and nothing that only the whole tree can tell
+ * @param isContextEnough true: the function needs only the context at the leaf, so the whole tree is not loaded
  */
 export async function withSession<Result>(
   shell: Shell,
@@ -68,7 +69,7 @@ export async function withSession<Result>(
   const options = { ...USES[use](shell), ...(isContextEnough ? { whole: false } : {}) };
   const ref = await sessionNamed(shell.store, word);
   const session = await openSession(ref, options).catch(async (error: unknown) => {
-    // It may be a session of another agent.
+    // The file may be a session of another agent.
     await refuseForeign(word);
     throw error;
   });
@@ -89,7 +90,7 @@ export async function withSession<Result>(
     } finally {
       if (oldFormat !== undefined && !session.log.upgraded)
         shell.complain(
-          `${session.file} has format version ${FORMAT_VERSION} now; as it was, it is kept as ${session.file}.v${oldFormat}.`,
+          `${session.file} was upgraded to format version ${FORMAT_VERSION}; the old file is ${session.file}.v${oldFormat}.`,
         );
     }
   } finally {
@@ -97,10 +98,10 @@ export async function withSession<Result>(
   }
 }
 
-/** Milliseconds that a change waits for another one of the same session. */
+/** Milliseconds that a change waits until another change of the same session ends. */
 const WAIT = 2_000;
 
-/** Options to open a session for a change: its extensions, the current settings, and its lease. */
+/** Options to open a session for a change: with its extensions, the current settings, and its lease. */
 export function changeOptions(shell: Shell, summarizes = false): OpenOptions {
   const { onBusy = "error" } = shell.globals;
   const settle: OpenOptions["settle"] = async (modelOf) =>
@@ -108,14 +109,14 @@ export function changeOptions(shell: Shell, summarizes = false): OpenOptions {
   return { ...openOptions(shell), discoverExtensions: true, onBusy, waitMs: WAIT, settle };
 }
 
-/** Options to open a session for a plan: it is only read, and the current settings count. */
+/** Options to open a session for a plan: read-only, with the current settings. */
 export const planOptions = (shell: Shell): OpenOptions => ({
   ...openOptions(shell),
   mode: "read",
   settle: async (model) => sessionOptionsOf((await currentSettings(shell, model)).values),
 });
 
-/** Options that every session is opened with: the store, extensions, and the ways to tell and ask the user. */
+/** Options for every opening of a session: the store, extensions, and functions that print to the user or ask. */
 export function openOptions(shell: Shell): OpenOptions {
   return {
     extensions: shell.globals.extension ?? [],
@@ -130,11 +131,14 @@ export function openOptions(shell: Shell): OpenOptions {
   };
 }
 
-/** The store that commands work in, as an option of every function that opens a session. Views and references ask about all of it. */
+/**
+ * Store of the command, as an option of every function that opens a session. The whole session is loaded, since views
+ * and references to entries need it.
+ */
 export const storeOf = ({ store }: Pick<Shell, "store">): Pick<OpenOptions, "store" | "whole"> =>
   store ? { store, whole: true } : {};
 
-/** Prints to stderr what a list or a search skips, one sentence each. */
+/** Prints one sentence to stderr for each session that a list or a search skips. */
 export const tellSkipped = (shell: Pick<Shell, "complain">): Pick<ListOptions, "onSkipped"> => ({
   onSkipped: (_place, { message }) => shell.complain(message),
 });
@@ -144,12 +148,11 @@ export const storeInUse = ({ store }: Pick<Shell, "store">): SessionStore =>
   store ?? fileStore({ home: espalierHome() });
 
 /**
- * The session that a word of the command line means: the path of a file, the id of a session, or the beginning of one
- * that no other session has. In a store a name, too. Of a session and its sub-agents, whose ids begin with its own, it is
- * the session.
+ * Returns the session that an argument names: the path of a file, an id, the unique beginning of an id, or, in a store,
+ * a name. The ids of sub-agents begin with the id of their session; a beginning that fits both means the session.
  *
- * @throws CommandError `not-found` where several sessions have such an id; EspalierError `ambiguous`, and what keeps
- *   the store from being read
+ * @throws CommandError `not-found` when several sessions match; EspalierError `ambiguous`, and errors of reading the
+ * store
  */
 export async function sessionNamed(store: SessionStore | undefined, word: string): Promise<SessionRef> {
   const isPath = !store && (existsSync(word) || /[/\\]|\.jsonl$/.test(word));
@@ -172,18 +175,18 @@ export async function sessionNamed(store: SessionStore | undefined, word: string
     ({ id }) => id === word || !begun.some((other) => id.startsWith(`${other.id}.`)),
   );
   if (meant.length === 1) return { file: meant[0]!.ref };
-  // The session may be in the folder that cannot be read.
+  // The session may be in the unreadable folder.
   if (meant.length === 0 && unreadable) throw unreadable;
   const near = meant.length === 0 ? nearestId(word, names) : undefined;
   if (near !== undefined)
     throw new CommandError("not-found", `There is no session with the id ${word}. Did you mean ${near}?`);
-  // Opening it says that there is none.
+  // The error for a missing session is thrown when it is opened.
   if (meant.length === 0) return { id: word };
   const ids = meant.slice(0, 3).map(({ id }) => id);
   if (meant.length > ids.length) ids.push("…");
   throw new CommandError(
     "not-found",
-    `${meant.length} sessions have an id that begins with ${word}: ${ids.join(", ")}; give more of it.`,
+    `${meant.length} sessions have an id that begins with ${word}: ${ids.join(", ")}; type more of the id.`,
   );
 }
 
@@ -198,7 +201,10 @@ export async function isThere(store: SessionStore, ref: SessionRef): Promise<boo
   }
 }
 
-/** Sentence on how much of the log was read for the context at the leaf, and whether that reached the first line. */
+/**
+ * Returns a sentence for `--trace`: how many bytes of the log were read to build the context at the leaf, and whether
+ * the whole file was read.
+ */
 function readingTrace({ log, window, file }: Session): string {
   const size = log.view?.size;
   const { readFrom, complete } = window;
@@ -210,37 +216,40 @@ function readingTrace({ log, window, file }: Session): string {
     : `Read ${read} of ${file}, from its end: a compaction stands for the rest.`;
 }
 
-/** Prints why a session can only be read, when its header is the reason. */
+/** Prints the reason when a session is read-only because of its header. */
 function warnOfHeader(shell: Shell, { header, file }: Session): void {
-  if (!header) shell.complain(`${file} has no session header; it is only read.`);
+  if (!header) shell.complain(`${file} has no session header; it is opened read-only.`);
   else if (header.version > FORMAT_VERSION) {
     shell.complain(
-      `${file} has format version ${header.version}, newer than this program writes (${FORMAT_VERSION}); it is only read.`,
+      `${file} has format version ${header.version}, newer than this program writes (${FORMAT_VERSION}); it is opened read-only.`,
     );
   }
 }
 
-/** Prints that lines of the session cannot be used. */
+/** Prints the number of unusable lines of the session. */
 export function warnOfDamage(shell: Shell, { file }: Session, issues: readonly SessionIssue[]): void {
   const lines = new Set(issues.filter(({ kind }) => LOST.has(kind)).map(({ offset }) => offset)).size;
   if (lines === 0) return;
   const are = lines === 1 ? "1 line is" : `${lines} lines are`;
-  shell.complain(`${are} damaged; \`espalier doctor ${file}\` says where.`);
+  shell.complain(`${are} damaged; \`espalier doctor ${file}\` shows the details.`);
 }
 
-/** Issues that lose entries; duplicates and missing ends lose nothing. */
+/** Issues in which entries are lost. Duplicate lines and a missing final newline lose nothing. */
 const LOST: ReadonlySet<string> = new Set(["corrupt", "torn-tail", "duplicate-id", "orphan"]);
 
-/** Names of agents with a format of their own. Pi's files are ours. */
+/** Names of agents with their own format. Pi's format is ours. */
 const FOREIGN: Readonly<Record<string, string>> = { "claude-code": "Claude Code", codex: "Codex" };
 
-/** The name of the agent that wrote a file in a format of its own; undefined for every other file. */
+/** Returns the name of the agent in whose own format a file is; undefined for every other file. */
 export async function foreignAgentOf(file: string): Promise<string | undefined> {
   const { agentOfFile } = await import("@espalier/interop/node");
   return FOREIGN[agentOfFile(file)?.agent ?? ""];
 }
 
-/** @throws CommandError `foreign` for a file that has to be imported first */
+/**
+ * Throws for a session of another agent.
+ * @throws CommandError `foreign` for a file that has to be imported first
+ */
 export async function refuseForeign(file: string): Promise<void> {
   const agent = await foreignAgentOf(file);
   if (agent === undefined) return;
@@ -251,10 +260,10 @@ export async function refuseForeign(file: string): Promise<void> {
 }
 
 /**
- * The current settings, overridden by the command line; `modelOf` names the model whose own settings
- * count. The project is the folder in which the command runs.
+ * Returns the current settings with the options of the command line. Some settings are for one model: `modelOf` names
+ * the model. The project is the folder in which the command runs.
  *
- * @param above what stands above all else
+ * @param above settings that override all others
  */
 export function currentSettings(
   shell: Shell,
@@ -270,7 +279,10 @@ export function currentSettings(
   return resolveSettings({ flags, model: modelOf, confirmTrust: confirmTrust(shell) });
 }
 
-/** Asks a person about a project that changed since it was trusted, once a command; without a terminal it does not count. */
+/**
+ * Asks a person about a project that changed since it was trusted, at most once per command. Without a terminal the
+ * project counts as not trusted.
+ */
 const confirmTrust =
   (shell: Shell): ConfirmTrust =>
   (project) => {
@@ -280,7 +292,7 @@ const confirmTrust =
     return answer;
   };
 
-/** Asks about the folder in which the command runs, for what draws on the terminal and cannot ask later. */
+/** Asks about the folder in which the command runs. For programs that fill the terminal and cannot ask later. */
 export async function askAboutProject(shell: Shell): Promise<void> {
   const trust = openTrust();
   const project = trust.look(process.cwd());
@@ -297,12 +309,12 @@ function ask({ folder, changes }: ProjectTrust): Promise<boolean> {
   return confirmOnTerminal(lines.map(plainLine).join("\n"));
 }
 
-/** Files that a question names. */
+/** Maximum number of files in a question. */
 const MOST_CHANGES = 10;
 
 /**
- * Session options of the settings; tells which settings are ignored. The summarizer is resolved only when `summarizes` is
- * true, or when the policy compacts after an append: a label needs no API key.
+ * Turns settings into options of a session, and prints which settings are ignored. The summarizer is resolved only when
+ * `summarizes` is true, or when the policy compacts after an append, so that a label needs no API key.
  */
 export function sessionSettings(
   shell: Shell,
@@ -321,8 +333,8 @@ const compactsBehindAppends = ({ autoCompact, policy }: Settings): boolean =>
   autoCompact && resolvePolicy(policy).judgedAt === "append";
 
 /**
- * The writer of summaries: the named one, else the one of the settings, else the default. One that the command
- * line names fails with its own error unless a fallback is wanted.
+ * Returns the writer of summaries: the one of the command line, else of the settings, else the default. When the one of
+ * the command line fails, its error is thrown, unless a fallback is wanted.
  */
 export function summarizerOf(
   { globals }: Pick<Shell, "globals">,
@@ -341,7 +353,7 @@ export function summarizerOf(
   };
 }
 
-/** The current summarizer, made ready for any number of messages. */
+/** Returns the current summarizer, which splits input of any length. */
 export async function readySummarizer(shell: Shell): Promise<Summarizer> {
   const { values } = await currentSettings(shell);
   const { summarizer, fallback } = summarizerOf(shell, values);

@@ -1,4 +1,4 @@
-// Apart from main.ts, which ends the process: tests run commands inside their own.
+// Separate from main.ts, which ends the process: tests run commands in their own process.
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { openStore } from "@espalier/engine";
@@ -31,7 +31,7 @@ const COMMANDS = {
 function createProgram(shell: Shell): Command {
   const version = process.env["ESPALIER_VERSION"] ?? "development";
   const program = new Command("espalier")
-    .description("Walk, branch, fork and replay the sessions of LLM agents.")
+    .description("Read, branch, fork and replay the sessions of LLM agents.")
     .usage("<command> [arguments] [options]")
     .version(shell.json ? JSON.stringify({ version }) : version, "-V, --version", "print the version")
     .helpOption("-h, --help", "explain a command")
@@ -70,7 +70,7 @@ function createProgram(shell: Shell): Command {
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({
       writeOut: (text) => void shell.output.write(inColumns(text, shell.columns)),
-      // Wrong usage is reported where all failures are.
+      // Usage errors are reported in one place with all other failures.
       writeErr: () => undefined,
       getOutHasColors: () => shell.colours.isColorSupported,
     })
@@ -82,7 +82,10 @@ function createProgram(shell: Shell): Command {
   return program;
 }
 
-/** Breaks the paragraphs of a help between words. Indented lines stay: options fit already, examples are copied. */
+/**
+ * Wraps the paragraphs of a help text. Indented lines are not wrapped: options are short enough, and examples are
+ * copied.
+ */
 function inColumns(help: string, columns: number): string {
   if (!Number.isFinite(columns)) return help;
   const helper = new Help();
@@ -93,17 +96,17 @@ function inColumns(help: string, columns: number): string {
 }
 
 const GENERAL = `
-<session> is a file, or the id of a session below ~/.espalier/sessions (its beginning is enough); with --store it is the
+<session> is a file, or the id of a session below ~/.espalier/sessions (its beginning is enough). With --store it is the
 name of a session in that store. Put an address with a password in ESPALIER_STORE, not on the command line.
-<id> names an entry: its id, the beginning of it (at least 4 characters), its label (or @label),
-\`leaf\` for the entry that the session continues from, \`start\` for the place before its first entry.
+<id> names an entry: its id, the beginning of its id (at least 4 characters), its label (or @label),
+\`leaf\` for the entry that the session continues from, \`start\` for the position before its first entry.
 
 With --json an error is {"error":{"code","message"}}. Exit code: 0 success, 1 failure, 2 wrong usage.`;
 
 /** Runs one command. Returns the exit code: 0 success, 1 failure, 2 wrong usage, 130 interrupted. */
 export async function runCommandLine(parameters: readonly string[]): Promise<number> {
   const shell = createShell(parameters);
-  // Stdout carries the command's answer, so the console of an extension writes to stderr.
+  // Stdout is for the command's answer, so the console of extensions writes to stderr.
   Object.assign(console, { _stdout: process.stderr });
   const program = createProgram(shell);
   process.once("uncaughtException", (error) => void endByStray(shell, error));
@@ -120,7 +123,10 @@ export async function runCommandLine(parameters: readonly string[]): Promise<num
   }
 }
 
-/** Turns the usage error of `open`, which receives an unknown command as its session, into one that names the command. */
+/**
+ * Replaces the usage error of `open` by an error about an unknown command. `open` is the default command and gets an
+ * unknown command as its session.
+ */
 function meantAsCommand(error: unknown, program: Command, words: readonly string[] = program.args): unknown {
   const [name, ...others] = words;
   const isUsage = error instanceof CommanderError && error.exitCode !== 0;
@@ -134,11 +140,11 @@ async function endByStray(shell: Shell, error: Error): Promise<void> {
   const { message, stack = "" } = error ?? {};
   const place = /^ +at (?:.*\()?(.*?)\)?$/m.exec(stack)?.[1] ?? "an unknown place";
   const failure = new Error(
-    `The command was ended by an uncaught error: ${message ?? String(error)} (${place}). An extension should catch the errors of work that it starts.`,
+    `An uncaught error ended the command: ${message ?? String(error)} (${place}). An extension must catch the errors of the work that it starts.`,
   );
   const report = async () => process.exit(await reportFailure(shell, failure));
   if (shell.json) return report();
-  // The terminal leaves its screen first: text on it would disappear.
+  // The error is printed after the terminal has left its full screen, where it would disappear.
   process.once("exit", () => void shell.complain(failureOf(failure).message));
   process.exit(1);
 }
@@ -147,9 +153,9 @@ const namesNoCommand = (error: unknown): boolean =>
   error instanceof CommanderError && error.code === "commander.help";
 
 async function reportFailure(shell: Shell, error: unknown, command?: string): Promise<number> {
-  // The reader closed the pipe: no failure of the command.
+  // The reader closed the pipe, which is not a failure of the command.
   if (error instanceof OutputClosed) return 0;
-  // Help and version are printed by then.
+  // Help and version are already printed.
   const isAnswer = error instanceof CommanderError && error.exitCode === 0;
   const { exitCode, ...failure } = isAnswer ? ANSWERED : failureOf(error, command);
   try {
@@ -158,7 +164,7 @@ async function reportFailure(shell: Shell, error: unknown, command?: string): Pr
     if (!shell.json && !isAnswer) shell.complain(failure.message);
     return exitCode;
   } catch (outputError) {
-    // Stdout accepts nothing, so stderr gets the reason.
+    // Stdout is not writable, so stderr gets the reason.
     if (!(outputError instanceof OutputClosed)) shell.complain(failureOf(outputError).message);
     return exitCode || 1;
   }

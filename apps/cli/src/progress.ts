@@ -5,10 +5,10 @@ import type { Shell } from "./shell.ts";
 import { cutToColumns } from "./text.ts";
 
 /**
- * Runs something that takes its time: shows on a terminal how far it is, and lets Ctrl-C end it. The first Ctrl-C is
- * waited for, so that nothing is left half done; a second one ends the process.
+ * Runs a long operation: shows its progress on a terminal, and lets Ctrl-C abort it. After the first Ctrl-C the
+ * operation is given time to end cleanly; a second one ends the process.
  *
- * @throws CommandError `aborted` once what was interrupted has settled
+ * @throws CommandError `aborted` when the aborted operation has ended
  */
 export async function interruptible<Result>(
   shell: Shell,
@@ -35,12 +35,12 @@ export async function interruptible<Result>(
   }
 }
 
-/** Milliseconds between two drawings, and before the first: what is over sooner needs no progress. */
+/** Milliseconds between two drawings. */
 const INTERVAL = 120;
 const PATIENCE = 400;
 const TURNS = ["|", "/", "-", "\\"];
 
-/** A line on stderr that says how far something is; where stderr is no terminal, nothing. */
+/** Shows a line of progress on stderr; nothing when stderr is not a terminal. */
 export function startProgress({ colours, progressColumns }: Shell, what: string) {
   const begun = Date.now();
   let stage = "";
@@ -66,12 +66,12 @@ export function startProgress({ colours, progressColumns }: Shell, what: string)
     /** Shows the current stage. */
     tell: (now: string): void => {
       stage = `, ${now}`;
-      // Work that never waits leaves a timer no time.
+      // The timer does not fire during synchronous work, so this call draws.
       if (timer !== undefined && Date.now() - drawnAt >= INTERVAL) draw();
     },
-    /** Makes room for a line of output; the next drawing comes by itself. */
+    /** Clears the line, to make room for output. The timer draws it again. */
     clear,
-    /** Shows the tokens; of two concurrent summaries, those of the longer one. */
+    /** Shows the number of tokens. With two concurrent summaries it is that of the longer one. */
     report: ({ outputTokens }: { outputTokens: number }): void => {
       tokens = Math.max(tokens, outputTokens);
     },

@@ -15,48 +15,48 @@ interface GlobalOptions {
   extension?: string[];
   /** Behavior when another process writes the session. */
   onBusy?: OnBusy;
-  /** Name of the summarizer: `extractive`, `anthropic`, `anthropic:<model>`. */
+  /** Name of the summarizer: `extractive`, `anthropic`, `anthropic:<model>`, `openai:<model>`. */
   summarizer?: string;
-  /** True: the extractive summarizer replaces a named one that fails. */
+  /** True: the extractive summarizer replaces a named summarizer that fails. */
   fallback?: boolean;
-  /** True: tell how much of a session's file was read to open it. */
+  /** True: print how much of a session's file was read to open it. */
   trace?: boolean;
-  /** The address of the store that sessions are in. May hold a password: it is printed nowhere. */
+  /** Address of the store of the sessions. May contain a password, so it is never printed. */
   store?: string;
 }
 
-/** The surroundings of a command: its output, its style, its input. */
+/** Environment of a command: its output, its style, its input. */
 export interface Shell {
-  /** True when one JSON value, or one a line, is all that may be printed. */
+  /** True when the output must be JSON only: one value, or one value per line. */
   readonly json: boolean;
   readonly output: Output;
-  /** Functions that colour text; they do nothing where colours are not wanted. */
+  /** Functions that colour text; without colours they return it unchanged. */
   readonly colours: Colours;
-  /** Columns of the terminal; Infinity where none is. */
+  /** Columns of the terminal; Infinity when stdout is not a terminal. */
   readonly columns: number;
-  /** Columns of the terminal that stderr is; 0 where it is none, and nothing should be drawn there. */
+  /** Columns of the terminal on stderr; 0 when stderr is not a terminal and no progress is drawn. */
   readonly progressColumns: number;
   /** True when a person can be asked a question. */
   readonly interactive: boolean;
-  /** Exit code: 1 when the command succeeded and its answer is no. */
+  /** Exit code: 1 also when the command succeeded and its answer is negative. */
   exitCode: number;
-  /** Known when the command runs. */
+  /** Global options. Set before the command runs. */
   globals: GlobalOptions;
-  /** The store of `--store`; undefined where sessions are files. Known when the command runs. */
+  /** Store of `--store`; undefined when sessions are files. Set before the command runs. */
   store: SessionStore | undefined;
-  /** Answers about projects that changed since they were trusted, by folder: each is asked about once. */
+  /** Answers about changed projects, by folder, so that each is asked about once. */
   readonly trustAnswers: Map<string, Promise<boolean>>;
   /** Prints a sentence for people to stderr. */
   complain(sentence: string): void;
-  /** The same, for a sentence that more than one step of a command may have to tell. */
+  /** Like {@link complain}, but prints the same sentence only once. */
   complainOnce(sentence: string): void;
-  /** Dialogs for extensions; undefined where no person can be asked. */
+  /** Dialogs for extensions; undefined when no person can be asked. */
   readonly dialogs: ExtensionDialogs | undefined;
-  /** Shows the status that an extension keeps under a key. Default: it is not shown. */
+  /** Shows a status of an extension, stored under its key. Default: the status is not shown. */
   setStatus?(key: string, text: string | undefined): void;
 }
 
-/** Columns of a terminal that says 0, as a fresh pty does. */
+/** Columns of a terminal that reports 0, as a new pty does. */
 const ASSUMED_COLUMNS = 80;
 
 export function createShell(parameters: readonly string[]): Shell {
@@ -85,13 +85,13 @@ export function createShell(parameters: readonly string[]): Shell {
   };
 }
 
-/** Known before the arguments are parsed, so that an error in them is told as JSON too. */
+/** Looks for `--json` before the arguments are parsed, so that a usage error is JSON too. */
 function wantsJson(parameters: readonly string[]): boolean {
   const end = parameters.indexOf("--");
   return parameters.slice(0, end < 0 ? parameters.length : end).includes("--json");
 }
 
-/** https://no-color.org and https://force-color.org. */
+/** Follows https://no-color.org and https://force-color.org. */
 function wantsColours(stream: NodeJS.WriteStream): boolean {
   const { NO_COLOR, FORCE_COLOR, TERM } = process.env;
   if (NO_COLOR) return false;
@@ -99,25 +99,25 @@ function wantsColours(stream: NodeJS.WriteStream): boolean {
   return stream.isTTY === true && TERM !== "dumb";
 }
 
-/** Characters that are collected before they are handed to the stream in one piece. */
+/** Number of characters that are collected before they are written to the stream at once. */
 const PIECE_LENGTH = 64 * 1024;
 
-/** Bytes of a whole that are kept in memory; the rest of a longer one waits in a temporary file. */
+/** Bytes of an output that are kept in memory; the rest is kept in a temporary file. */
 const KEPT_IN_MEMORY = 16 * 1024 * 1024;
 
-/** Thrown when the reader of the output has closed it, as `| head` does. */
+/** Thrown when the reader of the output has closed the pipe, as `| head` does. */
 export class OutputClosed extends Error {
   override readonly name = "OutputClosed";
 }
 
-/** Text on its way to a stream: collected in pieces, and waiting where the reader is slower than the command. */
+/** Writes text to a stream in large pieces, and waits for a slow reader. */
 export class Output {
   readonly #stream: NodeJS.WriteStream;
   #piece = "";
 
   constructor(stream: NodeJS.WriteStream) {
     this.#stream = stream;
-    // The call that writes a piece throws its failure; the stream emits it a second time.
+    // A failed write throws its error. The stream also emits the error, which is ignored here.
     stream.on("error", () => undefined);
   }
 
@@ -128,9 +128,9 @@ export class Output {
   }
 
   /**
-   * Writes all of a text or nothing: the first piece is handed over when the last one is there, since what makes the pieces
-   * may fail at any of them.
-   * @throws what making a piece throws; EspalierError `no-room` where the rest of a long text cannot be kept
+   * Writes all of a text or nothing. Making the pieces may fail at any piece, so writing begins after the last one is
+   * made.
+   * @throws errors of making a piece; EspalierError `no-room` when the rest of a long text cannot be kept
    */
   async writeWhole(pieces: Iterable<string>): Promise<void> {
     const beginning: Uint8Array[] = [];
@@ -171,14 +171,17 @@ export class Output {
     await this.#hand("\n");
   }
 
-  /** Hands over what was collected; answers when the stream takes more. */
+  /** Writes the collected text; resolves when the stream accepts more. */
   async flush(): Promise<void> {
     const piece = this.#piece;
     this.#piece = "";
     if (piece !== "") await this.#hand(piece);
   }
 
-  /** Answers when the stream has taken the piece, so that a slow reader slows the command down instead of filling memory. */
+  /**
+   * Resolves when the stream has taken the piece, so that a slow reader slows the command down and memory does not
+   * grow.
+   */
   #hand(piece: string | Uint8Array): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#stream.write(piece, (error) => {
@@ -191,7 +194,7 @@ export class Output {
   }
 }
 
-/** The same text as bytes, in pieces of about the length that is written at once. */
+/** Yields the same text as bytes, in pieces of about {@link PIECE_LENGTH}. */
 function* inPieces(texts: Iterable<string>): Generator<Uint8Array> {
   let piece = "";
   for (const text of texts) {
@@ -203,13 +206,13 @@ function* inPieces(texts: Iterable<string>): Generator<Uint8Array> {
   yield Buffer.from(piece);
 }
 
-/** Prints an answer: the value with `--json`, else what people read. */
+/** Prints an answer: the value with `--json`, else the lines for people. */
 export async function print(shell: Shell, value: object, lines: Iterable<string>): Promise<void> {
   if (shell.json) await printJson(shell, value);
   else await printLines(shell, lines);
 }
 
-/** Prints one JSON value whole, or nothing where making it fails. */
+/** Prints one JSON value, or nothing when making it fails. */
 export async function printJson({ output }: Shell, value: object): Promise<void> {
   await output.writeWhole(line(jsonPieces(value)));
 }
@@ -219,7 +222,7 @@ function* line(pieces: Iterable<string>): Generator<string> {
   yield "\n";
 }
 
-/** Prints one step of a stream: the value on a line of its own with `--json`, else a line that people read. */
+/** Prints one step of a stream: the value as one line with `--json`, else one line for people. */
 export async function printStep({ json, output }: Shell, value: object, people: () => string): Promise<void> {
   if (json) await output.writeLine(jsonLine(value));
   else await printLine({ output }, people());
@@ -229,14 +232,17 @@ export async function printLines(shell: Pick<Shell, "output">, lines: Iterable<s
   for (const line of lines) await printLine(shell, line);
 }
 
-/** Prints a line for people. All of them go out here: ids and names in them are of whoever wrote the session. */
+/**
+ * Prints a line for people. All such lines are printed here and cleaned of control sequences: ids and names come from
+ * the session's author.
+ */
 export async function printLine({ output }: Pick<Shell, "output">, line: string): Promise<void> {
   await output.writeLine(styledText(line));
 }
 
 /**
- * The JSON text of an object or a list, in pieces: a field that is iterable (and no text) is written element by element. The
- * elements are never in memory as a whole.
+ * Yields the JSON text of an object or a list in pieces. An iterable field (other than a string) is written element by
+ * element, so that its elements are never in memory together.
  */
 function* jsonPieces(value: object): Generator<string> {
   if (isIterable(value)) {
@@ -267,15 +273,15 @@ const isIterable = (value: unknown): value is Iterable<unknown> =>
   typeof value === "object" && value !== null && Symbol.iterator in value;
 
 /**
- * The JSON text of a value on one line, in well-formed Unicode, since strict readers refuse the escapes of lone surrogates.
- * What a terminal would act on is escaped: the same value, and harmless on a screen.
+ * Returns the JSON text of a value on one line, in well-formed Unicode, since strict readers refuse escaped lone
+ * surrogates. Control characters are escaped, so that the value stays the same and a terminal does not act on it.
  */
 export const jsonLine = (value: unknown): string => plainJson(wellFormedJson(jsonText(value)));
 
-/** Asks for one line; undefined where none comes: the signal fired, the input ended, or the person pressed Ctrl-C. */
+/** Asks for one line; undefined when the signal fired, the input ended, or the person pressed Ctrl-C. */
 type AskLine = (question: string, signal: AbortSignal | undefined) => Promise<string | undefined>;
 
-/** Dialogs of extensions in lines: what is asked is said, and the answer is a line. */
+/** Dialogs of extensions as lines: the question is printed, and the answer is one line. */
 export function lineDialogs(say: (text: string) => void, ask: AskLine): ExtensionDialogs {
   return {
     async confirm(title, message, { signal } = {}) {
@@ -301,11 +307,11 @@ export function lineDialogs(say: (text: string) => void, ask: AskLine): Extensio
 
 const isYes = (answer: string | undefined): boolean => /^y(es)?$/i.test(answer?.trim() ?? "");
 
-/** Asks a yes-or-no question on the terminal; anything but a yes is a no. */
+/** Asks a yes-or-no question on the terminal; every answer but yes means no. */
 export const confirmOnTerminal = async (question: string): Promise<boolean> =>
   isYes(await askOnTerminal(`${question} [y/N]`, undefined));
 
-/** Asks on the terminal that stdin and stderr are. */
+/** Asks on the terminal of stdin and stderr. */
 const askOnTerminal: AskLine = (question, signal) =>
   new Promise((resolve) => {
     const terminal = createInterface({ input: process.stdin, output: process.stderr });

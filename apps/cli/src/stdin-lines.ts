@@ -5,14 +5,14 @@ import { CommandError } from "./failure.ts";
 
 /** A JSON value from stdin, and the number of its line. */
 export interface StdinLine {
-  /** From 1. */
+  /** Line number, from 1. */
   lineNumber: number;
   value: unknown;
 }
 
 /**
- * All lines of stdin that are not blank, as JSON.
- * @throws CommandError `bad-input`, naming the first line that is no JSON
+ * Reads all lines of stdin that are not blank, as JSON.
+ * @throws CommandError `bad-input` with the number of the first line that is not JSON
  */
 export async function readStdinLines(): Promise<StdinLine[]> {
   const view = bytesView(await readStdin());
@@ -25,12 +25,12 @@ export async function readStdinLines(): Promise<StdinLine[]> {
   return lines;
 }
 
-/** The error of a line of stdin: the sentence, after the line's number. */
+/** Error for a line of stdin: the line's number, then the sentence. */
 function badLine(lineNumber: number, message: string, cause?: unknown): CommandError {
   return new CommandError("bad-input", `Line ${lineNumber} of stdin: ${message}`, { cause });
 }
 
-/** All bytes of stdin. */
+/** Reads all bytes of stdin. */
 export async function readStdin(): Promise<Buffer> {
   const pieces: Buffer[] = [];
   for await (const piece of process.stdin) pieces.push(piece as Buffer);
@@ -38,8 +38,8 @@ export async function readStdin(): Promise<Buffer> {
 }
 
 /**
- * Message entries out of lines of stdin that follow one another.
- * @throws CommandError `bad-input`, naming the line
+ * Makes message entries from lines of stdin, in order.
+ * @throws CommandError `bad-input` with the line's number
  */
 export function filledMessages(
   lines: readonly StdinLine[],

@@ -1,7 +1,7 @@
 import type { Colours } from "./shell.ts";
 import { columnsOf, padToColumns } from "./text.ts";
 
-/** A table for people: the first column to the left, all others, which are figures, to the right. */
+/** Draws a table for people: the first column is aligned left, the others, which are numbers, right. */
 export function* viewTable(
   headings: readonly string[],
   rows: readonly (readonly string[])[],

@@ -4,35 +4,37 @@ import { columnsOf, plainLine, plainText } from "@espalier/session-tree";
 
 export { columnsOf, cutToColumns, fieldText, plainLine, plainText } from "@espalier/session-tree";
 
-/** A sequence that styles text and has no other effect. */
+/** Matches a sequence that only styles text. */
 const STYLING = /(\u001b\[[\d;]*m)/;
 
-/** A text that we have styled, on its way to a person's screen: of what a terminal acts on, its styles alone are left. */
+/** Cleans a text that we have styled for a terminal: of its control sequences only the styles are kept. */
 export function styledText(text: string): string {
   if (!text.includes("\u001b")) return plainText(text);
   const parts = text.split(STYLING);
   return parts.map((part, at) => (at % 2 === 1 ? part : plainText(part))).join("");
 }
 
-/** At most `length` code points of it, `…` included where something is missing. */
+/** Cuts a text to at most `length` code points, including the `…` of a cut text. */
 export function cutLine(text: string, length: number): string {
-  // No code point has more than two code units: characters after that cannot matter.
+  // A code point has at most two code units, so later characters cannot matter.
   const points = Array.from(text.slice(0, (length + 1) * 2));
   return points.length <= length && points.join("").length === text.length
     ? text
     : `${points.slice(0, length - 1).join("")}…`;
 }
 
-/** The text with spaces behind it, so that it takes so many columns. */
+/** Appends spaces to a text until it has this width in columns. */
 export function padToColumns(text: string, columns: number): string {
   return text + " ".repeat(Math.max(0, columns - columnsOf(text)));
 }
 
-/** The words by which people know a session: its name, else its first prompt; the file's name where its header is lost. */
+/** Title of a session for people: its name, else its first prompt; the file's name when the header is lost. */
 export const titleOf = ({ name, firstMessage, id, ref }: ListedSession): string =>
   plainLine(name ?? firstMessage ?? "") || (id === "" ? plainLine(basename(ref)) : "(no prompt yet)");
 
-/** Mark before the title of a session that another one started or was copied to: `└ `, `fork of 1284c080: `; else nothing. */
+/**
+ * Prefix for the title of a session with a parent: `└ ` for a sub-agent, `fork of 1284c080: ` for a fork; else empty.
+ */
 export const markOfParent = (parent: ListedSession["parent"]): string =>
   !parent
     ? ""
@@ -42,9 +44,9 @@ export const markOfParent = (parent: ListedSession["parent"]): string =>
 
 const SHORT_ID = 8;
 
-/** The last part of the folder that a session worked in. */
+/** Returns the last part of the folder in which a session worked. */
 export const projectOf = (cwd: string): string => plainLine(cwd.split(/[\\/]/).filter(Boolean).at(-1) ?? "");
 
-/** Returns the time of a session's last entry, ISO 8601; that of its last write when the entry has no valid time. */
+/** Returns the time of a session's last entry (ISO 8601), or of its last write when the entry has no valid time. */
 export const lastTimeOf = ({ updatedAt, modified }: Pick<ListedSession, "updatedAt" | "modified">): string =>
   updatedAt !== null && !Number.isNaN(Date.parse(updatedAt)) ? updatedAt : modified;

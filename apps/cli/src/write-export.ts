@@ -11,15 +11,15 @@ import { readSessionLine } from "@espalier/session-tree";
 import { CommandError } from "./failure.ts";
 
 interface WrittenExport {
-  /** Absolute. */
+  /** Absolute path. */
   file: string;
   entries: number;
 }
 
 /**
- * Writes an export to a file of mode 0600, all of it or nothing. An older export gives way to it; a session does not.
+ * Writes an export to a file of mode 0600, all of it or nothing. An older export is replaced; a session is not.
  *
- * @param pieces text, and how many entries it holds
+ * @param pieces the text; the generator returns the number of entries
  * @throws CommandError `exists`; EspalierError `not-found`, `short-write`, `write-failed`
  */
 export function writeExport(path: string, pieces: Generator<string, number>): WrittenExport {
@@ -32,7 +32,7 @@ export function writeExport(path: string, pieces: Generator<string, number>): Wr
   else
     throw new CommandError(
       "exists",
-      `${path} is ${older.isFile() ? "a session" : "no file"} and stays as it is; choose another name with --out.`,
+      `${path} is ${older.isFile() ? "a session" : "not a file"} and was not changed; choose another name with --out.`,
     );
   return { file, entries: count.entries };
 }
@@ -48,10 +48,10 @@ function replace(file: string, chunks: Iterable<Uint8Array>): void {
   }
 }
 
-/** Lines that are looked at to tell a session, of which the first ones may be damaged or missing. */
+/** Number of lines that are read to recognize a session, since the first lines may be damaged or missing. */
 const LOOKED_AT = 20;
 
-/** Of this program or of another agent. */
+/** Returns whether a file is a session of this program or of another agent. */
 function holdsSession(file: string): boolean {
   if (agentOfFile(file)) return true;
   const view = openView(file);
@@ -76,7 +76,7 @@ function* chunksOf(pieces: Generator<string, number>, count: { entries: number }
 
 const encoder = new TextEncoder();
 
-/** A session as one page that needs nothing but a browser; returns how many entries it holds. */
+/** Exports a session as one page that needs only a browser. The generator returns the number of entries. */
 export async function exportHtml(
   session: Session,
   options: Pick<ExportOptions, "at" | "redact">,

@@ -79,8 +79,12 @@ test("a session without a header, or of a newer version, is read with a warning 
   const headless = sessionOf(said("e1", null, "one"));
   const newer = sessionOf({ ...HEADER, version: 4 }, said("e1", null, "one"));
   for (const [path, code, warning] of [
-    [headless, "no-header", /has no session header; it is only read\.\n$/],
-    [newer, "version", /has format version 4, newer than this program writes \(3\); it is only read\.\n$/],
+    [headless, "no-header", /has no session header; it is opened read-only\.\n$/],
+    [
+      newer,
+      "version",
+      /has format version 4, newer than this program writes \(3\); it is opened read-only\.\n$/,
+    ],
   ] as const) {
     const before = stateOf(path);
     const { value, stderr, code: exit } = await espalierJson(["context", path]);

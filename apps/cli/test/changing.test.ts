@@ -220,7 +220,7 @@ test("the first change of an old file says which format it has now, and where th
   writeFileSync(file, [header, said].map((line) => `${JSON.stringify(line)}\n`).join(""));
   expect((await espalier(["tree", file])).stderr).toBe("");
   const { stderr } = await espalier(["name", file, "pears"]);
-  expect(stderr).toBe(`${file} has format version 3 now; as it was, it is kept as ${file}.v1.\n`);
+  expect(stderr).toBe(`${file} was upgraded to format version 3; the old file is ${file}.v1.\n`);
   expect((await espalier(["name", file, "apples"])).stderr).toBe("");
 });
 

@@ -250,7 +250,7 @@ test("a session whose folder is gone says so, and goes on", async () => {
     cwd: home,
   });
   expect([code, stdout === ""]).toEqual([0, false]);
-  expect(stderr).toContain("The folder of this session, /home/ada/tidepool, is not there");
+  expect(stderr).toContain("The folder of this session, /home/ada/tidepool, does not exist");
 });
 
 /** A chat in a terminal, and what it shows. */
@@ -319,7 +319,7 @@ test.skipIf(!hasTmux)(
     tmux.type("/tree");
     await shows(/Tides .*\n.*entries · 1 branch/);
     tmux.type("/tree --everything");
-    await shows("Only --all can follow: /tree [--all].");
+    await shows("The only option is --all: /tree [--all].");
     tmux.type("/tree --all");
     await shows(/^\S+ +custom +espalier\.queued/m);
     tmux.type("/navigate 99");
@@ -346,9 +346,9 @@ test.skipIf(!hasTmux)(
     tmux.type("/policy nonsense");
     await shows("There is no policy nonsense; choose one of token-budget");
     tmux.type("/policy pressure");
-    await shows("The policy is pressure, while this chat runs");
+    await shows("The policy is pressure until the end of this chat");
     tmux.type("/policy token-budget");
-    await shows("The policy is token-budget, while this");
+    await shows("The policy is token-budget until the end of this chat");
     tmux.type("/model claude-haiku-4-5");
     await shows(/claude-haiku-4-5 · [\d,]+ of 200,000 tokens/);
 
@@ -363,7 +363,7 @@ test.skipIf(!hasTmux)(
     await shows("400 that cannot be answered (/continue retries)", { idle: true });
     tmux.type("/quit");
     await shows(`${Tmux.LEFT} 0`);
-    await shows(/To go on: espalier chat \S+/);
+    await shows(/To continue: espalier chat \S+/);
     expect(tmux.history).not.toContain(KEY);
     expect(server.requests.flatMap(({ problems }) => problems)).toEqual([]);
     expect(server.failures).toEqual([]);
@@ -451,7 +451,7 @@ test.skipIf(!hasTmux)(
       await new Promise((resolve) => setTimeout(resolve, 20));
     expect(asks()).toBe(true);
     tmux.keys("C-c");
-    await shows("Fork aborted, nothing was made", { idle: true });
+    await shows("Fork aborted, no session was created", { idle: true });
     expect(tmux.history).not.toContain("Forked to");
     expect(sessionsIn(home)).toEqual([file]);
     expect(readFileSync(file!).equals(before)).toBe(true);
@@ -612,7 +612,7 @@ test.skipIf(!hasTmux)(
     tmux.type("/navigate tested");
     await shows("The leaf is at", { idle: true });
     tmux.type("/navigate tested");
-    await shows("The conversation continues from here already.");
+    await shows("The conversation already continues from here.");
     tmux.type("/fork tested");
     await shows(/Forked to \S+/);
     expect(sessionsIn(home)).toHaveLength(2);
@@ -638,15 +638,17 @@ test.skipIf(!hasTmux)(
     expect(refused.code).toBe(1);
     expect(refused.stderr).toContain("--on-busy read-only, --on-busy fork, --on-busy share");
     const second = await terminal(home, server, file);
-    await second.shows("3 share: write beside the other, each on a branch of its own (--on-busy share)");
+    await second.shows("3 share: both write, each on its own branch (--on-busy share)");
     await second.shows("Your choice; Enter leaves [1-3]");
     second.tmux.type("1");
-    await second.shows("This session is only read here; /fork makes a session of your own.");
+    await second.shows("This session is read-only here; /fork creates a session of your own.");
     second.tmux.type("In short, you too?");
     await second.shows(/› In short, you too\?\s*$/);
     second.tmux.keys("C-u");
     second.tmux.type("/name Mine");
-    await second.shows(/› \/name Mine\nThis session is only read here; \/fork makes a session of your own\./);
+    await second.shows(
+      /› \/name Mine\nThis session is read-only here; \/fork creates a session of your own\./,
+    );
     second.tmux.type("/fork");
     await second.shows(/Forked to \S+/);
     second.tmux.keys("C-d");

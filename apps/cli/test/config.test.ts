@@ -135,8 +135,8 @@ test("config says what of an untrusted project is left out, and why", async () =
     `${file}: its settings (summarizer, maxMessages) count only after \`espalier trust\` in ${place.cwd}.\n`,
   );
   const { stdout } = await espalier(["config"], place);
-  expect(stdout).toContain("ignored, because the project is not trusted as it is now:\n");
-  expect(stdout).toMatch(/^summarizer +chooses who receives messages +/m);
+  expect(stdout).toContain("ignored, because the project is not trusted in its current state:\n");
+  expect(stdout).toMatch(/^summarizer +chooses the receiver of messages +/m);
   expect(stdout).toMatch(/^maxMessages +decides how often and how much is sent +/m);
 });
 

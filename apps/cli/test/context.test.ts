@@ -40,7 +40,7 @@ test("context tells people what the model reads and what a compaction hides", as
   expect(lines[0]).toBe(
     "What the model reads at 2ur7kch3b1oZ: 62 messages, 12,234 tokens · claude-haiku-4-5",
   );
-  expect(lines[1]).toMatch(/^The compaction nrT0ch0vvELC stands for \d+ older entries of this path/);
+  expect(lines[1]).toMatch(/^The compaction nrT0ch0vvELC replaces \d+ older entries of this path/);
   expect(lines).toContain("user czlV07XwIrba · 152 tokens");
 });
 

@@ -117,7 +117,7 @@ test("it says what was written, what was not, and what to type; in the folder it
   expect(lines).toContainEqual(
     expect.stringContaining("A branch summary becomes a text of the user's role. (1)"),
   );
-  expect(lines.at(-1)).toMatch(/^Go on with: codex resume [0-9a-f-]{36}$/);
+  expect(lines.at(-1)).toMatch(/^Continue with: codex resume [0-9a-f-]{36}$/);
 });
 
 test("a session that the agent has already gets another id, and the older file stays as it is", async () => {

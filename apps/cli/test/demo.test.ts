@@ -25,14 +25,14 @@ test("the demo shows the tree, the context, a navigation, a summary, a fork and 
     "A session is a tree",
     "The model reads one path of it",
     "Go back to “before-cache”",
-    "Go there again, and bring a summary of the branch",
-    "Fork there, and play the fork back",
+    "Go there again, with a summary of the abandoned branch",
+    "Fork there, and replay the fork",
     "Compact it",
     "Your turn",
   ]);
   expect(stdout).toContain("[http-cache-dead-end]");
   expect(stdout).toMatch(/^62 messages, 12,234 tokens +│ 12 messages, 3,857 tokens$/m);
-  expect(stdout).toMatch(/^replayed {4}16 steps, each equal to a new build$/m);
+  expect(stdout).toMatch(/^replayed {4}16 steps, each equal to a context built from scratch$/m);
   expect(stdout).toMatch(/summary by extractive/);
   expect(stdout.match(/^ {2}espalier \w+ <file>/gm)).toHaveLength(4);
   // Every step fits on a screen, and beside one another on it.

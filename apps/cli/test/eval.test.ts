@@ -141,7 +141,7 @@ describe("espalier eval", () => {
     const before = stateOf(session);
     const refused = await espalier(["eval", DEMO, ...ONE, "--html", session]);
     expect(refused.code).toBe(1);
-    expect(refused.stderr).toContain("is a session and stays as it is");
+    expect(refused.stderr).toContain("is a session and was not changed");
     expect(stateOf(session)).toBe(before);
   }, 120_000);
 
@@ -201,12 +201,12 @@ describe("espalier eval --judge", () => {
       const dear = await espalier([...judged, "--max-cost", "0.0001"], { env: priced });
       expect(dear.code).toBe(1);
       expect(dear.stderr).toMatch(
-        /The judge openai:scripted would cost about \$0\.\d+, more than --max-cost of \$0\.0001; nothing was asked/,
+        /The judge openai:scripted would cost about \$0\.\d+, more than --max-cost of \$0\.0001; no model was called/,
       );
       expect(server.requests).toEqual([]);
       const { code, stdout, stderr } = await espalier([...judged, "--max-cost", "1"], { env: priced });
       expect(stderr).toMatch(
-        /^The judge openai:scripted is asked about \d+ times with about [\d,]+ tokens: about \$0\.\d+\.\n$/,
+        /^The judge openai:scripted gets about \d+ requests with about [\d,]+ tokens: about \$0\.\d+\.\n$/,
       );
       expect(code).toBe(0);
       expect(stdout).toContain("demo-session, judged by openai:scripted: 1 question");
@@ -215,7 +215,7 @@ describe("espalier eval --judge", () => {
         ["eval", DEMO, ...ONE, "--summarizer", "openai:scripted", "--max-cost", "1"],
         { env: priced },
       );
-      expect(summarized.stderr).toMatch(/^The summarizer openai:scripted is asked about \d+ times/);
+      expect(summarized.stderr).toMatch(/^The summarizer openai:scripted gets about \d+ requests/);
       expect(summarized.code).toBe(0);
       expect(summarized.stdout).toMatch(/\ntoken-budget +openai:scripted +\d/);
       expect(server.requests.flatMap(({ problems }) => problems)).toEqual([]);

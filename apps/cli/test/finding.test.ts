@@ -127,7 +127,7 @@ describe("the last entry of a session says when it was", () => {
 
   test("a time that is none, and an agent that nobody knows, are told with those there are", async () => {
     const none = await espalier(["list", "--since", "yesterday"], { env });
-    expect([none.code, none.stderr]).toEqual([2, expect.stringContaining("3d, 1w, 2m, or 2026-11-20")]);
+    expect([none.code, none.stderr]).toEqual([2, expect.stringContaining("3d, 1w, 2m or 2026-11-20")]);
     expect((await espalier(["search", "x", "--agent", "cursor"], { env })).stderr).toContain("claude-code");
   });
 });
@@ -239,7 +239,7 @@ describe("stats", () => {
       ["diff", file, "a1", "a2"],
     ])
       expect((await espalier(parameters)).stderr).toBe(
-        `1 line is damaged; \`espalier doctor ${file}\` says where.\n`,
+        `1 line is damaged; \`espalier doctor ${file}\` shows the details.\n`,
       );
   });
 
@@ -330,7 +330,7 @@ describe("cache", () => {
   });
 
   test("people read sums by cause, then each break with the entry that broke it; stats has a line", async () => {
-    const line = "Prompt cache: 14 of 72 calls paid anew for 194,713 tokens: $0.6034 of $1.27.";
+    const line = "Prompt cache: 14 of 72 calls paid again for 194,713 tokens: $0.6034 of $1.27.";
     const { stdout } = await espalier(["cache", DEMO]);
     expect(stdout.split("\n")[0]).toBe(line);
     expect(stdout).toMatch(/^a pause +6 +99,647 +\$0\.3437$/m);
@@ -376,7 +376,7 @@ test("the cost of sub-agents, and of theirs, is added to the session that starte
     { id: "helper", cost: 0.25, calls: 1 },
   ]);
   expect((await espalier(["stats", file], { env })).stdout).toMatch(
-    /^\$1\.00 for 1 call\n2 sub-agents: 2 calls, 206 tokens, \$0\.7500; \$1\.75 with them\n/,
+    /^\$1\.00 for 1 call\n2 sub-agents: 2 calls, 206 tokens, \$0\.7500; \$1\.75 in total\n/,
   );
   expect((await espalierJson(["cache", file], { env })).value.subAgents).toMatchObject([
     { id: "scout", total: 0.5, lost: 0 },

@@ -119,7 +119,7 @@ test("the report for people has a line a session, says in plain words what could
     "",
     "note The last line was cut off while it was written. (1 line in 1 file)",
     "note A message follows one that is not in the file; shown as a separate branch. (1 line in 1 file)",
-    "1 line left out: bookkeeping of the agent, or repetitions of other lines. --json lists each.",
+    "1 line left out: bookkeeping of the agent, or duplicates of other lines. --json lists each.",
     "1 new session with 4 entries.",
     "",
   ]);
@@ -160,7 +160,7 @@ test("a fork is linked to its original in an import and in lists", async () => {
   const ofParent = await espalierJson(["list", "--parent", original!], options);
   expect(ofParent.values.map(({ id }) => id)).toEqual([fork]);
   const stats = await espalier(["stats", fork!], options);
-  expect(stats.stdout).toContain(`A fork of ${original}: its first 2 entries are that session's too.`);
+  expect(stats.stdout).toContain(`A fork of ${original}, with the same first 2 entries.`);
 });
 
 test("keys are left behind, and kept with --no-redact", async () => {
@@ -313,7 +313,7 @@ test("the cost of an imported session is the agent's own figure, or an estimate 
   expect(ofClaude.value.subAgents).toMatchObject([{ cost: 0.00918, estimated: true }]);
   expect(ofClaude.value.withSubAgents).toMatchObject({ calls: 2, cost: 0.05, estimated: false });
   expect(await stats("claude-1")).toContain(
-    "$0.0500 for 1 call\nAs Claude Code recorded it, sub-agents included.\n1 sub-agent: 1 call, 3,012 tokens, ≈ $0.0092; included\n",
+    "$0.0500 for 1 call\nThis cost is recorded by Claude Code and includes sub-agents.\n1 sub-agent: 1 call, 3,012 tokens, ≈ $0.0092; included\n",
   );
 
   const answered = (model: string) => (id: string) => ({
@@ -339,7 +339,9 @@ test("the cost of an imported session is the agent's own figure, or an estimate 
     unpriced: 0,
     recordedCost: null,
   });
-  expect(await stats(priced)).toMatch(/^≈ \$0\.8400 for 1 call\n≈ estimated: no price is recorded, .*\.\n/);
+  expect(await stats(priced)).toMatch(
+    /^≈ \$0\.8400 for 1 call\n≈ is an estimate: no price is recorded, .*\.\n/,
+  );
   expect((await espalierJson(["cache", priced], options)).value.cost).toMatchObject({
     total: 0.84,
     estimated: true,

@@ -380,7 +380,7 @@ test("a status line of the user stays", () => {
   const text = '{ "statusLine": { "type": "command", "command": "mine" } }';
   write(join(home, ".claude/settings.json"), text);
   const plan = planInstall(agentNamed("claude-code"));
-  expect(plan.notes).toContain("Your own status line stays; Claude Code shows one only.");
+  expect(plan.notes).toContain("Your own status line stays, because Claude Code shows only one.");
   carryOut(plan);
   const settings = JSON.parse(readFileSync(join(home, ".claude/settings.json"), "utf8"));
   expect(settings.statusLine.command).toBe("mine");
@@ -422,7 +422,7 @@ test("what the agent itself recorded of the plugin leaves with it", () => {
   install("claude-code");
   write(known, "{");
   const plan = planUninstall(agentNamed("claude-code"));
-  expect(plan.notes).toEqual([`Claude Code's own record ${known} cannot be read and stays as it is.`]);
+  expect(plan.notes).toEqual([`Claude Code's own record ${known} cannot be read and was not changed.`]);
   carryOut(plan);
   expect(existsSync(join(home, ".claude/settings.json"))).toBe(false);
   expect(readFileSync(known, "utf8")).toBe("{");
@@ -430,13 +430,13 @@ test("what the agent itself recorded of the plugin leaves with it", () => {
 
 const REFUSED: [string, AgentName, string, string | Buffer, RegExp][] = [
   ["broken JSON", "claude-code", "settings.json", '{ "model": ', /is not JSON \(line 1/],
-  ["a list", "claude-code", "settings.json", "[]", /holds no JSON object/],
+  ["a list", "claude-code", "settings.json", "[]", /is not a JSON object/],
   [
     "another shape",
     "claude-code",
     "settings.json",
     '{"enabledPlugins": []}',
-    /its enabledPlugins is no object/,
+    /its enabledPlugins is not an object/,
   ],
   [
     "a plugin of that name",
@@ -445,7 +445,7 @@ const REFUSED: [string, AgentName, string, string | Buffer, RegExp][] = [
     '{"extraKnownMarketplaces":{"espalier":{}}}',
     /not Espalier's/,
   ],
-  ["hooks of another shape", "codex", "hooks.json", '{"hooks":{"Stop":{}}}', /its hooks\.Stop is no list/],
+  ["hooks of another shape", "codex", "hooks.json", '{"hooks":{"Stop":{}}}', /its hooks\.Stop is not a list/],
   ["broken TOML", "codex", "config.toml", "model = ", /is not TOML \(line 1\)/],
   [
     "a server of that name",
@@ -459,7 +459,7 @@ const REFUSED: [string, AgentName, string, string | Buffer, RegExp][] = [
     "codex",
     "config.toml",
     "mcp_servers = {}",
-    /no table \[mcp_servers\.espalier\] can follow/,
+    /a table \[mcp_servers\.espalier\] cannot be added/,
   ],
   ["bytes that are no text", "pi", "settings.json", Buffer.from([0x7b, 0xff, 0x7d]), /is not UTF-8 text/],
 ];
@@ -472,7 +472,7 @@ test.each(REFUSED)(
     const before = everything(home);
     const { code, stderr, stdout } = await espalier(["install", name], { env: environmentOf(home) });
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-    expect(stderr).toMatch(/^[^\n]+ stays as it is: [^\n]+ Nothing was changed\.\n$/);
+    expect(stderr).toMatch(/^[^\n]+ cannot be changed: [^\n]+ Nothing was changed\.\n$/);
     expect(stderr).toMatch(why);
     expect(everything(home)).toEqual(before);
   },
@@ -534,6 +534,6 @@ test("the command installs, says what it did, and takes everything back", async 
   expect((await espalier(["uninstall", "codex"], { env })).code).toBe(0);
   expect(everything(home)).toEqual(before);
   expect((await espalier(["uninstall", "codex"], { env })).stdout).toBe(
-    "Espalier is not in Codex any more; nothing was changed.\n",
+    "Espalier is no longer in Codex; nothing was changed.\n",
   );
 });

@@ -308,8 +308,8 @@ describe("hostile input", () => {
       ["read_entries", { cursor: "999999.0.999999" }, /^This cursor is of no earlier answer/],
       ["read_entries", { from: "<b>nowhere" }, /no entry "&lt;b>nowhere"/],
       ["read_entries", { session: "nowhere" }, /There is no session/],
-      ["read_entries", { session: "/etc/passwd" }, /named by its id/],
-      ["stats", { session: "../../session.jsonl" }, /named by its id/],
+      ["read_entries", { session: "/etc/passwd" }, /session by its id/],
+      ["stats", { session: "../../session.jsonl" }, /session by its id/],
       ["label", { entry: "nowhere", text: "x" }, /no entry/],
     ];
     for (const [tool, given, expected] of bad) {
@@ -379,7 +379,7 @@ describe("over HTTP", () => {
   test("a port without --http, and a token that is too short, are refused", async () => {
     expect(await espalier(["mcp", "--port", "7777"])).toMatchObject({
       code: 2,
-      stderr: "A port is for --http; say both, or neither.\n",
+      stderr: "--port needs --http; add --http, or leave --port out.\n",
     });
     const short = await espalier(["mcp", "--http"], { env: { ESPALIER_MCP_TOKEN: "short" } });
     expect(short).toMatchObject({ code: 2, stdout: "" });

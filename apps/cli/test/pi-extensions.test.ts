@@ -148,7 +148,7 @@ test.skipIf(!hasTmux)(
     chat.keys("C-c");
     await shows("No name, nothing changed");
     chat.type("/quit");
-    await shows("To go on: espalier chat");
+    await shows("To continue: espalier chat");
     chat.end();
   },
   60_000,

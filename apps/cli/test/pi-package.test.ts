@@ -228,7 +228,7 @@ test.skipIf(!isPiThere)(
       const merged = linesOf(file).findLast(({ type }) => type === "branch_summary")!;
       expect(merged.summary).toContain("medlar");
       expect(merged.details?.["merge"]).toMatchObject({ commonAncestorId: fork });
-      expect(await pi.run(`/merge ${aside}`)).toBe(`The branch of ${aside} is merged already.`);
+      expect(await pi.run(`/merge ${aside}`)).toBe(`The branch of ${aside} is already merged.`);
 
       // A compaction: our policy, an extractive summary, the rule and the pin.
       await pi.prompt("And the roses?");

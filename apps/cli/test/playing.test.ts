@@ -54,7 +54,7 @@ test("replay --verify finds each step the same when it is built anew", async () 
   expect(values.at(-1)).toMatchObject({ entryId: "4Nk83a3KYo7N", verified: true });
   expect(values.every(({ verified }) => verified === true)).toBe(true);
   const people = await espalier(["replay", DEMO, "--verify"]);
-  expect(people.stdout.trimEnd()).toMatch(/\n212 steps, each equal to a new build\.$/);
+  expect(people.stdout.trimEnd()).toMatch(/\n212 steps, each equal to a context built from scratch\.$/);
 });
 
 test("replay --speed keeps the session's pace, so many times as fast", async () => {

@@ -27,7 +27,7 @@ test("an entry whose line was damaged keeps its place and says so", async () => 
   expect(value.error.code).toBe("damaged");
   const tree = await espalierJson(["tree", file]);
   expect(tree.value.entries.map(({ id }: { id: string }) => id)).toEqual(["e1", "e2"]);
-  expect(tree.stderr).toBe(`1 line is damaged; \`espalier doctor ${file}\` says where.\n`);
+  expect(tree.stderr).toBe(`1 line is damaged; \`espalier doctor ${file}\` shows the details.\n`);
 });
 
 const REMINDER = "<system-reminder>\nBe brief.\n</system-reminder>";

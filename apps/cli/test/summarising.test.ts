@@ -289,7 +289,7 @@ test("an extension that is not there is an error before anything happens", async
 test("a policy that counts tokens in its own way says what the model reads as the tree says it", async () => {
   const file = demoCopy();
   const { stdout } = await espalier(["compact", file, "--policy", "pressure", "--summarizer", "extractive"]);
-  const told = /by the session's, the model reads ([\d,]+) now/.exec(stdout)?.[1];
+  const told = /By the session's count, the model now reads ([\d,]+)/.exec(stdout)?.[1];
   expect(told).toBeDefined();
   expect((await espalier(["tree", file])).stdout).toContain(`, ${told} tokens`);
   const same = await espalier(["compact", demoCopy(), "--keep-recent", "2000", "--summarizer", "extractive"]);

@@ -170,7 +170,7 @@ test.skipIf(!hasTmux || !existsSync(LARGE))(
     await asked.shows("1,018 entries");
     const before = readFileSync(file);
     asked.keys("c");
-    await asked.shows(/A compaction would bring the context from 124,661 to about/);
+    await asked.shows(/A compaction would reduce the context from 124,661 to about/);
     await asked.shows("which is billed");
     asked.keys("y");
     await asked.shows(/compacting … \d+ s/);
@@ -197,7 +197,7 @@ test.skipIf(!hasTmux || !existsSync(LARGE))(
     expect(compacted.onPath).toBe(true);
     expect(leafId).toBe(entries.at(-1).id);
     made.keys("2");
-    await made.shows(/The compaction \S+ stands for [\d,]+ older entries/);
+    await made.shows(/The compaction \S+ replaces [\d,]+ older entries/);
   },
 );
 

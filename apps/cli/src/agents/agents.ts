@@ -11,7 +11,7 @@ export interface AgentSettings {
   file: string;
   form: SettingsForm;
   values: readonly OwnValue[];
-  /** True: the agent writes these values by itself. An installation leaves the file alone, the removal removes them. */
+  /** True: the agent writes these values itself. An installation does not write them; a removal removes them. */
   onlyRemoved?: boolean;
 }
 
@@ -38,15 +38,15 @@ export type AgentName = (typeof AGENT_NAMES)[number];
 
 type Environment = NodeJS.ProcessEnv;
 
-/** Folder of the record and of our files for agents. */
+/** Folder of installation records and of our files for agents. */
 export const agentsFolder = (): string => join(espalierHome(), "agents");
 
-/** The agent with everything that an installation writes. */
+/** Returns an agent with everything that an installation writes. */
 export function agentNamed(name: AgentName, environment: Environment = process.env): Agent {
   return { name, ...AGENTS[name](environment["HOME"] || homedir(), environment) };
 }
 
-/** Returns whether there is a trace of the agent: its folder, or its command on the path. */
+/** Returns whether the agent seems to be installed: its folder exists, or its command is on the PATH. */
 export function isInstalled({ home, program }: Agent, environment: Environment = process.env): boolean {
   const names = process.platform === "win32" ? [`${program}.cmd`, `${program}.exe`] : [program];
   const folders = (environment["PATH"] ?? "").split(delimiter).filter((folder) => folder !== "");
@@ -61,7 +61,7 @@ const AGENTS: Record<AgentName, (userHome: string, environment: Environment) => 
   pi,
 };
 
-/** Words that start this program: Node and its main file, so that no search path is needed. */
+/** Command line that starts this program: Node and its main file as absolute paths, so that no PATH is needed. */
 const startWords = (): string[] => [process.execPath, resolve(process.argv[1] ?? "")];
 
 const shellWord = (word: string): string => {
@@ -75,10 +75,10 @@ const mcpServer = (): { command: string; args: string[] } => {
   return { command, args: [...args, "mcp"] };
 };
 
-/** Seconds that an agent waits for a hook at most. */
+/** Maximum number of seconds that an agent waits for a hook. */
 const HOOK_TIMEOUT = 3;
 
-/** Hooks by event: what runs, and for which sources of a start. */
+/** Hooks by event: the command of each, and the kinds of start for which it runs. */
 function hooksFor(agent: AgentName): Record<string, { matcher?: string; hooks: object[] }> {
   const hooks = [{ type: "command", command: shellLine("hook", agent), timeout: HOOK_TIMEOUT }];
   return {
@@ -95,7 +95,7 @@ const textOfField = (value: unknown, key: string): string => {
   return typeof field === "string" ? field : "";
 };
 
-/** A plugin in a folder of ours, which the user's settings name as a marketplace of one. */
+/** A plugin in a folder of ours. The user's settings name this folder as a marketplace with one plugin. */
 function claudeCode(userHome: string, environment: Environment): AgentFacts {
   const home = environment["CLAUDE_CONFIG_DIR"] || join(userHome, ".claude");
   const folder = join(agentsFolder(), "claude-code");
@@ -157,9 +157,7 @@ function claudeCode(userHome: string, environment: Environment): AgentFacts {
       }),
       "skills/recall/SKILL.md": SKILL,
     },
-    notes: [
-      "Sessions of Claude Code that start from now on have it; in a running one, enter /reload-plugins.",
-    ],
+    notes: ["New sessions of Claude Code use it. In a running session, enter /reload-plugins."],
   };
 }
 
@@ -217,7 +215,7 @@ function codex(userHome: string, environment: Environment): AgentFacts {
   };
 }
 
-/** Main file of the package for Pi: beside this program, which npm starts by a link in another folder. */
+/** Main file of the package for Pi. It is next to this program; npm starts the program by a link in another folder. */
 function piExtension(): string {
   const [, main = ""] = startWords();
   const isBeside = existsSync(join(main, "..", "pi-extension.js"));
@@ -257,6 +255,6 @@ function pi(userHome: string, environment: Environment): AgentFacts {
       }),
       "extension.js": `export { default } from ${JSON.stringify(piExtension())};\n`,
     },
-    notes: ["Sessions of Pi that start from now on have it; in a running one, enter /reload."],
+    notes: ["New sessions of Pi use it. In a running session, enter /reload."],
   };
 }

@@ -1,4 +1,4 @@
-// The part of a hook that may take its time, in a process of its own: the import, and notes for the next start.
+// The slow part of a hook, in a separate process: the import, and the notes for the next start.
 
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { setPriority } from "node:os";
@@ -19,10 +19,10 @@ import { fileStore, takeFileLeaseSync } from "@espalier/session-tree/node";
 import { cutText, escapeText, extractiveSummarizer } from "@espalier/summarizer";
 import { type Brief, briefFile, logFailure } from "./hook.ts";
 
-/** Niceness of the process: the agent and its tools go first. */
+/** Niceness of the process, so that the agent and its tools run first. */
 const NICENESS = 10;
 
-/** Runs the import of a hook. Never fails: a failure goes to the log of the hooks. */
+/** Runs the import of a hook. Never fails: a failure is written to the log of the hooks. */
 export async function runImport([
   agent = "",
   sessionId = "",
@@ -36,12 +36,12 @@ export async function runImport([
 }
 
 /**
- * Imports the file of a session and writes its notes. One import of a session runs at a time: a second one leaves a mark
- * and ends, and the first one then goes round once more.
+ * Imports the file of a session and writes its notes. Only one import of a session runs at a time: a second one
+ * requests another run of the first, and ends.
  */
 async function importAndBrief(agent: string, sessionId: string, transcript: string): Promise<void> {
   const file = briefFile(agent, sessionId);
-  // The agent may not have written its file, or may be about to remove it.
+  // The agent may not have written its file yet, or may have removed it.
   if (file === undefined || !existsSync(transcript)) return;
   setPriority(NICENESS);
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
@@ -75,11 +75,11 @@ function leaseOf(file: string): (() => void) | undefined {
   }
 }
 
-/** Milliseconds between two looks at a session that another process writes, and how many there are. */
+/** Milliseconds between two attempts while another process writes the session, and the number of attempts. */
 const WAIT_MS = 500;
 const LOOKS = 120;
 
-/** Runs an import again while another process, such as `espalier mcp`, writes the session. */
+/** Repeats an import while another process, such as `espalier mcp`, writes the session. */
 async function whenFree<Result>(run: () => Promise<Result>): Promise<Result> {
   for (let look = 1; ; look++) {
     try {
@@ -91,7 +91,7 @@ async function whenFree<Result>(run: () => Promise<Result>): Promise<Result> {
   }
 }
 
-/** Imports a file; returns the file of its session here. */
+/** Imports a file; returns the file of the imported session. */
 async function importOne(agent: string, transcript: string): Promise<string | undefined> {
   let found: string | undefined;
   for await (const { file, status, issues } of importSessions(transcript, {
@@ -115,17 +115,17 @@ async function briefOf(file: string): Promise<string> {
   }
 }
 
-/** Limits of the parts: the rules in tokens, the rest in characters. 1,500 tokens together at the most. */
+/** Limits of the parts: the rules in tokens, the others in characters. Together they are at most 1,500 tokens. */
 const RULE_TOKENS = 500;
 const WORK_TOKENS = 700;
 const LONGEST_LABELS = 400;
 
-/** Headings of the open work, as summaries have them. */
+/** Headings of the open work in a summary. */
 const WORK = ["In Progress", "Blocked", "Next Steps"];
 
 /**
- * Notes for the model: the user's rules, the open work, and how to get back what is not in the context any more. All of it
- * but our own sentences is escaped data between tags.
+ * Builds notes for the model: the user's rules, the open work, and how to find text that is no longer in the context.
+ * All text except our own sentences is escaped data between tags.
  */
 export async function writeBrief(session: Session): Promise<string> {
   const { messages } = session.context;

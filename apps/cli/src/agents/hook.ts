@@ -1,4 +1,5 @@
-// Program of the hooks. Apart from program.ts, which takes longer to load than a hook may take: Node's own modules alone.
+// Program of the hooks. It is separate from program.ts, which takes too long to load for a hook, and imports only
+// modules of Node.
 
 import { spawn } from "node:child_process";
 import { appendFileSync, mkdirSync, readFileSync, renameSync, statSync } from "node:fs";
@@ -6,7 +7,7 @@ import { homedir } from "node:os";
 import { basename, join, resolve } from "node:path";
 import { text as textOf } from "node:stream/consumers";
 
-/** Input of a hook, as far as it is read here. Agents add fields in every version. */
+/** Fields of a hook's input that are read here. Agents add other fields in new versions. */
 interface HookInput {
   hook_event_name?: unknown;
   session_id?: unknown;
@@ -17,39 +18,39 @@ interface HookInput {
 
 /** Notes that an import leaves for the next start of a session. */
 export interface Brief {
-  /** End of the import, in milliseconds. */
+  /** Time of the end of the import, in milliseconds. */
   at: number;
   /** Duration of the import, in milliseconds. */
   tookMs: number;
-  /** What the model reads at the start. */
+  /** Text that the model reads at the start. */
   text: string;
 }
 
-/** Folder of what hooks keep, and of their log. As `espalierHome`, which a hook has no time to load. */
+/** Folder for the log and the notes of hooks. Repeats `espalierHome`, which takes too long to load for a hook. */
 export const hooksFolder = (): string => {
   const { ESPALIER_HOME: home } = process.env;
   return join(home ? resolve(home) : join(homedir(), ".espalier"), "agents", "hooks");
 };
 
-/** File of the notes for a session; undefined for an id that cannot name a file. */
+/** Returns the file of the notes for a session; undefined if the id is not usable as a file name. */
 export const briefFile = (agent: string, sessionId: string): string | undefined =>
   /^[\w-]{1,128}$/.test(sessionId) ? join(hooksFolder(), agent, `${sessionId}.json`) : undefined;
 
 const AGENTS: ReadonlySet<string> = new Set(["claude-code", "codex"]);
 
 /**
- * Answers a hook of an agent: reads its input on stdin, prints what the agent takes, and starts imports in a process of
- * their own. Never fails: a failure goes to the log, and the agent gets no answer.
+ * Answers a hook of an agent: reads its input from stdin, prints the agent's answer, and starts imports in separate
+ * processes. Never fails: a failure is written to the log, and the agent gets no answer.
  */
 export async function runHook([agent = "", ...words]: readonly string[]): Promise<void> {
   try {
     if (process.stdin.isTTY) {
-      process.stderr.write("An agent runs `espalier hook`; `espalier install` sets that up.\n");
+      process.stderr.write("Agents run `espalier hook`; set it up with `espalier install`.\n");
       return;
     }
     if (!AGENTS.has(agent)) throw new Error(`no hooks for ${JSON.stringify(agent)}`);
     const input: unknown = JSON.parse(await textOf(process.stdin));
-    if (typeof input !== "object" || input === null) throw new Error("the input is no object");
+    if (typeof input !== "object" || input === null) throw new Error("the input is not an object");
     const answer = words[0] === "--status-line" ? statusLine(input as StatusInput) : answerTo(agent, input);
     if (answer !== "") process.stdout.write(answer);
   } catch (error) {
@@ -92,23 +93,24 @@ function answerTo(agent: string, input: HookInput): string {
   }
 }
 
-/** What the summary of Claude Code should keep: what the notes at the next start do not have. */
+/** Instructions for Claude Code's summary: it should keep details that the notes at the next start do not contain. */
 const SUMMARY_INSTRUCTIONS = `Keep in the summary, word for word: rules and corrections that the user gave, decisions with their reason, exact names (paths, commands, settings, ids, error texts), and the next step that was agreed on. Leave out what a file on disk says. The whole conversation stays readable through the tools of the MCP server "espalier".
 `;
 
 function readBrief(agent: string, sessionId: string): Brief | undefined {
   const file = briefFile(agent, sessionId);
-  if (file === undefined) throw new Error(`the session id ${JSON.stringify(sessionId)} names no file`);
+  if (file === undefined)
+    throw new Error(`the session id ${JSON.stringify(sessionId)} is not usable as a file name`);
   if (!statSync(file, { throwIfNoEntry: false })) return undefined;
   return JSON.parse(readFileSync(file, "utf8")) as Brief;
 }
 
-/** Share of the time that imports at the end of answers may take. */
+/** Maximum share of the time for imports at the end of answers. */
 const SHARE = 1 / 20;
 
 /**
- * Starts an import in a process of its own, at a low priority. One that is not urgent is left out while the last one is
- * too recent for what it took.
+ * Starts an import in a separate process with low priority. An import that is not urgent is skipped while the last one
+ * is too recent for its duration.
  */
 function importInBackground(agent: string, sessionId: string, transcript: string, isUrgent: boolean): void {
   const last = isUrgent ? undefined : readBrief(agent, sessionId);
@@ -120,10 +122,10 @@ function importInBackground(agent: string, sessionId: string, transcript: string
     .unref();
 }
 
-/** Characters of the log after which it is begun anew; the one before is kept. */
+/** Characters after which a new log is begun; the previous log is kept. */
 const LONGEST_LOG = 256 * 1024;
 
-/** Appends a line to the log. Where that fails too, nobody can be told: the agent must not be disturbed. */
+/** Appends a line to the log. A failure is ignored, because the agent must not be disturbed. */
 export function logFailure(agent: string, error: unknown): void {
   const told = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
   const line = `${new Date().toISOString()} ${agent} ${told.replace(/\s+/g, " ").slice(0, 1_000)}\n`;
@@ -134,11 +136,11 @@ export function logFailure(agent: string, error: unknown): void {
     if (size > LONGEST_LOG) renameSync(file, `${file}.1`);
     appendFileSync(file, line, { mode: 0o600 });
   } catch {
-    // No room, or no right to write.
+    // The disk is full, or the file is not writable.
   }
 }
 
-/** Input of a status line, as far as it is read here. */
+/** Fields of a status line's input that are read here. */
 interface StatusInput {
   model?: { display_name?: unknown };
   cost?: { total_cost_usd?: unknown };
@@ -150,7 +152,7 @@ interface StatusInput {
   prompt_cache?: { hit_ratio?: unknown; warm?: unknown };
 }
 
-/** One line: the model, how full the context is, how much of it was in the cache, and the cost. */
+/** Returns one line: the model, the used share of the context, the share that was cached, and the cost. */
 function statusLine({ model, cost, context_window: window, prompt_cache: cache }: StatusInput): string {
   const usage = window?.current_usage ?? {};
   const [fresh, written, read] = [

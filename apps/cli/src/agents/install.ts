@@ -1,4 +1,4 @@
-// Installation in another agent and its removal: a plan of files, then the files.
+// Installs Espalier in another agent and removes it: first a plan of files, then the files.
 
 import { randomBytes } from "node:crypto";
 import {
@@ -20,14 +20,14 @@ import { AGENT_NAMES, type Agent, type AgentSettings, agentsFolder, isInstalled 
 import { hooksFolder } from "./hook.ts";
 import { type Insertion, NO_INSERTION } from "./settings-text.ts";
 
-/** A file before and after a change; undefined where there is no file. */
+/** A file before and after a change; undefined if the file does not exist. */
 interface FileChange {
   file: string;
   before: string | undefined;
   after: string | undefined;
 }
 
-/** Changes that install an agent's part or remove it. */
+/** Changes that an installation or a removal makes. */
 export interface InstallPlan {
   agent: Agent;
   changes: FileChange[];
@@ -35,10 +35,10 @@ export interface InstallPlan {
   notes: string[];
 }
 
-/** What an installation did to files of the agent. */
+/** Record of the changes that an installation made to files of the agent. */
 interface InstallRecord {
   files: Record<string, Insertion & { existed: boolean }>;
-  /** Folders that were made, the outer ones first. */
+  /** Folders that were created, the outer ones first. */
   folders: string[];
 }
 
@@ -52,14 +52,14 @@ function readRecord(agent: Agent): InstallRecord {
   try {
     return { ...NO_RECORD, ...(JSON.parse(text) as InstallRecord) };
   } catch (cause) {
-    const message = `${recordFile(agent)}, the record of the installation, cannot be read; move it away. Then only keys are removed.`;
+    const message = `The record of the installation, ${recordFile(agent)}, cannot be read. Move the file away and repeat the command; then only Espalier's keys are removed.`;
     throw new CommandError("settings", message, { cause });
   }
 }
 
 /**
- * Plans an installation. What an earlier one wrote is replaced.
- * @throws CommandError `not-found` for an agent that is not there; `settings` for a file that must not be changed
+ * Plans an installation. It replaces files and values of an earlier installation.
+ * @throws CommandError `not-found` if the agent is not installed; `settings` for a file that must not be changed
  */
 export function planInstall(agent: Agent): InstallPlan {
   if (!isInstalled(agent))
@@ -81,7 +81,7 @@ export function planInstall(agent: Agent): InstallPlan {
         const values = settings.values.filter(({ path: [key = ""], isOurs }) => {
           const there = key === "statusLine" ? form.read(base, [key]) : undefined;
           if (there === undefined || isOurs(there)) return true;
-          notes.push(`Your own status line stays; ${agent.label} shows one only.`);
+          notes.push(`Your own status line stays, because ${agent.label} shows only one.`);
           return false;
         });
         const { text, pieces, made } = form.insert(base, values);
@@ -97,7 +97,7 @@ export function planInstall(agent: Agent): InstallPlan {
   const own = Object.entries(agent.ownFiles).map(([path, after]) =>
     changeOf(join(agent.folder, path), after),
   );
-  // The record first: a removal after a crash knows what was to be written.
+  // The record is written first, so that a removal after a crash knows the planned changes.
   return { agent, notes, changes: [changeOf(recordFile(agent), recorded), ...own, ...changes] };
 }
 
@@ -116,7 +116,7 @@ export function planUninstall(agent: Agent): InstallPlan {
       return [{ file, before, after: isOver ? undefined : after }];
     } catch (error) {
       if (!onlyRemoved || !(error instanceof CommandError)) throw error;
-      notes.push(`${agent.label}'s own record ${file} cannot be read and stays as it is.`);
+      notes.push(`${agent.label}'s own record ${file} cannot be read and was not changed.`);
       return [];
     }
   });
@@ -124,7 +124,7 @@ export function planUninstall(agent: Agent): InstallPlan {
   return { agent, notes, changes: [...changes, ...own, changeOf(recordFile(agent), undefined)] };
 }
 
-/** Returns whether a file that was made for our values holds nothing more. */
+/** Returns whether a file that was created for our values has no other content. */
 function isNothing({ form }: AgentSettings, text: string): boolean {
   const value = text.trim() === "" ? {} : form.read(text, []);
   return typeof value === "object" && value !== null && Object.keys(value).length === 0;
@@ -136,25 +136,28 @@ const changeOf = (file: string, after: string | undefined): FileChange => ({
   after,
 });
 
-/** Runs a step on a settings file; names the file in its failure. */
+/** Runs a step on a settings file; its error names the file. */
 function inFile<Result>(file: string, step: () => Result): Result {
   try {
     return step();
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
-    const message = `${file} stays as it is: ${error.message}. Nothing was changed.`;
+    const message = `${file} cannot be changed: ${error.message}. Nothing was changed.`;
     throw new CommandError("settings", message, { cause: error });
   }
 }
 
-/** Text of a file; undefined where there is none. @throws CommandError `settings` */
+/**
+ * Reads a file; undefined if it does not exist.
+ * @throws CommandError `settings`
+ */
 function textIn(file: string): string | undefined {
   return inFile(file, () => {
     if (!statSync(file, { throwIfNoEntry: false })) {
       if (!lstatSync(file, { throwIfNoEntry: false })) return undefined;
-      throw new CommandError("settings", "it is a link that leads nowhere");
+      throw new CommandError("settings", "it is a link to a missing file");
     }
-    if (!statSync(file).isFile()) throw new CommandError("settings", "it is no file");
+    if (!statSync(file).isFile()) throw new CommandError("settings", "it is not a file");
     const bytes = readFileSync(file);
     const text = bytes.toString("utf8");
     if (!Buffer.from(text).equals(bytes)) throw new CommandError("settings", "it is not UTF-8 text");
@@ -162,13 +165,16 @@ function textIn(file: string): string | undefined {
   });
 }
 
-/** Folders that have to be made for a folder, the outer ones first. */
+/** Lists the missing folders of a path, the outer ones first. */
 function missingFolders(folder: string): string[] {
   if (existsSync(folder)) return [];
   return [...missingFolders(dirname(folder)), folder];
 }
 
-/** Carries a plan out. @throws CommandError `changed` for a file that changed since it was planned */
+/**
+ * Carries out a plan.
+ * @throws CommandError `changed` for a file that changed after the plan was made
+ */
 export function carryOut({ agent, changes }: InstallPlan): void {
   const { folders } = readRecord(agent);
   for (const change of changes.filter(({ before, after }) => before !== after)) {
@@ -178,7 +184,7 @@ export function carryOut({ agent, changes }: InstallPlan): void {
   }
   const isRemoval = !existsSync(recordFile(agent));
   if (!isRemoval) return;
-  // Notes for later starts, and the log with the last agent.
+  // Removes the notes for later starts. The log is removed with the last agent.
   const isLast = !AGENT_NAMES.some((name) => existsSync(recordFile({ name })));
   rmSync(isLast ? hooksFolder() : join(hooksFolder(), agent.name), { recursive: true, force: true });
   for (const path of Object.keys(agent.ownFiles))
@@ -188,9 +194,12 @@ export function carryOut({ agent, changes }: InstallPlan): void {
 }
 
 const changed = (file: string): CommandError =>
-  new CommandError("changed", `${file} was changed meanwhile and stays as it is; repeat the command.`);
+  new CommandError(
+    "changed",
+    `Another program changed ${file} meanwhile, so it was not written; repeat the command.`,
+  );
 
-/** Writes a whole file beside and renames it. Links are followed; the mode of the file stays. */
+/** Writes a whole file under a temporary name and renames it. Links are followed; the file's mode stays. */
 function writeText(path: string, text: string): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const file = existsSync(path) ? realpathSync(path) : path;
@@ -205,7 +214,7 @@ function writeText(path: string, text: string): void {
   }
 }
 
-/** Removes a folder, and those above it up to `end`, while they are empty. */
+/** Removes a folder and its parents up to `end` while they are empty. */
 function removeEmpty(folder: string, end: string): void {
   for (let each = folder; each !== end && each.startsWith(end); each = dirname(each)) {
     try {
@@ -219,7 +228,7 @@ function removeEmpty(folder: string, end: string): void {
   }
 }
 
-/** Unified diff of a change: one hunk with three lines around it. */
+/** Unified diff of a change: one hunk with three lines of context. */
 export function* diffOf({ file, before, after }: FileChange): Generator<string> {
   if (before === after) return;
   const [old, fresh] = [linesOf(before), linesOf(after)];

@@ -1,4 +1,4 @@
-// Extension for the Pi coding agent: an entry of the build of its own, which Pi loads.
+// Extension for the Pi coding agent: a separate entry of the build, which Pi loads.
 
 import { existsSync } from "node:fs";
 import {
@@ -23,7 +23,7 @@ import { entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatCount, formatMany, formatPrice } from "../numbers.ts";
 
-/** Part of Pi's context of an event or command that is used here. */
+/** Fields of Pi's context of an event or a command that are used here. */
 interface PiContext {
   cwd: string;
   model?: { contextWindow?: number };
@@ -35,7 +35,7 @@ interface PiContext {
     getSessionFile(): string | undefined;
     getBranch(): Entry[];
   };
-  /** In commands only. */
+  /** Present in commands only. */
   navigateTree(targetId: string, options?: { summarize?: boolean }): Promise<{ cancelled: boolean }>;
 }
 
@@ -50,7 +50,7 @@ interface PiTreeEvent {
   signal?: AbortSignal;
 }
 
-/** Part of Pi's API for extensions that is used here. */
+/** Functions of Pi's API for extensions that are used here. */
 interface PiApi {
   on(
     event: "session_before_compact",
@@ -65,7 +65,7 @@ interface PiApi {
   appendEntry(customType: string, data: unknown): void;
 }
 
-/** Summary that an act is to write, as Pi takes it. */
+/** Summary that an extension gives Pi for an act. */
 interface GivenSummary {
   summary: string;
   details?: unknown;
@@ -73,7 +73,7 @@ interface GivenSummary {
 
 /** Registers the policies, summaries, commands and the tool. */
 export default function espalier(pi: PiApi): void {
-  /** Summary of the merge that runs. */
+  /** Summary of the running merge. */
   let merging: GivenSummary | undefined;
 
   pi.on("session_before_compact", (event, context) =>
@@ -120,7 +120,7 @@ export default function espalier(pi: PiApi): void {
   );
   register(
     "pin",
-    "keep an entry word for word over compactions: /pin ID, /pin off ID; alone it lists",
+    "keep an entry word for word after compactions: /pin ID, /pin off ID; /pin lists the pinned entries",
     async (words, context) => {
       const isOff = words[0] === "off";
       const word = words[isOff ? 1 : 0];
@@ -128,21 +128,21 @@ export default function espalier(pi: PiApi): void {
         if (word === undefined) return pinsText(session);
         const targetId = existingEntry(session, word);
         pi.appendEntry(PIN, { targetId, pinned: !isOff });
-        return `${targetId} is ${isOff ? "not pinned any more" : "pinned"}.`;
+        return `${targetId} is ${isOff ? "no longer pinned" : "pinned"}.`;
       });
     },
   );
   register("merge", "summarize another branch into this one: /merge ID", async ([word], context) => {
     if (word === undefined) throw new CommandError("usage", "Name an entry of the other branch: /merge ID.");
     const here = context.sessionManager.getLeafId();
-    if (here === null) throw new CommandError("usage", "There is nothing yet to merge into.");
+    if (here === null) throw new CommandError("usage", "This branch has no entry to merge into yet.");
     const planned = await withCopy(context, async (session) => {
       const fromId = existingEntry(session, word);
       const count = session.tree.length;
       const { entryId } = await session.merge(fromId);
       return { fromId, given: session.tree.length === count ? undefined : summaryIn(session, entryId) };
     });
-    if (!planned.given) return `The branch of ${planned.fromId} is merged already.`;
+    if (!planned.given) return `The branch of ${planned.fromId} is already merged.`;
     await context.navigateTree(planned.fromId);
     merging = planned.given;
     try {
@@ -153,11 +153,11 @@ export default function espalier(pi: PiApi): void {
     return `The branch of ${planned.fromId} is summarized into this one.`;
   });
   register("doctor", "check the file of this session", async (_, context) => doctorText(context));
-  register("rules", "list your rules that hold here", (_, context) =>
+  register("rules", "list your rules that apply here", (_, context) =>
     withCopy(context, async (session) => {
       const rules = rulesOf(session);
       return rules.length === 0
-        ? "No rule of yours holds here."
+        ? "None of your rules applies here."
         : rules.map(({ text }) => `- ${text}`).join("\n");
     }),
   );
@@ -198,7 +198,7 @@ export default function espalier(pi: PiApi): void {
   });
 }
 
-/** Runs a step; a failure is told, and Pi goes on by itself. */
+/** Runs a step. A failure is shown to the user, and Pi does the step in its own way. */
 async function orNothing<Result>(
   { ui }: PiContext,
   what: string,
@@ -213,7 +213,7 @@ async function orNothing<Result>(
   }
 }
 
-/** The compaction that the policy of the settings makes; throws `EspalierError` where there is nothing to compact. */
+/** Makes the compaction of the policy in the settings; throws `EspalierError` when there is nothing to compact. */
 async function compactionOf({ preparation, customInstructions, signal }: PiCompactEvent, context: PiContext) {
   const { reserveTokens, keepRecentTokens } = preparation.settings ?? {};
   const contextWindow = context.model?.contextWindow;
@@ -241,8 +241,8 @@ const summaryIn = (session: Session, id: string): GivenSummary => {
 };
 
 /**
- * Runs a step on a copy of Pi's session in memory: with the settings of Espalier, and the leaf where Pi has it. What the
- * step writes is in the copy alone.
+ * Runs a step on a copy of Pi's session in memory, with the settings of Espalier and Pi's leaf. Changes are made only
+ * to the copy.
  */
 async function withCopy<Result>(
   { cwd, sessionManager }: PiContext,

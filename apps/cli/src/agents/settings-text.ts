@@ -1,4 +1,4 @@
-// Insertions into settings files of other programs, and their removal. Every other byte stays as it is.
+// Inserts values into settings files of other programs and removes them. All other bytes stay the same.
 
 import { isDeepStrictEqual } from "node:util";
 import {
@@ -14,45 +14,45 @@ import { CommandError } from "../failure.ts";
 
 /** A value of ours in a settings file. */
 export interface OwnValue {
-  /** Keys from the root to the value, or to the list that has it as an element. */
+  /** Keys from the root to the value; for an element, to its list. */
   path: readonly string[];
   value: unknown;
   /** True: the value is an element of the list at `path`. */
   isElement?: boolean;
-  /** Returns whether a value that is there was written by an installation of ours, also by an older one. */
+  /** Returns whether an existing value was written by an installation of ours, including older versions. */
   isOurs(value: unknown): boolean;
 }
 
-/** Trace of an insertion, by which it is removed again. */
+/** Record of an insertion, with which it is removed. */
 export interface Insertion {
-  /** Inserted pieces, in the order of their insertion, each with its offset at that time. */
+  /** Inserted texts in the order of their insertion, each with its offset at that time. */
   pieces: { at: number; piece: string }[];
-  /** Paths of the containers that were made for our values. */
+  /** Paths of the objects and lists that were created for our values. */
   made: string[][];
 }
 
-/** Trace of no insertion: values are removed by their keys. */
+/** Record for a missing insertion: values are removed by their keys. */
 export const NO_INSERTION: Insertion = { pieces: [], made: [] };
 
-/** One form of settings file. */
+/** Format of a settings file. */
 export interface SettingsForm {
   /**
-   * Inserts values; one that the file has already is left out.
-   * @throws CommandError `settings` for a file that cannot be parsed, or that has another shape at the place of a value
+   * Inserts values; a value that the file already has is skipped.
+   * @throws CommandError `settings` for a file that cannot be parsed, or whose content does not fit the path of a value
    */
   insert(text: string, values: readonly OwnValue[]): Insertion & { text: string };
   /**
-   * Removes our values: the inserted pieces where they are whole, else the values by their keys.
+   * Removes our values: the inserted texts if they are unchanged, else the values by their keys.
    * @throws CommandError `settings` for a file that cannot be parsed
    */
   remove(text: string, values: readonly OwnValue[], insertion: Insertion): string;
-  /** The value at a path; undefined where there is none. */
+  /** Returns the value at a path; undefined if there is none. */
   read(text: string, path: readonly string[]): unknown;
 }
 
 const brokenFile = (reason: string): CommandError => new CommandError("settings", reason);
 
-/** Removes the pieces, the last one first; undefined unless each is at its offset, or is there exactly once. */
+/** Removes the inserted texts, the last one first; undefined unless each is at its offset, or occurs exactly once. */
 function withoutPieces(text: string, pieces: Insertion["pieces"]): string | undefined {
   let rest = text;
   for (const { at, piece } of pieces.toReversed()) {
@@ -65,7 +65,7 @@ function withoutPieces(text: string, pieces: Insertion["pieces"]): string | unde
 
 const eolOf = (text: string): string => (text.includes("\r\n") ? "\r\n" : "\n");
 
-/** JSON, also with comments, a byte order mark and trailing commas. */
+/** JSON; comments, a byte order mark and trailing commas are allowed. */
 export const jsonSettings: SettingsForm = {
   insert(text, values) {
     const result: Insertion & { text: string } = { text, pieces: [], made: [] };
@@ -95,7 +95,7 @@ const fieldOf = (value: unknown, key: string): unknown =>
 const BOM = "\uFEFF";
 const isBlank = (text: string): boolean => text.replace(BOM, "").trim() === "";
 
-/** A mark at the beginning becomes a space: offsets stay. */
+/** Replaces a byte order mark with a space, so that offsets stay the same. */
 const unmarked = (text: string): string => (text.startsWith(BOM) ? ` ${text.slice(1)}` : text);
 
 function errorsIn(text: string, allowTrailingComma: boolean): ParseError[] {
@@ -113,27 +113,27 @@ function treeOf(text: string): Node {
     const line = text.slice(0, error.offset).split("\n").length;
     throw brokenFile(`it is not JSON (line ${line}: ${printParseErrorCode(error.error)})`);
   }
-  if (tree?.type !== "object") throw brokenFile("it holds no JSON object");
+  if (tree?.type !== "object") throw brokenFile("it is not a JSON object");
   return tree;
 }
 
-/** The value of a node; objects of the parser have no prototype. */
+/** Returns the value of a node as plain objects; the parser's objects have no prototype. */
 const valueAt = (node: Node): unknown => JSON.parse(JSON.stringify(getNodeValue(node)));
 
 const valueIn = (text: string): unknown => (isBlank(text) ? {} : valueAt(treeOf(text)));
 
-/** The last property of this name, which is the one that counts. */
+/** Returns the last property of this name, since JSON parsers use the last one. */
 const propertyOf = (object: Node, key: string): Node | undefined =>
   object.children?.findLast(({ children }) => children?.[0]?.value === key);
 
-/** An insertion of one piece. */
+/** Insertion of one text. */
 interface Edit {
   at: number;
   piece: string;
   made: string[][];
 }
 
-/** Insertion of a value; undefined where the file has it already. */
+/** Insertion of a value; undefined if the file already has it. */
 function insertionOf(text: string, own: OwnValue): Edit | undefined {
   const eol = eolOf(text);
   const containers = own.isElement ? own.path : own.path.slice(0, -1);
@@ -156,10 +156,10 @@ function insertionOf(text: string, own: OwnValue): Edit | undefined {
         made: madeFrom(depth),
       };
     if (rest.length > 0) {
-      if (found.type !== "object") throw brokenFile(`its ${where} is no object`);
+      if (found.type !== "object") throw brokenFile(`its ${where} is not an object`);
       parent = found;
     } else if (own.isElement) {
-      if (found.type !== "array") throw brokenFile(`its ${where} is no list`);
+      if (found.type !== "array") throw brokenFile(`its ${where} is not a list`);
       const isThere = (valueAt(found) as unknown[]).some((value) => isDeepStrictEqual(value, own.value));
       return isThere
         ? undefined
@@ -170,11 +170,11 @@ function insertionOf(text: string, own: OwnValue): Edit | undefined {
   return undefined;
 }
 
-/** The value below keys that are not there yet. */
+/** Wraps a value in objects for the missing keys of its path. */
 const nested = (path: readonly string[], { value, isElement }: OwnValue): unknown =>
   path.reduceRight<unknown>((inner, key) => ({ [key]: inner }), isElement ? [value] : value);
 
-/** Form in which a file is written: one line, or lines with an indentation. */
+/** Layout of a file: one line, or lines with an indentation. */
 function layoutOf(text: string) {
   const eol = eolOf(text);
   const indentAt = (offset: number): string | undefined => {
@@ -191,7 +191,7 @@ function layoutOf(text: string) {
     return child !== undefined && indentAt(child.offset) === undefined;
   };
   return {
-    /** Behind the last child, or behind the opening bracket. */
+    /** Returns the offset for a new child: after the last child, or after the opening bracket. */
     place(container: Node): { at: number } {
       const last = container.children?.at(-1);
       return { at: last ? last.offset + last.length : container.offset + 1 };
@@ -210,7 +210,7 @@ function layoutOf(text: string) {
   };
 }
 
-/** Removes our values by their keys, and containers that only they were in. */
+/** Removes our values by their keys, and the objects and lists that become empty. */
 function withoutValues(text: string, values: readonly OwnValue[]): string {
   let rest = text;
   for (const own of values) {
@@ -223,7 +223,7 @@ function withoutValues(text: string, values: readonly OwnValue[]): string {
   return rest;
 }
 
-/** The property, or the element, that holds our value. */
+/** Finds the property or element with our value. */
 function nodeOf(text: string, { path, isElement, isOurs }: OwnValue): Node | undefined {
   let property: Node | undefined;
   let value: Node | undefined = treeOf(text);
@@ -249,7 +249,7 @@ function withoutNode(text: string, node: Node): string {
     .reduce((rest, [from, to]) => rest.slice(0, from) + rest.slice(to), text);
 }
 
-/** Offset of the comma that follows, behind white space and comments; undefined where none does. */
+/** Offset of the comma after white space and comments; undefined if no comma follows. */
 function commaBehind(text: string, offset: number): number | undefined {
   const scanner = createScanner(text, true);
   scanner.setPosition(offset);
@@ -258,7 +258,7 @@ function commaBehind(text: string, offset: number): number | undefined {
   return text[at] === "," ? at : undefined;
 }
 
-/** Removes the containers that were made for our values and hold nothing more. */
+/** Removes objects and lists that were created for our values and are now empty. */
 function withoutEmpty(text: string, made: readonly (readonly string[])[]): string {
   const isOurs = (value: unknown) =>
     typeof value === "object" && value !== null && Object.keys(value).length === 0;
@@ -270,7 +270,7 @@ function withoutEmpty(text: string, made: readonly (readonly string[])[]): strin
     }, text);
 }
 
-/** TOML, with our values as tables of their own at the end: their fields are texts and lists of texts. */
+/** TOML. Our values are separate tables at the end; their fields are strings and lists of strings. */
 export const tomlSettings: SettingsForm = {
   insert(text, values) {
     const result: Insertion & { text: string } = { text, pieces: [], made: [] };
@@ -287,7 +287,7 @@ export const tomlSettings: SettingsForm = {
       const piece = gap + [`[${path.join(".")}]`, ...fields, ""].join(eol);
       const text = result.text + piece;
       const isSound = parsesTo(text, withField(before, path, value));
-      if (!isSound) throw brokenFile(`no table [${path.join(".")}] can follow its end`);
+      if (!isSound) throw brokenFile(`a table [${path.join(".")}] cannot be added at its end`);
       result.pieces.push({ at: result.text.length, piece });
       result.text = text;
     }
@@ -301,7 +301,7 @@ export const tomlSettings: SettingsForm = {
     const rest = ours.reduce((each, { path }) => withoutTables(each, path.join(".")), text);
     if (parsesTo(rest, wanted)) return rest;
     throw brokenFile(
-      `Espalier's part of it is written in a way that cannot be removed alone; remove ${ours.map(({ path }) => path.join(".")).join(" and ")} by hand`,
+      `Espalier's part cannot be removed without changing other parts; remove ${ours.map(({ path }) => path.join(".")).join(" and ")} by hand`,
     );
   },
   read: (text, path) => path.reduce<unknown>(fieldOf, tableIn(text)),
@@ -318,7 +318,7 @@ function tableIn(text: string): Table {
   }
 }
 
-/** Returns whether a text parses to a table, without regard to empty tables. */
+/** Returns whether a text parses to a table; empty tables are ignored. */
 function parsesTo(text: string, wanted: Table): boolean {
   try {
     return isDeepStrictEqual(plain(tableIn(text)), plain(wanted));
@@ -328,7 +328,7 @@ function parsesTo(text: string, wanted: Table): boolean {
   }
 }
 
-/** A table without prototypes, and without empty tables in it. */
+/** Copies a table without prototypes and without empty tables. */
 function plain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(plain);
   if (typeof value !== "object" || value === null || value instanceof Date) return value;
@@ -347,12 +347,12 @@ function withoutField(table: Table, [key = "", ...rest]: readonly string[]): Tab
   return { ...others, [key]: withoutField(inner as Table, rest) };
 }
 
-/** Removes the lines of a table and of those below it, to the last line that has a key. */
+/** Removes the lines of a table and its subtables, up to the last line with a key. */
 function withoutTables(text: string, name: string): string {
   const lines = text.split(/(?<=\n)/);
   const kept: string[] = [];
   let isInside = false;
-  /** Blank lines and comments inside, which belong to the table only if a key follows. */
+  /** Blank lines and comments, which belong to the table only if a key follows them. */
   let pending: string[] = [];
   for (const line of lines) {
     const header = /^\s*\[+\s*([^\]]+?)\s*\]/.exec(line)?.[1]?.replaceAll(/["'\s]/g, "");

@@ -20,18 +20,18 @@ import { type Conversation, providerMessage, settingsFor } from "./conversation.
 interface ChatCommand {
   name: string;
   description: string;
-  /** Candidates for its argument, for Tab. */
+  /** Candidates for the argument when the user presses Tab. */
   candidates?: (chat: Chat, typed: string) => Candidate[];
-  /** True for those that may run while an answer is on its way. */
+  /** True for commands that may run during an answer. */
   anytime?: boolean;
   run(chat: Chat, argument: string): Promise<void> | void;
 }
 
-/** Lines of a long view that are shown: the newest. */
+/** Maximum number of lines of a view; a longer view shows its last lines. */
 const SHOWN = 200;
 const isPolicy = (name: string): name is PolicyName => (POLICY_NAMES as readonly string[]).includes(name);
 
-/** All commands, in the order of the help. A new one is an element here. */
+/** All commands, in the order of the help. A new command is a new element. */
 const CHAT_COMMANDS: readonly ChatCommand[] = [
   {
     name: "tree",
@@ -39,7 +39,7 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
     anytime: true,
     run(chat, argument) {
       if (argument !== "" && argument !== "--all")
-        throw new CommandError("usage", "Only --all can follow: /tree [--all].");
+        throw new CommandError("usage", "The only option is --all: /tree [--all].");
       chat.say(newest([...viewTree(chat.session, chat.shell, { all: argument !== "" })]));
     },
   },
@@ -84,7 +84,7 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
       chat.say(
         text
           ? `Labelled ${plainLine(leafId)}: ${plainLine(text)}`
-          : `The label of ${plainLine(leafId)} is gone.`,
+          : `The label of ${plainLine(leafId)} was removed.`,
       );
     },
   },
@@ -98,7 +98,7 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
       await chat.session.hide(id);
       const { tokens } = chat.session.context;
       chat.say(
-        `${plainLine(id)} is hidden, and the model reads ${formatCount(tokens)} tokens; /undo brings it back.`,
+        `${plainLine(id)} is hidden, and the model reads ${formatCount(tokens)} tokens; /undo shows it again.`,
       );
     },
   },
@@ -122,7 +122,7 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
   },
   {
     name: "policy",
-    description: "Show when it is compacted, or /policy <name> to change it",
+    description: "Show the compaction policy, or /policy <name> to change it",
     candidates: (_, typed) => beginning(POLICY_NAMES, typed),
     run: choosePolicy,
   },
@@ -139,12 +139,12 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
     name: "redo",
     description: "Redo what /undo undid",
     async run(chat) {
-      chat.say(`Done again: ${actName((await chat.session.redo()).act)}.`);
+      chat.say(`Redone:  ${actName((await chat.session.redo()).act)}.`);
     },
   },
   {
     name: "continue",
-    description: "Retry a prompt without an answer",
+    description: "Retry the last prompt if it has no answer",
     async run(chat) {
       if ((await chat.agent.continue()) === null && !chat.signal.aborted)
         chat.say("There is nothing to continue: the last message is an answer.");
@@ -164,11 +164,11 @@ async function fork(chat: Chat, argument: string): Promise<void> {
   const words = argument.split(/\s+/).filter((word) => word !== "");
   const summarize = words.includes("--summarize");
   const [reference, ...more] = words.filter((word) => word !== "--summarize");
-  if (more.length > 0) throw new CommandError("usage", "One entry at a time: /fork <id> [--summarize].");
+  if (more.length > 0) throw new CommandError("usage", "Name only one entry: /fork <id> [--summarize].");
   const from = reference === undefined ? session.leafId : existingEntry(session, reference);
   if (from === null) return chat.say("There is nothing to fork yet.");
   if (summarize) chat.busy("summarizes the rest of the session");
-  // A named prompt is forked before, to be written anew; without one the fork continues from here.
+  // For a named prompt the fork ends before it, so that it can be edited. Without an entry the fork ends at the leaf.
   const isPrompt =
     reference !== undefined && promptText(session.tree.entryAt(session.tree.row(from))) !== null;
   const position = isPrompt ? "before" : "at";
@@ -176,7 +176,7 @@ async function fork(chat: Chat, argument: string): Promise<void> {
     .fork(from, { position, summarize, signal, ...chat.agent.summaries })
     .catch((error: Error & { code?: unknown }) => {
       if (error.code !== "aborted") throw error;
-      chat.say("Fork aborted, nothing was made");
+      chat.say("Fork aborted, no session was created");
     });
   if (!made) return;
   chat.say(`Forked to ${plainLine(made.id)}\n${made.file}`);
@@ -187,17 +187,17 @@ async function fork(chat: Chat, argument: string): Promise<void> {
   if (made.selectedText) chat.edit(made.selectedText);
 }
 
-/** Numbers of branches as `/branches` listed them last, for `/navigate`. */
+/** Entry ids behind the numbers of the last `/branches`, for `/navigate`. */
 const listedBranches = new WeakMap<Session, readonly string[]>();
 
-/** Branches that are listed. */
+/** Maximum number of branches in the list. */
 const BRANCHES = 30;
 
-/** Columns of an id in a list, and of the words beside it. */
+/** Width in columns of an id in a list, and of the text next to it. */
 const ID_WIDTH = 12;
 const WORDS = 60;
 
-/** The branches of a session for people, newest first: number, end, age, label, newest prompt. */
+/** Lists the branches of a session for people, newest first: number, end, age, label, newest prompt. */
 function branchLines(chat: Chat): string[] {
   const { session } = chat;
   const { colours } = chat.shell;
@@ -206,7 +206,7 @@ function branchLines(chat: Chat): string[] {
     session,
     found.map(({ leafId }) => leafId),
   );
-  if (found.length === 0) return ["There is no branch yet; say something."];
+  if (found.length === 0) return ["There is no branch yet; send a message first."];
   const lines = found.slice(0, BRANCHES).map(({ leafId, lastUserText, timestamp }, at) => {
     const label = session.getLabel(leafId);
     const isHere = leafId === session.leafId;
@@ -222,10 +222,10 @@ function branchLines(chat: Chat): string[] {
   });
   const left = found.length - lines.length;
   if (left > 0) lines.push(`    … ${formatMany(left, "older branch", "older branches")}; /tree draws all`);
-  return [...lines, colours.dim("    /navigate <number> continues there; * is where you are.")];
+  return [...lines, colours.dim("    /navigate <number> continues there; * marks the current branch.")];
 }
 
-/** Moves the leaf, and shows the conversation there. A prompt is reopened for editing. */
+/** Moves the leaf, and shows the conversation there. A prompt is opened for editing. */
 async function goTo(chat: Chat, argument: string): Promise<void> {
   const { session, signal } = chat;
   const [, reference, summarize, focus] = /^(\S+?)(?:\s+(--summarize)\s*(.*))?$/s.exec(argument) ?? [];
@@ -233,7 +233,7 @@ async function goTo(chat: Chat, argument: string): Promise<void> {
     throw new CommandError("usage", "Name an entry: /navigate <id, label or number> [--summarize [focus]].");
   const numbered = /^\d+$/.test(reference) ? listedBranches.get(session)?.[Number(reference) - 1] : undefined;
   const entryId = numbered ?? entryNamed(session, reference);
-  if (entryId === session.leafId) return chat.say("The conversation continues from here already.");
+  if (entryId === session.leafId) return chat.say("The conversation already continues from here.");
   if (summarize) chat.busy("summarizes the branch that you leave");
   const options = {
     entryId,
@@ -250,11 +250,14 @@ async function goTo(chat: Chat, argument: string): Promise<void> {
   if (arrived.editorText) chat.edit(arrived.editorText);
 }
 
-/** Entries that are offered without a beginning of their id, newest first; and the rows that are searched for them. */
+/**
+ * Maximum number of entries that are offered before a character is typed, newest first; and of rows that are searched
+ * for them.
+ */
 const OFFERED = 8;
 const SEARCHED = 5_000;
 
-/** Entries and labels that begin with what was typed; without it, labels and the newest prompts. */
+/** Returns the entries and labels that begin with the typed text; without a text, labels and the newest prompts. */
 function entriesNamed({ session }: Chat, typed: string): Candidate[] {
   const { tree } = session;
   const labels = [...labelsInForce(tree)].flatMap(([id, { label }]) =>
@@ -279,7 +282,7 @@ function noteOf(tree: Tree, id: string): string {
 const beginning = (words: readonly string[], typed: string): Candidate[] =>
   words.filter((word) => word.startsWith(typed)).map((text) => ({ text }));
 
-/** Candidates for the word before the cursor: a command, its argument, or a file below the session's folder. */
+/** Returns candidates for the word before the cursor: a command, its argument, or a file below the session's folder. */
 export function completeChat(chat: Chat, before: string): Completion {
   const from = before.search(/\S*$/);
   const word = before.slice(from);
@@ -298,7 +301,7 @@ export function completeChat(chat: Chat, before: string): Completion {
   return { from: from + at, candidates: filesNamed(sessionFolder(chat.session.header), word.slice(at)) };
 }
 
-/** Files and folders whose path begins with what was typed; hidden ones where their dot was typed. */
+/** Returns files and folders whose path begins with the typed text; hidden ones only after a typed dot. */
 function filesNamed(folder: string, typed: string): Candidate[] {
   const cut = typed.lastIndexOf("/") + 1;
   const [place, name] = [typed.slice(0, cut), typed.slice(cut)];
@@ -310,7 +313,7 @@ function filesNamed(folder: string, typed: string): Candidate[] {
     .sort((a, b) => a.text.localeCompare(b.text));
 }
 
-/** The contents of a folder; none of a folder that is missing or cannot be read. */
+/** Lists a folder; empty if it is missing or unreadable. */
 function readableFolder(folder: string): Dirent[] {
   try {
     return readdirSync(folder, { withFileTypes: true });
@@ -351,26 +354,26 @@ async function choosePolicy(chat: Chat, name: string): Promise<void> {
   const chosen = { ...choices, policy: name };
   await settingsFor(shell, chosen, () => `anthropic/${agent.model.modelId}`);
   await chat.move(session.file, chosen);
-  chat.say(`The policy is ${chat.session.policy.name}, while this chat runs`);
+  chat.say(`The policy is ${chat.session.policy.name} until the end of this chat`);
 }
 
-/** The end of a long view. */
+/** Cuts a long view to its last lines. */
 function newest(lines: readonly string[]): string {
   const left = lines.length - SHOWN;
   return (left > 0 ? [`… ${left} lines above`, ...lines.slice(-SHOWN)] : lines).join("\n");
 }
 
-/** Keys, for the help. */
+/** Description of the keys, for the help. */
 const KEYS = [
-  "Esc or Ctrl-C aborts the answer; what you send meanwhile waits for its turn.",
-  "Alt-Enter, Shift-Enter where the terminal reports it, or \\ and Enter begin another line.",
+  "Esc or Ctrl-C aborts the answer; messages that you send during an answer wait in a queue.",
+  "Alt-Enter, Shift-Enter (if the terminal reports it), or \\ and Enter begin a new line.",
   "Tab completes commands, files and ids. ↑ and ↓ bring back earlier messages. Ctrl-D leaves.",
 ];
 
-/** Columns of the names in the help. */
+/** Width in columns of the names in the help. */
 const NAME_WIDTH = 17;
 
-/** `/compact         Compress conversation history`, a line each. */
+/** Text of the help, one command per line: `/compact         Compress conversation history`. */
 function helpText({ commands }: Session): string {
   const own = commands.filter(({ name }) => !CHAT_COMMANDS.some((one) => one.name === name));
   const lines = [...CHAT_COMMANDS, ...own].map(
@@ -398,7 +401,7 @@ export async function runChatCommand(chat: Chat, line: string): Promise<void> {
   await command.run(chat, argument.trim());
 }
 
-/** Result of a compaction that the user asked for. */
+/** Result of a compaction by the user. */
 interface Compacted {
   success: boolean;
   previousTokens: number;
@@ -407,7 +410,7 @@ interface Compacted {
   deletedFiles: readonly string[];
 }
 
-/** Answer of `/compact`; after a failure with the reason. */
+/** Answer of `/compact`; a failure includes the reason. */
 function viewCompacted(result: Compacted, why: string, address: Conversation["address"]): string {
   const { success, previousTokens, currentTokens, freedTokens, deletedFiles } = result;
   if (!success) return viewFailed(why, address);
@@ -421,7 +424,7 @@ function viewCompacted(result: Compacted, why: string, address: Conversation["ad
 const viewFailed = (why: string, address: Conversation["address"]): string =>
   `❌ Compaction failed, history unchanged${why === "" ? "" : `\n   ${plainLine(providerMessage(why, address))}`}`;
 
-/** Answer of `/compact` to an error. */
+/** Answer of `/compact` after an error. */
 function viewCompactionError(error: unknown, address: Conversation["address"]): string {
   const { code, message } = error as { code?: unknown; message?: unknown };
   return code === "aborted" ? "Compaction aborted, history unchanged" : viewFailed(String(message), address);

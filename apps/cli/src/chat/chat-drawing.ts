@@ -19,26 +19,26 @@ import { type Conversation, providerMessage } from "./conversation.ts";
 
 const TURNS = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
-/** Milliseconds between two drawings of what changes. */
+/** Milliseconds between two drawings of changing rows. */
 const INTERVAL = 80;
 
-/** Characters of a running answer that are laid out for the few rows in which it is shown. */
+/** Maximum number of characters of a running answer that are laid out; only its last rows are shown. */
 const LONGEST_PENDING = 16_000;
 
-/** Draws a conversation on a screen: what was said stays, what is being said is drawn anew as it grows. */
+/** Draws a conversation on a screen: finished text scrolls up and stays, a running answer is redrawn as it grows. */
 export class ChatDrawing {
   readonly #screen: ChatScreen;
   readonly #colours: Colours;
   readonly #conversation: Conversation;
   readonly #cost = new SessionCost();
   readonly #answer = new MarkdownStream();
-  /** The current activity and its start; undefined while there is none. */
+  /** The current activity and its start; undefined when idle. */
   #activity: { what: string; since: number } | undefined;
   #timer: NodeJS.Timeout | undefined;
   #turn = 0;
   /** Statuses of extensions, by key. */
   readonly #statuses = new Map<string, string>();
-  /** True for a compaction by the user: its command prints the result. */
+  /** True for a compaction by the user, since the command prints its result. */
   isCompactingByHand = false;
 
   constructor(screen: ChatScreen, colours: Colours, conversation: Conversation) {
@@ -47,17 +47,17 @@ export class ChatDrawing {
     this.#conversation = conversation;
   }
 
-  /** Prints a text that stays; lines that are too long are broken between words. */
+  /** Prints finished text; long lines are broken between words. */
   say(text: string): void {
     const { columns } = this.#screen;
     const lines = text.split("\n");
-    // Together: words that stay now are not among those that are still drawn anew.
+    // One call draws both, so that finished text is no longer among the redrawn rows.
     this.#screen.say(lines.flatMap((line) => wrapWords(line, columns - 1)).join("\n"), this.#rows());
   }
 
-  /** Shows that work is running, until `idle`. */
+  /** Shows an activity until `idle`. */
   busy(what: string): void {
-    // Words come faster than a terminal draws: the timer shows them.
+    // Text arrives faster than a terminal draws, so the timer draws it.
     if (this.#activity?.what === what) return;
     this.#activity = { what, since: this.#activity?.since ?? Date.now() };
     this.#timer ??= setInterval(() => this.refresh(), INTERVAL);
@@ -71,14 +71,14 @@ export class ChatDrawing {
     this.refresh();
   }
 
-  /** Shows a status of an extension; undefined takes it away. */
+  /** Shows a status of an extension; undefined removes it. */
   setStatus(key: string, text: string | undefined): void {
     if (text === undefined) this.#statuses.delete(key);
     else this.#statuses.set(key, plainLine(text));
     this.refresh();
   }
 
-  /** Draws the part above the input line. */
+  /** Redraws the rows above the input line. */
   refresh(): void {
     this.#screen.show(this.#rows());
   }
@@ -87,7 +87,7 @@ export class ChatDrawing {
     const { agent, session } = this.#conversation;
     const { dim, cyan } = this.#colours;
     const row = (text: string, style = dim) => style(cutToColumns(text, this.#screen.columns - 1));
-    // Without a run nothing delivers what waits: the row names the command that does.
+    // Without a run nothing sends the queued messages, so the row names the command that does.
     const waits = this.#activity ? "waits" : "not sent, /continue sends it";
     const below = [
       "",
@@ -102,12 +102,12 @@ export class ChatDrawing {
     return [...(rows.length > 0 ? ["", ...rows] : []), ...below];
   }
 
-  /** Draws what an event of the run changes. */
+  /** Draws the changes of an event of the run. */
   draw(event: AgentEvent): void {
     DRAWN[event.type]?.call(this, event as never);
   }
 
-  /** Shows the newest prompt and its answer again, so that one knows where one is. */
+  /** Shows the newest prompt and its answer again, so that the user knows the position in the conversation. */
   recall(): void {
     const { messages } = this.#conversation.session.context;
     const at = messages.findLastIndex(({ role }) => role === "user");
@@ -118,18 +118,18 @@ export class ChatDrawing {
     if (answer && messages.indexOf(answer) > at) this.#block(messageText(answer));
   }
 
-  /** A message of the user, when it is in the log. */
+  /** Shows a message of the user when it is in the log. */
   showPrompt(text: string): void {
     const [first = "", ...rest] = plainText(text).split("\n");
     this.say(["", `${this.#colours.bold("›")} ${first}`, ...rest.map((line) => `  ${line}`)].join("\n"));
   }
 
-  /** Words of the model: the blocks of them that do not change any more stay. */
+  /** Adds text of the model. Its finished blocks stay. */
   showText(text: string): void {
     this.#block(this.#answer.take(text));
   }
 
-  /** The answer is over. */
+  /** Ends the shown answer. */
   endAnswer(how: string | undefined): void {
     this.#block(this.#answer.end());
     if (how !== undefined) this.say(`\n${how}`);
@@ -160,7 +160,7 @@ export class ChatDrawing {
 
   #markdown(text: string): string[] {
     if (text.trim() === "") return [];
-    // A row as wide as the terminal would make some begin another one.
+    // Lines are one column narrower than the terminal, because some terminals begin a new row after a full one.
     return renderMarkdown(text, { columns: this.#screen.columns - 1, colours: this.#colours });
   }
 
@@ -170,7 +170,7 @@ export class ChatDrawing {
   }
 }
 
-/** Drawing of each event; the others change nothing on the screen. */
+/** Drawing function of each event; other events change nothing on the screen. */
 const DRAWN: {
   [Type in AgentEvent["type"]]?: (this: ChatDrawing, event: Extract<AgentEvent, { type: Type }>) => void;
 } = {
@@ -228,7 +228,7 @@ const DRAWN: {
   },
 };
 
-/** Cost of a session in US dollars, over all its branches; each call counts only new entries. */
+/** Cost of a session in US dollars on all its branches. Each call counts only new entries. */
 class SessionCost {
   #counted = 0;
   #total = 0;
@@ -240,12 +240,12 @@ class SessionCost {
   }
 }
 
-/** Columns of a tool call's one line. */
+/** Maximum width in columns of a tool call's line. */
 const CALL_WIDTH = 100;
 
 type EventOf<Type extends AgentEvent["type"]> = Extract<AgentEvent, { type: Type }>;
 
-/** Columns of a session's title. */
+/** Maximum width in columns of a session's title. */
 const TITLE = 60;
 
 /** Title of a session, and its file. */
@@ -257,7 +257,7 @@ export function viewGreeting({ tree, file, leafId }: Session, colours: Colours):
   return `${colours.bold(title)} · /help lists the commands.\n${colours.dim(file)}`;
 }
 
-/** A call and its result, as one line. */
+/** Draws a call and its result as one line. */
 function viewCall({ call, result }: EventOf<"tool_end">, colours: Colours): string {
   const text = plainText(messageText(result)).trimEnd();
   const lines = text === "" ? "nothing" : formatMany(text.split("\n").length, "line");
@@ -265,7 +265,7 @@ function viewCall({ call, result }: EventOf<"tool_end">, colours: Colours): stri
   return result.isError ? colours.red(`✗ ${cutLine(line, CALL_WIDTH)}`) : colours.dim(`• ${line}`);
 }
 
-/** A call: its name, and what it was given. */
+/** A call in one line: its name and its arguments. */
 function callLine({ name, arguments: given }: ToolCallBlock): string {
   const values = Object.entries(given ?? {}).map(
     ([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`,
@@ -273,7 +273,7 @@ function callLine({ name, arguments: given }: ToolCallBlock): string {
   return cutLine(plainLine(`${name} ${values.join(" ")}`), CALL_WIDTH - 20);
 }
 
-/** Note on the end of an answer; undefined after a complete one. */
+/** Note on the end of an answer; undefined for a complete answer. */
 function viewEnd(
   { stopReason, errorMessage }: AssistantMessage,
   colours: Colours,
@@ -286,11 +286,11 @@ function viewEnd(
   return `${colours.red(why)} ${colours.dim("(/continue retries)")}`;
 }
 
-/** Note on a summary that a model was asked for and that was extracted instead. */
+/** Note on a summary that was extracted although a model was asked. */
 export const EXTRACTIVE =
-  "The summary was extracted from the messages: the model wrote none that could be used.";
+  "The summary was extracted from the messages, because the model wrote no usable summary.";
 
-/** Returns true for a summary that was made without a model. */
+/** Returns true for a summary that was written without a model. */
 export const isExtractive = (entry: Entry | undefined): boolean =>
   (entry as { details?: { source?: unknown } } | undefined)?.details?.source === "extractive";
 
@@ -303,21 +303,22 @@ function viewOffloaded({ offloadedCount, freedTokens }: EventOf<"offload_done">)
   return `Moved ${formatMany(offloadedCount, "tool result")} to files, freed ${formatCount(freedTokens)} tokens`;
 }
 
-/** One line: the model, how much of its window is used, what the session has cost on all its branches. */
+/** Status line: the model, the used share of its window, the cost of the session on all its branches. */
 function viewFooter({ model, contextTokens, contextWindow }: Agent, cost: number): string {
   const { modelId } = model;
   const share = Math.round((contextTokens / contextWindow) * 100);
   return `${modelId} · ${formatCount(contextTokens)} of ${formatCount(contextWindow)} tokens (${share} %) · ${formatCost(cost)}`;
 }
 
-/** Notes on a conversation that does not end in an answer. */
+/** Notes on a conversation that does not end with an answer. */
 const STANDS: Readonly<Record<string, string>> = {
-  unsent: "The last message was never sent to the model. /continue sends it, /undo reverts it; or add to it.",
+  unsent:
+    "The last message was never sent to the model. /continue sends it, /undo reverts it; you can also send another message.",
   "outcome-unknown":
     "The last request was sent, but its answer is unknown; it may have been billed. /continue sends it again, /undo reverts the message.",
 };
 
-/** Sentences about the end of the last run that the user should know. */
+/** Sentences for the user about the end of the last run. */
 export function viewState({ state: { state, openCalls }, queued }: Agent): string[] {
   const calls = openCalls.length === 1 ? "A tool call was" : `${openCalls.length} tool calls were`;
   return [

@@ -4,43 +4,43 @@ import { handleSignals } from "../terminal/screen/screen.ts";
 import { editText, insertText, type TextField, textField } from "../terminal/state/text-field.ts";
 import { columnsOf, styledText } from "../text.ts";
 
-/** Marks in front of the first line of the input, and of the others. */
+/** Prefix of the first line of the input, and of the other lines. */
 const PROMPT = "› ";
 const CONTINUED = "  ";
 
-/** Rows that stay free above and below what is drawn anew. */
+/** Rows that stay free above and below the redrawn rows. */
 const SPARE_ROWS = 3;
 
 /** Candidates for the word before the cursor. */
 export interface Completion {
-  /** Position in the text at which the word begins. */
+  /** Offset in the text at which the word begins. */
   from: number;
   candidates: readonly Candidate[];
 }
 
 export interface Candidate {
   text: string;
-  /** Description beside it in a list. */
+  /** Description next to the candidate in a list. */
   note?: string;
 }
 
 interface ChatScreenOptions {
-  /** Earlier inputs, newest first: the arrow keys bring them back. */
+  /** Earlier inputs, newest first, for the arrow keys. */
   history?: readonly string[];
-  /** Candidates for Tab, for the text before the cursor. */
+  /** Returns candidates for Tab, for the text before the cursor. */
   complete(before: string): Completion;
   onLine(text: string): void;
-  /** Escape. */
+  /** Called for Escape. */
   onEscape(): void;
-  /** Ctrl-C. */
+  /** Called for Ctrl-C. */
   onInterrupt(): void;
-  /** The input is over: Ctrl-D in an empty input, or `close`. */
+  /** Called when the input ends: Ctrl-D in an empty input, or `close`. */
   onClose(): void;
 }
 
 /**
- * A terminal with an input at the bottom. The conversation stays above it and scrolls; between it and the input are a
- * few rows that are redrawn whenever they change. On a full screen the input stays at the bottom.
+ * A terminal with an input at the bottom. The conversation is above it and scrolls; the rows between conversation and
+ * input are redrawn at each change. When the screen is full, the input stays at its bottom.
  */
 export class ChatScreen {
   readonly #options: ChatScreenOptions;
@@ -49,22 +49,25 @@ export class ChatScreen {
   readonly #signals: ReturnType<typeof handleSignals>;
   /** Earlier inputs, oldest first. */
   readonly #history: string[];
-  /** Index in the history of the shown input; its length for the draft. */
+  /** Index of the shown input in the history; the length of the history for the draft. */
   #at: number;
-  /** Texts that were changed and are not shown: the draft, and earlier inputs, by their index. */
+  /** Changed texts that are not shown, by their index in the history: the draft, and earlier inputs. */
   readonly #changed = new Map<number, TextField>();
   #field = textField();
-  /** The text that a key deleted last; Ctrl-Y inserts it. */
+  /** Text that a key deleted last; Ctrl-Y inserts it. */
   #deleted = "";
-  /** Rows of `show`. */
+  /** Rows above the input, set by `show`. */
   #live: readonly string[] = [];
   /** Rows that are shown until the next key: candidates, or a question. */
   #passing: readonly string[] = [];
-  /** The question that is shown. */
+  /** Question that is shown. */
   #asked: string | undefined;
-  /** Columns of each row as drawn, and the position of the cursor among them. */
+  /** Width in columns of each drawn row, and the position of the cursor among them. */
   #drawn: { widths: readonly number[]; row: number; column: number } = { widths: [], row: 0, column: 0 };
-  /** Rows from the start of the chat to the end of the input. From a full screen on the input is at its bottom. */
+  /**
+   * Number of rows from the start of the chat to the end of the input. When they fill the screen, the input is at its
+   * bottom.
+   */
   #height = 0;
   #isOpen = true;
   #isEntered = false;
@@ -84,17 +87,17 @@ export class ChatScreen {
     return this.#output.columns || 80;
   }
 
-  /** Rows that may be drawn anew, besides the input. */
+  /** Number of rows that may be redrawn, without the input. */
   get liveRows(): number {
     return Math.max(1, this.#rows - SPARE_ROWS);
   }
 
-  /** The text that is typed and not sent. */
+  /** Typed text that was not sent. */
   get draft(): string {
     return this.#field.text;
   }
 
-  /** Prints a text that stays, above rows as for `show`. */
+  /** Prints finished text above the rows of `show`. */
   say(text: string, rows: readonly string[]): void {
     const said = `${styledText(text)}\n`;
     this.#live = rows.map(styledText);
@@ -102,30 +105,33 @@ export class ChatScreen {
     else this.#output.write(said);
   }
 
-  /** Shows these rows above the input, instead of those before. None may be wider than the terminal. */
+  /** Replaces the rows above the input. No row may be wider than the terminal. */
   show(rows: readonly string[]): void {
     this.#live = rows.map(styledText);
     if (this.#isOpen) this.#draw("");
   }
 
-  /** Puts a text into the input, for the user to change and send. A draft goes to the history. */
+  /** Puts a text into the input for editing. The current draft is moved to the history. */
   edit(text: string): void {
     this.#remember(this.#field.text);
     this.#setField(textField(text));
   }
 
-  /** Puts a text that could not be used back: into an empty input, else into the history. */
+  /** Returns an unused text to the user: into an empty input, else into the history. */
   restore(text: string): void {
     if (this.#field.text === "") this.#setField(textField(text));
     else this.#remember(text);
   }
 
-  /** Removes the draft; the up key brings it back. */
+  /** Removes the draft; the up key restores it. */
   clear(): void {
     this.edit("");
   }
 
-  /** Shows a question of one row until the next key. Returns true when it was shown already: the same key came twice. */
+  /**
+   * Shows a question of one row until the next key. Returns true when it was already shown: the user pressed the same
+   * key twice.
+   */
   confirm(question: string): boolean {
     if (this.#asked === question) return true;
     this.#asked = question;
@@ -157,7 +163,7 @@ export class ChatScreen {
     this.#output.write(MODES.on);
   }
 
-  /** Also while the process ends. */
+  /** Restores the terminal; also called when the process ends. */
   #leave(): void {
     if (!this.#isEntered) return;
     this.#isEntered = false;
@@ -204,14 +210,14 @@ export class ChatScreen {
     "ctrl-z": () => this.#signals.suspend(),
   };
 
-  /** Clears the terminal; the input is at its top then. */
+  /** Clears the terminal, and draws the input at its top. */
   #wipe(): void {
     this.#output.write(CLEAR);
     this.#drawn = { widths: [], row: 0, column: 0 };
     this.#height = 0;
   }
 
-  /** Sends the input; a backslash at its end begins another line instead. */
+  /** Sends the input; after a backslash at its end it begins a new line instead. */
   #send(): void {
     const { text, at } = this.#field;
     if (text[at - 1] === "\\") {
@@ -220,11 +226,11 @@ export class ChatScreen {
     }
     this.#remember(text);
     this.#setField(textField());
-    // Blanks before the first word are content, empty lines around the text are none.
+    // Blanks before the first word are content; empty lines around the text are not.
     this.#options.onLine(text.replace(/^(?:[^\S\n]*\n)+/, "").trimEnd());
   }
 
-  /** Inserts what all candidates begin with; lists them when that adds nothing. */
+  /** Inserts the common beginning of all candidates; lists the candidates when this inserts nothing. */
   #complete(): void {
     const { text, at } = this.#field;
     const { from, candidates } = this.#options.complete(text.slice(0, at));
@@ -248,7 +254,7 @@ export class ChatScreen {
     this.#passing = rows.map((one) => cutToColumns(styledText(one), this.columns - 1));
   }
 
-  /** Moves by a line, or at the first and the last one to an earlier or a later input. */
+  /** Moves by one line; from the first or last line, to an earlier or later input. */
   #upOrDown(key: "up" | "down", step: -1 | 1): void {
     const moved = editText(this.#field, key);
     if (moved !== this.#field) this.#field = moved;
@@ -263,7 +269,7 @@ export class ChatScreen {
     this.#field = this.#changed.get(to) ?? textField(this.#history[to]);
   }
 
-  /** Adds a text to the history, behind a draft that an earlier input was shown instead of. */
+  /** Adds a text to the history, after a draft that was replaced by an earlier input. */
   #remember(text: string): void {
     const draft = this.#at === this.#history.length ? undefined : this.#changed.get(this.#history.length);
     for (const one of [draft?.text ?? "", text])
@@ -284,9 +290,9 @@ export class ChatScreen {
   readonly #redraw = (): void => this.#draw("", true);
 
   /**
-   * Writes `text` where the live rows began, and those and the input below it.
+   * Writes `text` at the beginning of the redrawn rows, then these rows and the input below it.
    *
-   * @param isMoved true: the terminal was resized, and what is drawn may be in another row
+   * @param isMoved true: the terminal was resized, so the drawn rows may have moved
    */
   #draw(text: string, isMoved = false): void {
     if (!this.#isEntered) return;
@@ -325,7 +331,7 @@ export class ChatScreen {
   }
 }
 
-/** Candidates that are listed, and the most columns for their texts. */
+/** Maximum number of listed candidates, and the maximum width of their texts. */
 const LISTED = 10;
 const LISTED_WIDTH = 40;
 
@@ -335,31 +341,34 @@ const commonBeginning = (a: string, b: string): string => {
   return a.slice(0, length);
 };
 
-/** Keys whose deleted text Ctrl-Y inserts. */
+/** Keys that delete text for Ctrl-Y. */
 const DELETING: ReadonlySet<string> = new Set(["ctrl-u", "ctrl-k", "ctrl-w", "alt-d", "alt-backspace"]);
 
 /**
- * Marks around pasted text, and Enter with its modifiers: as kitty encodes it, and as xterm does. A terminal ignores
- * what it does not know.
+ * Modes that report pasted text, and modifiers of Enter in kitty's and xterm's encoding. A terminal ignores modes that
+ * it does not know.
  */
 const MODES = {
   on: "\u001b[?2004h\u001b[>1u\u001b[>4;1m",
   off: "\u001b[>4;0m\u001b[<u\u001b[?2004l",
 } as const;
 
-/** Marks around an update, so that a terminal shows all of it at once. */
+/** Sequences around an update, so that a terminal shows all of it at once. */
 const UPDATE = { begin: "\u001b[?2026h", end: "\u001b[?2026l" } as const;
 
 const CLEAR = "\u001b[2J\u001b[H";
 
-/** Rows that a line takes. */
+/** Number of rows that a line takes. */
 const rowsOf = (width: number, columns: number): number => Math.max(1, Math.ceil(width / columns));
 
 const unstyled = (text: string): string => text.replace(/\u001b\[[\d;]*m/g, "");
 
 const NO_INPUT = { rows: [] as string[], row: 0, column: 0 };
 
-/** The input as rows, and the cursor among them. Of a long input the part around the cursor. */
+/**
+ * Lays out the input in rows, with the position of the cursor. Of a long input only the part around the cursor is
+ * shown.
+ */
 function inputRows({ text, at }: TextField, columns: number, most: number): typeof NO_INPUT {
   const width = Math.max(1, columns - 1 - PROMPT.length);
   const rows: string[] = [];
@@ -372,7 +381,7 @@ function inputRows({ text, at }: TextField, columns: number, most: number): type
       if (offset === at) [row, column] = [rows.length, PROMPT.length + used];
     };
     for (const character of content) {
-      // A long paste is laid out at every key.
+      // A long paste is laid out again after each key, so the common case is fast.
       const wide = character <= "~" ? 1 : columnsOf(character);
       if (used + wide > width) {
         rows.push(shown);

@@ -8,7 +8,7 @@ import { ChatDrawing, viewGreeting, viewState } from "./chat-drawing.ts";
 import { ChatScreen } from "./chat-screen.ts";
 import { type ChatChoices, type Conversation, openConversation } from "./conversation.ts";
 
-/** Talks with a person until they leave, and closes the session they end in. */
+/** Talks with a person until they leave, and closes the last session. */
 export async function runChat(shell: Shell, ref: string | undefined, choices: ChatChoices): Promise<void> {
   let { complain, interactive } = shell;
   const questions = new Questions();
@@ -17,12 +17,12 @@ export async function runChat(shell: Shell, ref: string | undefined, choices: Ch
     (text) => complain(text),
     (question, signal) => questions.ask(question, signal, (said) => complain(said)),
   );
-  // Before the screen is drawn, questions are asked as by every command.
+  // Before the screen is drawn, questions are asked as in every command.
   const dialogs = () => (interactive ? shell.dialogs : undefined) ?? inChat;
   const chatShell: Shell = {
     ...shell,
     get columns() {
-      // A row as wide as the terminal would make some begin another one.
+      // One column is left free, because some terminals begin a new row after a full one.
       return (process.stdout.columns || 80) - 1;
     },
     get interactive() {
@@ -39,14 +39,14 @@ export async function runChat(shell: Shell, ref: string | undefined, choices: Ch
   const log = new ChatLog(chatShell);
   const loop = new Chat(chatShell, log, await openConversation(chatShell, ref, choices, log), questions);
   setStatus = (key, text) => loop.setStatus(key, text);
-  // From here on the screen is drawn, and no other question can be asked on it.
+  // From here on the screen is drawn, and questions are asked in the chat.
   interactive = false;
   complain = (sentence) => loop.say(shell.colours.yellow(plainLine(sentence)));
   await loop.ended;
   shell.exitCode = chatShell.exitCode;
 }
 
-/** A question of an extension that waits for a line. */
+/** Question of an extension that waits for a line. */
 class Questions {
   #answer: ((line: string | undefined) => void) | undefined;
 
@@ -66,7 +66,7 @@ class Questions {
     });
   }
 
-  /** Gives a line to the question, or closes it; false where none waits. */
+  /** Gives a line to the question, or cancels it; false when no question waits. */
   take(line: string | undefined): boolean {
     const answer = this.#answer;
     this.#answer = undefined;
@@ -81,13 +81,13 @@ export class Chat {
   readonly ended: Promise<void>;
   readonly #log: ChatLog;
   readonly #screen: ChatScreen;
-  /** Runs and commands that have not ended. */
+  /** Runs and commands that have not ended yet. */
   readonly #acting = new Set<Promise<void>>();
   readonly #questions: Questions;
   #conversation: Conversation;
   #drawing: ChatDrawing;
   #stopListening: () => void = () => {};
-  /** Aborts the running command; undefined while there is none. */
+  /** Aborts the running command; undefined when no command runs. */
   #command: AbortController | undefined;
 
   constructor(shell: Shell, log: ChatLog, first: Conversation, questions: Questions) {
@@ -140,12 +140,12 @@ export class Chat {
     this.#drawing.recall();
   }
 
-  /** Puts a text into the input line, for the user to edit and send. */
+  /** Puts a text into the input line for editing. */
   edit(text: string): void {
     this.#screen.edit(text);
   }
 
-  /** Aborts the running command. */
+  /** Signal that aborts the running command. */
   get signal(): AbortSignal {
     return this.#command?.signal ?? AbortSignal.abort();
   }
@@ -154,7 +154,7 @@ export class Chat {
     this.#drawing.busy(what);
   }
 
-  /** Compacts regardless of the thresholds; `why` is the reason of a failure. */
+  /** Compacts regardless of the thresholds. The reason of a failure is in `why`. */
   async compact(focus: string) {
     this.#log.takeReason();
     const drawing = this.#drawing;
@@ -175,7 +175,7 @@ export class Chat {
     this.#drawing.setStatus(key, text);
   }
 
-  /** Continues in another session, or in this one with other choices. The current one is closed first. */
+  /** Continues in another session, or in this one with other choices. The current session is closed first. */
   async move(ref: string, choices: ChatChoices, why: "fork" | "reload" = "reload"): Promise<void> {
     this.#stopListening();
     this.#drawing.idle();
@@ -184,7 +184,7 @@ export class Chat {
       this.#drawing = this.#enter(await openConversation(this.shell, ref, choices, this.#log, why));
       this.#drawing.refresh();
     } catch (error) {
-      // There is nothing left to talk in.
+      // No session is left to continue in, so the chat ends.
       this.shell.exitCode = 1;
       this.quit();
       throw error;
@@ -205,7 +205,7 @@ export class Chat {
     void acting.finally(() => this.#acting.delete(acting));
   }
 
-  /** Runs a prompt; an error is shown, and the chat continues. A text that is not in the session comes back. */
+  /** Runs a prompt; an error is shown, and the chat continues. A prompt that was not recorded returns to the input. */
   async #run(text: string): Promise<void> {
     if (this.session.isReadOnly) {
       this.#screen.restore(text);
@@ -240,7 +240,7 @@ export class Chat {
     }
   }
 
-  /** Ends what is going on; false where nothing is. */
+  /** Aborts the current run or command; false when idle. */
   #abort(): boolean {
     if (this.#questions.take(undefined)) return true;
     if (this.#acting.size === 0) return false;
@@ -249,12 +249,14 @@ export class Chat {
     return true;
   }
 
-  /** Ctrl-C: ends what is going on, else clears the input, else leaves; it asks before the last two. */
+  /**
+   * Handles Ctrl-C: aborts the current run or command, else clears the input, else leaves. Before the last two it asks.
+   */
   #interrupt(): void {
     if (this.#abort()) return;
     const isTyped = this.#screen.draft !== "";
     const question = isTyped
-      ? "Press Ctrl-C again to clear the text; ↑ brings it back."
+      ? "Press Ctrl-C again to clear the text; ↑ restores it."
       : "Press Ctrl-C again to leave.";
     if (!this.#screen.confirm(this.shell.colours.dim(cutToColumns(question, this.#screen.columns - 1))))
       return;
@@ -272,14 +274,14 @@ export class Chat {
     const { id, leafId } = this.session;
     const { draft } = this.#screen;
     if (draft.trim() !== "") this.say(`Not sent: ${draft}`);
-    if (leafId !== null) this.say(this.shell.colours.dim(`To go on: espalier chat ${id}`));
+    if (leafId !== null) this.say(this.shell.colours.dim(`To continue: espalier chat ${id}`));
     await this.session.close();
   }
 }
 
 /**
- * Log of a chat for errors that stop nothing. Failures are shown in their place, by the agent's events and
- * by the commands; the reason of the last one is kept for them.
+ * Log of a chat for errors that stop nothing. Failures are shown by the agent's events and by the commands; the log
+ * keeps the reason of the last failure for them.
  */
 class ChatLog {
   readonly #shell: Pick<Shell, "complain">;
@@ -297,7 +299,7 @@ class ChatLog {
     this.#reason = details?.error instanceof Error ? details.error.message : message;
   }
 
-  /** Returns the reason of the last failure, and forgets it; empty without one. */
+  /** Returns the reason of the last failure and clears it; empty without a failure. */
   takeReason(): string {
     const reason = this.#reason;
     this.#reason = "";
@@ -305,15 +307,15 @@ class ChatLog {
   }
 }
 
-const READ_ONLY = "This session is only read here; /fork makes a session of your own.";
+const READ_ONLY = "This session is read-only here; /fork creates a session of your own.";
 
-/** Sentence of a command's error; its cure is a command of the chat. */
+/** Describes an error of a command. The suggested fix is a command of the chat. */
 function viewCommandError(error: unknown): string {
   const { code, message } = error as Error & { code?: unknown };
   return code === "read-only" ? READ_ONLY : message.replace("`espalier tree`", "/tree --all");
 }
 
-/** Returns whether a prompt was recorded from a row on. */
+/** Returns whether a prompt was recorded at or after a row. */
 function isIn({ tree }: Session, from: number, text: string): boolean {
   for (let row = from; row < tree.length; row++) {
     const entry = tree.entryAt(row);
@@ -322,10 +324,10 @@ function isIn({ tree }: Session, from: number, text: string): boolean {
   return false;
 }
 
-/** Prompts that the arrow keys bring back. */
+/** Maximum number of prompts in the history of the arrow keys. */
 const REMEMBERED = 200;
 
-/** The prompts of this path, newest first. */
+/** Returns the prompts of this path, newest first. */
 function promptsOf({ context }: Session): string[] {
   const prompts = context.messages.flatMap((message) =>
     message.role === "user" ? [messageText(message)] : [],

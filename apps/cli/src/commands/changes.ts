@@ -24,12 +24,12 @@ import { filledMessages, readStdinLines, type StdinLine } from "../stdin-lines.t
 import { cutToColumns, plainLine, plainText } from "../text.ts";
 import { cacheSentence } from "./compact.ts";
 
-/** A change of a session, for the command of its name and for the terminal's interface. */
+/** Result of a change, for its command and for the terminal's interface. */
 export interface Change {
-  /** JSON of the command. */
+  /** JSON that the command prints. */
   value: object;
   sentences: readonly string[];
-  /** Entry that the change leads to. */
+  /** Entry to show after the change. */
   entryId?: string | null;
   /** Text of a reopened user message. */
   editorText?: string | null;
@@ -50,11 +50,11 @@ interface Navigation {
   label?: string;
 }
 
-/** A navigation before it is made: the context there, and its effect on the prompt cache. */
+/** Plans a navigation: the context at the target, and the effect on the prompt cache. */
 function planNavigation(session: Session, entryId: string | null): Answer {
   const { leafId, options, tree } = session;
   const entry = entryId === null ? undefined : session.getEntry(entryId);
-  // A user message is reopened: the leaf moves before it.
+  // A user message is opened for editing, so the leaf moves before it.
   const target = session.placeOf(entry && promptText(entry) !== null ? entry.parentId : entryId);
   const rowOf = (id: string | null) => (id === null ? -1 : tree.row(id));
   const cache = forecastNavigation(tree, rowOf(leafId), rowOf(target), options.prices);
@@ -72,7 +72,7 @@ export async function navigate(
   act: ActOptions,
 ): Promise<Change> {
   const { context } = session;
-  // A context that only grows is continued in place.
+  // Appends to the context change it in place, so its arrays are copied.
   const before = { ...context, messages: [...context.messages], prefixChanged: [...context.prefixChanged] };
   const arrival = await session.navigate(entryId, { ...options, ...act });
   const { leafId, summaryEntryId, editorText } = arrival;
@@ -93,7 +93,7 @@ export async function undo(session: Session): Promise<Change> {
 export async function redo(session: Session): Promise<Change> {
   const arrival = await session.redo();
   const { leafId, act } = arrival;
-  const sentences = [`Done again: ${actName(act)}.`, leafSentence(session, leafId)];
+  const sentences = [`Redone: ${actName(act)}.`, leafSentence(session, leafId)];
   return { value: arrival, sentences, entryId: leafId };
 }
 
@@ -108,10 +108,10 @@ const ACT_NAMES: Readonly<Record<LastAct["kind"], string>> = {
   pin: "the pin",
 };
 
-/** Characters of a prompt that are shown as its name. */
+/** Maximum number of characters of a prompt in an act's name. */
 const WORDS = 60;
 
-/** An act for people: `the prompt “What grows here?” of 2026-03-08 17:16`. */
+/** Names an act for people: `the prompt “What grows here?” of 2026-03-08 17:16`. */
 export function actName({ kind, text, timestamp }: LastAct): string {
   const words = cutToColumns(plainLine(text), WORDS);
   const day = formatTime(timestamp);
@@ -170,7 +170,7 @@ export async function label(
 ): Promise<Change> {
   const value = { entryId: await session.label(entryId, text) };
   const label = session.getLabel(entryId);
-  const state = label === undefined ? "has no label any more" : `is labelled ${plainLine(label)}`;
+  const state = label === undefined ? "no longer has a label" : `is labelled ${plainLine(label)}`;
   return { value, sentences: [`${plainLine(entryId)} ${state}.`], entryId };
 }
 
@@ -200,7 +200,9 @@ const answer = ({ value, sentences, editorText }: Change): Answer => ({
 const append = command({
   usage: "append <session>",
   description: "append messages, read from stdin as JSON Lines; a file that does not exist is created",
-  options: [["--at <id>", "under this entry instead of the leaf: a new branch, if it has children"]],
+  options: [
+    ["--at <id>", "under this entry instead of the leaf; this starts a branch if the entry has children"],
+  ],
   notes: `A line is a message: {"role","content"} and the other fields of its role; the rest is filled in. Roles are user,
 assistant, toolResult (with the toolCallId of its call), bashExecution (command, output), custom and system. Either all
 lines are appended or none.`,
@@ -214,7 +216,7 @@ lines are appended or none.`,
     const lines = await readStdinLines();
     if (lines.length === 0)
       throw new CommandError("bad-input", "There is no message on stdin; nothing was appended.");
-    // A bad line is found before a new file is created.
+    // A bad line is reported before a new file is created.
     filledMessages(lines, contextOfPath([]));
     await withTarget(shell, ref, at, async (session) => {
       const ids = await appendLines(session, lines, at);
@@ -226,7 +228,7 @@ lines are appended or none.`,
   },
 });
 
-/** A path without a file creates a session; an id without a session is an error. */
+/** Opens the target of an append. A path without a file creates a session; an unknown id is an error. */
 async function withTarget(
   shell: Shell,
   ref: string,
@@ -280,28 +282,28 @@ const nameCommand = sessionCommand({
 
 const pinCommand = sessionCommand({
   usage: "pin <session> <id>",
-  description: "keep an entry in the context, word for word, through every compaction",
+  description: "keep an entry in the context, word for word, after every compaction",
   options: [["--off", "remove the pin"]],
   examples: ["espalier pin session.jsonl GH5p"],
   use: "annotate",
   async run({ session, options: { off = false } }: SessionCall<{ off?: boolean }>, reference: string) {
     const id = existingEntry(session, reference);
     const entryId = await session.pin(id, !off);
-    const state = off ? "is no longer pinned" : "stays in the context over compactions";
+    const state = off ? "is no longer pinned" : "stays in the context after compactions";
     return { value: { entryId }, lines: [`${plainLine(id)} ${state}.`] };
   },
 });
 
 const rulesCommand = sessionCommand({
   usage: "rules <session>",
-  description: "show the user's rules, which every compaction keeps; add one, or drop one",
+  description: "show the user's rules, which every compaction keeps; add or remove one",
   options: [
-    ["--add <text>", "add a rule, and tell the model"],
-    ["--drop <id>", "drop a rule, and tell the model"],
+    ["--add <text>", "add a rule, and send it to the model"],
+    ["--drop <id>", "remove a rule, and inform the model"],
     ["--at <id>", "show the rules at this entry instead of the leaf"],
   ],
-  notes: `Rules are clauses of the user's messages that bind what follows, found by their words. They hold on their branch until they
-are taken back. The setting \`rules\` switches the search off.`,
+  notes: `Rules are clauses of the user's messages that apply to later turns ("never push"). They are found by their words, and hold on
+their branch until the user withdraws them. The setting \`rules\` turns the search off.`,
   examples: [
     "espalier rules session.jsonl",
     'espalier rules session.jsonl --add "never push"',
@@ -310,7 +312,7 @@ are taken back. The setting \`rules\` switches the search off.`,
   use: ({ add, drop }: RulesOptions) => (add === undefined && drop === undefined ? "read" : "annotate"),
   async run({ session, options: { add, drop, at } }: SessionCall<RulesOptions>) {
     if ([add, drop, at].filter((given) => given !== undefined).length > 1)
-      throw new CommandError("usage", "--add, --drop and --at are three commands; give one of them.");
+      throw new CommandError("usage", "--add, --drop and --at exclude each other; use one of them.");
     await changeRules(session, { add, drop });
     const rules = rulesOf(session, at === undefined ? session.leafId : existingEntry(session, at));
     const width = Math.max(0, ...rules.map(({ kind }) => kind.length));
@@ -324,7 +326,7 @@ are taken back. The setting \`rules\` switches the search off.`,
   },
 });
 
-/** Adds a rule, or drops one. */
+/** Adds or removes a rule. */
 export async function changeRules(
   session: Session,
   { add, drop }: { add?: string | undefined; drop?: string | undefined },
@@ -344,10 +346,10 @@ interface RulesOptions {
 
 const hideCommand = sessionCommand({
   usage: "hide <session> <id>",
-  description: "hide an entry from the model, from here on; it stays in the file",
+  description: "hide an entry from the model from now on; it stays in the file",
   options: [["--off", "show it again"]],
-  notes: `For an entry that makes each request fail or misleads: a picture no provider accepts, a result that fills the window, a
-wrong answer. A line is appended, so the entry stays hidden in forks and through compactions, but not on other branches;
+  notes: `For an entry that misleads the model or makes every request fail: a picture no provider accepts, a result that fills the
+window, a wrong answer. The entry stays hidden in forks and after compactions, but not on other branches;
 undo reverts it. To hide an entry that a compaction has summarized, hide the compaction.`,
   examples: ["espalier hide session.jsonl GH5p"],
   use: "change",
@@ -361,17 +363,14 @@ type NavigateOptions = Omit<Navigation, "entryId"> & { dryRun?: boolean };
 
 const navigateCommand = sessionCommand({
   usage: "navigate <session> <id>",
-  description: "continue from another entry; what follows it stays in the file, as a branch",
+  description: "continue from another entry; the entries after it stay in the file, as a branch",
   options: [
     ["--summarize", "summarize the abandoned branch into the target"],
     INSTRUCTIONS,
     ["--label <text>", "label the target"],
-    [
-      "--dry-run",
-      "print what the model would read there, and what the prompt cache would lack; write nothing",
-    ],
+    ["--dry-run", "print the size of the context there and the cost for the prompt cache; write nothing"],
   ],
-  notes: "A user message is reopened: the leaf moves before it, and its text is printed for editing.",
+  notes: "For a user message, the leaf moves before the message, and its text is printed for editing.",
   examples: [
     "espalier navigate session.jsonl before-cache --summarize",
     "espalier navigate session.jsonl before-cache --dry-run",
@@ -393,10 +392,10 @@ const navigateCommand = sessionCommand({
 const undoCommand = sessionCommand({
   usage: "undo <session>",
   description:
-    "undo the newest prompt, navigation, compaction, hiding, label, name or pin; repeat to undo the one before",
+    "undo the newest prompt, navigation, compaction, hiding, label, name or pin; repeat to undo older ones",
   options: [["--dry-run", "print what would be undone; write nothing"]],
-  notes: `Nothing is removed: the leaf moves back, and what was undone stays as a branch; \`redo\` restores it. An automatic
-compaction is not undone by itself: undoing the prompt before it takes it off the path.`,
+  notes: `Nothing is removed: the leaf moves back, and the undone entries stay as a branch; \`redo\` restores them. An automatic
+compaction is undone together with the prompt before it.`,
   examples: ["espalier undo session.jsonl", "espalier undo session.jsonl --dry-run"],
   use: ({ dryRun }: { dryRun?: boolean }) => (dryRun ? "read" : "change"),
   async run({ session, options: { dryRun } }: SessionCall<{ dryRun?: boolean }>) {
@@ -408,7 +407,7 @@ compaction is not undone by itself: undoing the prompt before it takes it off th
 
 const redoCommand = sessionCommand({
   usage: "redo <session>",
-  description: "do again what undo took back, while nothing else was done since",
+  description: "restore what undo reverted, unless the session has changed since",
   examples: ["espalier redo session.jsonl"],
   use: "change",
   run: async ({ session }: SessionCall<object>) => answer(await redo(session)),
@@ -418,7 +417,7 @@ const forkCommand = sessionCommand({
   usage: "fork <session> <id>",
   description: "start a new session from the path of an entry: the same lines, the same ids",
   options: [
-    new Option("--position <position>", "end with the entry, or before it")
+    new Option("--position <position>", "end the path with the entry (at), or before it")
       .choices(["at", "before"])
       .default("at"),
     ["--out <file>", "file of the fork (in a store: its name); by default below ~/.espalier/sessions"],
@@ -429,7 +428,7 @@ const forkCommand = sessionCommand({
     "espalier fork session.jsonl before-cache --out other-way.jsonl",
     "espalier fork session.jsonl LDY0 --position before --summarize",
   ],
-  // Without a summary nothing is billed, so nothing has to be written to the session itself.
+  // A fork without a summary bills nothing, so nothing is written to the session itself.
   use: ({ summarize }: Omit<Forking, "entryId">) => (summarize ? "summarize" : "read"),
   async run({ session, shell, options }: SessionCall<Omit<Forking, "entryId">>, reference: string) {
     const entryId = existingEntry(session, reference);
@@ -441,8 +440,8 @@ const forkCommand = sessionCommand({
 
 const mergeCommand = sessionCommand({
   usage: "merge <session> <from>",
-  description: "append the conclusion of another branch, as a summary; both branches stay",
-  options: [["--into <id>", "below this entry instead of the leaf"], INSTRUCTIONS],
+  description: "append a summary of another branch's conclusion; both branches stay",
+  options: [["--into <id>", "append below this entry instead of the leaf"], INSTRUCTIONS],
   examples: ["espalier merge session.jsonl http-cache-dead-end"],
   use: "summarize",
   async run(
@@ -457,7 +456,7 @@ const mergeCommand = sessionCommand({
   },
 });
 
-/** Commands that append to a session, or move in it. */
+/** Commands that append to a session, or move its leaf. */
 export const changeCommands = [
   append,
   labelCommand,

@@ -26,12 +26,16 @@ interface CompactOptions {
 
 const compact = sessionCommand({
   usage: "compact <session>",
-  description: "replace the older part of the context by a summary; the entries stay in the file",
+  description: "replace the older part of the context with a summary; the entries stay in the file",
   options: [
-    ["--policy <policy>", "compaction policy (default: the settings', else token-budget)", POLICY_NAMES],
-    ["--keep-recent <tokens>", "tokens that stay as they are (default: 20,000)", parseTokens],
+    [
+      "--policy <policy>",
+      "compaction policy (default: the one in the settings, else token-budget)",
+      POLICY_NAMES,
+    ],
+    ["--keep-recent <tokens>", "newest tokens that stay unchanged (default: 20,000)", parseTokens],
     ["--instructions <text>", "what the summary should focus on"],
-    ["--dry-run", "print the plan; ask no model and no extension, write nothing"],
+    ["--dry-run", "print the plan; call no model and no extension, write nothing"],
   ],
   notes:
     "Claude writes the summary when ANTHROPIC_API_KEY is set; otherwise it is extracted from the messages.",
@@ -110,11 +114,11 @@ function parseTokens(text: string): number {
   throw new InvalidArgumentError("expected a whole number of tokens, for example 20000");
 }
 
-/** A planned compaction, for people. */
+/** Draws a planned compaction for people. */
 export function* viewPlan(plan: CompactionPreparation & { cache?: CacheForecast }): Generator<string> {
   const { historyIds, turnPrefixIds, keptIds, firstKeptEntryId, turnStartEntryId, edits } = plan;
   const { tokensBefore, tokensAfter, previousSummary } = plan;
-  yield `A compaction would bring the context from ${formatCount(tokensBefore)} to about ${formatCount(tokensAfter)} tokens.`;
+  yield `A compaction would reduce the context from ${formatCount(tokensBefore)} to about ${formatCount(tokensAfter)} tokens.`;
   const history = formatMany(historyIds.length, "message");
   yield `Summarised: ${history}${previousSummary ? ", into the existing summary" : ""}.`;
   if (turnStartEntryId !== null)
@@ -125,11 +129,11 @@ export function* viewPlan(plan: CompactionPreparation & { cache?: CacheForecast 
   if (edits.length > 0)
     yield `Left out or shortened, to fit: ${formatMany(edits.length, "message")} behind the first that is kept.`;
   if (plan.cache) yield cacheSentence(plan.cache);
-  // An answer of theirs may ask a model, which a plan never does.
+  // An extension may call a model, and a plan never does.
   yield "Extensions were not asked: they may veto it, change it, or write the summary themselves.";
 }
 
-/** The effect of an act on the prompt cache, for people. */
+/** Describes the effect of an act on the prompt cache, for people. */
 export function cacheSentence({ anew, cost, paysBackAfter }: CacheForecast): string {
   if (anew === 0) return "Prompt cache: the next request writes nothing anew.";
   const dollars = cost ? `, ${formatCost(cost)} more than from the cache` : "";
@@ -139,7 +143,10 @@ export function cacheSentence({ anew, cost, paysBackAfter }: CacheForecast): str
   return `Prompt cache: the next request writes about ${formatMany(anew, "token")} anew${dollars}${paid}.`;
 }
 
-/** The result of a compaction, for people, with the summary. `tokens` is the size of the context, by the session's own count. */
+/**
+ * Draws the result of a compaction with the summary, for people. `tokens` is the size of the context, as the session
+ * counts.
+ */
 function* viewCompaction(
   result: CommittedCompaction,
   tokens: number,
@@ -161,7 +168,7 @@ function* viewCompaction(
     );
   if (tokens !== tokensAfter)
     yield colours.dim(
-      `This policy has its own token count; by the session's, the model reads ${formatCount(tokens)} now.`,
+      `This policy counts tokens in its own way. By the session's count, the model now reads ${formatCount(tokens)}.`,
     );
   yield "";
   yield plainText(summary);

@@ -6,7 +6,7 @@ import { sessionNamed, storeOf } from "../opening.ts";
 import { print, type Shell } from "../shell.ts";
 import { plainLine, plainText } from "../text.ts";
 
-/** A word that could complete the one at the cursor. */
+/** A completion of the word at the cursor. */
 interface Candidate {
   value: string;
   description: string;
@@ -18,18 +18,18 @@ interface Completion {
   files: boolean;
 }
 
-/** Sessions and ids that are offered at most. */
+/** Maximum number of sessions and ids that are offered. */
 const OFFERED = 50;
 
-/** The shortest beginning of an id that is completed. */
+/** Minimum length of an id's beginning before ids are offered. */
 const ID_BEGINNING = 2;
 const NAMES_ENTRY: ReadonlySet<string> = new Set(["id", "from", "a", "b", "into", "at", "until"]);
 const NAMES_FILE: ReadonlySet<string> = new Set(["file", "folder", "place", "what", "out", "from", "to"]);
 
 /**
- * Candidates for the last of `words`, the words after `espalier` up to the cursor: the last is empty when a new word
- * begins. The program says which commands, options and choices there are; sessions and entries are looked up, in the store
- * that the words name, else in that of the shell.
+ * Returns candidates for the last of `words`, the words after `espalier` up to the cursor; the last one is empty at the
+ * start of a new word. Commands, options and choices come from the program. Sessions and entries are looked up in the
+ * store that the words name, else in the shell's store.
  */
 async function completionOf(
   program: Command,
@@ -51,13 +51,13 @@ async function completionOf(
   return { ...offered, candidates: offered.candidates.filter(({ value }) => isOffered(value, typed)) };
 }
 
-/** Returns true for a word that continues the typed one and needs no quotes for a terminal. */
+/** Returns true when a value begins with the typed text and needs no quotes in a shell. */
 const isOffered = (value: string, typed: string): boolean =>
   value.startsWith(typed) && plainText(value) === value && !/[\t\n]/.test(value);
 
 type StorePlace = ReturnType<typeof storeOf>;
 
-/** The value of `--store`, where the words before the cursor have one. */
+/** Value of `--store` among the words before the cursor; undefined for none. */
 function addressIn(words: readonly string[]): string | undefined {
   const at = words.lastIndexOf("--store");
   return at >= 0 ? words[at + 1] : words.findLast((word) => word.startsWith(STORE))?.slice(STORE.length);
@@ -65,12 +65,12 @@ function addressIn(words: readonly string[]): string | undefined {
 
 const STORE = "--store=";
 
-/** The words before the cursor, as the program reads them. */
+/** Position of the cursor in the command's arguments. */
 interface Place {
   command: Command;
-  /** The arguments that the command has got. */
+  /** Arguments before the cursor. */
   given: string[];
-  /** The option whose value comes next. */
+  /** Option whose value is at the cursor. */
   option: Option | undefined;
 }
 
@@ -135,10 +135,10 @@ const optionsOf = (program: Command, command: Command): Candidate[] =>
     ({ long, hidden, description }) => (long && !hidden ? [{ value: long, description }] : []),
   );
 
-/** Sessions whose id begins so, or, in a store, whose name does; the newest first. A path is completed as a path. */
+/** Completes a session: ids, and in a store names, that begin with the typed text, newest first; or a path. */
 async function sessions(typed: string, place: StorePlace): Promise<Candidate[]> {
   const found: Candidate[] = [];
-  // There is nowhere to say it while a word is completed; `list` does.
+  // No message can be shown during a completion; `list` shows it.
   const onSkipped = () => undefined;
   if (!place.store && (typed === "" || /[/.]/.test(typed))) return found;
   for await (const { id, ref, name, firstMessage } of listSessions({
@@ -153,7 +153,7 @@ async function sessions(typed: string, place: StorePlace): Promise<Candidate[]> 
   return found;
 }
 
-/** Labels, the two places that have a word, and ids once their beginning is there. */
+/** Completes an entry: labels, the words `leaf` and `start`, and ids after their first characters. */
 async function entries(ref: string, typed: string, place: StorePlace): Promise<Candidate[]> {
   const session = await openSession(await sessionNamed(place.store, ref), { ...place, mode: "read" });
   try {
@@ -181,13 +181,14 @@ async function entries(ref: string, typed: string, place: StorePlace): Promise<C
 }
 
 /**
- * Script that completes `espalier` in a shell: on Tab it runs `espalier complete -- <words>` for candidates, one a
- * line, and offers files where the last line is `:files`.
+ * Script that completes `espalier` in a shell. On Tab it runs `espalier complete -- <words>`, which prints one
+ * candidate per line; a last line `:files` adds file names.
  *
- * The words go over as they are, never through `eval`: a half-typed `$(…)` must not run. That is why these few lines are
- * ours: the libraries for it evaluate the line, or offer no files beside their own candidates.
+ * The words are passed without `eval`, so that a half-typed `$(…)` never runs. Libraries for completion evaluate the
+ * line, or cannot offer files together with their own candidates.
  *
- * What comes back is somebody's text, such as a label: it is put on the line quoted, which zsh and fish do by themselves.
+ * A candidate may be text of other people, such as a label, so it is inserted quoted. Zsh and fish do this
+ * automatically.
  */
 const BASH = `# espalier completion for bash: eval "$(espalier completion bash)"
 _espalier() {
@@ -239,11 +240,11 @@ complete -c espalier -f -a '(__espalier)'
 
 const SCRIPTS = { bash: BASH, zsh: ZSH, fish: FISH } as const;
 
-/** Adds the command that prints a shell's script, and the hidden one that the script calls. */
+/** Adds the command that prints a shell's script, and the hidden command that the script calls. */
 export const addCompletion: AddCommand = (program, shell) => {
   program
     .command("completion")
-    .description("print the script with which a shell completes commands, options, sessions and entries")
+    .description("print a shell's script that completes commands, options, sessions and entries")
     .addArgument(new Argument("<shell>", "the shell").choices(Object.keys(SCRIPTS)))
     .addHelpText(
       "after",

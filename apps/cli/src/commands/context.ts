@@ -41,11 +41,11 @@ export const context = sessionCommand({
   usage: "context <session>",
   description: "show the context that the model reads, at the leaf or at another entry",
   options: [
-    ["--at <id>", "at this entry instead of the leaf"],
+    ["--at <id>", "show the context at this entry instead of the leaf"],
     new Option("--format <format>", "print the request for a provider, as JSON")
       .choices([NEUTRAL, ...Object.keys(nativeFormats)])
       .default(NEUTRAL),
-    ["--all", "each message of bookkeeping too; by default they are counted, and JSON has them all"],
+    ["--all", "show bookkeeping messages too; by default they are only counted (JSON has them all)"],
   ],
   examples: [
     "espalier context session.jsonl",
@@ -53,7 +53,7 @@ export const context = sessionCommand({
     "espalier context session.jsonl --format anthropic > request.json",
   ],
   use: "read",
-  // For people the view counts the entries behind a compaction, and only the whole tree has them.
+  // The text for people counts the entries behind a compaction, which needs the whole tree.
   isContextEnough: ({ at, format }: ContextOptions, shell) =>
     at === undefined && (shell.json || format !== NEUTRAL),
   async run({ session, shell, options: { at, format, all = false } }: SessionCall<ContextOptions>) {
@@ -73,14 +73,14 @@ function contextValue(leafId: Session["leafId"], context: SessionContext): objec
   return { leafId, tokens, messages, sources, model, thinkingLevel };
 }
 
-/** Lines of a message that are shown. */
+/** Maximum number of lines per message. */
 const SHOWN = 3;
 const INDENT = "  ";
 
 /**
- * A context for people: its sums, what a compaction hides, then each message with its entry.
+ * Draws a context for people: its totals, the number of entries behind a compaction, then each message with its entry.
  *
- * @param all false: bookkeeping of agents is counted and not shown
+ * @param all false: bookkeeping messages are counted, not shown
  */
 export function* viewContext(
   session: Session,
@@ -111,7 +111,7 @@ export function* viewContext(
   yield* foldedLines(folded, colours);
 }
 
-/** The number of messages of bookkeeping in a row; starts the next count. */
+/** Draws a run of bookkeeping messages as one line, and resets the count. */
 function* foldedLines(folded: { messages: number; tokens: number }, colours: Colours): Generator<string> {
   const { messages, tokens } = folded;
   Object.assign(folded, { messages: 0, tokens: 0 });
@@ -121,7 +121,7 @@ function* foldedLines(folded: { messages: number; tokens: number }, colours: Col
   yield colours.dim(`… ${size}; --all shows ${messages === 1 ? "it" : "them"}`);
 }
 
-/** Sums of a context, as one line. */
+/** Totals of a context, as one line. */
 function contextHeading(
   leafId: string | null,
   { messages, tokens, model, thinkingLevel }: SessionContext,
@@ -132,7 +132,7 @@ function contextHeading(
   return `What the model reads ${plainLine(place)}: ${formatMany(messages.length, "message")}, ${formatMany(tokens, "token")}${reader}${thinking}`;
 }
 
-/** Counts the entries that a compaction hides from the model, in one line; undefined without one. */
+/** Counts the entries that a compaction hides from the model, as one line; undefined without a compaction. */
 export function hiddenBy(
   { tree }: Pick<Session, "tree">,
   leafId: string | null,
@@ -145,7 +145,7 @@ export function hiddenBy(
     count === 1
       ? "1 older entry of this path that is"
       : `${formatCount(count)} older entries of this path that are`;
-  return `The compaction ${plainLine(tree.idAt(compactionRow))} stands for ${stands} still in the file.`;
+  return `The compaction ${plainLine(tree.idAt(compactionRow))} replaces ${stands} still in the file.`;
 }
 
 function noteOf(message: ContextMessage): string {
@@ -157,8 +157,8 @@ function noteOf(message: ContextMessage): string {
 
 export const show = sessionCommand({
   usage: "show <session> [id]",
-  description: "show one whole entry, by default the last thing said; with --json its line as it is on disk",
-  options: [["--all", "reminders of the agent inside a message too; by default they are folded"]],
+  description: "show one whole entry, by default the last message; with --json its line as it is on disk",
+  options: [["--all", "show the agent's reminders inside messages too; by default they are folded"]],
   examples: [
     "espalier show session.jsonl",
     "espalier show session.jsonl before-cache",
@@ -173,21 +173,27 @@ export const show = sessionCommand({
     if (entry.type === DAMAGED)
       throw new CommandError(
         "damaged",
-        `The line of ${id} cannot be read any more; \`espalier doctor ${ref}\` tells its position.`,
+        `The line of ${id} is no longer readable; \`espalier doctor ${ref}\` shows its position.`,
       );
     if (shell.json) await shell.output.writeBytes(tree.bytesAt(row));
     else await printLines(shell, viewEntry(session, entry, shell, options.all));
   },
 });
 
-/** @throws CommandError `not-found` for a session in which nothing was said */
+/**
+ * Returns the row of the last message on the leaf's path.
+ * @throws CommandError `not-found` for a session without messages
+ */
 function lastSaidRow({ tree, leafId, file }: Session): number {
   const row = leafId === null ? -1 : spokenRow(tree, tree.row(leafId));
   if (row >= 0) return row;
-  throw new CommandError("not-found", `Nothing was said in ${file} yet; \`espalier tree ${file}\` shows it.`);
+  throw new CommandError(
+    "not-found",
+    `${file} has no messages yet; \`espalier tree ${file}\` shows its entries.`,
+  );
 }
 
-/** An entry for people: its kind and parent, then its content. */
+/** Draws an entry for people: its kind and parent, then its content. */
 function* viewEntry(
   session: Session,
   entry: Entry,
@@ -207,7 +213,7 @@ function* viewEntry(
   else yield* all || isBookkeeping(entry) ? allLines(said) : withoutReminders(allLines(said), colours);
 }
 
-/** Lines of a message in which one line stands for each reminder that the agent put into it. */
+/** Replaces each reminder of the agent in a message with one line. */
 function* withoutReminders(lines: readonly string[], colours: Colours): Generator<string> {
   let hidden: string[] = [];
   for (const line of lines) {
@@ -254,14 +260,14 @@ function factsOf(said: StoredMessage): string[] {
   return facts;
 }
 
-/** The bill of an answer, in numbers alone. */
+/** Bill of an answer, as totals. */
 function billOf({ usage, provider, model }: AssistantMessage): UsageTotals {
   const bill = nothingBilled();
   if (isRecord(usage)) addBill(bill, usage as unknown as Usage, { provider, model });
   return bill;
 }
 
-/** The fields of an entry that is no message, texts as text. */
+/** Lists the fields of an entry that is not a message; strings are printed without quotes. */
 function* fieldLines(entry: Entry): Generator<string> {
   for (const [key, value] of Object.entries(entryFields(entry))) {
     if (typeof value === "string" && value.includes("\n")) {

@@ -38,9 +38,9 @@ import { plainLine } from "../text.ts";
 const stats = sessionCommand({
   usage: "stats <session>",
   description: "show the cost of a session, by model and by purpose, and its compactions over time",
-  notes: `Each call is counted once, on all branches, also those whose summary was discarded. Where a session records no price, its
-tokens are priced by the list of ${PRICES_DATE} or the setting "prices", and the sum is marked: ≈. Claude Code records the
-cost of a session itself; that figure counts, and includes its sub-agents.`,
+  notes: `Each call on any branch is counted once, including calls whose summary was discarded. If a session records no price, its
+tokens are priced by the list of ${PRICES_DATE} or the setting "prices", and the sum is marked with ≈. Claude Code records the
+cost of a session with its sub-agents; that figure is used.`,
   examples: ["espalier stats session.jsonl", "espalier stats session.jsonl --json | jq .compactions"],
   use: "tree",
   async run({ session, shell }: SessionCall<object>) {
@@ -68,7 +68,7 @@ cost of a session itself; that figure counts, and includes its sub-agents.`,
 /** Session that a fork was copied from. */
 interface Origin {
   sessionId: string;
-  /** Entries of the path that both sessions have; null where the fork does not say. */
+  /** Number of path entries that both sessions have; null when the fork does not record it. */
   sharedEntries: number | null;
 }
 
@@ -79,12 +79,12 @@ function originOf({ header, tree }: Session): Origin | undefined {
   return { sessionId, sharedEntries: isThere ? pathRows(tree, tree.row(entryId)).length : null };
 }
 
-/** A sub-agent's session, and its cost. */
+/** Session of a sub-agent, and its cost. */
 interface SubAgentCost<Cost> {
   id: string;
   file: string;
   cost: Cost;
-  /** True for an imported run of Claude Code, whose own figure for the session includes it. */
+  /** True for an imported sub-agent of Claude Code: the figure that Claude Code records for the session includes it. */
   isOfClaudeCode: boolean;
 }
 
@@ -104,7 +104,10 @@ async function subAgentCosts<Cost>(
   return runs;
 }
 
-/** Cost of a session and its sub-agents. A figure that the agent recorded includes those of its own. */
+/**
+ * Returns the cost of a session with its sub-agents. A figure that the agent recorded already includes its own
+ * sub-agents.
+ */
 export function billWithRuns(
   { total, recordedCost }: Pick<SessionStats, "total" | "recordedCost">,
   runs: readonly Pick<SubAgentCost<UsageTotals>, "cost" | "isOfClaudeCode">[],
@@ -123,7 +126,7 @@ export function sumOfBills(bills: readonly UsageTotals[]): UsageTotals {
   return sum;
 }
 
-/** Usage and cost are separate in every sum. */
+/** JSON of the statistics. Usage and cost are separate in every sum. */
 function statsValue(stats: SessionStats): object {
   const { total, recordedCost, path, branches, models, kinds, compactions } = stats;
   return {
@@ -142,7 +145,7 @@ const apart = (bill: UsageTotals): object => {
   return { calls, usage, ...costValue(bill) };
 };
 
-/** Costs of a ledger; null where no price is known. */
+/** Returns the costs of a ledger; null when no price is known. */
 function knownCost({ cost: { total, lost, estimated, unpriced }, calls }: CacheLedger) {
   const isUnknown = isUnpriced({ calls: calls.length, cost: total, unpriced });
   return { total: isUnknown ? null : total, lost: isUnknown ? null : lost, estimated: estimated > 0 };
@@ -151,7 +154,7 @@ function knownCost({ cost: { total, lost, estimated, unpriced }, calls }: CacheL
 const BILL_HEADINGS = ["calls", "input", "output", "cache read", "cache write", "cost"];
 const COMPACTION_HEADINGS = ["compaction", "when", "tokens", "removed", "took", "cost", "by"];
 
-/** Cost and compactions of a session, for people. */
+/** Draws the cost and the compactions of a session, for people. */
 function* viewStats(
   { total, recordedCost, path, models, kinds, compactions, branches }: SessionStats,
   ledger: CacheLedger,
@@ -167,7 +170,7 @@ function* viewStats(
     const entries =
       shared === null
         ? ""
-        : `: its first ${shared === 1 ? "entry is" : `${formatCount(shared)} entries are`} that session's too`;
+        : `, with the same first ${shared === 1 ? "entry" : `${formatCount(shared)} entries`}`;
     yield `A fork of ${plainLine(sessionId)}${entries}.`;
   }
   if (total.calls === 0) yield "No model call was billed.";
@@ -191,30 +194,30 @@ function* viewStats(
       colours,
     );
     yield "";
-    yield* bills("what for", kinds, ({ kind }) => kind, colours);
+    yield* bills("purpose", kinds, ({ kind }) => kind, colours);
     yield "";
     yield cacheSummary(ledger);
   }
   yield "";
-  if (compactions.length === 0) yield "It was never compacted.";
+  if (compactions.length === 0) yield "The session was never compacted.";
   else yield* viewTable(COMPACTION_HEADINGS, compactions.map(compactionCells), colours);
 }
 
-/** Origin of a cost that is not the sum of recorded prices, in a sentence; empty for every other. */
+/** Describes the source of a cost that is not only a sum of recorded prices; empty for a sum of recorded prices. */
 function sourceOfCost({ estimated, unpriced }: UsageTotals, recordedCost: number | null): string {
   const sentences = [
-    ...(recordedCost === null ? [] : ["As Claude Code recorded it, sub-agents included."]),
+    ...(recordedCost === null ? [] : ["This cost is recorded by Claude Code and includes sub-agents."]),
     ...(estimated > 0
-      ? [`≈ estimated: no price is recorded, so tokens are counted at list prices (${PRICES_DATE}).`]
+      ? [`≈ is an estimate: no price is recorded, so tokens are priced by the list of ${PRICES_DATE}.`]
       : []),
     ...(unpriced > 0
-      ? [`The price of ${formatMany(unpriced, "call")} is unknown; the setting "prices" can name it.`]
+      ? [`The price of ${formatMany(unpriced, "call")} is unknown; add it to the setting "prices".`]
       : []),
   ];
   return sentences.join(" ");
 }
 
-/** Cost of the sub-agents that a session started, and of all together, for people. */
+/** Draws the cost of a session's sub-agents, and the total with the session, for people. */
 function* viewSubAgents(
   runs: readonly SubAgentCost<UsageTotals>[],
   whole: UsageTotals,
@@ -226,7 +229,7 @@ function* viewSubAgents(
   const sum =
     isIncluded && runs.every(({ isOfClaudeCode }) => isOfClaudeCode)
       ? "included"
-      : `${formatBill(whole)} with them`;
+      : `${formatBill(whole)} in total`;
   const price = isUnpriced(bill) ? "their cost is unknown" : `${formatBill(bill)}; ${sum}`;
   const size = `${formatMany(calls, "call")}, ${formatMany(totalTokens, "token")}`;
   yield `${formatMany(runs.length, "sub-agent")}: ${size}, ${price}`;
@@ -260,11 +263,11 @@ function compactionCells(stats: CompactionStats): string[] {
 
 const cache = sessionCommand({
   usage: "cache <session>",
-  description: "show where the provider's prompt cache broke, the entry that broke it, and what that cost",
-  options: [["--life <minutes>", "life of an unused cache entry (default: 5)", parseMinutes]],
-  notes: `Each answer's request is built again from the file and compared with the one before it. A break is a call that missed
-more than 2,000 tokens of the context before. What the file does not record (the system prompt, the tools, the start of a
-program) is found by elimination: by the sizes and times that the provider and the program report.`,
+  description: "show each break of the provider's prompt cache, the entry that caused it, and its cost",
+  options: [["--life <minutes>", "lifetime of an unused cache entry (default: 5)", parseMinutes]],
+  notes: `Each request is rebuilt from the file and compared with the request before it. A break is a call in which the cache missed
+more than 2,000 tokens of the earlier context. Some causes are not in the file (the system prompt, the tools, a restart of
+the program); they are inferred from the sizes and times that the provider and the program report.`,
   examples: ["espalier cache session.jsonl", "espalier cache session.jsonl --json | jq .byCause"],
   use: "tree",
   async run({ session, shell, options }: SessionCall<{ life?: number }>) {
@@ -289,7 +292,7 @@ program) is found by elimination: by the sizes and times that the provider and t
   },
 });
 
-/** Breaks of the prompt cache for people: sums by cause, then each with the entry that broke it. */
+/** Draws the breaks of the prompt cache for people: totals by cause, then each break with the entry that caused it. */
 function* viewCache(
   session: Session,
   ledger: CacheLedger,
@@ -319,10 +322,10 @@ function* viewCache(
   }
 }
 
-/** US dollars of a break; it always costs something, so that 0 is an unknown price. */
+/** Formats the cost of a break. A break always costs something, so 0 means an unknown price. */
 const costOfBreak = (cost: number): string => (cost > 0 ? formatCost(cost) : "unknown cost");
 
-/** `$3.76 of ≈ $18.96` for all ledgers together; empty where no price is known. */
+/** Formats the cost of breaks in all ledgers, `$3.76 of ≈ $18.96`; empty when no price is known. */
 function lostOf(ledgers: readonly CacheLedger[]): string {
   const sum = (key: keyof CacheLedger["cost"]) => ledgers.reduce((total, { cost }) => total + cost[key], 0);
   const calls = ledgers.reduce((total, ledger) => total + ledger.calls.length, 0);
@@ -330,7 +333,7 @@ function lostOf(ledgers: readonly CacheLedger[]): string {
   return isUnpriced(bill) || calls === 0 ? "" : `${formatCost(sum("lost"))} of ${formatBill(bill)}`;
 }
 
-/** The prompt cache of a session in one sentence. */
+/** Describes the prompt cache of a session in one sentence. */
 function cacheSummary(ledger: CacheLedger): string {
   const { calls, breaks } = ledger;
   const of = `${formatCount(breaks.length)} of ${formatMany(calls.length, "call")}`;
@@ -338,7 +341,7 @@ function cacheSummary(ledger: CacheLedger): string {
   const tokens = breaks.reduce((sum, one) => sum + one.tokens, 0);
   const paid = lostOf([ledger]);
   const lost = paid === "" ? "; its cost is unknown" : `: ${paid}`;
-  return `Prompt cache: ${of} paid anew for ${formatMany(tokens, "token")}${lost}.`;
+  return `Prompt cache: ${of} paid again for ${formatMany(tokens, "token")}${lost}.`;
 }
 
 function parseMinutes(text: string): number {
@@ -347,5 +350,5 @@ function parseMinutes(text: string): number {
   throw new InvalidArgumentError("expected minutes above 0, for example 60");
 }
 
-/** Commands about what a session cost. */
+/** Commands about the cost of a session. */
 export const costCommands = [stats, cache] as const;

@@ -10,7 +10,7 @@ import {
   providerNamed,
   type ResolvedSettings,
 } from "@espalier/engine";
-// Types alone: the evaluation is loaded when it is used.
+// Only types: the evaluation is loaded when it is used.
 import type {
   Category,
   Column,
@@ -48,7 +48,7 @@ interface EvalOptions {
   seed?: number;
 }
 
-/** A column and the figure that it must not pass. */
+/** A column and its limit. */
 interface Limit {
   column: string;
   figure: number;
@@ -57,7 +57,7 @@ interface Limit {
 const evaluation = command({
   usage: "eval [sessions...]",
   description:
-    "measure how much of a session each policy and summarizer keeps; asks a model only if you name one",
+    "measure how much of a session each policy and summarizer keeps; calls a model only if you name one",
   options: [
     new Option("--policy <policy>", "only this policy; repeatable")
       .choices(POLICY_NAMES)
@@ -68,7 +68,7 @@ const evaluation = command({
     ],
     [
       "--keep-recent <tokens>",
-      "tokens that a compaction keeps (default: 20,000; 6,000 in short sessions)",
+      "newest tokens that a compaction keeps unchanged (default: 20,000; 6,000 in short sessions)",
       parseTokens,
     ],
     new Option(
@@ -82,13 +82,13 @@ const evaluation = command({
     ["--html <file>", "write the report as a page with pictures"],
     ["--judge <model>", "a model that also judges the summaries: anthropic:MODEL, openai:MODEL"],
     ["--max-cost <dollars>", "maximum cost of models in US dollars", parseDollars],
-    ["--seed <number>", "order in which the judge grades (default: 1)", parseSeed],
+    ["--seed <number>", "seed for the order in which the judge grades (default: 1)", parseSeed],
   ],
   notes: `A session is cut at six points. At each point, the messages before the kept tail are summarized, and the summary is measured
-by what the session did next. Import sessions of other agents first. Without arguments, the sessions that come with espalier
+against the rest of the session. Import sessions of other agents first. Without arguments, the sessions that come with espalier
 are measured. No session is changed. Floors and ceilings apply to the means under policies, not to the controls.
-A judge writes questions from the history, answers them from each summary, and grades the answers without knowing their
-source. A model that --summarizer names is a row of its own. The cost is printed before a model is asked.
+A judge writes questions from the history, answers them from each summary, and grades the answers without knowing which
+summary they are from. A model of --summarizer gets its own row. The expected cost is printed before a model is called.
 docs/guides/evaluate-a-compaction.md explains the columns and their limits.`,
   examples: [
     "espalier eval session.jsonl",
@@ -168,7 +168,7 @@ function parseSeed(text: string): number {
   throw new InvalidArgumentError("expected a whole number, for example 7");
 }
 
-/** The model that `--summarizer` names; undefined where none is named. Its row has the name that was given. */
+/** Returns the model of `--summarizer`, named as the user wrote it; undefined without the option. */
 async function namedSummarizer(shell: Shell): Promise<Summarizer | undefined> {
   const { summarizer: name } = shell.globals;
   if (name === undefined || name === "extractive") return undefined;
@@ -176,7 +176,7 @@ async function namedSummarizer(shell: Shell): Promise<Summarizer | undefined> {
 }
 
 /**
- * The judge that was asked for; undefined where none was.
+ * Returns the judge of `--judge`; undefined without the option.
  *
  * @throws CommandError `no-key`
  */
@@ -191,7 +191,7 @@ async function judgeOf(
   return { provider, maxCost, prices: settings.prices, ...(seed === undefined ? {} : { seed }) };
 }
 
-/** Everything that decides what models cost. */
+/** Everything that decides the cost of models. */
 interface Asked {
   options: EvalOptions;
   sessions: readonly EvaluatedSession[];
@@ -202,7 +202,7 @@ interface Asked {
 }
 
 /**
- * Tells the cost of the models that are about to be asked, and asks a person where nothing limits it.
+ * Prints the expected cost of the models, and asks a person to confirm when no limit is set.
  *
  * @throws EspalierError `over-budget`, `bad-input`; CommandError `aborted`
  */
@@ -236,9 +236,9 @@ async function tellCost(
     const price = pricesOf(model ?? null, Math.ceil(input / Math.max(1, sum("requests"))), prices);
     const cost = price ? (input * price.input + output * price.output) / 1_000_000 : null;
     total = total === null || cost === null ? null : total + cost;
-    const told = cost === null ? "its price is not known (setting prices)" : `about ${formatCost(cost)}`;
+    const told = cost === null ? "at an unknown price (setting prices)" : `about ${formatCost(cost)}`;
     shell.complain(
-      `${who} is asked about ${formatMany(sum("requests"), "time")} with about ${formatCount(input + output)} tokens: ${told}.`,
+      `${who} gets about ${formatMany(sum("requests"), "request")} with about ${formatCount(input + output)} tokens: ${told}.`,
     );
   }
   const who = forecasts.map((forecast) => forecast.who).join(" and ");
@@ -250,10 +250,10 @@ async function tellCost(
   if (maxCost !== undefined && total! > maxCost)
     throw new EspalierError(
       "over-budget",
-      `${who} would cost about ${formatCost(total!)}, more than --max-cost of ${formatCost(maxCost)}; nothing was asked. Raise it, or take fewer sessions or policies.`,
+      `${who} would cost about ${formatCost(total!)}, more than --max-cost of ${formatCost(maxCost)}; no model was called. Raise the limit, or choose fewer sessions or policies.`,
     );
-  if (maxCost === undefined && shell.interactive && !(await confirmOnTerminal("Go on?")))
-    throw new CommandError("aborted", "No model was asked, and nothing was spent.");
+  if (maxCost === undefined && shell.interactive && !(await confirmOnTerminal("Continue?")))
+    throw new CommandError("aborted", "No model was called, and nothing was spent.");
 }
 
 function parseTokens(text: string): number {
@@ -278,7 +278,10 @@ function knownColumn(name: string, columns: readonly Column[]): Column {
   );
 }
 
-/** The sentence of a row that passes a limit; undefined for one that keeps it, controls, and what has no such figure. */
+/**
+ * Returns the sentence about a row that exceeds a limit; undefined for a row within it, for controls, and for rows
+ * without the figure.
+ */
 function failureOf(
   row: Row,
   { column, figure, isFloor }: { column: Column; figure: number; isFloor: boolean },
@@ -292,7 +295,7 @@ function failureOf(
   return `${column} is ${measured} under ${row.policy} with ${row.summarizer}: ${passed} of ${figure}.`;
 }
 
-/** The messages on the leaf's path of sessions, without what compactions replaced them by. */
+/** Returns the messages on the leaf's path of each session. Messages that a compaction replaced are included. */
 async function sessionsNamed(shell: Shell, refs: readonly string[]): Promise<EvaluatedSession[]> {
   const sessions: EvaluatedSession[] = [];
   for (const ref of refs)
@@ -305,7 +308,7 @@ async function sessionsNamed(shell: Shell, refs: readonly string[]): Promise<Eva
   return sessions;
 }
 
-/** The demo's session, and those that were written for the project. */
+/** The demo session and the sessions that were written for the project. */
 async function ownSessions(): Promise<EvaluatedSession[]> {
   const { atlas, queue, search, shop } = await import("@espalier/engine/eval");
   const demo = await openSession({ file: DEMO }, { mode: "read" });
@@ -325,7 +328,7 @@ async function ownSessions(): Promise<EvaluatedSession[]> {
 
 const DEMO = fileURLToPath(new URL("assets/demo-session.jsonl", import.meta.url));
 
-/** A summarizer that is a program: the messages on its stdin, the summary on its stdout. */
+/** Summarizer that runs a program: messages on its stdin, the summary on its stdout. */
 function commandSummarizer(line: string): Summarizer {
   return summarizer(
     async ({ messages, previousSummary, instructions }, signal) => {
@@ -334,7 +337,7 @@ function commandSummarizer(line: string): Summarizer {
         child.on("error", reject);
         child.on("close", resolve);
       });
-      // A program that does not read its input may close it early.
+      // A program that does not read its input may close stdin early.
       child.stdin.on("error", () => undefined);
       child.stdin.end(JSON.stringify({ messages, previousSummary, instructions }));
       const [code, summary, complaint] = await Promise.all([
@@ -353,10 +356,10 @@ function commandSummarizer(line: string): Summarizer {
   );
 }
 
-/** Rules that are listed at most. */
+/** Maximum number of rules in the list. */
 const LISTED_RULES = 8;
 
-/** A report for people: the mean of all sessions as a table, and what the figures do not say. */
+/** Draws a report for people: the mean of all sessions as a table, and notes on the limits of the figures. */
 function* viewReport(
   { mean, sessions, judged = [] }: Report,
   failures: readonly string[],
@@ -396,10 +399,10 @@ function* viewReport(
   for (const failure of failures) yield colours.red(failure);
 }
 
-/** Questions that are listed at most. */
+/** Maximum number of questions in the list. */
 const LISTED_QUESTIONS = 12;
 
-/** The judgement of one session: scores, what was lost, and what did not count. */
+/** Draws the judgement of one session: scores, lost answers, and left-out questions. */
 function* viewJudged(
   { session, judge, probes, dropped, rubbish, empty, full, rows, spent }: JudgedSession,
   categories: readonly Category[],
@@ -429,7 +432,7 @@ function* viewJudged(
   );
   if (rubbish > 0)
     yield colours.yellow(
-      `${formatMany(rubbish, "answer")} of the judge could not be read, also not after a retry; they are not counted.`,
+      `${formatMany(rubbish, "answer")} of the judge could not be read, even after a retry; they are not counted.`,
     );
   const cost = spent.cost === null ? "of unknown price" : formatCost(spent.cost);
   yield colours.dim(

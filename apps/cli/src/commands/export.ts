@@ -26,7 +26,7 @@ interface ExportCommandOptions {
   out?: string;
 }
 
-/** The formats, and the default name of the file. */
+/** The formats, and the file extension of each. */
 const ENDINGS: Record<ExportCommandOptions["format"], string> = {
   html: "html",
   markdown: "md",
@@ -41,24 +41,29 @@ const ENDINGS: Record<ExportCommandOptions["format"], string> = {
   pi: "pi.jsonl",
 };
 
-/** Formats that hold the whole session, unless one path is asked for. */
+/** Formats that contain the whole session, unless the user asks for one path. */
 const HOLDS_ALL: ReadonlySet<string> = new Set(["html", "json", "jsonl"]);
 
 const exportCommand = sessionCommand({
   usage: "export <session>",
-  description: "write a session for people, for other programs, or as a provider's request",
+  description: "export a session for people, for other programs, or as a provider's request",
   options: [
-    new Option("--format <format>", "what to write").choices(Object.keys(ENDINGS)).makeOptionMandatory(),
-    ["--at <id>", "the path to this entry; by default the leaf's, and for html, json and jsonl all entries"],
-    ["--all", "with markdown all branches and bookkeeping; html, json and jsonl hold them without it"],
+    new Option("--format <format>", "format of the export")
+      .choices(Object.keys(ENDINGS))
+      .makeOptionMandatory(),
+    [
+      "--at <id>",
+      "export the path to this entry; by default that of the leaf, and for html, json and jsonl all entries",
+    ],
+    ["--all", "for markdown: include all branches and bookkeeping; html, json and jsonl always do"],
     ["--redact", "leave out well-known keys and tokens"],
     [
       "--out <file>",
-      "the file to write, readable for you alone; by default it is printed, html only to a pipe",
+      "file to write, with access for you only; by default the export is printed (html only to a pipe)",
     ],
   ],
   notes: `With --json and no --out the file is named after the session, in this folder. A session is never overwritten.
-claude-code, codex and pi are session files of these agents; \`espalier continue\` puts one where the agent finds it.`,
+claude-code, codex and pi are the session files of these agents; \`espalier continue\` writes one where the agent finds it.`,
   examples: [
     "espalier export session.jsonl --format markdown | less",
     "espalier export session.jsonl --format html --redact --out session.html",
@@ -71,7 +76,7 @@ claude-code, codex and pi are session files of these agents; \`espalier continue
   },
   async run({ session, shell, options }: SessionCall<ExportCommandOptions>) {
     const { out, format } = options;
-    // A page is of no use on a screen.
+    // HTML is not readable on a screen.
     if (format === "html" && out === undefined && Number.isFinite(shell.columns) && !shell.json)
       throw new CommandError(
         "usage",
@@ -95,7 +100,7 @@ claude-code, codex and pi are session files of these agents; \`espalier continue
   },
 });
 
-/** Refuses an option without effect: the user expects one. */
+/** Refuses an option that would have no effect. */
 function refuseNeedlessAll({ format, all }: ExportCommandOptions): void {
   if (!all || format === "markdown") return;
   const why = HOLDS_ALL.has(format)
@@ -104,7 +109,10 @@ function refuseNeedlessAll({ format, all }: ExportCommandOptions): void {
   throw new CommandError("usage", `Leave out --all, which is for markdown: ${why}.`);
 }
 
-/** @param issues receives the differences between the path and a session file of another agent */
+/**
+ * Makes the pieces of an export.
+ * @param issues receives the differences between the path and a session file of another agent
+ */
 async function exportPieces(
   session: Session,
   { format, at, all, redact }: ExportCommandOptions,
@@ -125,7 +133,7 @@ async function exportPieces(
 
 const isNative = (format: string): format is NativeAgent => (nativeAgents as string[]).includes(format);
 
-/** Differences between a path and another agent's file, a line each. */
+/** Lists the differences between the path and another agent's file, one per line. */
 const viewLosses = (issues: readonly FormatIssue[]): string[] =>
   issues.map(({ kind, message, count }) => plainLine(`${kind.padEnd(8)} ${message} (${formatCount(count)})`));
 
@@ -139,17 +147,20 @@ interface ContinueCommandOptions {
 
 const continueCommand = sessionCommand({
   usage: "continue <session>",
-  description: "go on with a session in another agent: claude-code, codex or pi",
+  description: "continue a session in another agent: claude-code, codex or pi",
   options: [
-    new Option("--in <agent>", "the agent to go on in").choices(nativeAgents).makeOptionMandatory(),
-    ["--at <id>", "the path to this entry; by default the leaf's"],
-    ["--cwd <folder>", "the folder to go on in; by default the session's"],
+    new Option("--in <agent>", "the agent that continues the session")
+      .choices(nativeAgents)
+      .makeOptionMandatory(),
+    ["--at <id>", "continue from this entry; by default from the leaf"],
+    ["--cwd <folder>", "the folder to work in; by default the session's"],
     ["--redact", "leave out well-known keys and tokens"],
     ["--out <file>", "write this file instead of one among the agent's own sessions"],
   ],
-  notes: `Writes a session file of the agent and prints the command that goes on with it. The file has one path, with its
-compactions in the agent's own form. What it cannot hold is listed. No file is overwritten; the session here stays as it is.
-The agent's folder is the one that \`espalier import\` reads, by CLAUDE_CONFIG_DIR, CODEX_HOME or PI_CODING_AGENT_SESSION_DIR.`,
+  notes: `Writes a session file of the agent and prints the command that continues it. The file has one path, with its
+compactions in the agent's own form. Content that it cannot hold is listed. No file is overwritten, and the session here
+does not change. The agent's folder is the one that \`espalier import\` reads: CLAUDE_CONFIG_DIR, CODEX_HOME and
+PI_CODING_AGENT_SESSION_DIR change it.`,
   examples: [
     "espalier continue session.jsonl --in codex",
     "espalier continue 11111111 --in claude-code --at before-cache",
@@ -172,8 +183,8 @@ The agent's folder is the one that \`espalier import\` reads, by CLAUDE_CONFIG_D
         `${formatMany(entries, "entry", "entries")} written to ${plainLine(file)}.`,
         ...viewLosses(issues).map((line) => shell.colours.dim(line)),
         command === null
-          ? "Codex finds it among its sessions only: move it there."
-          : `Go on with: ${plainLine(command)}`,
+          ? "Codex only finds files in its own folder of sessions: move the file there."
+          : `Continue with: ${plainLine(command)}`,
       ],
     };
   },

@@ -6,7 +6,7 @@ import { describeFound, foundSessions } from "@espalier/interop/node";
 import { messageText, redactFolder } from "@espalier/session-tree";
 import type { ViewerSessions } from "@espalier/viewer";
 import { Argument, type Command, CommanderError, InvalidArgumentError } from "commander";
-// Types alone: the installation is loaded when it runs.
+// Only types: the installation is loaded when it is used.
 import type { AgentName } from "../agents/agents.ts";
 import type { InstallPlan } from "../agents/install.ts";
 import type { ChatChoices } from "../chat/conversation.ts";
@@ -37,7 +37,7 @@ import { jsonLine, print, type Shell } from "../shell.ts";
 import { plainLine, plainText } from "../text.ts";
 import { VIEWER_PAGE } from "../write-export.ts";
 
-/** The terminal's interface, which `espalier` and `espalier <session>` open too. */
+/** The terminal's interface. `espalier` and `espalier <session>` open it too. */
 const open = command({
   usage: "open [session]",
   isDefault: true,
@@ -50,7 +50,7 @@ const open = command({
   ) {
     const isTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true && !shell.json;
     const file = ref === undefined ? undefined : await fileOf(shell, ref, program);
-    // Without a terminal the help is printed, as without a command.
+    // Without a terminal the help is printed, as by commander without a command.
     if (ref === undefined && !isTerminal) throw new CommanderError(2, "commander.help", "(outputHelp)");
     if (!isTerminal)
       throw new CommandError(
@@ -63,7 +63,10 @@ const open = command({
   },
 });
 
-/** File or name of a session. A word that names none was meant as a command, unless it follows `open`. */
+/**
+ * Returns the file or name of a session. A word that names no session is reported as an unknown command, unless it
+ * follows `open`.
+ */
 async function fileOf(shell: Shell, ref: string, program: Command): Promise<string> {
   const isFile = !shell.store && existsSync(ref);
   try {
@@ -86,13 +89,13 @@ interface ServeOptions {
 const serve = command({
   usage: "serve [place]",
   description:
-    "show sessions in a browser of this machine, live: of a folder, one file, or Espalier's and Pi's own",
+    "show sessions live in a browser of this machine: of a folder, one file, or by default all of Espalier and Pi",
   options: [
-    ["--write", "let the page navigate, fork, label and compact"],
+    ["--write", "allow the page to navigate, fork, label and compact"],
     ["--port <port>", "the port; by default a free one", parsePort],
   ],
   notes:
-    "The printed address holds a token, which lets its holder read these sessions. Ctrl-C ends the server.",
+    "Everybody who has the printed address can read these sessions, since it contains a token. Ctrl-C ends the server.",
   examples: [
     "espalier serve",
     "espalier serve ~/old-sessions --port 7777",
@@ -111,7 +114,7 @@ const serve = command({
   },
 });
 
-/** Refuses a symbolic link to a session's file, which no list follows; a folder may be a link. */
+/** Refuses a symbolic link to a session's file, since lists do not follow such links; a folder may be a link. */
 function refuseOddPlace(place: string): void {
   if (statSync(place).isDirectory() || lstatSync(place).isFile()) return;
   const problem = lstatSync(place).isSymbolicLink()
@@ -120,13 +123,13 @@ function refuseOddPlace(place: string): void {
   throw new CommandError("usage", `${place} ${problem}.`);
 }
 
-/** Sessions of a folder, the one of a file, or all. */
+/** Returns the sessions of a folder, the session of a file, or all. */
 function sessionsAt(shell: Shell, place: string | undefined): ViewerSessions {
   const path = place === undefined ? undefined : resolve(place);
   const isFile = path !== undefined && statSync(path).isFile();
   const folder = path === undefined ? storeOf(shell) : { folder: isFile ? resolve(path, "..") : path };
   const where = path === undefined ? storeOf(shell) : isFile ? { files: [path] } : { folder: path };
-  // Pages list again and again: each place is reported once.
+  // Pages list sessions repeatedly, and each place is reported once.
   const places = new Set<string>();
   const told: ReturnType<typeof tellSkipped> = {
     onSkipped(place, { message }) {
@@ -165,15 +168,14 @@ interface McpOptions {
   import: boolean;
 }
 
-/** A server of recorded sessions for agents; listed apart, with what is used inside of them. */
+/** A server of recorded sessions for agents. In the help it is listed with the commands for other agents. */
 const mcp = command({
   usage: "mcp",
-  description:
-    "serve recall, search and branches of recorded sessions to an agent, by the Model Context Protocol",
+  description: "give an agent recall and search of recorded sessions, by the Model Context Protocol",
   options: [
     ["--http", "serve over HTTP on this machine alone, instead of stdin and stdout"],
     ["--port <port>", "the port for --http; by default a free one", parsePort],
-    ["--no-import", "read only sessions that are here, and import none of Claude Code and Codex"],
+    ["--no-import", "do not import sessions of Claude Code and Codex"],
   ],
   notes: `An agent starts it in the folder of its project and asks over stdin and stdout. Its tools: recall, search_sessions,
 read_entries, tree, diff_branches, rules, stats, and label, the only one that writes. Sessions of Claude Code and Codex
@@ -186,7 +188,7 @@ its holder read all sessions; ESPALIER_MCP_TOKEN sets it, so that the address st
   ],
   async run({ shell, options: { http = false, port, import: imports } }: Call<McpOptions>) {
     if (port !== undefined && !http)
-      throw new CommandError("usage", "A port is for --http; say both, or neither.");
+      throw new CommandError("usage", "--port needs --http; add --http, or leave --port out.");
     const token = process.env["ESPALIER_MCP_TOKEN"];
     if (token !== undefined && !/^[\w-]{16,200}$/.test(token))
       throw new CommandError("usage", "ESPALIER_MCP_TOKEN needs 16 to 200 letters, digits, - or _.");
@@ -215,14 +217,11 @@ interface ChatOptions {
 
 const chat = command({
   usage: "chat [session]",
-  description: "talk with a model in a new session, or in an older one",
+  description: "talk with a model in a new session or an existing one",
   options: [
     ["-c, --continue", "continue the newest session of this folder"],
     ["-p, --print <prompt>", "send one prompt, print the answer, and exit"],
-    [
-      "--model <id>",
-      "the model, of Claude, or openai:MODEL at any address; by default the last one of the session",
-    ],
+    ["--model <id>", "a model of Claude, or openai:MODEL; by default the last model of the session"],
   ],
   notes:
     "In the chat, /help lists its commands and keys; Esc aborts an answer. Needs ANTHROPIC_API_KEY, or OPENAI_API_KEY for OpenAI; OPENAI_BASE_URL names another server that speaks its API, such as http://localhost:11434/v1. With --print and --json the events of the run are printed, one a line; when their reader closes the pipe, the run is aborted.",
@@ -236,7 +235,8 @@ const chat = command({
   async run({ shell, options }: Call<ChatOptions>, ref: string | undefined) {
     const { print, continue: isContinued, model } = options;
     const { noKey } = await import("../chat/conversation.ts");
-    // No session is made when there is no user to answer; an older one names its model when it is open.
+    // No session is created when nobody can answer. An existing session names its model, so its settings are read
+    // later.
     const { values } = await currentSettings(shell);
     const missing =
       ref === undefined && !isContinued ? missingKey(model ?? "anthropic", { settings: values }) : undefined;
@@ -251,7 +251,7 @@ const chat = command({
   },
 });
 
-/** Prints the answer to one prompt: as markdown, drawn on a terminal; with --json every event. */
+/** Prints the answer to one prompt: as markdown, drawn on a terminal; every event with --json. */
 async function answerOne(
   shell: Shell,
   ref: string | undefined,
@@ -305,7 +305,7 @@ async function newestHere(shell: Shell): Promise<string> {
 
 const demo = command({
   usage: "demo [file]",
-  description: "see the features on a session, yours or the bundled one; works on a copy",
+  description: "show the features on a copy of a session, yours or the bundled one",
   examples: ["espalier demo", "espalier demo session.jsonl"],
   run: ({ shell }: Call<object>, file: string | undefined) => playDemo(shell, file),
 });
@@ -334,7 +334,7 @@ const run = sessionCommand({
   },
 });
 
-/** Names of the agents. Their table is loaded when it is used. */
+/** Names of the agents, repeated here so that their table is loaded only when it is used. */
 const AGENTS: readonly AgentName[] = ["claude-code", "codex", "pi"];
 
 interface InstallOptions {
@@ -347,7 +347,7 @@ function agentCommand(verb: "install" | "uninstall", description: string, exampl
       .command(verb)
       .description(description)
       .addArgument(new Argument("<agent>", "the agent").choices(AGENTS))
-      .option("--dry-run", "print what would change, as a diff, and change nothing")
+      .option("--dry-run", "print the changes as a diff, and change nothing")
       .addHelpText("after", `\n${NOTES}\n\nExamples:\n${examples}`)
       .action(async (name: AgentName, { dryRun = false }: InstallOptions) => {
         const [{ agentNamed }, { planInstall, planUninstall, carryOut, diffOf }] = await Promise.all([
@@ -365,8 +365,8 @@ function agentCommand(verb: "install" | "uninstall", description: string, exampl
 }
 
 const NOTES = `In Claude Code: a plugin (hooks, the server of \`espalier mcp\`, a skill) and a status line, unless you have one. In Codex:
-hooks and the server. In Pi: a package. Settings files of the agent keep every other byte. The removal leaves them as they
-were before, or takes only these keys out if they were changed since. What hooks could not do is in
+hooks and the server. In Pi: a package. All other bytes of the agent's settings files stay the same. \`uninstall\` restores
+the files, or removes only these keys if the files were changed since. Errors of hooks are in
 ~/.espalier/agents/hooks/hooks.log.`;
 
 function answerOf(
@@ -380,8 +380,7 @@ function answerOf(
     change: before === undefined ? "create" : after === undefined ? "delete" : "change",
   }));
   const isDone = changed.length === 0;
-  const done =
-    verb === "install" ? `Espalier is installed in ${label}` : `Espalier is not in ${label} any more`;
+  const done = verb === "install" ? `Espalier is installed in ${label}` : `Espalier is no longer in ${label}`;
   const sentence = isDone ? `${done}; nothing was changed.` : `${done}.`;
   const told = isDone ? [] : notes;
   return {
@@ -394,16 +393,19 @@ function answerOf(
   };
 }
 
-/** Commands that put Espalier into other agents, and the server that these then start. */
+/** Commands that install Espalier in other agents, and the server that these agents start. */
 export const agentCommands: readonly AddCommand[] = [
   mcp,
   agentCommand(
     "install",
-    "put recall, rules and imports into another agent: claude-code, codex or pi",
+    "install recall, rules and imports in another agent: claude-code, codex or pi",
     "  espalier install claude-code --dry-run\n  espalier install codex",
   ),
-  agentCommand("uninstall", "take Espalier out of another agent again", "  espalier uninstall claude-code"),
+  agentCommand("uninstall", "remove Espalier from another agent", "  espalier uninstall claude-code"),
 ] as const;
 
-/** Commands that hand a session to something that runs: the terminal, the browser, the chat, an extension, the demo. */
+/**
+ * Commands that run until the user ends them, or run other code: the terminal, the browser, the chat, an extension, the
+ * demo.
+ */
 export const interactiveCommands = [open, chat, serve, run, demo] as const;

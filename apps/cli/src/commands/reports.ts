@@ -40,7 +40,7 @@ const diff = sessionCommand({
   },
 });
 
-/** Two branches for people: where they part, what each comes to, and what was said on each. */
+/** Draws two branches for people: their last common entry, the size of each, and the messages of each. */
 function* viewDiff(
   session: Session,
   { commonAncestorId, a, b }: BranchComparison,
@@ -82,9 +82,9 @@ function* sideLines(
 
 const policies = sessionCommand({
   usage: "policies <session>",
-  description: "compare the effect of each compaction policy on a session; asks no model, writes nothing",
+  description: "compare the effect of each compaction policy on a session; calls no model, writes nothing",
   notes:
-    "Each policy counts tokens in its own way, so tokens compare within a row. A call is one request to a summarizer. `anew` is what the next request writes to the prompt cache, as the provider counts, and `pays back` the calls after which smaller requests have paid for it.",
+    "Each policy counts tokens in its own way, so compare tokens only within a row. A call is one request to a summarizer. `anew` is the number of tokens that the next request writes to the prompt cache, as the provider counts. `pays back` is the number of calls after which smaller requests have saved this cost.",
   examples: ["espalier policies session.jsonl"],
   use: "plan",
   async run({ session, shell }: SessionCall<object>) {
@@ -95,7 +95,7 @@ const policies = sessionCommand({
 
 const HEADINGS = ["policy", "messages", "tokens", "summarised", "kept", "calls", "anew", "pays back"];
 
-/** One table of what each policy would do with a session, for people. */
+/** Draws one table with the effect of each policy on a session, for people. */
 function* viewPolicies(
   policies: readonly PolicyComparison[],
   { colours }: Pick<Shell, "colours">,
@@ -131,15 +131,15 @@ interface ReplayOptions {
 
 const replay = sessionCommand({
   usage: "replay <session>",
-  description: "play a session back, entry by entry: the leaf, and the context that the model read",
+  description: "replay a session entry by entry: the leaf, and the context that the model read",
   options: [
     ["--until <id>", "stop after this entry"],
     [
       "--speed <factor>",
-      "at the session's own pace, times this factor; pauses of two seconds at most",
+      "replay at the recorded speed times this factor; pauses last two seconds at most",
       parseSpeed,
     ],
-    ["--verify", "build every step again from scratch and compare; exit 1 where they differ"],
+    ["--verify", "build the context of every step from scratch and compare; exit 1 if one differs"],
   ],
   examples: [
     "espalier replay session.jsonl --speed 20",
@@ -151,7 +151,7 @@ const replay = sessionCommand({
     if (differing > 0)
       throw new CommandError(
         "verify",
-        `${formatMany(differing, "step")} of ${formatCount(steps)} differ from a new build.`,
+        `${formatMany(differing, "step")} of ${formatCount(steps)} differ from a context built from scratch.`,
       );
     if (!shell.json) await printLine(shell, closingLine(steps, options));
   },
@@ -159,10 +159,10 @@ const replay = sessionCommand({
 
 const history = sessionCommand({
   usage: "history <session> <query>",
-  description: "search the original messages, also those that a summary replaces in the context",
-  options: [["--limit <count>", "at most this many, the newest", parseCount]],
-  notes: `A message matches when it has all words of the query, in any case and order. Messages that a compaction covers and
-those of other branches are searched too, and marked. An agent's model does the same with the tool query_history.`,
+  description: "search the original messages, including those that a summary replaces in the context",
+  options: [["--limit <count>", "show at most this many, the newest", parseCount]],
+  notes: `A message matches if it contains all words of the query, in any case and order. Messages that a compaction covers and
+messages of other branches are searched too, and marked. The tool query_history gives a model the same search.`,
   examples: [
     'espalier history session.jsonl "cache key"',
     "espalier history session.jsonl etag --limit 3 --json | jq -r .text",
@@ -182,11 +182,11 @@ const historyValue = ({ entryId, text, covered, onPath }: HistoryHit): object =>
   onPath,
 });
 
-/** Lines of a message that are shown, and characters of each. */
+/** Maximum number of lines of a message, and of characters of a line. */
 const SHOWN = 6;
 const LINE_LENGTH = 200;
 
-/** Original messages for people: which, whose, whether the model still reads them, and how they begin. */
+/** Draws original messages for people: id, role, whether the model still reads them, and their first lines. */
 function* viewHistory(hits: readonly HistoryHit[], { colours }: Pick<Shell, "colours">): Generator<string> {
   if (hits.length === 0) yield "No message matches.";
   for (const [at, { entryId, role, text, timestamp, covered, onPath }] of hits.entries()) {
@@ -211,7 +211,7 @@ export const reportCommands = [diff, ...costCommands, policies, replay, history]
 
 function closingLine(steps: number, { verify = false }: ReplayOptions): string {
   const all = formatMany(steps, "step");
-  return verify ? `${all}, each equal to a new build.` : `${all}.`;
+  return verify ? `${all}, each equal to a context built from scratch.` : `${all}.`;
 }
 
 async function play(shell: Shell, session: Session, { until, speed, verify = false }: ReplayOptions) {
@@ -222,7 +222,7 @@ async function play(shell: Shell, session: Session, { until, speed, verify = fal
     played.steps++;
     if (step.verified === false) played.differing++;
     await printStep(shell, step, () => viewStep(session, step, shell));
-    // Whoever watches a paced replay wants to see each step when it happens.
+    // With a pace, each step must appear when it happens.
     if (speed !== undefined) await shell.output.flush();
   }
   return played;
@@ -234,14 +234,14 @@ function parseSpeed(text: string): number {
   return speed;
 }
 
-/** Columns of a step's entry and of its type; longer ones are cut. */
+/** Width in columns of a step's entry and of its type; longer ones are cut. */
 const ID_WIDTH = 12;
 const TYPE_WIDTH = 14;
 
-/** Fewest columns for the text of an entry, even when the line becomes too long. */
+/** Minimum width in columns of the text of an entry, even if the line becomes too long. */
 const NARROWEST = 10;
 
-/** One step of a replay on a line: which entry, what the model reads then, where the leaf is, what the entry says. */
+/** Draws one step of a replay as one line: its entry, the size of the context, the leaf, and the text of the entry. */
 export function viewStep(
   session: Session,
   { seq, entryId, type, leafId, contextMessages, contextTokens, verified }: ReplayStep,
@@ -262,6 +262,6 @@ export function viewStep(
   return `${facts}${colours.red(mark)}  ${colours.dim(cutToColumns(said, Math.max(NARROWEST, room)))}`;
 }
 
-/** Ids and types are those of whoever wrote the session: of any length, and of any characters. */
+/** Ids and types come from the session's author: they may have any length and any characters. */
 const cell = (text: string, columns: number): string =>
   padToColumns(cutToColumns(plainLine(text), columns), columns);

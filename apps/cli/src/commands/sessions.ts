@@ -49,19 +49,19 @@ import { billWithRuns } from "./costs.ts";
 type Filters = Pick<ListOptions, "agent" | "project" | "since" | "until">;
 
 const FILTERS: readonly OptionShape[] = [
-  ["--since <time>", "only sessions with an entry since then: 3d, 1w, 2m, 2026-11-20", parseSince],
-  ["--until <time>", "only sessions without an entry after then", parseUntil],
-  ["--project <folder>", "only sessions of this folder or below it: its path, or its name alone"],
+  ["--since <time>", "only sessions with an entry since this time: 3d, 1w, 2m, 2026-11-20", parseSince],
+  ["--until <time>", "only sessions without an entry after this time", parseUntil],
+  ["--project <folder>", "only sessions that worked in this folder or below it: its path, or just its name"],
   ["--agent <name>", "only sessions of this agent", ["espalier", "claude-code", "codex", "pi"]],
 ];
 
 const list = command({
   usage: "list [folder]",
-  description: "list sessions, newest first: of a folder, or Espalier's and the Pi coding agent's own",
+  description: "list sessions, newest first: of a folder, or by default all of Espalier and Pi",
   options: [
     ...FILTERS,
-    ["--sub-agents", "also the runs of sub-agents"],
-    ["--cost", "what each session cost, with its sub-agents; reads every session to its end"],
+    ["--sub-agents", "list sub-agents too"],
+    ["--cost", "show the cost of each session with its sub-agents; reads every session completely"],
     ["--parent <id>", "only forks and sub-agents of this session; the beginning of its id is enough"],
   ],
   examples: [
@@ -108,7 +108,7 @@ const list = command({
   },
 });
 
-/** The same sessions; calls back for each that is not one of Pi's own. */
+/** Yields the same sessions, and calls back for each session that is not Pi's own. */
 async function* counting(
   sessions: AsyncIterable<ListedSession>,
   onOwn: () => void,
@@ -119,7 +119,7 @@ async function* counting(
   }
 }
 
-/** Prints the number of sessions that an import would bring, while the store has only Pi's own. */
+/** Prints the number of sessions that an import would add, if the store has only sessions of Pi. */
 async function tellOfOthers(shell: Shell): Promise<void> {
   if (shell.store || (await hasOwnSession(shell))) return;
   const { describeFound, foundSessions } = await import("@espalier/interop/node");
@@ -130,7 +130,7 @@ async function tellOfOthers(shell: Shell): Promise<void> {
   await printLine(shell, "To list and search them here, run `espalier import`.");
 }
 
-/** JSON of a session; `parent` is there for a fork, and for `--parent` and `--sub-agents`. */
+/** JSON of a session. `parent` is present for a fork, and with `--parent` or `--sub-agents`. */
 function listedValue(session: ListedSession, asked: ListOptions, bill: UsageTotals | undefined): object {
   const { id, ref: file, cwd, parent, importedFrom: _, ...told } = session;
   const isLinked = asked.subAgents || asked.parent !== undefined || parent?.kind === "fork";
@@ -138,7 +138,7 @@ function listedValue(session: ListedSession, asked: ListOptions, bill: UsageTota
   return { id: id || null, file, cwd: cwd || null, ...told, ...linked, ...(bill ? costValue(bill) : {}) };
 }
 
-/** Cost of each session of a list with the sub-agents below it, by the session's name in its store. */
+/** Returns the cost of each session of a list with its sub-agents, by the session's name in its store. */
 async function costsOf(
   shell: Shell,
   place: Pick<ListOptions, "folder" | "store">,
@@ -170,16 +170,16 @@ async function costsOf(
   return new Map(all.map((one) => [one.listing.ref, whole(one, new Set([one.listing.id]))]));
 }
 
-/** Width of the table in columns where stdout is no terminal. */
+/** Width of the table in columns when stdout is not a terminal. */
 const WIDE = 160;
 const ID_LENGTH = 12;
 const PROJECT_LENGTH = 14;
 const COST_WIDTH = 9;
 
-/** Columns before what a session is about: id, age, agent and project, with two spaces behind each. */
+/** Width in columns of id, age, agent and project, with two spaces after each. */
 const FACTS_WIDTH = ID_LENGTH + 2 + 8 + 2 + 11 + 2 + PROJECT_LENGTH + 2;
 
-/** A table of sessions for people. */
+/** Draws a table of sessions for people. */
 async function* viewList(
   sessions: AsyncIterable<ListedSession> | Iterable<ListedSession>,
   { none, costs }: { none: string; costs: ReadonlyMap<string, UsageTotals> | undefined },
@@ -211,7 +211,7 @@ async function allOf(sessions: AsyncIterable<ListedSession>): Promise<ListedSess
   return all;
 }
 
-/** The runs of sub-agents behind the session that began them: of a list with the newest first, the earliest first. */
+/** Moves sub-agents behind the session that started them, the earliest first. The input is newest first. */
 export function underParents(all: readonly ListedSession[]): ListedSession[] {
   const ids = new Set(all.map(({ id }) => id));
   const beganBy = ({ parent }: ListedSession) =>
@@ -248,11 +248,11 @@ function row(
 
 const search = command({
   usage: "search <query> [folder]",
-  description: "search all sessions below a folder, or Espalier's and the Pi coding agent's own",
+  description: "search the sessions below a folder, or by default all of Espalier and Pi",
   options: [
     ...FILTERS,
     ["--limit <count>", "stop after this many", parseCount],
-    ["--case-sensitive", "distinguish capital and small letters"],
+    ["--case-sensitive", "distinguish upper and lower case"],
   ],
   notes: `The query is literal text. It is searched for in messages, calls with their arguments, results and summaries, on all
 branches and behind compactions, but not in the model's thoughts; the newest sessions come first. Instead of a folder, the
@@ -276,7 +276,7 @@ file of one session can be named. As with grep, the exit code is 1 when nothing 
     for await (const hit of found) {
       count++;
       await printStep(shell, { ...hit, sessionId: hit.sessionId || null }, () => viewHit(hit, shell));
-      // On a terminal, hits appear while the search goes on.
+      // On a terminal, hits appear during the search.
       if (Number.isFinite(shell.columns)) await shell.output.flush();
     }
     if (count > 0) return;
@@ -287,7 +287,7 @@ file of one session can be named. As with grep, the exit code is 1 when nothing 
   },
 });
 
-/** Returns whether the store has a session that is not one of Pi's own. */
+/** Returns whether the store has a session that is not Pi's own. */
 async function hasOwnSession(shell: Shell): Promise<boolean> {
   for await (const { agent } of listSessions({ ...storeOf(shell), subAgents: true }))
     if (agent !== "pi") return true;
@@ -301,10 +301,10 @@ function placeOf(place: string): Pick<SearchOptions, "files" | "folder"> {
   return statSync(path).isDirectory() ? { folder: path } : { files: [path] };
 }
 
-/** Ids and file names are named by so much of them. */
+/** Maximum length of an id or a file name in a line. */
 const NAME_LENGTH = 12;
 
-/** One line for what was found: which session, which entry, and the words around it. */
+/** Draws one line for a hit: its session, its entry, and the text around it. */
 function viewHit(
   { file, sessionId, entryId, role, snippet, onPath }: SearchHit,
   { colours }: Pick<Shell, "colours">,
@@ -317,7 +317,7 @@ function viewHit(
 
 const deleteCommand = command({
   usage: "delete <session>",
-  description: "delete a session's file and all files beside it; this cannot be undone",
+  description: "delete a session's file and all files that belong to it; this cannot be undone",
   options: [["--yes", "do not ask"]],
   examples: ["espalier delete session.jsonl --yes"],
   async run({ shell, options: { yes = false } }: Call<{ yes?: boolean }>, ref: string) {
@@ -330,7 +330,10 @@ const deleteCommand = command({
       value: { deleted, ...(orphans.length > 0 ? { orphans } : {}) },
       lines: [
         ...deleted.map((file) => `Removed ${file}`),
-        ...orphans.map((file) => `${file} was forked from it and stays whole; its parent is gone.`),
+        ...orphans.map(
+          (file) =>
+            `${file} was forked from the deleted session and stays complete; its parent no longer exists.`,
+        ),
       ],
     };
   },
@@ -342,13 +345,13 @@ async function idOf(shell: Shell, ref: SessionRef): Promise<string | undefined> 
     await log.close();
     return log.header?.id;
   } catch (error) {
-    // An unreadable session can be deleted; for a missing one deleteCommand throws.
+    // An unreadable session can be deleted. A missing session is an error of deleteCommand.
     if (error instanceof EspalierError) return undefined;
     throw error;
   }
 }
 
-/** Forks and runs of sub-agents that name a session which is gone; none while there is a copy of it. */
+/** Lists forks and sub-agents of a deleted session; none while a copy of that session exists. */
 async function orphansOf(shell: Shell, parentId: string): Promise<string[]> {
   const orphans: string[] = [];
   for await (const { id, ref, parent } of listSessions({
@@ -364,7 +367,7 @@ async function orphansOf(shell: Shell, parentId: string): Promise<string[]> {
 
 async function confirm(shell: Shell, ref: string): Promise<void> {
   if (!shell.interactive)
-    throw new CommandError("confirm", "A deleted session cannot be brought back; say --yes to delete it.");
+    throw new CommandError("confirm", "A deleted session cannot be restored; add --yes to delete it.");
   const question = await withSession(shell, "read", ref, async ({ file, name, tree }) =>
     plainLine(
       `Delete ${file}${name ? ` (${name})` : ""} with ${formatMany(tree.length, "entry", "entries")}?`,
@@ -375,8 +378,8 @@ async function confirm(shell: Shell, ref: string): Promise<void> {
 
 const doctor = sessionCommand({
   usage: "doctor <session>",
-  description: "check every line and report errors with line and offset; exit 1 when there is one",
-  options: [["--repair <file>", "write a healed copy to this file, and a report beside it"]],
+  description: "check every line and report errors with line and offset; exit 1 if there are any",
+  options: [["--repair <file>", "write a healed copy to this file, and a report next to it"]],
   examples: ["espalier doctor session.jsonl", "espalier doctor session.jsonl --repair healed.jsonl"],
   use: "read",
   async run({ session, shell, ref, options: { repair } }: SessionCall<{ repair?: string }>) {
@@ -385,7 +388,7 @@ const doctor = sessionCommand({
       return { value: report, lines: viewRepair(report) };
     }
     if (othersMayRead(session.file))
-      shell.complain(`Others on this machine may read ${session.file}; \`chmod 600\` keeps it to you.`);
+      shell.complain(`Other users of this machine can read ${session.file}; \`chmod 600\` prevents this.`);
     const diagnosis = session.diagnose();
     if (!diagnosis.ok) shell.exitCode = 1;
     await print(shell, diagnosis, viewDiagnosis(shell, diagnosis));
@@ -409,7 +412,7 @@ function* viewDiagnosis({ colours }: Shell, { ok, entries, issues }: Diagnosis):
 function* viewRepair({ file, report, entries, issues, changes, lost }: RepairReport): Generator<string> {
   const bytes = lost.reduce((sum, { length }) => sum + length, 0);
   yield `The healed copy is ${file}: ${formatMany(entries, "entry", "entries")}, ${formatMany(issues.length, "issue")} repaired.`;
-  yield `${formatMany(changes.length, "change")} to what could be read; ${formatMany(bytes, "byte")} were lost.`;
+  yield `${formatMany(changes.length, "change")} to readable lines; ${formatMany(bytes, "byte")} were lost.`;
   yield `The report is in ${report}; the session itself was only read.`;
 }
 
@@ -418,7 +421,7 @@ const storeCommand = command({
   description: "set up the store of --store: migrate creates its tables, or updates them",
   examples: ["ESPALIER_STORE=postgres://localhost/agents espalier store migrate"],
   async run({ shell }: Call<object>, action: string) {
-    if (action !== "migrate") throw new CommandError("usage", "expected an action of a store: migrate.");
+    if (action !== "migrate") throw new CommandError("usage", "expected an action for the store: migrate.");
     const { store } = shell.globals;
     if (store === undefined) throw new CommandError("usage", "Name the store by --store or ESPALIER_STORE.");
     const report = await migrateStore(store);
@@ -426,7 +429,7 @@ const storeCommand = command({
     const { applied, place, version } = report;
     const line =
       applied.length > 0
-        ? `${place} is at version ${version} now: ${applied.join(", ")}.`
+        ? `${place} was updated to version ${version}: ${applied.join(", ")}.`
         : `${place} is up to date.`;
     return { value: report, lines: [line] };
   },

@@ -9,11 +9,11 @@ const config = command({
   usage: "config",
   description: "print the current settings, and the source of each",
   options: [
-    ["--model <id>", "with the settings for this model"],
+    ["--model <id>", "include the settings for this model"],
     ["--schema", "print the JSON Schema of a settings file instead, for editors"],
   ],
   notes: `Settings are read from ~/.espalier/settings.json (or .toml), then .espalier/settings.json (or .toml) of this folder,
-then ESPALIER_COMPACT_* of the environment (ESPALIER_COMPACT_KEEP_RECENT_TOKENS=8000), then the options of a command;
+then ESPALIER_COMPACT_* in the environment (ESPALIER_COMPACT_KEEP_RECENT_TOKENS=8000), then the options of a command;
 a later source overrides an earlier one. Those of a project are used once it is trusted: \`espalier trust\`. Sizes are
 tokens or shares of the model's window; "models" has the settings of single models.
 
@@ -42,11 +42,11 @@ A settings file:
   },
 });
 
-/** A key is not shown. */
+/** Replaces the value of a key. */
 const withoutKey = (setting: SettingOrigin): SettingOrigin =>
   setting.key.endsWith("ApiKey") && setting.value != null ? { ...setting, value: "(set)" } : setting;
 
-/** The current settings by policy: defaults are dim, ignored settings come last. */
+/** Draws the current settings by policy: defaults are dim, ignored settings come last. */
 function* viewSettings(
   settings: readonly SettingOrigin[],
   leftOut: readonly LeftOutSetting[],
@@ -72,65 +72,65 @@ function* viewSettings(
   }
   if (leftOut.length === 0) return;
   yield "";
-  yield colours.dim("ignored, because the project is not trusted as it is now:");
+  yield colours.dim("ignored, because the project is not trusted in its current state:");
   for (const { key, file, effect } of leftOut)
     yield `${key.padEnd(keyWidth)}  ${EFFECTS[effect]}  ${colours.dim(plainLine(file))}`;
 }
 
 const EVERY = "every";
 
-/** Meaning of each setting in a few words, by the policy that reads it. */
+/** Short description of each setting, grouped by the policy that reads it. */
 const GROUPS: Readonly<Record<string, Partial<Record<string, string>>>> = {
   [EVERY]: {
-    policy: "when to compact, and what stays: `espalier policies` compares them",
-    autoCompact: "compact by itself; false: only when asked",
-    contextWindow: "tokens that the model reads at most, where its own window is not known",
+    policy: "when to compact and what to keep; `espalier policies` compares the policies",
+    autoCompact: "compact automatically; false: only on request",
+    contextWindow: "context window in tokens, if the model's own is unknown",
     requestBytes: "largest request, in bytes",
     reserveTokens: "tokens kept free for the answer",
     model: "model to ask, as provider/id",
     summarizer: "writer of summaries",
-    fallback: "write summaries without a model when it fails",
-    rules: "keep the user's rules over compactions",
+    fallback: "write summaries without a model when the model fails",
+    rules: "keep the user's rules in every compaction",
     extensions: "files of extensions to load",
     maxCost: "budget of a session with its sub-agents, in US dollars",
-    prices: "own prices of models, US dollars for a million tokens",
+    prices: "your prices of models, in US dollars per million tokens",
     anthropicBaseUrl: "address of Claude",
     anthropicApiKey: "key of Claude",
     openaiBaseUrl: "address of a server with OpenAI's API",
     openaiApiKey: "key of that server",
   },
-  "token-budget": { keepRecentTokens: "newest tokens that stay word for word" },
+  "token-budget": { keepRecentTokens: "newest tokens that stay unchanged" },
   "sliding-window": {
-    contextSize: "messages of a request, at most",
-    tailKeepSize: "newest messages, which stay",
-    compressionWindowSize: "messages beyond these that are summarised together",
-    compressionCooldownSec: "seconds after which fewer are summarised, too",
-    compressionHardLimit: "messages beyond the newest, at most",
+    contextSize: "maximum number of messages in a request",
+    tailKeepSize: "newest messages that stay unchanged",
+    compressionWindowSize: "older messages that are summarized together",
+    compressionCooldownSec: "seconds after which fewer messages are summarized too",
+    compressionHardLimit: "maximum number of older messages",
   },
   "message-count": {
-    maxMessages: "messages from which on a summary is due",
-    keepLast: "newest messages, which stay",
+    maxMessages: "number of messages at which a summary is made",
+    keepLast: "newest messages that stay unchanged",
   },
   offload: {
     offloadThreshold:
-      "tokens from which on long results move to files; -: the model's window less the reserve",
-    offloadMinTokens: "tokens of a result that moves, at least",
-    triggerTokens: "a summary is due when moving results frees fewer tokens",
-    preserveCount: "newest messages, which a summary leaves",
-    targetTokens: "length of the summary, in tokens",
-    retryCount: "attempts at a summary",
+      "context tokens at which long results move to files; -: the model's window minus the reserve",
+    offloadMinTokens: "minimum tokens of a result that moves",
+    triggerTokens: "a summary is made when moving results frees fewer tokens",
+    preserveCount: "newest messages that a summary leaves unchanged",
+    targetTokens: "target length of the summary in tokens",
+    retryCount: "maximum attempts at a summary",
   },
   pressure: {
     maxContextTokens: "tokens that count as full",
-    compactionThreshold: "percent of it at which messages are left out",
-    criticalThreshold: "percent of it at which more are left out",
+    compactionThreshold: "percent of maxContextTokens at which messages are left out",
+    criticalThreshold: "percent of maxContextTokens at which more messages are left out",
   },
 };
 
-/** Reasons to ignore a setting of a project that is not trusted. */
+/** Reasons to ignore a setting of an untrusted project. */
 const EFFECTS: Readonly<Record<LeftOutSetting["effect"], string>> = {
   runs: "runs code",
-  sends: "chooses who receives messages",
+  sends: "chooses the receiver of messages",
   spends: "decides how often and how much is sent",
 };
 
@@ -150,13 +150,14 @@ interface TrustOptions {
 
 const trustCommand = command({
   usage: "trust [folder]",
-  description: "trust the settings and extensions of a project as they are now; by default of this folder",
+  description:
+    "trust the settings and extensions of a project in their current state; by default of this folder",
   options: [
-    ["--revoke", "trust it no longer"],
+    ["--revoke", "stop trusting the project"],
     ["--list", "list the trusted folders"],
   ],
-  notes: `Trust covers the settings in .espalier, all files in .espalier/extensions and the modules that the settings name, as they
-are now. When one of them changes, nothing of the project is used until you trust it again. Modules that these import
+  notes: `Trust covers the current state of the settings in .espalier, all files in .espalier/extensions, and the modules that the
+settings name. After a change to one of them, nothing of the project is used until you trust it again. Modules that these import
 from elsewhere are not covered.`,
   examples: ["espalier trust", "espalier trust ../other --revoke"],
   async run({ options: { list = false, revoke = false } }: Call<TrustOptions>, folder: string | undefined) {
@@ -170,11 +171,11 @@ from elsewhere are not covered.`,
     else await trust.trust(project);
     const trusted = trust.isTrusted(project);
     const line = trusted
-      ? `Settings and extensions of ${project} are used from now on, as they are now.`
-      : `Settings and extensions of ${project} are not used any more.`;
+      ? `Settings and extensions of ${project} are trusted in their current state.`
+      : `Settings and extensions of ${project} are no longer used.`;
     return { value: { folder: trusted ? realpathSync(project) : project, trusted }, lines: [line] };
   },
 });
 
-/** Commands about settings, and the trust in those of a project. */
+/** Commands for settings, and for trust in those of a project. */
 export const settingsCommands = [config, trustCommand] as const;

@@ -26,8 +26,8 @@ const importCommand = command({
   description:
     "import sessions of other agents: claude-code, codex, pi, or one of their files or folders; by default all of Claude Code and Codex",
   options: [
-    ["--all", "with the name of an agent: its sessions of all folders, not only of this one"],
-    ["--no-redact", "keep well-known keys and tokens of the source"],
+    ["--all", "with the name of an agent: import its sessions of all folders, not only of this one"],
+    ["--no-redact", "do not remove well-known keys and tokens from the copy"],
   ],
   notes: `For the name of an agent, its own folders are searched for sessions of the current folder; a path is imported whole.
 Sources are only read. Importing again adds new entries.`,
@@ -60,7 +60,7 @@ Sources are only read. Importing again adds new entries.`,
   },
 });
 
-/** Agents whose sessions a bare `import` brings in. */
+/** Returns the agents whose sessions `import` without arguments imports. */
 function foundAgents(): string[] {
   const found = foundSessions();
   if (found.length > 0) return found.map(({ agent }) => agent);
@@ -88,7 +88,7 @@ async function importAll(
     });
     for await (const report of imports) {
       reports.push(report);
-      // A session can be in several files; what is unchanged is counted at the end.
+      // A session can be in several files. Unchanged sessions are counted at the end.
       const isTold = report.status === "unchanged" || told.has(report.sessionId ?? "");
       if (isTold && !shell.json) continue;
       if (report.sessionId !== null) told.add(report.sessionId);
@@ -101,7 +101,10 @@ async function importAll(
   return reports;
 }
 
-/** Writer of summaries that the source keeps encrypted; undefined unless a summarizer is named: an import bills nothing by itself. */
+/**
+ * Writer of a summary where the source's own summary is encrypted. Undefined unless --summarizer is given: an import
+ * causes no costs by default.
+ */
 function summaryWriter(shell: Shell): Summarize | undefined {
   if (shell.globals.summarizer === undefined) return undefined;
   return async (messages) => {
@@ -110,11 +113,11 @@ function summaryWriter(shell: Shell): Summarize | undefined {
   };
 }
 
-/** Columns of a session's title where no terminal says how many there are, and of its project. */
+/** Width in columns of a session's title when stdout is not a terminal, and of its project. */
 const TITLE_WIDTH = 60;
 const PROJECT_WIDTH = 14;
 
-/** One line for one session: status, date, project, title, size. */
+/** Draws one line for one session: status, date, project, title, size. */
 function viewImport(report: ImportReport, { colours, columns }: Pick<Shell, "colours" | "columns">): string {
   const { status, source, title, updatedAt, cwd, parent, entries, added, branches, compactions } = report;
   const word = status.padEnd(9);
@@ -142,11 +145,11 @@ function viewImport(report: ImportReport, { colours, columns }: Pick<Shell, "col
   return `${facts}  ${words}  ${colours.dim(size)}`;
 }
 
-/** Columns of a date without its time, and fewest columns of a title. */
+/** Width in columns of a date without its time, and minimum width of a title. */
 const DATE_LENGTH = 10;
 const NARROWEST = 20;
 
-/** Report of a whole import: content that could not be mapped as it was, one line for each reason, then the totals. */
+/** Report of a whole import: one line for each reason why content was changed or left out, then the totals. */
 function* viewImports(
   reports: readonly ImportReport[],
   { colours }: Pick<Shell, "colours">,
@@ -161,17 +164,17 @@ function* viewImports(
   const lines = known.reduce((sum, group) => sum + group.lines, 0);
   if (lines > 0)
     yield colours.dim(
-      `${formatMany(lines, "line")} left out: bookkeeping of the agent, or repetitions of other lines. --json lists each.`,
+      `${formatMany(lines, "line")} left out: bookkeeping of the agent, or duplicates of other lines. --json lists each.`,
     );
   yield importTotals(reports);
 }
 
-/** Kinds of issues about lines that say nothing of the conversation, or say it again. */
+/** Kinds of issues about lines without content of the conversation, or with repeated content. */
 const SAYS_NOTHING: ReadonlySet<string> = new Set(["bookkeeping", "repeats"]);
 
-/** Sums of an import in one sentence. */
+/** Totals of an import in one sentence. */
 function importTotals(reports: readonly ImportReport[]): string {
-  // Several files can belong to one session: the last one has all of it.
+  // Several files can belong to one session. The last report has all its entries.
   const sessions = new Map<string, { isNew: boolean; added: number; entries: number }>();
   const runs = new Set<string>();
   for (const { sessionId, status, added, entries, parent } of reports) {
@@ -238,7 +241,7 @@ function groupIssues(reports: readonly ImportReport[]): IssueGroup[] {
 
 const copyCommand = command({
   usage: "copy <from> <to>",
-  description: "copy sessions between files and stores, byte for byte; again, it adds what is missing",
+  description: "copy sessions between files and stores, byte for byte; a repeated copy adds new entries",
   notes: `A place is a file, a folder (all sessions in it), store: or store:ID (in the store of --store), or the address of a
 database, with #ID for one of its sessions. A session in which \`espalier doctor\` finds an error is not copied.`,
   examples: [
@@ -248,13 +251,13 @@ database, with #ID for one of its sessions. A session in which \`espalier doctor
   ],
   async run({ shell }: Call<object>, from: string, to: string) {
     if (isSameFolder(from, to))
-      throw new CommandError("usage", `${to} is where these sessions are already; name another place.`);
+      throw new CommandError("usage", `These sessions are already in ${to}; name another place.`);
     const source = await copyPlace(shell, from);
     const target = await copyPlace(shell, to);
     if (source.ref === undefined && target.ref !== undefined)
       throw new CommandError(
         "usage",
-        "Many sessions do not fit one name; copy to a folder or a store; the name of a new folder ends with /.",
+        "Several sessions cannot be copied to one name; name a folder (a new one ends with /) or a store.",
       );
     if (source.ref !== undefined) {
       const named = await sessionNamed(source.isFiles ? undefined : source.store, source.ref);
@@ -265,10 +268,10 @@ database, with #ID for one of its sessions. A session in which \`espalier doctor
   },
 });
 
-/** Commands that bring sessions from one place to another. */
+/** Commands that move sessions between places. */
 export const transferCommands = [importCommand, copyCommand] as const;
 
-/** A folder copied to itself would have each session that is called otherwise twice. */
+/** Copying a folder to itself would duplicate each session whose file has another name. */
 const isSameFolder = (from: string, to: string): boolean =>
   existsSync(from) && existsSync(to) && realpathSync(from) === realpathSync(to);
 
@@ -278,7 +281,7 @@ async function copyOne(shell: Shell, source: CopyPlace, ref: SessionRef, target:
     const name = target.ref ?? (log.header && target.nameOf(log.header));
     const copy = await copySession(log, target.store, name);
     await printStep(shell, { from: log.ref, ...copy }, () => {
-      const how = copy.written === 0 ? "was there already" : `${formatMany(copy.written, "byte")} written`;
+      const how = copy.written === 0 ? "already existed" : `${formatMany(copy.written, "byte")} written`;
       return plainLine(`${log.ref} → ${copy.file} (${formatCount(copy.bytes)} bytes, ${how})`);
     });
   } finally {
@@ -286,7 +289,7 @@ async function copyOne(shell: Shell, source: CopyPlace, ref: SessionRef, target:
   }
 }
 
-/** Copies one session of many. A failure is printed and does not stop the others. */
+/** Copies one session of several. A failure is printed and does not stop the other copies. */
 async function copyOrComplain(
   shell: Shell,
   source: CopyPlace,
@@ -303,30 +306,30 @@ async function copyOrComplain(
   }
 }
 
-/** One end of a copy: a store, and which session in it. */
+/** One end of a copy: a store, and a session in it. */
 interface CopyPlace {
   store: SessionStore;
-  /** True for paths of files, and ids below the home. */
+  /** True for files by path, and for ids in the home folder. */
   isFiles: boolean;
-  /** Undefined: all sessions, or whichever the store names. */
+  /** Session in the store; undefined: all sessions, or a name that the store chooses. */
   ref: string | undefined;
-  /** Default name of a session here; undefined leaves it to the store. */
+  /** Default name of a copied session; undefined: the store chooses the name. */
   nameOf(header: SessionHeader): string | undefined;
 }
 
-/** Form of the store of `--store` as a place, with or without a session. */
+/** Matches the store of `--store` as a place, with or without a session. */
 const OF_STORE = /^store:(.*)$/s;
 const DATABASE = /^postgres(ql)?:\/\//i;
 
 /**
- * The place that a word names: `store:` or `store:ID` in the store of --store; `postgres://…` or `postgres://…#ID`; a
- * folder; a file; the id of a session in a file.
+ * Parses a place: `store:` or `store:ID` in the store of --store; `postgres://…` or `postgres://…#ID`; a folder; a
+ * file; the id of a session in a file.
  * @throws CommandError `usage`; EspalierError `address`
  */
 async function copyPlace(shell: Shell, word: string): Promise<CopyPlace> {
   const ofStore = OF_STORE.exec(word);
   if (ofStore) {
-    if (!shell.store) throw new CommandError("usage", "`store:` is the store of --store; name one.");
+    if (!shell.store) throw new CommandError("usage", "`store:` needs a store; name one by --store.");
     return inStore(shell.store, ofStore[1]!);
   }
   if (DATABASE.test(word)) {

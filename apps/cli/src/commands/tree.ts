@@ -26,10 +26,10 @@ interface TreeOptions extends ViewTreeOptions {
 
 export const tree = sessionCommand({
   usage: "tree <session>",
-  description: "draw a session: branches, labels, summaries, and the path the model reads",
+  description: "draw a session: branches, labels, summaries, and the path that the model reads",
   options: [
-    ["--ids", "only the structure, for --json: no role, timestamp or preview"],
-    ["--all", "a line for every entry; by default uneventful runs are folded, bookkeeping is left out"],
+    ["--ids", "with --json: only the structure, without role, timestamp and preview"],
+    ["--all", "draw a line for every entry; by default long runs are folded and bookkeeping is left out"],
     ["--ascii", "draw with - and | instead of lines"],
   ],
   notes: `Bookkeeping is what an agent writes for itself: reminders to the model, changes of the model or the thinking level, state
@@ -40,7 +40,7 @@ of extensions. JSON has all entries.`,
   ],
   use: "read",
   async run({ session, shell, options }: SessionCall<TreeOptions>) {
-    // Some damage shows only when a line is parsed; here all lines are parsed anyway.
+    // Some damage is only found when a line is parsed, and here all lines are parsed anyway.
     const issues = shell.json && !options.ids ? session.diagnose().issues : session.tree.issues;
     warnOfDamage(shell, session, issues);
     return { value: treeValue(session, issues, options), lines: viewTree(session, shell, options) };
@@ -63,23 +63,26 @@ function treeValue(session: Session, issues: readonly SessionIssue[], { ids = fa
   };
 }
 
-/** An entry as `tree --json` lists it; null where there is nothing to say. */
+/** An entry in the output of `tree --json`; fields without a value are null. */
 interface TreeEntry {
   id: string;
-  /** As the tree has it: null for an entry whose parent is missing. */
+  /** Parent in the tree; null for an entry whose parent is missing. */
   parentId: string | null;
   type: string;
   role?: string | null;
   timestamp?: string | null;
   label: string | null;
   preview?: string | null;
-  /** On the path of the leaf. */
+  /** True on the path of the leaf. */
   onPath: boolean;
-  /** On it, and hidden from the model by a compaction. */
+  /** True on the path of the leaf, for an entry that a compaction hides from the model. */
   archived: boolean;
 }
 
-/** All entries in file order, one at a time. `structure`: without role, timestamp and preview, so that no line is parsed. */
+/**
+ * Yields all entries in file order. With `structure`, role, timestamp and preview are missing, so that no line is
+ * parsed.
+ */
 function* treeEntries(tree: Tree, leafId: string | null, structure = false): Generator<TreeEntry> {
   const labels = labelsInForce(tree);
   const archived = archivedRows({ tree, leafId });
@@ -93,7 +96,7 @@ function* treeEntries(tree: Tree, leafId: string | null, structure = false): Gen
     const entry = structure ? undefined : tree.entryAt(row);
     yield {
       id,
-      // Mostly an entry follows the one before it, whose id is at hand.
+      // Mostly an entry's parent is the entry before it, whose id is already known.
       parentId: parent >= 0 && parent === row - 1 ? previousId : tree.parentIdAt(row),
       type: entry?.type ?? (tree.kindAt(row).type || tree.entryAt(row).type),
       ...(entry
@@ -109,19 +112,19 @@ function* treeEntries(tree: Tree, leafId: string | null, structure = false): Gen
 }
 
 interface ViewTreeOptions {
-  /** A line for every entry, bookkeeping too. */
+  /** True: a line for every entry, bookkeeping included. */
   all?: boolean;
-  /** Rails of - and | alone. */
+  /** True: draw with - and | only. */
   ascii?: boolean;
 }
 
-/** Longest run of ordinary entries that is printed in full; a longer one becomes one line. */
+/** Longest run of ordinary entries that is drawn in full; a longer run becomes one line. */
 const FOLD = 2;
 
-/** Ids of other programs can be long; so much of one names it. */
+/** Maximum length of an id in a drawing. Ids of other programs can be long. */
 const ID_LENGTH = 12;
 
-/** A session for people: what it is, its tree, and what the model reads at the leaf. */
+/** Draws a session for people: its heading, its tree, and the size of the context at the leaf. */
 export function* viewTree(
   session: Session,
   { colours, columns }: Pick<Shell, "colours" | "columns">,
@@ -138,7 +141,7 @@ export function* viewTree(
   yield* treeLines(session, colours, { width: columns, ...shown }, options.ascii);
 }
 
-/** Counts the entries of the conversation that a drawing without bookkeeping leaves out. */
+/** Counts the entries of bookkeeping, which a drawing leaves out. */
 function bookkeepingIn(tree: Tree): number {
   let count = 0;
   for (let row = 0; row < tree.length; row++)
@@ -146,7 +149,7 @@ function bookkeepingIn(tree: Tree): number {
   return count;
 }
 
-/** Two lines that say which session this is, and how large. */
+/** Two lines about a session: its name, and its size. */
 export function* sessionHeading(session: Session, colours: Colours): Generator<string> {
   const { tree, header, context } = session;
   const title = plainLine(titleOf(tree) ?? "") || plainLine(header?.id ?? "") || "A session without a name";
@@ -159,7 +162,7 @@ export function* sessionHeading(session: Session, colours: Colours): Generator<s
   yield colours.dim(facts.join(" · "));
 }
 
-/** The tree itself, in the colours of the command line. */
+/** Draws the tree in the colours of the command line. */
 export function treeLines(
   session: Session,
   colours: Colours,
@@ -180,7 +183,7 @@ export function treeLines(
   });
 }
 
-/** One line for an entry of a drawing: its id, its kind and how it begins. */
+/** Describes an entry of a drawing in one line: its id, its kind, its first words. */
 export function describeEntry(entry: Entry): string {
   return `${entry.id.slice(0, ID_LENGTH)} ${kindName(entry)}  ${previewEntry(entry) ?? ""}`.trimEnd();
 }
@@ -194,7 +197,7 @@ function kindName(entry: Entry): string {
   return entry.type;
 }
 
-/** The lines of a drawing in characters that every terminal has. */
+/** Replaces the line characters of a drawing with ASCII. */
 function asciiRails(text: string): string {
   return text
     .replace(/^[│├─ ]+/, (rails) => rails.replaceAll("│", "|").replaceAll("├", "+").replaceAll("─", "-"))

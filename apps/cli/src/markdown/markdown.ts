@@ -5,15 +5,15 @@ import wrapAnsi from "wrap-ansi";
 import type { Colours } from "../shell.ts";
 import { columnsOf, padToColumns, plainLine, plainText } from "../text.ts";
 
-/** The fewest columns that text is laid out in; a narrower terminal wraps it by itself. */
+/** Minimum layout width in columns; a narrower terminal wraps the lines itself. */
 const NARROWEST = 20;
 
-/** The most columns: longer lines are hard to read. */
+/** Maximum width in columns: longer lines are hard to read. */
 const WIDEST = 120;
 
 /**
- * Markdown as lines for a terminal, none wider than `columns`: marks become colours, or stay where nothing is coloured.
- * What a terminal would act on is taken out first. A text that takes the reader too long is shown as it was written.
+ * Renders markdown as lines for a terminal, none wider than `columns`: its markup becomes colours, and stays when
+ * colours are off. Control sequences are removed first. A text whose parsing takes too long is shown unchanged.
  */
 export function renderMarkdown(text: string, { columns, colours }: MarkdownLook): string[] {
   const look = { columns: Math.min(WIDEST, Math.max(NARROWEST, columns)), colours };
@@ -38,7 +38,7 @@ function nestedBlocks(tokens: readonly Token[]): MarkdownBlock[] {
   return outermost;
 }
 
-/** Renders blocks below each other, an empty line between two of them. */
+/** Renders blocks one after another, separated by empty lines. */
 function renderBlocks(
   blocks: readonly MarkdownBlock[],
   look: MarkdownLook,
@@ -71,7 +71,7 @@ const list: RenderBlock = ({ token, blocks: items }, { columns, colours }) => {
   const isOrdered = token.type === "ordered_list_open";
   const first = Number(token.attrGet("start") ?? 1);
   const width = isOrdered ? `${first + items.length - 1}. `.length : 2;
-  // The reader hides the paragraphs of a list whose items stand close together.
+  // The parser hides the paragraphs of a list without blank lines between its items.
   const isLoose = items.some(({ blocks }) =>
     blocks.some((block) => block.token.type === "paragraph_open" && !block.token.hidden),
   );
@@ -92,14 +92,14 @@ function takeTaskMark({ blocks }: MarkdownBlock): string | undefined {
   return mark[1] === " " ? "☐ " : "☑ ";
 }
 
-/** A text that the library can break: words that are too long for it are broken between two characters. */
+/** Breaks very long words between two characters, so that the library can wrap the text. */
 const shortWords = (text: string): string => text.replace(LONG_WORDS, shortWord);
 
-/** Lines with something before each: before the first one, `first`. */
+/** Indents lines: the first one with `first`, the others with `rest`. */
 const indent = (lines: readonly string[], rest: string, first = rest): string[] =>
   lines.map((line, at) => (at === 0 ? first : rest) + line);
 
-/** Kinds that have a text inside. */
+/** Rendering of inline tokens with nested text. */
 const STYLES: Readonly<Record<string, (text: string, colours: Colours, token: Token) => string>> = {
   strong_open: (text, colours) => (colours.isColorSupported ? colours.bold(text) : `**${text}**`),
   em_open: (text, colours) => (colours.isColorSupported ? colours.italic(text) : `*${text}*`),
@@ -112,7 +112,10 @@ const STYLES: Readonly<Record<string, (text: string, colours: Colours, token: To
   },
 };
 
-/** Kinds that look other than their text. Escapes of markup may name what a terminal acts on: a text is made plain again. */
+/**
+ * Rendering of inline tokens without nested text. Escapes in markup may produce control characters, so the text is
+ * cleaned again.
+ */
 const LEAVES: Readonly<Record<string, (token: Token, colours: Colours) => string>> = {
   softbreak: () => "\n",
   hardbreak: () => "\n",
@@ -124,13 +127,13 @@ const LEAVES: Readonly<Record<string, (token: Token, colours: Colours) => string
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
 
-/** The fewest columns that a cell is squeezed into. */
+/** Minimum width of a table cell in columns. */
 const NARROWEST_CELL = 6;
 
 /** Separator of two cells. */
 const GAP = "  ";
 
-/** Renderers by kind of block; other kinds are shown as they were written. */
+/** Renderers by kind of block; other kinds are shown unchanged. */
 const BLOCKS: Readonly<Record<string, RenderBlock>> = {
   inline: ({ token }, { columns, colours }) => wrapText(renderInline(token.children ?? [], colours), columns),
   paragraph_open: ({ blocks }, look) => renderBlocks(blocks, look),
@@ -152,7 +155,7 @@ const BLOCKS: Readonly<Record<string, RenderBlock>> = {
   ordered_list_open: list,
 };
 
-/** Renders the styled parts of a line: a text in which `\n` breaks the line. */
+/** Renders the inline tokens of a line as a text; `\n` breaks the line. */
 function renderInline(tokens: readonly Token[], colours: Colours): string {
   const open: { token: Token; before: string }[] = [];
   let text = "";
@@ -170,7 +173,7 @@ function renderInline(tokens: readonly Token[], colours: Colours): string {
   return text;
 }
 
-/** A table in the columns there are: cells that are too long are broken, the longest ones first. */
+/** Renders a table within the available columns; long cells are wrapped, the longest ones first. */
 function renderTable({ blocks }: MarkdownBlock, { columns, colours }: MarkdownLook): string[] {
   const rows = blocks.flatMap((part) => part.blocks);
   const cells = rows.map((row) =>
@@ -186,7 +189,7 @@ function renderTable({ blocks }: MarkdownBlock, { columns, colours }: MarkdownLo
   return [...head.map((line) => colours.bold(line)), rule, ...body.flat()];
 }
 
-/** The widths of columns, the widest made narrower until all fit. */
+/** Narrows the widest columns until all fit. */
 function fitWidths(natural: readonly number[], columns: number): number[] {
   const widths = [...natural];
   for (let over = sum(widths) - columns; over > 0; ) {
@@ -212,27 +215,27 @@ function rowLines(row: readonly string[], widths: readonly number[]): string[] {
   );
 }
 
-/** A block, and the blocks inside it. */
+/** A block and its nested blocks. */
 interface MarkdownBlock {
   token: Token;
   blocks: MarkdownBlock[];
 }
 
 interface MarkdownLook {
-  /** Columns there is room for. */
+  /** Available columns. */
   columns: number;
-  /** Without colours the marks of markdown stay. */
+  /** Colours; when they are off, the markup stays. */
   colours: Colours;
 }
 
-/** The lines of a styled text, broken between words where there are some. */
+/** Wraps a styled text between words if possible. */
 export function wrapText(text: string, columns: number): string[] {
   return wrapAnsi(shortWords(text), Math.max(1, columns), { hard: true })
     .split("\n")
     .map((line) => line.trimEnd());
 }
 
-/** A line that is too long, broken between words alone: an address or a path stays one that can be copied. */
+/** Wraps a long line only between words, so that an address or a path can still be copied. */
 export function wrapWords(line: string, columns: number): string[] {
   if (columnsOf(line) <= columns) return [line];
   const spaces = /^ */.exec(line)![0];
@@ -243,8 +246,8 @@ export function wrapWords(line: string, columns: number): string[] {
 }
 
 /**
- * The lines of a text that is no markdown: broken between words where they are too long, and with all their blanks. The
- * rest of a broken line has the same indentation, up to half of the columns.
+ * Wraps a plain text between words and keeps its white space. The rest of a wrapped line has the same indentation, up
+ * to half of the columns.
  */
 export function wrapLiteral(text: string, columns: number): string[] {
   return text
@@ -259,7 +262,7 @@ export function wrapLiteral(text: string, columns: number): string[] {
     });
 }
 
-/** The lines of code, broken where they are too long; spaces are kept. */
+/** Wraps lines of code and keeps their spaces. */
 function wrappedCode(text: string, columns: number): string[] {
   return wrapAnsi(shortWords(text.replaceAll("\t", "  ")), Math.max(1, columns), {
     hard: true,
@@ -268,7 +271,7 @@ function wrappedCode(text: string, columns: number): string[] {
   }).split("\n");
 }
 
-/** Code units of a word that the library breaks, which takes time by the square of it where it is no ASCII. */
+/** Maximum length of a word in code units. The library breaks a longer non-ASCII word in quadratic time. */
 const LONGEST_WORD = 1_000;
 const LONG_WORDS = new RegExp(`\\S{${LONGEST_WORD + 1},}`, "g");
 const ASCII = /^[\0-\x7f]*$/;
@@ -289,8 +292,7 @@ function shortWord(word: string): string {
 }
 
 /**
- * Markdown that comes in pieces. A block is settled when nothing that comes later can change how it looks; what is not
- * settled is `pending`.
+ * Markdown that arrives in pieces. A block is settled when later text cannot change its look; the rest is `pending`.
  */
 export class MarkdownStream {
   #pending = "";
@@ -299,18 +301,18 @@ export class MarkdownStream {
     return this.#pending;
   }
 
-  /** Takes a piece; the blocks that it settled, as they were written, or an empty text. */
+  /** Adds a piece; returns the markdown of the blocks that are now settled, or an empty text. */
   take(piece: string): string {
     this.#pending += piece.replaceAll("\r", "");
     if (!piece.includes("\n")) return "";
-    // Half a line can look like another block than the whole.
+    // A part of a line can look like another kind of block than the whole line.
     const settled = settledLength(this.#pending.slice(0, this.#pending.lastIndexOf("\n") + 1));
     const text = this.#pending.slice(0, settled);
     this.#pending = this.#pending.slice(settled);
     return text;
   }
 
-  /** All that is left: nothing comes any more. */
+  /** Returns the pending text at the end of the markdown. */
   end(): string {
     const text = this.#pending;
     this.#pending = "";
@@ -318,13 +320,14 @@ export class MarkdownStream {
   }
 }
 
-/** Kinds of blocks that an empty line ends. */
+/** Kinds of blocks that end at an empty line. */
 const ENDED_BY_SPACE: ReadonlySet<string> = new Set(["paragraph_open", "heading_open", "hr", "table_open"]);
 
-/** Length of the leading blocks that stay as they are: all but the last, which may go on. */
+/** Returns the length of the leading blocks that are settled: all but the last, which may continue. */
 function settledLength(text: string): number {
   const tokens = readMarkdown(text);
-  // What cannot be read as markdown is shown as it is; waiting for more of it would only take longer.
+  // Text that cannot be parsed as markdown is settled and shown unchanged, since more text would only take longer to
+  // parse.
   if (!tokens) return text.length;
   const last = tokens.findLast(({ level, map }) => level === 0 && map);
   if (!last) return 0;

@@ -32,20 +32,20 @@ import { formatBill, formatCount, formatMany, formatPrice, formatTime } from "..
 import { cutLine, lastTimeOf, plainLine, titleOf as titleOfListed } from "../text.ts";
 import type { HostSessions, ReadSession, RequestMeta } from "./server.ts";
 
-/** Surroundings of a call. */
+/** Environment of a call. */
 interface ToolCall {
   sessions: HostSessions;
   meta: RequestMeta;
   signal: AbortSignal;
 }
 
-/** A tool as data, with the function that answers. */
+/** A tool as data, with the function that answers a call. */
 export interface McpTool<Input extends z.ZodType = z.ZodType> {
   name: string;
   title: string;
   description: string;
   input: Input;
-  /** True for a tool that writes. Default: it only reads. */
+  /** True for a tool that writes. Default: false, the tool only reads. */
   writes?: boolean;
   /** @throws CommandError, EspalierError: one sentence for the model */
   run(input: z.infer<Input>, call: ToolCall): Promise<string>;
@@ -71,7 +71,7 @@ const cursor = z
   .describe("Continues an earlier answer: the cursor that it ended with.");
 const entry = z.string().min(1).max(200).describe("An entry: its id, the beginning of it, or its label.");
 
-/** Searches in which all sessions of one page have so many hits. */
+/** Maximum number of hits per session in a search over all sessions. */
 const HITS_A_SESSION = 3;
 
 const search = tool({
@@ -111,7 +111,7 @@ const search = tool({
   },
 });
 
-/** The first entries of a session that have all words; none where it cannot be read any more. */
+/** Returns the first entries of a session that contain all words; empty if the session is no longer readable. */
 async function hitsIn(
   session: ListedSession,
   query: string,
@@ -182,7 +182,7 @@ const recallTool = tool({
   },
 });
 
-/** Entries that one call of `recall` shows, if they fit. */
+/** Maximum number of entries in an answer of `recall`. */
 const RECALLED = 6;
 
 const read = tool({
@@ -206,7 +206,7 @@ const read = tool({
         ...(to === undefined ? {} : { to: existingEntry(read, to) }),
         ...(at ? { cursor: at } : {}),
       };
-      // A text grows by its heading and by what is escaped in it; what is cut here is in no later answer.
+      // The heading and escapes make a text longer. Characters that are cut here are not in a later answer.
       let characters = answer.room;
       let { entries, next } = readEntries(read, { ...range, characters });
       for (let over = answer.overflow(entries); over > 1; over = answer.overflow(entries)) {
@@ -231,13 +231,13 @@ function cursorIn(cursor: string, { tree }: ReadSession) {
   return { row, offset, to };
 }
 
-/** What an entry is to the model: nothing is said of those that it reads anyway. */
+/** Marks for an entry's place; entries in the context, which the model reads anyway, have none. */
 const PLACES = { context: "", compacted: " (compacted)", abandoned: " (abandoned branch)" } as const;
 
 const viewEntry = ({ entryId, role, timestamp, place, text }: OriginalEntry): string =>
   `[${nameOf(entryId)}] ${nameOf(role)}, ${nameOf(formatTime(timestamp))}${PLACES[place]}\n${text}`;
 
-/** An id or a role as a heading shows it: other programs may write one of any length. */
+/** Shortens an id or a role for a heading, since other programs may write very long ones. */
 const nameOf = (name: string): string => cutLine(plainLine(name), 100);
 
 const tree = tool({
@@ -266,7 +266,7 @@ const tree = tool({
   },
 });
 
-/** Lines of a drawing without what agents keep for themselves. */
+/** Lines of a drawing without bookkeeping of agents. */
 const treeLines = (read: ReadSession, withPrompts: boolean): Iterable<string> =>
   drawTreeLines(read, {
     describe: describeEntry,
@@ -338,7 +338,7 @@ const rules = tool({
     return sessions.read(session, meta, (read) => {
       const answer = new Answer(max_tokens, read, "\n");
       const held: readonly Rule[] = read.leafId === null ? [] : rulesOn(pathOf(read.tree, read.leafId));
-      // The newest ones count most where not all fit.
+      // If not all rules fit, the newest ones are listed.
       for (const { text, kind, from } of held.toReversed())
         if (!answer.add(`[${plainLine(from.entryId)}] ${kind}: ${cutLine(plainLine(text), 400)}`)) break;
       if (answer.isEmpty) return answer.alone("No rules of the user hold in this session.");
@@ -400,34 +400,34 @@ const label = tool({
   },
 });
 
-/** All tools, in the order in which they are listed. */
+/** All tools, in the order of their list. */
 export const mcpTools: readonly McpTool[] = [recallTool, search, read, tree, diff, rules, stats, label];
 
 const badCursor = () =>
   new EspalierError("bad-input", "This cursor is of no earlier answer; call the tool again without one.");
 
-/** Whole numbers of a cursor. */
+/** Parses the whole numbers of a cursor. */
 function numbersIn(cursor: string, count: number): number[] {
   if (!new RegExp(`^\\d{1,12}(\\.\\d{1,12}){${count - 1}}$`).test(cursor)) throw badCursor();
   return cursor.split(".").map(Number);
 }
 
-/** Tokens that an answer needs around the texts of a session. */
+/** Tokens of an answer that are not texts of a session. */
 const FRAME_TOKENS = 90;
 
 /**
- * An answer of bounded size. Whatever comes from a session is inside one block of data; outside are sentences of this
- * program and numbers alone.
+ * An answer of limited size. All texts of a session are in one data block; outside of it are only sentences and numbers
+ * of this program.
  */
 export class Answer {
   readonly #parts: string[] = [];
   readonly #read: ReadSession | undefined;
   readonly #between: string;
   #left: number;
-  /** Characters of texts that fit. */
+  /** Maximum number of characters of all texts. */
   readonly room: number;
 
-  /** @param between what separates two parts */
+  /** @param between separator of two parts */
   constructor(maxTokens: number, read?: ReadSession, between = "\n\n") {
     this.room = (maxTokens - FRAME_TOKENS) * CHARS_PER_TOKEN;
     this.#left = this.room;
@@ -439,7 +439,7 @@ export class Answer {
     return this.#parts.length === 0;
   }
 
-  /** Size of the first entry as a share of the room; 0 for none. */
+  /** Length of the first entry divided by `room`; 0 without an entry. */
   overflow([first]: readonly OriginalEntry[]): number {
     return first ? this.#sizeOf(viewEntry(first)) / this.room : 0;
   }
@@ -448,7 +448,7 @@ export class Answer {
     return escapeText(text).length + this.#between.length;
   }
 
-  /** Adds a text of a session; false where it does not fit. The first one is cut instead. */
+  /** Adds a text of a session; false if it does not fit. The first text is cut instead. */
   add(text: string): boolean {
     const size = this.#sizeOf(text);
     if (size > this.#left && !this.isEmpty) return false;
@@ -457,7 +457,7 @@ export class Answer {
     return true;
   }
 
-  /** The whole answer. */
+  /** Returns the whole answer. */
   end(before: string, after = ""): string {
     const remark = this.#read?.remark;
     return [remark, before, quotedData(this.#parts.join(this.#between)), after]
@@ -465,7 +465,7 @@ export class Answer {
       .join("\n");
   }
 
-  /** An answer without texts of a session. */
+  /** Returns an answer without texts of a session. */
   alone(sentence: string): string {
     return [this.#read?.remark, sentence].filter((part) => part !== undefined).join("\n");
   }

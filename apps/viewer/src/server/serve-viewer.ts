@@ -52,7 +52,7 @@ export async function serveViewer({
   const server = createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false });
   await new Promise<void>((resolve, reject) => {
     const fail = (cause: Error) =>
-      reject(new ViewerError("port", `Port ${port} cannot be had; choose another one.`, { cause }));
+      reject(new ViewerError("port", `Port ${port} cannot be used; choose another one.`, { cause }));
     server.once("error", fail);
     server.listen(port, "127.0.0.1", () => {
       server.off("error", fail);

@@ -215,9 +215,9 @@ interface OpenedSession {
 
 /** Reason why a session cannot be changed here, in one sentence. */
 function whyReadOnly({ header, ref }: SessionLog): string | undefined {
-  if (!header) return "This file has no session header; it is only read.";
+  if (!header) return "This file has no session header; it is opened read-only.";
   if (header.version > FORMAT_VERSION)
-    return `This session has format version ${header.version}, newer than this program writes; it is only read.`;
+    return `This session has format version ${header.version}, newer than this program writes; it is opened read-only.`;
   // A store says so itself when it is written.
   if (!isAbsolute(ref)) return undefined;
   try {
@@ -225,7 +225,7 @@ function whyReadOnly({ header, ref }: SessionLog): string | undefined {
     return undefined;
   } catch {
     // For any reason.
-    return "This file cannot be written by you; it is only read.";
+    return "This file cannot be written by you; it is opened read-only.";
   }
 }
 
