@@ -533,6 +533,18 @@ describe("compactions", () => {
     expect(said(session.context.messages)).toEqual(["compactionSummary: Summary s", "user: u4"]);
   });
 
+  test("a compaction whose leaf was never written follows the message before it", async () => {
+    const { session, report } = await read([
+      ...before,
+      boundary("b", "gone"),
+      summary("s", "b"),
+      user("u4", "s"),
+    ]);
+    expect(idsOfPath(session)).toEqual([...idsOfPath((await read(before)).session), "s", "u4"]);
+    expect(said(session.context.messages)).toEqual(["compactionSummary: Summary s", "user: u4"]);
+    expect(report.issues).toMatchObject([{ kind: "bridged", lines: `${before.length + 1}` }]);
+  });
+
   test("what is not kept between kept lines is left out of the context, and stays in the log", async () => {
     const lines = [...before, boundary("b", "a3", ["u2", "a3"], "s"), summary("s", "b"), user("u4", "s")];
     const { session, entries } = await read(lines);

@@ -146,6 +146,17 @@ export class LineTable {
     this.#parent.set(row, parent);
   }
 
+  /** Returns the last row above this one in the file that is in the same conversation; -1 when there is none. */
+  rowBefore(row: number): number {
+    const isSide = this.has(row, LineMark.sidechain);
+    for (let above = row - 1; above >= 0; above--) {
+      const kind = this.kind(above);
+      if (!hasPlace(kind) || kind === LineKind.progress) continue;
+      if (this.has(above, LineMark.sidechain) === isSide) return above;
+    }
+    return -1;
+  }
+
   /** Moves a row whose parent was lost below another row. */
   bridge(row: number, above: number): void {
     this.#setFollowed(row, above);
@@ -278,15 +289,7 @@ class TableBuilder {
    * Returns the message before a row whose parent was lost with an unreadable line; -1 when no line was lost before it.
    */
   #rowBeforeGap(row: number): number {
-    const table = this.#table;
-    if (this.#firstLost > table.lineNumber(row)) return -1;
-    const isSide = table.has(row, LineMark.sidechain);
-    for (let above = row - 1; above >= 0; above--) {
-      const kind = table.kind(above);
-      if (!hasPlace(kind) || kind === LineKind.progress) continue;
-      if (table.has(above, LineMark.sidechain) === isSide) return above;
-    }
-    return -1;
+    return this.#firstLost > this.#table.lineNumber(row) ? -1 : this.#table.rowBefore(row);
   }
 
   #parse(bytes: Uint8Array, place: LinePlace, terminated: boolean): void {

@@ -162,11 +162,14 @@ export class Boundaries {
     const metadata = metadataOf(line);
     const before = line["logicalParentUuid"];
     if (typeof before === "string") {
-      const parent = table.rowOf(before);
+      const named = table.rowOf(before);
+      // A compaction continues the conversation, so the message before it is the best guess for one that was not written.
+      const parent = named < 0 ? table.rowBefore(row) : named;
       table.setParent(row, parent < 0 ? PHANTOM : parent);
-      if (parent < 0) {
-        const message = "A compaction follows a message that is not in the file; shown as a separate branch.";
-        issues.add("phantom-parent", table.lineNumber(row), message);
+      if (named < 0) {
+        const place = parent < 0 ? "shown as a separate branch" : "it is shown after the message before it";
+        const message = `A compaction follows a message that is not in the file; ${place}.`;
+        issues.add(parent < 0 ? "phantom-parent" : "bridged", table.lineNumber(row), message);
       }
     }
     const boundary: Boundary = { row, summary: -1, tail: row, kept: keptRows(metadata, table) };

@@ -13,7 +13,7 @@
  * - `duplicate-id`: another line above has this id
  * - `no-id`: a message without an id of its own
  * - `phantom-parent`: the parent is missing in the file; the entry becomes a root
- * - `bridged`: the parent was on a lost line; the entry follows the previous one in the file, after a mark
+ * - `bridged`: the parent is lost; the entry follows the previous one in the file (a message does so after a mark)
  * - `no-header`: the file has no header line; one was made for it
  * - `cycle`: lines that follow one another in a circle; it is cut at the first
  * - `unknown-type`: stored unchanged, under its own name
