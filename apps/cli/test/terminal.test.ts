@@ -262,7 +262,7 @@ test.skipIf(!hasTmux)(
     await screen.shows(/^>o you/m);
     screen.keys("C-z");
     // The first one is on the shell's screen already, before the shell has the terminal again.
-    await screen.shows(/Stopped[^]*Stopped/);
+    await screen.shows(/Stopped[\s\S]*Stopped/);
     screen.type("kill %1; fg; echo over with $?");
     await screen.shows("over with 143");
     expect(screen.isTaken).toBe(false);
