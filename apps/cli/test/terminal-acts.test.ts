@@ -32,7 +32,7 @@ test("going somewhere asks for a summary or none, and hands the engine what was 
 test("where a summary is billed it is asked for once more, and nowhere else", () => {
   const scratch = new Scratch().open(demoModel(), { writer: { name: "anthropic", isBilled: true } });
   scratch.keys("<", "}", "g", "s");
-  expect(scratch.screen).toContain("This will be billed");
+  expect(scratch.screen).toContain("The summary costs money");
   expect(scratch.effects).toEqual([]);
   scratch.keys("n", "g", "n");
   expect(scratch.effects).toHaveLength(1);
@@ -217,7 +217,7 @@ test("the list searches as one types, by name at once and over everything said, 
 
   // Sessions are filtered by date, project and agent, as `espalier list` does.
   scratch.keys("f", "s").type("soon").keys("enter");
-  expect(scratch.screen).toContain("soon is no time");
+  expect(scratch.screen).toContain("soon is not a time");
   scratch
     .keys("f", "s")
     .type("2026-03-05")
@@ -241,7 +241,7 @@ test("all keys stand in the help, and every hint is a key that does something", 
     scratch.keys("pagedown");
   }
   for (const title of [
-    "continue from here",
+    "continue from this entry",
     "search in this session",
     "suspend",
     "quit",

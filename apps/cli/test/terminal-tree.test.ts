@@ -140,7 +140,7 @@ test("a search follows what is typed; Enter keeps the place, n and N go on, Esc 
   scratch.happen({ type: "found", query: "zzz", entryIds: [], isDone: true });
   expect(scratch.screen).toContain("nothing found");
   scratch.keys("enter");
-  expect(scratch.screen).toContain("Nothing found of zzz.");
+  expect(scratch.screen).toContain("No entry contains zzz.");
   scratch.keys("escape", "escape");
   expect(scratch.state.tree).toBeUndefined();
 });
@@ -305,7 +305,7 @@ test("the cost of a path has a column of what broken caches made anew, and each 
   scratch.happen({ type: "usage", row: cursor, usage });
   expect(scratch.screen).toMatch(/calls +input +output +cached +anew +cost/);
   expect(scratch.screen).toMatch(/breaks of the prompt cache/);
-  expect(scratch.screen).toMatch(/9,770 tokens anew \$0\.03 {2}a compaction/);
+  expect(scratch.screen).toMatch(/9,770 tokens paid again \$0\.03 {2}a compaction/);
 });
 
 test("the help says what keys do while one reads", () => {

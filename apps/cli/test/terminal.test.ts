@@ -101,7 +101,7 @@ test.skipIf(!hasTmux)("a session is found by what was said in it, walked through
   await screen.shows("Two branches, from their common ancestor");
   await screen.shows(/common ancestor:/);
   screen.keys("Escape", "M");
-  await screen.shows("bring its conclusion to the leaf");
+  await screen.shows("append its conclusion at the leaf");
   screen.keys("Enter");
   await screen.shows("The conclusion of the branch of");
   const merged = await treeOf(file);
@@ -220,7 +220,7 @@ test.skipIf(!hasTmux)(
       screen.keys("w");
       await screen.until((shown) => !shown.includes("Somebody else writes"), "the tree again");
       screen.keys("u");
-      await screen.shows("fork: do it in a session of your own");
+      await screen.shows("fork: make the change in a new session");
       screen.keys("f");
       await screen.shows("open the fork");
       expect(readFileSync(file).equals(before)).toBe(true);

@@ -38,16 +38,19 @@ import { update } from "./state/update.ts";
 import { view } from "./view/view.ts";
 
 export interface TerminalOptions {
-  /** The session that is opened first; without one, the list. */
+  /** Session that is opened first; by default the list is shown. */
   ref?: string;
-  /** Nothing but ASCII. */
+  /** True: draw with ASCII only. */
   ascii?: boolean;
 }
 
 /** Milliseconds between two clock events. */
 const TICK = 1_000;
 
-/** Opens the terminal's interface; resolves when the user quits. All side effects are here; the rest is pure. */
+/**
+ * Opens the terminal's interface; resolves when the user quits. Side effects are started here; the rest of the terminal
+ * is pure.
+ */
 export async function openTerminal(shell: Shell, { ref, ascii = false }: TerminalOptions): Promise<void> {
   const { stdin, stdout } = process;
   const isColoured = shell.colours.isColorSupported;
@@ -105,7 +108,7 @@ export async function openTerminal(shell: Shell, { ref, ascii = false }: Termina
       };
       screen.enter();
       terminal.perform(ref === undefined ? { type: "list-sessions", filter: {} } : { type: "open", ref });
-      // A short session is read by then, and the list does not have to be drawn before it.
+      // By then a short session is read, so the list is not drawn before it.
       setImmediate().then(() => terminal.draw(), reject);
     });
   } finally {
@@ -124,19 +127,19 @@ type Performers = {
   readonly [Type in TerminalEffect["type"]]: (effect: Extract<TerminalEffect, { type: Type }>) => void;
 };
 
-/** Milliseconds between two frames: 60 a second at most. */
+/** Minimum number of milliseconds between two frames: at most 60 frames per second. */
 const FRAME = 16;
 
-/** The one place where the state changes: an event in, the next state and its effects out. */
+/** Holds the state. All changes are made here: an event leads to the next state and its effects. */
 class Terminal {
   #state: TerminalState;
   readonly #show: (state: TerminalState) => void;
   #shownAt = 0;
   #timer: NodeJS.Timeout | undefined;
-  /** A function for each effect; those of the events before it is set are dropped. */
+  /** A function for each effect; effects of earlier events are dropped. */
   performers: Performers | undefined;
 
-  /** @param show draws a state; called after a change, and once for events that come close together */
+  /** @param show draws a state; called after a change, once for several events in a short time */
   constructor(state: TerminalState, show: (state: TerminalState) => void) {
     this.#state = state;
     this.#show = show;
@@ -170,20 +173,20 @@ type Export = Extract<TerminalEffect, { type: "export" }>;
 
 const ENDINGS: Readonly<Record<Export["format"], string>> = { markdown: "md", json: "json" };
 
-/** The answer that confirms. */
+/** Answer that confirms a question. */
 const YES = "Yes";
 
-/** Acts that change a session, and their plans: they use the same functions as the commands. */
+/** Runs acts that change a session, and their plans, with the functions of the commands. */
 export class ActEffects {
   readonly #shell: Shell;
   readonly #dispatch: (event: TerminalEvent) => void;
   readonly #refresh: () => Promise<void>;
   readonly #acting: LatestTask;
-  /** Questions of extensions that wait for an answer. */
+  /** Functions that answer the open questions of extensions. */
   readonly #questions = new Map<number, (answer: string | undefined) => void>();
   #asked = 0;
 
-  /** @param refresh has what an act appended shown before its outcome is told */
+  /** @param refresh shows appended entries before the result of an act is shown */
   constructor(
     shell: Shell,
     dispatch: (event: TerminalEvent) => void,
@@ -192,7 +195,7 @@ export class ActEffects {
   ) {
     this.#shell = {
       ...shell,
-      // The screen is drawn by then: no question can be asked on it but in a dialog.
+      // The screen is already drawn, so questions are asked in a dialog.
       interactive: false,
       complain: (message) => dispatch({ type: "warned", message }),
       setStatus: (_, text) => text !== undefined && dispatch({ type: "warned", message: text }),
@@ -226,7 +229,7 @@ export class ActEffects {
     });
   }
 
-  /** Answers a question; undefined: it was closed. */
+  /** Answers a question; undefined when its dialog was closed. */
   answer(question: number, answer: string | undefined): void {
     const resolve = this.#questions.get(question);
     this.#questions.delete(question);
@@ -272,7 +275,7 @@ export class ActEffects {
     );
   }
 
-  /** Imports the sessions of other agents on this machine. An import that is aborted keeps what it has written. */
+  /** Imports sessions of other agents from this machine. An aborted import keeps the entries that it has written. */
   import(): void {
     this.#begin(async (signal) => {
       const { foundSessions, importSessions } = await import("@espalier/interop/node");
@@ -291,13 +294,13 @@ export class ActEffects {
       const size = `${formatMany(entries.size, "session")}, ${formatMany(added, "new entry", "new entries")}`;
       const message =
         entries.size === 0
-          ? "Claude Code and Codex have no sessions on this machine; `espalier import <path>` takes a file or folder."
+          ? "Claude Code and Codex have no sessions on this machine; `espalier import <path>` imports a file or folder."
           : `Imported: ${size}.`;
       this.#dispatch({ type: "imported", message });
     });
   }
 
-  /** Work that was ended tells so when it has settled. */
+  /** Aborted work reports its end itself. */
   #begin(work: (signal: AbortSignal) => Promise<void>): void {
     this.#acting.begin(async (signal) => {
       try {
@@ -313,13 +316,13 @@ export class ActEffects {
     this.#acting.end();
   }
 
-  /** Ends running work, and resolves when the session is released. */
+  /** Aborts running work, and resolves when the session is released. */
   end(): Promise<void> {
     this.#acting.end();
     return this.#acting.settled();
   }
 
-  /** The current writer of summaries; `isBilled` tells whether it is billed. */
+  /** Returns the current writer of summaries; `isBilled` is true if its calls cost money. */
   async writer(): Promise<{ name: string; isBilled: boolean }> {
     const { values } = await currentSettings(this.#shell);
     const { summarizer } = summarizerOf(this.#shell, values);
@@ -327,7 +330,7 @@ export class ActEffects {
   }
 }
 
-/** The purpose an act opens the session for, and its function. */
+/** Purpose for which an act opens the session, and the function of the act. */
 interface ActShape<Name extends Act["name"]> {
   use: SessionUse;
   run: (session: Session, act: Extract<Act, { name: Name }>, options: ActOptions) => Promise<Change>;
@@ -344,7 +347,7 @@ const ACTS: { readonly [Name in Act["name"]]: ActShape<Name> } = {
   rename: { use: "annotate", run: rename },
   rules: { use: "annotate", run: changeRules },
   merge: { use: "summarize", run: (session, { name, ...act }, options) => merge(session, act, options) },
-  // The text of an undone prompt is not reopened: the next key would be typed into it.
+  // The text of an undone prompt is not opened for editing, because the next key would be typed into it.
   undo: { use: "change", run: async (session) => ({ ...(await undo(session)), editorText: null }) },
   redo: { use: "change", run: redo },
   compact: {
@@ -367,10 +370,10 @@ const ACTS: { readonly [Name in Act["name"]]: ActShape<Name> } = {
 };
 
 /**
- * Carries out one act: opens the session for as long as that takes, with its lease, settings and extensions, and calls
- * the engine. Where another session goes on than the one named, the outcome says which.
+ * Runs one act: opens the session with its lease, settings and extensions, calls the engine, and closes the session. If
+ * the act continues in another session, the outcome names that session.
  *
- * @throws EspalierError `busy` with its holder, and what the engine throws: nothing has changed then
+ * @throws EspalierError `busy` with its holder, and errors of the engine; in both cases nothing has changed
  */
 function carryOutAct(shell: Shell, ref: string, act: Act, options: ActOptions): Promise<Change> {
   const { use, run } = ACTS[act.name] as ActShape<Act["name"]>;

@@ -8,22 +8,22 @@ import type { Shell } from "../../shell.ts";
 import type { SessionFacts, SessionFilter, TerminalEvent } from "../state/state.ts";
 import { collect, LatestTask, pauses } from "./task.ts";
 
-/** Milliseconds that a person pauses between two letters at the most: what is typed on needs no answer. */
+/** Milliseconds without a key before a search begins, so that a query is searched only when the user stops typing. */
 const TYPING = 150;
 
-/** Milliseconds between two tellings of what was found so far. */
+/** Milliseconds between two partial results of a search. */
 const TELLING = 100;
 
-/** Most places that a search finds; a user who needs others can be more exact. */
+/** Maximum number of hits of a search. */
 const MOST_HITS = 500;
 
-/** Sessions of which more than this is read only when they are opened. */
+/** Longer sessions, in bytes, are read only when they are opened. */
 const MOST_BYTES = 64_000_000;
 
-/** The same of a store, which has to send all of a session for it. */
+/** The same limit for a store, which has to send the whole session. */
 const MOST_FETCHED = 2_000_000;
 
-/** Reading of the list of sessions. */
+/** Reads the list of sessions. */
 export class ListEffects {
   readonly #shell: Pick<Shell, "store">;
   readonly #dispatch: (event: TerminalEvent) => void;
@@ -84,7 +84,7 @@ export class ListEffects {
   readonly #onSkipped = (_place: string, { message }: Error): void =>
     this.#dispatch({ type: "warned", message });
 
-  /** Reads sessions one after another, the first ones first. */
+  /** Reads the facts of sessions one after another, in order. */
   readFacts(sessions: readonly ListedSession[]): void {
     this.#facts.begin(async (signal) => {
       const store = storeInUse(this.#shell);
@@ -102,7 +102,7 @@ export class ListEffects {
   }
 }
 
-/** Counts the branches of a session and its cost; undefined for one that is too long to be read for that. */
+/** Counts the branches of a session and its cost; undefined for a session that is too long. */
 async function factsOf(
   store: SessionStore,
   ref: string,
@@ -128,7 +128,7 @@ async function factsOf(
     }
     const branches = tipRows(tree).length;
     if (!recorded) return { branches, bill };
-    // The figure of the agent is the cost of all calls before it.
+    // The agent's figure covers all earlier calls, so only later calls are estimated.
     const { estimated, unpriced } = later;
     return { branches, bill: { ...bill, cost: recorded.cost + later.cost, estimated, unpriced } };
   } finally {
@@ -136,17 +136,17 @@ async function factsOf(
   }
 }
 
-/** A session that was removed after it was listed has no facts, and keeps none from the others. */
+/** Returns no facts for a session that was removed after it was listed, so that the others are still read. */
 function goneSince(error: unknown): undefined {
   if (!(error instanceof EspalierError && error.code === "not-found")) throw error;
 }
 
 const LINE_FEED = 10;
 
-/** Bytes that are searched at once for the end of a line. */
+/** Bytes that are read at once to find the end of a line. */
 const BLOCK = 64 * 1024;
 
-/** A part of a view, as a view of its own. */
+/** Returns a part of a view as a view. */
 export function partView(view: ByteView, from: number, to: number): ByteView {
   const size = to - from;
   const within = (offset: number, length: number) => Math.max(0, Math.min(length, size - offset));
@@ -158,7 +158,7 @@ export function partView(view: ByteView, from: number, to: number): ByteView {
   };
 }
 
-/** Offset of the first line that begins behind `at`; the end of the view without one. */
+/** Returns the offset of the first line that begins after `at`; the end of the view without one. */
 export function lineBehind(view: ByteView, at: number): number {
   for (let offset = at; offset < view.size; offset += BLOCK) {
     const found = view.read(offset, BLOCK).indexOf(LINE_FEED);

@@ -16,23 +16,23 @@ import { readPathUsage, type SubAgentUsage } from "../view/usage.ts";
 import { lineBehind, partView } from "./list-effects.ts";
 import { collect, LatestTask, type Pause, pauses } from "./task.ts";
 
-/** Milliseconds before something is read for a row: who only passes by needs none of it. */
+/** Milliseconds before content is read for a row, so that rows that the cursor only passes are not read. */
 const PASSING = 60;
 
-/** Milliseconds between two tellings of what was found so far, and how much is found at the most. */
+/** Milliseconds between two partial results of a search, and the maximum number of hits. */
 const TELLING = 150;
 const MOST_FOUND = 5_000;
 
-/** Pause after a refresh, as a multiple of its duration: until then nothing new is read unasked. */
+/** Pause after an automatic refresh, as a multiple of its duration. */
 const REST = 10;
 
 interface Opening {
-  /** Position of the cursor. */
+  /** Entry at the cursor. */
   entryId?: string;
   editorText?: string;
 }
 
-/** The open session: read, watched while it grows, and searched. */
+/** The open session: it is read, followed while it grows, and searched. */
 export class SessionEffects {
   readonly #shell: Pick<Shell, "store">;
   readonly #dispatch: (event: TerminalEvent) => void;
@@ -44,7 +44,7 @@ export class SessionEffects {
   #session: OpenedSession | undefined;
   #unfollow: () => void = () => {};
   #refreshing: Promise<void> | undefined;
-  /** Timer of the next refresh, and the time from which one is allowed. */
+  /** Timer of the next refresh, and the earliest time of a refresh. */
   #growing: NodeJS.Timeout | undefined;
   #restedAt = 0;
 
@@ -63,17 +63,17 @@ export class SessionEffects {
     this.#looking = new LatestTask(failed);
   }
 
-  /** Shows what can be shown at once, then all of it, then every change. */
+  /** Shows the part that can be shown at once, then the whole session, then every change. */
   open(ref: string, opening: Opening): void {
     this.#reading.begin((signal) => this.#load(ref, opening, signal));
   }
 
   async #load(ref: string, { entryId, editorText }: Opening, signal: AbortSignal): Promise<void> {
     const log = await storeInUse(this.#shell).open({ file: ref }, "read");
-    // Of a store all of it has to come here first.
+    // A session in a store is fetched completely first.
     if (!log.view) this.#dispatch({ type: "warned", message: "Fetching the session from its store …" });
     const view = await log.load();
-    // Who has gone elsewhere meanwhile is not taken back.
+    // The user may have opened another session meanwhile.
     if (signal.aborted) return log.close();
     const begun = firstModel(view);
     const session: OpenedSession = { log, model: begun };
@@ -90,7 +90,7 @@ export class SessionEffects {
     const { model } = session;
     const writer = await this.#writer();
     signal.throwIfAborted();
-    // A place that the end of the log does not have is gone to when all of it is there.
+    // An entry that is not at the end of the log is shown when the whole log is read.
     const place = begun.isPartial ? entryId : undefined;
     this.#dispatch({ ...opened, writer, model, entryId: place, editorText: undefined });
     this.#unfollow = followLog(log, () => this.#grow());
@@ -119,7 +119,7 @@ export class SessionEffects {
     }, PASSING);
   }
 
-  /** Sums up the cost of the sub-agents that a session began, at any depth. */
+  /** Sums up the cost of the sub-agents of a session, at any depth. */
   async #readSubAgents({ log }: OpenedSession, signal: AbortSignal): Promise<SubAgentUsage> {
     const bills: UsageTotals[] = [];
     const onSkipped = (_place: string, { message }: Error) => this.#dispatch({ type: "warned", message });
@@ -147,9 +147,9 @@ export class SessionEffects {
     this.#dispatch({ type: "compared", comparison: compareBranches(this.#open.model.tree, a, b) });
   }
 
-  /** Reads new entries. A call during a reading waits for it, and then reads again. */
+  /** Reads new entries. A call during a refresh waits for it, and then reads again. */
   async refresh(): Promise<void> {
-    // The caller of the failed reading receives its error.
+    // The caller of the failed refresh receives its error.
     await this.#refreshing?.catch(() => undefined);
     this.#refreshing ??= this.#refresh().finally(() => {
       this.#refreshing = undefined;
@@ -157,7 +157,7 @@ export class SessionEffects {
     return this.#refreshing;
   }
 
-  /** Reads entries of other writers; in a long session only so often that keys still react. */
+  /** Reads entries of other writers. In a long session the refreshes are rare enough for keys to react. */
   #grow(): void {
     if (this.#growing) return;
     this.#growing = setTimeout(
@@ -204,48 +204,48 @@ export class SessionEffects {
   }
 }
 
-/** A session that is read, as it is and as it grows. Changes nothing and takes no lease. */
+/** A session for reading, followed while it grows. Changes nothing and takes no lease. */
 interface OpenedSession {
   readonly log: SessionLog;
-  /** The session as far as it was read. */
+  /** Model of the part that has been read. */
   model: TreeModel;
-  /** Cost of its sub-agents, once it was asked for. */
+  /** Cost of its sub-agents, once it was read. */
   subAgents?: SubAgentUsage;
 }
 
-/** Reason why a session cannot be changed here, in one sentence. */
+/** Returns the reason why a session cannot be changed here, in one sentence. */
 function whyReadOnly({ header, ref }: SessionLog): string | undefined {
   if (!header) return "This file has no session header; it is opened read-only.";
   if (header.version > FORMAT_VERSION)
     return `This session has format version ${header.version}, newer than this program writes; it is opened read-only.`;
-  // A store says so itself when it is written.
+  // A store reports its own error when it is written.
   if (!isAbsolute(ref)) return undefined;
   try {
     accessSync(ref, constants.W_OK);
     return undefined;
   } catch {
-    // For any reason.
-    return "This file cannot be written by you; it is opened read-only.";
+    // The system gives no reason.
+    return "You have no right to write this file; it is opened read-only.";
   }
 }
 
-/** Logs up to so many bytes are indexed before anything is shown: it takes as long as a glance. */
+/** A log of up to this many bytes is indexed before anything is shown, which takes a few milliseconds. */
 const SHORT = 4_000_000;
 
-/** Bytes at the end of a longer log that are shown while all of it is read. */
+/** Bytes at the end of a longer log that are shown until the whole log is read. */
 const END = 400_000;
 
-/** Bytes that are indexed between two moments in which a key may be answered. */
+/** Bytes that are indexed before keys are handled again. */
 const SLICE = 1_500_000;
 
-/** The part that can be shown at once: all of a short log, the end of a long one. */
+/** Returns the model that can be shown at once: all of a short log, the end of a long one. */
 function firstModel(view: ByteView): TreeModel {
   const from = view.size <= SHORT ? 0 : lineBehind(view, view.size - END);
   const isPartial = from > 0 && from < view.size;
   return treeModel(new Tree(isPartial ? partView(view, from, view.size) : view), { isPartial });
 }
 
-/** All of a log; lets others have their turn meanwhile. */
+/** Returns the model of the whole log; pauses so that keys are handled. */
 async function wholeModel(view: ByteView, pause: Pause): Promise<TreeModel> {
   const tree = new Tree(partView(view, 0, 0));
   let kinds = "";
@@ -260,7 +260,7 @@ async function wholeModel(view: ByteView, pause: Pause): Promise<TreeModel> {
   return treeModel(tree, { kinds, bookkeeping });
 }
 
-/** The model of a log that has grown; undefined when there is nothing new. */
+/** Returns the model of a log that has grown; undefined without new entries. */
 function grownModel({ log: { view }, model }: OpenedSession): TreeModel | undefined {
   const { tree, gists, isPartial } = model;
   if (!view || isPartial || tree.view.size === view.size) return undefined;
@@ -273,10 +273,13 @@ function grownModel({ log: { view }, model }: OpenedSession): TreeModel | undefi
 const isReplaced = (error: unknown): boolean => error instanceof EspalierError && REPLACED.has(error.code);
 const REPLACED: ReadonlySet<string> = new Set(["changed", "removed", "shrunk", "not-found"]);
 
-/** Milliseconds between two looks at a log that cannot be watched: in a store, or on some systems. */
+/** Milliseconds between two checks of a log that cannot be watched: in a store, or on some systems. */
 const LOOK = 1_000;
 
-/** Reasons of a system not to watch: too many watchers, no support, no file. The timer finds the same, later. */
+/**
+ * Error codes of systems that cannot watch a file: too many watchers, no support, no file. The timer replaces the
+ * watcher.
+ */
 const UNWATCHED: ReadonlySet<string | undefined> = new Set([
   "ENOSPC",
   "EMFILE",
@@ -285,7 +288,7 @@ const UNWATCHED: ReadonlySet<string | undefined> = new Set([
   "EACCES",
 ]);
 
-/** Calls `look` whenever a log may have grown; returns the function that ends it. */
+/** Calls `look` whenever a log may have grown; returns a function that stops this. */
 function followLog({ ref }: Pick<SessionLog, "ref">, look: () => void): () => void {
   const timer = setInterval(look, LOOK);
   const watcher = isAbsolute(ref) ? watchFile(ref, look) : undefined;

@@ -1,17 +1,17 @@
 import { setImmediate, setTimeout } from "node:timers/promises";
 
-/** Work of one kind, of which only the latest counts: beginning another one ends what is under way. */
+/** Runs work of one kind, of which only the latest is needed: new work aborts the running work. */
 export class LatestTask {
   readonly #failed: (error: unknown) => void;
   #current: AbortController | undefined;
   #running: Promise<void> = Promise.resolve();
 
-  /** @param failed receives the error of work that failed, but not of work that was ended */
+  /** @param failed receives the error of failed work, but not of aborted work */
   constructor(failed: (error: unknown) => void) {
     this.#failed = failed;
   }
 
-  /** @param delayMs waited first, for who asks again with every key */
+  /** @param delayMs waited first, for work that every key begins again */
   begin(work: (signal: AbortSignal) => Promise<void>, delayMs = 0): void {
     this.end();
     this.#current = new AbortController();
@@ -35,10 +35,10 @@ export class LatestTask {
   }
 }
 
-/** Milliseconds that a piece of work takes before a key may be answered. */
+/** Milliseconds of work before keys are handled again. */
 const SLICE = 8;
 
-/** Called often by work that takes long: waits, now and then, so that others have their turn. Throws when it was aborted. */
+/** Called often by long work: waits now and then so that keys are handled. Throws when the work was aborted. */
 export type Pause = () => Promise<void>;
 
 export function pauses(signal?: AbortSignal): Pause {
@@ -51,7 +51,7 @@ export function pauses(signal?: AbortSignal): Pause {
   };
 }
 
-/** Collects what comes; tells all of it so far at most every `interval` milliseconds, and in the end. */
+/** Collects items; reports all items so far at most every `interval` milliseconds, and at the end. */
 export async function collect<Item>(
   items: AsyncIterable<Item>,
   interval: number,

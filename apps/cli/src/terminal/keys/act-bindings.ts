@@ -21,7 +21,7 @@ import { branchMeantBy } from "../tree/tree-rows.ts";
 
 type ActBinding = Binding<TreeState>;
 
-/** The state while an act is carried out. */
+/** Returns the state while an act runs. */
 export function begin(state: TerminalState, title: string, effect: TerminalEffect): Next {
   return next(
     { ...state, work: { title, started: state.now, tokens: 0, detail: "", isAborting: false } },
@@ -50,7 +50,7 @@ export const beginAct = (state: TerminalState, act: Act, onBusy?: "fork" | "shar
 
 const refused = (state: TerminalState, text: string): Next => next(say(state, text, true));
 
-/** A key that begins something at an entry: not while something else is being done. */
+/** Makes the function of a key that begins an act at an entry; refused while another act runs. */
 const begins =
   (run: (state: TerminalState, tree: TreeState, entryId: string) => Next): ActBinding["run"] =>
   (state, tree) => {
@@ -59,7 +59,7 @@ const begins =
     return entryId === undefined ? refused(state, "There is no entry here.") : run(state, tree, entryId);
   };
 
-/** A key that changes the session: not where it is only read. */
+/** Makes the function of a key that changes the session; refused when it is read-only. */
 const changes = (run: Parameters<typeof begins>[0]): ActBinding["run"] =>
   begins((state, tree, entryId) =>
     tree.readOnly === undefined ? run(state, tree, entryId) : refused(state, tree.readOnly),
@@ -68,14 +68,14 @@ const changes = (run: Parameters<typeof begins>[0]): ActBinding["run"] =>
 const idAtCursor = ({ cursor, view }: TreeState): string | undefined =>
   cursor < 0 ? undefined : view.model.tree.idAt(cursor);
 
-/** The branch that a row represents: its first row shows only that it begins. */
+/** Returns the end of the branch that a row represents. The first row of a side branch represents the whole branch. */
 const branchAt = ({ view: { model } }: TreeState, row: number): string =>
   model.tree.idAt(branchMeantBy(model, row));
 
 const entryAtCursor = ({ cursor, view }: TreeState) =>
   cursor < 0 ? undefined : view.model.tree.entryAt(cursor);
 
-/** A choice that has a summary written: where that is billed, it is asked for once more. */
+/** Makes a choice that has a summary written. It asks once more when the summary is billed. */
 function withSummary(
   tree: TreeState,
   key: string,
@@ -86,10 +86,11 @@ function withSummary(
   const confirm: Choice["run"] = (state) =>
     next({
       ...state,
-      dialog: dialog("This will be billed", () => [line(`${tree.writer.name} is asked for the summary.`)], [
-        { key: "y", title: "ask for the summary", run },
-        CANCEL,
-      ]),
+      dialog: dialog(
+        "The summary costs money",
+        () => [line(`${tree.writer.name} writes the summary, and its provider bills the call.`)],
+        [{ key: "y", title: "write the summary", run }, CANCEL],
+      ),
     });
   return { key, title, run: confirm };
 }
@@ -99,18 +100,18 @@ const withFocus =
   (state: TerminalState): Next =>
     next({ ...state, dialog: askText("What should the summary focus on?", textField(), accept) });
 
-/** Entries of a session in which two contexts are built within one key. */
+/** Maximum number of entries of a session whose cache forecast is computed while a key is handled. */
 const ROWS_FORECAST = 20_000;
 
 const navigate = changes((state, tree, entryId) => {
   const { model } = tree.view;
   const isPrompt = promptText(model.tree.entryAt(tree.cursor)) !== null;
   if (tree.cursor === model.leafRow && !isPrompt)
-    return next(say(state, "The session continues from here already."));
+    return next(say(state, "The session already continues from here."));
   const go = (rest: { summarize: boolean; instructions?: string }) => (closed: TerminalState) =>
     beginAct(closed, { name: "navigate", entryId, ...rest });
   const where = isPrompt
-    ? "The leaf moves before this message; its text is reopened for editing."
+    ? "The leaf moves before this message, and you can edit its text."
     : "The leaf moves here; nothing of the other branch is lost.";
   const target = isPrompt ? model.tree.index.parent(tree.cursor) : tree.cursor;
   const isSmall = model.tree.length <= ROWS_FORECAST;
@@ -139,8 +140,8 @@ const fork = changes((state, tree, entryId) => {
   return next({
     ...state,
     dialog: dialog("Fork to a session of its own", () => [], [
-      { key: "w", title: "with this message at its end", run: at("at") },
-      { key: "b", title: "before it; its text is reopened for editing", run: at("before") },
+      { key: "w", title: "ending with this message", run: at("at") },
+      { key: "b", title: "ending before it, with its text for editing", run: at("before") },
     ]),
   });
 });
@@ -149,7 +150,7 @@ const setLabel = changes((state, tree, entryId) =>
   next({
     ...state,
     dialog: askText(
-      "Label of this entry; empty removes it",
+      "Label of this entry (empty: remove it)",
       textField(tree.view.model.labels.get(tree.cursor)),
       (closed, text) => beginAct(closed, { name: "label", entryId, text: text.trim() }),
     ),
@@ -169,7 +170,7 @@ const rename = changes((state, tree) =>
   }),
 );
 
-/** Rules in the order of their keys; the others are in the list alone. */
+/** Keys of the rules, in order; further rules have no key. */
 const RULE_KEYS = "123456789";
 
 const rules = begins((state, tree, entryId) => {
@@ -178,7 +179,7 @@ const rules = begins((state, tree, entryId) => {
   const isLeaf = tree.readOnly === undefined && tree.cursor === model.leafRow;
   const body = (columns: number) =>
     held.length === 0
-      ? [line("The user has said nothing on this path that binds what follows.")]
+      ? [line("The user has set no rule on this path.")]
       : held.flatMap(({ text, kind }, at) => paragraph(`${at + 1} ${text} (${kind})`)(columns));
   const add: Choice = {
     key: "a",
@@ -186,17 +187,17 @@ const rules = begins((state, tree, entryId) => {
     run: (closed) =>
       next({
         ...closed,
-        dialog: askText("Rule that holds from here on", textField(), (asked, text) =>
+        dialog: askText("New rule", textField(), (asked, text) =>
           text.trim() === "" ? next(asked) : beginAct(asked, { name: "rules", add: text }),
         ),
       }),
   };
   const drops = held.slice(0, RULE_KEYS.length).map(({ id }, at): Choice => {
     const run: Choice["run"] = (closed) => beginAct(closed, { name: "rules", drop: id });
-    return { key: RULE_KEYS[at]!, title: `drop rule ${at + 1}`, run };
+    return { key: RULE_KEYS[at]!, title: `remove rule ${at + 1}`, run };
   });
   const choices = isLeaf ? [add, ...drops, { ...CANCEL, title: "close" }] : [];
-  return next({ ...state, dialog: dialog("Rules that hold here", body, choices) });
+  return next({ ...state, dialog: dialog("Rules that apply here", body, choices) });
 });
 
 const compact = changes((state) => begin(state, "planning a compaction", { type: "plan" }));
@@ -204,8 +205,8 @@ const compact = changes((state) => begin(state, "planning a compaction", { type:
 const merge = changes((state, tree) => {
   const { model } = tree.view;
   if (model.order.shape.isActive(tree.cursor))
-    return refused(state, "This is on the path already; merge from another branch.");
-  const choice = withSummary(tree, "m", "bring its conclusion to the leaf", (closed) =>
+    return refused(state, "This entry is already on the current path; choose an entry of another branch.");
+  const choice = withSummary(tree, "m", "append its conclusion at the leaf", (closed) =>
     beginAct(closed, { name: "merge", fromId: branchAt(tree, tree.cursor) }),
   );
   return next({
@@ -224,7 +225,7 @@ const undo = changes((state, tree) => {
   if (tree.undoes || model.isPartial) return run(state);
   const act = lastAct(model.tree, model.leafId);
   if (!act) return refused(state, "There is nothing to undo.");
-  const text = `Undo ${actName(act)}? It stays in the file, and U does it again.`;
+  const text = `Undo ${actName(act)}? It stays in the file, and U restores it.`;
   return next({
     ...state,
     dialog: dialog("Undo", paragraph(text), [{ key: "u", title: "undo it", run }, CANCEL]),
@@ -275,9 +276,14 @@ const exportHere = begins((state, _, entryId) => {
   });
 });
 
-/** Everything one can do to a session or take out of it, in the order of the help. */
+/** All keys that change a session or export a part of it, in the order of the help. */
 export const ACT_BINDINGS: readonly ActBinding[] = [
-  { keys: ["g"], title: "continue from here, with or without a summary", hint: "go here", run: navigate },
+  {
+    keys: ["g"],
+    title: "continue from this entry, with or without a summary",
+    hint: "go here",
+    run: navigate,
+  },
   {
     keys: ["u"],
     title: "undo the newest prompt, navigation, compaction, hiding, label or name",
@@ -289,24 +295,28 @@ export const ACT_BINDINGS: readonly ActBinding[] = [
   { keys: ["l"], title: "label this entry", hint: "label", run: setLabel },
   { keys: ["H"], title: "hide this entry from the model, or show it again", run: hide },
   { keys: ["R"], title: "name the session", run: rename },
-  { keys: ["r"], title: "rules of the user that hold here; at the leaf, add and drop them", run: rules },
+  {
+    keys: ["r"],
+    title: "show the user's rules that apply here; at the leaf, add and remove rules",
+    run: rules,
+  },
   { keys: ["c"], title: "compact: the plan first, then the summary", hint: "compact", run: compact },
-  { keys: ["M"], title: "merge the conclusion of this branch into the path", run: merge },
-  { keys: ["m"], title: "mark this place", run: mark },
-  { keys: ["d"], title: "compare with the marked place, or the leaf", hint: "compare", run: compare },
-  { keys: ["y"], title: "copy what was said here", run: copy },
+  { keys: ["M"], title: "append the conclusion of this branch to the current path", run: merge },
+  { keys: ["m"], title: "mark this entry", run: mark },
+  { keys: ["d"], title: "compare with the marked entry, or the leaf", hint: "compare", run: compare },
+  { keys: ["y"], title: "copy the text of this entry", run: copy },
   { keys: ["Y"], title: "copy the id of the entry", run: copyId },
   { keys: ["e"], title: "export to a file", run: exportHere },
 ];
 
-/** A key and its function. All keys are elements of lists, from which the help and the bottom line are made. */
+/** A key and its function. The help and the bottom line are made from the lists of all keys. */
 export interface Binding<Shown> {
   keys: readonly string[];
-  /** The keys as the help shows them. Default: the first one; empty: the help leaves them out. */
+  /** Keys as the help shows them. Default: the first one. Empty: not in the help. */
   shown?: string;
   /** Description for the help. */
   title: string;
-  /** One or two words for the bottom line; those without one are in the help alone. */
+  /** One or two words for the bottom line; keys without a hint are only in the help. */
   hint?: string;
   run: (state: TerminalState, shown: Shown) => Next;
 }
@@ -319,7 +329,7 @@ export const bindingOf = <Shown>(
   key: string,
 ): Binding<Shown> | undefined => bindings.find(({ keys }) => keys.includes(key));
 
-/** Keys that move by rows on every screen: `move` receives a distance, which is infinite for both ends. */
+/** Keys that move by rows on every screen. `move` gets a distance; it is infinite for both ends. */
 export function movingBindings<Shown>(
   page: (state: TerminalState) => number,
   move: (state: TerminalState, shown: Shown, by: number) => Next,

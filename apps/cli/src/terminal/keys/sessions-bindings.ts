@@ -20,11 +20,11 @@ import { endSearch, READING_BINDINGS, TREE_BINDINGS } from "./tree-bindings.ts";
 
 type SessionsBinding = Binding<SessionsState>;
 
-/** The list with the cursor on a row, and the screen around it. */
+/** Returns the list with the cursor on another row, scrolled so that the row is visible. */
 export function moveInList(state: TerminalState, sessions: SessionsState, to: number): SessionsState {
   const count = sessionsRows(sessions).length;
   const cursor = Math.max(0, Math.min(to, count - 1));
-  // The first line names the columns.
+  // The first line has the titles of the columns.
   const height = bodyHeight(state) - 1;
   const top = Math.max(0, Math.min(sessions.top, cursor, Math.max(0, count - height)));
   return { ...sessions, cursor, top: cursor >= top + height ? cursor - height + 1 : top };
@@ -37,7 +37,7 @@ const openHere: SessionsBinding["run"] = (state, sessions) => {
     ? next(state, { type: "open", ref: row.session.ref })
     : next(state, { type: "open", ref: row.hit.file, entryId: row.hit.entryId });
 };
-/** Lists the sessions from the beginning, and searches them again where a search is going on. */
+/** Lists the sessions again from the beginning, and repeats a running search. */
 export function listAgain(state: TerminalState, sessions: SessionsState): Next {
   const { filter, query } = sessions;
   const listed = moveInList(state, { ...sessions, listed: [], hits: [], isListing: true }, 0);
@@ -49,7 +49,7 @@ export function listAgain(state: TerminalState, sessions: SessionsState): Next {
   );
 }
 
-/** Asks for the sessions that are listed: by time, project and agent. */
+/** Opens the dialog for the filter of the list: time, project and agent. */
 function askFilter(state: TerminalState, sessions: SessionsState): Next {
   const { filter } = sessions;
   const set = (
@@ -68,7 +68,7 @@ function askFilter(state: TerminalState, sessions: SessionsState): Next {
           const time = timeOr(parse, text);
           return time
             ? set(asked, { [name]: time })
-            : next(say(asked, `${text.trim()} is no time; for example 1w.`, true));
+            : next(say(asked, `${text.trim()} is not a time; type for example 1w.`, true));
         }),
       });
   const row = sessionsRows(sessions)[sessions.cursor];
@@ -111,7 +111,7 @@ const AGENTS = [
   ["e", "espalier", "Espalier"],
 ] as const;
 
-/** The time that a text means; undefined for a text that means none. */
+/** Parses a time; undefined for an invalid text. */
 function timeOr(parse: (text: string) => Date, text: string): Date | undefined {
   try {
     return parse(text);
@@ -131,7 +131,7 @@ export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
   { keys: ["enter", "right"], shown: "Enter", title: "open", hint: "open", run: openHere },
   {
     keys: ["/"],
-    title: "search by name and over everything that was said",
+    title: "search names and all messages",
     hint: "search",
     run: (state, sessions) => next({ ...state, sessions: { ...sessions, query: textField() } }),
   },
@@ -158,12 +158,10 @@ export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
   },
   {
     keys: ["a"],
-    title: "show or hide the runs of sub-agents",
+    title: "show or hide sub-agents",
     run: (state, sessions) => {
       const showsSubAgents = !sessions.showsSubAgents;
-      const text = showsSubAgents
-        ? "Runs of sub-agents are listed too."
-        : "Runs of sub-agents are not listed.";
+      const text = showsSubAgents ? "Sub-agents are listed too." : "Sub-agents are not listed.";
       const listed = moveInList(state, { ...sessions, showsSubAgents }, 0);
       return next(say({ ...state, sessions: listed }, text));
     },
@@ -175,7 +173,7 @@ export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
   },
 ];
 
-/** Keys that a search leaves to the list. */
+/** Keys that act on the list also during a search. */
 const LIST_KEYS: ReadonlySet<string> = new Set([
   "up",
   "down",
@@ -200,7 +198,7 @@ export function searchKey(state: TerminalState, sessions: SessionsState, key: st
   return searchFor(state, sessions, editText(sessions.query!, key));
 }
 
-/** The list while this is searched for. */
+/** Returns the list during a search for a text. */
 export function searchFor(state: TerminalState, sessions: SessionsState, query: TextField): Next {
   const text = query.text.trim();
   if (text === sessions.query?.text.trim()) return next({ ...state, sessions: { ...sessions, query } });
@@ -213,7 +211,7 @@ export function searchFor(state: TerminalState, sessions: SessionsState, query: 
 
 const quit = (state: TerminalState): Next => next(state, { type: "quit" });
 
-/** One step out: of reading, of the session, of the program. */
+/** Goes one step back: from reading, from the session, from the program. */
 function back(state: TerminalState): Next {
   const { tree, work } = state;
   if (work) return next({ ...state, work: { ...work, isAborting: true } }, { type: "abort" });
@@ -227,12 +225,12 @@ function back(state: TerminalState): Next {
   );
 }
 
-/** Keys that mean the same on every screen. */
+/** Keys with the same function on every screen. */
 export const GENERAL_BINDINGS: readonly Binding<TerminalState>[] = [
   {
     keys: ["escape"],
     shown: "Esc",
-    title: "back; ends a search first, aborts the current work",
+    title: "go back; first ends a search or aborts the running work",
     hint: "back",
     run: back,
   },
@@ -245,7 +243,7 @@ export const GENERAL_BINDINGS: readonly Binding<TerminalState>[] = [
   {
     keys: ["ctrl-z"],
     shown: "Ctrl-Z",
-    title: "suspend; `fg` comes back",
+    title: "suspend; `fg` continues",
     run: (state) => next(state, { type: "suspend" }),
   },
   {
@@ -257,7 +255,7 @@ export const GENERAL_BINDINGS: readonly Binding<TerminalState>[] = [
   { keys: ["q", "ctrl-c"], title: "quit", hint: "quit", run: quit },
 ];
 
-/** Handles a key that means the same everywhere. */
+/** Handles a key that has the same function on every screen. */
 export function generalKey(state: TerminalState, key: string): Next | undefined {
   if (key === "ctrl-c" && state.work) return back(state);
   return bindingOf(GENERAL_BINDINGS, key)?.run(state, state);
@@ -284,27 +282,27 @@ function help(state: TerminalState) {
   ]);
 }
 
-/** Signs of the tree's screen, for the help. */
+/** Symbols of the tree, for the help. */
 const SIGNS_OF_TREE = [
   ["●", "the model reads this entry"],
-  ["○", "on the path of the leaf; a compaction replaces it, or it is hidden"],
-  ["·", "on another branch, or beside the conversation"],
+  ["○", "on the path of the leaf, but replaced by a compaction or hidden"],
+  ["·", "on another branch, or not part of the conversation"],
   ["├─", "a branch begins here"],
   ["*", "the leaf, from which the session continues"],
   ["≡  ⇠", "a compaction, a summary of a branch"],
-  ["▸12  ▾", "12 folded entries of a turn; they are shown"],
+  ["▸12  ▾", "12 folded entries of a turn; unfolded entries of a turn"],
   ["▸▸12", "12 folded entries of a branch"],
   ["[name]", "a label"],
-  ["◆", "the marked place"],
+  ["◆", "the marked entry"],
   ["┃", "on the right: the part of the tree that is on the screen"],
 ] as const;
 
-/** Signs of the list, for the help. */
+/** Symbols of the list, for the help. */
 const SIGNS_OF_LIST = [
-  ["└", "the run of a sub-agent, below the session that began it"],
-  ["▸2", "2 runs of sub-agents that are not listed; a lists them"],
-  ["≈  >", "a part of the cost is estimated; some calls are of unknown price"],
-  ["·  -", "not read yet, or too long to be read for this; no call was billed"],
+  ["└", "a sub-agent, below the session that started it"],
+  ["▸2", "2 sub-agents that are not listed; key a lists them"],
+  ["≈  >", "a part of the cost is estimated; the price of some calls is unknown"],
+  ["·  -", "not read yet, or too long to read; no call was billed"],
 ] as const;
 
 function helpLines(title: string, listed: readonly Listed[]): Line[] {

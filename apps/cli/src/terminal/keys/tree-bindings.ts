@@ -27,13 +27,13 @@ import { type Binding, movingBindings } from "./act-bindings.ts";
 
 type TreeBinding = Binding<TreeState>;
 
-/** A key that changes the tree's state alone. */
+/** Makes the function of a key that changes only the tree's state. */
 const moves =
   (move: (state: TerminalState, tree: TreeState) => TreeState): TreeBinding["run"] =>
   (state, tree) =>
     next({ ...state, tree: move(state, tree) });
 
-/** A key that jumps, or shows a message when there is nothing to jump to. */
+/** Makes the function of a key that jumps, or shows a message when there is no target. */
 const jumps =
   (to: Parameters<typeof jump>[2], missing: string): TreeBinding["run"] =>
   (state, tree) => {
@@ -51,14 +51,14 @@ const JUMPS: readonly TreeBinding[] = [
     keys: ["."],
     title: "to the leaf, from which the session continues",
     hint: "leaf",
-    run: jumps(toLeaf, "The session continues before its first entry."),
+    run: jumps(toLeaf, "The leaf is before the first entry."),
   },
   {
     keys: ["]"],
-    title: "to the next place where branches start",
+    title: "to the next entry where branches start",
     run: jumps(nextParting, "No branch starts further down."),
   },
-  { keys: ["["], title: "to the one before", run: jumps(previousParting, "No branch starts further up.") },
+  { keys: ["["], title: "to the previous one", run: jumps(previousParting, "No branch starts further up.") },
   { keys: ["p", "backspace"], title: "to the parent", run: jumps(toParent, "This is the root.") },
   {
     keys: ["o"],
@@ -67,7 +67,7 @@ const JUMPS: readonly TreeBinding[] = [
     run: jumps(toOtherSide, "No branch starts above this."),
   },
   { keys: ["}"], title: "to the next label", run: jumps(nextLabel, "No label further down.") },
-  { keys: ["{"], title: "to the label before", run: jumps(previousLabel, "No label further up.") },
+  { keys: ["{"], title: "to the previous label", run: jumps(previousLabel, "No label further up.") },
 ];
 
 const FOLDS: readonly TreeBinding[] = [
@@ -83,13 +83,13 @@ const FOLDS: readonly TreeBinding[] = [
   { keys: ["Z"], title: "fold all branches, or none", run: moves(toggleAll) },
   {
     keys: ["f"],
-    title: "show turns, hide tools, users only, labelled only, everything",
+    title: "switch the filter: turns, no tools, users only, labelled only, everything",
     hint: "filter",
     run: moves(nextFilter),
   },
   {
     keys: ["b"],
-    title: "show or fold bookkeeping: reminders, state, switches of the model, snapshots",
+    title: "show or fold bookkeeping: reminders, state, changes of the model, snapshots",
     run: (state, tree) => {
       const toggled = toggleBookkeeping(state, tree);
       const { model } = toggled.view;
@@ -106,7 +106,7 @@ const FOLDS: readonly TreeBinding[] = [
   },
   {
     keys: ["/"],
-    title: "search in this session as you type; Enter keeps the place, Esc goes back",
+    title: "search in this session as you type; Enter stays at the hit, Esc goes back",
     hint: "search",
     run: moves((_, tree) => ({
       ...tree,
@@ -115,15 +115,15 @@ const FOLDS: readonly TreeBinding[] = [
       hits: [],
     })),
   },
-  { keys: ["n"], title: "to the next place found", run: (state, tree) => toHit(state, tree, 1) },
-  { keys: ["N"], title: "to the one before", run: (state, tree) => toHit(state, tree, -1) },
+  { keys: ["n"], title: "to the next hit", run: (state, tree) => toHit(state, tree, 1) },
+  { keys: ["N"], title: "to the previous one", run: (state, tree) => toHit(state, tree, -1) },
 ];
 
-/** Ends a search; the cursor stays. */
+/** Ends a search without moving the cursor. */
 export const endSearch = (state: TerminalState, tree: TreeState): Next =>
   next({ ...state, tree: { ...tree, search: undefined, query: "", hits: [] } }, { type: "find", query: "" });
 
-/** Handles a key while the text of a search is typed. */
+/** Handles a key while the query of a search is typed. */
 export function typeSearch(
   state: TerminalState,
   tree: TreeState,
@@ -143,7 +143,7 @@ export function typeSearch(
   return searchTree(state, tree, { ...search, field: editText(search.field, key) });
 }
 
-/** The tree while another text is searched for. */
+/** Returns the tree during a search for another text. */
 export function searchTree(
   state: TerminalState,
   tree: TreeState,
@@ -154,11 +154,11 @@ export function searchTree(
   return next({ ...state, tree: { ...tree, search, query, hits: [] } }, { type: "find", query });
 }
 
-/** Positions at which something was found, ascending. */
+/** Positions of the hits, ascending. */
 const foundPositions = ({ hits, view }: TreeState): number[] =>
   hits.flatMap((row) => view.model.order.positions[row] ?? []).filter((position) => position >= 0);
 
-/** `3 of 17`: the place found at the cursor among all. */
+/** Position of the cursor among the hits: `3 of 17`. */
 export function hitCount(tree: TreeState): string {
   const found = foundPositions(tree);
   if (found.length === 0) return "nothing found";
@@ -166,7 +166,7 @@ export function hitCount(tree: TreeState): string {
   return at < 0 ? formatMany(found.length, "place") : `${at + 1} of ${found.length}`;
 }
 
-/** The first place found from where the search began on, round about. */
+/** Moves to the first hit after the row where the search began; continues at the top after the last row. */
 export function toFirstHit(state: TerminalState, tree: TreeState): TreeState {
   const found = foundPositions(tree);
   const from = tree.view.model.order.positions[tree.search?.from ?? tree.cursor] ?? 0;
@@ -174,12 +174,15 @@ export function toFirstHit(state: TerminalState, tree: TreeState): TreeState {
   return to === undefined ? tree : showMatch(state, reveal(state, tree, to));
 }
 
-/** The next or previous row of those found, round about; with 0 the one at the cursor. */
+/** Moves to the next or previous hit, and continues at the other end; with 0, to the hit at the cursor. */
 export function toHit(state: TerminalState, tree: TreeState, direction: 1 | 0 | -1): Next {
   const found = foundPositions(tree);
   if (found.length === 0)
     return next(
-      say(state, tree.query === "" ? "There is no search; / starts one." : `Nothing found of ${tree.query}.`),
+      say(
+        state,
+        tree.query === "" ? "There is no search; / starts one." : `No entry contains ${tree.query}.`,
+      ),
     );
   const at = cursorPosition(tree);
   const isThere = direction === 0 && found.includes(at);
@@ -192,11 +195,11 @@ export function toHit(state: TerminalState, tree: TreeState, direction: 1 | 0 | 
   return next(say({ ...state, tree: showMatch(state, reveal(state, tree, to)) }, told));
 }
 
-/** Lines of a preview in which a match is looked for, and lines that stay above it. */
+/** Lines of a preview that are searched for the first match, and lines that stay visible above it. */
 const LOOKED_THROUGH = 2_000;
 const ABOVE = 2;
 
-/** Scrolls the preview to the first line that has the text of the search. */
+/** Scrolls the preview to its first line with the query. */
 function showMatch(state: TerminalState, tree: TreeState): TreeState {
   if (tree.tab !== "entry") return tree;
   const query = tree.query.toLowerCase();
@@ -215,14 +218,14 @@ const PREVIEW: readonly TreeBinding[] = [
   {
     keys: ["enter"],
     shown: "Enter",
-    title: "read: the preview on the whole screen, and back",
+    title: "read the preview on the whole screen, and back",
     hint: "read",
     run: moves((_, tree) => ({ ...tree, isReading: !tree.isReading, scroll: 0 })),
   },
   {
     keys: ["tab"],
     shown: "Tab",
-    title: "what was said, what the model reads here, usage and cost",
+    title: "tabs: what was said, what the model reads here, usage and cost",
     hint: "preview",
     run: moves((_, tree) => {
       const at = TABS.findIndex(({ name }) => name === tree.tab);
@@ -244,12 +247,12 @@ const PREVIEW: readonly TreeBinding[] = [
   { keys: ["K"], title: "scroll it up", run: moves((state, tree) => scrollPreview(state, tree, -1)) },
   {
     keys: ["z"],
-    title: "calls, results and thoughts in full, or in short",
+    title: "show calls, results and thoughts in full or shortened",
     run: moves((_, tree) => ({ ...tree, isDetailed: !tree.isDetailed })),
   },
 ];
 
-/** Keys of the tree, acts not among them. */
+/** Keys of the tree, without the keys of acts. */
 export const TREE_BINDINGS: readonly TreeBinding[] = [...MOVES, ...JUMPS, ...FOLDS, ...PREVIEW];
 
 const readOther = (key: string, shown: string, title: string, by: number): TreeBinding => ({
@@ -264,7 +267,7 @@ const scrollBy = (state: TerminalState, tree: TreeState, by: number): Next =>
 
 const readingPage = (state: TerminalState): number => bodyHeight(state) - 2;
 
-/** Keys of the reading pane; all others mean the same as in the tree. */
+/** Keys of the reading pane; all others work as in the tree. */
 export const READING_BINDINGS: readonly TreeBinding[] = [
   ...movingBindings<TreeState>(readingPage, scrollBy),
   {
@@ -274,5 +277,5 @@ export const READING_BINDINGS: readonly TreeBinding[] = [
     run: (state, tree) => scrollBy(state, tree, readingPage(state)),
   },
   readOther("right", "→", "to the next row of the tree", 1),
-  readOther("left", "←", "to the row before", -1),
+  readOther("left", "←", "to the previous row of the tree", -1),
 ];

@@ -1,6 +1,6 @@
 import { columnsOf, cutToColumns } from "../../text.ts";
 
-/** Meaning of a piece of a line, which the painter colours. */
+/** Meaning of a part of a line, from which the painter chooses its colour. */
 export type Style =
   | "plain"
   | "dim"
@@ -17,7 +17,7 @@ export type Style =
   | "error"
   | "cursor";
 
-/** A piece of a line. */
+/** A part of a line. */
 export interface Span {
   text: string;
   style: Style;
@@ -28,11 +28,11 @@ export interface Span {
 /** One line of a screen. */
 export interface Line {
   spans: readonly Span[];
-  /** Its width, where it is known: a fitted line is not measured again. */
+  /** Width in columns, if known, so that a fitted line is not measured again. */
   columns?: number;
 }
 
-/** A screen: as many lines as it is high. */
+/** A screen, with as many lines as it is high. */
 export type Frame = readonly Line[];
 
 export const span = (text: string, style: Style = "plain"): Span => ({ text, style });
@@ -46,16 +46,16 @@ const lineText = ({ spans }: Line): string => spans.map(({ text }) => text).join
 export const lineWidth = ({ spans }: Line): number =>
   spans.reduce((width, { text }) => width + columnsOf(text), 0);
 
-/** The line as what the keys act on, all over its columns. */
+/** Returns the line as the selected line, over its whole width. */
 export function selectLine(given: Line, columns: number): Line {
   const { spans } = fitLine(given, columns);
   return { spans: spans.map((one) => ({ ...one, isSelected: true })), columns };
 }
 
-/** A frame as plain text, as a terminal without colours shows it. */
+/** Returns a frame as plain text, as a terminal without colours shows it. */
 export const frameText = (frame: Frame): string => frame.map((one) => lineText(one).trimEnd()).join("\n");
 
-/** The line in exactly so many columns: cut with `…`, or with spaces behind it. */
+/** Returns the line with exactly this width: cut with `…`, or filled with spaces. */
 export function fitLine(given: Line, columns: number): Line {
   if (given.columns === columns) return given;
   const spans: Span[] = [];
@@ -73,14 +73,14 @@ export function fitLine(given: Line, columns: number): Line {
   return { spans, columns: Math.max(0, columns) };
 }
 
-/** Exactly so many lines: the first of them, or empty ones behind. */
+/** Returns exactly this many lines: cut, or filled with empty lines. */
 export function fitLines(lines: readonly Line[], height: number): Line[] {
   const fitting = lines.slice(0, Math.max(0, height));
   while (fitting.length < height) fitting.push(EMPTY);
   return fitting;
 }
 
-/** Two columns of lines beside each other, `between` them on each line. */
+/** Joins two columns of lines, with `between` between them. */
 export function beside(
   left: readonly Line[],
   leftColumns: number,

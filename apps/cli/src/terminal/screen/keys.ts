@@ -6,7 +6,7 @@ export type TerminalInput =
   | { type: "paste"; text: string }
   | { type: "click"; column: number; row: number };
 
-/** Sequences of xterm and its kin behind the escape character. */
+/** Sequences of xterm and similar terminals, without the escape character. */
 const SEQUENCES: Readonly<Record<string, string>> = {
   "[A": "up",
   "[B": "down",
@@ -44,32 +44,32 @@ const CONTROLS: Readonly<Record<string, string>> = {
 };
 const ESCAPE = "\u001b";
 
-/** Mark in front of pasted text. */
+/** Sequence before pasted text. */
 const PASTE_BEGINS = `${ESCAPE}[200~`;
 const PASTE_ENDS = `${ESCAPE}[201~`;
 
-/** A whole sequence behind an escape: `[`, parameters and a last byte, or `O` and one character. */
+/** Matches a whole sequence after an escape: `[`, parameters and a last byte, or `O` and one character. */
 const SEQUENCE = /^(?:\[[0-9;:<?]*[@-~]|O[A-Za-z])/;
 
-/** A key sequence that may continue in the next read. */
+/** Matches a key sequence that may continue in the next read. */
 const UNFINISHED = /^(?:\[[0-9;:<?]*|O)?$/;
 
-/** A character behind an escape that makes one key with it: Alt-Enter on every terminal. */
+/** Matches a character that forms one key with the escape before it: Alt-Enter on every terminal. */
 const ALT_ENTER = /^[\r\n]/;
 
-/** The same for letters and Backspace. Only where Escape is no key that closes something. */
+/** The same for letters and Backspace; used only where Escape alone closes nothing. */
 const ALT = /^[a-zA-Z\u007f]/;
 
 interface ReadOptions {
-  /** True: nothing follows soon, so that the beginning of a sequence is a key of its own. */
+  /** True: no more bytes follow soon, so that a lone escape is the Escape key. */
   isAll?: boolean;
-  /** True: Escape and a letter are one key, such as `alt-b`. */
+  /** True: escape and a letter are one key, such as `alt-b`. */
   hasAlt?: boolean;
 }
 
 /**
- * Keys in the bytes that were read from a terminal. `rest` may be the beginning of a key: pass it in front of the next
- * bytes, or with `isAll` when none follow.
+ * Parses the keys in bytes that were read from a terminal. `rest` may be the beginning of a key: pass it before the
+ * next bytes, or with `isAll` when no more bytes follow.
  */
 export function readKeys(
   read: string,
@@ -89,7 +89,7 @@ export function readKeys(
     if (read[at] !== ESCAPE) {
       const character = String.fromCodePoint(read.codePointAt(at)!);
       inputs.push({ type: "key", key: nameOf(character) });
-      // Some terminals send both for one Enter.
+      // Some terminals send both characters for one Enter.
       at += read.startsWith("\r\n", at) ? 2 : character.length;
       continue;
     }
@@ -117,7 +117,7 @@ function nameOf(character: string): string {
   return code < 32 ? `ctrl-${String.fromCharCode(code + 96)}` : character;
 }
 
-/** Nothing for a sequence that means nothing here. */
+/** Returns the input of a sequence; empty for an unknown sequence. */
 function inputOf(sequence: string): TerminalInput[] {
   const [, button, column, row, end] = /^\[<(\d+);(\d+);(\d+)([Mm])$/.exec(sequence) ?? [];
   if (button !== undefined) return mouse(Number(button), Number(column) - 1, Number(row) - 1, end === "M");
@@ -129,12 +129,12 @@ function inputOf(sequence: string): TerminalInput[] {
 }
 
 /**
- * A key with its modifiers, where a terminal sends both: `[13;2u` (the keyboard protocol of kitty) and `[27;2;13~`
+ * Matches a key with its modifiers, if a terminal sends them: `[13;2u` (keyboard protocol of kitty) and `[27;2;13~`
  * (modifyOtherKeys of xterm) are Shift-Enter.
  */
 const MODIFIED = /^\[(?:27;(\d+);(\d+)~|(\d+)(?::\d+)*(?:;(\d*)(?::\d+)?)?u)$/;
 
-/** Codes of keys without a character, such as CapsLock, in the protocol of kitty. */
+/** Codes of keys without a character, such as CapsLock, in kitty's protocol. */
 const PRIVATE = { first: 0xe000, last: 0xf8ff } as const;
 
 const SHIFT = 1;
@@ -170,13 +170,13 @@ function mouse(button: number, column: number, row: number, isPressed: boolean):
   return button === 0 && isPressed ? [{ type: "click", column, row }] : [];
 }
 
-/** Milliseconds after which an escape is a key of its own, and not the beginning of a sequence. */
+/** Milliseconds after which an escape counts as the Escape key, and not as the beginning of a sequence. */
 const ESCAPE_TIME = 40;
 
-/** Milliseconds to wait for the rest of a paste; until then none of it is a key. */
+/** Milliseconds to wait for the rest of a paste; until then its characters are not keys. */
 const PASTE_TIME = 5_000;
 
-/** Dispatches everything that a user types, pastes and clicks, until `end`. */
+/** Dispatches all typed keys, pastes and clicks until `end`. */
 export function readInput(
   input: ReadStream,
   dispatch: (event: TerminalInput) => void,

@@ -4,18 +4,18 @@ import { type Frame, fitLine, type Line, type Style } from "./frame.ts";
 
 const ESC = "\u001b[";
 
-/** The alternate screen, no cursor, no automatic wrap, mouse wheel and clicks, marks around pasted text. */
+/** Enters the alternate screen, without cursor and automatic wrap; reports mouse wheel, clicks and pasted text. */
 const ENTER = `${ESC}?1049h${ESC}?25l${ESC}?7l${ESC}?1000h${ESC}?1006h${ESC}?2004h${ESC}2J`;
 const LEAVE = `${ESC}?2004l${ESC}?1006l${ESC}?1000l${ESC}?7h${ESC}?25h${ESC}0m${ESC}?1049l`;
 
-/** Marks around an update, so that a terminal shows all of it at once; others ignore them. */
+/** Sequences around an update, so that a terminal shows all of it at once; other terminals ignore them. */
 const UPDATE = { begin: `${ESC}?2026h`, end: `${ESC}?2026l` };
 
-/** Milliseconds between two attempts to write to a terminal that is busy. */
+/** Milliseconds between two attempts to write to a busy terminal. */
 const BUSY = 2;
 const SLEEPER = new Int32Array(new SharedArrayBuffer(4));
 
-/** The parts of a terminal's output that a screen uses. */
+/** Functions of a terminal's output that a screen uses. */
 interface ScreenOutput {
   readonly fd: number;
   readonly columns: number;
@@ -25,7 +25,7 @@ interface ScreenOutput {
 export interface PaintOptions {
   /** False: no colours. */
   colours: boolean;
-  /** True: nothing but ASCII. */
+  /** True: draw with ASCII only. */
   ascii: boolean;
 }
 
@@ -35,7 +35,7 @@ export class Screen {
   readonly #output: ScreenOutput;
   readonly #options: PaintOptions;
   #isEntered = false;
-  /** Lines on the screen, painted; empty when nothing is known of it. */
+  /** Painted lines on the screen; empty when the content of the screen is unknown. */
   #shown: readonly string[] = [];
 
   constructor(
@@ -61,7 +61,7 @@ export class Screen {
     this.#write(ENTER);
   }
 
-  /** Synchronous, so that it works in an `exit` handler. */
+  /** Leaves the screen. Synchronous, so that it works in an `exit` handler. */
   leave(): void {
     if (!this.#isEntered) return;
     this.#isEntered = false;
@@ -70,7 +70,10 @@ export class Screen {
     this.#input.pause();
   }
 
-  /** Writes the lines of a frame that differ from the screen, and no byte when none does. Not after `leave`. */
+  /**
+   * Writes the lines of a frame that differ from the screen; nothing if all are equal. Must not be called after
+   * `leave`.
+   */
   draw(frame: Frame, columns: number): void {
     if (!this.#isEntered) return;
     const before = this.#shown;
@@ -81,14 +84,14 @@ export class Screen {
     if (changed.length > 0) this.#write(`${UPDATE.begin}${changed.join("")}${UPDATE.end}`);
   }
 
-  /** Erases the screen, so that the next frame is written whole. */
+  /** Erases the screen, so that the next frame is written completely. */
   clear(): void {
     if (!this.#isEntered) return;
     this.#shown = [];
     this.#write(`${ESC}2J`);
   }
 
-  /** Copies a text to the clipboard of the user's terminal (OSC 52), also over remote connections. */
+  /** Copies a text to the clipboard of the user's terminal (OSC 52). This also works over remote connections. */
   copy(text: string): void {
     this.#write(`\u001b]52;c;${Buffer.from(text, "utf8").toString("base64")}\u0007`);
   }
@@ -100,7 +103,7 @@ export class Screen {
         done += writeSync(this.#output.fd, bytes, done);
       } catch (error) {
         const { code } = error as NodeJS.ErrnoException;
-        // A terminal that is gone accepts nothing any more; one that is busy accepts the rest in a moment.
+        // A closed terminal accepts no more output; a busy terminal accepts the rest a moment later.
         if (code === "EIO" || code === "EPIPE") return;
         if (code !== "EAGAIN") throw error;
         Atomics.wait(SLEEPER, 0, 0, BUSY);
@@ -109,7 +112,7 @@ export class Screen {
   }
 }
 
-/** A frame as a terminal accepts it: lines of exactly `columns` columns. */
+/** Paints a frame as text for a terminal: lines of exactly `columns` columns. */
 export const paintLines = (frame: Frame, columns: number, options: PaintOptions): string[] =>
   frame.map((one) => paintLine(one, columns, options));
 
@@ -124,7 +127,7 @@ function paintLine(given: Line, columns: number, { colours, ascii }: PaintOption
   return painted.join("");
 }
 
-/** Every character that is not ASCII by one that is, as many columns as before. */
+/** Replaces each non-ASCII character with an ASCII one of the same width. */
 function asciiText(text: string): string {
   return text.replace(/[^\n -~]/gu, (character) => ASCII[character] ?? "?");
 }
@@ -133,7 +136,7 @@ type Palette = Readonly<Record<Style, string>>;
 
 const RESET = "\u001b[0m";
 
-/** The chosen row: one background and one foreground, whatever is written on it. */
+/** Colours of the selected row: one background and one foreground for all its parts. */
 const SELECTED = "\u001b[97;44m";
 const REVERSED = "\u001b[7m";
 
@@ -154,7 +157,7 @@ const COLOURED: Palette = {
   cursor: "\u001b[7m",
 };
 
-/** https://no-color.org: weight is no colour. */
+/** Styles without colours (https://no-color.org): bold and dim are allowed. */
 const COLOURLESS: Palette = {
   ...COLOURED,
   heading: "\u001b[1m",
@@ -169,7 +172,7 @@ const COLOURLESS: Palette = {
   error: "\u001b[1m",
 };
 
-/** Characters of drawings, and their replacements on a terminal that shows ASCII alone. */
+/** Characters of drawings, and their replacements in ASCII. */
 const ASCII: Readonly<Record<string, string>> = {
   "│": "|",
   "├": "+",
@@ -201,10 +204,13 @@ const ASCII: Readonly<Record<string, string>> = {
   "×": "x",
 };
 
-/** Signals that end the program, and their numbers, which a shell adds to 128. */
+/** Signals that end the program, and their numbers; the exit code is 128 plus the number. */
 const FATAL: Readonly<Partial<Record<NodeJS.Signals, number>>> = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 };
 
-/** Restores the terminal however the program ends or stops, and draws again when it continues, until `forget`. */
+/**
+ * Restores the terminal when the program ends or stops, and draws again when it continues. The returned `forget` stops
+ * this.
+ */
 export function handleSignals(
   screen: Pick<Screen, "enter" | "leave">,
   draw: () => void,
@@ -215,7 +221,7 @@ export function handleSignals(
   };
   const fatal = Object.keys(FATAL) as NodeJS.Signals[];
   const leave = () => screen.leave();
-  /** Without the handler the signal has its default effect. */
+  /** Removes the handler, so that the signal has its default effect. */
   const stop = (target: number) => {
     screen.leave();
     process.off("SIGTSTP", stopped);
@@ -230,10 +236,10 @@ export function handleSignals(
   for (const signal of fatal) process.on(signal, end);
   process.on("SIGTSTP", stopped);
   process.on("SIGCONT", continued);
-  // Also for an error that nothing caught.
+  // This also runs after an uncaught error.
   process.on("exit", leave);
   return {
-    // Like the key on a terminal in its usual mode: it stops the whole process group.
+    // Stops the whole process group, like Ctrl-Z on a terminal in its normal mode.
     suspend: () => stop(0),
     forget() {
       for (const signal of fatal) process.off(signal, end);

@@ -16,7 +16,7 @@ export function dialog(
 /** The choice that changes nothing. */
 export const CANCEL: Choice = { key: "n", title: "cancel", run: (closed) => next(closed) };
 
-/** The body that says a sentence; none for an empty one. */
+/** Makes a body with one sentence; empty for an empty text. */
 export const paragraph =
   (text: string): Dialog["body"] =>
   (columns) =>
@@ -24,7 +24,7 @@ export const paragraph =
 
 const NOTHING_SAID: Dialog["body"] = () => [];
 
-/** Asks for a text on one line. */
+/** Opens a dialog for a text on one line. */
 export function askText(
   title: string,
   field: TextField,
@@ -34,7 +34,7 @@ export function askText(
   return dialog(title, body, [], { field, accept });
 }
 
-/** Handles a key of a dialog; an answer receives a state in which the dialog is closed. */
+/** Handles a key of a dialog. An answer receives a state in which the dialog is closed. */
 export function updateDialog(state: TerminalState, shown: Dialog, key: string): Next {
   const closed: TerminalState = { ...state, dialog: undefined };
   if (key === "escape" || key === "ctrl-c") return shown.cancel?.(closed) ?? next(closed);
@@ -54,21 +54,21 @@ function updateField(
 ): Next {
   const { hasLines = false, accept } = shown;
   if (key === (hasLines ? "ctrl-s" : "enter")) return accept?.(closed, field.text) ?? next(closed);
-  // A field of one line keeps it.
+  // In a field of one line, these keys work like Enter.
   const isBreak = key === "alt-enter" || key === "shift-enter";
   if (isBreak && !hasLines) return next(state);
   const changed = key === "enter" ? insertText(field, "\n") : editText(field, key);
   return next({ ...state, dialog: { ...shown, field: changed } });
 }
 
-/** Text that was pasted goes into the field, if there is one; on one line it stays on one line. */
+/** Pastes text into the field of a dialog, if it has one; in a field of one line, line breaks are removed. */
 export function pasteIntoDialog(state: TerminalState, shown: Dialog, text: string): Next {
   if (!shown.field) return next(state);
   const pasted = shown.hasLines ? text : text.replace(/\s*\n\s*/g, " ");
   return next({ ...state, dialog: { ...shown, field: insertText(shown.field, pasted) } });
 }
 
-/** Lines that a page of a dialog moves by. */
+/** Number of lines that a page key scrolls a dialog. */
 const PAGE = 10;
 
 const SCROLLS: Readonly<Record<string, number>> = {

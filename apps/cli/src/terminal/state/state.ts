@@ -10,21 +10,21 @@ import type { ReadContext } from "../view/context.ts";
 import type { PathUsage } from "../view/usage.ts";
 import type { TextField } from "./text-field.ts";
 
-/** The whole terminal: every key makes another one, and the screen is a function of it. */
+/** The whole state of the terminal. Every key makes a new state, and the screen is a function of the state. */
 export interface TerminalState {
   readonly size: { readonly columns: number; readonly rows: number };
-  /** False: nothing on the screen is told by colour alone, and markdown keeps its marks. */
+  /** False: the screen must be readable without colours, and markdown keeps its markup. */
   readonly isColoured: boolean;
-  /** Epoch milliseconds, as the last event had it. */
+  /** Time of the last event in epoch milliseconds. */
   readonly now: number;
   readonly sessions: SessionsState;
-  /** The session that is open; its screen covers the list. */
+  /** The open session; its screen covers the list. */
   readonly tree: TreeState | undefined;
-  /** The dialog that covers the screen and receives the keys. */
+  /** The dialog that covers the screen and gets the keys. */
   readonly dialog: Dialog | undefined;
-  /** One sentence at the bottom, until the next key. */
+  /** One sentence at the bottom, shown until the next key. */
   readonly notice: Notice | undefined;
-  /** The act that is being carried out; one at a time. */
+  /** The running act; only one runs at a time. */
   readonly work: Work | undefined;
 }
 
@@ -65,16 +65,16 @@ interface Notice {
 
 interface Work {
   title: string;
-  /** Epoch milliseconds. */
+  /** Start in epoch milliseconds. */
   started: number;
   /** Tokens of the summary so far. */
   tokens: number;
-  /** Part of the work that is being done; empty: all of it. */
+  /** Current part of the work; empty: the whole. */
   detail: string;
   isAborting: boolean;
 }
 
-/** Selection of sessions, as `espalier list` has it. */
+/** Filter of sessions, with the options of `espalier list`. */
 export type SessionFilter = Pick<ListOptions, "since" | "until" | "project" | "agent">;
 
 /** Order of the session list. */
@@ -84,24 +84,24 @@ export interface SessionsState {
   readonly listed: readonly ListedSession[];
   readonly isListing: boolean;
   readonly sort: SessionSort;
-  /** True: the list includes sub-agent runs, beside the sessions that began them. */
+  /** True: the list includes sub-agents, below the sessions that started them. */
   readonly showsSubAgents: boolean;
-  /** The sessions that are listed and searched; empty: all. */
+  /** Filter for listing and searching; empty: all sessions. */
   readonly filter: SessionFilter;
-  /** Sessions of other agents that an import would bring, in words; empty where there are none. */
+  /** Sessions of other agents that can be imported, in words; empty if there are none. */
   readonly others: string;
-  /** The text of a search; undefined without one. */
+  /** Query of a search; undefined without a search. */
   readonly query: TextField | undefined;
   readonly hits: readonly SearchHit[];
   readonly isSearching: boolean;
   /** Facts that were read from sessions, by `ref`. */
   readonly facts: ReadonlyMap<string, SessionFacts>;
-  /** Index among what is listed. */
+  /** Index in the list. */
   readonly cursor: number;
   readonly top: number;
 }
 
-/** Pane beside the tree. */
+/** Tabs of the preview next to the tree. */
 export type PreviewTab = "entry" | "context" | "usage";
 
 export interface TreeState {
@@ -110,72 +110,72 @@ export interface TreeState {
   readonly cwd: string;
   /** Reason why the session is read-only; undefined when it can be changed. */
   readonly readOnly: string | undefined;
-  /** The writer of summaries; `isBilled` tells whether it is billed. */
+  /** Writer of summaries; `isBilled` is true if its calls cost money. */
   readonly writer: { readonly name: string; readonly isBilled: boolean };
   readonly view: TreeView;
-  /** Rows: what the keys act on, and the first that is on the screen. -1 in an empty session. */
+  /** Selected row, and the first row on the screen. -1 in an empty session. */
   readonly cursor: number;
   readonly top: number;
-  /** The row that another one will be compared with, or merged. */
+  /** The marked row, for a comparison or a merge. */
   readonly mark: number | undefined;
-  /** The search that is being typed; undefined while none is. */
+  /** The search whose query is being typed; undefined otherwise. */
   readonly search: TreeSearch | undefined;
-  /** The text of a search within the session, and the rows that have it, in the order of the page. */
+  /** Query of a search within the session, and the rows of its hits, in the order of the page. */
   readonly query: string;
   readonly hits: readonly number[];
   readonly tab: PreviewTab;
-  /** True while the keys move in the preview, which then has the whole screen. */
+  /** True while the keys move in the preview, which then fills the screen. */
   readonly isReading: boolean;
-  /** Calls and results are shown whole. */
+  /** True: calls and results are shown in full. */
   readonly isDetailed: boolean;
-  /** The first line of the preview that is on the screen. */
+  /** First visible line of the preview. */
   readonly scroll: number;
-  /** Contents of the tabs, and the row that each was read for. */
+  /** Contents of the tabs, and the row for which each was read. */
   readonly context: { readonly row: number; readonly value: ReadContext } | undefined;
   readonly usage: { readonly row: number; readonly value: PathUsage } | undefined;
-  /** True once an undo was confirmed: the first one says what it takes back. */
+  /** True after one confirmed undo: later undos do not ask. */
   readonly undoes?: boolean;
   /** Remembered choice for a session that another process writes. */
   readonly onBusy: "share" | undefined;
 }
 
-/** A search within a session, while its text is typed. */
+/** A search within a session while its query is typed. */
 interface TreeSearch {
   readonly field: TextField;
-  /** Row of the cursor when the search began: hits are counted from there, and Escape goes back. */
+  /** Row of the cursor when the search began. Hits are counted from this row, and Escape returns to it. */
   readonly from: number;
 }
 
-/** One of several answers to a dialog. */
+/** One of several answers of a dialog. */
 export interface Choice {
   key: string;
   title: string;
   run: (state: TerminalState) => Next;
 }
 
-/** A pane that covers the screen: it tells something, and asks for a text, a choice, or nothing. Data but for its answers. */
+/** A pane over the screen. It shows text and may ask for a text or a choice. Everything except its answers is data. */
 export interface Dialog {
   title: string;
-  /** Its text, in lines of so many columns. */
+  /** Lines of its text, at a width in columns. */
   body: (columns: number) => readonly Line[];
-  /** The first line of the body that is shown. */
+  /** First visible line of the body. */
   scroll: number;
   choices: readonly Choice[];
-  /** Index of the choice that Enter takes. */
+  /** Index of the choice for Enter. */
   chosen: number;
-  /** The text that is asked for. */
+  /** Field for a text. */
   field?: TextField;
-  /** True where Enter begins another line, and Ctrl-S is done. */
+  /** True: Enter begins a new line, and Ctrl-S submits. */
   hasLines?: boolean;
-  /** Takes the text. */
+  /** Called with the submitted text. */
   accept?: (state: TerminalState, text: string) => Next;
-  /** The question of an extension that it asks. */
+  /** Id of an extension's question that the dialog asks. */
   question?: number;
-  /** Effect of Escape besides closing the dialog. */
+  /** Effect of Escape in addition to closing the dialog. */
   cancel?: (state: TerminalState) => Next;
 }
 
-/** A state, and what shall be done about it outside. */
+/** A state, and the effects to run. */
 export interface Next {
   state: TerminalState;
   effects: readonly TerminalEffect[];
@@ -186,13 +186,13 @@ export const next = (state: TerminalState, ...effects: readonly TerminalEffect[]
   effects,
 });
 
-/** The state with one sentence at the bottom. */
+/** Returns the state with one sentence at the bottom. */
 export const say = (state: TerminalState, text: string, isError = false): TerminalState => ({
   ...state,
   notice: { text, isError },
 });
 
-/** A change of a session, as the engine is asked for it. */
+/** A change of a session, as a request to the engine. */
 export type Act =
   | { name: "navigate"; entryId: string | null; summarize: boolean; instructions?: string }
   | { name: "fork"; entryId: string; position: "at" | "before" }
@@ -207,18 +207,18 @@ export type Act =
   | { name: "undo" }
   | { name: "redo" };
 
-/** Side effects of an event, as data; their results come back as events. */
+/** Side effects of an event, as data; their results return as events. */
 export type TerminalEffect =
   | { type: "list-sessions"; filter: SessionFilter }
-  /** Imports the sessions of other agents on this machine. */
+  /** Imports sessions of other agents from this machine. */
   | { type: "import" }
-  /** Reads how many branches sessions have and what they cost; replaces the reading before it. */
+  /** Reads the number of branches and the cost of sessions; replaces the previous reading. */
   | { type: "read-facts"; sessions: readonly ListedSession[] }
-  /** Looks for a text in everything that was said; replaces the search before it. Empty: ends it. */
+  /** Searches a text in all messages; replaces the previous search. An empty query ends it. */
   | { type: "search"; query: string; filter: SessionFilter }
   | { type: "open"; ref: string; entryId?: string; editorText?: string }
   | { type: "close" }
-  /** Looks for a text in the open session; replaces the search before it. */
+  /** Searches a text in the open session; replaces the previous search. */
   | { type: "find"; query: string }
   | { type: "read-context"; row: number }
   | { type: "read-usage"; row: number }
@@ -226,29 +226,29 @@ export type TerminalEffect =
   | { type: "compare"; a: string; b: string }
   | { type: "act"; act: Act; onBusy?: "fork" | "share" }
   | { type: "abort" }
-  /** Answers the question of an extension; undefined: it was closed. */
+  /** Answers a question of an extension; undefined: its dialog was closed. */
   | { type: "answer"; question: number; answer: string | undefined }
   | { type: "export"; entryId: string | null; format: "markdown" | "json" }
-  /** Hands a text to the terminal's clipboard. */
+  /** Copies a text to the terminal's clipboard. */
   | { type: "copy"; text: string; what: string }
   | { type: "suspend" }
   | { type: "redraw" }
   | { type: "quit" };
 
-/** Facts that a listing does not have. */
+/** Facts that a listing does not contain. */
 export interface SessionFacts {
   branches: number;
-  /** All calls, each once. */
+  /** Bill of all calls, each counted once. */
   bill: UsageTotals;
 }
 
-/** Everything that can happen to the terminal. */
+/** All events of the terminal. */
 export type TerminalEvent =
   | TerminalInput
   | { type: "resize"; columns: number; rows: number }
   | { type: "tick"; now: number }
   | { type: "sessions"; sessions: readonly ListedSession[]; isDone: boolean }
-  /** Sessions of other agents that an import would bring, in words. */
+  /** Sessions of other agents that can be imported, in words. */
   | { type: "others"; text: string }
   /** Sessions of other agents were imported. */
   | { type: "imported"; message: string }
@@ -261,34 +261,34 @@ export type TerminalEvent =
       readOnly: string | undefined;
       writer: { name: string; isBilled: boolean };
       model: TreeModel;
-      /** Position of the cursor; by default the leaf. */
+      /** Entry at the cursor; by default the leaf. */
       entryId: string | undefined;
-      /** A text that waits to be written anew here. */
+      /** Text that the user can edit and send here. */
       editorText: string | undefined;
     }
-  /** There is more of the session than before. */
+  /** The session has grown. */
   | { type: "grown"; ref: string; model: TreeModel }
-  /** Entries of the open session that contain the text, as far as it was searched. */
+  /** Entries of the open session that contain the text, so far. */
   | { type: "found"; query: string; entryIds: readonly string[]; isDone: boolean }
   | { type: "context"; row: number; context: ReadContext }
   | { type: "usage"; row: number; usage: PathUsage }
   | { type: "planned"; plan: CompactionPlan; instructions?: string }
   | { type: "compared"; comparison: BranchComparison }
   | { type: "progress"; tokens?: number; detail?: string }
-  /** An act is in the session. */
+  /** An act has changed the session. */
   | { type: "acted"; outcome: Change }
   | { type: "busy"; act: Act; holder: string }
-  /** An extension asks something, and waits for the answer. */
+  /** An extension asks a question and waits for the answer. */
   | { type: "asked"; question: Question }
-  /** The question of an extension needs no answer any more. */
+  /** A question of an extension is obsolete. */
   | { type: "withdrawn"; question: number }
-  /** Something went wrong: the work that is going on, or what was read beside it. */
+  /** An error of the running work (`wasWork`), or of another reading. */
   | { type: "failed"; message: string; wasWork: boolean }
   | { type: "told"; message: string }
-  /** Something to know of what still goes on. */
+  /** A warning about work that continues. */
   | { type: "warned"; message: string };
 
-/** A question of an extension: for one of several choices, or, where there are none, for a text. */
+/** A question of an extension: for one of several choices or, without choices, for a text. */
 export interface Question {
   id: number;
   title: string;

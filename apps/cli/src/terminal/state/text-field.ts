@@ -1,7 +1,7 @@
 import { plainText } from "../../text.ts";
 import { type Line, type Span, span } from "../screen/frame.ts";
 
-/** A text that a person changes; `at` is the code unit before which the next character comes. */
+/** A text that a person edits. `at` is the cursor as an offset in code units: the next character is inserted there. */
 export interface TextField {
   text: string;
   at: number;
@@ -9,7 +9,7 @@ export interface TextField {
 
 export const textField = (text = ""): TextField => ({ text, at: text.length });
 
-/** The text with characters put in, as far as a terminal can show them. */
+/** Inserts characters into the text; characters that a terminal cannot show are removed. */
 export function insertText({ text, at }: TextField, inserted: string): TextField {
   const plain = plainText(inserted).replaceAll("\t", "  ");
   return { text: text.slice(0, at) + plain + text.slice(at), at: at + plain.length };
@@ -36,7 +36,7 @@ function upOrDown(field: TextField, step: -1 | 1): TextField {
   return moveTo(text, Math.min(start + column, lineEnd({ text, at: start })));
 }
 
-/** Bounds of the character before and behind the cursor; a surrogate pair is one character. */
+/** Offset before the previous character, and after the next one; a surrogate pair is one character. */
 const before = ({ text, at }: TextField): number => at - (isTrailing(text, at - 1) ? 2 : 1);
 const behind = ({ text, at }: TextField): number => at + (isTrailing(text, at + 1) ? 2 : 1);
 
@@ -81,14 +81,14 @@ function without({ text }: TextField, from: number, to: number): TextField {
   return { text: text.slice(0, start) + text.slice(to), at: start };
 }
 
-/** The field after a key; the same one where the key means nothing in a text. */
+/** Returns the field after a key; the same object if the key does not edit text. */
 export function editText(field: TextField, key: string): TextField {
   const edit = EDITS[key];
   if (edit) return edit(field);
   return [...key].length === 1 ? insertText(field, key) : field;
 }
 
-/** The lines of a field with the place where one types. */
+/** Returns the lines of a field, with the cursor. */
 export function fieldLines({ text, at }: TextField): Line[] {
   let offset = 0;
   return text.split("\n").map((content) => {

@@ -18,10 +18,10 @@ const NOWHERE = -1;
 const positionOf = (model: TreeModel, row: number): number =>
   row < 0 ? NOWHERE : (model.order.positions[row] ?? NOWHERE);
 
-/** The position of the cursor; -1 where nothing is shown. */
+/** Position of the cursor; -1 when no row is visible. */
 export const cursorPosition = ({ view, cursor }: TreeState): number => positionOf(view.model, cursor);
 
-/** The tree with the cursor at a position, or the one next to it that is shown, and the screen around it. */
+/** Moves the cursor to a position, or to the nearest visible one, and scrolls to it. */
 export const moveTo = (state: Sized, tree: TreeState, position: number): TreeState =>
   moveToLine(state, tree, lineNear(tree.view, position));
 
@@ -33,30 +33,30 @@ function moveToLine(state: Sized, tree: TreeState, line: number): TreeState {
   const cursor = rowAt(model, lines[at]!);
   const { treeHeight } = treeLayout(state, false);
   const before = tree.top < 0 ? NOWHERE : lineNear(view, positionOf(model, tree.top));
-  // As near to the screen before as can be, and without empty lines at its end.
+  // Scrolls as little as possible, without empty lines at the end.
   const near = before < 0 ? at - Math.floor(treeHeight / 2) : Math.max(before, at - treeHeight + 1);
   const top = Math.max(0, Math.min(near, at, lines.length - treeHeight));
   const scroll = cursor === tree.cursor ? tree.scroll : 0;
   return { ...tree, cursor, scroll, top: rowAt(model, lines[top]!) };
 }
 
-/** The tree with another view of it; the cursor stays where it was, or goes to what is shown next to it. */
+/** Replaces the view of the tree; the cursor stays, or moves to the nearest visible row. */
 export function withView(state: Sized, tree: TreeState, view: TreeView): TreeState {
   const position = positionOf(view.model, tree.cursor);
   return moveTo(state, { ...tree, view }, position);
 }
 
-/** The cursor so many shown rows further, at most to the first or the last. */
+/** Moves the cursor by this many visible rows, at most to the first or last one. */
 export const step = (state: Sized, tree: TreeState, count: number): TreeState =>
   moveToLine(state, tree, lineNear(tree.view, cursorPosition(tree)) + count);
 
-/** Positions on the screen, from the first line on. */
+/** Positions on the screen, from its first line. */
 export function shownOnScreen({ view, top }: TreeState, height: number): readonly number[] {
   const first = Math.max(0, lineNear(view, positionOf(view.model, top)));
   return view.lines.slice(first, first + height);
 }
 
-/** Shows what is folded at the cursor: the branch that begins there, or the run. */
+/** Unfolds the branch or the run at the cursor. */
 export function unfold(state: Sized, tree: TreeState): TreeState {
   const { view, cursor } = tree;
   if (cursor < 0) return tree;
@@ -71,7 +71,7 @@ export function unfold(state: Sized, tree: TreeState): TreeState {
   );
 }
 
-/** Folds the run at the cursor; where none is unfolded, the branch it is on, at whose beginning one then is. */
+/** Folds the run at the cursor. Without an unfolded run, it folds the branch and moves to its beginning. */
 export function fold(state: Sized, tree: TreeState): TreeState {
   const { view, cursor } = tree;
   if (cursor < 0) return tree;
@@ -85,7 +85,7 @@ export function fold(state: Sized, tree: TreeState): TreeState {
   return start < 0 || view.folded.has(rowAt(model, start)) ? tree : foldBranch(state, tree, start);
 }
 
-/** Folds or unfolds, whichever is possible. */
+/** Folds if possible, else unfolds. */
 export function toggle(state: Sized, tree: TreeState): TreeState {
   const unfolded = unfold(state, tree);
   return unfolded === tree ? fold(state, tree) : unfolded;
@@ -105,7 +105,7 @@ export function nextFilter(state: Sized, tree: TreeState): TreeState {
   return withView(state, tree, treeView(view.model, { ...view, filter: name }));
 }
 
-/** Gives bookkeeping of agents lines of its own, or takes them away; the cursor stays, or goes to what was said before. */
+/** Shows or folds the bookkeeping of agents; the cursor stays, or moves to the previous message. */
 export function toggleBookkeeping(state: Sized, tree: TreeState): TreeState {
   const { view, cursor } = tree;
   const { model } = view;
@@ -121,7 +121,7 @@ function foldBranch(state: Sized, tree: TreeState, start: number): TreeState {
   return moveTo(state, shown, start);
 }
 
-/** The position with which the innermost branch begins that the cursor is on; -1 on the one that goes straight down. */
+/** First position of the innermost side branch at the cursor; -1 on the main branch. */
 function branchStart(tree: TreeState): number {
   const { order } = tree.view.model;
   const at = cursorPosition(tree);
@@ -139,10 +139,10 @@ function without(rows: ReadonlySet<number>, row: number): Set<number> {
   return rest;
 }
 
-/** A way to somewhere else in the tree: the position to go to, -1 when there is none. */
+/** A jump in the tree: returns the target position, -1 without a target. */
 type Jump = (tree: TreeState, position: number) => number;
 
-/** Returns true where branches part or begin. */
+/** Returns true at a row where branches fork or begin. */
 function isParting({ view: { model } }: TreeState, position: number): boolean {
   return model.order.branchEnds.has(position) || model.order.shape.parts(rowAt(model, position));
 }
@@ -167,7 +167,7 @@ export const previousLabel: Jump = ({ view: { model } }, at) =>
 export const toLeaf: Jump = ({ view: { model } }) =>
   model.leafRow < 0 ? -1 : (model.order.positions[model.leafRow] ?? -1);
 
-/** The beginning of the run, or else the parent. */
+/** Jumps to the beginning of the run, else to the parent. */
 export const toParent: Jump = ({ view: { model } }, at) => {
   const head = headOf(model, at);
   if (head < at) return head;
@@ -176,13 +176,13 @@ export const toParent: Jump = ({ view: { model } }, at) => {
 };
 
 /**
- * The other side: from a branch to the next one that parts at the same place, from the last one to where it goes
- * straight on, and from there to the first one again.
+ * Jumps to the other side of a fork: from a branch to the next branch of the same fork, from the last branch to the
+ * main continuation, and from there to the first branch.
  */
 export const toOtherSide: Jump = ({ view: { model } }, at) => {
   const { order } = model;
   const { shape } = order;
-  // Up to where the branch begins that this is on: the child of the nearest parting above.
+  // Goes up to the beginning of the current branch: the child of the nearest fork above.
   let row = rowAt(model, at);
   let parent = parentOf(model, row);
   while (parent >= 0 && !shape.parts(parent)) {
@@ -196,13 +196,13 @@ export const toOtherSide: Jump = ({ view: { model } }, at) => {
   return order.positions[side] ?? -1;
 };
 
-/** The tree after a jump; branches that hide the place are unfolded. */
+/** Moves the cursor by a jump; branches that hide the target are unfolded. */
 export function jump(state: Sized, tree: TreeState, to: Jump): TreeState {
   const position = to(tree, cursorPosition(tree));
   return position < 0 ? tree : reveal(state, tree, position);
 }
 
-/** The tree with the cursor at a position, which is made to be shown: nothing folded hides it. */
+/** Moves the cursor to a position and unfolds everything that hides it. */
 export function reveal(state: Sized, tree: TreeState, position: number): TreeState {
   const { view } = tree;
   const { model } = view;

@@ -45,7 +45,7 @@ import {
 import { insertText, textField } from "./text-field.ts";
 import { moveTo, reveal, shownOnScreen, withView } from "./tree-cursor.ts";
 
-/** Returns the next state after an event, and its effects. Pure, but for reading the log. */
+/** Returns the next state after an event, and its effects. Pure, except that it reads the log. */
 export function update(state: TerminalState, event: TerminalEvent): Next {
   const { state: changed, effects } = applyEvent(state, event);
   return next(changed, ...effects, ...readsFor(state, changed));
@@ -89,7 +89,7 @@ function updateByPaste(state: TerminalState, text: string): Next {
   return searchFor(state, sessions, insertText(sessions.query, text.replace(/\s*\n\s*/g, " ")));
 }
 
-/** Lines above the body. */
+/** Number of lines above the body. */
 const HEADING = 1;
 
 function updateByClick(state: TerminalState, row: number): Next {
@@ -105,7 +105,7 @@ function updateByClick(state: TerminalState, row: number): Next {
   return next(position === undefined ? state : { ...state, tree: moveTo(state, tree, position) });
 }
 
-/** Reads for the rows that are shown now and were not before. */
+/** Returns effects that read content for newly visible rows. */
 function readsFor(before: TerminalState, { tree, sessions }: TerminalState): TerminalEffect[] {
   if (tree) {
     const isShownAnew =
@@ -126,7 +126,7 @@ function readsFor(before: TerminalState, { tree, sessions }: TerminalState): Ter
   return unread.length === 0 ? [] : [{ type: "read-facts", sessions: unread }];
 }
 
-/** Events that are no input of a person. */
+/** Events that are not input of a person. */
 type OtherEvent = Exclude<TerminalEvent, { type: "key" | "paste" | "click" }>;
 
 type Handler<Type extends OtherEvent["type"]> = (
@@ -137,11 +137,11 @@ type Handler<Type extends OtherEvent["type"]> = (
 const withSessions = (state: TerminalState, sessions: SessionsState): Next =>
   next({ ...state, sessions: moveInList(state, sessions, sessions.cursor) });
 
-/** The tree's state changed, where one is open. */
+/** Changes the tree's state if a session is open. */
 const withTree = (state: TerminalState, change: (tree: TreeState) => TreeState): TerminalState =>
   state.tree ? { ...state, tree: change(state.tree) } : state;
 
-/** Nothing that is asked, said or done. */
+/** A state without dialog, notice and work. */
 const CLOSED: Pick<TerminalState, "dialog" | "notice" | "work"> = {
   dialog: undefined,
   notice: undefined,
@@ -182,7 +182,7 @@ const HANDLERS: { readonly [Type in OtherEvent["type"]]: Handler<Type> } = {
     if (!tree || tree.query !== query) return next(state);
     const { model } = tree.view;
     const rows = entryIds.flatMap((id) => (model.tree.has(id) ? [model.tree.row(id)] : []));
-    // What has no line cannot be gone to.
+    // Rows without a line cannot be selected.
     const hits = rows
       .filter((row) => model.order.movesLeaf(row))
       .sort((a, b) => (model.order.positions[a] ?? 0) - (model.order.positions[b] ?? 0));
@@ -252,20 +252,20 @@ function handleOpened(state: TerminalState, event: Extract<OtherEvent, { type: "
   const row = wanted >= 0 ? wanted : before ? tree.cursor : model.leafRow;
   const position = row < 0 ? -1 : (model.order.positions[row] ?? -1);
   const placed = position < 0 ? moveTo(state, tree, -1) : reveal(state, tree, position);
-  // When all of a session is there that was shown from its end, what one does in it goes on; with another one all begins anew.
+  // When the rest of a partly read session arrives, the dialog and the work stay. For another session they are closed.
   const { dialog, notice, work } = before ? state : CLOSED;
   const shown = event.editorText === undefined ? dialog : editorDialog(event.editorText);
   return next({ ...state, dialog: shown, notice, work, tree: placed });
 }
 
-/** The tree at another length of the log: who looked at the leaf still does, and everything else stays. */
+/** Returns the tree for another length of the log. A cursor on the leaf follows the leaf; everything else stays. */
 function withModel(state: TerminalState, tree: TreeState, read: TreeModel): TreeState {
   const { view, cursor, top, mark } = tree;
   const before = view.model;
   const { showsBookkeeping } = before;
   const model =
     read.showsBookkeeping === showsBookkeeping ? read : treeModel(read.tree, { ...read, showsBookkeeping });
-  // While only the end of a log was read, rows had other numbers.
+  // Row numbers were different while only the end of the log was read.
   const row = (old: number): number => {
     if (before.tree === model.tree || old < 0) return old;
     const id = before.tree.idAt(old);
@@ -305,7 +305,7 @@ function handleActed(state: TerminalState, { outcome }: Extract<OtherEvent, { ty
   return next(done);
 }
 
-/** The plan of a compaction, entry by entry, for the user to confirm. */
+/** Shows the plan of a compaction, entry by entry, for confirmation. */
 function planDialog(tree: TreeState, plan: CompactionPreparation, instructions?: string): Dialog {
   const billed = tree.writer.isBilled ? ", which is billed" : "";
   const run = (rest: { instructions?: string }) => (closed: TerminalState) =>
@@ -324,7 +324,7 @@ function planDialog(tree: TreeState, plan: CompactionPreparation, instructions?:
     },
     {
       key: "f",
-      title: "compact, and choose the focus of the summary",
+      title: "compact with a focus for the summary",
       run: (closed) =>
         next({
           ...closed,
@@ -337,7 +337,7 @@ function planDialog(tree: TreeState, plan: CompactionPreparation, instructions?:
   ]);
 }
 
-/** Entries that are named at the beginning and at the end of a list. */
+/** Number of entries that are named at the beginning and at the end of a list. */
 const FIRST = 6;
 const LAST = 4;
 
@@ -361,7 +361,7 @@ function idLines(
   return [...ids.slice(0, FIRST).map(lineOf), between, ...ids.slice(-LAST).map(lineOf)];
 }
 
-/** Two branches beside each other, from where they part. */
+/** Shows two branches side by side, from their fork. */
 function comparisonDialog(tree: TreeState, { commonAncestorId, a, b }: BranchComparison): Dialog {
   const { model } = tree.view;
   const ancestor = commonAncestorId === null ? undefined : model.tree.getEntry(commonAncestorId);
@@ -404,7 +404,7 @@ function sideLines({ view: { model } }: TreeState, side: BranchSide, columns: nu
 
 const FILES_SHOWN = 8;
 
-/** Question for a session that another program writes. */
+/** Asks about a session that another program writes. */
 function busyDialog(act: Act, holder: string): Dialog {
   const again = (onBusy: "fork" | "share") => (closed: TerminalState) =>
     beginAct(
@@ -413,7 +413,7 @@ function busyDialog(act: Act, holder: string): Dialog {
       onBusy,
     );
   return dialog("Another process writes this session", paragraph(holder), [
-    { key: "w", title: "wait: cancel for now", run: (closed) => next(closed) },
+    { key: "w", title: "cancel, and try again later", run: (closed) => next(closed) },
     {
       key: "r",
       title: "read only: change nothing here from now on",
@@ -430,12 +430,12 @@ function busyDialog(act: Act, holder: string): Dialog {
             : closed,
         ),
     },
-    { key: "f", title: "fork: do it in a session of your own", run: again("fork") },
-    { key: "s", title: "share: write beside the other, each on a branch of its own", run: again("share") },
+    { key: "f", title: "fork: make the change in a new session", run: again("fork") },
+    { key: "s", title: "share: both write, each on its own branch", run: again("share") },
   ]);
 }
 
-/** A text that came back to be written anew. */
+/** Opens the text of a prompt for editing. */
 function editorDialog(text: string): Dialog {
   return dialog("Edit the message (Ctrl-S appends it here, Esc cancels)", () => [], [], {
     field: textField(text),
@@ -445,7 +445,7 @@ function editorDialog(text: string): Dialog {
   });
 }
 
-/** A session was made: go there, or stay. */
+/** Asks after a fork: open the new session, or stay. */
 function madeDialog(message: string, ref: string, editorText: Change["editorText"]): Dialog {
   return dialog("Forked", paragraph(message), [
     {
@@ -460,7 +460,7 @@ function madeDialog(message: string, ref: string, editorText: Change["editorText
 /** Keys of the choices of a question, in order. */
 const CHOICE_KEYS = "123456789abcdefghilmnoprstuvwxyz";
 
-/** A question of an extension. Escape closes it without an answer. */
+/** Shows a question of an extension. Escape closes it without an answer. */
 function questionDialog({ id, title, message, choices }: Question): Dialog {
   const answered = (answer: string | undefined) => (closed: TerminalState) =>
     next(closed, { type: "answer", question: id, answer });

@@ -23,42 +23,42 @@ import { formatCount } from "../../numbers.ts";
 import { fieldText, plainLine } from "../../text.ts";
 
 /**
- * A session as the screen shows it: everything that is derived from the index of its tree, at one length of its log.
- * It never changes; when the log grows, another one is made.
+ * A session as the screen shows it, derived from the index of its tree at one length of its log. Immutable; when the
+ * log grows, a new model is made.
  */
 export interface TreeModel {
   readonly tree: Tree;
-  /** Entries when this was made; the tree may have grown since. */
+  /** Number of entries of this model; the tree may have grown since. */
   readonly length: number;
-  /** One letter for each row, as an outline has it. */
+  /** One letter for each row, as in an outline. */
   readonly kinds: string;
   /** Gists of rows that were read. */
   readonly gists: Map<number, RowGist>;
   readonly order: TreeOrder;
   readonly leafId: string | null;
-  /** Row of the leaf, or of the last thing said before it; -1 before the first entry. */
+  /** Row of the leaf, or of the last message before it; -1 before the first entry. */
   readonly leafRow: number;
-  /** One byte for each row: 1 for bookkeeping of an agent, which has no line of its own. */
+  /** One byte for each row: 1 for bookkeeping of an agent, which has no line while it is folded. */
   readonly bookkeeping: Uint8Array;
-  /** True: bookkeeping has lines like everything else. */
+  /** True: bookkeeping has lines too. */
   readonly showsBookkeeping: boolean;
   readonly name: string | undefined;
-  /** The name, else the first prompt, once the whole log was read. */
+  /** The name, else the first prompt; known when the whole log is read. */
   readonly title: string | undefined;
-  /** Current labels, by the row they are for. */
+  /** Current labels by row. */
   readonly labels: ReadonlyMap<number, string>;
   /** Rows of the leaf's path that the model no longer reads: a compaction replaces them. */
   readonly archived: ArchivedRows;
   /** Rows of the leaf's path that an edit keeps from the model. */
   readonly hiddenRows: ReadonlySet<number>;
-  /** Positions of compactions and labels, ascending: what a map of the whole shows. */
+  /** Positions of compactions and labels, ascending, for the minimap. */
   readonly compactionPositions: readonly number[];
   readonly labelPositions: readonly number[];
   /** True while only the end of the log was read. */
   readonly isPartial: boolean;
 }
 
-/** @param known what is known already of the rows of the same tree; isPartial: by default false */
+/** @param known data about the same tree that was already read; isPartial is false by default */
 export function treeModel(
   tree: Tree,
   {
@@ -105,16 +105,16 @@ export function treeModel(
   };
 }
 
-/** Kind of a row that has no line of its own. */
+/** Kind of a row without a line. */
 const BESIDE = { movesLeaf: false } as const;
 
-/** Letters of an outline for rows that may be bookkeeping: all but answers, results and summaries. */
+/** Outline letters of rows that may be bookkeeping: all but answers, results and summaries. */
 const MAY_BE_BOOKKEEPING = /[^atcf]/;
 
 /**
- * Marks the rows that are bookkeeping of an agent.
+ * Finds the rows that are bookkeeping of an agent.
  *
- * @param before what is known of the first rows
+ * @param before earlier result for the first rows
  */
 export function bookkeepingOf(tree: Tree, kinds: string, before: Uint8Array = new Uint8Array()): Uint8Array {
   const marks = new Uint8Array(kinds.length);
@@ -124,7 +124,7 @@ export function bookkeepingOf(tree: Tree, kinds: string, before: Uint8Array = ne
   return marks;
 }
 
-/** The nearest row above that has a line; -1 where there is none. */
+/** Returns the nearest ancestor row that has a line; -1 without one. */
 export function parentOf({ tree, order }: TreeModel, row: number): number {
   let above = tree.index.parent(row);
   while (above >= 0 && !order.movesLeaf(above)) above = tree.index.parent(above);
@@ -138,19 +138,19 @@ function labelsByRow(tree: Tree, labels: ReadonlyMap<string, LabelInForce>): Map
 }
 
 /**
- * Order of a tree's rows on a page, root first: the path of the leaf straight down, each branch that parts
- * from it indented behind the entry it parts from, entries beside the conversation behind the one they were written
- * under. Places on the page are positions; nothing here reads what an entry says.
+ * Order of a tree's rows on a page, root first. The path of the leaf goes straight down. Each side branch is indented
+ * below the entry where it forks. Entries that are not part of the conversation are below the entry under which they
+ * were written. Places on the page are called positions. The order is computed without reading entries.
  */
 class TreeOrder {
   readonly shape: DrawnTree;
-  /** Rows by position. */
+  /** Row at each position. */
   readonly rows: Int32Array;
-  /** Positions by row; -1 for a row that has no place. */
+  /** Position of each row; -1 for a row without a position. */
   readonly positions: Int32Array;
-  /** Indentation of a position. */
+  /** Indentation at each position. */
   readonly depths: Uint8Array;
-  /** Positions at which a side branch begins, ascending, and the position after its last row. */
+  /** Positions at which side branches begin, ascending, and the position after the last row of each. */
   readonly branchStarts: readonly number[];
   readonly branchEnds: ReadonlyMap<number, number>;
   readonly length: number;
@@ -166,7 +166,7 @@ class TreeOrder {
     const beside = rowsBeside(tree);
     const starts: number[] = [];
     const ends = new Map<number, number>();
-    /** Branches that are being laid out, from the outermost on. */
+    /** Side branches around the current row, the outermost first. */
     const open: { start: number; depth: number }[] = [];
     const waiting = this.#firstBranches();
     let length = 0;
@@ -202,7 +202,7 @@ class TreeOrder {
     this.branchEnds = ends;
   }
 
-  /** True for a row that has a line of its own in the conversation. */
+  /** Returns true for a row that has its own line in the conversation. */
   movesLeaf(row: number): boolean {
     return this.#tree.kindAt(row).movesLeaf;
   }
@@ -219,14 +219,14 @@ class TreeOrder {
   }
 }
 
-/** A branch that still has to be laid out. */
+/** A branch that is not laid out yet. */
 interface Branch {
   row: number;
   depth: number;
   isAside: boolean;
 }
 
-/** Rows that do not move the leaf, by the nearest row above them that does (-1: none). */
+/** Rows that do not move the leaf, by their nearest ancestor that does (-1: none). */
 function rowsBeside(tree: TreeShape): Map<number, number[]> {
   const beside = new Map<number, number[]>();
   for (let row = 0; row < tree.index.length; row++) {
@@ -241,20 +241,20 @@ function rowsBeside(tree: TreeShape): Map<number, number[]> {
   return beside;
 }
 
-/** Summary of a row's entry, independent of its place on the screen. */
+/** Short description of a row's entry, independent of its place on the screen. */
 interface RowGist {
-  /** The type of its entry, and `shell` for a run of a shell. */
+  /** Type of its entry; `shell` for a shell command. */
   type: string;
   /** One line, safe for a terminal. */
   text: string;
-  /** Epoch milliseconds; NaN where the entry does not say. */
+  /** Epoch milliseconds; NaN if the entry has no time. */
   time: number;
 }
 
-/** Rows that are kept: more than any screen shows, so that a key reads only the rows that it brings onto the screen. */
+/** Maximum number of kept gists. More than any screen shows, so that a key reads only newly visible rows. */
 const KEPT = 2_000;
 
-/** Gist of a row: its entry is read once, and kept while the cursor stays near. */
+/** Returns the gist of a row. The entry is read once; the gist is kept while the cursor is near. */
 export function gistOfRow({ tree, gists }: TreeModel, row: number): RowGist {
   const known = gists.get(row);
   if (known) return known;
@@ -283,10 +283,10 @@ function textOf(entry: Entry): string {
 const tokensOf = ({ tokensBefore }: { tokensBefore: unknown }): number =>
   typeof tokensBefore === "number" ? tokensBefore : 0;
 
-/** Kind of a row for a reader. */
+/** Kind of a row for people. */
 export type RowKind = "user" | "assistant" | "toolResult" | "compaction" | "branch" | "other" | "beside";
 
-/** Kinds by the letters of an outline; what is not here is `other` or `beside`. */
+/** Kinds by the letters of an outline; other letters are `other` or `beside`. */
 const OF_LETTERS: Readonly<Record<string, RowKind>> = {
   u: "user",
   a: "assistant",

@@ -1,6 +1,6 @@
 import { kindOfRow, type RowKind, type TreeModel } from "./tree-model.ts";
 
-/** Selection of rows. `turns`: one for each turn, and every row that stands out of them. */
+/** Filter of rows. `turns`: one row per turn, and every notable row. */
 type TreeFilter = "turns" | "talk" | "users" | "labels" | "all";
 
 export const FILTERS: readonly { name: TreeFilter; title: string }[] = [
@@ -15,11 +15,11 @@ export const FILTERS: readonly { name: TreeFilter; title: string }[] = [
 export interface TreeView {
   readonly model: TreeModel;
   readonly filter: TreeFilter;
-  /** Rows whose run is shown entry by entry. */
+  /** Rows whose run is unfolded. */
   readonly unfolded: ReadonlySet<number>;
-  /** Rows with which a branch begins of which nothing else is shown. */
+  /** First rows of folded side branches. */
   readonly folded: ReadonlySet<number>;
-  /** Positions that are shown, ascending. */
+  /** Visible positions, ascending. */
   readonly lines: readonly number[];
 }
 
@@ -29,7 +29,7 @@ export function treeView(
 ): TreeView {
   const { length, branchEnds } = model.order;
   const lines: number[] = [];
-  // True within a run that is shown entry by entry.
+  // True inside an unfolded run.
   let isUnfolded = false;
   for (let at = 0; at < length; at++) {
     const row = rowAt(model, at);
@@ -45,7 +45,7 @@ export function treeView(
   return { model, filter, unfolded, folded, lines };
 }
 
-/** The line of a position, or the one before it, else the first; -1 when nothing is shown. */
+/** Returns the line of a position, or the one before it, else the first; -1 when nothing is visible. */
 export function lineNear({ lines }: TreeView, position: number): number {
   let low = 0;
   for (let high = lines.length; low < high; ) {
@@ -60,12 +60,12 @@ export const rowAt = ({ order }: TreeModel, position: number): number => order.r
 export const kindAt = (model: TreeModel, position: number): RowKind =>
   kindOfRow(model, rowAt(model, position));
 
-/** True for rows that have a line of their own among folded runs: where one would look for something. */
+/** Returns true for notable rows, which have a line of their own among folded runs. */
 export function standsOut(model: TreeModel, position: number): boolean {
   const row = rowAt(model, position);
   const { shape, branchEnds, depths } = model.order;
   if (row === model.leafRow || model.labels.has(row) || branchEnds.has(position)) return true;
-  // The path continues after side branches: a run does not reach across them.
+  // After side branches the path continues, and a run does not extend across them.
   if (position > 0 && depths[position - 1]! > depths[position]!) return true;
   const kind = kindAt(model, position);
   if (kind === "user" || kind === "compaction" || kind === "branch") return true;
@@ -73,14 +73,14 @@ export function standsOut(model: TreeModel, position: number): boolean {
   return shape.parts(row) || shape.straight(row) < 0 || position === 0;
 }
 
-/** First position of the run that holds a position; the position itself when it is in no run. */
+/** Returns the first position of the run at a position; the position itself outside of runs. */
 export function headOf(model: TreeModel, position: number): number {
   let at = position;
   while (at > 0 && !standsOut(model, at)) at--;
   return at;
 }
 
-/** The position behind the run that begins at `head`; of what is looked at no more than `most` positions. */
+/** Returns the position after the run that begins at `head`. Looks at no more than `most` positions. */
 export function runEnd(model: TreeModel, head: number, most = Number.POSITIVE_INFINITY): number {
   const end = Math.min(model.order.length, head + most);
   let at = head + 1;
@@ -88,7 +88,7 @@ export function runEnd(model: TreeModel, head: number, most = Number.POSITIVE_IN
   return at;
 }
 
-/** Entries that are folded behind the head of a run; of what is looked at no more than `most` positions. */
+/** Counts the folded entries after the head of a run. Looks at no more than `most` positions. */
 export function foldedBehind(model: TreeModel, head: number, most: number): number {
   const end = runEnd(model, head, most);
   let count = 0;
@@ -96,7 +96,7 @@ export function foldedBehind(model: TreeModel, head: number, most: number): numb
   return count;
 }
 
-/** Row to act on: for the first row of a side branch the end of that branch, else the row itself. */
+/** Returns the row to act on: for the first row of a side branch the end of that branch, else the row itself. */
 export function branchMeantBy({ order }: TreeModel, row: number): number {
   if (!order.branchEnds.has(order.positions[row] ?? -1)) return row;
   let end = row;

@@ -14,14 +14,14 @@ import { cutToColumns, plainLine } from "../../text.ts";
 import { EMPTY, type Line, line, type Span, span } from "../screen/frame.ts";
 import { roleLook } from "./roles.ts";
 
-/** The context at an entry, as far as a screen shows it. */
+/** Context at an entry, reduced to what a screen shows. */
 export interface ReadContext {
   tokens: number;
   model: string | null;
-  /** The window of the model in tokens; undefined where it is not known. */
+  /** Context window of the model in tokens; undefined if unknown. */
   contextWindow: number | undefined;
   thinkingLevel: string;
-  /** Entries that a compaction hides from the model, in one sentence. */
+  /** Number of entries that a compaction hides from the model, in one sentence. */
   hidden: string | undefined;
   messages: readonly ReadMessage[];
 }
@@ -31,7 +31,7 @@ interface ReadMessage {
   tokens: number;
   /** One line, safe for a terminal. */
   gist: string;
-  /** False for an entry that is in the file and is left out of requests. */
+  /** False for an entry that is in the file but left out of requests. */
   isSent: boolean;
 }
 
@@ -52,14 +52,17 @@ export function readContext(tree: Tree, entryId: string): ReadContext {
   };
 }
 
-/** The window where that of the model is not known, in tokens. */
+/** Context window in tokens if the model's is unknown. */
 const ASSUMED_WINDOW = DEFAULT_COMPACTION_SETTINGS.contextWindow;
 
-/** Columns of a number of tokens. */
+/** Width in columns of a number of tokens. */
 const TOKENS_WIDTH = 8;
 const ROLE_WIDTH = 8;
 
-/** A context on a screen: its size in the window, what a compaction hides, then a line a message, oldest first. */
+/**
+ * Draws a context: its share of the window, the entries that a compaction hides, then one line per message, oldest
+ * first.
+ */
 export function contextLines(context: ReadContext, columns: number): Line[] {
   const { tokens, messages, model, thinkingLevel, hidden } = context;
   const { reserveTokens } = DEFAULT_COMPACTION_SETTINGS;
@@ -95,7 +98,7 @@ function messageLine({ role, tokens, gist, isSent }: ReadMessage, columns: numbe
   );
 }
 
-/** The window as a bar: what fills it, by who said it, and `│` where it is compacted. */
+/** Draws the window as a bar: tokens by role, and `│` where a compaction begins. */
 function windowBar(messages: readonly ReadMessage[], contextWindow: number, columns: number): Line {
   const { reserveTokens } = DEFAULT_COMPACTION_SETTINGS;
   const total = messages.reduce((sum, { tokens }) => sum + tokens, 0);
@@ -106,7 +109,7 @@ function windowBar(messages: readonly ReadMessage[], contextWindow: number, colu
   let used = 0;
   for (const { role, tokens: own } of messages) {
     tokens += own;
-    // A little more than nothing is a column, so that the first words are seen.
+    // A small amount still gets one column, so that it is visible.
     const end = Math.max(Math.round(tokens * scale), tokens > 0 ? 1 : 0);
     if (end <= used) continue;
     const { style } = roleLook(role);

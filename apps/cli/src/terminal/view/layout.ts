@@ -1,6 +1,6 @@
 import type { TerminalState } from "../state/state.ts";
 
-/** Division of a tree's screen. All sizes are columns and lines. */
+/** Division of a tree's screen, in columns and lines. */
 interface TreeLayout {
   /** Position of the preview: `whole` while the user reads in it. */
   preview: "beside" | "below" | "whole";
@@ -10,16 +10,16 @@ interface TreeLayout {
   previewHeight: number;
 }
 
-/** Fewest columns for tree and preview side by side. */
+/** Minimum width in columns for tree and preview side by side. */
 const WIDE = 110;
 
-/** Share of the tree, with the preview below it. */
+/** Share of the tree's height when the preview is below it. */
 const TREE_SHARE = 0.5;
 
-/** Lines around the body: the heading above, the keys below. */
+/** Number of lines around the body: the heading above, the keys below. */
 const AROUND = 2;
 
-/** Lines of a frame. */
+/** Number of lines of a frame. */
 export const frameHeight = ({ size }: Pick<TerminalState, "size">): number => Math.max(4, size.rows);
 export const bodyHeight = (state: Pick<TerminalState, "size">): number => frameHeight(state) - AROUND;
 
@@ -33,7 +33,7 @@ export function treeLayout(state: Pick<TerminalState, "size">, isReading: boolea
       treeColumns,
       treeHeight: height,
       previewColumns: columns - treeColumns - 1,
-      // The tabs have the first line.
+      // The first line has the tabs.
       previewHeight: height - 1,
     };
   }

@@ -35,19 +35,19 @@ export const TABS: readonly { name: PreviewTab; title: string }[] = [
   { name: "usage", title: "usage and cost" },
 ];
 
-/** Entries of a folded run that are laid out; a longer one is read by unfolding it. */
+/** Maximum number of entries of a folded run that are laid out; the user unfolds a longer run to read it. */
 const RUN_SHOWN = 40;
 
 type Looked = Pick<TerminalState, "size"> & { readonly isColoured: boolean };
 
-/** The lines of a preview, as far as they were laid out. */
+/** Lines of a preview that were laid out. */
 interface Laid {
   lines: readonly Line[];
-  /** False when there are more. */
+  /** False if there are more lines. */
   isWhole: boolean;
 }
 
-/** Lines of the preview, of which a screen shows a part: at least `needed`, or all there are. */
+/** Returns lines of the preview: at least `needed`, or all. */
 export function previewLines(state: Looked, tree: TreeState, needed: number): Laid {
   if (tree.cursor < 0) return whole([line(span("There is nothing in this session yet.", "dim"))]);
   const columns = treeLayout(state, tree.isReading).previewColumns;
@@ -57,21 +57,21 @@ export function previewLines(state: Looked, tree: TreeState, needed: number): La
 const whole = (lines: readonly Line[]): Laid => ({ lines, isWhole: true });
 const WAITING = whole([line(span("…", "dim"))]);
 
-/** The last layout, and its extent: a key that only scrolls needs the same again, or a little more. */
+/** The last layout and its extent, since a key that only scrolls needs the same layout or a little more. */
 let laid: { model: TreeModel; key: string; lines: Line[]; next: number } | undefined;
 
 const DETAILED_LENGTH = 1_000_000;
 
-/** Lines of a tool's result that are shown. */
+/** Maximum number of lines of a tool's result. */
 const RESULT_LINES = 4;
 
-/** Most characters of a text that are laid out; the rest is only counted. */
+/** Maximum number of characters of a text that are laid out; the others are only counted. */
 const TEXT_LENGTH = 20_000;
 
 /** Codes that end one style, or all. */
 const ENDS: ReadonlySet<string> = new Set(["0", "22", "23", "24", "29", "39"]);
 
-/** Codes that begin a style of picocolors, and our style for each. */
+/** Codes that begin a style of picocolors, with our style for each. */
 const STYLES: Readonly<Record<string, Style>> = {
   "1": "strong",
   "2": "dim",
@@ -112,12 +112,12 @@ function layRun(tree: TreeState, look: EntryLook, needed: number): Laid {
     const marks = { label: model.labels.get(row), isHidden: model.hiddenRows.has(row) };
     laid.lines.push(...entryLines(model.tree.entryAt(row), marks, look, row !== cursor));
     if (laid.next === end && end - position >= RUN_SHOWN)
-      laid.lines.push(line(span("… and so on; unfold the turn to read further", "dim")));
+      laid.lines.push(line(span("… unfold the turn to read more", "dim")));
   }
   return { lines: laid.lines, isWhole: laid.next >= end };
 }
 
-/** Limits a wanted scroll position to the end of the preview. */
+/** Limits a scroll position to the end of the preview. */
 export function furthestScroll(state: Looked, tree: TreeState, wanted: number): number {
   const { previewHeight } = treeLayout(state, tree.isReading);
   const { lines } = previewLines(state, tree, wanted + previewHeight);
@@ -126,21 +126,21 @@ export function furthestScroll(state: Looked, tree: TreeState, wanted: number): 
 
 interface EntryLook {
   columns: number;
-  /** Calls and results are shown whole, and no text is cut. */
+  /** True: calls and results are shown in full, and no text is cut. */
   isDetailed: boolean;
   isColoured: boolean;
 }
 
-/** Facts about an entry at the leaf that are not part of it. */
+/** Facts about an entry at the leaf that its line does not contain. */
 interface EntryMarks {
   label: string | undefined;
-  /** An edit keeps it from the model. */
+  /** True: an edit hides the entry from the model. */
   isHidden: boolean;
 }
 
 /**
- * An entry for reading: who speaks and when, then what is said, as markdown; behind another one, unless it is a result,
- * an empty line comes first.
+ * Draws an entry for reading: role and time, then the content as markdown. An empty line separates it from an earlier
+ * entry, unless it is a result.
  */
 function entryLines(
   entry: Entry,
@@ -172,7 +172,7 @@ function restLines(entry: Entry, look: EntryLook): Line[] {
     return [
       line(
         span(
-          `what was learnt up to ${plainLine(fieldText(entry.fromId)) || "a place that is not named"}`,
+          `conclusion of the branch up to ${plainLine(fieldText(entry.fromId)) || "an unknown entry"}`,
           "dim",
         ),
       ),
@@ -195,7 +195,7 @@ function compactionFacts({ id, tokensBefore, firstKeptEntryId, details }: Compac
   );
 }
 
-/** Lines of a message: text, then calls, or the beginning of a result. */
+/** Draws a message: text, then calls, or the beginning of a result. */
 function messageLines(said: ContextMessage, look: EntryLook): Line[] {
   if (said.role === "toolResult")
     return resultLines(messageText(said), fieldText(said.toolName), said.isError === true, look);
@@ -205,7 +205,7 @@ function messageLines(said: ContextMessage, look: EntryLook): Line[] {
       ...resultLines(fieldText(said.output), "", false, look),
     ];
   const text = messageText(said);
-  // A person's words are no markdown: their blanks and line breaks count.
+  // Text of a person is not markdown; its white space and line breaks are kept.
   const lines = said.role === "user" ? literalLines(text, look) : textLines(text, look);
   for (const block of "content" in said ? contentBlocks(said) : []) {
     if (block.type === "image")
@@ -273,7 +273,7 @@ function resultLines(text: string, toolName: string, isError: boolean, look: Ent
   ];
 }
 
-/** A line that was styled for a terminal, in pieces; the innermost of styles inside each other counts. */
+/** Splits a line with terminal styles into parts; of nested styles the innermost is used. */
 function styledLine(text: string): Line {
   const spans: Span[] = [];
   const open: Style[] = [];

@@ -2,7 +2,7 @@ import { plainLine } from "../../text.ts";
 import type { Style } from "../screen/frame.ts";
 
 interface RoleLook {
-  /** At most seven characters, but for a role of an extension. */
+  /** At most seven characters, except for a role of an extension. */
   title: string;
   style: Style;
 }
@@ -20,6 +20,6 @@ const ROLES = new Map(
   }),
 );
 
-/** Name and style of who says a message, or of a summary. */
+/** Returns the name and style of a message's role, or of a summary. */
 export const roleLook = (role: string): RoleLook =>
   ROLES.get(role) ?? { title: plainLine(role), style: "plain" };

@@ -25,7 +25,7 @@ import { bodyHeight } from "./layout.ts";
 import { roleLook } from "./roles.ts";
 import { matchedSpans } from "./tree.ts";
 
-/** A fact about a session, in a column behind its title. */
+/** A fact about a session, in a column after its title. */
 interface Column {
   title: string;
   width: number;
@@ -50,13 +50,13 @@ const COLUMNS = {
   cost: { title: "cost", width: 9, text: (_, facts) => (facts ? formatBill(facts.bill) : "·") },
 } as const satisfies Record<string, Column>;
 
-/** Columns by what is looked for first; the last ones give way where there is little room. */
+/** Columns by importance; the last ones are left out on a narrow screen. */
 const BY_NEED: readonly (keyof typeof COLUMNS)[] = ["age", "agent", "project", "cost", "branches", "size"];
 
-/** Columns of the narrowest title, before facts give way to it. */
+/** Minimum width in columns of the title. */
 const TITLE = 24;
 
-/** The facts that fit beside a title, in their order on the screen, and the columns of the title. */
+/** Returns the columns that fit next to a title, in their order on the screen, and the width of the title. */
 function columnsWithin(columns: number): { shown: Column[]; room: number } {
   let room = columns - 2;
   const fitting = new Set<string>();
@@ -74,7 +74,7 @@ const inColumn = ({ width, isLeft }: Column, text: string): string => {
   return `  ${isLeft ? padToColumns(cut, width) : cut.padStart(width)}`;
 };
 
-/** The filter in words: `since 2026-11-16`, `codex`. */
+/** Describes a filter in words: `since 2026-11-16`, `codex`. */
 export function filterWords({ since, until, project, agent }: SessionFilter): string[] {
   return [
     ...(since ? [`since ${formatTime(since.getTime())}`] : []),
@@ -107,7 +107,7 @@ const indented = ({ spans }: Line): Line => ({ spans: [span("  "), ...spans] });
 
 const othersText = ({ others }: SessionsState): string[] => [
   `Found on this machine: ${others}.`,
-  "Press i to import them; nothing there is changed.",
+  "Press i to import them; the sources are not changed.",
 ];
 
 function emptyTexts({ sessions }: TerminalState): string[] {
@@ -134,7 +134,7 @@ function sessionsLine(
   return isSelected ? selectLine(marked, size.columns) : marked;
 }
 
-/** Columns of the session in which something was found, and of who said it. */
+/** Width in columns of the session's title, and of the role, in a hit. */
 const WHERE = 20;
 const WHO = 7;
 
@@ -153,7 +153,7 @@ function hitLine(
   ];
 }
 
-/** Cuts a text's beginning so that the searched words are within its first columns. */
+/** Cuts the beginning of a text so that the match is visible. */
 function aroundMatch(text: string, query: string, room: number): string {
   const at = text.toLowerCase().indexOf(query);
   if (at < 0 || at + query.length < room - 1) return text;
@@ -178,9 +178,9 @@ function listedLine(
   ];
 }
 
-/** A line of the list of sessions: a session, or a place in one where something was found. */
+/** A line of the list of sessions: a session, or a hit in one. */
 type SessionsRow =
-  /** `runs`: sub-agents' runs of it that are not shown. */
+  /** `runs`: number of its sub-agents that are not shown. */
   | { type: "session"; session: ListedSession; runs: number }
   | { type: "hit"; hit: SearchHit; session: ListedSession | undefined };
 
@@ -197,13 +197,13 @@ const COMPARE: Readonly<
 };
 export const SORTS = Object.keys(COMPARE) as readonly SessionSort[];
 
-/** The sessions that are shown where nothing is searched for. */
+/** Returns the sessions that are shown without a search. */
 export const shownSessions = ({ listed, showsSubAgents }: SessionsState): ListedSession[] =>
   listed.filter(({ parent }) => showsSubAgents || parent?.kind !== "subagent");
 
 /**
- * Rows of the list: all sessions, runs of sub-agents below the session that began them; or, with a query, those with a
- * matching title and every place with the text.
+ * Returns the rows of the list: all sessions, with sub-agents below the session that started them. With a query,
+ * sessions with a matching title and all hits.
  */
 export function sessionsRows(state: SessionsState): SessionsRow[] {
   const query = state.query?.text.trim().toLowerCase() ?? "";
@@ -220,7 +220,7 @@ export function sessionsRows(state: SessionsState): SessionsRow[] {
   return [...rows, ...state.hits.map((hit) => ({ type: "hit" as const, hit, session: byRef.get(hit.file) }))];
 }
 
-/** Number of sub-agents' runs, by the session that began them. */
+/** Counts the sub-agents by the session that started them. */
 function runsOf(listed: readonly ListedSession[]): Map<string, number> {
   const counts = new Map<string, number>();
   for (const { parent } of listed)

@@ -19,7 +19,7 @@ import { foldedBehind, kindAt, rowAt, runEnd, standsOut, type TreeView } from ".
 import { treeLayout } from "./layout.ts";
 import { furthestScroll, previewLines, TABS } from "./preview.ts";
 
-/** The body of the tree's screen: the tree with a map of the whole, and the preview beside or below it. */
+/** Draws the body of the tree's screen: the tree with its minimap, and the preview next to it or below it. */
 export function viewTreeScreen(state: TerminalState, tree: TreeState): Line[] {
   const layout = treeLayout(state, tree.isReading);
   const preview = previewPane(state, tree);
@@ -32,7 +32,7 @@ export function viewTreeScreen(state: TerminalState, tree: TreeState): Line[] {
 function treePane(state: TerminalState, tree: TreeState): Line[] {
   const { treeColumns, treeHeight, preview } = treeLayout(state, tree.isReading);
   const { view, cursor, mark } = tree;
-  // Beside the preview the map is the line between the two.
+  // Next to the preview, the minimap is the line between the two.
   const edge = span(preview === "beside" ? "│" : " ", "dim");
   const positions = shownOnScreen(tree, treeHeight);
   const look = {
@@ -71,7 +71,7 @@ function previewPane(state: TerminalState, tree: TreeState): Line[] {
   return [tabLine(tree, previewColumns, more), ...shown];
 }
 
-/** The tabs, and how much more there is; where that does not fit, those that are not shown are numbers alone. */
+/** Draws the tabs and the number of further lines; on a narrow screen the other tabs are only numbers. */
 function tabLine(tree: TreeState, columns: number, more: string): Line {
   const behind = more === "" ? [] : [span(` ${more} `, "dim")];
   for (const tabs of [tabSpans(tree, true), tabSpans(tree, false)]) {
@@ -91,7 +91,7 @@ function tabSpans({ tab }: TreeState, isNamed: boolean): Span[] {
   return spans;
 }
 
-/** Names of kinds in a column of five. */
+/** Short names of kinds for a column of five. */
 const KINDS: Readonly<Record<RowKind, { title: string; style: Style }>> = {
   user: { title: "you", style: "user" },
   assistant: { title: "model", style: "model" },
@@ -119,13 +119,13 @@ const OTHERS = new Map(
   }),
 );
 
-/** Limit for the count of a run; a longer one is marked with `+`. */
+/** Maximum count of a run; a longer run is marked with `+`. */
 const COUNTED = 1_000;
 
-/** The share of a line that rails may take; deeper branches are told by a number. */
+/** Maximum share of a line for branch lines; deeper branches show a number. */
 const RAILS_SHARE = 0.4;
 
-/** Columns from which on a row has room for a sentence beside what it says. */
+/** Minimum width in columns for a time next to a row's text. */
 const WIDE = 100;
 
 interface RowLook {
@@ -133,11 +133,11 @@ interface RowLook {
   now: number;
   cursor: number;
   mark: number | undefined;
-  /** The text of a search, in small letters; empty without one. */
+  /** Query of a search in lower case; empty without a search. */
   query: string;
 }
 
-/** One row of the tree: position, role, text, number of entries below it, label. */
+/** Draws one row of the tree: position, role, text, number of folded entries, label. */
 function rowLine(view: TreeView, position: number, look: RowLook): Line {
   const { model } = view;
   const row = rowAt(model, position);
@@ -167,21 +167,21 @@ function rowLine(view: TreeView, position: number, look: RowLook): Line {
 const widthOf = (spans: readonly Span[]): number =>
   spans.reduce((width, { text }) => width + columnsOf(text), 0);
 
-/** Signs of rows by what the model reads of them: a trunk of them is the path of the leaf. */
+/** Symbols of rows by what the model reads; a column of them is the path of the leaf. */
 const SIGNS = { read: "●", replaced: "○", aside: "·" } as const;
 
-/** Lines that lead to a row: one for each branch beside it, from the trunk on. */
+/** Draws the lines that lead to a row: one for each branch to its left. */
 function rails({ order }: TreeModel, position: number, columns: number): string {
   const depth = order.depths[position]!;
   if (depth === 0) return "";
   const begins = order.branchEnds.has(position);
   const parting = !begins ? "│ " : position === 0 ? "┌─" : "├─";
-  // Deeper branches are told by a number.
+  // A deep branch shows its depth as a number.
   if (depth * 2 > columns * RAILS_SHARE) return `│ ${depth} ${parting}`;
   return "│ ".repeat(depth - 1) + parting;
 }
 
-/** End of a row: a label, a mark for hidden or folded entries, the leaf. */
+/** Draws the end of a row: a label, a mark for hidden or folded entries, the leaf. */
 function marks(view: TreeView, position: number, row: number, time: number, look: RowLook): Span[] {
   const { model } = view;
   const spans: Span[] = [];
@@ -199,7 +199,7 @@ function marks(view: TreeView, position: number, row: number, time: number, look
   return spans;
 }
 
-/** `▸12`: so many entries are folded here; `▾`: they are shown. */
+/** Draws the count of folded entries, `▸12`; `▾` for unfolded ones. */
 function foldedCount(view: TreeView, position: number, row: number): string {
   const { model, filter } = view;
   if (view.folded.has(row)) {
@@ -221,10 +221,10 @@ interface Viewport {
 }
 
 /**
- * The whole tree in one column, where it is longer than the screen: where the screen is, and, of what a cell covers, the
- * leaf, a label or a compaction.
+ * Draws the whole tree as one column if it is longer than the screen: the visible part, and in each cell the leaf, a
+ * label or a compaction.
  *
- * @param edge a cell in which there is nothing to see
+ * @param edge a cell without any of these
  */
 function minimap(
   { order, ...model }: TreeModel,
@@ -255,13 +255,16 @@ function hasBetween(numbers: readonly number[], from: number, to: number): boole
   return (numbers[low] ?? Number.POSITIVE_INFINITY) < to;
 }
 
-/** The text with what is searched for standing out. @param query in small letters; empty: nothing does */
+/**
+ * Splits a text into spans in which the query is highlighted.
+ * @param query in lower case; empty: no highlight
+ */
 export function matchedSpans(text: string, style: Style, query: string): Span[] {
   if (query === "") return [span(text, style)];
   const spans: Span[] = [];
   const small = text.toLowerCase();
   let at = 0;
-  // Where small letters are of another length, places in one text are none in the other.
+  // If the lower-case text has another length, its offsets do not fit the text.
   for (let found = small.length === text.length ? small.indexOf(query) : -1; found >= 0; ) {
     spans.push(span(text.slice(at, found), style), span(text.slice(found, found + query.length), "match"));
     at = found + query.length;

@@ -15,30 +15,30 @@ import type { Pause } from "../effects/task.ts";
 import { EMPTY, type Line, line, span } from "../screen/frame.ts";
 import { kindOfRow, type TreeModel } from "../tree/tree-model.ts";
 
-/** A sum of bills, and the tokens that were paid for anew since the prompt cache broke. */
+/** A sum of bills, and the tokens that were paid again after breaks of the prompt cache. */
 type PathTotals = UsageTotals & { anew: number };
 
-/** Cost of the sub-agents that a session began. */
+/** Cost of the sub-agents of a session. */
 export interface SubAgentUsage {
   runs: number;
   total: UsageTotals;
 }
 
-/** Cost of the path of an entry. */
+/** Cost of the path to an entry. */
 export interface PathUsage {
-  /** Entries on the path. */
+  /** Number of entries on the path. */
   entries: number;
   total: PathTotals;
-  /** By what was asked for, and of whom. */
+  /** Totals by purpose and model. */
   groups: readonly (PathTotals & { kind: string; model: string })[];
   compactions: readonly { timestamp: string; tokensBefore: number; tokensAfter: number | null }[];
   /** Breaks of the prompt cache. */
   breaks: readonly (Pick<CacheBreak, "tokens" | "cost" | "cause"> & { timestamp: string })[];
-  /** Absent until it was read, and where the session began no sub-agent. */
+  /** Absent until it was read, and for a session without sub-agents. */
   subAgents?: SubAgentUsage;
 }
 
-/** Ledgers of trees so far: a session that grows is continued. */
+/** Ledgers of trees, which are continued when a session grows. */
 const ledgers = new WeakMap<Tree, CacheReader>();
 
 async function breaksOf(tree: Tree, pause: Pause): Promise<Map<string, CacheBreak>> {
@@ -48,7 +48,7 @@ async function breaksOf(tree: Tree, pause: Pause): Promise<Map<string, CacheBrea
   return new Map(reader.ledger.breaks.map((one) => [one.call, one]));
 }
 
-/** Sums up the bills on the path of a row; lets others have their turn meanwhile. */
+/** Sums up the bills on the path of a row; pauses so that keys are handled. */
 export async function readPathUsage(model: TreeModel, row: number, pause: Pause): Promise<PathUsage> {
   const { tree } = model;
   const total: PathTotals = { ...nothingBilled(), anew: 0 };
@@ -99,14 +99,14 @@ export async function readPathUsage(model: TreeModel, row: number, pause: Pause)
   };
 }
 
-/** The usage of a path on a screen. */
+/** Draws the usage of a path. */
 export function usageLines(
   { entries, total, groups, compactions, breaks, subAgents }: PathUsage,
   columns: number,
 ): Line[] {
   const cut = (text: string) => cutToColumns(text, columns);
   const heading = line(
-    span(`${formatMany(entries, "entry", "entries")} to here`, "strong"),
+    span(`${formatMany(entries, "entry", "entries")} up to here`, "strong"),
     span(
       `, ${formatMany(total.calls, "call")}, ${formatMany(total.totalTokens, "token")}, ${formatBill(total)}`,
     ),
@@ -136,14 +136,14 @@ export function usageLines(
     ...breaks.map(({ timestamp, tokens, cost, cause }) =>
       line(
         cut(
-          `  ${formatTime(timestamp)}  ${formatCount(tokens)} tokens anew ${formatShortCost(cost)}  ${CACHE_CAUSES[cause]}`,
+          `  ${formatTime(timestamp)}  ${formatCount(tokens)} tokens paid again ${formatShortCost(cost)}  ${CACHE_CAUSES[cause]}`,
         ),
       ),
     ),
   ];
 }
 
-/** Cost of the session's sub-agents, and with the path. */
+/** Draws the cost of the session's sub-agents, and the total with the path. */
 function subAgentLines({ runs, total }: SubAgentUsage, ofPath: UsageTotals, columns: number): Line[] {
   const size = `${formatMany(total.calls, "call")}, ${formatMany(total.totalTokens, "token")}, ${formatBill(total)}`;
   const whole = formatBill(sumOfBills([ofPath, total]));

@@ -22,7 +22,7 @@ import { bodyHeight, frameHeight } from "./layout.ts";
 import { filterWords, shownSessions, viewSessions } from "./sessions.ts";
 import { viewTreeScreen } from "./tree.ts";
 
-/** The screen of a state: where one is, what there is, and which keys act. */
+/** Draws the screen of a state: heading, body, and the keys. */
 export function view(state: TerminalState): Frame {
   const { tree, dialog, size } = state;
   const body = fitLines(tree ? viewTreeScreen(state, tree) : viewSessions(state), bodyHeight(state));
@@ -46,7 +46,7 @@ function heading(state: TerminalState): Line {
   return between([span(" Espalier", "heading")], [span(`${facts.join(" · ")} `, "dim")], size.columns);
 }
 
-/** The share of the heading that facts may take. */
+/** Maximum share of the heading for facts. */
 const FACTS_SHARE = 0.6;
 
 function treeHeading(tree: TreeState, columns: number): Line {
@@ -60,7 +60,7 @@ function treeHeading(tree: TreeState, columns: number): Line {
     ...(readOnly === undefined ? [] : ["read only"]),
     ...(tree.query === "" || tree.search ? [] : [`${hitCount(tree)} with ${plainLine(tree.query)}`]),
   ];
-  // In a narrow terminal the title comes first.
+  // In a narrow terminal the title is more important than the facts.
   while (facts.length > 1 && columnsOf(facts.join(" · ")) > columns * FACTS_SHARE) facts.splice(-2, 1);
   const right = span(`${facts.join(" · ")} `, "dim");
   const room = Math.max(10, columns - columnsOf(right.text) - 2);
@@ -75,7 +75,7 @@ function between(left: readonly Span[], right: readonly Span[], columns: number)
   return { spans: [...left, span(" ".repeat(Math.max(1, gap))), ...right] };
 }
 
-/** The last line: what is going on, what was said last, or the keys. */
+/** Draws the last line: the running work, the last notice, or the keys. */
 function footer(state: TerminalState): Line {
   const { notice, work, dialog, tree, now, sessions } = state;
   if (tree?.search && !dialog) return searchLine(tree, tree.search.field);
@@ -98,7 +98,7 @@ function footer(state: TerminalState): Line {
   if (tree?.isReading) return keys(READING_KEYS);
   const bindings: readonly Pick<Binding<never>, "keys" | "shown" | "hint">[] = tree
     ? [...ACT_BINDINGS, ...TREE_BINDINGS, ...GENERAL_BINDINGS]
-    : // From the list there is nowhere to go back to.
+    : // The list is the first screen, so there is no way back.
       [...SESSIONS_BINDINGS, ...GENERAL_BINDINGS.filter(({ hint }) => hint !== "back")];
   const hinted = bindings.flatMap((binding): [string, string][] =>
     binding.hint ? [[shownKeys(binding).split(" ")[0]!, binding.hint]] : [],
@@ -106,13 +106,13 @@ function footer(state: TerminalState): Line {
   return fitKeys(hinted, state.size.columns);
 }
 
-/** The text of a search while it is typed, and what was found so far. */
+/** Draws the query of a search while it is typed, and the number of hits. */
 function searchLine(tree: TreeState, field: TextField): Line {
-  const count = tree.query === "" ? "Enter keeps the place, Esc goes back" : `${hitCount(tree)} · ↑↓`;
+  const count = tree.query === "" ? "Enter stays here, Esc goes back" : `${hitCount(tree)} · ↑↓`;
   return line(span(" /", "heading"), ...(fieldLines(field)[0]?.spans ?? []), span(`  ${count}`, "dim"));
 }
 
-/** Keys of the reading pane: acts need the tree. */
+/** Keys of the reading pane. Acts are not listed, because they need the tree. */
 const READING_KEYS = [
   ["↑↓", "scroll"],
   ["←→", "other rows"],
@@ -147,7 +147,7 @@ const keys = (pairs: readonly (readonly [string, string])[]): Line => ({
   spans: pairs.flatMap(([key, title]) => [span(` ${key} `, "heading"), span(title, "dim"), span(" ")]),
 });
 
-/** As many keys as fit; help and quit, the last ones, are always shown. */
+/** Draws as many keys as fit; help and quit, the last ones, are always shown. */
 function fitKeys(pairs: readonly [string, string][], columns: number): Line {
   const last = pairs.slice(-2);
   let first = pairs.slice(0, -2);
@@ -155,10 +155,10 @@ function fitKeys(pairs: readonly [string, string][], columns: number): Line {
   return first.length === 0 ? (keys(last) ?? EMPTY) : keys([...first, ...last]);
 }
 
-/** Columns that a dialog has at the most: longer lines are hard to read. */
+/** Maximum width of a dialog in columns, since longer lines are hard to read. */
 const WIDEST = 100;
 
-/** A dialog over the lower end of a body: the title, what it says, the field, the choices. */
+/** Draws a dialog over the lower end of a body: the title, its text, the field, the choices. */
 function overBody(body: readonly Line[], shown: Dialog, columns: number): Line[] {
   const width = Math.min(columns, WIDEST);
   const field = shown.field ? fieldLines(shown.field) : [];
@@ -185,7 +185,7 @@ function overBody(body: readonly Line[], shown: Dialog, columns: number): Line[]
 
 const inField = (one: Line): Line => ({ spans: [span(" > ", "leaf"), ...one.spans] });
 
-/** Lines around the end of a long text, where most typing happens. */
+/** Last lines of a long text, where the user mostly types. */
 const lastLines = (lines: readonly Line[], most: number): readonly Line[] => {
   const at = lines.findIndex(({ spans }) => spans.some(({ style }) => style === "cursor"));
   const from = Math.max(0, Math.min(at - most + 1, lines.length - most));
