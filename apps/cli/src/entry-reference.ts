@@ -6,6 +6,75 @@ import { CommandError, nearest, nearestId } from "./failure.ts";
 /** Minimum length of an abbreviated id. */
 const SHORTEST_BEGINNING = 4;
 
+/** Maximum length of an id that is printed whole. */
+const WHOLE = 12;
+
+/** Minimum number of printed characters of a longer id. */
+const SHORTEST_PRINTED = 8;
+
+/**
+ * Returns a function that shortens ids for people: ids of up to 12 characters stay whole, longer ones become their
+ * shortest beginning, of at least 8 characters, that no other id has.
+ */
+export function shortIds(ids: Iterable<string>): (id: string) => string {
+  const alike = new Map<string, string[]>();
+  for (const id of new Set(ids)) {
+    const beginning = id.slice(0, SHORTEST_PRINTED);
+    const group = alike.get(beginning);
+    if (group) group.push(id);
+    else alike.set(beginning, [id]);
+  }
+  const shortened = new Map<string, string>();
+  return (id) => {
+    if (id.length <= WHOLE) return id;
+    if (!shortened.has(id)) {
+      const group = (alike.get(id.slice(0, SHORTEST_PRINTED)) ?? []).sort();
+      group.forEach((each, at) => {
+        const equal = Math.max(equalStart(each, group[at - 1]), equalStart(each, group[at + 1]));
+        shortened.set(each, each.slice(0, Math.max(SHORTEST_PRINTED, equal + 1)));
+      });
+    }
+    return shortened.get(id) ?? id;
+  };
+}
+
+/** Returns the length of the beginning that both texts have in common. */
+function equalStart(one: string, other = ""): number {
+  let at = 0;
+  while (at < one.length && one[at] === other[at]) at++;
+  return at;
+}
+
+/**
+ * Returns a function that shortens ids of sessions, as {@link shortIds} does. The id of a sub-agent's run has the id of its
+ * session before the first point; both parts are shortened: `22222222.agent-a0`.
+ */
+export function shortSessionIds(ids: readonly string[]): (id: string) => string {
+  const short = shortIds(ids.map((id) => partsOf(id)[0]));
+  const runs = new Map<string, string[]>();
+  for (const [session, run] of ids.map(partsOf))
+    if (run !== "") runs.set(session, [...(runs.get(session) ?? []), run]);
+  const shortRuns = new Map([...runs].map(([session, all]) => [session, shortIds(all)]));
+  return (id) => {
+    const [session, run] = partsOf(id);
+    return run === "" ? short(session) : `${short(session)}.${shortRuns.get(session)?.(run) ?? run}`;
+  };
+}
+
+/** Returns whether a word abbreviates the id of a session: its beginning, or the short form of a sub-agent's run. */
+export function isShortFor(word: string, id: string): boolean {
+  if (id.startsWith(word)) return true;
+  const [session, run] = partsOf(word);
+  const [ofSession, ofRun] = partsOf(id);
+  return run !== "" && session !== "" && ofSession.startsWith(session) && ofRun.startsWith(run);
+}
+
+/** Splits an id at its first point: the id of a session, and the rest of the id of a sub-agent's run. */
+function partsOf(id: string): [session: string, run: string] {
+  const point = id.indexOf(".");
+  return point < 0 ? [id, ""] : [id.slice(0, point), id.slice(point + 1)];
+}
+
 /** Word for the position before the first entry. */
 const START = "start";
 

@@ -44,7 +44,7 @@ const WRONG_USAGE = 2;
 /** Describes a thrown value; `command` is the name of the command, if known. */
 export function failureOf(error: unknown, command = ""): Failure {
   if (error instanceof CommanderError) {
-    return { code: "usage", message: usageSentence(error.message, command), exitCode: WRONG_USAGE };
+    return { code: "usage", message: usageSentence(error, command), exitCode: WRONG_USAGE };
   }
   if (!(error instanceof Error)) return { code: "internal", message: String(error), exitCode: 1 };
   const { code, by, reason } = error as { code?: unknown; by?: unknown; reason?: unknown };
@@ -61,15 +61,47 @@ export function failureOf(error: unknown, command = ""): Failure {
 /** Exit code of a process that ended by SIGINT. */
 export const INTERRUPTED = 130;
 
-function usageSentence(message: string, command: string): string {
+function usageSentence({ code, message }: CommanderError, command: string): string {
   // Message of commander's error when it would print the help.
   if (message === "(outputHelp)") return "Name a command; `espalier --help` lists them.";
   const [first = "", ...rest] = message.replace(/^error: /, "").split("\n");
   const sentence = `${first.charAt(0).toUpperCase()}${first.slice(1)}.`;
-  const hint = rest.join(" ").trim();
+  const hint = [...rest, ...cureOf(code, first, command)].join(" ").trim();
   return plainLine(
     `${sentence.replace(/\.\.$/, ".")} ${hint} See \`espalier ${command && `${command} `}--help\`.`,
   );
+}
+
+/** Returns a sentence on the probable intention of the user; empty when it is unknown. */
+function cureOf(code: string, message: string, command: string): string[] {
+  if (code === "commander.excessArguments" && QUERIES.has(command))
+    return ['Put a query of several words between quotes: "disk full".'];
+  const [, word = "", choices] =
+    /argument '(.*)' is invalid\. Allowed choices are (.*)\.$/.exec(message) ?? [];
+  const meant = choices === undefined ? undefined : nearestChoice(word, choices.split(", "));
+  return meant === undefined ? [] : [`Did you mean ${meant}?`];
+}
+
+/** Commands whose last argument is a query. */
+const QUERIES: ReadonlySet<string> = new Set(["search", "history"]);
+
+/**
+ * Returns the most similar choice, or else the only choice with the letters of the word in the same order: `md` finds
+ * `markdown`; undefined for none.
+ */
+function nearestChoice(word: string, choices: readonly string[]): string | undefined {
+  const near = nearest(word, choices);
+  if (near !== undefined || word === "") return near;
+  const spelt = choices.filter((choice) => hasInOrder(choice, word.toLowerCase()));
+  return spelt.length === 1 ? spelt[0] : undefined;
+}
+
+function hasInOrder(text: string, letters: string): boolean {
+  let at = -1;
+  return Array.from(letters).every((letter) => {
+    at = text.indexOf(letter, at + 1);
+    return at >= 0;
+  });
 }
 
 /**

@@ -31,6 +31,18 @@ export function formatAge(milliseconds: number): string {
   return days < 365 ? formatMany(days, "day") : formatMany(Math.floor(days / 365), "year");
 }
 
+/** Milliseconds up to which a list shows an age; older times are shown as a date. */
+const SHOWN_AGE = 7 * 86_400_000;
+
+/** Formats a time for a list: "3 days" within a week, else "2026-03-07" in the reader's time zone. */
+export function formatWhen(time: string, now: number): string {
+  const age = now - Date.parse(time);
+  return age < SHOWN_AGE ? formatAge(age) : formatTime(time).slice(0, DATE_LENGTH);
+}
+
+/** Length of a date without its time. */
+export const DATE_LENGTH = 10;
+
 /** Formats 1536 as 1.5 kB; 1 kB is 1,000 bytes. */
 export function formatBytes(bytes: number): string {
   const units = ["B", "kB", "MB", "GB", "TB"];

@@ -28,6 +28,7 @@ import {
 } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { chainOf, type Summarizer } from "@espalier/summarizer";
+import { isShortFor } from "./entry-reference.ts";
 import { CommandError, nearestId } from "./failure.ts";
 import { formatBytes } from "./numbers.ts";
 import { confirmOnTerminal, type Shell } from "./shell.ts";
@@ -168,7 +169,7 @@ export async function sessionNamed(store: SessionStore | undefined, word: string
   if (word !== "")
     for await (const session of listSessions({ ...storeOf({ store }), subAgents: true, onSkipped }))
       for (const name of [session.id, ...(store ? [session.ref] : [])]) {
-        if (name.startsWith(word) && begun.at(-1) !== session) begun.push(session);
+        if (isShortFor(word, name) && begun.at(-1) !== session) begun.push(session);
         names.push(name);
       }
   const meant = begun.filter(

@@ -1,6 +1,6 @@
 import { basename } from "node:path";
 import type { ListedSession } from "@espalier/engine";
-import { columnsOf, plainLine, plainText } from "@espalier/session-tree";
+import { columnsOf, plainLine, plainText, projectName } from "@espalier/session-tree";
 
 export { columnsOf, cutToColumns, fieldText, plainLine, plainText } from "@espalier/session-tree";
 
@@ -34,18 +34,17 @@ export const titleOf = ({ name, firstMessage, id, ref }: ListedSession): string 
 
 /**
  * Prefix for the title of a session with a parent: `└ ` for a sub-agent, `fork of 1284c080: ` for a fork; else empty.
+ *
+ * @param short shortens the id of the parent; by default to 8 characters
  */
-export const markOfParent = (parent: ListedSession["parent"]): string =>
-  !parent
-    ? ""
-    : parent.kind === "subagent"
-      ? "└ "
-      : `fork of ${plainLine(parent.sessionId).slice(0, SHORT_ID)}: `;
+export const markOfParent = (parent: ListedSession["parent"], short = shortened): string =>
+  !parent ? "" : parent.kind === "subagent" ? "└ " : `fork of ${plainLine(short(parent.sessionId))}: `;
 
+const shortened = (id: string): string => id.slice(0, SHORT_ID);
 const SHORT_ID = 8;
 
-/** Returns the last part of the folder in which a session worked. */
-export const projectOf = (cwd: string): string => plainLine(cwd.split(/[\\/]/).filter(Boolean).at(-1) ?? "");
+/** Returns the name of the project in whose folder a session worked. */
+export const projectOf = (cwd: string): string => plainLine(projectName(cwd));
 
 /** Returns the time of a session's last entry (ISO 8601), or of its last write when the entry has no valid time. */
 export const lastTimeOf = ({ updatedAt, modified }: Pick<ListedSession, "updatedAt" | "modified">): string =>

@@ -1,7 +1,18 @@
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { DEMO, demoCopy, espalier, espalierJson, linesOf, stateOf, temporaryFolder } from "./espalier.ts";
+import {
+  DEMO,
+  demoCopy,
+  espalier,
+  espalierJson,
+  HEADER,
+  linesOf,
+  said,
+  sessionOf,
+  stateOf,
+  temporaryFolder,
+} from "./espalier.ts";
 
 test("append reads messages from stdin, fills them in, and appends them under the leaf in one batch", async () => {
   const file = demoCopy();
@@ -182,6 +193,42 @@ test("fork --position before stops before a message and hands its text back", as
     id: value.id,
     file: value.file,
   });
+});
+
+test("a fork is of today, also of an old session, and names the command that goes on in it", async () => {
+  const home = temporaryFolder();
+  const env = { ESPALIER_HOME: home };
+  const source = sessionOf(
+    {
+      ...HEADER,
+      id: "11111111-2222-4333-8444-555555555555",
+      importedFrom: { agent: "claude-code", version: "1", id: "x", digest: "d" },
+    },
+    said("u1aaaa", null, "What grows here?"),
+    said("u2aaaa", "u1aaaa", "And there?"),
+  );
+  const { stdout } = await espalier(["fork", source, "u1aaaa"], { env });
+  const [, id] = /^The fork (\w+) is in .*\nGo on in it with `espalier continue /.exec(stdout)!;
+  expect(stdout).toContain(
+    `\nGo on in it with \`espalier continue ${id} --in claude-code\`, or here with \`espalier chat ${id}\`.\n`,
+  );
+  expect((await espalierJson(["list", "--since", "1h"], { env })).values).toMatchObject([{ id }]);
+  const out = join(temporaryFolder(), "way.jsonl");
+  const named = await espalier(["fork", DEMO, "before-cache", "--out", out], { env });
+  expect(named.stdout).toContain(`\nGo on in it with \`espalier chat ${out}\`.\n`);
+});
+
+test("a fork before a root that is no prompt is refused, since it would be empty", async () => {
+  const out = join(temporaryFolder(), "way.jsonl");
+  const summary = { type: "compaction", id: "c1aaaa", parentId: null, timestamp: HEADER.timestamp };
+  const root = { ...summary, summary: "All of it", firstKeptEntryId: "c1aaaa", tokensBefore: 9 };
+  const source = sessionOf(HEADER, said("u1aaaa", null, "one"), root, said("u2aaaa", "c1aaaa", "two"));
+  const { value } = await espalierJson(["fork", source, "c1aaaa", "--position", "before", "--out", out]);
+  expect(value.error).toMatchObject({ code: "usage", message: expect.stringContaining("espalier tree") });
+  expect(existsSync(out)).toBe(false);
+  // A prompt is edited in the fork.
+  const prompt = await espalierJson(["fork", source, "u1aaaa", "--position", "before", "--out", out]);
+  expect(prompt.value).toMatchObject({ leafId: null, selectedText: "one" });
 });
 
 test("rules are shown at any entry, added and dropped, as JSON and as lines", async () => {

@@ -40,6 +40,24 @@ describe("a session by its id", () => {
     expect(await treeOf(`${id}.agent-`)).toMatchObject({ error: { code: "not-found" } });
   });
 
+  test("is printed as short as is unique, the run of a sub-agent too, and every command accepts that", async () => {
+    const uuids = ["01a1ffe6-7b96-7352-9763-ae66a9453f24", "01a1ffe6-7d80-7a53-9388-92834c789141"];
+    const [first, second] = uuids as [string, string];
+    for (const each of uuids) put(each);
+    const run = `${first}.agent-a04869a0ad03ae043`;
+    put(run, { parent: { sessionId: first, entryId: null, kind: "subagent" } });
+    const { stdout } = await espalier(["list", "--sub-agents"], { env });
+    const printed = stdout.match(/^01a1\S*/gm);
+    expect(printed?.toSorted()).toEqual(["01a1ffe6-7b", "01a1ffe6-7b.agent-a0", "01a1ffe6-7d"]);
+    expect(stdout).toMatch(/^5f1c7a52 /m);
+    for (const [word, whole] of [
+      ["01a1ffe6-7b", first],
+      ["01a1ffe6-7d", second],
+      ["01a1ffe6-7b.agent-a0", run],
+    ])
+      expect(await treeOf(word!)).toMatchObject({ session: { id: whole } });
+  });
+
   test("the beginning is a comfort that goes no further than one session", async () => {
     put("user-12");
     expect(await treeOf("user-1")).toMatchObject({ session: { id: "user-12" } });
@@ -110,8 +128,23 @@ describe("the last entry of a session says when it was", () => {
   test("list puts the newest first, whenever the files were written", async () => {
     expect(await listed()).toEqual(["today", "three", "week", "month"]);
     const { stdout } = await espalier(["list"], { env });
-    expect(stdout).toMatch(/^week +7 days +claude-code +pears +What grows here\?$/m);
+    const { updatedAt } = (await espalierJson(["list", "--agent", "claude-code"], { env })).value;
+    const date = new Date(updatedAt).toLocaleDateString("sv-SE");
+    expect(stdout).toMatch(new RegExp(`^week +${date} +claude-code +pears +What grows here\\?$`, "m"));
+    expect(stdout).toMatch(/^id +updated +agent +project +session\ntoday +now +espalier +orchard +What/);
     expect(stdout).toMatch(/^three +3 days +pi +garden +\(no prompt yet\)$/m);
+  });
+
+  test("search puts the newest first too, each session under its date, its agent, its project and its title", async () => {
+    expect(await found()).toEqual(["today", "week", "month"]);
+    const { stdout } = await espalier(["search", "grows"], { env });
+    expect(stdout.split("\n\n")).toEqual([
+      expect.stringMatching(
+        /^today {2}now {2}espalier {2}orchard {2}What grows here\?\n {2}e-today {2}user /,
+      ),
+      expect.stringMatching(/^week {2}\d{4}-\d\d-\d\d {2}claude-code {2}pears {2}What grows here\?\n/),
+      expect.stringMatching(/^month {2}\d{4}-\d\d-\d\d {2}codex {2}garden {2}What grows here\?\n/),
+    ]);
   });
 
   test("list and search keep to a time, an agent and a project", async () => {
@@ -162,7 +195,49 @@ describe("search", () => {
     mkdirSync(join(home, "sessions"));
     copyFileSync(DEMO, join(home, "sessions", "s.jsonl"));
     const { stdout } = await espalier(["search", "no-store"], { env: { ESPALIER_HOME: home } });
-    expect(stdout).toMatch(/^LTfrBGnUynOG {2}\w{12} {2}assistant \(another branch\) {2}.*no-store/m);
+    expect(stdout).toMatch(
+      /^LTfrBGnUynOG {2}2026-03-\d\d {2}espalier {2}tidepool {2}tidepool works offline 🌊\n {2}\w{12} {2}/,
+    );
+    expect(stdout).toMatch(/^ {2}\w{12} {2}assistant \(another branch\) {2}.*no-store/m);
+  });
+
+  test("ids of entries are as short as they are unique in their session, and name the entry", async () => {
+    const ids = ["01ae8323-3017", "01ae8323-4c5d", "7f0f11ca-9b1c"].map(
+      (start) => `${start}-40c5-a344-05b54fc9e216`,
+    );
+    const lines = ids.map((id, at) => said(id, ids[at - 1] ?? null, `The gate ${at}`));
+    const file = sessionOf(HEADER, ...lines);
+    const { stdout } = await espalier(["search", "gate", file]);
+    expect(stdout).toBe(
+      "01ae8323-3  user        The gate 0\n01ae8323-4  user        The gate 1\n7f0f11ca  user        The gate 2\n",
+    );
+    for (const [at, word] of ["01ae8323-3", "01ae8323-4", "7f0f11ca"].entries())
+      expect((await espalierJson(["show", file, word])).value.id).toBe(ids[at]);
+  });
+
+  test("a place is also the id of a session; of a query without quotes the second word is told as it was taken", async () => {
+    const home = temporaryFolder();
+    mkdirSync(join(home, "sessions"));
+    copyFileSync(DEMO, join(home, "sessions", "s.jsonl"));
+    const env = { ESPALIER_HOME: home };
+    const inOne = await espalierJson(["search", "no-store", "LTfrB"], { env });
+    expect(inOne.values.map(({ sessionId }) => sessionId)).toContain(SESSION_ID);
+    const unquoted = await espalier(["search", "disk", "full"], { env });
+    expect([unquoted.code, unquoted.stderr]).toEqual([
+      1,
+      '"full" is no folder, file or session. For a query of several words, use quotes: `espalier search "disk full"`.\n',
+    ]);
+    expect((await espalier(["search", "no-store", "LTfrX"], { env })).stderr).toContain("Did you mean LTfrB");
+    for (const command of [
+      ["search", "disk", "is", "full"],
+      ["history", DEMO, "disk", "full"],
+    ]) {
+      const many = await espalier(command, { env });
+      expect([many.code, many.stderr]).toEqual([
+        2,
+        expect.stringContaining(`Put a query of several words between quotes: "disk full".`),
+      ]);
+    }
   });
 
   test("nothing found is an answer; no folder and no query are not", async () => {

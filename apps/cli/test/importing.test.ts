@@ -156,7 +156,7 @@ test("a fork is linked to its original in an import and in lists", async () => {
     parent: { sessionId: original, entryId: "a1", kind: "fork" },
   });
   expect(values.find(({ id }) => id === original)).not.toHaveProperty("parent");
-  expect((await espalier(["list"], options)).stdout).toMatch(/ fork of 00000000: Which way is up\?$/m);
+  expect((await espalier(["list"], options)).stdout).toMatch(/ fork of 00000000-[-\d]+: Which way is up\?$/m);
   const ofParent = await espalierJson(["list", "--parent", original!], options);
   expect(ofParent.values.map(({ id }) => id)).toEqual([fork]);
   const stats = await espalier(["stats", fork!], options);

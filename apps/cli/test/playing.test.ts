@@ -89,7 +89,7 @@ test("list tells of each session below a folder, newest first", async () => {
   ]);
   const { stdout } = await espalier(["list", dirname(file)]);
   expect(stdout).toMatch(
-    /^id +age +agent +project +session\nLTfrBGnUynOG +\d+ (?:day|year)s? +espalier +tidepool +tidepool works offline/,
+    /^id +updated +agent +project +session\nLTfrBGnUynOG +2026-03-\d\d +espalier +tidepool +tidepool works offline/,
   );
 });
 

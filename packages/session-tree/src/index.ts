@@ -208,7 +208,15 @@ export {
   forkLines,
   planFork,
 } from "./store/fork.ts";
-export { importedFrom, type ListedAt, listedMessage, listingOf, titleOf } from "./store/listing.ts";
+export {
+  importedFrom,
+  type ListedAt,
+  lastChange,
+  listedMessage,
+  listingOf,
+  projectName,
+  titleOf,
+} from "./store/listing.ts";
 export { GrowingBytes, MemoryLeases, memoryLog, memoryStore } from "./store/memory-store.ts";
 export {
   type AppendOptions,

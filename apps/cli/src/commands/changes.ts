@@ -1,9 +1,11 @@
 import { existsSync } from "node:fs";
+import { basename } from "node:path";
 import {
   type ActOptions,
   addRule,
   createSession,
   dropRule,
+  type ForkResult,
   forecastAct,
   forecastNavigation,
   type LastAct,
@@ -11,7 +13,8 @@ import {
   rulesOf,
   type Session,
 } from "@espalier/engine";
-import { contextOfPath, type ForkPosition, promptText } from "@espalier/session-tree";
+import { nativeAgents } from "@espalier/interop";
+import { contextOfPath, type ForkPosition, promptText, roleAt } from "@espalier/session-tree";
 import { Option } from "commander";
 import { type Answer, type Call, command, type SessionCall, sessionCommand } from "../command.ts";
 import { entryNamed, existingEntry } from "../entry-reference.ts";
@@ -432,11 +435,30 @@ const forkCommand = sessionCommand({
   use: ({ summarize }: Omit<Forking, "entryId">) => (summarize ? "summarize" : "read"),
   async run({ session, shell, options }: SessionCall<Omit<Forking, "entryId">>, reference: string) {
     const entryId = existingEntry(session, reference);
-    return answer(
-      await interruptible(shell, "The fork", (act) => fork(session, { entryId, ...options }, act)),
-    );
+    refuseEmptyFork(session, entryId, options.position);
+    const made = await interruptible(shell, "The fork", (act) => fork(session, { entryId, ...options }, act));
+    const sentences = [...made.sentences, nextOfFork(session, made.value as ForkResult, options.out)];
+    return answer({ ...made, sentences });
   },
 });
+
+/** @throws CommandError `usage` for the place before a root that is no prompt to edit: the fork would have no entry */
+function refuseEmptyFork({ tree, file }: Session, entryId: string, position: ForkPosition): void {
+  const row = tree.row(entryId);
+  if (position === "at" || tree.parentIdAt(row) !== null || roleAt(tree, row) === "user") return;
+  throw new CommandError(
+    "usage",
+    `Nothing comes before ${entryId} on its path, so the fork would be empty. Name the last entry to keep: \`espalier tree ${basename(file)}\` shows them.`,
+  );
+}
+
+/** The commands that go on with a fork: in the agent of its source, if it was imported, and here. */
+function nextOfFork({ header }: Session, { id, file }: ForkResult, out: string | undefined): string {
+  const name = plainLine(out === undefined ? id : file);
+  const agent = nativeAgents.find((each) => each === header?.importedFrom?.agent);
+  const elsewhere = agent ? `\`espalier continue ${name} --in ${agent}\`, or here with ` : "";
+  return `Go on in it with ${elsewhere}\`espalier chat ${name}\`.`;
+}
 
 const mergeCommand = sessionCommand({
   usage: "merge <session> <from>",

@@ -1,12 +1,11 @@
 import { existsSync, statSync } from "node:fs";
-import { basename, resolve } from "node:path";
+import { resolve } from "node:path";
 import {
   type Diagnosis,
   deleteSession,
   type ListedSession,
   type ListOptions,
   listSessions,
-  migrateStore,
   nothingBilled,
   othersMayRead,
   type RepairReport,
@@ -19,22 +18,32 @@ import {
   type UsageTotals,
 } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { type SessionRef, Tree } from "@espalier/session-tree";
+import { ID_LENGTH, type SessionRef, Tree } from "@espalier/session-tree";
 import { type Call, command, type OptionShape, type SessionCall, sessionCommand } from "../command.ts";
+import { shortIds, shortSessionIds } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import {
   costValue,
-  formatAge,
   formatBill,
   formatCount,
   formatMany,
+  formatWhen,
   parseCount,
   parseSince,
   parseUntil,
 } from "../numbers.ts";
-import { currentSettings, sessionNamed, storeInUse, storeOf, tellSkipped, withSession } from "../opening.ts";
-import { confirmOnTerminal, jsonLine, print, printLine, printStep, type Shell } from "../shell.ts";
 import {
+  currentSettings,
+  isThere,
+  sessionNamed,
+  storeInUse,
+  storeOf,
+  tellSkipped,
+  withSession,
+} from "../opening.ts";
+import { confirmOnTerminal, jsonLine, print, printLine, printLines, type Shell } from "../shell.ts";
+import {
+  columnsOf,
   cutToColumns,
   lastTimeOf,
   markOfParent,
@@ -86,37 +95,31 @@ const list = command({
       );
     const place = folder === undefined ? storeOf(shell) : { folder: resolve(folder) };
     const costs = isPriced ? await costsOf(shell, place) : undefined;
-    const sessions = listSessions({
-      ...place,
-      ...options,
-      ...tellSkipped(shell),
-    });
-    if (shell.json)
+    const sessions = listSessions({ ...place, ...options, ...tellSkipped(shell) });
+    if (shell.json) {
       for await (const session of sessions)
         await shell.output.writeLine(jsonLine(listedValue(session, options, costs?.get(session.ref))));
-    else {
-      let ownCount = 0;
-      const counted = counting(sessions, () => ownCount++);
-      const shown = options.subAgents ? underParents(await allOf(counted)) : counted;
-      const none =
+      return;
+    }
+    const listed = await allOf(sessions);
+    const shown = options.subAgents ? underParents(listed) : listed;
+    // Names are short among all sessions, also where few are shown.
+    const names = sessionNames(await allOf(listSessions({ ...place, subAgents: true })));
+    await printLines(shell, viewList(shown, { costs, names }, shell));
+    if (shown.length === 0)
+      await printLine(
+        shell,
         Object.keys(options).length > 0
           ? "No session matches; `espalier list` lists all."
-          : "There are no sessions here.";
-      for await (const line of viewList(shown, { none, costs }, shell)) await printLine(shell, line);
-      if (folder === undefined && ownCount === 0) await tellOfOthers(shell);
-    }
+          : "There are no sessions here.",
+      );
+    if (folder === undefined && listed.every(({ agent }) => agent === "pi")) await tellOfOthers(shell);
   },
 });
 
-/** Yields the same sessions, and calls back for each session that is not Pi's own. */
-async function* counting(
-  sessions: AsyncIterable<ListedSession>,
-  onOwn: () => void,
-): AsyncGenerator<ListedSession> {
-  for await (const session of sessions) {
-    if (session.agent !== "pi") onOwn();
-    yield session;
-  }
+/** Returns a function that shortens the ids of sessions; every command accepts the short forms. */
+function sessionNames(all: readonly ListedSession[]): (id: string) => string {
+  return shortSessionIds(all.flatMap(({ id, parent }) => [id, ...(parent ? [parent.sessionId] : [])]));
 }
 
 /** Prints the number of sessions that an import would add, if the store has only sessions of Pi. */
@@ -172,38 +175,45 @@ async function costsOf(
 
 /** Width of the table in columns when stdout is not a terminal. */
 const WIDE = 160;
-const ID_LENGTH = 12;
+
+/** Minimum width of a title, and maximum width of a project, in columns. */
+const TITLE_LENGTH = 20;
 const PROJECT_LENGTH = 14;
-const COST_WIDTH = 9;
 
-/** Width in columns of id, age, agent and project, with two spaces after each. */
-const FACTS_WIDTH = ID_LENGTH + 2 + 8 + 2 + 11 + 2 + PROJECT_LENGTH + 2;
-
-/** Draws a table of sessions for people. */
-async function* viewList(
-  sessions: AsyncIterable<ListedSession> | Iterable<ListedSession>,
-  { none, costs }: { none: string; costs: ReadonlyMap<string, UsageTotals> | undefined },
+/** Draws a table of sessions for people; no line for no session. */
+function* viewList(
+  sessions: readonly ListedSession[],
+  { costs, names }: { costs?: ReadonlyMap<string, UsageTotals> | undefined; names: (id: string) => string },
   { colours, columns }: Pick<Shell, "colours" | "columns">,
   now = Date.now(),
-): AsyncGenerator<string> {
-  const costWidth = costs ? COST_WIDTH + 2 : 0;
-  const room = Math.max(20, Math.min(columns, WIDE) - FACTS_WIDTH - costWidth);
-  let count = 0;
-  for await (const session of sessions) {
-    if (count++ === 0) yield colours.dim(row("id", "age", "agent", "project", costs && "cost", "session"));
-    const { id, agent, name, cwd, parent } = session;
-    const about = cutToColumns(`${markOfParent(parent)}${titleOf(session)}`, room);
-    yield row(
-      plainLine(id).slice(0, ID_LENGTH),
-      formatAge(now - Date.parse(lastTimeOf(session))),
-      plainLine(agent),
-      cutToColumns(projectOf(cwd), PROJECT_LENGTH),
-      costs && formatBill(costs.get(session.ref) ?? nothingBilled()),
-      name === null ? colours.dim(about) : about,
-    );
+): Generator<string> {
+  if (sessions.length === 0) return;
+  const facts = sessions.map((session) => [
+    ...factsOf(session, names, now),
+    ...(costs ? [formatBill(costs.get(session.ref) ?? nothingBilled())] : []),
+  ]);
+  const headings = ["id", "updated", "agent", "project", ...(costs ? ["cost"] : [])];
+  const widths = headings.map((heading, column) =>
+    facts.reduce((width, cells) => Math.max(width, columnsOf(cells[column]!)), columnsOf(heading)),
+  );
+  const row = (cells: readonly string[]) =>
+    cells.map((cell, column) => `${padToColumns(cell, widths[column]!)}  `).join("");
+  const used = widths.reduce((sum, width) => sum + width + 2, 0);
+  const room = Math.max(TITLE_LENGTH, Math.min(columns, WIDE) - used);
+  yield colours.dim(`${row(headings)}session`);
+  for (const [at, session] of sessions.entries()) {
+    const about = cutToColumns(`${markOfParent(session.parent, names)}${titleOf(session)}`, room);
+    yield `${row(facts[at]!)}${session.name === null ? colours.dim(about) : about}`;
   }
-  if (count === 0) yield none;
 }
+
+/** Formats the id, time, agent and project of a session. */
+const factsOf = (session: ListedSession, names: (id: string) => string, now: number): string[] => [
+  plainLine(names(session.id)),
+  formatWhen(lastTimeOf(session), now),
+  plainLine(session.agent),
+  cutToColumns(projectOf(session.cwd), PROJECT_LENGTH),
+];
 
 async function allOf(sessions: AsyncIterable<ListedSession>): Promise<ListedSession[]> {
   const all: ListedSession[] = [];
@@ -228,54 +238,37 @@ export function underParents(all: readonly ListedSession[]): ListedSession[] {
   return all.filter((session) => beganBy(session) === undefined).flatMap(withRuns);
 }
 
-function row(
-  id: string,
-  age: string,
-  agent: string,
-  project: string,
-  cost: string | undefined,
-  about: string,
-): string {
-  const facts = [
-    id.padEnd(ID_LENGTH),
-    age.padStart(8),
-    agent.padEnd(11),
-    padToColumns(project, PROJECT_LENGTH),
-    ...(cost === undefined ? [] : [cost.padStart(COST_WIDTH)]),
-  ];
-  return [...facts, about].join("  ");
-}
-
 const search = command({
-  usage: "search <query> [folder]",
-  description: "search the sessions below a folder, or by default all of Espalier and Pi",
+  usage: "search <query> [place]",
+  description: "search a session, the sessions below a folder, or by default all of Espalier and Pi",
   options: [
     ...FILTERS,
     ["--limit <count>", "stop after this many", parseCount],
     ["--case-sensitive", "distinguish upper and lower case"],
   ],
-  notes: `The query is literal text. It is searched for in messages, calls with their arguments, results and summaries, on all
-branches and behind compactions, but not in the model's thoughts; the newest sessions come first. Instead of a folder, the
-file of one session can be named. As with grep, the exit code is 1 when nothing is found.`,
+  notes: `The query is literal text: put several words between quotes. It is searched for in messages, calls with their
+arguments, results and summaries, on all branches and behind compactions, but not in the model's thoughts. The newest
+sessions come first. A place is a folder, a file, or the id of a session. \`espalier history\` searches one session for
+words in any order. As with grep, the exit code is 1 when nothing is found.`,
   examples: [
     'espalier search "disk full" --since 1w',
+    "espalier search merge 1284c080",
     "espalier search cache-control ~/old-sessions --limit 20",
     "espalier search flaky session.jsonl --json | jq -r .entryId",
   ],
   async run(
     { shell, options }: Call<Filters & { limit?: number; caseSensitive?: boolean }>,
     query: string,
-    place: string | undefined,
+    word: string | undefined,
   ) {
-    const found = searchSessions(query, {
-      ...options,
-      ...(place === undefined ? storeOf(shell) : placeOf(place)),
-      ...tellSkipped(shell),
-    });
+    const place = word === undefined ? {} : await placeOf(shell, query, word);
+    const found = searchSessions(query, { ...storeOf(shell), ...options, ...place, ...tellSkipped(shell) });
+    const view = shell.json ? undefined : await hitView(shell, query, place);
     let count = 0;
     for await (const hit of found) {
       count++;
-      await printStep(shell, { ...hit, sessionId: hit.sessionId || null }, () => viewHit(hit, shell));
+      if (view) await printLines(shell, await view(hit));
+      else await shell.output.writeLine(jsonLine({ ...hit, sessionId: hit.sessionId || null }));
       // On a terminal, hits appear during the search.
       if (Number.isFinite(shell.columns)) await shell.output.flush();
     }
@@ -283,7 +276,7 @@ file of one session can be named. As with grep, the exit code is 1 when nothing 
     shell.exitCode = 1;
     if (shell.json) return;
     await printLine(shell, "Nothing was found.");
-    if (place === undefined) await tellOfOthers(shell);
+    if (word === undefined) await tellOfOthers(shell);
   },
 });
 
@@ -294,25 +287,99 @@ async function hasOwnSession(shell: Shell): Promise<boolean> {
   return false;
 }
 
-function placeOf(place: string): Pick<SearchOptions, "files" | "folder"> {
-  if (!existsSync(place))
-    throw new CommandError("not-found", `There is no file or folder ${place}; check the path.`);
-  const path = resolve(place);
-  return statSync(path).isDirectory() ? { folder: path } : { files: [path] };
+type SearchPlace = Pick<SearchOptions, "files" | "folder">;
+
+/**
+ * Finds the folder, file or session of a word.
+ *
+ * @throws CommandError `not-found`; the message has the query with quotes, because the word may be part of it
+ */
+async function placeOf(shell: Shell, query: string, word: string): Promise<SearchPlace> {
+  if (existsSync(word)) {
+    const path = resolve(word);
+    return statSync(path).isDirectory() ? { folder: path } : { files: [path] };
+  }
+  const quoted = `For a query of several words, use quotes: \`espalier search ${JSON.stringify(`${query} ${word}`)}\`.`;
+  const ref = await sessionNamed(shell.store, word).catch((error: unknown) => {
+    if (error instanceof CommandError) throw new CommandError(error.code, `${error.message} ${quoted}`);
+    throw error;
+  });
+  if (!(await isThere(storeInUse(shell), ref))) {
+    const none = `${JSON.stringify(word)} is no folder, file or session.`;
+    throw new CommandError("not-found", `${none} ${quoted}`);
+  }
+  return { files: [typeof ref === "string" ? ref : "file" in ref ? ref.file : ref.id] };
 }
 
-/** Maximum length of an id or a file name in a line. */
-const NAME_LENGTH = 12;
+/** Minimum width of the text around a match, and width of a role, in columns. */
+const SNIPPET_LENGTH = 24;
+const ROLE_LENGTH = 10;
 
-/** Draws one line for a hit: its session, its entry, and the text around it. */
-function viewHit(
-  { file, sessionId, entryId, role, snippet, onPath }: SearchHit,
-  { colours }: Pick<Shell, "colours">,
+/**
+ * Returns a function that draws the lines of a hit, with short ids. When several sessions are searched, the first hit of
+ * each session has a line with the session's id, time, agent, project and title before it.
+ */
+async function hitView(
+  shell: Shell,
+  query: string,
+  { folder, files }: SearchPlace,
+): Promise<(hit: SearchHit) => Promise<string[]>> {
+  const { colours, columns } = shell;
+  const place = folder === undefined ? storeOf(shell) : { folder };
+  const all = files ? [] : await allOf(listSessions({ ...place, subAgents: true }));
+  const names = sessionNames(all);
+  const sessions = new Map(all.map((session) => [session.ref, session]));
+  let last: string | undefined;
+  let short = (id: string) => id;
+  return async ({ file, entryId, role, snippet, onPath }) => {
+    const heading: string[] = [];
+    if (last !== file) {
+      short = await entryNames(shell, file, entryId);
+      const session = sessions.get(file);
+      if (session) heading.push(...(last === undefined ? [] : [""]), viewFound(session, names, shell));
+      last = file;
+    }
+    const indent = files ? "" : "  ";
+    const mark = onPath ? "" : " (another branch)";
+    const place = `${indent}${plainLine(short(entryId))}  `;
+    const room = columns - columnsOf(`${place}${plainLine(role).padEnd(ROLE_LENGTH)}${mark}  `);
+    const words = aroundMatch(plainLine(snippet), query, Math.max(SNIPPET_LENGTH, room));
+    const who = `${colours.cyan(plainLine(role).padEnd(mark ? 0 : ROLE_LENGTH))}${colours.dim(mark)}`;
+    return [...heading, `${colours.dim(place)}${who}  ${words}`];
+  };
+}
+
+/** Draws the line of a session before its hits. */
+function viewFound(
+  session: ListedSession,
+  names: (id: string) => string,
+  { colours, columns }: Pick<Shell, "colours" | "columns">,
 ): string {
-  const session = (sessionId === "" ? basename(file) : sessionId).slice(0, NAME_LENGTH);
-  const place = colours.dim(`${plainLine(session)}  ${plainLine(entryId)}`);
-  const mark = onPath ? "" : colours.dim(" (another branch)");
-  return `${place}  ${colours.cyan(plainLine(role))}${mark}  ${plainLine(snippet)}`;
+  const facts = factsOf(session, names, Date.now()).filter((fact) => fact !== "");
+  const title = `${markOfParent(session.parent, names)}${titleOf(session)}`;
+  return colours.bold(cutToColumns([...facts, title].join("  "), Math.min(columns, WIDE)));
+}
+
+/** Cuts a snippet to a number of columns, so that the match stays visible. */
+function aroundMatch(snippet: string, query: string, room: number): string {
+  const at = snippet.toLowerCase().indexOf(query.toLowerCase());
+  if (at < 0 || columnsOf(snippet.slice(0, at + query.length)) < room) return cutToColumns(snippet, room);
+  const before = Array.from(snippet.slice(0, at)).slice(-BEFORE_MATCH).join("");
+  return cutToColumns(`…${before}${snippet.slice(at)}`, room);
+}
+
+/** Number of characters that stay before a match when the snippet is cut. */
+const BEFORE_MATCH = 8;
+
+/** Returns a function that shortens the ids of a session's entries. Reads the session only if its ids are long. */
+async function entryNames(shell: Shell, file: string, sample: string): Promise<(id: string) => string> {
+  if (sample.length <= ID_LENGTH) return shortIds([]);
+  const log = await storeInUse(shell).open({ file }, "read");
+  try {
+    return shortIds(new Tree(await log.load()).ids());
+  } finally {
+    await log.close();
+  }
 }
 
 const deleteCommand = command({
@@ -416,24 +483,5 @@ function* viewRepair({ file, report, entries, issues, changes, lost }: RepairRep
   yield `The report is in ${report}; the session itself was only read.`;
 }
 
-const storeCommand = command({
-  usage: "store <action>",
-  description: "set up the store of --store: migrate creates its tables, or updates them",
-  examples: ["ESPALIER_STORE=postgres://localhost/agents espalier store migrate"],
-  async run({ shell }: Call<object>, action: string) {
-    if (action !== "migrate") throw new CommandError("usage", "expected an action for the store: migrate.");
-    const { store } = shell.globals;
-    if (store === undefined) throw new CommandError("usage", "Name the store by --store or ESPALIER_STORE.");
-    const report = await migrateStore(store);
-    for (const warning of report.warnings) shell.complain(warning);
-    const { applied, place, version } = report;
-    const line =
-      applied.length > 0
-        ? `${place} was updated to version ${version}: ${applied.join(", ")}.`
-        : `${place} is up to date.`;
-    return { value: report, lines: [line] };
-  },
-});
-
-/** Commands that find sessions, and look after them and their stores. */
-export const sessionsCommands = [list, search, doctor, deleteCommand, storeCommand] as const;
+/** Commands that find sessions, check them and delete them. */
+export const sessionsCommands = [list, search, doctor, deleteCommand] as const;

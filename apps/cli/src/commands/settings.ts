@@ -1,6 +1,13 @@
 import { realpathSync } from "node:fs";
-import { type LeftOutSetting, openTrust, type SettingOrigin, settingsJsonSchema } from "@espalier/engine";
+import {
+  type LeftOutSetting,
+  migrateStore,
+  openTrust,
+  type SettingOrigin,
+  settingsJsonSchema,
+} from "@espalier/engine";
 import { type Call, command } from "../command.ts";
+import { CommandError } from "../failure.ts";
 import { currentSettings } from "../opening.ts";
 import type { Shell } from "../shell.ts";
 import { plainLine } from "../text.ts";
@@ -177,5 +184,24 @@ from elsewhere are not covered.`,
   },
 });
 
-/** Commands for settings, and for trust in those of a project. */
-export const settingsCommands = [config, trustCommand] as const;
+const storeCommand = command({
+  usage: "store <action>",
+  description: "set up the store of --store: migrate creates its tables, or updates them",
+  examples: ["ESPALIER_STORE=postgres://localhost/agents espalier store migrate"],
+  async run({ shell }: Call<object>, action: string) {
+    if (action !== "migrate") throw new CommandError("usage", "expected an action for the store: migrate.");
+    const { store } = shell.globals;
+    if (store === undefined) throw new CommandError("usage", "Name the store by --store or ESPALIER_STORE.");
+    const report = await migrateStore(store);
+    for (const warning of report.warnings) shell.complain(warning);
+    const { applied, place, version } = report;
+    const line =
+      applied.length > 0
+        ? `${place} was updated to version ${version}: ${applied.join(", ")}.`
+        : `${place} is up to date.`;
+    return { value: report, lines: [line] };
+  },
+});
+
+/** Commands that set up the store, the settings, and the trust in those of a project. */
+export const settingsCommands = [storeCommand, config, trustCommand] as const;

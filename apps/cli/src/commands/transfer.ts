@@ -15,7 +15,7 @@ import type { SessionHeader, SessionRef, SessionStore } from "@espalier/session-
 import { fileStore, sessionFileName } from "@espalier/session-tree/node";
 import { type Call, command } from "../command.ts";
 import { CommandError } from "../failure.ts";
-import { formatCount, formatMany, formatTime } from "../numbers.ts";
+import { DATE_LENGTH, formatCount, formatMany, formatTime } from "../numbers.ts";
 import { readySummarizer, sessionNamed, storeInUse } from "../opening.ts";
 import { startProgress } from "../progress.ts";
 import { printLines, printStep, type Shell } from "../shell.ts";
@@ -145,8 +145,7 @@ function viewImport(report: ImportReport, { colours, columns }: Pick<Shell, "col
   return `${facts}  ${words}  ${colours.dim(size)}`;
 }
 
-/** Width in columns of a date without its time, and minimum width of a title. */
-const DATE_LENGTH = 10;
+/** Minimum width of a title in columns. */
 const NARROWEST = 20;
 
 /** Report of a whole import: one line for each reason why content was changed or left out, then the totals. */

@@ -71,17 +71,23 @@ export async function* searchSessions(query: string, options: SearchOptions = {}
 }
 
 async function* sources(options: SearchOptions) {
-  const { files, folder, home = espalierHome(), store, onSkipped, agent, project, since, until } = options;
+  const { files, folder, home = espalierHome(), store, agent, project, since, until } = options;
   const folders = folder === undefined ? sessionFolders(home) : [folder];
   const from = store ?? fileStore({ home, folders });
-  const told = onSkipped ? { onSkipped } : {};
   const source = (ref: string) => ({ ref, open: () => from.open({ file: ref }, "read") });
-  const filters = [agent, project, since, until];
-  if (files !== undefined) for (const ref of files) yield source(ref);
-  else if (filters.some((filter) => filter !== undefined))
-    for await (const { ref } of listSessions({ ...options, subAgents: true })) yield source(ref);
-  else if (store) for await (const { ref } of store.list(told)) yield source(ref);
-  else for (const { path } of sessionFiles(folders, { home, ...told })) yield source(path);
+  if (files !== undefined) {
+    for (const ref of files) yield source(ref);
+    return;
+  }
+  const listed = new Set<string>();
+  for await (const { ref } of listSessions({ ...options, subAgents: true })) {
+    listed.add(ref);
+    yield source(ref);
+  }
+  const isFiltered = [agent, project, since, until].some((filter) => filter !== undefined);
+  if (store || isFiltered) return;
+  // A list leaves out files that cannot be read, and the caller is notified of them.
+  for (const { path } of sessionFiles(folders, { home })) if (!listed.has(path)) yield source(path);
 }
 
 /** Opens a session. A file of a folder may have been removed, or may not be a session: it is then skipped. */

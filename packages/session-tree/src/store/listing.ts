@@ -48,6 +48,7 @@ export function listingOf(view: ByteView, at: ListedAt): SessionListing | undefi
 function listingBy(usual: FastLineScanner, view: ByteView, at: ListedAt): SessionListing | undefined {
   const head = readHead(usual, view);
   if (!head.header && !head.hasEntries) return undefined;
+  const tail = readTail(usual, view);
   return {
     id: head.header?.id ?? "",
     ref: at.ref,
@@ -57,8 +58,19 @@ function listingBy(usual: FastLineScanner, view: ByteView, at: ListedAt): Sessio
     modified: at.modified,
     bytes: at.bytes ?? view.size,
     parent: head.header?.parent ?? null,
-    ...readTail(usual, view),
+    ...tail,
+    updatedAt: lastChange(head.header, tail.updatedAt),
   };
+}
+
+/**
+ * Returns the time of a session's last entry; that of its creation when it has no entry, or only older ones, as a new
+ * fork. ISO 8601, but a time of an entry that is no time stays as it is.
+ */
+export function lastChange(header: SessionHeader | undefined, lastEntry: string | null): string | null {
+  const created: unknown = header?.timestamp;
+  if (typeof created !== "string" || Number.isNaN(Date.parse(created))) return lastEntry;
+  return lastEntry === null || Date.parse(created) > Date.parse(lastEntry) ? created : lastEntry;
 }
 
 /** Returns the agent that a header names as the source of an import; null when it names none. */
@@ -93,6 +105,18 @@ export function titleOf(tree: Tree): string | undefined {
     if (words !== undefined) return words;
   }
   return undefined;
+}
+
+/** Folders of worktrees inside a repository, of which each has the name of a branch or a number. */
+const WORKTREES = /^(.*[^/\\])[/\\]+(?:\.worktrees|\.claude[/\\]+worktrees)[/\\]/;
+
+/**
+ * Returns the name of the project of a working folder: its last part, and for a worktree (`cli/.worktrees/1`,
+ * `cli/.claude/worktrees/fix`) the folder of the repository.
+ */
+export function projectName(cwd: string): string {
+  const [, repository = cwd] = WORKTREES.exec(cwd) ?? [];
+  return repository.split(/[\\/]/).filter(Boolean).at(-1) ?? cwd;
 }
 
 function readHead(usual: FastLineScanner, view: ByteView) {

@@ -100,7 +100,7 @@ export interface SessionListing {
   firstMessage: string | null;
   /** Last write of the log, ISO 8601. */
   modified: string;
-  /** Timestamp of the last entry, ISO 8601. */
+  /** Timestamp of the last entry, or of the session's creation where that is later, as in a new fork; ISO 8601. */
   updatedAt: string | null;
   /** Timestamp of the last compaction, ISO 8601. */
   lastCompaction: string | null;

@@ -1,3 +1,4 @@
+import { projectName } from "@espalier/session-tree";
 import { useEffect, useState } from "preact/hooks";
 import { ROW_KINDS } from "../../model/outline.ts";
 import { TYPING, useAddressText, useAnswer } from "../source/observe.ts";
@@ -97,9 +98,6 @@ const AGENTS: Readonly<Record<string, string>> = {
 };
 
 const agentName = (agent: string): string => (Object.hasOwn(AGENTS, agent) ? AGENTS[agent]! : agent);
-
-/** Last part of a folder. */
-const projectName = (cwd: string): string => /([^/\\]+)[/\\]*$/.exec(cwd)?.[1] ?? cwd;
 
 const titleOf = ({ name, firstMessage }: ShownSession): string => name || firstMessage || "No prompt yet";
 

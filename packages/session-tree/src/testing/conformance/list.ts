@@ -41,10 +41,16 @@ export function listConformance({ test, expect }: Trial): void {
       id: "s1",
       name: null,
       firstMessage: null,
-      updatedAt: null,
+      updatedAt: header("s1").timestamp,
       lastCompaction: null,
       parent: null,
     });
+  });
+
+  test("a session is as new as its creation where its entries are older, as in a fork", async (store) => {
+    const timestamp = "2036-05-06T07:08:09.000Z";
+    await store.create(header("s1", { timestamp }), [line("a")]);
+    expect((await all(store))[0]).toMatchObject({ updatedAt: timestamp });
   });
 
   test("the session written last comes first", async (store) => {
