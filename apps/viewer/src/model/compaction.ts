@@ -168,13 +168,14 @@ interface Sharer {
 
 async function sharersOf(tree: Tree, rows: readonly number[], words: readonly string[]): Promise<Sharer[]> {
   const sharers: Sharer[] = [];
-  const breath = new Breath();
-  for (const row of rows) {
-    const text = textOfEntry(tree.entryAt(row));
-    const has = new Set(wordsOf(text));
-    sharers.push({ row, text, shared: words.filter((word) => has.has(word)) });
-    await breath.take();
-  }
+  await Breath.during("search", async (breath) => {
+    for (const row of rows) {
+      const text = textOfEntry(tree.entryAt(row));
+      const has = new Set(wordsOf(text));
+      sharers.push({ row, text, shared: words.filter((word) => has.has(word)) });
+      await breath.take();
+    }
+  });
   return sharers;
 }
 

@@ -99,11 +99,12 @@ async function walkedTo(tree: Tree, row: number, before: Promise<Walked> | undef
   // The caller of a walk that failed received its error; this one begins anew.
   const earlier = (await before?.catch(() => undefined))?.walk;
   const walk = earlier?.isOn(path) ? earlier : new GrowthWalk();
-  const breath = new Breath();
-  while (walk.steps < path.length) {
-    walk.step(tree, path[walk.steps]!);
-    await breath.take();
-  }
+  await Breath.during("growth", async (breath) => {
+    while (walk.steps < path.length) {
+      walk.step(tree, path[walk.steps]!);
+      await breath.take();
+    }
+  });
   return { walk, growth: walk.growth() };
 }
 
@@ -230,20 +231,52 @@ export function addTokens(counts: TokenCounts, message: ContextMessage): number 
 const EMPTY = { role: "assistant", provider: "", model: "", stopReason: "stop", timestamp: 0 } as const;
 
 /** Milliseconds of work after which others get their turn: less than a person notices. */
-const WORK = 20;
+const WORK = 10;
 
-/** Yields to other work of the thread from time to time, during long work. */
+/** Long work on sessions, the most urgent first: a user waits for a search, and breaks of the cache are small marks. */
+const LONG_WORK = ["search", "bills", "growth", "breaks"] as const;
+
+/**
+ * Runs a function after the events that wait. Node runs timers in a loop of their own: two long works that take turns by
+ * timers would let no request through.
+ */
+const afterEvents: (run: () => void) => void =
+  "setImmediate" in globalThis ? globalThis.setImmediate : (run) => setTimeout(run, 0);
+
+/** Long work that is being done, by its place in {@link LONG_WORK}. */
+const running = LONG_WORK.map(() => 0);
+
+/** Yields to other work of the thread from time to time, during long work, and waits for work that is more urgent. */
 export class Breath {
+  readonly #urgency: number;
   #since = performance.now();
+
+  private constructor(work: (typeof LONG_WORK)[number]) {
+    this.#urgency = LONG_WORK.indexOf(work);
+  }
+
+  /** Does long work, which calls {@link take} of its breath again and again. */
+  static async during<Result>(
+    work: (typeof LONG_WORK)[number],
+    run: (breath: Breath) => Promise<Result>,
+  ): Promise<Result> {
+    const breath = new Breath(work);
+    running[breath.#urgency]!++;
+    try {
+      return await run(breath);
+    } finally {
+      running[breath.#urgency]!--;
+    }
+  }
 
   /** Nothing to wait for, most times; then what is due, and what came meanwhile, goes first. */
   take(): Promise<void> | undefined {
-    if (performance.now() - this.#since < WORK) return undefined;
-    return new Promise((resolve) => {
-      setTimeout(() => {
-        this.#since = performance.now();
-        resolve();
-      }, 0);
-    });
+    return performance.now() - this.#since < WORK ? undefined : this.#pause();
+  }
+
+  async #pause(): Promise<void> {
+    do await new Promise<void>(afterEvents);
+    while (running.some((count, urgency) => count > 0 && urgency < this.#urgency));
+    this.#since = performance.now();
   }
 }

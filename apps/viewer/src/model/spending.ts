@@ -56,6 +56,7 @@ interface Ledger {
 
 /** Continues the ledger of a tree up to its end; one caller at a time, and others get their turn in between. */
 function continued<Kept extends Ledger>(
+  work: "bills" | "breaks",
   ledgers: WeakMap<Tree, Promise<Kept>>,
   tree: Tree,
   begin: () => Kept,
@@ -64,11 +65,12 @@ function continued<Kept extends Ledger>(
   const walk = async () => {
     // The caller of a walk that failed received its error; this one begins anew.
     const ledger = (await before?.catch(() => undefined)) ?? begin();
-    const breath = new Breath();
-    for (; ledger.length < tree.length; ledger.length++) {
-      ledger.step(ledger.length);
-      await breath.take();
-    }
+    await Breath.during(work, async (breath) => {
+      for (; ledger.length < tree.length; ledger.length++) {
+        ledger.step(ledger.length);
+        await breath.take();
+      }
+    });
     return ledger;
   };
   const walking = walk();
@@ -106,7 +108,7 @@ class Bills implements Ledger {
   }
 }
 
-const billsOf = (tree: Tree): Promise<Bills> => continued(bills, tree, () => new Bills(tree));
+const billsOf = (tree: Tree): Promise<Bills> => continued("bills", bills, tree, () => new Bills(tree));
 
 export async function spendingOf(tree: Tree): Promise<Spending> {
   const { points, costs } = await billsOf(tree);
@@ -124,7 +126,7 @@ export async function statsAt(tree: Tree): Promise<SessionStats> {
 
 /** Breaks of the prompt cache, in file order. */
 export async function cacheBreaksOf(tree: Tree): Promise<CacheBreakPoint[]> {
-  const { reader } = await continued(caches, tree, () => {
+  const { reader } = await continued("breaks", caches, tree, () => {
     const begun = new CacheReader(tree);
     return { reader: begun, length: 0, step: () => begun.step() };
   });

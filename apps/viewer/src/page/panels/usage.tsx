@@ -15,18 +15,16 @@ interface UsagePanelProps {
 
 /** Usage and cost of the session over time, and of the sub-agents that it started. */
 export function UsagePanel({ model, served }: UsagePanelProps) {
-  const { answer, error } = useAnswer(async () => {
-    const [spending, stats] = await Promise.all([model.reader.spending(), model.reader.stats()]);
-    return { ...spending, stats };
-  }, [model, model.rows.length]);
+  const { answer: stats, error } = useAnswer(() => model.reader.stats(), [model, model.rows.length]);
   const { answer: runs = [] } = useAnswer(
     async () =>
       served === undefined ? [] : ask<SubAgentCost[]>(`api/sessions/${encodeURIComponent(served)}/subagents`),
     [served, model.rows.length],
   );
   if (error) return <p class="failure">{error.message}</p>;
-  const last = answer?.points.at(-1);
-  if (!answer) return <p class="quiet padded">Reading…</p>;
+  const { points } = model.spending ?? {};
+  const last = points?.at(-1);
+  if (!stats || !points) return <p class="quiet padded">Reading…</p>;
   if (!last) {
     return (
       <div class="panel">
@@ -36,7 +34,6 @@ export function UsagePanel({ model, served }: UsagePanelProps) {
       </div>
     );
   }
-  const { points, stats } = answer;
   const { total, path, recordedCost } = stats;
   // Claude Code's own figure for a session includes its sub-agents.
   const beside = runs.filter(({ isOfClaudeCode }) => recordedCost === null || !isOfClaudeCode);

@@ -2,7 +2,7 @@ import { DrawnTree, type Entry } from "@espalier/session-tree";
 import type { EntryGist } from "../../model/entry-gist.ts";
 import type { SessionFacts } from "../../model/facts.ts";
 import { BOOKKEEPING, OutlineRows } from "../../model/outline.ts";
-import type { CacheBreakPoint } from "../../model/spending.ts";
+import type { CacheBreakPoint, Spending } from "../../model/spending.ts";
 import type { SessionReader } from "../../model/tree-reader.ts";
 
 /** Rows whose outline is asked for at once, and whose gists are. */
@@ -38,7 +38,8 @@ export class SessionModel {
   #hiddenBefore = 0;
   /** Dollars by line of the layout, once they are known. */
   lineCosts = new Float64Array(0);
-  #costs: readonly [number, number][] = [];
+  /** Cost over time, once it is known. */
+  spending: Spending | undefined;
   /** Breaks of the prompt cache by the row of their call, once they are known. */
   breaks: ReadonlyMap<number, CacheBreakPoint> = new Map();
   readonly #gists = new Map<number, EntryGist>();
@@ -200,8 +201,7 @@ export class SessionModel {
 
   /** Reads what each entry cost, and where the cache broke, so that tree and timeline can show it. */
   async readCosts(): Promise<void> {
-    const { costs } = await this.reader.spending();
-    this.#costs = costs;
+    this.spending = await this.reader.spending();
     this.#sumCosts();
     this.#tell();
     const breaks = await this.reader.breaks();
@@ -260,7 +260,7 @@ export class SessionModel {
 
   #sumCosts(): void {
     this.lineCosts = new Float64Array(this.layout.rows.length);
-    for (const [row, cost] of this.#costs) {
+    for (const [row, cost] of this.spending?.costs ?? []) {
       const line = this.layout.lineOf[row] ?? -1;
       if (line >= 0) this.lineCosts[line]! += cost;
     }
