@@ -295,3 +295,44 @@ describe("what else is told of a session", () => {
     for (const kind of new Set(outlineOf(tree).kinds)) expect(Object.hasOwn(ROW_KINDS, kind)).toBe(true);
   });
 });
+
+describe("long work on a session", () => {
+  /** A session that takes far longer to read than one work goes on without a pause. */
+  const long = () =>
+    treeOf(
+      Array.from({ length: 30_000 }, (_, at) => ({
+        type: "message",
+        id: `m${at}`,
+        parentId: at === 0 ? null : `m${at - 1}`,
+        timestamp: "",
+        message: { role: "assistant", content: [], usage: { input: 1, cost: { total: 1 } }, timestamp: 1 },
+      })),
+    );
+
+  test("lets requests through, although two works are done at once", async () => {
+    const tree = long();
+    let ended = 0;
+    const works = [spendingOf(tree), growthTo(tree, tree.length - 1)].map((work) => work.then(() => ended++));
+    for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve));
+    expect(ended).toBe(0);
+    await Promise.all(works);
+  });
+
+  test("does first what a user waits for, whatever was asked for first", async () => {
+    const tree = long();
+    const order: string[] = [];
+    await Promise.all([
+      growthTo(tree, 20_000).then(() => order.push("growth")),
+      spendingOf(tree).then(() => order.push("cost")),
+    ]);
+    expect(order).toEqual(["cost", "growth"]);
+  });
+
+  test("ends when the caller of a search is gone", async () => {
+    const tree = long();
+    const leaving = new AbortController();
+    const search = findText(tree, "quay", { signal: leaving.signal });
+    leaving.abort(new Error("gone"));
+    await expect(search).rejects.toThrow("gone");
+  });
+});

@@ -48,7 +48,7 @@ const innerText = (element: HTMLElement) => element.innerText;
 const hash = (page: Page) => new URL(page.url()).hash;
 
 describe.skipIf(!hasBrowser)("a user of the page", () => {
-  const { scratch, built, show, showDemo, watched } = shownPages();
+  const { scratch, built, show, showDemo } = shownPages();
 
   /** Folders of single tests. */
   const folders: Scratch[] = [];
@@ -196,7 +196,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await soon(titles).toEqual(["Sail away", "Mend the lock", "Paint the boat"]);
   });
 
-  test("finds a message of last week: filters hold for what was found, with its age, newest session first", async () => {
+  test("finds a message of last week: sessions with the text, newest first, under the filters", async () => {
     const own = ownFolder();
     const prompt = (words: string, age: number) => [
       entry("a", null, { type: "message", message: { role: "user", content: words, timestamp: 0 } }, age),
@@ -206,10 +206,11 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     const server = await own.serve(built());
     const page = await show(server.url);
     await page.fill("input[type=search]", "BOAT");
-    const hits = () => page.locator(".hits .title").allTextContents();
+    const hits = () => page.locator(".hits .snippet").allTextContents();
     await soon(hits).toEqual(["Mend the boat", "Paint the boat white"]);
+    await page.getByRole("heading", { name: "Found in 2 sessions" }).waitFor();
     expect(await page.locator(".hits mark").allTextContents()).toEqual(["boat", "boat"]);
-    expect(await text(page, ".hits .quiet")).toMatch(/2 days.*user.*Mend the boat/);
+    expect(await text(page, ".hits .session")).toMatch(/Mend the boat.*2 days.*one.*1 message/);
     await page.getByLabel("Time").selectOption("7");
     await soon(hits).toEqual(["Mend the boat"]);
     await page.getByLabel("Time").selectOption("");
@@ -217,6 +218,33 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await soon(hits).toEqual(["Paint the boat white"]);
     await page.getByLabel("Time").selectOption("7");
     await page.getByText("No message of the chosen sessions has this text").waitFor();
+  });
+
+  test("finds an old message behind a session that says the same very often, and sees how often", async () => {
+    const own = ownFolder();
+    const often = Array.from({ length: 600 }, (_, at) =>
+      said(`m${at}`, at === 0 ? null : `m${at - 1}`, "user", `Boat number ${at}`),
+    );
+    writeSession(own, "often", {}, often);
+    const seldom = { type: "message", message: { role: "user", content: "The old boat", timestamp: 0 } };
+    writeSession(own, "seldom", { cwd: "/home/ada/two" }, [entry("a", null, seldom, 40)]);
+    writeSession(own, "below", { cwd: "/home/ada/two/deck" }, [entry("a", null, seldom, 50)]);
+    const server = await own.serve(built());
+    const page = await show(server.url);
+    await page.fill("input[type=search]", "boat");
+    const counts = () => page.locator(".hits > ul > li > .session .quiet > :last-child").allTextContents();
+    await soon(counts).toEqual(["over 100 messages", "1 message", "1 message"]);
+    expect(await page.locator(".places").first().locator("li").count()).toBe(3);
+    // A project has the folders below it.
+    await page.getByLabel("Project").selectOption("/home/ada/two");
+    await soon(counts).toEqual(["1 message", "1 message"]);
+    await page.getByLabel("Project").selectOption("");
+    await soon(counts).toHaveLength(3);
+    // The session itself has the rest: its search goes on where the list ends.
+    await page.locator(".hits > ul > li > .session").first().click();
+    await soon(() => text(page, ".find output")).toMatch(/600$/);
+    await page.goBack();
+    await soon(counts).toHaveLength(3);
   });
 
   test("without a session reads which ones of other agents could be imported", async () => {
@@ -460,50 +488,5 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await page.locator(".bills caption").getByText("By sub-agent").waitFor();
     expect(await value("Of sub-agents").textContent()).toBe("$0.5000");
     expect(await value("With sub-agents").textContent()).toBe("$2.50");
-  });
-
-  test("on a phone presses nothing smaller than a finger, and nothing is over a text", async () => {
-    const page = await showDemo("/compactions", {
-      viewport: { width: 390, height: 844 },
-      hasTouch: true,
-      isMobile: true,
-      write: true,
-    });
-    await page.waitForSelector(".summary-part");
-    const tab = await page.locator(".tabs [aria-selected=true]").boundingBox();
-    expect(tab!.x).toBeGreaterThanOrEqual(0);
-    expect(tab!.x + tab!.width).toBeLessThanOrEqual(390);
-    await page.getByRole("tab", { name: "Conversation" }).tap();
-    await page.waitForSelector(".entry.selected");
-    const small = () =>
-      page.evaluate(() =>
-        [
-          ...document.querySelectorAll<HTMLElement>(
-            "button, select, summary, input:not([type=range], [type=radio], [type=checkbox]), .brand, .session",
-          ),
-        ]
-          .filter((element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true }))
-          .map((element) => ({ text: element.outerHTML.slice(0, 80), box: element.getBoundingClientRect() }))
-          .filter(({ box }) => box.width > 0 && (box.height < 39.5 || box.width < 39.5))
-          .map(({ text, box }) => `${text} ${box.width}×${box.height}`),
-      );
-    expect(await small()).toEqual([]);
-    await page.getByRole("button", { name: "Acts" }).tap();
-    expect(await small()).toEqual([]);
-    await page.getByRole("button", { name: "Undo" }).tap();
-    await page.getByRole("dialog", { name: "Undo" }).getByText("Takes back").waitFor();
-    expect(await small()).toEqual([]);
-    await page.getByRole("button", { name: "Close" }).tap();
-    // The tools of an entry end above its text.
-    const [tools, body] = await page
-      .locator(".entry.selected")
-      .evaluate((card) =>
-        [card.querySelector(".entry-tools")!, card.children[1]!].map((part) => part.getBoundingClientRect()),
-      );
-    expect(tools!.bottom).toBeLessThanOrEqual(body!.top + 0.5);
-    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390);
-    await page.getByRole("button", { name: "Tree" }).tap();
-    expect(await small()).toEqual([]);
-    expect(watched().troubles).toEqual([]);
   });
 });

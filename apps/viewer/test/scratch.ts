@@ -42,10 +42,10 @@ export class Scratch {
 /** All sessions in a folder. */
 export function sessionsIn(folder: string): ViewerSessions {
   return {
-    list: () => listSessions({ folder, subAgents: true }),
+    list: (filter) => listSessions({ folder, ...filter, subAgents: true }),
     read: (ref) => openSession({ file: ref }, { mode: "read" }),
     plan: (ref) => openSession({ file: ref }, { mode: "read" }),
     write: (ref, { beside }) => openSession({ file: ref }, beside ? { lease: false } : {}),
-    search: (query, signal) => searchSessions(query, { folder, signal }),
+    search: (query, { file, ...options }) => searchSessions(query, { files: [file], ...options }),
   };
 }

@@ -5,6 +5,7 @@ import { serveViewer } from "@espalier/viewer";
 import { TreeReader } from "@espalier/viewer/model";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { remoteReader } from "../src/page/source/page-source.ts";
+import type { FoundSession } from "../src/server/open-sessions.ts";
 import { DEMO, Scratch, sessionsIn } from "./scratch.ts";
 
 const scratch = new Scratch();
@@ -164,9 +165,33 @@ describe("what it answers", () => {
     expect(await (await get("api")).json()).toEqual({ write: false });
     const sessions = (await (await get("api/sessions")).json()) as { key: string; file: string }[];
     expect(sessions).toMatchObject([{ key: KEY, file }]);
-    const hits = (await (await get("api/search?q=harmonic")).json()) as { key: string; entryId: string }[];
-    expect(hits.length).toBeGreaterThan(0);
-    expect(hits.every(({ key }) => key === KEY)).toBe(true);
+    const found = (await (await get("api/search?q=tide")).json()) as FoundSession[];
+    expect(found).toMatchObject([{ key: KEY, hasMore: false }]);
+    expect(found[0]!.count).toBeGreaterThan(3);
+    expect(found[0]!.hits.map(({ snippet }) => /tide/i.test(snippet))).toEqual([true, true, true]);
+    const search = async (filter: string) => (await get(`api/search?q=tide&${filter}`)).json();
+    expect(await search("agent=codex")).toEqual([]);
+    expect(await search("project=/nowhere")).toEqual([]);
+    expect(await search("since=2999-01-01T00:00:00Z")).toEqual([]);
+    expect(await search("agent=espalier&since=2000-01-01T00:00:00Z")).toEqual(found);
+  });
+
+  test("finds in a session what reading every entry finds, whatever the text is", async () => {
+    const session = await openSession({ file }, { mode: "read" });
+    const reader = new TreeReader(session.tree);
+    for (const query of [
+      "harmonic",
+      "HARMONIC constants",
+      '"path":"src/',
+      "a",
+      "—",
+      "write(",
+      "nowhere at all",
+    ]) {
+      const answer = await get(`api/sessions/${KEY}/find?q=${encodeURIComponent(query)}`);
+      expect([query, await answer.json()]).toEqual([query, await reader.find(query)]);
+    }
+    await session.close();
   });
 
   test("tells two files of one id apart", async () => {
@@ -221,7 +246,8 @@ describe("what it answers", () => {
       ["api/sessions/nobody/facts", 404, "not-found"],
       ["api/sessions/nobody/events", 404, "not-found"],
       [`api/sessions/${KEY}/context?row=99999`, 404, "unknown-entry"],
-      ["api/search?q=", 400, "bad-input"],
+      ["api/search?q=", 400, "bad-request"],
+      ["api/search?q=x&since=yesterday", 400, "bad-request"],
       [`api/sessions/${KEY}/context?row=x`, 400, "bad-request"],
       [`api/sessions/${KEY}/context?row=-2`, 400, "bad-request"],
       [`api/sessions/${KEY}/gists?from=&to=5`, 400, "bad-request"],

@@ -128,7 +128,6 @@ function sessionsAt(shell: Shell, place: string | undefined): ViewerSessions {
   const path = place === undefined ? undefined : resolve(place);
   const isFile = path !== undefined && statSync(path).isFile();
   const folder = path === undefined ? storeOf(shell) : { folder: isFile ? resolve(path, "..") : path };
-  const where = path === undefined ? storeOf(shell) : isFile ? { files: [path] } : { folder: path };
   // Pages list sessions repeatedly, and each place is reported once.
   const places = new Set<string>();
   const told: ReturnType<typeof tellSkipped> = {
@@ -138,8 +137,8 @@ function sessionsAt(shell: Shell, place: string | undefined): ViewerSessions {
     },
   };
   return {
-    async *list() {
-      for await (const session of listSessions({ ...folder, ...told, subAgents: true }))
+    async *list(filter) {
+      for await (const session of listSessions({ ...folder, ...told, ...filter, subAgents: true }))
         if (!isFile || session.ref === path) yield session;
     },
     read: (ref) => openSession({ file: ref }, { ...openOptions(shell), mode: "read" }),
@@ -147,7 +146,7 @@ function sessionsAt(shell: Shell, place: string | undefined): ViewerSessions {
     ...(path === undefined ? { found: () => describeFound(foundSessions()) } : {}),
     write: (ref, { beside }) =>
       openSession({ file: ref }, { ...changeOptions(shell, !beside), ...(beside ? { lease: false } : {}) }),
-    search: (query, signal) => searchSessions(query, { ...where, ...told, signal }),
+    search: (query, { file, ...options }) => searchSessions(query, { ...folder, files: [file], ...options }),
   };
 }
 

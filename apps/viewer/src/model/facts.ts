@@ -124,25 +124,54 @@ const MOST = 200;
 const BEFORE = 40;
 const AFTER = 160;
 
+/** Finds the rows of a log whose lines may have a text of ASCII letters, in any case, without parsing them. */
+export type RowFinder = (tree: Tree, text: string, signal?: AbortSignal) => Promise<Iterable<number>>;
+
+export interface FindOptions {
+  /** Finds the rows to read. Default: all rows are read. */
+  rowsWith?: RowFinder;
+  /** Aborts the search, which throws the signal's reason. */
+  signal?: AbortSignal;
+}
+
 /** Finds entries of the conversation that contain a text, ignoring case. */
-export async function findText(tree: Tree, query: string): Promise<FoundTexts> {
+export async function findText(
+  tree: Tree,
+  query: string,
+  { rowsWith, signal }: FindOptions = {},
+): Promise<FoundTexts> {
   const wanted = query.toLowerCase().trim();
+  const word = longestWord(wanted);
   const rows: number[] = [];
   const newest: FoundText[] = [];
-  const breath = new Breath();
-  for (let row = tree.length - 1; wanted !== "" && row >= 0; row--) {
-    if (!tree.kindAt(row).toMessages) continue;
-    const text = textOfEntry(tree.entryAt(row));
-    const at = text.toLowerCase().indexOf(wanted);
-    if (at >= 0) {
-      rows.push(row);
-      if (newest.length < MOST)
-        newest.push({ row, snippet: oneLine(text.slice(Math.max(0, at - BEFORE), at + AFTER)) });
+  if (wanted === "") return { rows, newest };
+  await Breath.during("search", async (breath) => {
+    const isFiltered = rowsWith !== undefined && word.length >= SHORTEST;
+    const read = isFiltered
+      ? [...(await rowsWith(tree, word, signal))]
+      : Array.from({ length: tree.length }, (_, row) => row);
+    for (const row of read.reverse()) {
+      signal?.throwIfAborted();
+      if (!tree.kindAt(row).toMessages) continue;
+      const text = textOfEntry(tree.entryAt(row));
+      const at = text.toLowerCase().indexOf(wanted);
+      if (at >= 0) {
+        rows.push(row);
+        if (newest.length < MOST)
+          newest.push({ row, snippet: oneLine(text.slice(Math.max(0, at - BEFORE), at + AFTER)) });
+      }
+      await breath.take();
     }
-    await breath.take();
-  }
+  });
   return { rows: rows.reverse(), newest };
 }
+
+/** Letters of a word by which lines are chosen: shorter ones are in most lines. */
+const SHORTEST = 3;
+
+/** The longest part of a text that every JSON writer leaves as it is; empty where there is none. */
+const longestWord = (text: string): string =>
+  (text.match(/[\w.-]+/g) ?? []).reduce((best, word) => (word.length > best.length ? word : best), "");
 
 /** An end of the tree: a branch that a user can choose. */
 export interface BranchEnd {

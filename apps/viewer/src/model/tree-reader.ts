@@ -17,6 +17,7 @@ import {
   type FoundTexts,
   factsOf,
   findText,
+  type RowFinder,
   type SessionFacts,
 } from "./facts.ts";
 import { type Outline, outlineOf } from "./outline.ts";
@@ -31,9 +32,12 @@ export type SessionReader = Omit<TreeReader, "tree">;
 /** Reads a session whose bytes are at hand. */
 export class TreeReader {
   readonly tree: Tree;
+  readonly #rowsWith: RowFinder | undefined;
 
-  constructor(tree: Tree) {
+  /** @param rowsWith makes searches faster */
+  constructor(tree: Tree, rowsWith?: RowFinder) {
     this.tree = tree;
+    this.#rowsWith = rowsWith;
   }
 
   async facts(): Promise<SessionFacts> {
@@ -95,8 +99,9 @@ export class TreeReader {
     return originsOf(this.tree, compactionRow, line);
   }
 
-  async find(query: string): Promise<FoundTexts> {
-    return findText(this.tree, query);
+  async find(query: string, signal?: AbortSignal): Promise<FoundTexts> {
+    const rowsWith = this.#rowsWith;
+    return findText(this.tree, query, { ...(rowsWith ? { rowsWith } : {}), ...(signal ? { signal } : {}) });
   }
 
   async branches(): Promise<BranchEnd[]> {

@@ -1,7 +1,15 @@
 import { createHash } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
-import type { ListedSession, SearchHit, Session } from "@espalier/engine";
+import {
+  type ListedSession,
+  type ListOptions,
+  rowsWith,
+  type SearchHit,
+  type Session,
+} from "@espalier/engine";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { leafRowAt } from "@espalier/session-tree";
+import type { RowFinder } from "../model/facts.ts";
 import { TreeReader } from "../model/tree-reader.ts";
 import { ViewerError } from "./viewer-error.ts";
 
@@ -11,6 +19,24 @@ interface ListedForPage extends Omit<ListedSession, "ref"> {
   key: string;
   file: string;
 }
+
+/** A session in which a text was found. */
+export interface FoundSession {
+  key: string;
+  /** Number of messages with the text, and true where there are more of them. */
+  count: number;
+  hasMore: boolean;
+  /** The first of them. */
+  hits: Pick<SearchHit, "entryId" | "role" | "snippet" | "onPath">[];
+}
+
+/** Choice of the sessions that are listed and searched. */
+export type SessionFilter = Pick<ListOptions, "agent" | "project" | "since">;
+
+/** Sessions that a search finds, messages that it counts in each, and those of them that it shows. */
+const MOST_FOUND = 100;
+const MOST_COUNTED = 100;
+const MOST_SHOWN = 3;
 
 /** Cost of a sub-agent's run. */
 export interface SubAgentCost {
@@ -52,6 +78,32 @@ export class OpenSessions {
     return listed;
   }
 
+  /** Finds sessions with a text among those of a choice, newest first; 100 at most. */
+  async search(query: string, filter: SessionFilter, signal: AbortSignal): Promise<FoundSession[]> {
+    const found: FoundSession[] = [];
+    for await (const { id, ref } of this.#sessions.list(filter)) {
+      signal.throwIfAborted();
+      const session: FoundSession = { key: this.keyOf(id, ref), count: 0, hasMore: false, hits: [] };
+      try {
+        for await (const hit of this.#sessions.search(query, {
+          file: ref,
+          limit: MOST_COUNTED + 1,
+          signal,
+        })) {
+          const { entryId, role, snippet, onPath } = hit;
+          if (session.count === MOST_COUNTED) session.hasMore = true;
+          else if (++session.count <= MOST_SHOWN) session.hits.push({ entryId, role, snippet, onPath });
+        }
+      } catch (error) {
+        // A session that has become unreadable since it was listed: the next list reports it.
+        if (!(error instanceof EspalierError) || error.code === "bad-input") throw error;
+      }
+      if (session.count > 0) found.push(session);
+      if (found.length === MOST_FOUND) break;
+    }
+    return found;
+  }
+
   /** The key of a session, the same for the same file as long as the server runs. */
   keyOf(id: string, ref: string): string {
     const plain = /^[\w.-]{1,100}$/.test(id) ? id : digestOf(ref);
@@ -82,7 +134,7 @@ export class OpenSessions {
     const opened = await this.#current(ref);
     try {
       const session = await opened.session;
-      return await read(new TreeReader(session.tree), session);
+      return await read(new TreeReader(session.tree, rowsInAnyCase), session);
     } finally {
       await this.#leave(ref, opened);
     }
@@ -178,6 +230,8 @@ async function refreshed(opened: Opened): Promise<Opened> {
   return opened;
 }
 
+const rowsInAnyCase: RowFinder = (tree, text, signal) => rowsWith(tree, text, false, signal);
+
 /** A session that could not be opened has nothing to close: its reader got the error. */
 async function closeOpened({ session }: Opened): Promise<void> {
   const [opening] = await Promise.allSettled([session]);
@@ -188,8 +242,8 @@ const digestOf = (ref: string): string => createHash("sha256").update(ref).diges
 
 /** Source of the sessions that a server shows: the shell that starts it decides. */
 export interface ViewerSessions {
-  /** Lists sessions, newest first. */
-  list(): AsyncIterable<ListedSession>;
+  /** Lists sessions, newest first; those of a choice. Default: all. */
+  list(filter?: SessionFilter): AsyncIterable<ListedSession>;
   /** Opens one to read it. */
   read(ref: string): Promise<Session>;
   /** Opens one to plan for it, with its settings; nothing is written. */
@@ -201,8 +255,11 @@ export interface ViewerSessions {
    * and may be appended whoever else writes. Only asked by a server that may write.
    */
   write(ref: string, options: { beside: boolean }): Promise<Session>;
-  /** Finds places with a text, in all sessions. */
-  search(query: string, signal: AbortSignal): AsyncIterable<SearchHit>;
+  /** Finds places with a text in one session. */
+  search(
+    query: string,
+    options: { file: string; limit: number; signal: AbortSignal },
+  ): AsyncIterable<SearchHit>;
 }
 
 /** State of a session for its watchers. */

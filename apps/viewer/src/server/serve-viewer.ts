@@ -85,9 +85,6 @@ interface ViewerAppOptions {
   write: boolean;
 }
 
-/** Hits that a search tells at the most. */
-const MOST_HITS = 500;
-
 /** Everything the server answers; docs/viewer-api.md tells it to programs. */
 function viewerApp({ token, sessions, open, file, page, write }: ViewerAppOptions): Hono {
   const app = new Hono();
@@ -159,13 +156,14 @@ function viewerApp({ token, sessions, open, file, page, write }: ViewerAppOption
   api.get("/api", (context) => context.json({ write }));
   api.get("/api/sessions", async (context) => context.json(await open.list()));
   api.get("/api/search", async (context) => {
-    const query = context.req.query("q") ?? "";
-    const hits: object[] = [];
-    for await (const { file, ...hit } of sessions.search(query, context.req.raw.signal)) {
-      hits.push({ ...hit, key: open.keyOf(hit.sessionId, file) });
-      if (hits.length === MOST_HITS) break;
-    }
-    return context.json(hits);
+    const { q = "", agent, project, since } = context.req.query();
+    if (q === "") throw new ViewerError("bad-request", "The address needs `q`, the text to search for.");
+    const filter = {
+      ...(agent === undefined ? {} : { agent }),
+      ...(project === undefined ? {} : { project }),
+      ...(since === undefined ? {} : { since: timeIn(since) }),
+    };
+    return context.json(await open.search(q, filter, context.req.raw.signal));
   });
   api.get("/api/found", (context) => context.json({ found: sessions.found?.() ?? "" }));
   api.get("/api/sessions/:key/subagents", async (context) =>
@@ -197,7 +195,7 @@ function viewerApp({ token, sessions, open, file, page, write }: ViewerAppOption
       : await open.read(key, async (reader) => {
           const read = Object.hasOwn(readRoutes, what) ? readRoutes[what] : undefined;
           if (!read) throw new ViewerError("not-found", NOTHING_HERE.message);
-          return read(reader, query);
+          return read(reader, query, context.req.raw.signal);
         });
     return context.body(jsonText(answer), 200, { "content-type": "application/json" });
   });
@@ -205,6 +203,12 @@ function viewerApp({ token, sessions, open, file, page, write }: ViewerAppOption
 }
 
 const NOTHING_HERE = { code: "not-found", message: "There is nothing at this address." };
+
+function timeIn(text: string): Date {
+  const time = new Date(text);
+  if (!Number.isNaN(time.getTime())) return time;
+  throw new ViewerError("bad-request", "`since` is a time, for example 2026-03-09T00:00:00Z.");
+}
 
 /** Formats of an export, with their media types and the ends of their files. */
 const EXPORTS = {

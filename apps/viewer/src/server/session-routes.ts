@@ -15,7 +15,9 @@ import { ViewerError } from "./viewer-error.ts";
 export type Query = (name: string) => string | undefined;
 
 /** Questions about a session, by the last part of the address. */
-export const readRoutes: Readonly<Record<string, (reader: TreeReader, query: Query) => Promise<unknown>>> = {
+export const readRoutes: Readonly<
+  Record<string, (reader: TreeReader, query: Query, signal: AbortSignal) => Promise<unknown>>
+> = {
   facts: (reader) => reader.facts(),
   outline: (reader, query) => reader.outline(whole(query, "from"), whole(query, "to")),
   gists: (reader, query) => reader.gists(whole(query, "from"), within(query, "to", "from", MOST_GISTS)),
@@ -29,7 +31,7 @@ export const readRoutes: Readonly<Record<string, (reader: TreeReader, query: Que
   compaction: (reader, query) => reader.compaction(whole(query, "row")),
   rules: (reader, query) => reader.rules(whole(query, "row", -1)),
   origins: (reader, query) => reader.origins(whole(query, "row"), text(query, "line")),
-  find: (reader, query) => reader.find(text(query, "q")),
+  find: (reader, query, signal) => reader.find(text(query, "q"), signal),
   branches: (reader) => reader.branches(),
   compare: (reader, query) => reader.compare(whole(query, "a"), whole(query, "b")),
   forecast: (reader, query) => reader.forecast(whole(query, "row")),

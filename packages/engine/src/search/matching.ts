@@ -4,6 +4,7 @@ import {
   type ContextMessage,
   type Entry,
   kindOf,
+  type SessionIssueKind,
   type ToolCallBlock,
   type Tree,
   toolCalls,
@@ -30,6 +31,34 @@ export const linesWith = (
   signal?: AbortSignal,
 ): AsyncGenerator<number[]> =>
   matchingLines(view, linePattern(text, isCaseSensitive), text.length * WIDEST_UNIT, signal);
+
+/**
+ * Returns the rows of entries on lines whose bytes may have a text, oldest first. Case outside ASCII counts. Rows of an
+ * entry without the text are among them; no row with it is missing.
+ */
+export async function rowsWith(
+  tree: Tree,
+  text: string,
+  isCaseSensitive = false,
+  signal?: AbortSignal,
+): Promise<Set<number>> {
+  const rows = new Set<number>();
+  const behind = offsetsBehind(tree);
+  for await (const offsets of linesWith(tree.view, text, isCaseSensitive, signal))
+    for (const offset of offsets) {
+      const row = rowAt(tree, offset);
+      if (row >= 0) rows.add(row);
+      for (let next = row + 1; next < tree.length && behind.has(tree.index.offset(next)); next++)
+        rows.add(next);
+    }
+  return rows;
+}
+
+/** Returns the offsets of entries that are not the first content of their line: after a lost newline, or damage. */
+export const offsetsBehind = ({ issues }: Tree): ReadonlySet<number> =>
+  new Set(issues.filter(({ kind }) => BEHIND.has(kind)).map(({ offset }) => offset));
+
+const BEHIND: ReadonlySet<SessionIssueKind> = new Set(["salvaged", "glued"]);
 
 /** Returns the last row that begins at or before an offset; -1 when there is none. Rows are in the order of the log. */
 export function rowAt({ index }: Tree, place: number): number {

@@ -13,7 +13,7 @@ import {
   type Tree,
 } from "@espalier/session-tree";
 import { escapeText, splitsPair } from "@espalier/summarizer";
-import { foreignCalls, linesWith, originalMessage, rowAt, textPattern, wordsOf } from "./matching.ts";
+import { foreignCalls, originalMessage, rowsWith, textPattern, wordsOf } from "./matching.ts";
 
 /**
  * State of an entry for the model at the leaf. `context`: on the path, and the model reads it whole; `compacted`: on
@@ -115,17 +115,6 @@ interface SoughtWord {
 
 /** Returns the weight of a word: rare words weigh more. */
 const weightOf = (rows: number, all: number): number => Math.log(1 + all / Math.max(1, rows));
-
-/** Returns the rows of entries on lines whose bytes may have a text. */
-async function rowsWith(tree: Tree, text: string, isCaseSensitive = false): Promise<Set<number>> {
-  const rows = new Set<number>();
-  for await (const offsets of linesWith(tree.view, text, isCaseSensitive))
-    for (const offset of offsets) {
-      const row = rowAt(tree, offset);
-      if (row >= 0) rows.add(row);
-    }
-  return rows;
-}
 
 /** Weight of a word in the query's case, relative to the same word in another case. */
 const SAME_CASE = 1.5;

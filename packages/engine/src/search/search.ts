@@ -3,7 +3,6 @@ import {
   type Entry,
   leafOf,
   messageText,
-  type SessionIssueKind,
   type SessionLog,
   type SessionStore,
   Tree,
@@ -11,7 +10,15 @@ import {
 import { fileStore, sessionFiles } from "@espalier/session-tree/node";
 import { type ListOptions, listSessions } from "../session/stores.ts";
 import { espalierHome, sessionFolders } from "../settings/home.ts";
-import { foreignCalls, linesWith, originalMessage, rowAt, textPattern, wordsOf } from "./matching.ts";
+import {
+  foreignCalls,
+  linesWith,
+  offsetsBehind,
+  originalMessage,
+  rowAt,
+  textPattern,
+  wordsOf,
+} from "./matching.ts";
 
 /** Range and mode of a search. */
 export interface SearchOptions extends Pick<ListOptions, "agent" | "project" | "since" | "until"> {
@@ -148,8 +155,7 @@ function indexLog(tree: Tree) {
   const leafId = leafOf(tree);
   for (let row = leafId === null ? -1 : tree.row(leafId); row >= 0; row = tree.index.parent(row))
     onPath[row] = 1;
-  /** // Offsets of entries that are not the first content of their line. */
-  const behind = new Set(tree.issues.filter(({ kind }) => BEHIND.has(kind)).map(({ offset }) => offset));
+  const behind = offsetsBehind(tree);
   /** First row that was not read yet. After a lost newline, one line can have several entries. */
   let next = 0;
   const findIn = (row: number, [first, ...others]: readonly RegExp[]) => {
@@ -177,8 +183,6 @@ function indexLog(tree: Tree) {
     },
   };
 }
-
-const BEHIND: ReadonlySet<SessionIssueKind> = new Set(["salvaged", "glued"]);
 
 /** Characters of a snippet on each side of the match. */
 const AROUND = 60;

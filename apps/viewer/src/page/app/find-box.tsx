@@ -18,7 +18,7 @@ export function useFinder(model: SessionModel, query: string, select: (row: numb
   const wanted = query.trim();
   const isWanted = wanted.length > 1;
   const { answer, error } = useAnswer(
-    async () => (isWanted ? { wanted, found: await model.reader.find(wanted) } : undefined),
+    async (signal) => (isWanted ? { wanted, found: await model.reader.find(wanted, signal) } : undefined),
     [model, wanted, model.rows.length],
     TYPING,
   );

@@ -1,6 +1,8 @@
 import { projectName } from "@espalier/session-tree";
+import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ROW_KINDS } from "../../model/outline.ts";
+import type { FoundSession } from "../../server/open-sessions.ts";
 import { TYPING, useAddressText, useAnswer } from "../source/observe.ts";
 import { ask, type PageSource, type ShownSession } from "../source/page-source.ts";
 import { formatAge, formatBytes, formatCount, formatTime } from "../text/numbers.ts";
@@ -37,10 +39,7 @@ export function SessionList({ source, address }: { source: PageSource; address: 
       />
       {sessions.length > 1 && <Filters sessions={sessions} choice={choice} choose={choose} />}
       {query.trim().length > 1 && source.isServed && (
-        <Hits
-          query={query.trim()}
-          sessions={answer && sessions.filter((session) => isChosen(session, choice))}
-        />
+        <Hits query={query.trim()} choice={choice} sessions={answer} />
       )}
       <ul class="sessions">
         {chosen.slice(0, shown).map(({ session, runs }) => (
@@ -135,25 +134,37 @@ function isChosen(session: ShownSession, { agent, project, days }: ListChoice): 
   const since = days === undefined ? Number.NEGATIVE_INFINITY : Date.now() - Number(days) * DAY;
   return (
     (agent === undefined || session.agent === agent) &&
-    (project === undefined || session.cwd === project) &&
+    (project === undefined || isWithin(session.cwd, project)) &&
     Date.parse(timeOf(session)) >= since
   );
 }
 
+/** Tells if a folder is another one, or below it. */
+const isWithin = (folder: string, other: string): boolean =>
+  folder === other || (folder.startsWith(other) && /^[\\/]/.test(folder.slice(other.length)));
+
 const wordsOf = ({ name, firstMessage, id, cwd }: ShownSession): string =>
   [name, firstMessage, id, cwd].join("\n").toLowerCase();
 
-function SessionLine({ session }: { session: ShownSession }) {
+interface SessionLineProps {
+  session: ShownSession;
+  /** Text to search for in the session. */
+  find?: string;
+  /** The last fact; default: the session's size. */
+  children?: ComponentChildren;
+}
+
+function SessionLine({ session, find = "", children }: SessionLineProps) {
   const { key, cwd, bytes, agent = "", parent } = session;
   return (
-    <a class="session" href={formatAddress({ session: key, tab: "conversation" })}>
+    <a class="session" href={formatAddress({ session: key, tab: "conversation", find })}>
       <bdi class="title">{titleOf(session)}</bdi>
       <span class="quiet">
         <Age session={session} />
         {agent !== "" && agent !== "espalier" && <span>{agentName(agent)}</span>}
         {cwd !== "" && <bdi title={cwd}>{projectName(cwd)}</bdi>}
         {parent?.kind === "fork" && <span title={`Forked from ${parent.sessionId}`}>fork</span>}
-        <span>{formatBytes(bytes)}</span>
+        {children ?? <span>{formatBytes(bytes)}</span>}
       </span>
     </a>
   );
@@ -284,18 +295,8 @@ function NoSession({ source }: { source: PageSource }) {
   );
 }
 
-/** A place in any session where a text was found. */
-interface Hit {
-  key: string;
-  sessionId: string;
-  entryId: string;
-  role: string;
-  snippet: string;
-  onPath: boolean;
-}
-
-/** Messages that the server finds at the most. */
-const MOST_HITS = 500;
+/** Sessions that the server finds at the most. */
+const MOST_FOUND = 100;
 
 /** Roles of messages, with the names that people read. */
 const ROLES: Readonly<Record<string, string>> = {
@@ -309,46 +310,75 @@ const ROLES: Readonly<Record<string, string>> = {
 
 interface HitsProps {
   query: string;
-  /** Sessions whose hits are shown, newest first; undefined while the list is read. */
+  choice: ListChoice;
+  /** All sessions; undefined while the list is read. */
   sessions: readonly ShownSession[] | undefined;
 }
 
-/** Messages with a text, those of the newest session first. */
-function Hits({ query, sessions }: HitsProps) {
-  const { answer, error } = useAnswer(() => ask<Hit[]>("api/search", { q: query }), [query], TYPING);
+/** Sessions in which a text was found, the newest first, each with the first messages that have it. */
+function Hits({ query, choice, sessions }: HitsProps) {
+  const { agent = "", project = "", days = "" } = choice;
+  const { answer, error } = useAnswer(
+    (signal) => ask<FoundSession[]>("api/search", searchFor(query, { agent, project, days }), signal),
+    [query, agent, project, days],
+    TYPING,
+  );
   if (error) return <p class="failure">{error.message}</p>;
   if (!answer || !sessions) return <p class="quiet">Searching…</p>;
-  const found = new Map<string, Hit[]>();
-  for (const hit of answer) found.set(hit.key, [...(found.get(hit.key) ?? []), hit]);
-  const hits = sessions.flatMap((session) => (found.get(session.key) ?? []).map((hit) => ({ session, hit })));
-  const none =
-    answer.length === 0 ? "No message has this text" : "No message of the chosen sessions has this text";
+  const isFiltered = `${agent}${project}${days}` !== "";
+  const none = isFiltered ? "No message of the chosen sessions has this text" : "No message has this text";
   return (
     <section aria-label="Found" class="hits">
-      <h2>{hits.length === 0 ? none : `Found ${formatCount(hits.length, "time")}`}</h2>
-      {answer.length >= MOST_HITS && (
-        <p class="quiet">The search ended after {MOST_HITS} messages. A longer text finds the others.</p>
+      <h2>{answer.length === 0 ? none : `Found in ${formatCount(answer.length, "session")}`}</h2>
+      {answer.length >= MOST_FOUND && (
+        <p class="quiet">These are the newest {MOST_FOUND}. A longer text finds older ones.</p>
       )}
       <ul>
-        {hits.map(({ session, hit: { key, entryId, role, snippet } }) => (
-          <li key={`${key} ${entryId}`}>
-            <a
-              class="session"
-              href={formatAddress({ session: key, tab: "conversation", entry: entryId, find: query })}
-            >
-              <bdi class="title">
+        {answer.map((found) => {
+          const session = sessions.find(({ key }) => key === found.key);
+          return session && <FoundLines key={found.key} session={session} found={found} query={query} />;
+        })}
+      </ul>
+    </section>
+  );
+}
+
+/** Parameters of a search. */
+function searchFor(
+  q: string,
+  { agent, project, days }: Required<Omit<ListChoice, "q">>,
+): Record<string, string> {
+  const since = days === "" ? "" : new Date(Date.now() - Number(days) * DAY).toISOString();
+  return Object.fromEntries(Object.entries({ q, agent, project, since }).filter(([, value]) => value !== ""));
+}
+
+interface FoundLinesProps {
+  session: ShownSession;
+  found: FoundSession;
+  query: string;
+}
+
+/** A session with the first places of a text; its title leads to the search within it, which has them all. */
+function FoundLines({ session, found: { count, hasMore, hits }, query }: FoundLinesProps) {
+  const place = { session: session.key, tab: "conversation", find: query } as const;
+  return (
+    <li>
+      <SessionLine session={session} find={query}>
+        <span>{hasMore ? `over ${count} messages` : formatCount(count, "message")}</span>
+      </SessionLine>
+      <ul class="places">
+        {hits.map(({ entryId, role, snippet }) => (
+          <li key={entryId}>
+            <a class="session" href={formatAddress({ ...place, entry: entryId })}>
+              <span class="quiet">{Object.hasOwn(ROLES, role) ? ROLES[role] : role}</span>{" "}
+              <bdi class="snippet">
                 <Marked text={snippet} query={query} />
               </bdi>
-              <span class="quiet">
-                <Age session={session} />
-                <span>{Object.hasOwn(ROLES, role) ? ROLES[role] : role}</span>
-                <bdi>{titleOf(session)}</bdi>
-              </span>
             </a>
           </li>
         ))}
       </ul>
-    </section>
+    </li>
   );
 }
 

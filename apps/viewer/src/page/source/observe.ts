@@ -16,27 +16,28 @@ interface Asked<Answer> {
 export const TYPING = 180;
 
 /**
- * Asks again whenever one of `keys` has changed, and stayed as it is for `after` milliseconds (default 0); an answer that
- * comes too late is not shown.
+ * Asks again whenever one of `keys` has changed, and stayed as it is for `after` milliseconds (default 0). Aborts the
+ * question before: its answer would not be shown.
  */
 export function useAnswer<Answer>(
-  ask: () => Promise<Answer>,
+  ask: (signal: AbortSignal) => Promise<Answer>,
   keys: readonly unknown[],
   after = 0,
 ): Asked<Answer> {
   const [asked, setAsked] = useState<Asked<Answer>>({ answer: undefined, error: undefined });
   useEffect(() => {
-    let isWanted = true;
+    const asking = new AbortController();
+    const { signal } = asking;
     const answer = () =>
-      ask().then(
-        (answer) => isWanted && setAsked({ answer, error: undefined }),
-        (error: Error) => isWanted && setAsked({ answer: undefined, error }),
+      ask(signal).then(
+        (answer) => !signal.aborted && setAsked({ answer, error: undefined }),
+        (error: Error) => !signal.aborted && setAsked({ answer: undefined, error }),
       );
     let timer: ReturnType<typeof setTimeout> | undefined;
     if (after === 0) void answer();
     else timer = setTimeout(answer, after);
     return () => {
-      isWanted = false;
+      asking.abort();
       clearTimeout(timer);
     };
   }, keys);

@@ -126,7 +126,7 @@ export function remoteReader(key: string): SessionReader {
     compaction: asks("compaction", "row"),
     rules: asks("rules", "row"),
     origins: asks("origins", "row", "line"),
-    find: asks("find", "q"),
+    find: (query, signal) => ask(`${base}/find`, { q: query }, signal),
     branches: asks("branches"),
     compare: asks("compare", "a", "b"),
     forecast: asks("forecast", "row"),
@@ -143,13 +143,17 @@ class AnswerError extends Error {
   }
 }
 
-/** Asks the server that the page came from. @throws AnswerError with its sentence, or `offline` */
+/**
+ * Asks the server that the page came from.
+ * @throws AnswerError with its sentence, `offline`, or `aborted` when `signal` stopped it
+ */
 export async function ask<Answer>(
   path: string,
   parameters: Readonly<Record<string, string | number>> = {},
+  signal?: AbortSignal,
 ): Promise<Answer> {
   const query = new URLSearchParams(Object.entries(parameters).map(([name, value]) => [name, String(value)]));
-  const response = await send(query.size === 0 ? path : `${path}?${query}`, {});
+  const response = await send(query.size === 0 ? path : `${path}?${query}`, signal ? { signal } : {});
   return (await response.json()) as Answer;
 }
 
