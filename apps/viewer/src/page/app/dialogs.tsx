@@ -342,66 +342,64 @@ interface PolicyTableProps {
 
 function PolicyTable({ plans, chosen, choose }: PolicyTableProps) {
   return (
-    <div class="scrolls">
-      <table class="policies">
-        <thead>
-          <tr>
-            <th scope="col">Policy</th>
-            <th scope="col" title="Size of the context before and after, as the policy counts">
-              Tokens
+    <table class="policies">
+      <thead>
+        <tr>
+          <th scope="col">Policy</th>
+          <th scope="col" title="Size of the context before and after, as the policy counts">
+            Tokens
+          </th>
+          <th scope="col" title="Messages that a summary would replace">
+            Summarized
+          </th>
+          <th scope="col" title="Messages that would stay as they are">
+            Kept
+          </th>
+          <th scope="col" title="Tokens that the next request would write to the prompt cache">
+            Written anew
+          </th>
+          <th scope="col" title="What writing them costs more than reading them from the cache">
+            Price
+          </th>
+          <th scope="col" title="Calls after which the smaller requests have saved as much">
+            Pays back
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {plans.policies.map((row) => (
+          <tr key={row.policy} class={row.policy === chosen ? "chosen" : ""}>
+            <th scope="row">
+              <label>
+                <input
+                  type="radio"
+                  name="policy"
+                  checked={row.policy === chosen}
+                  onChange={() => choose(row.policy)}
+                />{" "}
+                {row.policy}
+              </label>
             </th>
-            <th scope="col" title="Messages that a summary would replace">
-              Summarized
-            </th>
-            <th scope="col" title="Messages that would stay as they are">
-              Kept
-            </th>
-            <th scope="col" title="Tokens that the next request would write to the prompt cache">
-              Written anew
-            </th>
-            <th scope="col" title="What writing them costs more than reading them from the cache">
-              Price
-            </th>
-            <th scope="col" title="Calls after which the smaller requests have saved as much">
-              Pays back
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {plans.policies.map((row) => (
-            <tr key={row.policy} class={row.policy === chosen ? "chosen" : ""}>
-              <th scope="row">
-                <label>
-                  <input
-                    type="radio"
-                    name="policy"
-                    checked={row.policy === chosen}
-                    onChange={() => choose(row.policy)}
-                  />{" "}
-                  {row.policy}
-                </label>
-              </th>
-              {row.eligible ? (
-                <>
-                  <td>
-                    {formatTokens(row.tokensBefore)} → {formatTokens(row.tokensAfter)}
-                  </td>
-                  <td>{row.summarised}</td>
-                  <td>{Math.max(0, row.messagesAfter - 1)}</td>
-                  <td>{formatTokens(row.cache?.anew ?? 0)}</td>
-                  <td>{row.cache?.cost ? formatDollars(row.cache.cost) : "–"}</td>
-                  <td>{row.cache?.paysBackAfter ? formatCount(row.cache.paysBackAfter, "call") : "–"}</td>
-                </>
-              ) : (
-                <td colSpan={6} class="quiet">
-                  nothing to compact
+            {row.eligible ? (
+              <>
+                <td>
+                  {formatTokens(row.tokensBefore)} → {formatTokens(row.tokensAfter)}
                 </td>
-              )}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+                <td>{row.summarised}</td>
+                <td>{Math.max(0, row.messagesAfter - 1)}</td>
+                <td>{formatTokens(row.cache?.anew ?? 0)}</td>
+                <td>{row.cache?.cost ? formatDollars(row.cache.cost) : "–"}</td>
+                <td>{row.cache?.paysBackAfter ? formatCount(row.cache.paysBackAfter, "call") : "–"}</td>
+              </>
+            ) : (
+              <td colSpan={6} class="quiet">
+                nothing to compact
+              </td>
+            )}
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }
 
