@@ -96,6 +96,7 @@ export {
   type RepairReport,
   repairSession,
 } from "./repair/repair.ts";
+export { rowsWith } from "./search/matching.ts";
 export type {
   EntryCursor,
   EntryPlace,
@@ -104,7 +105,6 @@ export type {
   Recalled,
   RecallOptions,
 } from "./search/recall.ts";
-export { rowsWith } from "./search/matching.ts";
 export { quotedData, readEntries, recall } from "./search/recall.ts";
 export type { SearchHit } from "./search/search.ts";
 export { type SearchOptions, searchSessions } from "./search/search.ts";
