@@ -211,3 +211,79 @@ describe("a summary that is brought up to date again and again", () => {
     expect(section(text, "## Critical Context")).toContain("In another branch: Try a PEG grammar");
   });
 });
+
+const CLAUDE_CODE = `This session is being continued from a previous conversation that ran out of context.
+Analysis:
+1. **First** - the user asked for the importer.
+
+Summary:
+1. Primary Request and Intent:
+   - Port the importer to the archive format without loading a whole file
+
+2. Key Technical Concepts:
+   - Archives have an index at their end
+
+3. Files and Code Sections:
+   - **\`src/importer/read.ts\`** - Reads the index first
+     \`\`\`ts
+     export const SECRET_OF_THE_CODE = 1;
+     \`\`\`
+
+4. Errors and fixes:
+   - **The index was read twice** - Fixed by a cache
+
+5. Problem Solving:
+   1. Chose a cursor because it streams
+
+6. All user messages:
+   - "Port the importer"
+
+7. Pending Tasks:
+   - Delete the old reader
+
+8. Current Work:
+   - The cursor is half written
+
+9. Optional Next Step:
+   - Finish the cursor
+
+If you need specific details from before compaction, read the full transcript at: /home/ada/t.jsonl
+Please continue the conversation from where we left it off without asking the user any further questions.`;
+
+const GEMINI_CLI = `<state_snapshot>
+    <overall_goal>
+        Port the importer to the archive format
+    </overall_goal>
+    <key_knowledge>
+        - Archives have an index at their end
+    </key_knowledge>
+    <current_plan>
+        1. [TODO] Finish the cursor
+    </current_plan>
+</state_snapshot>`;
+
+describe("a summary that another agent wrote", () => {
+  const more = [...step("", "bash", { command: "ls" }, "read.ts"), assistant("There is one file.")];
+
+  it("is taken apart by the sections of Claude Code, without its code and its frame", async () => {
+    const { text } = await ask(more, { previousSummary: CLAUDE_CODE });
+    expect(section(text, "## Goal")).toContain(
+      "- Port the importer to the archive format without loading a whole file",
+    );
+    expect(section(text, "## Key Decisions")).toContain("**The index was read twice** - Fixed by a cache");
+    expect(section(text, "## Key Decisions")).toContain("Chose a cursor because it streams");
+    expect(section(text, "## Next Steps")).toContain("Delete the old reader");
+    expect(section(text, "## Next Steps")).toContain("Finish the cursor");
+    expect(section(text, "## Critical Context")).toContain("Archives have an index at their end");
+    expect(section(text, "## Critical Context")).toContain("`src/importer/read.ts`");
+    expect(text).not.toMatch(/SECRET_OF_THE_CODE|Analysis|All user messages|without asking|full transcript/);
+  });
+
+  it("is taken apart by the elements of Gemini CLI", async () => {
+    const { text } = await ask(more, { previousSummary: GEMINI_CLI });
+    expect(section(text, "## Goal")).toContain("- Port the importer to the archive format");
+    expect(section(text, "## Next Steps")).toContain("Finish the cursor");
+    expect(section(text, "## Critical Context")).toContain("Archives have an index at their end");
+    expect(text).not.toContain("state_snapshot");
+  });
+});

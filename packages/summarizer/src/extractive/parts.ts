@@ -1,3 +1,4 @@
+import { withOwnHeadings } from "./agent-summary.ts";
 import type { Line } from "./lines.ts";
 import { type CommandWork, rulesIn, type SessionRecord, type Turn, turnWeight } from "./session.ts";
 import { conclusionsOf, isPlan, ownLinesFirst, splitSentences } from "./speech.ts";
@@ -108,7 +109,7 @@ const LONGEST_SUMMARY = 200_000;
 const MOST_LINES = 1_000;
 
 /** Returns the lines of a summary's prose, without the blocks after it. */
-function proseLines(summary: string): string[] {
+function proseLines(summary: string): readonly string[] {
   const lines = summary.slice(0, LONGEST_SUMMARY).split("\n");
   const closings = new Map(APPENDED_TAGS.map((tag) => [`<${tag}>`, lines.lastIndexOf(`</${tag}>`)]));
   const prose: string[] = [];
@@ -118,7 +119,7 @@ function proseLines(summary: string): string[] {
     if (closing > index) index = closing;
     else prose.push(lines[index]!);
   }
-  return prose;
+  return withOwnHeadings(prose);
 }
 
 /** Returns the words of a line that is a heading: `## Goal`, or `**Goal:**` alone on its line. */
