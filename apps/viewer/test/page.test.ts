@@ -21,7 +21,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     const page = await show(url);
     await page.waitForSelector(".session");
     await page.fill("input[type=search]", "sailor");
-    await page.locator(".hits .session").first().click();
+    await page.locator(".places .session").first().click();
     await page.waitForSelector(".entry.selected");
     expect(new URL(page.url()).hash).toMatch(/\?entry=\w+/);
     expect((await page.locator(".entry.selected").textContent())?.toLowerCase()).toContain("sailor");
