@@ -1,6 +1,8 @@
 import { defineConfig, type Plugin } from "vite";
 
-/** The page is one file: its script and its style stand in it, so that it can be sent, and its policy can name both. */
+/**
+ * Builds the page as one file, with its script and style inside, so that it can be sent and its policy can name both.
+ */
 function inOneFile(): Plugin {
   return {
     name: "in-one-file",
@@ -11,7 +13,7 @@ function inOneFile(): Plugin {
       let html = String(page.source);
       for (const [name, file] of Object.entries(bundle)) {
         if (file.type === "chunk") {
-          // What would end the script, or begin a comment in it, is written by its number.
+          // Sequences that would end the script or begin a comment are escaped.
           const code = file.code.trim().replace(/<(?=\/script|!--)/gi, "\\x3C");
           html = html.replace(/<script type="module"[^>]*src="[^"]*"><\/script>/, "");
           html = html.replace("</body>", () => `<script type="module">${code}</script>\n  </body>`);

@@ -79,7 +79,7 @@ test.skipIf(!hasTmux)("a session is found by what was said in it, walked through
 
   // Undo it: the leaf is where it was.
   screen.keys("u");
-  await screen.shows("U does it again");
+  await screen.shows("U restores it");
   screen.keys("u");
   await screen.shows("Undone: the navigation or merge with a summary");
   expect((await treeOf(file)).leafId).toBe(before.leafId);
@@ -214,7 +214,7 @@ test.skipIf(!hasTmux)(
       await screen.shows(/▸● you +Somebody else is here/);
       const before = readFileSync(file);
       screen.keys("u");
-      await screen.shows("U does it again");
+      await screen.shows("U restores it");
       screen.keys("u");
       await screen.shows("Another process writes this session");
       screen.keys("w");

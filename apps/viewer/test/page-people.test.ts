@@ -391,7 +391,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     // What was done is taken back, once it is said what that is, and done again.
     await page.getByRole("button", { name: "Undo" }).click();
     const dialog = page.getByRole("dialog", { name: "Undo" });
-    await dialog.getByText("the compaction that you asked for").waitFor();
+    await dialog.getByText("your compaction").waitFor();
     await dialog.getByRole("button", { name: "Undo" }).click();
     await soon(() => selectedText(page)).toContain("A long story");
     await page.keyboard.press("U");

@@ -209,7 +209,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     const compacting = page.getByRole("dialog", { name: "Compact this session" });
     await compacting.getByRole("radio", { name: "token-budget" }).click();
     await compacting.getByRole("button", { name: "Compact this session" }).click();
-    await compacting.getByText("Nothing was done").waitFor();
+    await compacting.getByText("Nothing was changed").waitFor();
     await compacting.getByRole("button", { name: "Close" }).click();
 
     await soon(() => selectedText(page)).toContain("ready for review");
@@ -223,8 +223,8 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     await page.getByRole("tree").focus();
     await page.keyboard.press("[");
     await soon(() => selectedText(page)).toContain("Compaction");
-    const going = await act("Go here", "Go on from this entry");
-    await going.getByRole("button", { name: "Go on from this entry" }).click();
+    const going = await act("Go here", "Continue from this entry");
+    await going.getByRole("button", { name: "Continue from this entry" }).click();
     await page.locator(".tree-line.kind-c .leaf").waitFor();
     const session = await openSession({ file }, { mode: "read" });
     expect(session.getEntry(session.leafId!)?.type).toBe("compaction");

@@ -6,17 +6,17 @@ import { type ExportOptions, exportSession } from "@espalier/interop";
 import { ViewerError } from "../server/viewer-error.ts";
 
 export interface HtmlOptions extends Pick<ExportOptions, "at" | "redact"> {
-  /** The built page, a file. */
+  /** File of the built page. */
   page: string;
 }
 
-/** Bytes that become text at once: a multiple of three, so that the parts of base64 are base64 of the whole. */
+/** Bytes that are encoded at once. A multiple of three, so that the parts of the base64 text can be joined. */
 const PART = 3 << 16;
 
 /**
- * A session as one HTML file that needs no server and no network, in pieces: the viewer's page with the lines of the
- * session inside, compressed. The same log gives the same file, whether the session runs or was opened again. Returns
- * how many entries it holds.
+ * Exports a session as one HTML file that needs no server and no network: the viewer's page with the compressed lines
+ * of the session inside. The same log gives the same file, whether the session is running or was opened again. The
+ * generator returns the number of entries.
  *
  * @throws ViewerError `page`; EspalierError `unknown-entry`
  */
@@ -38,7 +38,7 @@ function* htmlPieces(
   let next = lines.next();
   for (; !next.done; next = lines.next()) chunks.push(Buffer.from(next.value));
   const packed = gzipSync(Buffer.concat(chunks), { level: constants.Z_BEST_COMPRESSION });
-  // Where it was packed says nothing of the session.
+  // The operating system is not part of the session.
   packed[OPERATING_SYSTEM] = UNKNOWN_SYSTEM;
   yield `${before}<script type="application/octet-stream" id="session">`;
   for (let at = 0; at < packed.length; at += PART) yield packed.toString("base64", at, at + PART);
@@ -46,15 +46,20 @@ function* htmlPieces(
   return next.value;
 }
 
-/** RFC 1952, section 2.3: the byte of a gzip header that names the system, and its value for none. */
+/**
+ * RFC 1952, section 2.3: the byte of a gzip header that names the operating system, and its value for an unknown one.
+ */
 const OPERATING_SYSTEM = 9;
 const UNKNOWN_SYSTEM = 255;
 
-/** Place of a session in the page, and of its policy when no server sends one. */
+/** Marks the place of a session in the page, and of the page's policy when no server sends one. */
 const DATA_PLACE = "<!--session-->";
 const POLICY_PLACE = "<!--policy-->";
 
-/** The page as the server sends it: it knows from the start that it has one, and what the server may do. */
+/**
+ * Returns the page as the server sends it. Attributes tell the page that it has a server, and whether the server may
+ * write.
+ */
 export async function servedPage(file: string, write: boolean): Promise<{ html: string; policy: string }> {
   const html = await readPage(file);
   const served = `<html data-served="${write ? "write" : "read"}"`;
@@ -64,7 +69,7 @@ export async function servedPage(file: string, write: boolean): Promise<{ html: 
   };
 }
 
-/** The page as a self-contained file, in two parts: before the session and after it. */
+/** Returns the page as a self-contained file, in two parts: before the session and after it. */
 async function standalonePage(file: string): Promise<[string, string]> {
   const html = await readPage(file);
   const policy = `<meta http-equiv="Content-Security-Policy" content="${policyOf(html, "'none'")}">`;
@@ -73,8 +78,8 @@ async function standalonePage(file: string): Promise<[string, string]> {
 }
 
 /**
- * Nothing but the page's own script and style, by their digests; pictures only out of the session itself. Text becomes
- * markup in one place, the sanitiser's.
+ * Content policy: only the page's own script and style, by their digests, and only pictures inside the session. Text
+ * becomes markup only through the sanitiser.
  */
 function policyOf(html: string, connect: string): string {
   return [

@@ -1,31 +1,30 @@
 import MarkdownIt, { type Token } from "markdown-it";
 
 /**
- * A reader of markdown without a rule that takes time by the square of a text, for the page and for the terminal. Markup that
- * stands in a text is text.
+ * Markdown parser for the page and the terminal, without rules that take quadratic time. HTML inside a text stays text.
  */
 export const markdown: MarkdownIt = new MarkdownIt({ html: false, linkify: true });
-// Names of files end like names of countries: only what is written as an address becomes one.
+// Many file names end like domain names, so only complete addresses become links.
 markdown.linkify.set({ fuzzyLink: false });
 
-/** Longer texts are shown as they are, without markup. */
+/** Longer texts, in characters, are shown without markup. */
 const LONGEST = 200_000;
 
-/** Milliseconds in which a text is read; one that takes longer is shown as it is. */
+/** Maximum milliseconds to parse a text; a text that takes longer is shown without markup. */
 const BUDGET = 300;
 
-/** Tokens that a text may become, two for most elements: a browser and a terminal take their time for each. */
+/** Maximum number of tokens of a text, two for most elements. Browsers and terminals need time for each. */
 const MOST_TOKENS = 20_000;
 
-/** Level of nesting at which the library leaves out what is inside. */
+/** Level of nesting below which the library drops content. */
 const DEEPEST = 100;
 
-/** Time limit of the current text. */
+/** End of the time limit for the current text. */
 let deadline = 0;
 
 class OutOfTime extends Error {}
 
-/** A rule that finds nothing, asked at every place of a text. */
+/** Rule that never matches. The parser calls it at every position, so that the time limit is checked. */
 function watchTime(): boolean {
   if (performance.now() > deadline) throw new OutOfTime();
   return false;
@@ -34,8 +33,8 @@ markdown.block.ruler.before("table", "watch-time", watchTime);
 markdown.inline.ruler.before("text", "watch-time", watchTime);
 
 /**
- * Reads markdown as a flat list of blocks, which open and close. Returns undefined for a text that is too long, takes too
- * long, becomes too many tokens, or is nested so deep that the reader leaves its rest out.
+ * Parses markdown as a flat list of opening and closing blocks. Returns undefined for a text that is too long, takes
+ * too long, has too many tokens, or is nested too deeply.
  */
 export function readMarkdown(text: string): Token[] | undefined {
   if (text.length > LONGEST) return undefined;

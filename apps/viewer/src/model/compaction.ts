@@ -18,39 +18,39 @@ import {
 import { addTokens, Breath, noTokens, type TokenCounts } from "./context.ts";
 import { billOf, oneLine, textOfEntry } from "./entry-gist.ts";
 
-/** All there is to know of a compaction. */
+/** Details of a compaction. */
 export interface CompactionView {
   row: number;
   id: string;
   timestamp: string;
-  /** The whole text that the model reads. */
+  /** Whole text that the model reads. */
   summary: string;
-  /** Text of the summarizer: without the blocks that the engine adds. */
+  /** Text of the summarizer, without the blocks that the engine adds. */
   prose: string;
   /** Tokens by kind before and after; see `TOKEN_KINDS`. */
   before: TokenCounts;
   after: TokenCounts;
-  /** Rows of the entries that the summary replaces, and of those that stayed. */
+  /** Rows of the entries that the summary replaces, and of the entries that it keeps. */
   covered: number[];
   kept: number[];
-  /** The compaction whose summary this one updates; -1 when it is the first on its path. */
+  /** Row of the compaction whose summary this one updates; -1 for the first on its path. */
   previousRow: number;
   /**
-   * Prompts that a model is asked with by default: entries do not record what was sent. Null where no model of
-   * the engine was asked: an extension wrote the summary, it was made from the messages, or another program made it.
+   * Built-in prompts for a model; sent prompts are not recorded. Null if the engine asked no model: the summary is from
+   * an extension, was extracted from the messages, or was made by another program.
    */
   prompts: string[] | null;
-  /** US dollars; null when the cost is not recorded. */
+  /** US dollars; null if the cost is not recorded. */
   cost: number | null;
   /** Effect on the provider's prompt cache. */
   cache: CacheForecast;
-  /** Tokens; null where nothing was billed. */
+  /** Tokens; null if nothing was billed. */
   usage: { input: number; output: number } | null;
-  /** Details that it recorded; programs other than the engine record fewer, or none. */
+  /** Recorded details; other programs record fewer than the engine, or none. */
   details: Partial<CompactionDetails>;
 }
 
-/** @throws EspalierError `unknown-entry` when the row holds no compaction */
+/** @throws EspalierError `unknown-entry` if the row is not a compaction */
 export function compactionAt(tree: Tree, row: number): CompactionView {
   const entry = row >= 0 && row < tree.length ? tree.entryAt(row) : undefined;
   if (!entry || !compaction.is(entry))
@@ -78,7 +78,7 @@ export function compactionAt(tree: Tree, row: number): CompactionView {
   };
 }
 
-/** Context of the model when the compaction was made. */
+/** Returns the context of the model before the compaction. */
 function spanBefore(tree: Tree, row: number) {
   const window = pathWindowAt(tree, tree.index.parent(row));
   const tokens = noTokens();
@@ -100,7 +100,7 @@ function tokensAt(tree: Tree, row: number): TokenCounts {
   return tokens;
 }
 
-/** Writers of summaries without a prompt: an extension, and the summarizer that takes them from the messages. */
+/** Writers of summaries that use no prompt: an extension, and the extractive summarizer. */
 const UNASKED: ReadonlySet<string> = new Set(["extension", "extractive"]);
 
 function promptsOf(entry: CompactionEntry, hasPrevious: boolean): string[] | null {
@@ -114,33 +114,33 @@ function detailsOf({ details }: CompactionEntry): Partial<CompactionDetails> {
   return typeof details === "object" && details !== null ? (details as Partial<CompactionDetails>) : {};
 }
 
-/** An entry that a line of a summary may have come from. */
+/** An entry from which a line of a summary may come. */
 export interface SummaryOrigin {
   row: number;
-  /** 0 to 1: the share of the line's words, rare ones counting more, that the entry has too. */
+  /** Share of the line's words that the entry contains, weighted by rarity, from 0 to 1. */
   score: number;
-  /** Part of the entry that has most of these words. */
+  /** Part of the entry with most of these words. */
   snippet: string;
 }
 
-/** Origins that are told at the most, and the score below which none is. */
+/** Maximum number of origins, and the minimum score of an origin. */
 const BEST = 5;
 const LEAST = 0.15;
 
-/** Words that nearly every text contains; they are ignored. */
+/** Minimum length of a word. Shorter words are in nearly every text. */
 const SHORTEST_WORD = 3;
 
-/** Paths, numbers and names of code tell more than words of a language. */
+/** Matches paths, numbers and names of code, which are more specific than ordinary words. */
 const NAME = /[\d_./$-]/;
 const NAME_WEIGHT = 3;
 
-/** Characters around the first rare word. */
+/** Number of characters around the first rare word. */
 const SNIPPET = 160;
 
 /**
- * The entries that a line of a compaction's summary most likely came from, best first: those among the covered entries
- * that share its words, weighed by how rare a word is among them. Where the summary goes on from an older one, what
- * that one covered is looked at too.
+ * Returns the entries from which a line of a compaction's summary most likely comes, best first. Candidates are the
+ * covered entries that share words with the line; rare words count more. If the summary updates an older one, the
+ * entries of the older one are candidates too.
  */
 export async function originsOf(tree: Tree, compactionRow: number, line: string): Promise<SummaryOrigin[]> {
   const words = [...new Set(wordsOf(line))];
@@ -159,7 +159,7 @@ export async function originsOf(tree: Tree, compactionRow: number, line: string)
     .slice(0, BEST);
 }
 
-/** An entry, and which of the words that are looked for it has. */
+/** An entry, and the words of the line that it contains. */
 interface Sharer {
   row: number;
   text: string;
@@ -179,7 +179,7 @@ async function sharersOf(tree: Tree, rows: readonly number[], words: readonly st
   return sharers;
 }
 
-/** Weight of each word: the rarer it is among the entries, the higher. */
+/** Returns the weight of each word: the rarer among the entries, the higher. */
 function weightsOf(words: readonly string[], sharers: readonly Sharer[]): Map<string, number> {
   const seen = new Map<string, number>();
   for (const { shared } of sharers) for (const word of shared) seen.set(word, (seen.get(word) ?? 0) + 1);

@@ -16,7 +16,7 @@ import { contextWindowOf } from "@espalier/summarizer";
 
 /** One message that the model reads. */
 export interface ContextPiece {
-  /** The entry it comes from. */
+  /** Row of its entry. */
   row: number;
   tokens: number;
   message: ContextMessage;
@@ -24,15 +24,15 @@ export interface ContextPiece {
 
 /** Context of the model at an entry. */
 export interface ContextView {
-  /** The entry; -1 before the first. */
+  /** Row of the entry; -1 before the first. */
   row: number;
   model: { provider: string; modelId: string } | null;
-  /** The window of the model, in tokens; null where it is not known. */
+  /** Context window of the model in tokens; null if unknown. */
   window: number | null;
   thinkingLevel: string;
-  /** All tokens, characters / 4. */
+  /** All tokens, estimated as characters / 4. */
   total: number;
-  /** The same by kind; see `TOKEN_KINDS`. */
+  /** Tokens by kind; see `TOKEN_KINDS`. */
   tokens: TokenCounts;
   pieces: ContextPiece[];
 }
@@ -59,35 +59,38 @@ export interface GrowthPoint {
   at: number;
   /** Tokens by kind; see `TOKEN_KINDS`. */
   tokens: TokenCounts;
-  /** True for the points before and after a compaction or an edit. */
+  /** True for the points directly before and after a compaction or an edit. */
   bite?: true;
 }
 
-/** Growth of the context along a path, and the tokens that each compaction removed. */
+/** Size of the context along a path, with the tokens that each compaction removed. */
 export interface ContextGrowth {
-  /** Entries on the path. */
+  /** Number of entries on the path. */
   steps: number;
-  /** The first and the last point, the points before and after each compaction or edit, and up to 2,000 evenly spaced ones. */
+  /**
+   * The first and the last point, the points before and after each compaction or edit, and at most 2,000 evenly spaced
+   * points.
+   */
   points: GrowthPoint[];
-  /** The window of the model at the end, in tokens; null where it is not known. */
+  /** Context window of the model at the end, in tokens; null if unknown. */
   window: number | null;
 }
 
-/** Most evenly spaced points; beyond it, every other one is dropped. */
+/** Maximum number of evenly spaced points; beyond it, every other point is removed. */
 const EVEN_POINTS = 2_000;
 
-/** One walk along each tree: a session that grows is walked on from where it ended before. */
+/** One walk for each tree, which is continued when the session grows. */
 const walks = new WeakMap<Tree, Promise<Walked>>();
 
 interface Walked {
   walk: GrowthWalk;
-  /** Sums at that point. */
+  /** Result up to this point. */
   growth: ContextGrowth;
 }
 
-/** Context size after each entry of the path that ends in a row. */
+/** Returns the size of the context after each entry of the path that ends in a row. */
 export async function growthTo(tree: Tree, row: number): Promise<ContextGrowth> {
-  // One after the other: a walk is somewhere at a time.
+  // Walks of one tree run one after the other, because they share their position.
   const before = walks.get(tree);
   const walking = walkedTo(tree, row, before);
   walks.set(tree, walking);
@@ -96,7 +99,7 @@ export async function growthTo(tree: Tree, row: number): Promise<ContextGrowth> 
 
 async function walkedTo(tree: Tree, row: number, before: Promise<Walked> | undefined): Promise<Walked> {
   const path = pathRows(tree, row);
-  // The caller of a walk that failed received its error; this one begins anew.
+  // The caller of a failed walk received its error; this call starts a new walk.
   const earlier = (await before?.catch(() => undefined))?.walk;
   const walk = earlier?.isOn(path) ? earlier : new GrowthWalk();
   await Breath.during("growth", async (breath) => {
@@ -111,9 +114,9 @@ async function walkedTo(tree: Tree, row: number, before: Promise<Walked> | undef
 class GrowthWalk {
   steps = 0;
   #row = -1;
-  /** Every so many entries a point is kept. */
+  /** Number of entries between two kept points. */
   #stride = 1;
-  /** Number of points that are kept for that alone. */
+  /** Number of evenly spaced points. */
   #even = 0;
   #points: GrowthPoint[] = [];
   #context: SessionContext = contextOfPath([]);
@@ -195,7 +198,7 @@ export const noTokens = (): TokenCounts => TOKEN_KINDS.map(() => 0);
 
 export const sumTokens = (counts: TokenCounts): number => counts.reduce((sum, count) => sum + count, 0);
 
-/** The kind of what a message says as text. */
+/** Kind of a message's text, by role. */
 const OF_ROLES = new Map(
   Object.entries<TokenKind>({
     compactionSummary: "summary",
@@ -208,8 +211,8 @@ const OF_ROLES = new Map(
 );
 
 /**
- * Adds the estimate of one message, `estimateTokens`, to the counts, divided by kind; returns it. The parts add up to the
- * whole, since what is left over by rounding counts as the message's own text.
+ * Adds the estimated tokens of a message to the counts, divided by kind, and returns the estimate. The parts add up to
+ * the estimate, because the rounding error is counted as the message's own text.
  */
 export function addTokens(counts: TokenCounts, message: ContextMessage): number {
   const total = estimateTokens(message);

@@ -19,26 +19,26 @@ import {
 } from "@espalier/session-tree";
 
 /**
- * An entry in a line: what a row of the tree shows. Tools, failures, sizes and sums are fields, which the page draws; the
- * command has text alone and says them in words, within the line, so its lines of messages are made by rules of its own.
+ * An entry as one row of the tree. Tools, failures, sizes and sums are separate fields, which the page draws as icons.
+ * The command line writes them as words, so it has its own rules for lines of messages.
  */
 export interface EntryGist {
   row: number;
   id: string;
-  /** Its text, one line without control characters, 200 characters at the most. */
+  /** Its text: one line without control characters, at most 200 characters. */
   text: string;
-  /** Names of the tools that an answer calls, or whose result it is. */
+  /** Names of the tools that an answer calls; for a result, the name of its tool. */
   tools: string[];
-  /** Rough size of what the entry says to the model: characters / 4. */
+  /** Estimated size of the entry for the model: characters / 4. */
   tokens: number;
-  /** US dollars that a provider billed for it; 0 where nothing is known. */
+  /** US dollars that a provider billed for it; 0 if unknown. */
   cost: number;
   timestamp: string;
-  /** A result, an answer or a shell run that failed, or was aborted. */
+  /** True for a result, an answer or a shell command that failed or was aborted. */
   failed: boolean;
 }
 
-/** Characters that a row can show. */
+/** Maximum number of characters of a row. */
 const LENGTH = 200;
 
 export function gistAt(tree: Tree, row: number): EntryGist {
@@ -56,7 +56,7 @@ export function gistAt(tree: Tree, row: number): EntryGist {
   };
 }
 
-/** The message an entry holds; undefined for an entry of another kind, or one whose message is none. */
+/** Returns the message of an entry; undefined for an entry of another kind, or with an invalid message. */
 export function saidIn(entry: Entry): ContextMessage | undefined {
   return message.is(entry) ? entry.message : undefined;
 }
@@ -91,14 +91,14 @@ function gistOfMessage(said: ContextMessage): string {
   return block?.type === "thinking" ? fieldText(block.thinking) : "";
 }
 
-/** The first value of a call's arguments that is text: a path, a command, a question. */
+/** Returns the first argument of a call that is text: a path, a command, a question. */
 export function gistOfCall({ arguments: given }: { arguments: unknown }): string {
   if (typeof given !== "object" || given === null) return "";
   const text = Object.values(given).find((value) => typeof value === "string" && value.trim() !== "");
   return typeof text === "string" ? oneLine(text) : oneLine(jsonText(given));
 }
 
-/** Text of an entry that is no message. */
+/** Returns the text of an entry that is not a message. */
 export function gistOfFields(entry: Entry): string {
   if (customMessage.is(entry)) return messageText({ ...entry, role: "custom", timestamp: 0 });
   if (contextEdit.is(entry)) {
@@ -115,7 +115,7 @@ export function gistOfFields(entry: Entry): string {
   return Object.keys(fields).length === 0 ? "" : jsonText(fields);
 }
 
-/** Short texts of valid entries that are no messages, by kind; all other kinds show their fields. */
+/** Short texts of valid entries that are not messages, by kind; other kinds show their fields. */
 const GISTS = new Map(
   Object.entries<(fields: Record<string, unknown>) => string>({
     compaction: ({ summary }) => withoutHeadings(fieldText(summary)),
@@ -131,23 +131,25 @@ const GISTS = new Map(
   }),
 );
 
-/** Title that the data of a custom entry brings, for people; empty where there is none. */
+/** Title in the data of a custom entry, for people; empty without one. */
 export const titleIn = (data: unknown): string => fieldText((data as { title?: unknown } | null)?.title);
 
-/** Summaries begin with a heading that all of them have: what follows it says more. */
+/**
+ * Removes headings from a summary. All summaries begin with the same headings, so the text after them is more useful.
+ */
 export const withoutHeadings = (text: string): string => text.slice(0, LOOKED_AT).replace(/^#+ .*$/gm, " ");
 
-/** Characters of a text that are read: a gist shows its beginning. */
+/** Maximum number of characters that are read, since a gist shows only the beginning. */
 const LOOKED_AT = 4_000;
 
-/** One line of at most so many code points, on which nothing acts. */
+/** Returns one line of at most this many code points, without control characters. */
 export function oneLine(text: string, length = LENGTH): string {
   const line = plainLine(text.slice(0, LOOKED_AT));
   const points = Array.from(line.slice(0, (length + 1) * 2));
   return points.length > length ? `${points.slice(0, length - 1).join("")}…` : line;
 }
 
-/** Usage that a provider billed for an entry of any kind and writer; undefined where there is none. */
+/** Returns the usage that a provider billed for an entry of any kind; undefined if none is recorded. */
 export function billOf(entry: Entry): UsageTotals | undefined {
   const { usage, message: said } = entry as { usage?: unknown; message?: { usage?: unknown } | null };
   const found = usage ?? said?.usage;
@@ -157,11 +159,11 @@ export function billOf(entry: Entry): UsageTotals | undefined {
   return bill;
 }
 
-/** Everything an entry says, calls with their arguments among it; empty for one that says nothing to a model. */
+/** Returns the whole text of an entry, including calls with their arguments; empty if the model reads nothing of it. */
 export function textOfEntry(entry: Entry): string {
   const kind = kindOf(entry);
   if (kind.problem?.(entry)) return "";
-  // The system messages that a compaction carries are shown by their own entry.
+  // System messages inside a compaction are shown at their own entry.
   const said = kind.toMessages?.(entry).at(-1);
   if (!said) return "";
   const calls = toolCalls(said).map((call) => `${fieldText(call.name)} ${jsonText(call.arguments)}`);

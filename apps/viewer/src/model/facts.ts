@@ -15,16 +15,16 @@ import {
 import { Breath } from "./context.ts";
 import { gistAt, oneLine, textOfEntry } from "./entry-gist.ts";
 
-/** A compaction, as the tree shows it. */
+/** A compaction in the tree. */
 export interface CompactionMark {
   row: number;
   id: string;
-  /** The first entry that stays visible beside it; its own row where it keeps nothing, or nothing that is there. */
+  /** Row of the first entry that it keeps; its own row if it keeps none, or none that exists. */
   firstKeptRow: number;
   tokensBefore: number;
 }
 
-/** A change of what an entry says to the model, from its own place on. */
+/** A change of an entry's content for the model, from the position of the change on. */
 export interface EditMark {
   row: number;
   targetRow: number;
@@ -32,14 +32,14 @@ export interface EditMark {
   hides: boolean;
 }
 
-/** Facts that the tree of a session shows beside its entries. */
+/** Facts about a session that are shown with its tree. */
 export interface SessionFacts {
   id: string;
   name: string | null;
   /** The name, else the first prompt, else the id. */
   title: string;
   cwd: string;
-  /** ISO 8601; empty where there is no header. */
+  /** ISO 8601; empty without a header. */
   created: string;
   version: number;
   /** Number of entries. */
@@ -50,9 +50,9 @@ export interface SessionFacts {
   labels: { row: number; label: string }[];
   compactions: CompactionMark[];
   edits: EditMark[];
-  /** Branch summaries, and the end of the branch that each summarizes. */
+  /** Branch summaries, and the last row of the branch that each summarizes. */
   summaries: { row: number; fromRow: number }[];
-  /** Lines that are damaged or doubtful. */
+  /** Number of damaged or doubtful lines. */
   issues: number;
   bytes: number;
 }
@@ -89,7 +89,7 @@ function* compactionMarks(tree: Tree): Generator<CompactionMark> {
   for (const [row, entry] of rowsOf(tree, compaction.type)) {
     if (!compaction.is(entry)) continue;
     const kept = tree.index.rowAbove(entry.firstKeptEntryId, row);
-    // A sound compaction may have been written without the number, or with something else in its place.
+    // Other programs may write a compaction without this number, or with another value.
     const tokensBefore = Number.isFinite(entry.tokensBefore) ? entry.tokensBefore : 0;
     yield { row, id: entry.id, firstKeptRow: kept < 0 ? row : kept, tokensBefore };
   }
@@ -103,24 +103,24 @@ function* editMarks(tree: Tree): Generator<EditMark> {
   }
 }
 
-/** A place in a session where a text was found. */
+/** A hit of a search in a session. */
 export interface FoundText {
   row: number;
   snippet: string;
 }
 
-/** Places in a session where a text was found. */
+/** All hits of a search in a session. */
 export interface FoundTexts {
   /** Rows of all entries that contain the text, oldest first. */
   rows: number[];
-  /** The newest of them with a part of their text, newest first; 200 at most. */
+  /** The newest hits with a part of their text, newest first; at most 200. */
   newest: FoundText[];
 }
 
-/** Most places that a search tells with a part of their text. */
+/** Maximum number of hits with a part of their text. */
 const MOST = 200;
 
-/** Characters of a snippet before the text, and from it on. */
+/** Number of characters of a snippet before the hit, and from its beginning on. */
 const BEFORE = 40;
 const AFTER = 160;
 
@@ -177,14 +177,14 @@ const longestWord = (text: string): string =>
 export interface BranchEnd {
   row: number;
   id: string;
-  /** Label of the end; empty without one. */
+  /** Label of the last entry; empty without one. */
   label: string;
   /** Text of its last message, on one line. */
   text: string;
   timestamp: string;
 }
 
-/** Ends of all branches, the newest first. */
+/** Returns the ends of all branches, newest first. */
 export function branchEnds(tree: Tree): BranchEnd[] {
   const labels = labelsInForce(tree);
   return tipRows(tree)

@@ -8,11 +8,11 @@ import {
 } from "@espalier/session-tree";
 
 /**
- * Parents and kinds of a range of a session's entries, in a byte or two an entry: enough to draw the
- * tree. Rows are numbers in file order, from 0; what an entry says is asked for by row when somebody looks at it.
+ * Parents and kinds of a range of a session's entries, in one or two bytes per entry: enough to draw the tree. Rows are
+ * numbers in file order, from 0. The content of entries is requested by row when it becomes visible.
  */
 export interface Outline {
-  /** The first row told. */
+  /** First row of the range. */
   from: number;
   /** For each row, the distance up to its parent's row; 0 for a root. */
   steps: number[];
@@ -23,7 +23,7 @@ export interface Outline {
 /** Kind of an entry, as a letter. */
 export type RowKind = keyof typeof ROW_KINDS;
 
-/** Letters, with the names that people read. */
+/** Kinds by letter, with their names for people. */
 export const ROW_KINDS = {
   u: "user",
   a: "answer",
@@ -73,10 +73,10 @@ const BESIDE: ReadonlySet<string> = new Set(
   entryKinds.flatMap(({ type, movesLeaf }) => (movesLeaf ? [] : [OF_TYPES[type] ?? "?"])),
 );
 
-/** Kinds of the path that are bookkeeping, as `isBookkeeping` of the session tree finds it in their entries. */
+/** Kinds on the path that are bookkeeping, consistent with `isBookkeeping` of the session tree. */
 export const BOOKKEEPING: ReadonlySet<RowKind> = new Set(["m", "h", "d", "r"]);
 
-/** Describes the rows `[from, to)`. Lines are parsed only where their first bytes do not say whose message it is. */
+/** Describes the rows `[from, to)`. A line is parsed only if its first bytes do not show the role of its message. */
 export function outlineOf(tree: Tree, from = 0, to = tree.length): Outline {
   const steps: number[] = [];
   const kinds: string[] = [];
@@ -104,10 +104,10 @@ function roleOf(tree: Tree, row: number): string {
   return message.is(entry) ? fieldText(entry.message.role) : "";
 }
 
-/** Bytes of a line within which every known writer puts a message's role. */
+/** Number of bytes in which every known writer puts a message's role. */
 const HEAD = 320;
 
-/** Bytes read from a log at once. */
+/** Number of bytes that are read from a log at once. */
 const BLOCK = 1 << 18;
 const encoder = new TextEncoder();
 const BRACE = encoder.encode("{")[0]!;
@@ -115,22 +115,22 @@ const KEYS_BEFORE = encoder.encode('"message":');
 const KEYS_AFTER = encoder.encode('{"role":"');
 const ROLES = Object.keys(OF_ROLES).map((role) => ({ role, bytes: encoder.encode(`${role}"`) }));
 
-/** Bytes of the longest beginning of a message that says its role. */
+/** Length in bytes of the longest beginning of a message that ends with its role. */
 const LONGEST_ROLE = KEYS_AFTER.length + Math.max(...ROLES.map(({ bytes }) => bytes.length));
 
-/** Reads roles from the beginnings of lines, a large piece of the log at a time. */
+/** Reads roles from the beginnings of lines, one large block of the log at a time. */
 class LineHeads {
   readonly #tree: Tree;
   readonly #block = new Uint8Array(BLOCK);
   #start = 0;
-  /** Bytes of the log in the block. */
+  /** Number of valid bytes in the block. */
   #filled = 0;
 
   constructor(tree: Tree) {
     this.#tree = tree;
   }
 
-  /** The role; undefined where the line has to be parsed to know. */
+  /** Returns the role; undefined if the line has to be parsed. */
   roleAt(row: number): string | undefined {
     const { index, view } = this.#tree;
     const offset = index.offset(row);
@@ -140,8 +140,8 @@ class LineHeads {
       this.#filled = view.readInto(offset, this.#block);
     }
     const at = offset - this.#start;
-    // The first object inside the line. A brace in a text may come before it: then these keys are not around it, since a
-    // quote inside a text is escaped.
+    // The first inner object of the line. A brace may also be inside a string; then these keys do not follow it, since
+    // a quote inside a string is escaped.
     const brace = this.#block.indexOf(BRACE, at + 1);
     // Bytes after the head may belong to another line, or to another block.
     if (brace < 0 || brace + LONGEST_ROLE > at + length) return undefined;
@@ -157,7 +157,7 @@ class LineHeads {
   }
 }
 
-/** Outlines put together as they arrive: the shape that a drawing is made of. */
+/** Joined outlines, in the shape that a drawing needs. */
 export class OutlineRows implements TreeShape {
   #parent = new Int32Array(1_024);
   #kinds: string[] = [];
@@ -179,7 +179,7 @@ export class OutlineRows implements TreeShape {
     return this.#length;
   }
 
-  /** Adds rows. Known rows are skipped; a gap is not filled. */
+  /** Adds rows. Known rows are skipped; rows after a gap are ignored. */
   add({ from, steps, kinds }: Outline): void {
     if (from > this.#length) return;
     for (let at = this.#length - from; at < steps.length; at++) {
@@ -203,7 +203,9 @@ export class OutlineRows implements TreeShape {
     return BESIDE.has(this.#kinds[row]!) ? STAYS : MOVES;
   }
 
-  /** Rows of the path that ends in a row, root first, without those beside the conversation. */
+  /**
+   * Returns the rows of the path that ends in a row, root first, without rows that are not part of the conversation.
+   */
   path(row: number): number[] {
     const rows: number[] = [];
     for (let at = row; at >= 0; at = this.#parent[at]!) if (this.kindAt(at).movesLeaf) rows.push(at);

@@ -11,13 +11,13 @@ import {
 import type { Tree } from "@espalier/session-tree";
 import { Breath } from "./context.ts";
 
-/** Sums after an entry that a provider billed. */
+/** Totals after a billed entry. */
 export interface SpendingPoint {
   row: number;
   timestamp: string;
-  /** US dollars up to here. */
+  /** US dollars so far. */
   cost: number;
-  /** Tokens up to here: read anew, read from the cache, written. */
+  /** Tokens so far: uncached input, cached input, output. */
   input: number;
   cached: number;
   output: number;
@@ -25,36 +25,39 @@ export interface SpendingPoint {
 
 /** Cost of a session over time, all branches, in file order. */
 export interface Spending {
-  /** At most about 800 points; the last one has the sums. */
+  /** At most about 800 points; the last one has the totals. */
   points: SpendingPoint[];
-  /** Rows and dollars of the entries that cost anything: [row, dollars]. */
+  /** Entries with a cost: [row, dollars]. */
   costs: [number, number][];
 }
 
-/** A call whose provider lacked what its prompt cache had held. */
+/** A call for which the provider's prompt cache missed earlier content. */
 export interface CacheBreakPoint {
   /** Row of the call. */
   row: number;
-  /** Row of the entry that broke the prefix. */
+  /** Row of the entry that changed the prefix. */
   brokenBy: number;
-  /** Tokens that were paid for anew. */
+  /** Tokens that were paid again. */
   tokens: number;
-  /** US dollars that this cost. */
+  /** Cost in US dollars. */
   cost: number;
-  /** In words for people. */
+  /** Cause in words, for people. */
   cause: string;
 }
 
 const POINTS = 800;
 
-/** Work on each tree so far: a session that grows is continued. */
+/** State of the work on a tree, which is continued when the session grows. */
 interface Ledger {
-  /** Rows that were looked at. */
+  /** Number of rows that were read. */
   length: number;
   step(row: number): void;
 }
 
-/** Continues the ledger of a tree up to its end; one caller at a time, and others get their turn in between. */
+/**
+ * Continues the ledger of a tree up to the tree's end. Calls for one tree run one after the other; other work runs in
+ * between.
+ */
 function continued<Kept extends Ledger>(
   work: "bills" | "breaks",
   ledgers: WeakMap<Tree, Promise<Kept>>,
@@ -63,7 +66,7 @@ function continued<Kept extends Ledger>(
 ): Promise<Kept> {
   const before = ledgers.get(tree);
   const walk = async () => {
-    // The caller of a walk that failed received its error; this one begins anew.
+    // The caller of a failed call received its error; this call starts again.
     const ledger = (await before?.catch(() => undefined)) ?? begin();
     await Breath.during(work, async (breath) => {
       for (; ledger.length < tree.length; ledger.length++) {
@@ -81,7 +84,7 @@ function continued<Kept extends Ledger>(
 const bills = new WeakMap<Tree, Promise<Bills>>();
 const caches = new WeakMap<Tree, Promise<Ledger & { reader: CacheReader }>>();
 
-/** Calls that were billed, and their sums. */
+/** Billed calls, and their totals. */
 class Bills implements Ledger {
   length = 0;
   readonly calls = new Map<number, BilledCall>();
@@ -119,7 +122,9 @@ export async function spendingOf(tree: Tree): Promise<Spending> {
   };
 }
 
-/** Costs of a session by path, model and kind; what {@link spendingOf} found is not read again. */
+/**
+ * Returns the costs of a session by path, model and kind. Bills that {@link spendingOf} has read are not read again.
+ */
 export async function statsAt(tree: Tree): Promise<SessionStats> {
   return statsOfCalls(tree, (await billsOf(tree)).calls);
 }

@@ -24,12 +24,12 @@ import { type Outline, outlineOf } from "./outline.ts";
 import { type CacheBreakPoint, cacheBreaksOf, type Spending, spendingOf, statsAt } from "./spending.ts";
 
 /**
- * All that a page asks of a session. Answered from the session's bytes where they are at hand, over HTTP where they are
- * not: the answers are the same. Every method throws `unknown-entry` for a row that is not there.
+ * Requests of a page about a session. They are answered from the session's bytes if the page has them, else over HTTP,
+ * with equal results. Every method throws `unknown-entry` for a missing row.
  */
 export type SessionReader = Omit<TreeReader, "tree">;
 
-/** Reads a session whose bytes are at hand. */
+/** Reads a session from its bytes. */
 export class TreeReader {
   readonly tree: Tree;
   readonly #rowsWith: RowFinder | undefined;
@@ -44,7 +44,7 @@ export class TreeReader {
     return factsOf(this.tree);
   }
 
-  /** The rows `[from, to)`, or as many as there are. */
+  /** Returns the outline of the rows `[from, to)`, or of as many as exist. */
   async outline(from: number, to: number): Promise<Outline> {
     return outlineOf(this.tree, from, to);
   }
@@ -55,12 +55,12 @@ export class TreeReader {
     return gists;
   }
 
-  /** Entries as they are in the log. */
+  /** Returns entries as they are in the log. */
   async entries(rows: readonly number[]): Promise<Entry[]> {
     return rows.map((row) => this.tree.entryAt(this.#known(row)));
   }
 
-  /** The row of an id; -1 when there is none. */
+  /** Returns the row of an id; -1 for an unknown id. */
   async rowOf(id: string): Promise<number> {
     return this.tree.index.rowOf(id);
   }
@@ -90,7 +90,7 @@ export class TreeReader {
     return compactionAt(this.tree, row);
   }
 
-  /** The user's rules that hold at a row, oldest first. */
+  /** Returns the user's rules that apply at a row, oldest first. */
   async rules(row: number): Promise<Rule[]> {
     return row < 0 ? [] : rulesOn(pathOf(this.tree, this.tree.idAt(this.#known(row))));
   }
@@ -108,12 +108,12 @@ export class TreeReader {
     return branchEnds(this.tree);
   }
 
-  /** Effect of a navigation from the leaf to a row on the prompt cache. */
+  /** Returns the effect of a navigation from the leaf to a row on the prompt cache. */
   async forecast(row: number): Promise<CacheForecast> {
     return forecastNavigation(this.tree, leafRowAt(this.tree, this.tree.lastRow), this.#known(row));
   }
 
-  /** Two branches by the rows in which they end. */
+  /** Compares two branches, given by their last rows. */
   async compare(a: number, b: number): Promise<BranchComparison> {
     const [idA, idB] = [a, b].map((row) => this.tree.idAt(this.#known(row)));
     return compareBranches(this.tree, idA!, idB!);

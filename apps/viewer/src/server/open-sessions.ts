@@ -15,7 +15,7 @@ import { ViewerError } from "./viewer-error.ts";
 
 /** A session in the list of a page. */
 interface ListedForPage extends Omit<ListedSession, "ref"> {
-  /** Names the session in addresses: its id, with a suffix where several files have it. */
+  /** Key of the session in addresses: its id, with a suffix if several files have the id. */
   key: string;
   file: string;
 }
@@ -42,26 +42,26 @@ const MOST_SHOWN = 3;
 export interface SubAgentCost {
   key: string;
   title: string;
-  /** Calls of models, their tokens, and US dollars; `estimated` is the part that no bill records. */
+  /** Calls of models, their tokens, and US dollars; `estimated` is the part without a recorded price. */
   calls: number;
   totalTokens: number;
   cost: number;
   estimated: number;
-  /** True for an imported run of Claude Code, whose own figure for the session includes it. */
+  /** True for an imported sub-agent of Claude Code, whose recorded cost of the session includes it. */
   isOfClaudeCode: boolean;
 }
 
-/** Sessions that are kept open without readers; the least recently used is closed first. */
+/** Maximum number of sessions without readers that stay open; the least recently used is closed first. */
 const KEPT = 24;
 
-/** A session that is open, or being opened. */
+/** A session that is open or being opened. */
 interface Opened {
   session: Promise<Session>;
-  /** Number of readers; without any it may be closed. */
+  /** Number of readers; a session without readers may be closed. */
   readers: number;
 }
 
-/** Sessions by the key that pages know them by, opened when they are asked for, and as long as the server runs. */
+/** Sessions by their key in addresses. They are opened on request while the server runs. */
 export class OpenSessions {
   readonly #sessions: ViewerSessions;
   readonly #refs = new Map<string, string>();
@@ -113,7 +113,10 @@ export class OpenSessions {
     return key;
   }
 
-  /** Reference that opens a session. @throws ViewerError `not-found` */
+  /**
+   * Returns the reference that opens a session.
+   * @throws ViewerError `not-found`
+   */
   async refOf(key: string): Promise<string> {
     if (!this.#refs.has(key)) await this.list();
     const ref = this.#refs.get(key);
@@ -123,8 +126,9 @@ export class OpenSessions {
   }
 
   /**
-   * Has something read of a session as it is now, with what others appended; it is not closed before that is done.
-   * @throws ViewerError `not-found`; what opening it, or `read`, throws
+   * Reads from the current state of a session, with entries that others appended. The session stays open until the
+   * reading ends.
+   * @throws ViewerError `not-found`; errors of opening it, and of `read`
    */
   async read<Result>(
     key: string,
@@ -140,7 +144,10 @@ export class OpenSessions {
     }
   }
 
-  /** Has something planned for a session under its settings. @throws ViewerError `not-found`; what opening it throws */
+  /**
+   * Makes a plan for a session with its settings.
+   * @throws ViewerError `not-found`; errors of opening it
+   */
   async plan<Result>(key: string, plan: (session: Session) => Result): Promise<Result> {
     const session = await this.#sessions.plan(await this.refOf(key));
     try {
@@ -151,14 +158,14 @@ export class OpenSessions {
     }
   }
 
-  /** Runs of the sub-agents that a session started, and of those that they started, with their cost. */
+  /** Returns the sub-agents of a session, at any depth, with their cost. */
   async subAgents(key: string): Promise<SubAgentCost[]> {
     const ref = await this.refOf(key);
     const listed = await this.list();
     const own = listed.find(({ file }) => file === ref);
     const begun = new Set([own?.id]);
     const runs: SubAgentCost[] = [];
-    // A set that grows is walked to its end.
+    // The set grows during the loop, which visits the new elements too.
     for (const parent of begun) {
       for (const run of listed) {
         if (run.parent?.kind !== "subagent" || run.parent.sessionId !== parent || begun.has(run.id)) continue;
@@ -173,7 +180,7 @@ export class OpenSessions {
     return runs;
   }
 
-  /** Closes all of them; a reader gets the error of a closed session. */
+  /** Closes all sessions; a reader gets the error of a closed session. */
   async close(): Promise<void> {
     const opened = [...this.#open.values()];
     this.#open.clear();
@@ -185,8 +192,8 @@ export class OpenSessions {
     try {
       return await refreshed(opened);
     } catch {
-      // The file may have been replaced or shortened since it was opened: what is there now counts, or its own error.
-      // Others may have seen that too, and have opened it anew by now.
+      // The file may have been replaced or shortened, so it is opened again; if that fails, its error is thrown.
+      // Another call may have opened it already.
       if (this.#open.get(ref) === opened) this.#open.delete(ref);
       await this.#leave(ref, opened);
     }
@@ -199,7 +206,7 @@ export class OpenSessions {
     }
   }
 
-  /** The session, opened if it is not; it is then the one that was asked for last, and is read by one more. */
+  /** Returns the session, and opens it if necessary. It becomes the most recently used and gets one more reader. */
   #enter(ref: string): Opened {
     const opened = this.#open.get(ref) ?? { session: this.#sessions.read(ref), readers: 0 };
     opened.readers++;
@@ -208,7 +215,7 @@ export class OpenSessions {
     return opened;
   }
 
-  /** Removes a reader; closes sessions without readers that are too many, or that were replaced. */
+  /** Removes a reader. Closes sessions without readers if there are too many, or if they were replaced. */
   async #leave(ref: string, opened: Opened): Promise<void> {
     opened.readers--;
     const ended: Opened[] = [];
@@ -240,19 +247,19 @@ async function closeOpened({ session }: Opened): Promise<void> {
 
 const digestOf = (ref: string): string => createHash("sha256").update(ref).digest("hex").slice(0, 12);
 
-/** Source of the sessions that a server shows: the shell that starts it decides. */
+/** Source of a server's sessions, chosen by the program that starts the server. */
 export interface ViewerSessions {
   /** Lists sessions, newest first; those of a choice. Default: all. */
   list(filter?: SessionFilter): AsyncIterable<ListedSession>;
   /** Opens one to read it. */
   read(ref: string): Promise<Session>;
-  /** Opens one to plan for it, with its settings; nothing is written. */
+  /** Opens a session for a plan, with its settings; nothing is written. */
   plan(ref: string): Promise<Session>;
-  /** Describes the sessions of other agents on this machine that could be imported; empty where there are none. */
+  /** Describes the sessions of other agents on this machine that can be imported; empty if there are none. */
   found?(): string;
   /**
-   * Opens one to change it, with whatever settings and summarizer hold; `beside` for what stands beside the conversation
-   * and may be appended whoever else writes. Only asked by a server that may write.
+   * Opens a session for a change, with its settings and summarizer. With `beside` the change is not part of the
+   * conversation, and is possible while others write. Called only by a server that may write.
    */
   write(ref: string, options: { beside: boolean }): Promise<Session>;
   /** Finds places with a text in one session. */
@@ -262,7 +269,7 @@ export interface ViewerSessions {
   ): AsyncIterable<SearchHit>;
 }
 
-/** State of a session for its watchers. */
+/** State of a session for its followers. */
 interface SessionPulse {
   /** Number of entries. */
   length: number;
@@ -270,10 +277,10 @@ interface SessionPulse {
   leafRow: number;
 }
 
-/** Milliseconds between two looks at a log; a look costs one call to the system. */
+/** Milliseconds between two checks of a log. A check is one system call. */
 const INTERVAL = 400;
 
-/** Yields the state of a session, at once and each time it has grown, until `signal` ends it. */
+/** Yields the state of a session at once and whenever it has grown, until `signal` ends this. */
 export async function* watchSession(
   sessions: OpenSessions,
   key: string,
@@ -287,15 +294,15 @@ export async function* watchSession(
     }));
     if (pulse.length !== told) yield pulse;
     told = pulse.length;
-    // Ending is no failure: the loop's condition says so.
+    // The end of the pause is not an error; the loop checks the signal.
     await pause(INTERVAL, undefined, { signal }).catch(() => undefined);
   }
 }
 
-/** Milliseconds between two looks at the list: at least these, and no more than a tenth of the time is spent on it. */
+/** Minimum number of milliseconds between two checks of the list. Checks take at most a tenth of the time. */
 const LIST_INTERVAL = 1_000;
 
-/** Yields the number of sessions each time one came, went or changed, until `signal` ends it. */
+/** Yields the number of sessions whenever one was added, removed or changed, until `signal` ends this. */
 export async function* watchList(sessions: OpenSessions, signal: AbortSignal): AsyncGenerator<number> {
   let told: string | undefined;
   while (!signal.aborted) {
@@ -305,7 +312,7 @@ export async function* watchList(sessions: OpenSessions, signal: AbortSignal): A
     if (told !== undefined && state !== told) yield listed.length;
     told = state;
     const interval = Math.max(LIST_INTERVAL, 10 * (performance.now() - begun));
-    // Ending is no failure: the loop's condition says so.
+    // The end of the pause is not an error; the loop checks the signal.
     await pause(interval, undefined, { signal }).catch(() => undefined);
   }
 }

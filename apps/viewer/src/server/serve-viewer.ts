@@ -16,19 +16,19 @@ import { failureAnswer, ViewerError } from "./viewer-error.ts";
 
 export interface ServeOptions {
   sessions: ViewerSessions;
-  /** The built page, a file. */
+  /** File of the built page. */
   page: string;
-  /** True where sessions may be changed. Default false. */
+  /** True: sessions may be changed. Default false. */
   write?: boolean;
-  /** Default: one that is free. */
+  /** Default: a free port. */
   port?: number;
 }
 
-/** A server that runs. */
+/** A running server. */
 export interface ViewerServer {
-  /** Address to open; anyone who knows it may read all sessions that are shown. */
+  /** Address to open. Everybody who knows it may read all shown sessions. */
   url: string;
-  /** The address of one session. */
+  /** Returns the address of one session. */
   urlOf(id: string, ref: string): string;
   close(): Promise<void>;
 }
@@ -37,8 +37,8 @@ export interface ViewerServer {
 const TOKEN_BYTES = 24;
 
 /**
- * Shows sessions to browsers of this machine.
- * @throws ViewerError `port` when it is taken, `page` when the page was not built
+ * Serves sessions to browsers of this machine.
+ * @throws ViewerError `port` if the port is in use, `page` if the page was not built
  */
 export async function serveViewer({
   sessions,
@@ -73,15 +73,15 @@ export async function serveViewer({
 }
 
 interface ViewerAppOptions {
-  /** Stands first in every path. */
+  /** First part of every path. */
   token: string;
   sessions: ViewerSessions;
   open: OpenSessions;
-  /** The built page, a file. */
+  /** File of the built page. */
   file: string;
-  /** The page, and the policy that goes with it. */
+  /** The page, and its content policy. */
   page: { html: string; policy: string };
-  /** True where sessions may be changed. */
+  /** True: sessions may be changed. */
   write: boolean;
 }
 
@@ -97,7 +97,7 @@ function viewerApp({ token, sessions, open, file, page, write }: ViewerAppOption
   app.use(guard(token));
 
   const api = app.basePath(`/${token}`);
-  // Events are sent as they come; a compressor would hold them back.
+  // Events are sent at once; compression would delay them.
   api.get("/api/events", (context) =>
     streamSSE(context, async (stream) => {
       const ending = new AbortController();
@@ -108,7 +108,7 @@ function viewerApp({ token, sessions, open, file, page, write }: ViewerAppOption
   );
   api.get("/api/sessions/:key/events", async (context) => {
     const key = context.req.param("key");
-    // A client of a session that is not there gets an error, instead of a stream that ends.
+    // For a missing session the client gets an error instead of a stream that ends.
     await open.read(key, () => undefined);
     return streamSSE(
       context,
@@ -118,7 +118,7 @@ function viewerApp({ token, sessions, open, file, page, write }: ViewerAppOption
         for await (const pulse of watchSession(open, key, ending.signal))
           await stream.writeSSE({ event: "pulse", data: JSON.stringify(pulse) });
       },
-      // A session that is gone ends its events: a new request gets the reason.
+      // A removed session ends its events; a new request gets the reason.
       async () => undefined,
     );
   });
@@ -146,7 +146,7 @@ function viewerApp({ token, sessions, open, file, page, write }: ViewerAppOption
   });
 
   api.use(compress({ threshold: 1_024 }));
-  // With the slash at its end: the page asks for addresses below it.
+  // The address ends with a slash, because the page requests addresses below it.
   app.get(`/${token}/`, (context) =>
     context.body(page.html, 200, {
       "content-type": "text/html; charset=utf-8",
@@ -226,11 +226,11 @@ function exportFormatIn(name = ""): (typeof EXPORTS)[keyof typeof EXPORTS] {
 interface ExportRequest {
   format: keyof typeof EXPORTS;
   query: Query;
-  /** The built page, a file. */
+  /** File of the built page. */
   file: string;
 }
 
-/** Writes a session as text, piece by piece: all of it, or with `at` the path that ends there. */
+/** Writes a session as text in pieces: the whole session, or with `at` the path to this entry. */
 async function writeExport(
   session: Session,
   { format, query, file }: ExportRequest,
@@ -245,10 +245,10 @@ async function writeExport(
   for (const piece of pieces) await write(piece);
 }
 
-/** Characters that are sent at once. */
+/** Number of characters that are sent at once. */
 const CHUNK = 1 << 16;
 
-/** A text as it is written. A failure ends the connection, so that the client does not take a part for the whole. */
+/** Streams a text while it is written. A failure ends the connection, so that the client notices an incomplete text. */
 function streamText(
   run: (write: (text: string) => Promise<void>) => Promise<void>,
 ): ReadableStream<Uint8Array> {
@@ -266,12 +266,12 @@ function streamText(
     await writer.write(waiting);
     await writer.close();
   };
-  // The reader of the stream receives the error; one that went away needs none.
+  // The reader of the stream receives the error; a reader that has left needs none.
   send().catch((error: unknown) => writer.abort(error).catch(() => undefined));
   return readable.pipeThrough(new TextEncoderStream());
 }
 
-/** A change comes as JSON, which no form of another page can send. */
+/** Reads a change from a JSON body. Forms of other pages cannot send this content type. */
 async function orderIn(request: Request): Promise<Order> {
   const isJson = /^application\/json\b/.test(request.headers.get("content-type") ?? "");
   const order: unknown = isJson ? await request.json().catch(ifNoJson) : undefined;
@@ -279,28 +279,28 @@ async function orderIn(request: Request): Promise<Order> {
   throw new ViewerError("bad-request", "A change is sent as a JSON object, with that content type.");
 }
 
-/** A body that is no JSON is refused below; one that is too long, or cut, ends the request. */
+/** A body that is not JSON is refused below. A body that is too long or cut off ends the request. */
 function ifNoJson(error: unknown): undefined {
   if (!(error instanceof SyntaxError)) throw error;
 }
 
-/** Bytes of a change: far more than instructions for a summary, or a label. */
+/** Maximum size of a change in bytes: far more than a label or instructions for a summary need. */
 const LONGEST_ORDER = 1024 * 1024;
 
 const smallBody = bodyLimit({
   maxSize: LONGEST_ORDER,
   onError: (context) => {
     const { status, error } = failureAnswer(
-      new ViewerError("too-large", "A change has at most 1 MiB; send a shorter text."),
+      new ViewerError("too-large", "A change is limited to 1 MiB; send a shorter text."),
     );
-    // What is left of the body is not read: the next request needs a connection of its own.
+    // The rest of the body is not read, so the next request needs a new connection.
     return context.json({ error }, status, { connection: "close" });
   },
 });
 
 /**
- * An act that takes its time, as JSON Lines: `{progress}` as often as something is known, then one `{result}` or
- * `{error}`. A client that stops reading ends the act; nothing of it is then in the log.
+ * Streams a long act as JSON Lines: `{progress}` at each progress, then one `{result}` or `{error}`. If the client
+ * stops reading, the act is aborted, and the log does not change.
  */
 function streamAct(act: (options: Required<ActOptions>) => Promise<unknown>): ReadableStream<Uint8Array> {
   const stopping = new AbortController();
@@ -326,7 +326,7 @@ function streamAct(act: (options: Required<ActOptions>) => Promise<unknown>): Re
   });
 }
 
-/** Headers of every answer, refusals among them: nothing is stored, guessed, framed, or told to another page. */
+/** Headers of every answer, including errors: no caching, no content sniffing, no frames, no referrer. */
 const safeHeaders: MiddlewareHandler = async (context, next) => {
   await next();
   const { headers: answer } = context.res;
@@ -339,8 +339,8 @@ const safeHeaders: MiddlewareHandler = async (context, next) => {
 };
 
 /**
- * Admits requests with the token, for this machine by name, and from no other page. A page of another origin that guesses
- * the port can then neither read nor write, nor can a foreign name that resolves to 127.0.0.1.
+ * Accepts only requests with the token, to a local host name, and not from another page. So a page of another origin
+ * that guesses the port can neither read nor write, and neither can a foreign host name that resolves to 127.0.0.1.
  *
  * @param token first part of every path
  */

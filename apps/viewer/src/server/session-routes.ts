@@ -41,32 +41,32 @@ export const readRoutes: Readonly<
   },
 };
 
-/** A compaction that one policy would make at the leaf. Sizes are tokens as this policy counts. */
+/** A compaction that one policy would make at the leaf. Sizes are in tokens as this policy counts. */
 export interface PlanView {
   policy: string;
-  /** Reason why there is nothing to compact; null where there is. */
+  /** Reason why there is nothing to compact; else null. */
   reason: string | null;
   tokensBefore: number;
   tokensAfter: number;
   /** Rows of the messages that the summary would replace, and of those that would stay. */
   summarized: number[];
   kept: number[];
-  /** Messages of those that would be left out or shortened. */
+  /** Number of kept messages that would be left out or shortened. */
   edited: number;
-  /** True where the cut would be inside a turn. */
+  /** True if the cut would be inside a turn. */
   isSplitTurn: boolean;
-  /** Effect on the prompt cache; null where there is nothing to compact. */
+  /** Effect on the prompt cache; null if there is nothing to compact. */
   cache: CacheForecast | null;
 }
 
-/** Plans of every policy at the leaf. */
+/** Plans of all policies at the leaf. */
 export interface PlansView {
-  /** The policy that the session is compacted by. */
+  /** Current policy of the session. */
   policy: string;
   policies: PolicyComparison[];
 }
 
-/** Questions about a session under its settings, by the last part of the address. */
+/** Requests for plans with the session's settings, by the last part of the address. */
 export const planRoutes: Readonly<Record<string, (session: Session, query: Query) => object>> = {
   plans: (session): PlansView => ({ policy: session.policy.name, policies: session.comparePolicies() }),
   plan: (session, query) => planView(session, policyIn(query("policy")) ?? session.policy.name),
@@ -91,10 +91,10 @@ function planView(session: Session, policy: string): PlanView {
 function policyIn(name: string | undefined): PolicyName | undefined {
   const known = POLICY_NAMES.find((policy) => policy === name);
   if (known !== undefined || name === undefined) return known;
-  throw new ViewerError("bad-request", `\`policy\` is one of ${POLICY_NAMES.join(", ")}.`);
+  throw new ViewerError("bad-request", `\`policy\` must be one of ${POLICY_NAMES.join(", ")}.`);
 }
 
-/** Rows whose gists one request may ask for, and whose entries. */
+/** Maximum number of rows in one request, for gists and for entries. */
 const MOST_GISTS = 5_000;
 const MOST_ROWS = 2_000;
 
@@ -107,13 +107,13 @@ function text(query: Query, name: string): string {
 function whole(query: Query, name: string, least = 0): number {
   const value = text(query, name);
   if (/^-?\d{1,15}$/.test(value) && Number(value) >= least) return Number(value);
-  throw new ViewerError("bad-request", `\`${name}\` is a whole number from ${least} up.`);
+  throw new ViewerError("bad-request", `\`${name}\` must be a whole number of at least ${least}.`);
 }
 
 function within(query: Query, name: string, from: string, most: number): number {
   const value = whole(query, name);
   if (value - whole(query, from) <= most) return value;
-  throw new ViewerError("bad-request", `Ask for ${most} rows at the most.`);
+  throw new ViewerError("bad-request", `Request at most ${most} rows.`);
 }
 
 function listed(query: Query, name: string): number[] {
@@ -121,14 +121,14 @@ function listed(query: Query, name: string): number[] {
   if (parts.length <= MOST_ROWS && parts.every((part) => /^\d{1,15}$/.test(part))) return parts.map(Number);
   throw new ViewerError(
     "bad-request",
-    `\`${name}\` is up to ${MOST_ROWS} whole numbers with commas between.`,
+    `\`${name}\` must be up to ${MOST_ROWS} whole numbers, separated by commas.`,
   );
 }
 
 /** Parameters of a change. */
 export type Order = Readonly<Record<string, unknown>>;
 
-/** Changes of a session, by the last part of the address: the engine's own acts. */
+/** Changes of a session, by the last part of the address. Each calls the engine. */
 export const writeRoutes: Readonly<
   Record<string, (session: Session, order: Order, act: Required<ActOptions>) => Promise<unknown>>
 > = {
@@ -179,5 +179,5 @@ function optional(order: Order, name: string): string | undefined {
   const value = order[name];
   if (value === undefined || value === null) return undefined;
   if (typeof value === "string") return value;
-  throw new ViewerError("bad-request", `\`${name}\` is text.`);
+  throw new ViewerError("bad-request", `\`${name}\` must be a text.`);
 }

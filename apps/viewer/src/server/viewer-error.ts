@@ -9,13 +9,13 @@ export class ViewerError extends Error {
 }
 
 /**
- * - `bad-request`: a parameter that cannot be understood
- * - `not-found`: no such session, or no such address
+ * - `bad-request`: an invalid parameter
+ * - `not-found`: the session or the address does not exist
  * - `read-only`: the server was started without `--write`
- * - `forbidden`: a request from another page or under another name
+ * - `forbidden`: a request from another page or to another host name
  * - `too-large`: a body of more than 1 MiB
- * - `port`: the port is taken
- * - `page`: the built page is not there
+ * - `port`: the port is in use
+ * - `page`: the built page is missing
  */
 export type ViewerErrorCode =
   | "bad-request"
@@ -26,7 +26,7 @@ export type ViewerErrorCode =
   | "port"
   | "page";
 
-/** A failure as pages receive it: a code for programs, a sentence for people. */
+/** An error as pages receive it: a code for programs, a sentence for people. */
 interface FailureAnswer {
   status: 400 | 403 | 404 | 409 | 413 | 500;
   error: { code: string; message: string };

@@ -1,33 +1,33 @@
-/** Panels beside the tree. */
+/** Panels next to the tree. */
 export const TABS = ["conversation", "context", "compactions", "usage", "compare", "rules"] as const;
 
 export type Tab = (typeof TABS)[number];
 
-/** Choice of sessions in the list. */
+/** Filter of the session list. */
 export interface ListChoice {
-  /** Text that is searched for. */
+  /** Query of a search. */
   q?: string;
   agent?: string;
   /** Folder of the project. */
   project?: string;
-  /** Days since the last entry, at most. */
+  /** Maximum number of days since the last entry. */
   days?: string;
 }
 
-/** Contents of an address after `#`. It can be sent to another user with the same session. */
+/** Contents of an address after `#`. An address can be sent to another user who has the same session. */
 export interface Address {
   /** The session; null for the list. */
   session: string | null;
   tab: Tab;
-  /** The entry that is looked at. */
+  /** Id of the selected entry. */
   entry?: string;
-  /** The entry in which the path shown ends; left out for the session's leaf. */
+  /** Id of the last entry of the shown path; absent for the session's leaf. */
   branch?: string;
   /** The other end of a comparison. */
   other?: string;
-  /** Text that is searched for in the session. */
+  /** Query of a search in the session. */
   find?: string;
-  /** Choice of the list; only without a session. */
+  /** Filter of the list; only without a session. */
   list?: ListChoice;
 }
 
@@ -44,7 +44,7 @@ export function formatAddress({ session, tab, entry, branch, other, find, list =
   return query.size === 0 ? place : `${place}?${query}`;
 }
 
-/** Parses an address; an unknown one is the list. */
+/** Parses an address; an invalid one shows the list. */
 export function parseAddress(hash: string): Address {
   const [place = "", query = ""] = hash.replace(/^#/, "").split(/\?(.*)/s);
   const [, kind, session, tab] = place.split("/");
@@ -67,7 +67,7 @@ export function parseAddress(hash: string): Address {
   };
 }
 
-/** Decodes an address that a user may have typed: invalid escapes stay as they are, and invalid UTF-8 becomes U+FFFD. */
+/** Decodes an address that a user may have typed: invalid escapes stay unchanged, and invalid UTF-8 becomes U+FFFD. */
 function decoded(text: string): string {
   return text.replace(/(?:%[0-9a-f]{2})+/gi, (escaped) =>
     new TextDecoder("utf-8", { ignoreBOM: true }).decode(
@@ -77,8 +77,7 @@ function decoded(text: string): string {
 }
 
 /**
- * Goes to an address. With `push` the browser's Back returns from it; with `replace` it takes the place of the current
- * one.
+ * Goes to an address. With `push`, the browser's Back returns from it; with `replace`, it replaces the current address.
  */
 export function goTo(address: Address, how: "push" | "replace" = "push"): void {
   const hash = formatAddress(address);
@@ -87,25 +86,25 @@ export function goTo(address: Address, how: "push" | "replace" = "push"): void {
   dispatchEvent(new Event("hashchange"));
 }
 
-/** A change for the server. */
+/** A change that the server should make. */
 export interface Order {
   act: "navigate" | "fork" | "label" | "hide" | "show" | "compact" | "undo" | "redo";
   id: string;
   row: number;
 }
 
-/** Actions of the page for its parts. */
+/** Functions of the page for its parts. */
 export interface ViewerActions {
-  /** True where the session can be changed from here. */
+  /** True if the page can change the session. */
   readonly canWrite: boolean;
   select(row: number): void;
-  /** Opens a part of the page, at an entry. */
+  /** Opens a panel at an entry. */
   open(tab: Tab, row?: number): void;
   inspect(compactionRow: number): void;
-  /** The second branch of a comparison. */
+  /** Chooses the second branch of a comparison. */
   compareWith(row: number, id: string): void;
-  /** The address of an entry, for sharing. */
+  /** Returns the address of an entry, for sharing. */
   linkTo(id: string): string;
-  /** Begins a change; a dialog asks the rest. */
+  /** Begins a change; a dialog asks for the missing parts. */
   order(order: Order): void;
 }

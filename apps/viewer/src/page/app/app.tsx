@@ -14,9 +14,9 @@ import { SessionList } from "./session-list.tsx";
 import { SessionView } from "./session-view.tsx";
 
 interface AppProps {
-  /** The server's sessions; undefined for a page without a server. */
+  /** Sessions of the server; undefined for a page without a server. */
   served: PageSource | undefined;
-  /** Sessions in the page, and files dropped onto it. */
+  /** Sessions in the page, and files that were dropped onto it. */
   local: LocalSource;
 }
 
@@ -57,7 +57,7 @@ function App({ served, local }: AppProps) {
       )}
       {session !== null ? (
         <OpenedSession
-          // A file that is dropped again may have grown since.
+          // A file that is dropped again may have grown.
           key={`${session} ${isLocal ? dropped : ""}`}
           source={source}
           session={session}
@@ -128,7 +128,7 @@ function OpenedSession({ source, session, address, theme }: OpenedSessionProps) 
   );
 }
 
-/** Page without a session yet. */
+/** Page before a session is loaded. */
 function DropPlace() {
   return (
     <main class="drop-place">
@@ -139,7 +139,7 @@ function DropPlace() {
   );
 }
 
-/** Takes files that are dropped anywhere onto the page. */
+/** Loads files that are dropped anywhere on the page. */
 function useDrop(take: (file: File) => Promise<void>): void {
   useEffect(() => {
     const over = (event: DragEvent) => event.preventDefault();
@@ -159,14 +159,14 @@ function useDrop(take: (file: File) => Promise<void>): void {
 type Theme = "light" | "dark";
 
 interface ThemeChoice {
-  /** Current page. */
+  /** Current theme of the page. */
   shown: Theme;
   turn(): void;
 }
 
 const systemDark = matchMedia("(prefers-color-scheme: dark)");
 
-/** Light or dark: the system's setting, until the user chooses. */
+/** Light or dark theme: the system's setting until the user chooses. */
 function useTheme(): ThemeChoice {
   const [system, setSystem] = useState<Theme>(systemDark.matches ? "dark" : "light");
   const [chosen, setChosen] = useState<Theme>();
@@ -193,12 +193,15 @@ function ThemeButton({ theme }: { theme: ThemeChoice }) {
   );
 }
 
-/** Milliseconds after which a server that refused to tell is asked again; one that went away the browser asks itself. */
+/**
+ * Milliseconds after which a server that refused the events is asked again. After a lost connection the browser retries
+ * itself.
+ */
 const AGAIN = 5_000;
 
 /**
- * Takes in what a session grows by, as the server tells of it; returns what ends that. Nobody is told while nobody
- * looks: browsers keep few connections to one server.
+ * Follows a session: reads new entries when the server reports them. Returns a function that stops this. A hidden page
+ * does not follow, because browsers allow only a few connections to one server.
  */
 function followSession(session: string, model: SessionModel): () => void {
   let events: EventSource | undefined;
@@ -215,7 +218,7 @@ function followSession(session: string, model: SessionModel): () => void {
     events = source;
     source.addEventListener("pulse", (event) => {
       const { length } = JSON.parse(event.data) as { length: number };
-      // What fails now is made up for by the next pulse, which comes as soon as the server is there again.
+      // A failure needs no handling: the next event, sent when the server is back, reads the same entries.
       if (length !== model.facts.length) model.grow().catch(() => undefined);
     });
     source.addEventListener("error", () => {

@@ -30,9 +30,9 @@ export function Dialog({ title, onClose, isWide = false, children }: DialogProps
 }
 
 const KEYS: readonly [keys: string, meaning: string, writes?: boolean][] = [
-  ["↑ ↓  j k", "the entry before, the one after"],
-  ["← →", "the entry that this one follows; into a run"],
-  ["[  ]", "the compaction before, the one after"],
+  ["↑ ↓  j k", "the previous entry, the next entry"],
+  ["← →", "the parent of this entry; into a folded run"],
+  ["[  ]", "the previous compaction, the next one"],
   ["PgUp  PgDn", "a screen up, a screen down"],
   ["Home  End", "the first entry, the last"],
   ["Ctrl + wheel", "zoom the tree"],
@@ -40,12 +40,12 @@ const KEYS: readonly [keys: string, meaning: string, writes?: boolean][] = [
   ["/", "find in this session"],
   ["n  N", "the next entry that was found, the one before"],
   ["Esc", "end the search"],
-  ["u  U", "undo your last act, do it again", true],
+  ["u  U", "undo your last change, redo it", true],
   ["Ctrl + P", "print the whole path"],
   ["?", "this list"],
 ];
 
-/** The keys of the page. */
+/** Dialog with the keys of the page. */
 export function KeyHelp({ canWrite, onClose }: { canWrite: boolean; onClose: () => void }) {
   return (
     <Dialog title="Keys" onClose={onClose}>
@@ -69,7 +69,7 @@ export function KeyHelp({ canWrite, onClose }: { canWrite: boolean; onClose: () 
 }
 
 const ORDER_TITLES: Readonly<Record<Order["act"], string>> = {
-  navigate: "Go on from this entry",
+  navigate: "Continue from this entry",
   fork: "Fork a new session here",
   label: "Label this entry",
   hide: "Hide this entry from the model",
@@ -81,23 +81,23 @@ const ORDER_TITLES: Readonly<Record<Order["act"], string>> = {
 
 interface OrderState {
   running?: AbortController;
-  /** Written by a model so far. */
+  /** Tokens that the model has written so far. */
   tokens: number;
   /** Message for the user; empty for none. */
   said: string;
-  /** True once the act is done; it is not done again. */
+  /** True after the act: it is not repeated. */
   isDone?: boolean;
 }
 
 interface OrderRunProps {
-  /** Names the session to the server. */
+  /** Key of the session on the server. */
   session: string;
   act: Order["act"];
-  /** Called when an act is done and has nothing to say. */
+  /** Called when an act has ended without a message. */
   onDone: () => void;
 }
 
-/** An act that is carried out once: its state, and the functions that begin and stop it. */
+/** Runs an act once: its state, and the functions that start and stop it. */
 function useOrder({ session, act, onDone }: OrderRunProps) {
   const [state, setState] = useState<OrderState>({ tokens: 0, said: "" });
   const run = async (body: object) => {
@@ -120,10 +120,10 @@ function useOrder({ session, act, onDone }: OrderRunProps) {
   return { state, run, stop: () => state.running?.abort() };
 }
 
-/** Message before the dialog closes; empty where the page shows the change by itself. */
+/** Message before the dialog closes; empty if the page shows the change. */
 function saidOf(act: Order["act"], result: Readonly<Record<string, unknown>>): string {
   if (act === "compact" && result["eligible"] === false)
-    return `Nothing was done: ${String(result["reason"])}`;
+    return `Nothing was changed: ${String(result["reason"])}`;
   if (act === "fork") return `The fork is ${String(result["file"])}`;
   return "";
 }
@@ -136,7 +136,7 @@ interface OrderButtonsProps {
   isPossible?: boolean;
 }
 
-/** State of an act, and the buttons below it. */
+/** State of an act, and its buttons. */
 function OrderButtons({ title, state, stop, onClose, isPossible = true }: OrderButtonsProps) {
   return (
     <>
@@ -163,7 +163,7 @@ function OrderButtons({ title, state, stop, onClose, isPossible = true }: OrderB
   );
 }
 
-/** Acts that leave a branch, which can be summarized. */
+/** Acts that abandon a branch, which can be summarized. */
 const LEAVES: ReadonlySet<Order["act"]> = new Set(["navigate", "fork"]);
 
 interface OrderDialogProps {
@@ -174,7 +174,7 @@ interface OrderDialogProps {
   onClose: () => void;
 }
 
-/** Asks what a change still needs, carries it out, and says how far it is. */
+/** Dialog of a change: asks for its parameters, runs it, and shows its progress. */
 export function OrderDialog({ session, order, reader, onDone, onClose }: OrderDialogProps) {
   const { act, id, row } = order;
   const [words, setWords] = useState("");
@@ -188,7 +188,7 @@ export function OrderDialog({ session, order, reader, onDone, onClose }: OrderDi
         : { id, summarize, ...(words === "" ? {} : { instructions: words }) },
     );
   };
-  // Escape closes a dialog without asking: what runs in it then stops, as by its button.
+  // Escape closes a dialog at once, so the running act is stopped, as by its button.
   const close = () => {
     stop();
     onClose();
@@ -199,7 +199,7 @@ export function OrderDialog({ session, order, reader, onDone, onClose }: OrderDi
         {act === "navigate" && <NavigationForecast reader={reader} row={row} />}
         {act === "undo" && <UndoneAct session={session} />}
         {act === "redo" && (
-          <p>What the last undo took back is done again, as long as nothing else was done since.</p>
+          <p>The change that was undone last is restored, unless the session has changed since.</p>
         )}
         {LEAVES.has(act) && (
           <label>
@@ -208,12 +208,12 @@ export function OrderDialog({ session, order, reader, onDone, onClose }: OrderDi
               checked={summarize}
               onChange={(event) => setSummarize(event.currentTarget.checked)}
             />{" "}
-            Summarise what is left behind
+            Summarize the abandoned branch
           </label>
         )}
         {(act === "label" || summarize) && (
           <label class="wide">
-            {act === "label" ? "Label; none takes it away" : "What the summary should focus on (optional)"}
+            {act === "label" ? "Label (empty: remove it)" : "What the summary should focus on (optional)"}
             <input value={words} onInput={(event) => setWords(event.currentTarget.value)} />
           </label>
         )}
@@ -230,16 +230,16 @@ function NavigationForecast({ reader, row }: { reader: SessionReader; row: numbe
 
 const ACT_NAMES: Readonly<Record<string, string>> = {
   prompt: "your prompt",
-  navigation: "your move to another entry",
-  summary: "your move to another branch, with its summary",
-  compaction: "the compaction that you asked for",
-  edit: "your change of what the model reads",
+  navigation: "your navigation to another entry",
+  summary: "your navigation to another branch, with its summary",
+  compaction: "your compaction",
+  edit: "your hiding or showing of an entry",
   label: "your label",
-  name: "your name of the session",
+  name: "your name for the session",
   pin: "your pin",
 };
 
-/** Says what an undo would take back. */
+/** Shows the act that an undo would revert. */
 function UndoneAct({ session }: { session: string }) {
   const { answer, error } = useAnswer(
     () =>
@@ -255,11 +255,11 @@ function UndoneAct({ session }: { session: string }) {
   return (
     <>
       <p>
-        Takes back {ACT_NAMES[kind] ?? "your last act"} of {formatTime(timestamp)}
+        Undoes {ACT_NAMES[kind] ?? "your last change"} of {formatTime(timestamp)}
         {text === "" ? "" : ":"}
       </p>
       {text !== "" && <blockquote class="undone">{visibleControls(text)}</blockquote>}
-      <p class="quiet">It stays in the file, and Redo does it again.</p>
+      <p class="quiet">It stays in the file, and Redo restores it.</p>
     </>
   );
 }
@@ -272,7 +272,7 @@ interface PlanDialogProps {
   onClose: () => void;
 }
 
-/** Plan of a compaction at the leaf by each policy; where the session can be changed, a button that carries it out. */
+/** Plan of a compaction at the leaf by each policy, with a button that runs it if the session can be changed. */
 export function PlanDialog({ session, model, actions, onDone, onClose }: PlanDialogProps) {
   const base = `api/sessions/${encodeURIComponent(session)}`;
   const { answer: plans, error } = useAnswer(
@@ -301,8 +301,7 @@ export function PlanDialog({ session, model, actions, onDone, onClose }: PlanDia
     <Dialog title={title} onClose={close} isWide>
       <form onSubmit={submit}>
         <p class="quiet">
-          What a compaction at the leaf would do, by each policy. Nothing is asked of a model yet, and nothing
-          is written.
+          The effect of a compaction at the leaf, by policy. No model is called, and nothing is written.
         </p>
         {!plans && !trouble && <p class="quiet">Planning…</p>}
         {plans && policy !== undefined && <PolicyTable plans={plans} chosen={policy} choose={setChosen} />}
@@ -417,7 +416,9 @@ function PlanDetails({ plan, model, actions }: PlanDetailsProps) {
       <p>
         The context goes from <b>{formatTokens(tokensBefore)}</b> to about <b>{formatTokens(tokensAfter)}</b>{" "}
         tokens.{isSplitTurn ? " The cut is inside a turn: the beginning of that turn is summarized too." : ""}
-        {edited > 0 ? ` ${formatCount(edited, "message")} of those kept would be left out or shortened.` : ""}
+        {edited > 0
+          ? ` ${formatCount(edited, "message")} of the kept ones would be left out or shortened.`
+          : ""}
       </p>
       {cache && <CacheForecastLine cache={cache} />}
       <EntryList title="Summarized" rows={summarized} model={model} actions={actions} />

@@ -19,7 +19,7 @@ interface ExportDialogProps {
   onClose: () => void;
 }
 
-/** Saves a session or one path of it to a file, and prints. */
+/** Dialog that saves a session or one path of it to a file, or prints it. */
 export function ExportDialog({ model, served, print, onClose }: ExportDialogProps) {
   const [format, setFormat] = useState<ExportChoice["format"]>("markdown");
   const [isPath, setPath] = useState(false);
@@ -106,12 +106,12 @@ export function ExportDialog({ model, served, print, onClose }: ExportDialogProp
   );
 }
 
-/** Choice of what is saved to a file. */
+/** Parameters of an export. */
 interface ExportChoice {
   format: "markdown" | "html" | "json" | "jsonl";
-  /** The entry in which the path ends; left out for the whole session. */
+  /** Last entry of the path; absent for the whole session. */
   at?: string;
-  /** Present where well-known keys are left out. */
+  /** Present if well-known keys are left out. */
   redact?: "yes";
 }
 
@@ -125,7 +125,7 @@ const FILE_ENDS: Readonly<Record<ExportChoice["format"], string>> = {
 const fileNameOf = (id: string, format: ExportChoice["format"]): string =>
   `${id.replace(/[^\w.-]/g, "_") || "session"}.${FILE_ENDS[format]}`;
 
-/** A file of a session whose bytes are at hand; a server writes the same one for a session of its own. */
+/** Makes the file of a session from its bytes; a server makes the same file for its sessions. */
 async function localExport(reader: TreeReader, choice: ExportChoice): Promise<Blob> {
   const { format, at, redact } = choice;
   const pieces = exportSession(reader.tree, {
@@ -138,20 +138,20 @@ async function localExport(reader: TreeReader, choice: ExportChoice): Promise<Bl
   return format === "html" ? pageWith(text) : text;
 }
 
-/** Bytes that become text at once: a multiple of three, so that the parts of base64 are base64 of the whole. */
+/** Bytes that are encoded at once. A multiple of three, so that the parts of the base64 text can be joined. */
 const PART = 3 << 12;
 
 /** Text of the comment that marks the place of the session. */
 const PLACE = "place of the session";
 
-/** This page with another session inside. */
+/** Returns this page with another session inside. */
 async function pageWith(lines: Blob): Promise<Blob> {
   const stream = lines.stream().pipeThrough(new CompressionStream("gzip"));
   const packed = new Uint8Array(await new Response(stream).arrayBuffer());
   const page = document.documentElement.cloneNode(true) as HTMLElement;
   page.querySelector("#app")!.replaceChildren();
   page.querySelector("#session")?.remove();
-  // A script becomes an element only when the new page is opened: here it is text.
+  // The script must stay text in this page, and become an element only in the new page.
   const place = document.createComment(PLACE);
   page.querySelector("#app")!.after(place);
   const [before = "", after = ""] = page.outerHTML.split(`<!--${PLACE}-->`);

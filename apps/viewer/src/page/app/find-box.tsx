@@ -5,12 +5,12 @@ import type { SessionModel } from "../source/session-model.ts";
 
 /** Search within the session. */
 interface Finder {
-  /** What was found; undefined while nothing is known, or nothing is searched for. */
+  /** Hits of the search; undefined without a search, or before the first result. */
   found: FoundTexts | undefined;
   error: Error | undefined;
-  /** Number of the chosen entry among those found, from 1; 0 for another one. */
+  /** Number of the selected entry among the hits, from 1; 0 if it is not a hit. */
   at: number;
-  /** Chooses the next one in the drawing of the tree, or with -1 the one before. */
+  /** Selects the next hit in the drawing of the tree; with -1 the previous one. */
   step(by: 1 | -1): void;
 }
 
@@ -51,7 +51,7 @@ interface FindBoxProps {
   select: (row: number) => void;
 }
 
-/** Field of the search, the number of entries found, and a list of them while the field has the focus. */
+/** Search field, with the number of hits, and a list of them while the field has the focus. */
 export function FindBox({ finder, query, setQuery, close, select }: FindBoxProps) {
   const [listed, setListed] = useState(false);
   const box = useRef<HTMLElement>(null);
@@ -92,18 +92,13 @@ export function FindBox({ finder, query, setQuery, close, select }: FindBoxProps
           </output>
           <button
             type="button"
-            aria-label="Found entry before"
-            title="The one before (N, Shift+Enter)"
+            aria-label="Previous hit"
+            title="Previous hit (N, Shift+Enter)"
             onClick={() => step(-1)}
           >
             ↑
           </button>
-          <button
-            type="button"
-            aria-label="Next found entry"
-            title="The next one (n, Enter)"
-            onClick={() => step(1)}
-          >
+          <button type="button" aria-label="Next hit" title="Next hit (n, Enter)" onClick={() => step(1)}>
             ↓
           </button>
           <button type="button" aria-label="End the search" title="End the search (Esc)" onClick={close}>
@@ -141,15 +136,15 @@ export function FindBox({ finder, query, setQuery, close, select }: FindBoxProps
 /** Name of the highlight in the style sheet. */
 const NAME = "found";
 
-/** Places that are marked at the most. */
+/** Maximum number of highlighted places. */
 const MOST = 2_000;
 
-/** Milliseconds within which the chosen entry, once it is rendered, is scrolled to the first place in it. */
+/** Milliseconds in which a newly selected entry is rendered and scrolled to its first hit. */
 const COMING = 2_000;
 
 /**
- * Marks a text wherever the page says it, without changing an element. When another entry is chosen, the first place in
- * it is scrolled into sight, and what hides it is unfolded. Does nothing in browsers without the highlight interface.
+ * Highlights a text everywhere on the page without changing elements. When another entry is selected, its first hit is
+ * scrolled into view and unfolded. Does nothing in browsers without the highlight interface.
  */
 function useFoundTexts(wanted: string, selected: number): void {
   useEffect(() => {
@@ -177,14 +172,14 @@ function useFoundTexts(wanted: string, selected: number): void {
   }, [wanted, selected]);
 }
 
-/** Places of a text below an element, ignoring case. A text that is in several elements is not found. */
+/** Finds a text below an element, ignoring case. A text that spans several elements is not found. */
 function rangesIn(root: Node, wanted: string): Range[] {
   const ranges: Range[] = [];
   const low = wanted.toLowerCase();
   const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
   for (let node = texts.nextNode(); node && ranges.length < MOST; node = texts.nextNode()) {
     const text = node.textContent?.toLowerCase() ?? "";
-    // A letter that has another length in lower case would move all places after it.
+    // If the lower-case text has another length, its offsets do not fit.
     if (text.length !== node.textContent?.length) continue;
     for (let at = text.indexOf(low); at >= 0; at = text.indexOf(low, at + low.length)) {
       const range = new Range();
@@ -196,7 +191,7 @@ function rangesIn(root: Node, wanted: string): Range[] {
   return ranges;
 }
 
-/** Scrolls to the first place in the chosen entry; returns false while the entry is not rendered. */
+/** Scrolls to the first hit in the selected entry; returns false until the entry is rendered. */
 function showFirst(selected: number, wanted: string): boolean {
   const card = document.querySelector(`#panel .entry.selected`);
   const part = card?.querySelector(`[data-row="${selected}"]`) ?? card;

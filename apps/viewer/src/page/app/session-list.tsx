@@ -8,10 +8,13 @@ import { ask, type PageSource, type ShownSession } from "../source/page-source.t
 import { formatAge, formatBytes, formatCount, formatTime } from "../text/numbers.ts";
 import { type Address, formatAddress, goTo, type ListChoice } from "./address.ts";
 
-/** Sessions that are listed at first. */
+/** Number of sessions that are listed at first. */
 const FIRST_SHOWN = 100;
 
-/** All sessions, filtered, and search over everything they say. The address names what was chosen, so that Back returns to it. */
+/**
+ * List of all sessions with filters, and a search over their content. The address contains the filters, so that Back
+ * restores them.
+ */
 export function SessionList({ source, address }: { source: PageSource; address: Address }) {
   const choice = address.list ?? {};
   const choose = (changed: ListChoice) =>
@@ -31,8 +34,8 @@ export function SessionList({ source, address }: { source: PageSource; address: 
       <input
         type="search"
         class="search"
-        placeholder="Search everything that was said"
-        aria-label="Search everything that was said"
+        placeholder="Search all messages"
+        aria-label="Search all messages"
         value={query}
         onInput={(event) => setQuery(event.currentTarget.value)}
         onKeyDown={(event) => event.key === "Escape" && setQuery("")}
@@ -64,7 +67,7 @@ export function SessionList({ source, address }: { source: PageSource; address: 
 
 const NoneChosen = () => <p class="quiet">No session fits the text and the filters.</p>;
 
-/** Counts the changes of the list that the server tells of; stays 0 where there is none. A hidden page is not told. */
+/** Counts the changes of the list that the server reports; stays 0 without a server. A hidden page gets no reports. */
 function useListChanges(source: PageSource): number {
   const [changes, setChanges] = useState(0);
   useEffect(() => {
@@ -100,18 +103,21 @@ const agentName = (agent: string): string => (Object.hasOwn(AGENTS, agent) ? AGE
 
 const titleOf = ({ name, firstMessage }: ShownSession): string => name || firstMessage || "No prompt yet";
 
-/** Time of the last entry; of the last write, where no entry has one. */
+/** Time of the last entry; if no entry has a time, of the last write. */
 const timeOf = ({ updatedAt, modified }: ShownSession): string => updatedAt ?? modified;
 
 const DAY = 86_400_000;
 
-/** A session of the list, with the runs of its sub-agents. */
+/** A session of the list, with its sub-agents. */
 interface ChosenSession {
   session: ShownSession;
   runs: ShownSession[];
 }
 
-/** Sessions that fit a choice. A run of a sub-agent is under its session, or alone where that one is not in the list. */
+/**
+ * Returns the sessions that match a filter. A sub-agent is below its session, or alone if that session is not in the
+ * list.
+ */
 function chosenFrom(sessions: readonly ShownSession[], { q = "", ...choice }: ListChoice): ChosenSession[] {
   const wanted = q.trim().toLowerCase();
   const fits = (session: ShownSession) => isChosen(session, choice) && wordsOf(session).includes(wanted);
@@ -129,7 +135,7 @@ function chosenFrom(sessions: readonly ShownSession[], { q = "", ...choice }: Li
   });
 }
 
-/** Tells if a session has the chosen agent, project and age. */
+/** Returns whether a session matches the chosen agent, project and age. */
 function isChosen(session: ShownSession, { agent, project, days }: ListChoice): boolean {
   const since = days === undefined ? Number.NEGATIVE_INFINITY : Date.now() - Number(days) * DAY;
   return (
@@ -242,13 +248,13 @@ function Filters({ sessions, choice, choose }: FiltersProps) {
 const distinct = (values: readonly string[]): string[] =>
   [...new Set(values)].filter((value) => value !== "");
 
-/** Name of a project: its folder's, or the whole path where several have that name. */
+/** Name of a project: its folder's name, or the whole path if several folders have this name. */
 const nameAmong = (projects: readonly string[], cwd: string): string =>
   projects.filter((other) => projectName(other) === projectName(cwd)).length > 1 ? cwd : projectName(cwd);
 
 interface FilterProps {
   label: string;
-  /** Name of the choice that leaves nothing out. */
+  /** Name of the choice that filters nothing. */
   all: string;
   value: string | undefined;
   values: readonly (readonly [value: string, name: string])[];
@@ -273,7 +279,7 @@ function Filter({ label, all, value = "", values, choose }: FilterProps) {
   );
 }
 
-/** An empty list: says which sessions of other agents could be imported. */
+/** An empty list. It names the sessions of other agents that can be imported. */
 function NoSession({ source }: { source: PageSource }) {
   const { answer } = useAnswer(
     async () => (source.isServed ? ask<{ found: string }>("api/found") : { found: "" }),
@@ -298,7 +304,7 @@ function NoSession({ source }: { source: PageSource }) {
 /** Sessions that the server finds at the most. */
 const MOST_FOUND = 100;
 
-/** Roles of messages, with the names that people read. */
+/** Roles of messages, with their names for people. */
 const ROLES: Readonly<Record<string, string>> = {
   assistant: ROW_KINDS.a,
   toolResult: ROW_KINDS.t,
@@ -382,10 +388,10 @@ function FoundLines({ session, found: { count, hasMore, hits }, query }: FoundLi
   );
 }
 
-/** A text with its first place of a query marked. */
+/** A text in which the first match of a query is highlighted. */
 function Marked({ text, query }: { text: string; query: string }) {
   const at = text.toLowerCase().indexOf(query.toLowerCase());
-  // A letter that has another length in lower case would move the place.
+  // If the lower-case text has another length, its offsets do not fit.
   if (at < 0 || text.toLowerCase().length !== text.length) return <>{text}</>;
   const end = at + query.length;
   return (

@@ -24,28 +24,28 @@ import { ExportDialog } from "./export-dialog.tsx";
 import { FindBox, useFinder } from "./find-box.tsx";
 
 const TITLES: Readonly<Record<Tab, readonly [title: string, tip: string]>> = {
-  conversation: ["Conversation", "What was said on the path to the chosen entry"],
-  context: ["What the model reads", "The messages that a request would hold at the chosen entry"],
-  compactions: ["Compactions", "What each compaction replaced, kept and cost"],
+  conversation: ["Conversation", "The messages on the path to the selected entry"],
+  context: ["What the model reads", "The messages of a request at the selected entry"],
+  compactions: ["Compactions", "The replaced entries, kept entries and cost of each compaction"],
   usage: ["Usage", "Tokens and cost, over time and by model"],
   compare: ["Compare", "Two branches side by side"],
-  rules: ["Rules", "Instructions of the user that hold at the chosen entry"],
+  rules: ["Rules", "The user's rules that apply at the selected entry"],
 };
 
 interface SessionViewProps {
   model: SessionModel;
   address: Address;
   theme: string;
-  /** Names the session to the server; undefined where there is none. */
+  /** Key of the session on the server; undefined without a server. */
   served: string | undefined;
-  /** True where the server changes sessions. */
+  /** True if the server changes sessions. */
   canWrite: boolean;
 }
 
-/** A dialog that is open. */
+/** The open dialog. */
 type Opened = { order: Order } | "plan" | "export" | "keys";
 
-/** A session: its tree, what it says, and its past as a slider. */
+/** View of a session: its tree, its panels, and a slider over its history. */
 export function SessionView({ model, address, theme, served, canWrite }: SessionViewProps) {
   useObserved(model);
   const [chosenWindow, chooseWindow] = useState<number>();
@@ -147,10 +147,10 @@ export function SessionView({ model, address, theme, served, canWrite }: Session
         <div class={`acts${showsMenu ? " opened" : ""}`} onClick={() => setShowsMenu(false)}>
           {actions.canWrite && (
             <>
-              <button type="button" title="Take back your last act (u)" onClick={() => order("undo")}>
+              <button type="button" title="Undo your last change (u)" onClick={() => order("undo")}>
                 Undo
               </button>
-              <button type="button" title="Do again what an undo took back (U)" onClick={() => order("redo")}>
+              <button type="button" title="Redo the change that was undone (U)" onClick={() => order("redo")}>
                 Redo
               </button>
             </>
@@ -221,9 +221,9 @@ interface DialogsProps {
   close: () => void;
 }
 
-/** The dialog that is open. */
+/** The open dialog. */
 function Dialogs({ model, served, dialog, actions, print, close }: DialogsProps) {
-  /** Shows the leaf after an act that moved it; else the entry that the act was about. */
+  /** Shows the leaf after an act that moved it, else the entry of the act. */
   const done = async (row = -1) => {
     close();
     await model.grow();
@@ -256,10 +256,10 @@ function Dialogs({ model, served, dialog, actions, print, close }: DialogsProps)
   );
 }
 
-/** Acts after which the leaf is somewhere else. */
+/** Acts that move the leaf. */
 const MOVES: ReadonlySet<Order["act"]> = new Set(["navigate", "undo", "redo"]);
 
-/** A tree on its trellis. */
+/** Logo: a tree on its trellis. */
 function Mark() {
   return (
     <svg class="mark" viewBox="0 0 24 24" aria-hidden="true">
@@ -268,7 +268,7 @@ function Mark() {
   );
 }
 
-/** Names of the panels. The chosen one is scrolled into sight; arrows go from one to the next. */
+/** Names of the panels. The selected one is scrolled into view; arrow keys move between them. */
 function Tabs({ tab, open }: { tab: Tab; open: (tab: Tab) => void }) {
   const list = useRef<HTMLDivElement>(null);
   useEffect(() => {
@@ -285,7 +285,7 @@ function Tabs({ tab, open }: { tab: Tab; open: (tab: Tab) => void }) {
     document.getElementById(`tab-${next}`)?.focus();
   };
   return (
-    <div class="tabs" role="tablist" aria-label="What is shown" ref={list} onKeyDown={press}>
+    <div class="tabs" role="tablist" aria-label="Panels" ref={list} onKeyDown={press}>
       {TABS.map((name, at) => (
         <button
           type="button"
@@ -305,7 +305,10 @@ function Tabs({ tab, open }: { tab: Tab; open: (tab: Tab) => void }) {
   );
 }
 
-/** Prints with the page's own button where a user presses the browser's key, since only that one loads the whole path first. */
+/**
+ * Uses the page's own print function for the browser's print key, because only this function loads the whole path
+ * first.
+ */
 function usePrintKey(print: () => void): void {
   const newest = useRef(print);
   newest.current = print;
@@ -326,7 +329,7 @@ interface Place {
   id: string;
 }
 
-/** The address of what is looked at, within the session; undefined while the id of an entry is being loaded. */
+/** Returns the address of the selected entry within the session; undefined while the id of an entry is loaded. */
 function addressOf(model: SessionModel, other: Place | undefined): SessionAddress | undefined {
   const { selected, tip, end, facts } = model;
   const idOf = (row: number, isNamed: boolean) => (isNamed ? model.gist(row)?.id : "");
@@ -334,15 +337,18 @@ function addressOf(model: SessionModel, other: Place | undefined): SessionAddres
   return entry === undefined || branch === undefined ? undefined : { entry, branch, other: other?.id ?? "" };
 }
 
-/** Entries of an address; empty where it names none. */
+/** Entries in an address; empty strings if absent. */
 type SessionAddress = Required<Pick<Address, "entry" | "branch" | "other">>;
 
-/** Milliseconds after which the address names an entry that was not clicked on: browsers take a few changes a second. */
+/**
+ * Milliseconds before the address is updated for an entry that was not clicked; browsers limit the number of changes
+ * per second.
+ */
 const SETTLED = 250;
 
 /**
- * Goes to what the address names, whenever it names something else than what is looked at; and names what is looked at,
- * wherever that comes from: keys, the slider, a session that grows.
+ * Keeps the address and the selection equal: goes to the entry in a new address, and writes the address of a new
+ * selection, whether it comes from keys, the slider, or a growing session.
  */
 function useAddress(
   model: SessionModel,
@@ -364,7 +370,7 @@ function useAddress(
       if (!isHere) goToRows(model, ...(await Promise.all([find(branch), find(entry)])));
     };
     going.current++;
-    // Where the server does not answer, the page stays where it is; its panels say so.
+    // If the server does not answer, the page does not move, and its panels show the error.
     void go()
       .catch(() => undefined)
       .finally(() => going.current--);
@@ -378,7 +384,7 @@ function useAddress(
   });
 }
 
-/** Shows the path to `end`, and looks at `row`; -1 for the leaf, and for the end of the path. */
+/** Shows the path to `end` and selects `row`; -1 means the leaf for `end`, and the end of the path for `row`. */
 function goToRows(model: SessionModel, end: number, row: number): void {
   if (row >= 0 && model.isFolded(row)) model.setBookkeeping(true);
   const { leafRow } = model.facts;

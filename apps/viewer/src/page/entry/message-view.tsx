@@ -11,7 +11,7 @@ import { type FoundResult, Picture, ToolCall, ToolResult } from "./tool-call.tsx
 
 interface MessageViewProps {
   message: ContextMessage;
-  /** The results of its calls, by the ids of the calls. */
+  /** Results of the calls, by the ids of the calls. */
   results?: ReadonlyMap<string, FoundResult>;
 }
 
@@ -59,7 +59,7 @@ function Blocks({ message }: { message: ContextMessage }) {
   return contentBlocks(message as { content?: unknown }).map((block, at) => <Block key={at} block={block} />);
 }
 
-/** A prompt as its user typed it, blanks and line breaks included. */
+/** A prompt as the user typed it, with white space and line breaks. */
 function Prompt({ message }: { message: ContextMessage }) {
   return contentBlocks(message as { content?: unknown }).map((block, at) =>
     block.type === "text" ? (

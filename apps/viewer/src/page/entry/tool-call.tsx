@@ -20,13 +20,13 @@ interface ToolCallProps {
   result: FoundResult | undefined;
 }
 
-/** A result that was found for a call. */
+/** The result of a call. */
 export interface FoundResult {
   row: number;
   message: ToolResultMessage;
 }
 
-/** A call and its result, as one block: the request on the first line, the rest when it is unfolded. */
+/** A call and its result as one block: the call on the first line, the rest unfolded. */
 export function ToolCall({ call, result }: ToolCallProps) {
   const change = useMemo(() => fileChangeIn(call.arguments), [call]);
   const failed = result?.message.isError === true;
@@ -80,7 +80,7 @@ function languageOfArgument(name: string, path: unknown): string | undefined {
   return /^(content|text|code)$/.test(name) && typeof path === "string" ? languageOf(path) : undefined;
 }
 
-/** The patch that a tool recorded beside what it said to the model. */
+/** Returns the patch that a tool recorded in addition to its result. */
 function patchIn(details: unknown): string | undefined {
   if (typeof details !== "object" || details === null) return undefined;
   const { diff, patch } = details as { diff?: unknown; patch?: unknown };
@@ -109,10 +109,10 @@ function ResultBlock({ block }: { block: ContentBlock }) {
   return block.type === "text" ? <PlainText text={fieldText(block.text)} /> : null;
 }
 
-/** Lines that are shown at first. */
+/** Number of lines that are shown at first. */
 const FIRST_SHOWN = 60;
 
-/** Lines that a change removed from a file and added. */
+/** Removed and added lines of a changed file. */
 function DiffView({ lines }: { lines: readonly ChangedLine[] }) {
   const [shown, setShown] = useState(FIRST_SHOWN);
   return (
@@ -134,20 +134,20 @@ function DiffView({ lines }: { lines: readonly ChangedLine[] }) {
   );
 }
 
-/** A line of a file, as a change left it. */
+/** A line of a changed file. */
 interface ChangedLine {
   sign: "+" | "-" | " ";
   text: string;
 }
 
-/** A change of a file that a call asked for. */
+/** A change of a file that a call requested. */
 interface FileChange {
   path: string;
-  /** Parts of the file, in order; lines that stayed are told around each change. */
+  /** Parts of the file, in order, each with unchanged lines around the change. */
   parts: ChangedLine[][];
 }
 
-/** Names by which tools call what they replace and what they put there. */
+/** Names that tools use for the replaced text and the new text. */
 const PAIRS = [
   ["oldText", "newText"],
   ["old_string", "new_string"],
@@ -155,10 +155,10 @@ const PAIRS = [
   ["old", "new"],
 ] as const;
 
-/** Longer texts are not compared line by line. */
+/** Longer texts, in characters, are not compared line by line. */
 const LONGEST = 40_000;
 
-/** Nor are texts of which more lines have changed: finding what stayed takes time by the square of that. */
+/** Maximum number of changed lines that are compared, because the comparison takes quadratic time. */
 const MOST_CHANGED = 500;
 
 /** The file change that a call requests, for a tool of any name; undefined when its arguments have none. */
@@ -174,7 +174,7 @@ export function fileChangeIn(given: unknown): FileChange | undefined {
   return parts.length > 0 ? { path, parts } : undefined;
 }
 
-/** A patch, as tools record it: its own lines, by their first character. */
+/** Parses a patch that a tool recorded: its lines by their first character. */
 export function patchLines(patch: string): ChangedLine[] {
   return patch.split("\n").map((line) => {
     const sign = line[0] === "+" || line[0] === "-" ? line[0] : " ";
@@ -204,7 +204,7 @@ const signed = (sign: ChangedLine["sign"], text: string): ChangedLine[] =>
     .map((line) => ({ sign, text: line }));
 const isText = (value: unknown): value is string => typeof value === "string";
 
-/** Pictures of pixels. Drawings that are programs of their own (SVG) are not shown. */
+/** Types of pictures that are shown. SVG may contain programs and is not shown. */
 const SHOWN = /^image\/(png|jpeg|gif|webp)$/;
 
 /** A picture of a message. Its bytes are in the session; nothing is fetched. */

@@ -14,13 +14,13 @@ import { Facts } from "./usage.tsx";
 
 interface CompactionPanelProps {
   model: SessionModel;
-  /** The compaction that is inspected; -1 for the newest of the path. */
+  /** Row of the shown compaction; -1 for the newest on the path. */
   row: number;
   inspect: (row: number) => void;
   actions: ViewerActions;
 }
 
-/** Compactions: what each replaced, what it kept, who wrote it, what it cost. */
+/** Panel of compactions: replaced entries, kept entries, writer, cost. */
 export function CompactionPanel({ model, row, inspect, actions }: CompactionPanelProps) {
   const { compactions } = model.facts;
   const onPath = compactions.filter((mark) => model.layout.active[mark.row] === 1);
@@ -106,7 +106,10 @@ function factsOf({ details, timestamp, cost, usage, covered, kept }: CompactionV
   ];
 }
 
-/** Effect of an act on the prompt cache: tokens that the next request writes anew, their price, and the calls until that has paid. */
+/**
+ * Effect of an act on the prompt cache: tokens that the next request writes again, their price, and the calls until
+ * that cost is saved.
+ */
 export function CacheForecastLine({ cache }: { cache: CacheForecast }) {
   const { anew, cost, paysBackAfter } = cache;
   if (anew === 0) return <p>Prompt cache: the next request writes nothing anew.</p>;
@@ -129,7 +132,7 @@ export function CacheForecastLine({ cache }: { cache: CacheForecast }) {
   );
 }
 
-/** Any program may have written the details: other values than texts are ignored. */
+/** Any program may have written the details, so values other than strings are ignored. */
 const textIn = (value: unknown): string => (typeof value === "string" ? visibleControls(value) : "");
 
 interface EntryListProps {
@@ -139,7 +142,7 @@ interface EntryListProps {
   actions: ViewerActions;
 }
 
-/** Entries that a list shows at first. */
+/** Number of entries that a list shows at first. */
 const FIRST_SHOWN = 30;
 
 export function EntryList({ title, rows, model, actions }: EntryListProps) {
@@ -172,13 +175,13 @@ export function EntryList({ title, rows, model, actions }: EntryListProps) {
 
 interface SummaryPartsProps {
   model: SessionModel;
-  /** The compaction. */
+  /** Row of the compaction. */
   row: number;
   text: string;
   actions: ViewerActions;
 }
 
-/** A summary part by part, rendered; each part tells where it came from when it is chosen. */
+/** A summary in parts. Selecting a part shows the entries that it came from. */
 function SummaryParts({ model, row, text, actions }: SummaryPartsProps) {
   const [chosen, setChosen] = useState(-1);
   const parts = useMemo(() => summaryParts(visibleControls(text)), [text]);
@@ -193,7 +196,7 @@ function SummaryParts({ model, row, text, actions }: SummaryPartsProps) {
               class="origin"
               aria-expanded={chosen === at}
               aria-label={`Where this came from: ${words.slice(0, 60)}`}
-              title="Find the entries that this came from"
+              title="Find the entries that this text came from"
               onClick={() => setChosen(chosen === at ? -1 : at)}
             >
               from?
@@ -206,18 +209,18 @@ function SummaryParts({ model, row, text, actions }: SummaryPartsProps) {
   );
 }
 
-/** A block of a summary: a heading, a paragraph, an item of a list, a fence. */
+/** A block of a summary: a heading, a paragraph, a list item, a code fence. */
 interface SummaryPart {
-  /** Its lines as markdown. */
+  /** Source lines as markdown. */
   markdown: string;
-  /** The same without marks of markdown. */
+  /** Text without the markup. */
   words: string;
-  /** Lists around it, beyond the first. */
+  /** Number of lists around it, minus one. */
   level: number;
   isHeading: boolean;
 }
 
-/** Blocks of a text by their lines; a text that cannot be read as markdown is one block. */
+/** Splits a text into blocks by its lines; a text that cannot be parsed as markdown is one block. */
 function summaryParts(text: string): SummaryPart[] {
   const tokens = readMarkdown(text);
   const whole = { markdown: text, words: text, level: 0, isHeading: false };
@@ -232,7 +235,7 @@ function summaryParts(text: string): SummaryPart[] {
     const isTable = type === "table_open" || type === "blockquote_open";
     if (!map || !(isLeaf || isTable) || map[0] < from) continue;
     from = map[1];
-    // A list item begins on the line of its first paragraph, and gives it its mark.
+    // A list item begins on the line of its first paragraph, so the list marker is added to that paragraph.
     const taken = lines.slice(map[0], map[1]);
     const indent = Math.min(...taken.map((line) => /^ */.exec(line)![0].length));
     const markdown = taken.map((line) => line.slice(indent)).join("\n");

@@ -9,12 +9,12 @@ import { Conversation } from "./conversation.tsx";
 
 interface ComparePanelProps {
   model: SessionModel;
-  /** The end of the other branch; -1 while none is chosen. */
+  /** Last row of the other branch; -1 if none is chosen. */
   other: number;
   actions: ViewerActions;
 }
 
-/** Two branches side by side, from where they part. */
+/** Two branches side by side, from their fork. */
 export function ComparePanel({ model, other, actions }: ComparePanelProps) {
   const { answer, error } = useAnswer(() => model.reader.branches(), [model, model.rows.length]);
   const ends = (answer ?? []).filter(({ row }) => row !== model.tip);
@@ -28,7 +28,7 @@ export function ComparePanel({ model, other, actions }: ComparePanelProps) {
       {other < 0 ? (
         <p class="quiet padded">
           {answer && ends.length === 0
-            ? "This session has one branch only."
+            ? "This session has only one branch."
             : "Choose another branch to see both side by side."}
         </p>
       ) : (
@@ -38,17 +38,17 @@ export function ComparePanel({ model, other, actions }: ComparePanelProps) {
   );
 }
 
-/** Branches that are listed at once; typing brings the others. */
+/** Number of branches that are listed at once; typing finds others. */
 const MOST = 60;
 
 interface BranchPickerProps {
   ends: readonly BranchEnd[];
-  /** The end that is chosen; -1 for none. */
+  /** Chosen end; -1 for none. */
   other: number;
   choose: (row: number, id: string) => void;
 }
 
-/** A field that lists the branches whose label, text or id has what is typed. */
+/** A field that lists the branches whose label, text or id contains the typed text. */
 function BranchPicker({ ends, other, choose }: BranchPickerProps) {
   const [typed, setTyped] = useState<string>();
   const [at, setAt] = useState(0);
@@ -103,7 +103,7 @@ function BranchPicker({ ends, other, choose }: BranchPickerProps) {
                 id={`branch-${end.row}`}
                 role="option"
                 aria-selected={place === at}
-                // Before the field loses the focus, which closes the list.
+                // Runs before the field loses the focus, which would close the list.
                 onMouseDown={(event) => event.preventDefault()}
                 onClick={() => take(end)}
               >
@@ -143,7 +143,7 @@ function Sides({ model, other, actions }: ComparePanelProps) {
         actions={actions}
       />
       <Side
-        title="The other one"
+        title="Compared branch"
         side={answer.b}
         rows={ownRows(model, other, model.tip)}
         model={model}
@@ -153,7 +153,7 @@ function Sides({ model, other, actions }: ComparePanelProps) {
   );
 }
 
-/** Entries on the path of a row and not on that of another. */
+/** Returns the entries on the path of a row that are not on the path of the other row. */
 function ownRows(model: SessionModel, row: number, other: number): number[] {
   const { rows } = model;
   const shared = new Set(rows.path(other));
@@ -163,7 +163,7 @@ function ownRows(model: SessionModel, row: number, other: number): number[] {
 interface SideProps {
   title: string;
   side: BranchSide;
-  /** Its own rows, oldest first. */
+  /** Rows that only this branch has, oldest first. */
   rows: readonly number[];
   model: SessionModel;
   actions: ViewerActions;

@@ -9,17 +9,17 @@ import type { SessionModel } from "../source/session-model.ts";
 import { formatCount, formatTokens } from "../text/numbers.ts";
 import { ASSUMED_WINDOW, TokenBar } from "./timeline.tsx";
 
-/** Messages that are listed at first, from the newest. */
+/** Number of messages that are listed at first, the newest ones. */
 const FIRST_SHOWN = 200;
 
 interface ContextPanelProps {
   model: SessionModel;
-  /** The window that was chosen, in tokens; undefined: the model's. */
+  /** Context window in tokens that the user chose; undefined: the model's. */
   chosenWindow: number | undefined;
   actions: ViewerActions;
 }
 
-/** Context of the model at the selected entry: its messages with their tokens. */
+/** Panel of the context at the selected entry: its messages with their tokens. */
 export function ContextPanel({ model, chosenWindow, actions }: ContextPanelProps) {
   const { answer, error } = useAnswer(() => model.reader.context(model.selected), [model, model.selected]);
   const [shown, setShown] = useState(FIRST_SHOWN);

@@ -21,25 +21,25 @@ import type { SessionModel } from "../source/session-model.ts";
 import { Markdown, PlainText } from "../text/markdown.tsx";
 import { formatDollars, formatTime } from "../text/numbers.ts";
 
-/** Entries that are there at first, before and after the one that is looked at; and with each step further. */
+/** Number of entries that are rendered before and after the selected entry, and added at each end on scrolling. */
 const BEFORE = 12;
 const AFTER = 24;
 const STEP = 24;
 
 interface ConversationProps {
   model: SessionModel;
-  /** Rows that are told, in order. */
+  /** Rows of the entries, in order. */
   rows: readonly number[];
   actions: ViewerActions;
-  /** Present while all of it is printed; called when that is done. */
+  /** Present while the whole path is printed; called after printing. */
   onPrinted?: () => void;
 }
 
-/** Messages of a path: the part around the selected entry, and more of it on scrolling. */
+/** Messages of a path: the part around the selected entry, and more on scrolling. */
 export function Conversation({ model, rows: all, actions, onPrinted }: ConversationProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const rows = onPrinted ? all.slice(-MOST_PRINTED) : all;
-  // Of an entry that is folded the one before is shown.
+  // If the selected entry is folded, the entry before it is shown.
   const at = Math.max(
     0,
     rows.findLastIndex((row) => row <= model.selected),
@@ -55,7 +55,7 @@ export function Conversation({ model, rows: all, actions, onPrinted }: Conversat
     async () => ({ name, taken: await entriesOf(model, rows.slice(from, to)) }),
     [name, model],
   );
-  // What is there stays until the rest has come; only then more is asked for.
+  // Loaded entries stay visible until the next ones have arrived; then more are requested.
   const isWhole = answer?.name === name;
   useScrollTo(scroller, model.selected, isWhole);
   usePrint(scroller, isWhole, onPrinted);
@@ -110,7 +110,7 @@ async function entriesOf(model: SessionModel, rows: readonly number[]): Promise<
   return entries.map((entry, at) => ({ row: rows[at]!, entry }));
 }
 
-/** Puts results with their calls; a result without its call is shown alone. */
+/** Joins results with their calls; a result without its call is shown alone. */
 function pairResults(taken: readonly TakenEntry[]) {
   const results = new Map<string, FoundResult>();
   const resultsOf = new Map<number, Set<number>>();
@@ -128,10 +128,10 @@ function pairResults(taken: readonly TakenEntry[]) {
   return { entries, results, resultsOf };
 }
 
-/** Entries that are printed at the most: browsers need seconds for them. */
+/** Maximum number of printed entries; browsers need seconds for more. */
 const MOST_PRINTED = 3_000;
 
-/** Prints once all entries are rendered, with everything unfolded. */
+/** Prints when all entries are rendered and unfolded. */
 function usePrint(
   scroller: { current: HTMLDivElement | null },
   isWhole: boolean,
@@ -140,7 +140,7 @@ function usePrint(
   useEffect(() => {
     if (!onPrinted || !isWhole) return;
     for (const details of scroller.current!.querySelectorAll("details")) details.open = true;
-    // The page is drawn once more before the browser takes its picture of it.
+    // The page is rendered once more before the browser prints it.
     const frame = requestAnimationFrame(() => {
       print();
       onPrinted();
@@ -149,7 +149,7 @@ function usePrint(
   }, [isWhole]);
 }
 
-/** Scrolls the selected entry into sight, once it is rendered. */
+/** Scrolls the selected entry into view when it is rendered. */
 function useScrollTo(scroller: { current: HTMLDivElement | null }, row: number, isThere: boolean): void {
   useLayoutEffect(() => {
     if (!isThere) return;
@@ -161,7 +161,7 @@ function useScrollTo(scroller: { current: HTMLDivElement | null }, row: number, 
   }, [row, isThere]);
 }
 
-/** The end of what is there: coming near it brings more. */
+/** Marks an end of the rendered entries; more are rendered when it comes into view. */
 function Further({ text, onReached }: { text: string; onReached: () => void }) {
   const element = useRef<HTMLButtonElement>(null);
   useLayoutEffect(() => {
@@ -187,7 +187,7 @@ interface EntryCardProps {
   isSelected: boolean;
   /** True for an entry that a compaction replaces. */
   isHidden: boolean;
-  /** An edit keeps it from the model. */
+  /** True: an edit hides the entry from the model. */
   isLeftOut: boolean;
   actions: ViewerActions;
 }
@@ -216,7 +216,7 @@ function EntryCard(props: EntryCardProps) {
         <span class="role">{ROW_KINDS[kind]}</span>
         {label !== undefined && <span class="tag">{label}</span>}
         {model && <span class="quiet model">{fieldText(model)}</span>}
-        {isHidden && <span class="quiet">· not read by the model any more</span>}
+        {isHidden && <span class="quiet">· no longer read by the model</span>}
         {isLeftOut && !isHidden && <span class="quiet">· hidden from the model</span>}
         {!model && <span class="grow" />}
         {cost > 0 && <span class="quiet">{formatDollars(cost)}</span>}
@@ -237,7 +237,7 @@ function EntryCard(props: EntryCardProps) {
   );
 }
 
-/** Kinds that are told on one line. */
+/** Kinds that are shown on one line. */
 const BRIEF = new Set<RowKind>(["m", "h", "d", "e", "l", "n", "g", "j", "?"]);
 
 function EntryBody({ entry, row, results, actions }: EntryCardProps) {
@@ -250,7 +250,7 @@ function EntryBody({ entry, row, results, actions }: EntryCardProps) {
           <summary>
             {compaction.is(entry)
               ? "The summary that replaces the earlier part"
-              : "What the other branch had learnt"}
+              : "Conclusion of the other branch"}
           </summary>
           <Markdown text={fieldText(entry.summary)} />
         </details>
@@ -267,7 +267,7 @@ function EntryBody({ entry, row, results, actions }: EntryCardProps) {
     if (replacement === null) return <PlainText text={`From here on the model does not read ${targetId}.`} />;
     return (
       <>
-        <PlainText text={`From here on ${targetId} says to the model:`} />
+        <PlainText text={`From here on the model reads ${targetId} as:`} />
         <MessageView message={{ role: "user", content: replacement.content, timestamp: 0 }} />
       </>
     );
@@ -297,20 +297,20 @@ interface EntryToolsProps {
   row: number;
   id: string;
   kind: RowKind;
-  /** True where the model reads such an entry. */
+  /** True if the model reads such entries. */
   isSaid: boolean;
-  /** An edit keeps it from the model. */
+  /** True: an edit hides the entry from the model. */
   isLeftOut: boolean;
   actions: ViewerActions;
 }
 
-/** Actions on an entry. */
+/** Buttons for acts on an entry. */
 function EntryTools({ row, id, kind, isSaid, isLeftOut, actions }: EntryToolsProps) {
   const [copied, setCopied] = useState("");
   const copy = () => {
     navigator.clipboard.writeText(actions.linkTo(id)).then(
       () => setCopied("Copied"),
-      () => setCopied("The browser forbids it"),
+      () => setCopied("The browser does not allow copying"),
     );
   };
   const stop = (event: Event) => event.stopPropagation();
@@ -334,7 +334,7 @@ function EntryTools({ row, id, kind, isSaid, isLeftOut, actions }: EntryToolsPro
       {kind === "c" && (
         <button
           type="button"
-          title="What this compaction replaced, kept and cost"
+          title="Show the replaced and kept entries and the cost of this compaction"
           onClick={() => actions.inspect(row)}
         >
           Inspect
@@ -344,7 +344,7 @@ function EntryTools({ row, id, kind, isSaid, isLeftOut, actions }: EntryToolsPro
         <>
           <button
             type="button"
-            title="Move the leaf here: the session goes on from this entry"
+            title="Move the leaf here: the session continues from this entry"
             onClick={() => actions.order({ act: "navigate", id, row })}
           >
             Go here
@@ -366,7 +366,7 @@ function EntryTools({ row, id, kind, isSaid, isLeftOut, actions }: EntryToolsPro
           {isSaid && (
             <button
               type="button"
-              title={isLeftOut ? "Let the model read this again" : "Leave this out of what the model reads"}
+              title={isLeftOut ? "Let the model read this again" : "Hide this from the model"}
               onClick={() => actions.order({ act: isLeftOut ? "show" : "hide", id, row })}
             >
               {isLeftOut ? "Show" : "Hide"}

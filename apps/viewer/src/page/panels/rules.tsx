@@ -3,7 +3,7 @@ import { useAnswer } from "../source/observe.ts";
 import type { SessionModel } from "../source/session-model.ts";
 import { visibleControls } from "../text/visible-controls.ts";
 
-/** The user's rules that hold at the selected entry; each leads to the message it is from. */
+/** Panel of the user's rules that apply at the selected entry; each links to its message. */
 export function RulesPanel({ model, actions }: { model: SessionModel; actions: ViewerActions }) {
   const row = model.selected;
   const { answer, error } = useAnswer(() => model.reader.rules(row), [model, row]);
@@ -15,11 +15,11 @@ export function RulesPanel({ model, actions }: { model: SessionModel; actions: V
   };
   return (
     <div class="panel">
-      <h2>Rules that hold here</h2>
+      <h2>Rules that apply here</h2>
       <p class="quiet">
         {answer.length === 0
-          ? "The user has said nothing on this path that binds what follows."
-          : "Said by the user, and kept by every compaction. Choose one to see where it was said."}
+          ? "The user has set no rule on this path."
+          : "Instructions of the user, kept by every compaction. Select one to see its message."}
       </p>
       {answer.length > 0 && (
         <ul class="rules">

@@ -14,21 +14,21 @@ import { formatCount, formatDollars, formatTokens } from "../text/numbers.ts";
 /** Windows of common models, in tokens. */
 const WINDOWS = [32_000, 128_000, 200_000, 1_000_000];
 
-/** Tokens that a model reads where nothing else is known. */
+/** Assumed context window in tokens if the model's is unknown. */
 export const ASSUMED_WINDOW = 200_000;
 
-/** Milliseconds of one step, and the longest time that playing a whole path takes. */
+/** Milliseconds per step, and the maximum duration of playing a whole path. */
 const STEP = 120;
 const LONGEST = 20_000;
 
 interface TimelineProps {
   model: SessionModel;
-  /** The window that was chosen, in tokens; undefined: the model's. */
+  /** Context window in tokens that the user chose; undefined: the model's. */
   chosenWindow: number | undefined;
   chooseWindow: (window: number | undefined) => void;
 }
 
-/** The path as time: how the context grew, what each compaction took, and a slider that plays it. */
+/** The path over time: size of the context, effect of each compaction, and a slider that plays the path. */
 export function Timeline({ model, chosenWindow, chooseWindow }: TimelineProps) {
   const { answer: growth } = useAnswer(
     () => model.reader.growth(model.tip),
@@ -121,7 +121,7 @@ function totalAt({ points }: ContextGrowth, at: number): number {
   return point ? sumTokens(point.tokens) : 0;
 }
 
-/** A break of the prompt cache on the path. */
+/** A break of the prompt cache at a step of the path. */
 type BrokenStep = CacheBreakPoint & { step: number };
 
 interface CacheSummaryProps {
@@ -129,7 +129,7 @@ interface CacheSummaryProps {
   select: (row: number) => void;
 }
 
-/** Breaks of the prompt cache on the path: their sum, and a choice that goes to the entry that made one. */
+/** Breaks of the prompt cache on the path: their total, and a menu that selects the entry of a break. */
 function CacheSummary({ broken, select }: CacheSummaryProps) {
   const tokens = broken.reduce((sum, one) => sum + one.tokens, 0);
   const dollars = formatDollars(broken.reduce((sum, one) => sum + one.cost, 0));
@@ -160,17 +160,17 @@ interface GrowthChartProps {
   broken: readonly BrokenStep[];
 }
 
-/** Height of the lane of the prompt cache, in units of the drawing. */
+/** Height of the row for cache breaks, in units of the drawing. */
 const LANE = 12;
 
-/** Units of the drawing; it is stretched to the room there is. */
+/** Width in units of the drawing, which is stretched to the available space. */
 const WIDTH = 1_000;
 const HEIGHT = 100;
 
 function GrowthChart({ growth, window, at, broken }: GrowthChartProps) {
   const { points, steps } = growth;
   const highest = points.reduce((most, { tokens }) => Math.max(most, sumTokens(tokens)), 1);
-  // The window is in sight once the context comes near it.
+  // The line of the window is drawn when the context comes near it.
   const ceiling = Math.max(highest * 1.1, window <= highest * 2 ? window * 1.05 : 0);
   const x = (step: number) => (steps < 2 ? 0 : (step / (steps - 1)) * WIDTH);
   const y = (tokens: number) => HEIGHT - (tokens / ceiling) * HEIGHT;
@@ -229,13 +229,13 @@ const NAMES: Readonly<Record<TokenKind, string>> = {
 
 interface TokenBarProps {
   tokens: TokenCounts;
-  /** Tokens that the model can read; the bar is as long as that, or as what there is. */
+  /** Context window of the model in tokens; the bar has this length, or that of the context if it is longer. */
   window: number;
-  /** True when a legend with the kinds is below. */
+  /** True if a legend with the kinds is shown below. */
   named?: boolean;
 }
 
-/** Composition of a context. */
+/** Bar with the composition of a context. */
 export function TokenBar({ tokens, window, named = false }: TokenBarProps) {
   const total = sumTokens(tokens);
   const whole = Math.max(total, window, 1);

@@ -9,11 +9,11 @@ import { formatCount, formatDollars, formatTime, formatTokens } from "../text/nu
 
 interface UsagePanelProps {
   model: SessionModel;
-  /** Names the session to the server, which knows its sub-agents; undefined where there is none. */
+  /** Key of the session on the server, which knows its sub-agents; undefined without a server. */
   served: string | undefined;
 }
 
-/** Usage and cost of the session over time, and of the sub-agents that it started. */
+/** Panel of usage and cost of the session over time, and of its sub-agents. */
 export function UsagePanel({ model, served }: UsagePanelProps) {
   const { answer: stats, error } = useAnswer(() => model.reader.stats(), [model, model.rows.length]);
   const { answer: runs = [] } = useAnswer(
@@ -35,7 +35,7 @@ export function UsagePanel({ model, served }: UsagePanelProps) {
     );
   }
   const { total, path, recordedCost } = stats;
-  // Claude Code's own figure for a session includes its sub-agents.
+  // Claude Code's own cost of a session already includes these sub-agents.
   const beside = runs.filter(({ isOfClaudeCode }) => recordedCost === null || !isOfClaudeCode);
   const ofRuns = runs.reduce((sum, { cost }) => sum + cost, 0);
   const whole = beside.reduce<Pick<UsageTotals, "cost" | "estimated">>(
@@ -90,7 +90,7 @@ export function UsagePanel({ model, served }: UsagePanelProps) {
 
 const UNKNOWN = "not known";
 
-/** `$1.20`, `≈ $1.20` where a part is estimated, or that nothing is known. */
+/** Formats a cost: `$1.20`, `≈ $1.20` if a part is estimated, or the text for an unknown cost. */
 const costText = ({ cost, estimated }: Pick<UsageTotals, "cost" | "estimated">): string =>
   cost === 0 ? UNKNOWN : `${estimated > 0 ? "≈ " : ""}${formatDollars(cost)}`;
 
@@ -137,7 +137,7 @@ function Bills({ title, bills }: BillsProps) {
   );
 }
 
-/** Names with their values; an empty value is left out. */
+/** List of names and values; an empty value is left out. */
 export function Facts({ facts }: { facts: readonly (readonly [name: string, value: string])[] }) {
   return (
     <dl class="facts">
@@ -159,7 +159,7 @@ interface PlotProps {
   values: readonly { name: string; of: (point: SpendingPoint) => number }[];
 }
 
-/** Units of the drawing; it is stretched to the room there is. */
+/** Width in units of the drawing, which is stretched to the available space. */
 const WIDTH = 600;
 const HEIGHT = 160;
 

@@ -1,18 +1,18 @@
 import { useEffect, useReducer, useRef, useState } from "preact/hooks";
 
-/** Draws a component anew whenever something that it shows has changed. */
+/** Renders a component again when an object that it shows has changed. */
 export function useObserved(observed: { subscribe(observer: () => void): () => void }): void {
   const [, changed] = useReducer<number, void>((count) => count + 1, 0);
   useEffect(() => observed.subscribe(() => changed()), [observed]);
 }
 
-/** The newest answer to a question: it stays until the next one is there. */
+/** The newest answer to a question; it stays until the next answer arrives. */
 interface Asked<Answer> {
   answer: Answer | undefined;
   error: Error | undefined;
 }
 
-/** Milliseconds without a keystroke before a search begins. */
+/** Milliseconds without a key before a search begins. */
 export const TYPING = 180;
 
 /**
@@ -44,15 +44,15 @@ export function useAnswer<Answer>(
   return asked;
 }
 
-/** Elements that have letters and arrows for themselves. */
+/** Elements that use letters and arrow keys themselves. */
 const TAKING = "input:not([type=range]):not([type=checkbox]):not([type=radio]), textarea, select, dialog";
 
 /** Keys that move a slider. */
 const OF_SLIDERS = /^(Arrow|Page|Home$|End$)/;
 
 /**
- * Calls back for keys that no element takes for itself, wherever the focus is: a page has just been opened, or a user
- * clicked on a text. Keys with Ctrl, Alt or Meta are the browser's.
+ * Calls back for keys that no element uses itself, wherever the focus is, for example after a click on a text. Keys
+ * with Ctrl, Alt or Meta are left to the browser.
  */
 export function useKeys(press: (event: KeyboardEvent) => void): void {
   const newest = useRef(press);
@@ -71,11 +71,11 @@ export function useKeys(press: (event: KeyboardEvent) => void): void {
 }
 
 /**
- * Text of a field that the page's address names: it is written there once a user stops typing, and follows the address
- * when Back or a link changes it.
+ * Text of a field that is part of the page's address. It is written to the address when the user stops typing, and
+ * follows the address when Back or a link changes it.
  *
- * @param named the text in the address
- * @param write puts a text into the address
+ * @param named text in the address
+ * @param write writes a text to the address
  */
 export function useAddressText(
   named = "",
@@ -83,7 +83,7 @@ export function useAddressText(
 ): [text: string, setText: (text: string) => void] {
   const [text, setText] = useState(named);
   const written = useRef(named);
-  // The address may change while a user types.
+  // The address may change while the user types.
   const newest = useRef(write);
   newest.current = write;
   useEffect(() => {

@@ -1,7 +1,7 @@
 import { type Entry, readTree } from "@espalier/session-tree";
 import { type SessionReader, TreeReader } from "../../model/tree-reader.ts";
 
-/** A session that a page can show, as its list has it. */
+/** A session in the list of a page. */
 export interface ShownSession {
   key: string;
   id: string;
@@ -9,29 +9,29 @@ export interface ShownSession {
   cwd: string;
   name: string | null;
   firstMessage: string | null;
-  /** Last write of the file, ISO 8601. */
+  /** Last write of the file (ISO 8601). */
   modified: string;
-  /** Time of the last entry, ISO 8601; null where no entry has one. */
+  /** Time of the last entry (ISO 8601); null if no entry has one. */
   updatedAt?: string | null;
   bytes: number;
-  /** Agent that it is of: `espalier`, `claude-code`, `codex`, `pi`. */
+  /** Agent that wrote it: `espalier`, `claude-code`, `codex`, `pi`. */
   agent?: string;
-  /** The session that it was forked from, or works for. */
+  /** Session that it was forked from, or that started it as a sub-agent. */
   parent?: { sessionId: string; kind?: string } | null;
 }
 
-/** Source of a page's sessions: a server, the page itself, or files that a user drops onto it. */
+/** Source of a page's sessions: a server, the page itself, or files that a user drops onto the page. */
 export interface PageSource {
-  /** True where a server answers; else everything is in the page. */
+  /** True if a server answers; else all sessions are in the page. */
   readonly isServed: boolean;
-  /** True where sessions can be changed. */
+  /** True if sessions can be changed. */
   readonly canWrite: boolean;
   /** All sessions, newest first. */
   list(): Promise<readonly ShownSession[]>;
   open(key: string): Promise<SessionReader>;
 }
 
-/** The server that the page came from; undefined for a self-contained page. */
+/** Source for the server of this page; undefined for a self-contained page. */
 export function servedSource(): PageSource | undefined {
   const { served } = document.documentElement.dataset;
   if (served === undefined) return undefined;
@@ -43,14 +43,14 @@ export function servedSource(): PageSource | undefined {
   };
 }
 
-/** Sessions that are at hand, and how more of them come. */
+/** Sessions whose bytes are in the page, and a function that adds more. */
 export interface LocalSource extends PageSource {
   readonly sessions: readonly ShownSession[];
   /** Loads the bytes of a session; returns its key. Throws `not-a-session`. */
   add(name: string, bytes: Uint8Array): Promise<string>;
 }
 
-/** Sessions whose bytes are at hand. */
+/** Creates a source of sessions whose bytes are in the page. */
 export function localSource(): LocalSource {
   const readers = new Map<string, TreeReader>();
   const sessions: ShownSession[] = [];
@@ -60,11 +60,14 @@ export function localSource(): LocalSource {
     sessions,
     list: async () => sessions,
     async open(key) {
-      // An address may come from where the one session has another key: with a server, or in a file without an id.
+      // The address may use another key for the only session, for example one of a server or of a file without an id.
       const [only] = readers.size === 1 ? readers.values() : [];
       const reader = readers.get(key) ?? only;
       if (reader) return reader;
-      throw new AnswerError("not-found", "This page has no such session; drop its file onto it.");
+      throw new AnswerError(
+        "not-found",
+        "This page does not have this session; drop its file onto the page.",
+      );
     },
     async add(name, bytes) {
       const tree = readTree(bytes);
@@ -75,7 +78,7 @@ export function localSource(): LocalSource {
         );
       const reader = new TreeReader(tree);
       const facts = await reader.facts();
-      // Well-formed, as an address has to be.
+      // Addresses need well-formed Unicode.
       const key = (facts.id || name).toWellFormed();
       readers.set(key, reader);
       const listed = { key, id: facts.id, file: name, cwd: facts.cwd, name: facts.name, bytes: bytes.length };
@@ -87,7 +90,7 @@ export function localSource(): LocalSource {
   };
 }
 
-/** The session inside the page; undefined for a page without one. */
+/** Returns the session inside the page; undefined for a page without one. */
 export async function embeddedBytes(): Promise<Uint8Array | undefined> {
   const text = document.getElementById("session")?.textContent?.trim();
   if (!text) return undefined;
@@ -96,10 +99,13 @@ export async function embeddedBytes(): Promise<Uint8Array | undefined> {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** Rows that one address names: servers take addresses of 16 KB with everything around them. */
+/** Maximum number of rows in one address, since servers accept addresses of up to 16 KB. */
 const ROWS = 500;
 
-/** Reads a session over HTTP: each method is an address. @param key names the session to the server */
+/**
+ * Reads a session over HTTP; each method has an address.
+ * @param key key of the session on the server
+ */
 export function remoteReader(key: string): SessionReader {
   const base = `api/sessions/${encodeURIComponent(key)}`;
   const asks =
@@ -133,7 +139,7 @@ export function remoteReader(key: string): SessionReader {
   };
 }
 
-/** A failure of the server or the page: a sentence for people. */
+/** An error of the server or the page, with a sentence for people. */
 class AnswerError extends Error {
   override readonly name = "AnswerError";
   readonly code: string;
@@ -158,7 +164,7 @@ export async function ask<Answer>(
 }
 
 /**
- * An order that takes its time: tells how far it is, answers with its result.
+ * Sends a change that takes time: reports its progress, and resolves to its result.
  * @throws AnswerError with the server's sentence, `aborted` when `signal` stopped it, or `offline`
  */
 export async function order<Result>(
@@ -210,8 +216,8 @@ async function send(address: string, options: RequestInit): Promise<Response> {
 }
 
 const NO_ANSWER = "The server does not answer; is `espalier serve` still running?";
-const CUT_OFF = "The server was gone before it said that it is done; the tree shows whether it was.";
+const CUT_OFF = "The connection ended before the server confirmed the change; check the tree.";
 
-/** A stop may come too late: the change is in the session then. */
+/** Error of a stopped change. If the stop came too late, the change is in the session. */
 const stopped = (cause: unknown): AnswerError =>
-  new AnswerError("aborted", "Stopped. What was not done by then is not done.", { cause });
+  new AnswerError("aborted", "Stopped. Changes before the stop remain.", { cause });

@@ -5,38 +5,43 @@ import { BOOKKEEPING, OutlineRows } from "../../model/outline.ts";
 import type { CacheBreakPoint, Spending } from "../../model/spending.ts";
 import type { SessionReader } from "../../model/tree-reader.ts";
 
-/** Rows whose outline is asked for at once, and whose gists are. */
+/** Number of rows whose outline is requested at once, and whose gists are. */
 const OUTLINE_RANGE = 200_000;
 const GIST_RANGE = 128;
 
-/** Entries kept at hand, and all of those that were asked for last; the others go, the longest unused first. */
+/**
+ * Maximum number of cached entries in addition to those of the last request; the least recently used are dropped first.
+ */
 const ENTRIES_KEPT = 600;
 
-/** The session that a page shows: its whole shape, and the entries that a user looked at. */
+/** The session that a page shows: its whole structure, and the entries that were requested. */
 export class SessionModel {
   readonly reader: SessionReader;
   facts: SessionFacts;
   readonly rows = new OutlineRows();
-  /** The end of the path that is shown; -1 before the first entry. */
+  /** Last row of the shown path; -1 before the first entry. */
   tip = -1;
-  /** The end of the path that the tree draws straight down: `tip`, until a key leads to another branch. */
+  /** Last row of the path that the tree draws straight down: `tip`, until a key moves to another branch. */
   #straight = -1;
-  /** The entry that is looked at; on the path of `tip`. */
+  /** Selected row, on the path of `tip`. */
   selected = -1;
   fold = true;
-  /** True where bookkeeping is shown like everything else; else it has no lines and no cards of its own. */
+  /** True: bookkeeping has lines and cards like other entries. False: it is folded. */
   showsBookkeeping = false;
   readonly opened = new Set<number>();
   layout: TreeLayout;
   path: number[] = [];
-  /** Rows of the path that are shown: without bookkeeping where that is folded. */
+  /** Visible rows of the path; without bookkeeping while it is folded. */
   shownPath: number[] = [];
   labels = new Map<number, string>();
-  /** Rows of the path that an edit on it keeps from the model. */
+  /** Rows of the path that an edit hides from the model. */
   readonly leftOut = new Set<number>();
-  /** First row of the path that the newest compaction keeps; the rows before it are hidden. 0 without a compaction. */
+  /**
+   * First row of the path that the newest compaction keeps; 0 without a compaction. Earlier rows are hidden from the
+   * model.
+   */
   #hiddenBefore = 0;
-  /** Dollars by line of the layout, once they are known. */
+  /** Cost in dollars by line of the layout, once known. */
   lineCosts = new Float64Array(0);
   /** Cost over time, once it is known. */
   spending: Spending | undefined;
@@ -55,9 +60,9 @@ export class SessionModel {
     this.layout = layOutTree(this.rows, this.#layoutOptions());
   }
 
-  /** Reads the shape of a session. */
+  /** Opens a session and reads its structure. */
   static async open(reader: SessionReader): Promise<SessionModel> {
-    // Asked for at once: most sessions are one range.
+    // Both are requested at once, because one range is enough for most sessions.
     const [facts, outline] = await Promise.all([reader.facts(), reader.outline(0, OUTLINE_RANGE)]);
     const model = new SessionModel(reader, facts);
     model.rows.add(outline);
@@ -68,23 +73,23 @@ export class SessionModel {
     return model;
   }
 
-  /** The last entry of the path that is shown: of a session, the last thing said. -1 before the first entry. */
+  /** Last visible entry of the shown path, mostly the last message. -1 before the first entry. */
   get end(): number {
     return this.shownPath.at(-1) ?? -1;
   }
 
-  /** Calls back on every change; returns the function that ends it. */
+  /** Calls back on every change; returns a function that stops this. */
   subscribe(observer: () => void): () => void {
     this.#observers.add(observer);
     return () => this.#observers.delete(observer);
   }
 
-  /** Looks at an entry. One that is not on the path shown brings its own branch, to its end. */
+  /** Selects an entry. For an entry that is not on the shown path, its own branch is shown, up to its end. */
   select(row: number): void {
     this.#look(row, () => this.#arrange());
   }
 
-  /** Looks at an entry as {@link select}, and leaves the lines of the tree in their order: a key pressed again goes on. */
+  /** Selects an entry like {@link select}, but keeps the order of the tree's lines, so that repeated keys move on. */
   step(row: number): void {
     this.#look(row, () => this.#arrange(this.#straight));
   }
@@ -100,10 +105,10 @@ export class SessionModel {
     this.#tell();
   }
 
-  /** Shows the path to an entry and nothing beyond; looks at its end where `selected` is left out, or not on it. */
+  /** Shows the path to an entry, without later entries. Selects its end if `selected` is absent or not on the path. */
   show(end: number, selected = -1): void {
     if (end >= this.rows.length) return;
-    // An entry beside the conversation does not end a path: the one above it does.
+    // An entry that is not part of the conversation does not end a path; its nearest ancestor that is does.
     this.tip = this.rows.path(end).at(-1) ?? -1;
     this.#arrange();
     this.selected = this.path.includes(selected) ? selected : this.end;
@@ -119,7 +124,7 @@ export class SessionModel {
     this.#tell();
   }
 
-  /** Returns whether a row is bookkeeping that is not shown now. */
+  /** Returns whether a row is bookkeeping that is folded now. */
   isFolded(row: number): boolean {
     return !this.showsBookkeeping && BOOKKEEPING.has(this.rows.kind(row)) && !this.labels.has(row);
   }
@@ -131,7 +136,7 @@ export class SessionModel {
     this.#tell();
   }
 
-  /** Opens the run whose line begins with a row. */
+  /** Unfolds the run whose line begins with a row. */
   openRun(row: number): void {
     this.opened.add(row);
     this.#arrange();
@@ -144,14 +149,14 @@ export class SessionModel {
   }
 
   /**
-   * Takes in what the session has grown by; who looked at its leaf goes on looking at it. One at a time, since each goes
-   * on from where the one before ended; who asks meanwhile gets the next one, which sees all that is there by then.
+   * Reads new entries; a selection on the leaf follows the leaf. Calls run one after the other, because each continues
+   * from the end of the previous one. A call during another one waits for it, and then sees all new entries.
    */
   grow(): Promise<void> {
     this.#next ??= this.#growing.then(() => {
       this.#next = undefined;
       const growing = this.#takeIn();
-      // The caller receives its error; the next call tries again.
+      // The caller receives the error; the next call tries again.
       this.#growing = growing.catch(() => undefined);
       return growing;
     });
@@ -161,7 +166,7 @@ export class SessionModel {
   async #takeIn(): Promise<void> {
     const facts = await this.reader.facts();
     await this.#readOutline(facts);
-    // A user may have gone elsewhere meanwhile.
+    // The user may have selected another entry meanwhile.
     const followed = this.tip === this.facts.leafRow;
     const atEnd = this.selected === this.end;
     this.facts = facts;
@@ -172,7 +177,7 @@ export class SessionModel {
     await this.readCosts();
   }
 
-  /** Text of a row on one line; undefined while it is being loaded. */
+  /** Returns the text of a row as one line; undefined while it is loaded. */
   gist(row: number): EntryGist | undefined {
     const gist = this.#gists.get(row);
     const range = Math.floor(row / GIST_RANGE);
@@ -180,7 +185,7 @@ export class SessionModel {
     return gist;
   }
 
-  /** Entries, as they are in the log. */
+  /** Returns entries as they are in the log. */
   async entries(rows: readonly number[]): Promise<Entry[]> {
     const missing = rows.filter((row) => !this.#entries.has(row));
     const read = await this.reader.entries(missing);
@@ -188,7 +193,7 @@ export class SessionModel {
     for (const row of rows) {
       const entry = found.get(row) ?? this.#entries.get(row)!;
       found.set(row, entry);
-      // What was asked for now goes last.
+      // Requested entries become the most recently used.
       this.#entries.delete(row);
       this.#entries.set(row, entry);
     }
@@ -199,7 +204,7 @@ export class SessionModel {
     return rows.map((row) => found.get(row)!);
   }
 
-  /** Reads what each entry cost, and where the cache broke, so that tree and timeline can show it. */
+  /** Reads the cost of each entry and the cache breaks, for tree and timeline. */
   async readCosts(): Promise<void> {
     this.spending = await this.reader.spending();
     this.#sumCosts();
@@ -221,15 +226,15 @@ export class SessionModel {
   async #readGists(range: number): Promise<void> {
     this.#asked.add(range);
     const from = range * GIST_RANGE;
-    // What could not be read is asked for again when it is drawn again.
+    // A failed request is repeated when the rows are drawn again.
     const gists = await this.reader.gists(from, from + GIST_RANGE).catch(() => []);
     for (const gist of gists) this.#gists.set(gist.row, gist);
-    // The last range of a session that grows is asked for again.
+    // The last range of a growing session is requested again.
     if (gists.length < GIST_RANGE) this.#asked.delete(range);
     if (gists.length > 0) this.#tell();
   }
 
-  /** The end of the branch that an entry is on. */
+  /** Returns the last row of the branch of an entry. */
   #endOf(row: number): number {
     let end = row;
     for (let next = row; next >= 0; next = this.layout.shape.straight(next)) end = next;
@@ -240,7 +245,7 @@ export class SessionModel {
     this.#straight = straight;
     this.path = this.rows.path(this.tip);
     const shown = this.path.filter((row) => !this.isFolded(row));
-    // A path of nothing else is shown all the same.
+    // A path of only bookkeeping is shown in full.
     this.shownPath = shown.length > 0 ? shown : this.path;
     this.layout = layOutTree(this.rows, this.#layoutOptions());
     this.#markHidden();
@@ -284,47 +289,50 @@ export class SessionModel {
 }
 
 interface LayoutOptions {
-  /** The row whose path goes straight down; -1 before the first entry. */
+  /** Last row of the path that goes straight down; -1 before the first entry. */
   tip: number;
-  /** Rows of the path that is active. Default: that of `tip`. */
+  /** Rows of the active path. Default: the path of `tip`. */
   path?: readonly number[];
-  /** True where runs without a notable entry are one line. */
+  /** True: a run without a notable entry is one line. */
   fold: boolean;
-  /** First rows of runs that are unfolded. */
+  /** First rows of unfolded runs. */
   opened: ReadonlySet<number>;
-  /** Rows that are never inside a run: labelled ones. */
+  /** Rows that never belong to a run, such as labelled ones. */
   standsOut: { has(row: number): boolean };
-  /** Returns whether a row has no line of its own. Default: none. */
+  /** Returns whether a row has no line of its own. Default: every row has one. */
   isFolded?(row: number): boolean;
 }
 
-/** Runs shorter than this stay as they are. */
+/** Minimum length of a run that is folded. */
 const SHORTEST_RUN = 3;
 
 /** Kinds that end a run: messages of people, and summaries. */
 const OUTSTANDING = new Set(["u", "c", "f", "x", "b"]);
 
-/** The lines of a drawing, from the top. Side branches come right below where they part, the straight one goes on after. */
+/**
+ * Lines of a drawing from top to bottom. Side branches come directly below their fork; the main path continues after
+ * them.
+ */
 interface TreeLayout {
-  /** For each line, the row it shows; of a run, the first. */
+  /** For each line, the row that it shows; for a run, its first row. */
   rows: Int32Array;
-  /** For each line, the row whose words it shows: of a run, the first answer. */
+  /** For each line, the row whose text it shows; for a run, its first answer. */
   tellers: Int32Array;
-  /** For each line, how many entries it shows: 1, or those of a run. */
+  /** For each line, the number of entries: 1, or those of a run. */
   counts: Int32Array;
   /** For each line, its lane, from 0. */
   lanes: Uint8Array;
-  /** For each line, the line it follows; -1 for a root. */
+  /** For each line, the line of its parent; -1 for a root. */
   parents: Int32Array;
-  /** For each line, one bit for each lane that passes by. */
+  /** For each line, one bit for each lane that passes it. */
   passing: Uint32Array;
-  /** Of those, the lanes of the active path. */
+  /** The same for lanes of the active path only. */
   passingActive: Uint32Array;
-  /** For each line, 1 when its lane continues below. */
+  /** For each line, 1 if its lane continues below. */
   goesOn: Uint8Array;
-  /** For each row, its line; -1 for those beside the conversation. */
+  /** For each row, its line; -1 for rows that are not part of the conversation. */
   lineOf: Int32Array;
-  /** For each row, 1 on the active path. */
+  /** For each row, 1 if it is on the active path. */
   active: Uint8Array;
   /** Number of lanes. */
   width: number;
@@ -364,19 +372,19 @@ export function layOutTree(tree: OutlineRows, options: LayoutOptions): TreeLayou
   };
 }
 
-/** A branch that is still to be placed. */
+/** A branch that has no line yet. */
 interface Waiting {
   row: number;
   lane: number;
-  /** The line it follows. */
+  /** Line of its parent. */
   parent: number;
 }
 
-/** Returns the number of lines. */
+/** Gives each row its line; returns the number of lines. */
 function placeLines(tree: OutlineRows, shape: DrawnTree, options: LayoutOptions, layout: TreeLayout): number {
   const { rows, tellers, counts, lanes, parents, goesOn, lineOf } = layout;
   const { isFolded = () => false } = options;
-  // A row with branches has a line, so that they have a place to part from.
+  // A row with branches always has a line, from which they fork.
   const folds = (row: number) => row >= 0 && isFolded(row) && !shape.parts(row);
   const next = nextRows(tree, shape, folds);
   const straightRoot = shape.roots.find((row) => shape.isActive(row)) ?? shape.roots.at(-1) ?? -1;
@@ -387,13 +395,13 @@ function placeLines(tree: OutlineRows, shape: DrawnTree, options: LayoutOptions,
   for (let branch = waiting.pop(); branch; branch = waiting.pop()) {
     const { lane } = branch;
     let { row, parent } = branch;
-    // What a branch begins with is put on the line that it follows; of a root, on its first one.
+    // Folded rows at the beginning of a branch belong to the line of their parent; at a root, to its first line.
     if (folds(row) && next[row]! >= 0)
       row = placeFolded(shape, folds, row, lineOf, parent < 0 ? line : parent);
-    // The rest is a branch of nothing else: it has a line where it is all that there is.
+    // A branch of only folded rows has a line only if there is no parent line.
     else if (folds(row) && parent >= 0) row = placeFolded(shape, folds, row, lineOf, parent);
     else if (folds(row) && row !== straightRoot) continue;
-    // Entries of an opened run that are still to come.
+    // Remaining entries of the current unfolded run.
     let opened = 0;
     while (row >= 0) {
       let run = opened > 0 ? [row] : runFrom(tree, shape, next, row, options);
@@ -428,7 +436,7 @@ function placeLines(tree: OutlineRows, shape: DrawnTree, options: LayoutOptions,
   return line;
 }
 
-/** Puts a row and the folded ones straight below it on a line; returns the row after them, -1 at the end. */
+/** Puts a row and the folded rows directly below it on one line; returns the next row, -1 at the end. */
 function placeFolded(
   shape: DrawnTree,
   folds: (row: number) => boolean,
@@ -441,7 +449,7 @@ function placeFolded(
   return at;
 }
 
-/** For each row the next one straight below it that is not folded; -1 at the end of a branch. */
+/** Returns for each row the next unfolded row directly below it; -1 at the end of a branch. */
 function nextRows(tree: OutlineRows, shape: DrawnTree, folds: (row: number) => boolean): Int32Array {
   const next = new Int32Array(tree.length);
   for (let row = tree.length - 1; row >= 0; row--) {
@@ -451,7 +459,10 @@ function nextRows(tree: OutlineRows, shape: DrawnTree, folds: (row: number) => b
   return next;
 }
 
-/** The run that begins with a row: rows in which nothing stands out, one straight below the other. Or the row alone. */
+/**
+ * Returns the run that begins with a row: rows without notable entries, each directly below the other. Else only the
+ * row.
+ */
 function runFrom(
   tree: OutlineRows,
   shape: DrawnTree,
@@ -466,7 +477,7 @@ function runFrom(
   return run.length < SHORTEST_RUN ? [row] : run;
 }
 
-/** Marks an entry's lane on the lines of the side branches between it and the entry that continues it. */
+/** Marks an entry's lane on the lines of the side branches before the entry that continues it. */
 function markPassing(
   { rows, parents, lanes, active, passing, passingActive }: TreeLayout,
   lines: number,

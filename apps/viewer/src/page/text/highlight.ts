@@ -45,20 +45,28 @@ hljs.registerAliases(["toml"], { languageName: "ini" });
 
 hljs.registerAliases(["console", "shell", "zsh"], { languageName: "bash" });
 
-/** Longer code is shown without colours: finding them takes time by the square of its length, at worst a second here. */
+/**
+ * Maximum length of highlighted code in characters, since highlighting takes quadratic time: at worst a second here.
+ */
 export const LONGEST_COLOURED = 20_000;
 
-/** So is code with a run like this, which is data or nothing: several languages look through all of it at each character. */
+/**
+ * Matches a very long run of one kind of character, which is probably data. Such code is not highlighted: several
+ * languages scan the run again at each character.
+ */
 const RUN = /[\w.-]{1000}|\s{1000}/;
 
-/** Code as markup with classes for its parts; undefined for a language nobody here knows, and for what would take long. */
+/**
+ * Returns code as markup with classes for its parts; undefined for an unknown language, and for code that would take
+ * too long.
+ */
 export function highlighted(code: string, language: string | undefined): string | undefined {
   if (language === undefined || !hljs.getLanguage(language)) return undefined;
   if (code.length > LONGEST_COLOURED || RUN.test(code)) return undefined;
   return hljs.highlight(code, { language, ignoreIllegals: true }).value;
 }
 
-/** The language of a file, by the end of its name. */
+/** Returns the language of a file by its extension. */
 export function languageOf(path: string): string | undefined {
   const end = /\.([a-z0-9]+)$/i.exec(path)?.[1]?.toLowerCase();
   return end !== undefined && hljs.getLanguage(end) ? end : undefined;

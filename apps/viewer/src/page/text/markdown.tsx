@@ -5,14 +5,14 @@ import { highlighted, LONGEST_COLOURED } from "./highlight.ts";
 import { formatTokens } from "./numbers.ts";
 import { visibleControls } from "./visible-controls.ts";
 
-/** Text of a message, as markdown. */
+/** Text of a message, rendered as markdown. */
 export function Markdown({ text }: { text: string }) {
   const html = useMemo(() => markdownMarkup(text), [text]);
   if (html === undefined) return <PlainText text={text} />;
   return <div class="markdown" dir="auto" dangerouslySetInnerHTML={{ __html: html }} />;
 }
 
-/** Text that somebody typed: blanks, line breaks and signs as they are; code in fences with its colours. */
+/** Text that a user typed: white space, line breaks and symbols stay; code in fences is highlighted. */
 export function TypedText({ text }: { text: string }) {
   const parts = useMemo(() => typedParts(text), [text]);
   if (text.length > LONGEST_TYPED) return <PlainText text={text} />;
@@ -31,10 +31,10 @@ export function TypedText({ text }: { text: string }) {
   );
 }
 
-/** Longer texts are shown in parts. */
+/** Longer texts, in characters, are shown in parts. */
 const LONGEST_TYPED = 20_000;
 
-/** Parts of a text: what is in fences, and what is around them. A fence without an end is text. */
+/** Splits a text into code fences and the text between them. A fence without an end is text. */
 function typedParts(text: string): { part: string; isFence: boolean }[] {
   if (text.length > LONGEST_TYPED) return [];
   const parts: { part: string; isFence: boolean }[] = [];
@@ -59,17 +59,17 @@ function typedParts(text: string): { part: string; isFence: boolean }[] {
   return parts;
 }
 
-/** Characters of a text that are shown at first, and added by each click on "more". */
+/** Number of characters that are shown at first, and added by each click on "more". */
 const FIRST_SHOWN = 4_000;
 const MORE = 200_000;
 
 interface PlainTextProps {
   text: string;
-  /** The name of a language, for its colours. */
+  /** Language for highlighting. */
   language?: string | undefined;
 }
 
-/** A text as it is: what a tool said, a file, a command. Long ones in parts. */
+/** Unformatted text: output of a tool, a file, a command. Long texts are shown in parts. */
 export function PlainText({ text, language }: PlainTextProps) {
   const [shown, setShown] = useState(FIRST_SHOWN);
   const part = text.length > shown ? text.slice(0, shown).toWellFormed() : text;
@@ -98,15 +98,14 @@ export function PlainText({ text, language }: PlainTextProps) {
 }
 
 /**
- * Text of a session as markup. This is the one place in which text becomes elements, and the browser holds the page to
- * it (trusted types): whatever a session says, what comes out has no script, no handler, no style, no form, no
- * picture, and no address but of the web.
+ * Converts text of a session to safe markup. Text becomes elements only here; the browser enforces this (trusted
+ * types). The result has no script, handler, style, form or picture, and only web addresses.
  */
 function safeMarkup(html: string): string {
   return DOMPurify.sanitize(html, {
     ALLOWED_TAGS,
     ALLOWED_ATTR: ["href", "class", "start", "align", "colspan", "rowspan", "title", "tabindex"],
-    // Their values are no addresses.
+    // Values of these attributes are not addresses.
     ADD_URI_SAFE_ATTR: ["start", "align", "colspan", "rowspan", "tabindex"],
     ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
     ALLOW_DATA_ATTR: false,
@@ -120,7 +119,7 @@ const ALLOWED_TAGS = (
   "tr ul"
 ).split(" ");
 
-// False outside a browser, where tests read this module.
+// False outside a browser, where tests import this module.
 if (DOMPurify.isSupported)
   DOMPurify.addHook("afterSanitizeAttributes", (node) => {
     if (node.hasAttribute("class")) keepOurClasses(node);
@@ -129,13 +128,16 @@ if (DOMPurify.isSupported)
     node.setAttribute("rel", "noopener noreferrer nofollow");
   });
 
-/** Keeps only the highlighter's classes: no content may look like a part of the page. */
+/** Keeps only the highlighter's classes, so that content cannot look like a part of the page. */
 function keepOurClasses(node: Element): void {
   const kept = [...node.classList].filter((name) => /^(hljs|hljs-[\w-]+|[a-z]+_)$/.test(name));
   node.setAttribute("class", kept.join(" "));
 }
 
-/** Characters of code that may still be coloured in the text at hand: as many as of one piece, in all of its pieces. */
+/**
+ * Number of characters of code that may still be highlighted in the current text: the limit of one block applies to all
+ * blocks together.
+ */
 let colourable = 0;
 
 function codeBlock(text: string, named: string): string {
@@ -148,7 +150,7 @@ markdown.renderer.rules.fence = (tokens, at) => codeBlock(tokens[at]!.content, t
 
 markdown.renderer.rules.code_block = (tokens, at) => codeBlock(tokens[at]!.content, "");
 
-// A picture at an address would be a request; its name and address are told instead.
+// Loading a picture would send a request, so its name and address are shown.
 markdown.renderer.rules.image = (tokens, at) => {
   const { content } = tokens[at]!;
   const address = String(tokens[at]!.attrGet("src") ?? "");
@@ -158,14 +160,14 @@ markdown.renderer.rules.image = (tokens, at) => {
 for (const cell of ["th_open", "td_open"]) {
   markdown.renderer.rules[cell] = (tokens, at, options, _env, renderer) => {
     const token = tokens[at]!;
-    // No style gets through the sanitiser.
+    // The sanitiser removes styles.
     const side = /text-align:(\w+)/.exec(String(token.attrGet("style")))?.[1];
     token.attrs = side === undefined ? null : [["align", side]];
     return renderer.renderToken(tokens, at, options);
   };
 }
 
-// The text of a list's item is an element of its own, so that blanks in it can be kept and those around it cannot.
+// The text of a list item is a separate element, so that white space is kept in it and not around it.
 markdown.core.ruler.push("item-texts", ({ tokens }) => {
   for (const token of tokens) {
     if (!token.hidden || !token.type.startsWith("paragraph_")) continue;
@@ -175,10 +177,10 @@ markdown.core.ruler.push("item-texts", ({ tokens }) => {
   }
 });
 
-// Escapes of markup may name what is hidden in a text; what they stand for is shown as well.
+// Character references in a text may produce hidden characters, so the result is checked too.
 markdown.renderer.rules.text = (tokens, at) => escaped(visibleControls(tokens[at]!.content));
 
-/** Markdown as safe markup; undefined for a text that is too long, takes too long, or becomes too many elements. */
+/** Renders markdown as safe markup; undefined for a text that is too long, takes too long, or has too many elements. */
 function markdownMarkup(text: string): string | undefined {
   const tokens = readMarkdown(visibleControls(text));
   if (!tokens) return undefined;
@@ -186,7 +188,7 @@ function markdownMarkup(text: string): string | undefined {
   return safeMarkup(markdown.renderer.render(tokens, markdown.options, {}));
 }
 
-/** Code as safe markup. */
+/** Renders code as safe markup. */
 function codeMarkup(code: string, language: string | undefined): string | undefined {
   const markup = highlighted(visibleControls(code), language);
   return markup === undefined ? undefined : safeMarkup(markup);

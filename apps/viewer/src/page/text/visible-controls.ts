@@ -1,13 +1,13 @@
 import { type ComponentChildren, options } from "preact";
 
-/** Characters that turn the direction of what follows, or hide in it, and other controls but tab and line ends. */
+/** Characters that change the text direction, invisible characters, and control characters except tab and line ends. */
 const HIDDEN =
   /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]|\udb40[\udc00-\udc7f]/g;
 
-/** Colours of terminals, which say nothing on a page. */
+/** Escape sequences of terminals, which have no meaning on a page. */
 const TERMINAL = /\u001b\[[0-9;?]*[A-Za-z]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)/g;
 
-/** Returns a text in which nothing is hidden: control characters are shown by their numbers. */
+/** Replaces hidden characters of a text with their numbers. */
 export function visibleControls(text: string): string {
   return text
     .replace(TERMINAL, "")
@@ -20,8 +20,8 @@ export function visibleControls(text: string): string {
 }
 
 /**
- * Lets nothing be hidden in what the page writes, whoever writes it: names, folders, models, labels. Markup that is set as a
- * whole, and what somebody types, is not touched.
+ * Makes hidden characters visible in all text that the page renders: names, folders, models, labels. Markup that is set
+ * as a whole and input of the user are not changed.
  */
 export function showControls(): void {
   const { vnode: before } = options;

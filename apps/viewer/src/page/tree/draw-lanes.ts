@@ -2,21 +2,24 @@ import type { SessionModel } from "../source/session-model.ts";
 
 /** Visible part of the tree. */
 interface LaneWindow {
-  /** The first line that is drawn, and the last, exclusive. */
+  /** First visible line, and the last one (exclusive). */
   from: number;
   to: number;
   /** Pixels from the top of the canvas to the first line. */
   top: number;
   lineHeight: number;
-  /** Pixels from lane to lane. */
+  /** Pixels between two lanes. */
   laneWidth: number;
 }
 
-/** Pixels left of the first lane. */
+/** Pixels to the left of the first lane. */
 export const LANES_LEFT = 14;
 const laneX = (lane: number, laneWidth: number): number => LANES_LEFT + lane * laneWidth;
 
-/** Draws lanes, entries, and the arrows of branch summaries. Its cost depends on what is in sight, not on the session's size. */
+/**
+ * Draws lanes, entries, and the arrows of branch summaries. The cost depends on the visible part, not on the session's
+ * size.
+ */
 export function drawLanes(
   canvas: CanvasRenderingContext2D,
   model: SessionModel,
@@ -50,7 +53,7 @@ function drawRails(
     canvas.lineWidth = width;
     canvas.beginPath();
     canvas.moveTo(fromX, fromY);
-    // Straight down within a lane; between two lanes the curve leaves the one and meets the other upright.
+    // Inside a lane the line is straight; between two lanes the curve begins and ends vertically.
     canvas.bezierCurveTo(fromX, toY, toX, fromY, toX, toY);
     canvas.stroke();
   };
@@ -76,7 +79,10 @@ function railColour(colours: TreeColours, lane: number, isActive: boolean): stri
   return isActive ? colours.main : (colours.lanes[lane % colours.lanes.length] ?? colours.faded);
 }
 
-/** Width in pixels, by the dollars of a line: the square root of ten times as much is three times as wide. */
+/**
+ * Width in pixels of a line's cost. It grows with the square root of the dollars: ten times the cost is about three
+ * times as wide.
+ */
 function costWidth({ lineCosts }: SessionModel, line: number): number {
   const cost = lineCosts[line] ?? 0;
   return cost === 0 ? 0 : Math.min(8, THIN + Math.sqrt(cost * 40));
@@ -111,7 +117,7 @@ function drawNode(
     canvas.lineTo(x - size, y);
     canvas.closePath();
   } else if (layout.counts[line]! > 1) {
-    // A run: three beads on the lane.
+    // A run is drawn as three dots on the lane.
     for (const bead of [-1, 0, 1]) {
       canvas.moveTo(x + 1.8, y + (bead * window.lineHeight) / 4);
       canvas.arc(x, y + (bead * window.lineHeight) / 4, 1.8, 0, Math.PI * 2);
@@ -159,13 +165,14 @@ function drawArrows(
   }
 }
 
-/** Place of the bracket, left of all lanes, and length of its ends; pixels. */
+/** Position of the bracket, left of all lanes, and length of its ends, in pixels. */
 const LEFT = 2.5;
 const REACH = 4;
 
 /**
- * A bracket beside what a compaction of the path stands for: of the one that is looked at, else of the newest. From
- * where the one before it kept entries, or from the root, to the first entry that this one keeps.
+ * Draws a bracket next to the entries that a compaction of the path replaces: the selected compaction, else the newest.
+ * The bracket begins at the first entry that the previous compaction kept, or at the root, and ends before the first
+ * entry that this one keeps.
  */
 export function drawCovered(
   canvas: CanvasRenderingContext2D,
@@ -192,7 +199,7 @@ export function drawCovered(
   canvas.stroke();
 }
 
-/** The colours in which the tree is drawn; the style sheet has them, for light and dark. */
+/** Colours of the tree, from the style sheet, for the light and the dark theme. */
 export interface TreeColours {
   main: string;
   lanes: string[];

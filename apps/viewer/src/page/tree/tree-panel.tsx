@@ -5,22 +5,28 @@ import type { SessionModel } from "../source/session-model.ts";
 import { formatCount, formatDollars, formatTokens } from "../text/numbers.ts";
 import { drawCovered, drawLanes, LANES_LEFT, readColours, type TreeColours } from "./draw-lanes.ts";
 
-/** Pixels of a line at each zoom. Below 16 there is no room for words. */
+/** Height of a line in pixels at each zoom level. Below 16 no text is shown. */
 const ZOOMS = [2, 4, 8, 16, 22, 28, 36];
 const FIRST_ZOOM = 5;
 const WORDS_FROM = 16;
 
-/** Browsers draw elements up to about twice this height; longer trees are scrolled in proportion. */
+/**
+ * Maximum height of an element in pixels; browsers fail at about twice this height. Longer trees are scrolled in
+ * proportion.
+ */
 const TALLEST = 12_000_000;
 
 interface TreePanelProps {
   model: SessionModel;
   theme: string;
-  /** Chooses an entry, by the mouse; keys step through the tree without a place in the browser's history. */
+  /** Selects an entry by the mouse. Steps by keys are not added to the browser's history. */
   select: (row: number) => void;
 }
 
-/** The tree: lanes on a canvas, words beside them; only the part in sight is rendered, for sessions of any size. */
+/**
+ * The tree: lanes on a canvas, and text next to them. Only the visible part is rendered, so that sessions may have any
+ * size.
+ */
 export function TreePanel({ model, theme, select }: TreePanelProps) {
   useObserved(model);
   const [zoom, setZoom] = useState(FIRST_ZOOM);
@@ -58,7 +64,7 @@ export function TreePanel({ model, theme, select }: TreePanelProps) {
     };
   }, []);
 
-  // The selected entry is scrolled into sight; unfolding a run moves nothing.
+  // The selected entry is scrolled into view; unfolding a run does not scroll.
   useLayoutEffect(() => {
     const element = scroller.current!;
     if (selectedLine < 0) return;
@@ -82,7 +88,7 @@ export function TreePanel({ model, theme, select }: TreePanelProps) {
         <button
           type="button"
           aria-pressed={model.fold}
-          title="Draw answers and tool results between two prompts as one line"
+          title="Show answers and tool results between two prompts as one line"
           onClick={() => model.setFold(!model.fold)}
         >
           Fold runs
@@ -90,7 +96,7 @@ export function TreePanel({ model, theme, select }: TreePanelProps) {
         <button
           type="button"
           aria-pressed={model.showsBookkeeping}
-          title="Show state of programs, changes of the model, and reminders that only the model reads"
+          title="Show bookkeeping: state of programs, changes of the model, reminders that only the model reads"
           onClick={() => model.setBookkeeping(!model.showsBookkeeping)}
         >
           Bookkeeping
@@ -116,7 +122,7 @@ export function TreePanel({ model, theme, select }: TreePanelProps) {
         </button>
         <button
           type="button"
-          title="Show the path to the leaf, where the session goes on"
+          title="Show the path to the leaf, where the session continues"
           onClick={() => model.show(model.facts.leafRow)}
         >
           To the leaf
@@ -195,7 +201,7 @@ function LaneCanvas({ model, theme, size, lines }: LaneCanvasProps) {
     colours.current ??= readColours(canvas);
     drawLanes(drawing, model, colours.current, lines);
     drawCovered(drawing, model, colours.current, lines);
-    // For who measures how long the first sight of a session takes.
+    // Mark for measurements of the time until a session is first visible.
     if (performance.getEntriesByName(PAINTED).length === 0) performance.mark(PAINTED);
   });
   return <canvas ref={element} style={{ width: `${size.width}px`, height: `${size.height}px` }} />;
@@ -204,7 +210,7 @@ function LaneCanvas({ model, theme, size, lines }: LaneCanvasProps) {
 interface TreeLineProps {
   model: SessionModel;
   line: number;
-  /** Pixels. */
+  /** Position in pixels. */
   top: number;
   height: number;
   left: number;
@@ -252,7 +258,7 @@ function TreeLine({ model, line, top, height, left, isSelected, select }: TreeLi
       <span class="unseen">{ROW_KINDS[kind]}: </span>
       {label !== undefined && <span class="tag">{label}</span>}
       {layout.lineOf[facts.leafRow] === line && (
-        <span class="tag leaf" title="The session goes on here">
+        <span class="tag leaf" title="The session continues here">
           leaf
         </span>
       )}
@@ -269,7 +275,7 @@ function TreeLine({ model, line, top, height, left, isSelected, select }: TreeLi
   );
 }
 
-/** `bash ×3 · edit` */
+/** Lists tools, `bash ×3 · edit`. */
 function toolNames(tools: readonly string[]): string {
   const counts = new Map<string, number>();
   for (const tool of tools) counts.set(tool, (counts.get(tool) ?? 0) + 1);
@@ -282,8 +288,8 @@ function compactionWords({ facts }: SessionModel, row: number): string {
 }
 
 /**
- * The line that a key leads to from another; -1 where it did something else, undefined for keys that mean nothing here.
- * `page` is how many lines are in sight.
+ * Returns the line that a key leads to from another line; -1 if the key did something else, undefined for unknown keys.
+ * `page` is the number of visible lines.
  */
 export function stepInTree(key: string, model: SessionModel, line: number, page: number): number | undefined {
   const { layout, facts } = model;
