@@ -12,12 +12,13 @@ const folders = [...grouped, "examples", "harness", "bench", "docs", "scripts"].
 );
 
 /**
- * Their tests change nothing of the process that another file could meet: the sources are loaded once for all of them,
- * which takes longer than most of these tests. A file beside the tests must then not call `afterAll` by itself.
+ * Projects whose test files share one process, so that the sources are loaded once; loading takes longer than most of
+ * these tests. Their tests do not change process state that another file could see. Helper files must not call
+ * `afterAll` at their top level.
  */
 const loadedOnce = new Set(["packages/compaction", "packages/engine"]);
 
-/** Starts with the files that take minutes, so that none of them runs alone in the end. */
+/** Runs the slowest files first, so that no slow file is left alone at the end. */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
@@ -29,13 +30,13 @@ class LongestFirst extends BaseSequencer {
 export default defineConfig({
   test: {
     sequence: { sequencer: LongestFirst },
-    // Far more than they take: a machine that has other work to do is no failure.
+    // Much longer than tests need, so that a busy machine is not a failure.
     testTimeout: 120_000,
     hookTimeout: 120_000,
     globalSetup: join(here, "scripts/verify/temporary-folder.mjs"),
-    // A package may be young enough to have no tests yet.
+    // A new package may not have tests yet.
     passWithNoTests: true,
-    // Inline projects inherit these options; projects given as globs would not.
+    // Inline projects inherit these options; projects given as globs do not.
     projects: folders.map((folder) => ({
       extends: true as const,
       root: join(here, folder),

@@ -1,11 +1,11 @@
-// What summaries written without a model carry, as `espalier eval` measures it: node bench/summaries.mjs [SESSION …]
-// Without sessions: the demo's and those written for this project.
+// Measures summaries that were written without a model, by `espalier eval`: node bench/summaries.mjs [SESSION …].
+// Default: the demo session and the sessions written for this project.
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
 const espalier = fileURLToPath(new URL("../scripts/espalier.mjs", import.meta.url));
 
-/** The measures of each session's summaries, written at once: by name. */
+/** Measures of the summaries of each session, by name. */
 export function measureSessions(files = []) {
   const command = [espalier, "eval", ...files, "--policy", "token-budget", "--json"];
   const { stdout, status, stderr } = spawnSync(process.execPath, command, {
@@ -22,7 +22,7 @@ export function measureSessions(files = []) {
 
 const MEASURES = ["reach", "user", "found", "state", "dump", "prec"];
 
-/** Measures as one line of text. */
+/** Formats measures as one line of text. */
 export const measuresLine = (row) =>
   [
     `${Math.round(row.tokens)} tokens`,

@@ -1,4 +1,4 @@
-// The viewer's page: index.html in the folder that is named, or in apps/viewer/dist.
+// Builds the viewer's page as index.html into the given folder, or into apps/viewer/dist.
 import { join, resolve } from "node:path";
 import { buildViewerPage } from "./command/viewer-page.mjs";
 import { root } from "./tools.mjs";

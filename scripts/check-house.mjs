@@ -1,4 +1,4 @@
-// Checks the rules of the house: node scripts/check-house.mjs [folder]
+// Checks the rules of the repository: node scripts/check-house.mjs [folder]
 import { checkHouse } from "./house/rules.mjs";
 import { root } from "./tools.mjs";
 

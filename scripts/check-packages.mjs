@@ -1,4 +1,4 @@
-// Packs what would be published and uses it as a stranger would: node scripts/check-packages.mjs
+// Packs the published files and uses them in an empty project: node scripts/check-packages.mjs
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
-// Runs the command line from a clone: `npm run -s espalier -- <arguments>`. stdout holds the program's bytes alone.
-// The first start installs and bundles; later ones find the bundle of the same sources and load it into this very process,
-// so that arguments, exit code, signals and the terminal are the program's own.
+// Runs the command line from a clone: `npm run -s espalier -- <arguments>`. Stdout has only the output of the command.
+// The first start installs and bundles; later starts load the bundle of the same sources into this process, so that
+// arguments, exit code, signals and the terminal are those of the command.
 import { spawnSync } from "node:child_process";
 import {
   existsSync,
@@ -17,11 +17,11 @@ import { pathToFileURL } from "node:url";
 import { sourceKey } from "./command/sources.mjs";
 import { root } from "./tools.mjs";
 
-// Packages that stay outside the bundle resolve from apps/cli/node_modules.
+// Packages that are not bundled are resolved from apps/cli/node_modules.
 const bundles = join(root, "apps/cli/node_modules/.cache/espalier");
 const main = join(bundles, sourceKey(root), "main.js");
 
-/** Link to the bundle that the settings of agents name: bundles come and go with each edit, this path stays. */
+/** Link to the installed bundle. The settings of agents use this path, because bundle folders change with each edit. */
 const installed = join(bundles, "installed");
 
 if (!existsSync(main)) await makeBundle(dirname(main));
@@ -30,7 +30,10 @@ if (isInstall && !process.argv.includes("--dry-run")) linkInstalled(dirname(main
 process.argv[1] = isInstall ? join(installed, "main.js") : main;
 await import(pathToFileURL(main).href);
 
-/** Built aside and moved into place whole: another start sees all of a bundle or none, and running ones keep theirs. */
+/**
+ * Builds the bundle in a temporary folder and renames it, so that other starts see all of a bundle or none, and running
+ * ones keep theirs.
+ */
 async function makeBundle(/** @type {string} */ folder) {
   const { status } = spawnSync(process.execPath, [join(root, "scripts/setup.mjs")], {
     stdio: ["ignore", 2, 2],
@@ -49,7 +52,7 @@ async function makeBundle(/** @type {string} */ folder) {
   try {
     renameSync(aside, folder);
   } catch (error) {
-    // Another start was faster; its bundle is the same.
+    // Another start was faster and made the same bundle.
     rmSync(aside, { recursive: true });
     if (!existsSync(folder)) throw error;
   }
@@ -60,7 +63,7 @@ async function makeBundle(/** @type {string} */ folder) {
 function linkInstalled(/** @type {string} */ folder) {
   const aside = `${installed}.${process.pid}`;
   symlinkSync(folder, aside, "junction");
-  // Windows replaces no link by a renamed one.
+  // On Windows, a rename does not replace a link.
   if (process.platform === "win32") rmSync(installed, { force: true });
   renameSync(aside, installed);
 }
@@ -71,7 +74,7 @@ function forgetOldBundles() {
   const inUse = [join(place, "installed"), existsSync(installed) ? realpathSync(installed) : ""];
   const byAge = readdirSync(bundles)
     .map((name) => join(place, name))
-    // Another start may be tidying up at the same time.
+    // Another start may remove old bundles at the same time.
     .map((path) => ({ path, time: statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0 }))
     .sort((a, b) => b.time - a.time);
   for (const { path } of byAge.filter(({ path }) => !inUse.includes(path)).slice(kept))

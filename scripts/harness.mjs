@@ -1,5 +1,5 @@
-// Runs one trial of the durability contract: npm run harness -- <name> [--short] [--seed N] [--count N] [--store NAME].
-// Prints one line of JSON; exit 1 when something broke the contract.
+// Runs one trial of durability: npm run harness -- <name> [--short] [--seed N] [--count N] [--store NAME]. Prints one
+// line of JSON; exits with 1 if a promise was broken.
 import { spawnSync } from "node:child_process";
 import { rmSync } from "node:fs";
 import { join } from "node:path";

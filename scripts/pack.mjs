@@ -12,8 +12,8 @@ const folder = resolve(given);
 mkdirSync(folder, { recursive: true });
 try {
   const { tarball } = await packEspalier(folder);
-  console.log(`${tarball}\n\nIn the project that wants it: npm install ${tarball}`);
+  console.log(`${tarball}\n\nInstall it in your project: npm install ${tarball}`);
 } catch (error) {
-  console.error(`There is nothing to pack: ${error instanceof Error ? error.message : error}.`);
+  console.error(`The package could not be made: ${error instanceof Error ? error.message : error}.`);
   process.exitCode = 1;
 }

@@ -26,7 +26,7 @@ if (process.argv[2] === undefined || found === undefined) {
   process.exit(2);
 }
 
-/** Those that need only sessions, and what they do here; `apps/cli/test/pi-examples.test.ts` holds them to it. */
+/** Examples that need only sessions, and their behaviour here; `apps/cli/test/pi-examples.test.ts` tests it. */
 const DOES = new Map(
   Object.entries({
     "auto-commit-on-exit":

@@ -39,14 +39,14 @@ const TAKEN = {
   ],
 };
 
-/** Tests of these modules, and of hosts that are given a manager. */
+/** Selects tests of these modules, and of hosts that receive a manager. */
 const isOfThese = (/** @type {string} */ path) =>
   /^(session-manager\/|compaction|agent-session|session-info|suite\/agent-session|session-file)/.test(path);
 const tests = readdirSync(join(folder, "test"), { recursive: true, encoding: "utf8" })
   .filter((path) => path.endsWith(".test.ts") && isOfThese(path))
   .sort();
 
-/** Tests that fail here, and the reason: docs/pi-adapter.md has them in full. */
+/** Tests that fail with the adapter, and the reason; docs/pi-adapter.md describes them. */
 const DIFFERENT = new Map(
   Object.entries({
     "AgentSession auto-compaction queue resume should resume after threshold compaction when only agent-level queued messages exist":
@@ -69,7 +69,8 @@ const place = mkdtempSync(join(tmpdir(), "espalier-pi-tests-"));
 try {
   const files = run(tests, TAKEN);
   const surprising = files.filter((file) => surprises(file).length > 0).map(({ file }) => file);
-  // A test that fails with Pi's own modules too says nothing: it waits for milliseconds, or for another version of a library.
+  // Tests that also fail with Pi's own modules are ignored: they wait for milliseconds, or for another version of a
+  // library.
   const bare = surprising.length > 0 ? run(surprising, {}) : [];
   const onPi = new Set(bare.flatMap((file) => failures(file)));
   const unexpected = files.flatMap((file) => tellFile(file, onPi));
@@ -88,12 +89,12 @@ try {
 
 /** @typedef {{ file: string, message: string, tests: { name: string, status: string, why: string }[] }} TestFile */
 
-/** Names of the tests of a file that failed. */
+/** Returns the names of a file's failed tests. */
 function failures(/** @type {TestFile} */ { tests: told }) {
   return told.filter(({ status }) => status === "failed").map(({ name }) => name);
 }
 
-/** What the list of reasons does not expect of a file. */
+/** Returns results of a file that differ from the list of reasons. */
 function surprises(/** @type {TestFile} */ { file, message, tests: told }) {
   if (told.length === 0) return [{ name: file, text: `${file} could not be run: ${message}` }];
   return told.flatMap(({ name, status, why }) => {
@@ -145,7 +146,7 @@ function run(paths, taken) {
   }));
 }
 
-/** A configuration in which tests of Pi find the adapter where they import Pi's modules. */
+/** Vitest configuration in which tests of Pi import the adapter in place of Pi's modules. */
 function configOf(
   /** @type {string[]} */ paths,
   /** @type {Record<string, string[]>} */ taken,

@@ -9,7 +9,7 @@ const { packageManager } = JSON.parse(readFileSync(new URL("../package.json", im
 const local = fileURLToPath(new URL("../node_modules/.bin/pnpm", import.meta.url));
 const install = ["install", "--frozen-lockfile", "--reporter=silent"];
 const [command, args] = existsSync(local) ? [local, install] : ["npx", ["--yes", packageManager, ...install]];
-// Everything pnpm says goes to stderr, so that a command's own output stays alone on stdout.
+// Output of pnpm goes to stderr, so that stdout has only the command's output.
 const { status, error } = spawnSync(command, args, { cwd: root, stdio: ["ignore", 2, 2] });
 if (error) console.error(`The workspace could not be installed: ${error.message}. Is npm on the PATH?`);
 process.exit(status ?? 1);

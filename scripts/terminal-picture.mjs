@@ -10,7 +10,7 @@ import { root } from "./tools.mjs";
 const COLUMNS = 124;
 const ROWS = 34;
 
-/** What is pressed: the first label, whose answer has a table. */
+/** Keys that are pressed: they lead to the first label, whose answer has a table. */
 const KEYS = ["<", "}"];
 const SHOWS = /▸.*\[before-cache\]/;
 
@@ -25,7 +25,7 @@ const start = [process.execPath, join(root, "scripts/espalier.mjs"), session]
   .join(" ");
 const command = `env -u NO_COLOR ESPALIER_HOME='${folder}' FORCE_COLOR=1 ${start}`;
 
-/** The pane, once it shows what is waited for. */
+/** Returns the content of the pane when it matches a pattern. */
 async function shown(/** @type {RegExp} */ pattern) {
   for (const end = Date.now() + 60_000; Date.now() < end; await setTimeout(100))
     if (pattern.test(tmux("capture-pane", "-p"))) return;
@@ -46,7 +46,7 @@ try {
   rmSync(folder, { recursive: true });
 }
 
-/** A screen, as tmux captures it with its colours, as a picture in SVG. */
+/** Draws a screen that tmux captured with its colours as an SVG picture. */
 function pictureOf(/** @type {string[]} */ lines) {
   const [width, height] = [8.4, 18];
   const texts = lines.map((line, row) => {
@@ -76,7 +76,7 @@ ${texts.filter(Boolean).join("\n")}
 `;
 }
 
-/** A captured line in pieces of one look each. */
+/** Splits a captured line into pieces, each with one style. */
 function piecesOf(/** @type {string} */ line) {
   /** @type {Set<string>} */
   const look = new Set();
@@ -101,7 +101,7 @@ function piecesOf(/** @type {string} */ line) {
   return pieces;
 }
 
-/** Emoji take two columns, and so does nothing else on this screen. */
+/** On this screen only emoji take two columns. */
 function columnsOf(/** @type {string} */ text) {
   let columns = 0;
   for (const character of text) columns += /\p{Emoji_Presentation}/u.test(character) ? 2 : 1;

@@ -1,4 +1,4 @@
-// Where the workspace is, and the surroundings in which its tools run, however a script was started.
+// Folder of the workspace, and the environment for its tools, independent of how a script was started.
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 

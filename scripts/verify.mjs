@@ -1,10 +1,10 @@
-// Everything that must be true of this repository, in order, each in one line: npm test.
-// `npm run verify -- --only house,types` runs some of it. The last line of stdout counts the tests and the other checks.
+// Runs all checks of this repository in order, one line for each: npm test. `npm run verify -- --only house,types` runs
+// some of them. The last line of stdout counts the tests and the other checks.
 import { report, runCheck } from "./verify/checks.mjs";
 
 /**
- * To add a check, add a line: its name, the command, and the minutes after which it counts as hung.
- * Commands run in the root with the workspace's own tools on the PATH; exit 0 is a pass.
+ * To add a check, add a line: its name, the command, and the minutes after which it counts as hung. Commands run in the
+ * root folder with the workspace's tools on the PATH; exit code 0 is a pass.
  */
 const checks = [
   { name: "install", command: "node scripts/setup.mjs", minutes: 5 },
@@ -43,7 +43,7 @@ for (const check of checks) {
   if (only && !only.includes(check.name)) continue;
   const result = await runCheck(check);
   results.push(result);
-  // Without the tools nothing else can say anything true.
+  // Without the tools no other check can run.
   if (check.name === "install" && result.failed > 0) break;
 }
 process.exitCode = report(results);

@@ -10,7 +10,7 @@ const BROWSER = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"];
 const pictures = join(root, "docs/pictures");
 
-/** What is shown on each picture: a part of the page, at an entry. */
+/** Content of each picture: a part of the page, at an entry. */
 const SCENES = [
   { name: "viewer-tree", colours: "light", entry: "bAP06xkp4nVl", tab: "" },
   { name: "viewer-context", colours: "dark", entry: "fGXZeWgRODjk", tab: "/context" },

@@ -5,21 +5,21 @@ import * as sessionTree from "../.work/sessionTree.mjs";
 import * as sessionTreeNode from "../.work/sessionTreeNode.mjs";
 import { medianTime, peakMegabytes, percentile, timed, timesAtOnce } from "../lib/bench.mjs";
 
-// Whoever uses more loads more: what a process holds is what its task needs.
+// The engine is loaded only by tasks that need it, so that memory of the other tasks is measured without it.
 const loadEngine = () => import("../.work/engine.mjs");
 const loadInterop = () => import("../.work/interopNode.mjs");
 const loadPolicies = () => import("../.work/compactionPolicies.mjs");
 const loadBranchSummary = () => import("../.work/branchSummary.mjs");
 const WARM_UP = 200;
 const STEPS = 500;
-/** Survives the end of the process; the default of a prompt is more. */
+/** Durability that survives the end of the process; prompts have a higher one by default. */
 const FLUSH = { durability: "flush" };
 let counter = 0;
 
-/** Wide enough that no compaction is ever due. */
+/** Context window so large that no compaction is due. */
 const compaction = { contextWindow: 1e9 };
 
-/** By the door that users call. Loading the engine is no part of what is timed. */
+/** Opens a session by the public function. Loading the engine is not timed. */
 const openEngine = async (path, options = {}) =>
   (await loadEngine()).openSession({ file: path }, { home: dirname(path), compaction, ...options });
 
@@ -45,7 +45,7 @@ export const tasks = {
     return { ms, messages: result.messages.length, peak: peakMegabytes() };
   },
 
-  /** Opens a session and goes to its beginning. */
+  /** Opens a session and navigates to its beginning. */
   async leave({ path }) {
     const session = await openEngine(path);
     const { ms } = await timed(() => session.navigate(null));
@@ -54,7 +54,7 @@ export const tasks = {
     return { ms, messages: length, peak: peakMegabytes() };
   },
 
-  /** Where the lines of the context's window stand, as what reading exactly them needs. */
+  /** Returns the positions of the lines in the context's window, for a contender that reads only these lines. */
   async spans({ path }) {
     const session = await openToRead(path);
     const { tree } = session;
@@ -66,7 +66,7 @@ export const tasks = {
     return { spans };
   },
 
-  /** Reads the whole tree: ids, parents, types, offsets, all branches; no texts. */
+  /** Reads the whole tree (ids, parents, types, offsets, all branches), without texts. */
   async index({ path, withContext = false }) {
     const session = await openToRead(path);
     const { ms, result } = await timed(() => session.tree);
@@ -88,7 +88,7 @@ export const tasks = {
     return { ms, calls: result.calls.length, breaks: result.breaks.length };
   },
 
-  /** Imports a session of another agent into a store, which is removed unless another import goes on with it. */
+  /** Imports a session of another agent into a store. The store is removed unless another import continues with it. */
   async importFile({ path, home, isKept = false }) {
     const { importSessions } = await loadInterop();
     const { ms, result } = await timed(async () => {
@@ -101,7 +101,7 @@ export const tasks = {
     return { ms, entries: result, peak: peakMegabytes() };
   },
 
-  /** The context at an old leaf: the first time, and the second. */
+  /** Builds the context at an old leaf twice. */
   async oldLeaf({ path, id }) {
     const session = await openToRead(path);
     const first = await timed(() => session.contextAt(id));
@@ -112,7 +112,7 @@ export const tasks = {
     return { first: first.ms, again: again.ms, newest, messages: first.result.messages.length };
   },
 
-  /** A running agent's step: append, context, tokens, judge the policy. */
+  /** One step of a running agent: append, context, tokens, policy. */
   async step({ path, messages }) {
     const session = await openEngine(path);
     const step = async (at) => {
@@ -151,7 +151,7 @@ export const tasks = {
     return { ms };
   },
 
-  /** Appends prompts, with the search for rules in them or without it. */
+  /** Appends prompts, with or without the search for rules. */
   async prompt({ folder, prompts, rules, count }) {
     const session = await newSession(folder, { rules });
     const ms = await medianTime(count, (at) => session.append(entryOf(prompts[at % prompts.length]), FLUSH));
@@ -159,7 +159,9 @@ export const tasks = {
     return { ms };
   },
 
-  /** Says a rule in each of the prompts 2 to 30, compacts five times, and counts the rules that the model still reads. */
+  /**
+   * States a rule in each of the prompts 2 to 30, compacts five times, and counts the rules that the model still reads.
+   */
   async rulesKept({ folder, said, rules }) {
     const session = await newSession(folder, {
       rules,
@@ -180,7 +182,7 @@ export const tasks = {
     return { kept: said.filter((rule) => read.includes(rule.replace(/\.$/, ""))).length, tokens };
   },
 
-  /** Appends a message and writes the request that it ends, as a body ready to be sent. */
+  /** Appends a message and builds the body of the request that ends with it. */
   async request({ folder, messages, before, count }) {
     const session = await newSession(folder);
     await session.append(messages.slice(0, before).map(entryOf), FLUSH);
@@ -207,7 +209,10 @@ export const tasks = {
     return { ms };
   },
 
-  /** `synced`: what of it is the wait for the disk. The file is removed, so that all who copy find the same room. */
+  /**
+   * Copies a path to a new session. `synced` is the time spent waiting for the disk. The file is removed, so that all
+   * contenders have the same free space.
+   */
   async fork({ path, leaf, folder }) {
     let synced = 0;
     const fsyncSync = (fd) => {
@@ -246,7 +251,7 @@ export const tasks = {
     return { ms, hits: result };
   },
 
-  /** What is judged before every request and counted after every append. */
+  /** Work before every request and after every append. */
   async decide({ path, message }) {
     const session = await openEngine(path);
     const judge = await medianTime(200, () => session.compactWhenDue());
@@ -270,7 +275,7 @@ export const tasks = {
     return { ms: await medianTime(20, prune), messages: messages.length };
   },
 
-  /** A turn behind so many messages: the prompt and its answer, each durable against the end of the process. */
+  /** One turn after this many messages: the prompt and its answer, each written with durability `flush`. */
   async turns({ folder, lengths, message, answer }) {
     const session = await newSession(folder);
     const curve = [];
@@ -293,7 +298,7 @@ export const tasks = {
     return { curve };
   },
 
-  /** Many sessions of one process, all at once: they are made, and each takes its turns. */
+  /** Many sessions in one process at the same time: each is created and takes its turns. */
   async server({ folder, address, sessions, turns, message, answer }) {
     const engine = await loadEngine();
     const store = address ? await engine.openStore(address) : undefined;

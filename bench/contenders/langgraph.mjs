@@ -1,4 +1,4 @@
-// LangGraph's checkpointers, and ours, under a graph that keeps a conversation: a prompt in, an answer out.
+// LangGraph's checkpointers, and ours, for a graph that stores a conversation: a prompt in, an answer out.
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
@@ -36,10 +36,10 @@ export const tasks = {
   },
 };
 
-/** Savers by name; `size` returns the bytes written so far. */
+/** Savers by name; `size` returns the number of bytes written so far. */
 const SAVERS = {
   memory: async () => ({ checkpointer: new MemorySaver() }),
-  /** Its driver is compiled when it is installed, for the Node that does that, which need not be this one. */
+  /** Its driver is compiled for the Node that installs it, which may differ from this Node. */
   async sqlite({ folder }) {
     const { SqliteSaver } = await import("@langchain/langgraph-checkpoint-sqlite");
     const file = join(folder, "langgraph.sqlite");
@@ -74,7 +74,7 @@ const SAVERS = {
   },
 };
 
-/** Bytes that a server wrote to its write-ahead log. */
+/** Returns the bytes that a server has written to its write-ahead log. */
 async function writeAheadLog(address) {
   const { poolDatabase } = await import("../.work/storePostgres.mjs");
   const database = poolDatabase(address, "the bench's server");
@@ -87,7 +87,7 @@ async function writeAheadLog(address) {
 
 const sizeOf = (path) => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 
-/** Bytes of a file; a folder has none of its own. */
+/** Size of a file; 0 for a folder. */
 const fileSize = (path) => (statSync(path).isFile() ? sizeOf(path) : 0);
 
 const textOf = ({ content }) => content.map(({ text }) => text ?? "").join("\n");

@@ -1,4 +1,4 @@
-// What nobody can do faster with the same tools: the same bytes read, parsed, written or counted, and nothing else.
+// The minimum work for each task with the same tools: the same bytes are read, parsed, written or counted.
 import { spawnSync } from "node:child_process";
 import {
   closeSync,
@@ -22,11 +22,16 @@ import { medianTime, peakMegabytes, percentile, timed, timesAtOnce } from "../li
 const BLOCK = 1 << 20;
 let counter = 0;
 
-/** Memory from a place on into which the system copies fastest: 16 bytes into a page, where it would begin, it takes twice as long. */
+/**
+ * Memory with the alignment to which the system copies fastest: 16 bytes into a page, where it would otherwise begin,
+ * copying takes twice as long.
+ */
 const blockToRead = () => Buffer.from(new ArrayBuffer(BLOCK + 64), 48, BLOCK);
 
 export const tasks = {
-  /** As many files, or rows, as sessions, all at once, each on disk when it answers; then two lines a turn to each. */
+  /**
+   * Creates as many files, or rows, as sessions at the same time, each synced; then writes two lines per turn to each.
+   */
   async server({ folder, address, sessions, turns, message, answer }) {
     const place = await (address ? bareTable(address) : bareFiles(folder));
     const creates = await timesAtOnce(sessions, 1, (at) => place.create(at, "a header"));
@@ -42,7 +47,7 @@ export const tasks = {
     };
   },
 
-  /** Reads lines of a file, those that touch in one go, and parses them. */
+  /** Reads lines of a file, adjacent lines together, and parses them. */
   async parse({ path, spans }) {
     const runs = runsOf(spans);
     const { ms, result } = await timed(() => {
@@ -81,7 +86,7 @@ export const tasks = {
     return { ms, lines: result };
   },
 
-  /** Makes the line and writes it, and looks at nothing. */
+  /** Makes the line and writes it, without checks. */
   async append({ folder, messages, batch, count }) {
     const fd = openSync(join(folder, "plain.jsonl"), "a");
     const appendBatch = (at) => {
@@ -94,7 +99,10 @@ export const tasks = {
     return { ms };
   },
 
-  /** The same with the two calls that keep what an append promises: who stands at the path, and whether the line is there. */
+  /**
+   * The same, with the two calls that an append needs for its promise: a check of the file at the path, and a check
+   * that the line is in the file.
+   */
   async keptAppend({ folder, messages, batch, count }) {
     const path = join(folder, "kept.jsonl");
     const fd = openSync(path, "a+");
@@ -115,7 +123,7 @@ export const tasks = {
     return { ms };
   },
 
-  /** Makes the line and writes it, makes JSON of the message, and puts it behind the bytes of those before it. */
+  /** Makes the line and writes it, makes JSON of the message, and appends it to the bytes of the earlier messages. */
   async request({ folder, messages, before, count }) {
     const fd = openSync(join(folder, "plain.jsonl"), "a");
     const bytesOf = (message) => Buffer.from(`${JSON.stringify(message)},`);
@@ -129,7 +137,7 @@ export const tasks = {
     return { ms };
   },
 
-  /** Each caller writes its line and syncs by itself. */
+  /** Each caller writes its line and syncs separately. */
   async sync({ folder, messages, callers, rounds }) {
     const fd = openSync(join(folder, "synced.jsonl"), "a");
     const ms = await medianTime(rounds, (at) => {
@@ -142,7 +150,7 @@ export const tasks = {
     return { ms };
   },
 
-  /** Copies a file in blocks of 1 MB, and syncs it as a fork is synced; `synced`: what of it is the wait for the disk. */
+  /** Copies a file in blocks of 1 MB and syncs it like a fork; `synced` is the time spent waiting for the disk. */
   async copy({ path, folder }) {
     const copy = join(folder, `copy-${counter++}.jsonl`);
     const from = openSync(path, "r");
@@ -180,7 +188,7 @@ export const tasks = {
     return { ms, hits: result };
   },
 
-  /** Reads a file in blocks, parses each line, and writes it anew. */
+  /** Reads a file in blocks, parses each line, and writes it again. */
   async rewrite({ path, out }) {
     const { ms, result } = await timed(() => {
       const from = openSync(path, "r");
@@ -214,7 +222,7 @@ export const tasks = {
     return { ms, lines: result };
   },
 
-  /** What a process holds that does nothing. */
+  /** Memory of an idle process. */
   async nothing() {
     return { peak: peakMegabytes() };
   },
@@ -237,7 +245,7 @@ function runsOf(spans) {
   const runs = [];
   for (const [start, length] of spans) {
     const last = runs.at(-1);
-    // A newline stands between lines that touch.
+    // Adjacent lines are separated by one newline.
     if (last && start === last.to + 1) {
       last.to = start + length;
       last.lines.push([start, length]);
@@ -246,7 +254,7 @@ function runsOf(spans) {
   return runs;
 }
 
-/** A file each; the disk is waited for on other threads. */
+/** One file per session; other threads wait for the disk. */
 async function bareFiles(folder) {
   const syncs = { file: promisify(fsync), data: promisify(fdatasync) };
   const files = [];
@@ -269,7 +277,7 @@ async function bareFiles(folder) {
   };
 }
 
-/** A table that has nothing but a number for each text, by as many connections as a store has. */
+/** A table with a number for each text, with as many connections as a store. */
 async function bareTable(address) {
   const { poolDatabase } = await import("../.work/storePostgres.mjs");
   const url = new URL(address);

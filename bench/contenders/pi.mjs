@@ -1,4 +1,4 @@
-// The Pi coding agent, through the modules it is made of: its command starts much more than the session.
+// The Pi coding agent, through its modules, since its command starts much more than a session.
 import { rmSync } from "node:fs";
 import { medianTime, peakMegabytes, timed } from "../lib/bench.mjs";
 
@@ -13,7 +13,7 @@ export const tasks = {
     return { ms, messages: result.messages.length, peak: peakMegabytes() };
   },
 
-  /** Its open reads everything: the same work as the index of another. */
+  /** Pi's open reads the whole file, which is the same work as an index. */
   async index({ path }) {
     const { ms } = await timed(() => SessionManager.open(path));
     return { ms, peak: peakMegabytes() };
@@ -64,7 +64,7 @@ export const tasks = {
     return { ms: await medianTime(count, appendBatch) };
   },
 
-  /** Its agent has the messages at hand: making JSON of them is the least that a request takes. */
+  /** Pi's agent has the messages in memory, so making JSON of them is its minimum for a request. */
   async request({ folder, messages, before, count }) {
     const session = SessionManager.create("/", folder);
     const said = messages.slice(0, before);

@@ -1,27 +1,27 @@
-// Sessions as Claude Code, Codex and Pi leave them: turns of a prompt, thinking, calls and results, in the sizes of real
-// ones, with the bookkeeping between them, a compaction now and then, and the agent's messages to its own screen.
+// Sessions in the formats of Claude Code, Codex and Pi: turns of a prompt, thinking, calls and results in realistic
+// sizes, with bookkeeping, some compactions, and the agent's messages to its own screen.
 import { randomFrom, SessionLines, textPool } from "./session-lines.mjs";
 
 const CWD = "/home/ada/tidepool";
 export const SESSION = "11111111-2222-4333-8444-555555555555";
 const SIGNATURE = "EqQBCkYIBxgCKkA".repeat(14);
-/** How many texts have characters beyond Latin-1. */
+/** Share of texts with characters beyond Latin-1. */
 const WIDE_SHARE = 0.15;
 const TURNS_UNTIL_COMPACTION = 60;
 
-/** Texts, times and ids, drawn at random. */
+/** Random texts, times and ids. */
 class Voice {
   #random = randomFrom(7);
   #pools = [textPool(false), textPool(true)];
   #time = Date.UTC(2026, 0, 5, 9);
   #ids = 0;
 
-  /** As many calls as a turn has, one to six. */
+  /** Random number of calls of a turn, one to six. */
   get calls() {
     return 1 + Math.floor(this.#random() * 6);
   }
 
-  /** A text of about so many characters: most are shorter, a few much longer. */
+  /** Random text of about this many characters: most are shorter, a few are much longer. */
   text(typical) {
     const length = Math.min(100_000, Math.ceil(typical * Math.exp((this.#random() - 0.5) * 4)));
     const pool = this.#pools[this.#random() < WIDE_SHARE ? 1 : 0];
@@ -151,13 +151,13 @@ function* codexLines(turns) {
   }
 }
 
-/** A path without branches, of about eleven entries a turn. */
+/** A path without branches, with about eleven entries per turn. */
 function* piLines(turns) {
   const recipe = { entries: turns * 11, branches: false, labels: false };
   for (const line of new SessionLines(recipe).lines()) yield JSON.parse(line);
 }
 
-/** The same as it was written first: without ids, and what a compaction keeps named by its line. */
+/** The same in the first format: without ids, and with kept entries named by their line. */
 function* firstPiLines(turns) {
   let lines = 0;
   for (const { version: _version, parentId: _parent, firstKeptEntryId, ...line } of piLines(turns)) {

@@ -1,6 +1,6 @@
-// The processes that do the work. Each contender runs in one of its own, so that none sees the other's heap.
-// The contenders are installed here, by npm from the lockfile beside, and not with the workspace: they weigh 430 MB.
-// This project as it is published: compiled and bundled, nothing of it from source at run time.
+// Starts the processes that do the work. Each contender has its own process, so that contenders do not share a heap.
+// Contenders are installed by npm from bench/package-lock.json and not with the workspace, since they take 430 MB. This
+// project is measured as it is published: compiled and bundled.
 import { execFileSync, fork, spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 
 const bench = fileURLToPath(new URL("..", import.meta.url));
 
-/** Who takes part, and what must be installed for that. Missing ones are said to be missing, and nothing else fails. */
+/** Contenders, and the packages that they need. A contender whose package is missing is reported as missing. */
 const CONTENDERS = {
   espalier: { needs: ".work/sessionTree.mjs" },
   limit: { needs: "package.json" },
@@ -19,10 +19,10 @@ const CONTENDERS = {
 
 /** @typedef {keyof typeof CONTENDERS} ContenderName */
 
-/** The oldest major version of Node that Pi runs in. */
+/** Minimum major version of Node for Pi. */
 const NEWER_MAJOR = 23;
 
-/** What npm fetches where this Node is older. */
+/** Version that npm fetches if this Node is older. */
 const NEWER_NODE = "node@24.21.0";
 const isNewEnough = Number(process.versions.node.split(".")[0]) >= NEWER_MAJOR;
 let node = process.execPath;
@@ -43,10 +43,10 @@ export function fetchNode({ offline = false } = {}) {
   else if (!offline) console.error(`npx could not fetch ${NEWER_NODE}: ${stderr?.trim().split("\n").at(-1)}`);
 }
 
-/** As `process.version` says it in the Node that the contenders run in. */
+/** Version of the Node in which the contenders run, like `process.version`. */
 export const benchNodeVersion = () => execFileSync(node, ["--version"], { encoding: "utf8" }).trim();
 
-/** Why a contender cannot take part; undefined when it can. */
+/** Returns the reason why a contender is left out; undefined if it runs. */
 export function whyMissing(name) {
   const { needs, needsNewerNode } = CONTENDERS[name];
   if (!existsSync(join(bench, needs))) return `${name} is not installed`;
@@ -81,7 +81,7 @@ export async function startContender(name, { nodeOptions = [], ownNode = false }
     });
   await answer();
   return {
-    /** Has it do a task; undefined when it has no such task. */
+    /** Runs a task; undefined if the contender does not have this task. */
     async run(task, args) {
       const waiting = answer();
       child.send({ task, args });
@@ -103,7 +103,7 @@ export function installContenders(folder) {
     cwd: folder,
     stdio: ["ignore", 2, 2],
   });
-  // What cannot be installed is said to be missing, line by line.
+  // A contender that cannot be installed is reported as missing in each line.
   if (status === 0) writeFileSync(stamp, lock);
   else console.error("The contenders could not be installed; measuring without those that are missing.");
 }
@@ -115,7 +115,7 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
  * `sessionTreeNode.mjs`. What several need stands in files that they share.
  */
 export async function bundleProject(folder) {
-  // The workspace's own esbuild: bench installs nothing that is already there.
+  // Uses the workspace's esbuild, because bench does not install packages of the workspace again.
   const { build } = await import(createRequire(join(root, "package.json")).resolve("esbuild"));
   const folders = readdirSync(join(root, "packages")).map((name) => join(root, "packages", name));
   const entries = folders.flatMap((folder) => {
@@ -129,7 +129,7 @@ export async function bundleProject(folder) {
             (door !== "./testing" || isMeasured(manifest)),
         )
         .map(([door, target]) => ({ name: nameOf(manifest.name, door), path: join(folder, String(target)) }))
-        // A package that is being written may announce a door before it has one.
+        // A manifest may name a door whose file does not exist yet.
         .filter(({ path }) => existsSync(path))
     );
   });
@@ -143,7 +143,7 @@ export async function bundleProject(folder) {
     format: "esm",
     platform: "node",
     target: "node20",
-    // A host is the one that the contender's graph uses.
+    // The contender's graph and the adapter must use the same copy of the host.
     external: ["jiti", "pg-native", "cloudflare:sockets", "@langchain/*"],
     banner: {
       js: "import{createRequire as bundleRequire}from'node:module';const require=bundleRequire(import.meta.url);",
@@ -152,10 +152,10 @@ export async function bundleProject(folder) {
   });
 }
 
-/** Only a database that is to be measured has to be started first. */
+/** The database package is started only for lines that measure it. */
 const isMeasured = ({ name }) => name === "@espalier/store-postgres";
 
-/** `@espalier/session-tree` and `./node` make `sessionTreeNode`. */
+/** Names a bundle: `@espalier/session-tree` and `./node` become `sessionTreeNode`. */
 function nameOf(packageName, door) {
   const words = `${packageName.split("/").at(-1)}${door.slice(1)}`.split(/[-/]/).filter(Boolean);
   return words.map((word, at) => (at === 0 ? word : word[0].toUpperCase() + word.slice(1))).join("");

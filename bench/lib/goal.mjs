@@ -1,4 +1,4 @@
-// Goals of a line, and whether they hold.
+// Goals of a line, and their results.
 
 /**
  * A line of the table: measures, and returns rows.
@@ -27,17 +27,17 @@ export const atLeast = (text, value, bound) => judged(text, value, value >= boun
 /** @returns {Goal} */
 export const atMost = (text, value, bound) => judged(text, value, value <= bound);
 
-/** "≥ 30 × faster than Pi", of two times. */
+/** A goal about two times: "≥ 30 × faster than Pi". */
 export const fasterThan = (who, theirs, ours, times) =>
   atLeast(`≥ ${times.toLocaleString("en")} × faster than ${who}`, ratio(theirs, ours), times);
 
-/** "≤ 2.5 × of reading and parsing those bytes", of two times. */
+/** A goal about two times: "≤ 2.5 × of reading and parsing those bytes". */
 export const within = (what, ours, limit, times) =>
   atMost(`≤ ${times} × of ${what}`, ratio(ours, limit), times);
 
 export const stretch = (goal) => ({ ...goal, isStretch: true });
 
-/** Undefined when one of the two is missing. */
+/** Quotient of two numbers; undefined if one is missing. */
 export const ratio = (a, b) => (a === undefined || b === undefined ? undefined : a / b);
 
 const judged = (text, value, holds) =>

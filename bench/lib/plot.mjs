@@ -1,4 +1,4 @@
-// A plot on two logarithmic axes, as SVG that reads on light and dark pages.
+// Draws a plot with two logarithmic axes as SVG that is readable on light and dark pages.
 
 import { sizeName } from "./results.mjs";
 
@@ -67,7 +67,7 @@ export function plotSvg({ title, xTitle, xText, yText, series }) {
   return `${parts.join("\n")}\n</svg>\n`;
 }
 
-/** A logarithmic axis from `start` to `end`, in whole powers of ten where it is the one that is read off. */
+/** A logarithmic axis from `start` to `end`; with `isWhole` its ticks are whole powers of ten. */
 function axis(values, start, end, isWhole) {
   const logs = values.map((value) => Math.log10(value));
   const low = isWhole ? Math.floor(Math.min(...logs)) : Math.min(...logs);
@@ -78,7 +78,7 @@ function axis(values, start, end, isWhole) {
   };
 }
 
-/** Moves labels that would cover each other apart. */
+/** Moves overlapping labels apart. */
 function apart(places) {
   const order = places.map((_, index) => index).sort((a, b) => places[a] - places[b]);
   const moved = [...places];
@@ -118,7 +118,7 @@ const bytes = (value) => {
 };
 const entriesIn = (work) =>
   Number.parseFloat(work) * (work.includes("M") ? 1e6 : work.includes("k") ? 1e3 : 1);
-/** The plots of some results, by name. */
+/** Plots of the results, by name. */
 export function plotsOf(results) {
   const rowsOf = (name) => results.lines.find((line) => line.name === name)?.rows ?? [];
   const turns = rowsOf("turns");

@@ -1,6 +1,4 @@
-// What was measured last, line by line.
-// The figures of the README, as a table between two markers.
-// What was measured, for people.
+// The last results by line, the table of figures in the README (between two markers), and tables for people.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
@@ -18,7 +16,7 @@ export function readResults() {
   }
 }
 
-/** The row of a line whose work begins with a text. */
+/** Returns the row of a line whose `work` begins with a text. */
 export function rowOf(results, name, work) {
   return results.lines.find((line) => line.name === name)?.rows.find((row) => row.work.startsWith(work));
 }
@@ -26,7 +24,7 @@ export function rowOf(results, name, work) {
 const BEGIN = "<!-- figures: written by bench/readme.mjs -->";
 const END = "<!-- /figures -->";
 
-/** Rows of the table: a line, the beginning of one of its rows, and how a reader would call it. */
+/** Rows of the README's table: a line, the beginning of a row's `work`, and its name for readers. */
 const SHOWN = [
   ["open", "1k ", "Open and build the context, 1,000 entries"],
   ["open", "100k ", "… 100,000 entries, 220 MB"],
@@ -41,7 +39,7 @@ const SHOWN = [
   ["search", "a text that is nowhere", "Search 600 MB for a text"],
 ];
 
-/** The text with the figures of these results; undefined when it has no place for them. */
+/** Returns the text with the figures of these results; undefined if it has no markers. */
 export function withFigures(text, results) {
   const from = text.indexOf(BEGIN);
   const to = text.indexOf(END, from);
@@ -76,7 +74,7 @@ function cell(value, unit) {
   return `${numberText(value)} ${unit}`;
 }
 
-/** One line of the table and its rows. */
+/** A line as a table with its rows. */
 export function tableOf(title, rows) {
   const parts = [`\n${title}`];
   for (const { work, unit, figures, goals } of rows) {
@@ -92,7 +90,7 @@ export function tableOf(title, rows) {
   return parts.join("\n");
 }
 
-/** How many goals hold. */
+/** Sentence with the number of goals that hold. */
 export function verdictOf(lines) {
   const goals = lines
     .flatMap(({ rows }) => rows.flatMap((row) => row.goals))
@@ -107,13 +105,13 @@ function mark({ holds, isStretch }) {
   return isStretch ? "·" : "✗";
 }
 
-/** Three digits that count. */
+/** Formats a number with three significant digits. */
 export function numberText(value) {
   if (value >= 100) return Math.round(value).toLocaleString("en");
   return `${Number(value.toPrecision(3))}`;
 }
 
-/** 1,000 as 1k, 1,000,000 as 1M. */
+/** Formats 1,000 as 1k and 1,000,000 as 1M. */
 export function sizeName(count) {
   if (count >= 1_000_000) return `${count / 1_000_000}M`;
   return count >= 1_000 ? `${count / 1_000}k` : `${count}`;

@@ -17,18 +17,18 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 
-/** Change it whenever a change below changes a file: files of another version are made anew. */
+/** Version of the generator. Raise it when a change affects the files, so that old files are not reused. */
 export const VERSION = 5;
 const COMPACT_AT = 150_000;
 const KEPT_TOKENS = 20_000;
 const LEFT_SHARE = 0.3;
 const CHARS_PER_TOKEN = 4;
 
-/** How many texts have characters beyond Latin-1. */
+/** Share of texts with characters beyond Latin-1. */
 const WIDE_SHARE = 0.15;
 const SIGNATURE = "EqQBCkYIBxgCKkA".repeat(14);
 
-/** Mean of about 2.7 KB, one in a hundred beyond 20 KB, at most 100 KB. */
+/** Size of results: mean about 2.7 KB, one in a hundred above 20 KB, at most 100 KB. */
 const RESULT = { typical: 900, spread: 1.45, most: 100_000 };
 
 /**
@@ -43,7 +43,7 @@ const RESULT = { typical: 900, spread: 1.45, most: 100_000 };
  */
 export class SessionLines {
   entries = 0;
-  /** One entry in a thousand, branches that were left included. */
+  /** One of every thousand entries, abandoned branches included. */
   landmarks = [];
   compactions = 0;
   #random;
@@ -52,7 +52,7 @@ export class SessionLines {
   #leaf = null;
   #time = Date.UTC(2026, 0, 5, 9);
   #tokens = 0;
-  /** Entries of the path since the last compaction, with their tokens: where the next one may cut. */
+  /** Entries of the path since the last compaction, with their tokens: possible cuts of the next compaction. */
   #since = [];
 
   constructor(recipe) {
@@ -174,7 +174,7 @@ export class SessionLines {
     const line = this.#entry("message", { message: { ...message, timestamp: this.#time } });
     const tokens = Math.ceil(line.length / CHARS_PER_TOKEN);
     this.#tokens += tokens;
-    // A kept part begins where a turn or an answer does, never at a result.
+    // A kept part begins with a prompt or an answer, never with a result.
     if (isKept) this.#since.push({ id: this.#leaf, tokens, isStart: message.role !== "toolResult" });
     return line;
   }
@@ -201,7 +201,7 @@ export class SessionLines {
 
   #entry(type, fields) {
     const parentId = this.#leaf;
-    // A bijection on 32 bits: ids of eight hex digits that look random and never meet.
+    // A bijection on 32 bits: ids of eight hex digits that look random and are unique.
     this.#leaf = ((this.entries * 2_654_435_761) >>> 0).toString(16).padStart(8, "0");
     if (this.entries % 1_000 === 0) this.landmarks.push({ at: this.entries, id: this.#leaf });
     this.entries++;
@@ -247,7 +247,7 @@ export function sessionFile(folder, recipe) {
   return facts;
 }
 
-/** Writes lines in pieces of a megabyte; returns the bytes written. */
+/** Writes lines in pieces of a megabyte; returns the number of bytes. */
 export function writeLines(path, lines) {
   const fd = openSync(path, "w");
   let bytes = 0;
@@ -280,11 +280,11 @@ const CODE = [
   "  // The last byte in use ends the last line or belongs to it.\n",
 ];
 
-/** Words that no single byte a character can hold: texts with them are rarer, and dearer to read. */
+/** Words with characters that need more than one byte: such texts are rarer, and slower to read. */
 const WIDE_WORDS = " — → 日付 ✓ “quoted”";
 const POOL_LENGTH = 1 << 20;
 
-/** A text of a million characters, each of them one byte in memory unless it is `wide`. */
+/** A text of a million characters; each takes one byte in memory unless the text is `wide`. */
 export function textPool(isWide) {
   const random = randomFrom(7);
   const words = (isWide ? WORDS + WIDE_WORDS : WORDS).split(" ");
@@ -311,7 +311,7 @@ export function randomFrom(seed) {
   };
 }
 
-/** So many messages of a conversation, results of 2 KB on average among them. */
+/** Returns this many messages of a conversation, including results of 2 KB on average. */
 export function sampleMessages(count) {
   const messages = [];
   for (const line of new SessionLines({

@@ -1,4 +1,4 @@
-// One contender in a process of its own: loads it, does what it is told, answers with what came out.
+// Runs one contender in a separate process: loads it, runs requested tasks, and answers with the results.
 const contender = await import(process.argv[2]);
 
 process.on("message", async ({ task, args }) => {

@@ -1,4 +1,4 @@
-// Hooks inside other agents: the time that the agent waits, from the start of the process to its end, beside a long session.
+// Hooks inside other agents: time from the start of the hook's process to its end, with a long session.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -11,11 +11,11 @@ import { agentFile } from "./import.mjs";
 
 const root = join(import.meta.dirname, "../..");
 
-/** Turns of a session of 100,000 entries. */
+/** Number of turns of a session of 100,000 entries. */
 const TURNS = 7_000;
 const ROUNDS = 7;
 
-/** Events, each with what it brings along; `imports` where it starts an import. */
+/** Events with their input; `imports` marks events that start an import. */
 const EVENTS = [
   { name: "SessionStart after a compaction", input: { hook_event_name: "SessionStart", source: "compact" } },
   { name: "Stop", input: { hook_event_name: "Stop" } },
@@ -41,7 +41,7 @@ const hooks = {
       if (status !== 0) throw new Error(`the hook ended with ${status}`);
       return performance.now() - began;
     };
-    // The notes of a first import, and so recent that Stop starts none.
+    // The first import leaves its notes. It is so recent that Stop starts no other import.
     await imported(brief, () => run(EVENTS[2]));
     const rows = [];
     for (const event of EVENTS) {
@@ -67,7 +67,7 @@ const hooks = {
   },
 };
 
-/** Milliseconds of a process of Node that does nothing. */
+/** Milliseconds of a Node process that does nothing. */
 function startOfNode() {
   const began = performance.now();
   spawnSync(process.execPath, ["--eval", ""]);
@@ -76,14 +76,14 @@ function startOfNode() {
 
 const briefIn = (brief) => (existsSync(brief) ? JSON.parse(readFileSync(brief, "utf8")) : undefined);
 
-/** Runs a step that starts an import, and waits until that has written its notes and ended. */
+/** Runs a step that starts an import, and waits until the import has written its notes and ended. */
 async function imported(brief, step) {
   const before = briefIn(brief)?.at;
   step();
   while ((briefIn(brief)?.at ?? before) === before || existsSync(`${brief}.lease`)) await setTimeout(50);
 }
 
-/** The bundle that the start script makes of the present sources. */
+/** The bundle of the current sources. */
 async function bundle() {
   spawnSync(process.execPath, [join(root, "scripts/espalier.mjs"), "--version"], { stdio: "ignore" });
   const { sourceKey } = await import(pathToFileURL(join(root, "scripts/command/sources.mjs")).href);

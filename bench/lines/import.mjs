@@ -4,12 +4,14 @@ import { agentLines, SESSION } from "../lib/agent-lines.mjs";
 import { atMost, within } from "../lib/goal.mjs";
 import { writeLines } from "../lib/session-lines.mjs";
 
-/** Turns of the file that is timed (about 20 MB), and of the two that are laid side by side for memory (110 and 440 MB). */
+/** Number of turns of the timed file (about 20 MB), and of the two files whose memory is compared (110 and 440 MB). */
 const TURNS = 700;
 const MANY_TURNS = 3_500;
 const TIMES = 4;
 
-/** Megabytes of V8's heap: with more at hand it collects later, and the process says nothing of what is needed. */
+/**
+ * Heap limits of V8 in megabytes. With more memory V8 collects later, and the figure would not show the needed memory.
+ */
 const HEAP = { old: 32, young: 4 };
 
 const imports = {
@@ -40,8 +42,9 @@ const imports = {
 };
 
 /**
- * Memory that depends on the file would be four times as much, or grow by a share of the 330 MB that come on top: in the
- * first import, and in a second one of a file that is another one by now, which has to look for what is new.
+ * Compares the memory of two files. If memory depended on the file's size, it would be four times as large, or grow by
+ * a share of the additional 330 MB. Measured for the first import, and for an import of a changed file, which has to
+ * find the new entries.
  */
 async function memoryRows(bench, agent) {
   const nodeOptions = [`--max-old-space-size=${HEAP.old}`, `--max-semi-space-size=${HEAP.young}`];
@@ -70,7 +73,7 @@ async function memoryRows(bench, agent) {
   return [...rowsOf("", first), ...rowsOf(", again", again)];
 }
 
-/** Made once and kept, in a folder of its own: an agent's other files would be looked at, too. */
+/** Made once and kept in its own folder, because an import also looks at the other files of a folder. */
 export function agentFile(bench, agent, turns) {
   const folder = join(bench.folder, "agents", `${agent}-${turns}`);
   const path = join(

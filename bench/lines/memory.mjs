@@ -7,7 +7,10 @@ const BYTES_PER_ENTRY = 48;
 
 const HIDDEN_MEGABYTES = 400;
 
-/** Generates messages of 100 kB that name neither model nor thinking level, a compaction that keeps the last, and a question. */
+/**
+ * Generates messages of 100 kB without model and thinking level, a compaction that keeps the last message, and a
+ * question.
+ */
 function* hiddenLines(megabytes) {
   const timestamp = "2026-01-05T09:00:00.000Z";
   const entry = (id, parentId, rest) => JSON.stringify({ id, parentId, timestamp, ...rest });
@@ -50,7 +53,7 @@ const memory = {
         rounds: 3,
         fresh: true,
         of: ({ peak }) => peak,
-        // A process alone has more than the few of a smoke run.
+        // An idle process already takes more memory than the few messages of a smoke run.
         goals: ({ espalier }) => [
           atMost("≤ half of what is hidden", bench.isSmoke ? undefined : espalier, megabytes / 2),
         ],

@@ -84,7 +84,7 @@ const summaries = {
   name: "summaries",
   title: "What a summary made without a model carries of the project's own sessions (see summaries.mjs)",
   async run(bench) {
-    // It summarizes two dozen times: too much for a smoke run.
+    // It summarizes about 24 times, which is too much for a smoke run.
     const sessions = bench.isSmoke ? {} : measureSessions();
     return Object.entries(sessions).map(([name, measures]) => {
       return {

@@ -30,7 +30,7 @@ const postgres = {
   },
 };
 
-/** Appends of one entry, by turns with inserts of the same text into a table that has nothing but a number for it. */
+/** Appends of one entry, alternating with inserts of the same text into a table with only a number for each text. */
 async function appendRow({ bench, database, store }) {
   await database.query({ text: "CREATE TABLE bare (id bigserial PRIMARY KEY, body text NOT NULL)" });
   const log = await store.create({ ...HEADER, id: "append" });
@@ -56,7 +56,7 @@ async function appendRow({ bench, database, store }) {
   };
 }
 
-/** A context, and what a turn writes, behind few entries and behind a million. */
+/** Time of a context, and bytes written by a turn, in a session with few entries and with a million. */
 async function lengthRows({ bench, sessionTree, database, store }) {
   const sizes = bench.isSmoke ? [100, 300] : [10_000, 1_000_000];
   const contexts = [];
@@ -70,7 +70,7 @@ async function lengthRows({ bench, sessionTree, database, store }) {
       }),
     );
     const session = await sessionTree.SessionTree.open(await store.open({ file: ref }, "write"));
-    // The first change of a page after a checkpoint writes all of it, whatever the session is like.
+    // After a checkpoint, PostgreSQL writes each page in full at its first change, whatever its content.
     await database.query({ text: "CHECKPOINT" });
     await turn(sessionTree, session);
     const before = await walOf(database);
@@ -96,7 +96,7 @@ async function lengthRows({ bench, sessionTree, database, store }) {
   ];
 }
 
-/** A prompt in, an answer out, each time from what the database says, in a conversation that grows. */
+/** A prompt in, an answer out, in a growing conversation. Each turn starts from the database. */
 async function turnRows({ bench, sessionTree, server, store }) {
   const lengths = bench.isSmoke ? [10] : LENGTHS;
   const said = { message: { role: "user", content: [{ type: "text", text: text("why", 200) }] } };
@@ -154,12 +154,12 @@ async function turn({ message: kind }, session) {
   );
 }
 
-/** A chain of entries, written by the server itself, that a compaction ends. */
+/** Inserts a chain of entries that ends with a compaction, by one statement in the database. */
 async function longSession(database, store, size) {
   const log = await store.create({ ...HEADER, id: `long${size}` });
   const key = `bench/${log.ref}`;
   await database.transaction(async (connection) => {
-    // A made-up session needs no check of each parent.
+    // Generated sessions do not need a check of each parent.
     await connection.query({ text: "SET LOCAL session_replication_role = replica" });
     await connection.query(
       {

@@ -1,13 +1,13 @@
-// Reading a session: a context, the whole tree, an old leaf; and sessions that are hard to read.
+// Reading a session: a context, the whole tree, an old leaf, and sessions that are slow to read.
 import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { atLeast, atMost, fasterThan, ratio, stretch, within } from "../lib/goal.mjs";
 import { sizeName } from "../lib/results.mjs";
 
-/** By entries: times faster than Pi, and the hoped-for times. */
+/** Factors over Pi by number of entries: the required one, and the desired one. */
 const AGAINST_PI = { 1000: [3, 4], 10000: [30, 40], 100000: [200, 300], 1000000: [2_000, 5_000] };
 
-/** So that Pi can read the large ones at all. */
+/** Heap size with which Pi can read the large sessions. */
 const PI_HEAP = { nodeOptions: ["--max-old-space-size=14000"] };
 
 const largest = (bench) => bench.sizes.at(-1) ?? 1_000;
@@ -40,7 +40,10 @@ const open = {
   },
 };
 
-/** Measures a session whose compactions do not record the settings, and whose first lines alone name the thinking level. */
+/**
+ * Measures a session whose compactions do not record the settings, so that only the first lines have the thinking
+ * level.
+ */
 function farSettingRow(bench) {
   const entries = Math.min(100_000, largest(bench));
   const { path } = bench.session({ entries, thinking: false });
@@ -51,7 +54,7 @@ function farSettingRow(bench) {
   });
 }
 
-/** Measures opening one file, beside Pi, and beside reading and parsing the same bytes. */
+/** Measures opening one file, compared with Pi, and with reading and parsing the same bytes. */
 async function openRow(bench, path, work, { rounds, ourRounds = 15, times = 2.5, hoped = 1.5 }) {
   const { spans } = (await bench.once("espalier", "spans", { path })) ?? { spans: [] };
   const bound = "reading and parsing the context's bytes";
@@ -132,7 +135,7 @@ const index = {
     const rows = [];
     for (const entries of bench.sizes.filter((size) => size >= 10_000 || bench.isSmoke)) {
       const { path } = bench.session({ entries });
-      // Of a large log: reading a small one is over before the runtime has made its code fast.
+      // Only a large log is judged: reading a small one ends before the runtime has optimized the code.
       const isJudged = entries >= 1_000_000 || bench.isSmoke;
       const row = await bench.row({
         work: `${sizeName(entries)} entries`,
@@ -153,7 +156,7 @@ const index = {
   },
 };
 
-/** Milliseconds for a whole session of 100,000 entries. */
+/** Maximum milliseconds for a session of 100,000 entries. */
 const LEDGER_MS = 2_000;
 
 const cache = {
@@ -200,7 +203,7 @@ const hugeLine = {
   },
 };
 
-/** Writes a session of a prompt, a result of so many megabytes, and an answer. */
+/** Writes a session of a prompt, a result of this many megabytes, and an answer. */
 function writeHugeLine(path, megabytes) {
   const fd = openSync(path, "w");
   const timestamp = "2026-01-05T09:00:00.000Z";
@@ -218,14 +221,14 @@ function writeHugeLine(path, megabytes) {
   closeSync(fd);
 }
 
-/** More than Pi's objects find room for on the default heap. */
+/** More entries than Pi's objects fit on the default heap. */
 const ENTRIES = 1_350_000;
 
 const manyEntries = {
   name: "many-entries",
   title: "1.35 million entries on the default heap",
   async run(bench) {
-    // Small texts: the number of entries fills a heap.
+    // Texts are small, so that the number of entries fills the heap.
     const { path } = bench.session({ entries: ENTRIES, scale: 0.1 });
     const whole = await bench.once("espalier", "index", { path, withContext: true });
     return [

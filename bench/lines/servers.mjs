@@ -5,11 +5,11 @@ import { atMost, ratio } from "../lib/goal.mjs";
 
 const SESSIONS = 500;
 const TURNS = 10;
-/** Sessions in one database. */
+/** Numbers of sessions in one database. */
 const SIZES = [1_000, 100_000, 1_000_000];
 const ROUNDS = 300;
 const WARM_UP = 50;
-/** Sessions that a list shows at first. */
+/** Number of sessions that a list shows at first. */
 const FIRST = 50;
 const HEADER = { type: "session", version: 3, timestamp: "2026-01-05T09:00:00.000Z", cwd: "/" };
 const text = (letter, length) => `${letter} `.repeat(length / 2);
@@ -50,7 +50,7 @@ const server = {
   },
 };
 
-/** A new process each round: memory is measured, and a server that has just started makes sessions too. */
+/** Each round has a new process, because memory is measured, and because a new server also creates sessions. */
 async function rowsOn(place, bench, given) {
   const answers = { espalier: [], limit: [] };
   for (let round = 0; round < bench.count(5, 1); round++)
@@ -100,7 +100,7 @@ const database = {
   },
 };
 
-/** By turns on each size, so that all see the same machine. */
+/** Measures each size in turns, so that all have the same conditions. */
 async function timesOf(stores, rounds, warmUp) {
   const works = {
     "open by id": async ({ store, id }) => (await store.open({ id }, "write")).readPath(),
@@ -143,7 +143,7 @@ function rowsOf(sizes, times) {
   });
 }
 
-/** A database of its own with so many sessions of a header and a message, written by the server itself. */
+/** Creates a database with this many sessions of a header and a message, by statements in the database. */
 async function filledStore(address, size) {
   const { migrate, poolDatabase, postgresStore } = await import("../.work/storePostgres.mjs");
   const first = poolDatabase(address, "the bench's server");
@@ -154,11 +154,11 @@ async function filledStore(address, size) {
   const database = poolDatabase(`${url}`, "the bench's server", { statementMs: 0 });
   await migrate(database);
   await database.transaction(async (connection) => {
-    // Made-up sessions need no check of each reference.
+    // Generated sessions do not need a check of each reference.
     await connection.query({ text: "SET LOCAL session_replication_role = replica" });
     await connection.query(
       {
-        // In the order of their times, which is none of their keys.
+        // In the order of their times, which differs from the order of their keys.
         text: `CREATE TEMPORARY TABLE made AS SELECT n, md5(n::text) AS id, 'bench/' || md5(n::text) AS key,
             replace($2, 'ID', md5(n::text)) AS header, $3::text AS message
           FROM generate_series(1, $1::bigint) AS n`,
@@ -181,7 +181,7 @@ async function filledStore(address, size) {
   return { size, store: postgresStore(database, "bench") };
 }
 
-/** As `md5(n::text)` makes it in the database. */
+/** Id of a session, computed like `md5(n::text)` in the database. */
 const idOf = (n) => createHash("md5").update(`${n}`).digest("hex");
 
 const entryLine = (id, parentId) =>

@@ -40,22 +40,22 @@ const terminal = {
   },
 };
 
-/** Whether there is a program that lends a terminal to a command. */
+/** Returns whether the program `script`, which provides a terminal for a command, is installed. */
 const canScript = () => spawnSync("script", ["--version"]).status === 0;
 
 const ROUNDS = 7;
 
-/** Screens that keys are pressed on. */
+/** Sizes of the screens that are measured. */
 const SIZES = [
   { columns: 80, rows: 24 },
   { columns: 200, rows: 50 },
 ];
 
-/** Keys that are pressed until everything is compiled, and keys that are measured. */
+/** Number of keys until all code is compiled, and number of measured keys. */
 const WARMING = 200;
 const PRESSED = 600;
 
-/** Milliseconds between two keys, as when one is held down: the screen is drawn 60 times a second at the most. */
+/** Milliseconds between two keys, as when a key is held down. The screen is drawn at most 60 times a second. */
 const BETWEEN = 25;
 
 async function measured(bench) {
@@ -63,7 +63,7 @@ async function measured(bench) {
   const starts = [];
   const screens = [];
   for (let round = 0; round <= ROUNDS; round++) {
-    // The first round warms the caches, and makes the bundle.
+    // The first round warms the caches and makes the bundle.
     starts.push(await untilShown("--version", /\d+\.\d+\.\d+/));
     screens.push(await untilShown(path, /\[1 what was said\]/));
   }
@@ -74,13 +74,13 @@ async function measured(bench) {
   };
 }
 
-/** Milliseconds until the command has written something to a terminal of its own. */
+/** Milliseconds until the command has written a pattern to its terminal. */
 async function untilShown(parameter, pattern) {
   const began = performance.now();
   const command = `'${process.execPath}' '${START}' '${parameter}'`;
   const child = spawn("script", ["-qfc", command, "/dev/null"], { stdio: ["pipe", "pipe", "ignore"] });
   const over = new Promise((resolve) => child.on("close", resolve));
-  // One that is over by then needs no key.
+  // The command may have ended before the key is written.
   child.stdin.on("error", () => undefined);
   let written = "";
   const elapsed = await new Promise((resolve) => {
@@ -89,7 +89,7 @@ async function untilShown(parameter, pattern) {
       if (pattern.test(written)) resolve(performance.now() - began);
     });
   });
-  // What a person presses to leave.
+  // Presses the key that quits.
   child.stdin.write("q");
   const lingering = new AbortController();
   setTimeout(2_000, undefined, { signal: lingering.signal }).then(
@@ -102,8 +102,8 @@ async function untilShown(parameter, pattern) {
 }
 
 /**
- * What keys take in a process that has answered some, by size of the screen: the processor's time of the process from a
- * key to its frame's last byte, what draws included, and beside it what the clock says, which is the machine's load too.
+ * Measures keys by size of the screen, in a process that has already handled some keys: CPU time from a key to the last
+ * byte of its frame, including the drawing, and elapsed time, which also depends on the machine's load.
  */
 async function pressedKeys(bench, path) {
   const core = await terminalCore(bench.scratch());
@@ -138,7 +138,7 @@ async function pressedKeys(bench, path) {
   return results;
 }
 
-/** The event of a session that was read whole. */
+/** Returns the event of a session that was read completely. */
 async function openedSession(core, path) {
   const writer = { name: "extractive", isBilled: false };
   return await new Promise((resolve, reject) => {
@@ -148,7 +148,7 @@ async function openedSession(core, path) {
   });
 }
 
-/** The terminal's own modules, and what draws them, as they are bundled for the command. */
+/** Bundles the terminal's own modules with their drawing code, as for the command. */
 async function terminalCore(folder) {
   const { buildSync } = createRequire(join(root, "package.json"))("esbuild");
   const contents = [
@@ -174,7 +174,7 @@ async function terminalCore(folder) {
   return await import(pathToFileURL(join(folder, "stdin.mjs")).href);
 }
 
-/** A keyboard without keys. */
+/** Input without keys. */
 const INPUT = { setRawMode: () => {}, resume: () => {}, pause: () => {} };
 
 function percentile(numbers, share) {

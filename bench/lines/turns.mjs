@@ -78,8 +78,8 @@ const turns = {
 };
 
 /**
- * Runs tasks, each on a PostgreSQL server of its own with fsync on; nothing where there is no PostgreSQL. No checkpoint falls
- * into a task: the first change of a page after one writes all of the page, whoever changes it.
+ * Runs tasks, each on a new PostgreSQL server with fsync on; nothing without PostgreSQL. There is no checkpoint during
+ * a task, because after one the first change of each page writes the whole page.
  */
 async function onPostgres(tasksAt) {
   const { serverPrograms, startPrivateServer } = await import("../.work/storePostgresTesting.mjs");

@@ -1,5 +1,5 @@
-// The viewer in a browser: from an address to the tree on the screen, moving through it, and what the page weighs.
-// The browser draws without a graphics card, as on a machine for tests.
+// The viewer in a browser: time from an address to the visible tree, scrolling, and size of the page. The browser draws
+// without a graphics card, as on a machine for tests.
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -59,7 +59,7 @@ const viewer = {
   },
 };
 
-/** Frames that are counted. */
+/** Number of counted frames. */
 const FRAMES = 240;
 
 async function measured(bench) {
@@ -80,7 +80,7 @@ async function measured(bench) {
   }
 }
 
-/** Starts a server, shows the session, and in the end moves through it. */
+/** Starts a server, shows the session, and then scrolls through it. */
 async function firstSight(browser, path) {
   const server = spawn(process.execPath, [join(root, "scripts/espalier.mjs"), "serve", path], {
     stdio: ["ignore", "pipe", "inherit"],
@@ -122,7 +122,7 @@ async function firstSight(browser, path) {
   }
 }
 
-/** In the page: scrolls through all of the tree, back and forth; the milliseconds of each frame. */
+/** Runs in the page: scrolls through the whole tree in both directions; returns the milliseconds of each frame. */
 async function panned(count) {
   const scroller = document.querySelector(".tree-scroller");
   if (!scroller) throw new Error("The page has no tree.");
@@ -131,7 +131,7 @@ async function panned(count) {
   const frames = [];
   let before = performance.now();
   for (let at = 0; at < count; at++) {
-    // Small steps as of a finger, and every tenth a leap, as of the bar at the side.
+    // Small steps as by touch; every tenth is a large one, as by the scroll bar.
     scroller.scrollTop = at % 10 === 0 ? (scroller.scrollHeight * at) / count : scroller.scrollTop + 90;
     await nextFrame();
     const now = performance.now();

@@ -6,10 +6,10 @@ import { sampleMessages } from "../lib/session-lines.mjs";
 
 const BATCH = 16;
 
-/** Rounds that do not count: a process that has run for a while is measured, and all contenders are faster then. */
+/** Rounds that are not counted, because all contenders are faster when a process has run for a while. */
 const WARM_UP = 12;
 
-/** Each in rounds of so many appends. */
+/** Kinds of appends, each in rounds of this many. */
 const WORKS = [
   { work: "one message", batch: 1, count: 1_000, timesPi: 0.75, timesLimit: 1.6 },
   { work: `a message in a batch of ${BATCH}`, batch: BATCH, count: 1_000, timesPi: 3, timesLimit: 1.6 },
@@ -42,7 +42,7 @@ const append = {
       });
       rows.push(row);
     }
-    // Calls that are the promise, whoever makes them: this part of the goals is out of reach.
+    // Every implementation needs these calls for the promise, so no goal can require less.
     const kept = { messages, batch: 1, count: bench.count(1_000, 20), folder: bench.scratch() };
     const row = await bench.row({
       work: "one message: stringify, look who stands at the path, write, read back, and nothing else",
@@ -93,7 +93,7 @@ const step = {
   },
 };
 
-/** Messages before: a few, and 400 KB of JSON. */
+/** Number of earlier messages: a few, and 400 KB of JSON. */
 const BEFORE = [10, 300];
 
 const request = {
@@ -187,7 +187,7 @@ const rules = {
     const said = JSON.parse(
       readFileSync(new URL("../../packages/engine/test/fifteen-rules.json", import.meta.url), "utf8"),
     );
-    // Most prompts have no rule; a search that finds none is what each of them costs.
+    // Most prompts contain no rule, so the cost of a search without results is measured.
     const request = "Have a look at the failing build of the report and tell me what is wrong with it. ";
     const prompts = Array.from({ length: 64 }, (_, at) => ({
       role: "user",
@@ -197,7 +197,7 @@ const rules = {
     const given = { prompts, count: bench.count(1_000, 20) };
     const timeOf = (isFinding) =>
       bench.once("espalier", "prompt", { ...given, folder: bench.scratch(), rules: isFinding });
-    // In turn, and the best of each: the machine is not as fast at one time as at another.
+    // Contenders alternate, and the best time of each is used, because the speed of the machine changes.
     const times = { found: [], without: [] };
     for (let round = 0; round < 3; round++) {
       times.found.push((await timeOf(true))?.ms);

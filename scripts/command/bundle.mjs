@@ -1,14 +1,14 @@
-// The command line as one bundle, and the doors of the library beside it where they are published: no node_modules are
-// needed. Parts that only some calls need (the terminal, a model's client, the loader of extensions) are separate chunks.
+// Bundles the command line, and for the published package the doors of the library, so that no node_modules are needed.
+// Parts that only some calls use (the terminal, a model's client, the loader of extensions) are separate chunks.
 import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
 import { buildViewerPage } from "./viewer-page.mjs";
 
 /**
- * Bundles apps/cli/src/main.ts into a folder, with apps/cli/assets and the viewer's page beside it.
- * Dependencies of apps/cli from npm, and what `external` names, stay outside; everything else goes into the bundle.
- * Rejects when a source does not compile; esbuild has then written the reason to stderr.
+ * Bundles apps/cli/src/main.ts into a folder, together with apps/cli/assets and the viewer's page.
+ * Dependencies of apps/cli from npm and packages in `external` are not bundled; everything else is.
+ * Rejects when a source does not compile; esbuild then writes the reason to stderr.
  * @param {string} root
  * @param {string} folder
  * @param {{ sourcemap: boolean, doors?: Record<string, string>, external?: string[] }} options
@@ -36,7 +36,7 @@ export async function bundleCommand(
     format: "esm",
     platform: "node",
     target: "node20",
-    // Names stay whole, so that a stack can be read; they cost a fifth in size and nothing in time.
+    // Names are not shortened, so that stack traces are readable. They add a fifth to the size and cost no time.
     minifyWhitespace: true,
     minifySyntax: true,
     define: {
@@ -44,10 +44,10 @@ export async function bundleCommand(
       "process.env.ESPALIER_VERSION": JSON.stringify(version),
     },
     external: [...installed, ...external],
-    // Its main file finds its parts with a `require` of its own, which no bundler follows.
+    // Its main file loads its parts with its own `require`, which bundlers do not follow.
     alias: { "jsonc-parser": join(app, "node_modules/jsonc-parser/lib/esm/main.js") },
     plugins: [jitiWithCompiler, lateStringWidth],
-    // Bundled CommonJS calls require, which an ES module does not have.
+    // Bundled CommonJS modules call `require`, which does not exist in an ES module.
     banner: {
       js: "import{createRequire as bundleRequire}from'node:module';const require=bundleRequire(import.meta.url);",
     },
@@ -67,7 +67,7 @@ export async function bundleCommand(
   return [...Object.keys(metafile.inputs), ...inputs, ...inPi, ...inBrowser];
 }
 
-/** Bundles the extension for Pi apart: with shared chunks the command would load more files at each start. */
+/** Bundles the extension for Pi separately: with shared chunks, every start of the command would load more files. */
 async function bundleForPi(
   /** @type {string} */ root,
   /** @type {string} */ folder,
@@ -86,7 +86,7 @@ async function bundleForPi(
     target: "node22",
     minify: true,
     define: { "process.env.NODE_ENV": '"production"' },
-    // It loads no extensions of ours, and jiti with its compiler is half of the bundle.
+    // This extension does not load extensions of ours, and jiti with its compiler would be half of the bundle.
     external: ["jiti", ...external],
     plugins: [lateStringWidth],
     banner: {
@@ -98,8 +98,8 @@ async function bundleForPi(
 }
 
 /**
- * Writes the door of browsers as one file a module, so that the bundler of a page takes the modules it needs and leaves the
- * others: within one large file it must keep every statement that could have an effect. Nothing of Node is in them.
+ * Writes the browser door with one file per module, so that the bundler of a page can leave modules out; from one large
+ * file it cannot remove statements that may have side effects. The files use nothing of Node.
  */
 async function bundleForBrowsers(
   /** @type {string} */ root,
@@ -123,7 +123,8 @@ async function bundleForBrowsers(
   const { metafile } = await build({ ...options, entryPoints: { browser }, metafile: true, write: false });
   const used = Object.values(metafile.outputs).flatMap(({ inputs }) => Object.entries(inputs));
   const modules = used.flatMap(([path, { bytesInOutput }]) => (bytesInOutput > 0 ? [path] : []));
-  // As an entry of its own each module becomes a chunk of its own; the entries, which only name the chunks, are left out.
+  // As a separate entry, each module becomes a separate chunk. The entry files only import the chunks and are not
+  // written.
   const entries = modules.map((path, at) => [`entry-${at}`, path]);
   const { outputFiles } = await build({
     ...options,
@@ -131,7 +132,7 @@ async function bundleForBrowsers(
     splitting: true,
     sourcemap,
     write: false,
-    // White space stays: without it the marks of calls without effects go too, and a page carries what it does not use.
+    // White space is not removed, because this would also remove the comments that mark calls without side effects.
     minifySyntax: true,
   });
   mkdirSync(join(folder, "browser"), { recursive: true });
@@ -141,8 +142,8 @@ async function bundleForBrowsers(
 }
 
 /**
- * jiti looks for its compiler beside its own file, where a bundle has none. As a plain require the compiler travels in
- * the bundle and is still loaded only when a file is not in jiti's cache (0.1 s less than jiti's own static entry).
+ * jiti loads its compiler from its own folder, which a bundle does not have. As a plain `require`, the compiler is in
+ * the bundle and is loaded only for a file that is not in jiti's cache (0.1 s faster than jiti's own static entry).
  */
 const jitiWithCompiler = {
   name: "jiti-with-compiler",
@@ -151,15 +152,15 @@ const jitiWithCompiler = {
       const text = readFileSync(path, "utf8");
       const contents = text.replace("createRequire(import.meta.url)(", "require(");
       if (contents === text)
-        throw new Error(`${path} loads its compiler in a new way: adapt scripts/command/bundle.mjs.`);
+        throw new Error(`${path} loads its compiler in a new way; change scripts/command/bundle.mjs.`);
       return { contents };
     });
   },
 };
 
 /**
- * string-width compiles patterns of all emoji when it is loaded: 18 ms with ICU's data, a quarter of the import of the
- * library. In the bundle it is loaded when a text is measured; a module that is required is run at its first require.
+ * string-width compiles regular expressions of all emoji when it is loaded: 18 ms with ICU's data, a quarter of the
+ * library's import time. The bundle loads it when a text is first measured.
  */
 const lateStringWidth = {
   name: "late-string-width",

@@ -1,13 +1,13 @@
-// Which state of the sources a bundle was made from, told in a few milliseconds.
+// Identifies the state of the sources behind a bundle, in a few milliseconds.
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 
-/** A name for the present state of everything the command is made of: paths, sizes and times of change. */
+/** Returns a key for the current state of all sources of the command: their paths, sizes and modification times. */
 export function sourceKey(/** @type {string} */ root) {
   const hash = createHash("sha1");
   const add = (/** @type {string} */ path) => {
-    // An editor may have just replaced its temporary file.
+    // The file may be an editor's temporary file that was just removed.
     const found = statSync(path, { throwIfNoEntry: false });
     if (found) hash.update(`${path} ${found.size} ${found.mtimeMs}\n`);
   };

@@ -1,4 +1,4 @@
-// The viewer's page as one HTML file. Vite belongs to the viewer; it is asked for from there.
+// Builds the viewer's page as one HTML file. Vite is a dependency of the viewer, so it is imported from there.
 import { createRequire } from "node:module";
 import { join, relative } from "node:path";
 import { pathToFileURL } from "node:url";

@@ -1,5 +1,5 @@
-// Rules of the house, each a pure function of the workspace. Circles of imports, undeclared dependencies and `export *` are
-// the linter's: see biome.json.
+// Rules of the repository, each a pure function of the workspace. The linter checks import cycles, undeclared
+// dependencies and `export *`: see biome.json.
 import { packageName, readWorkspace, resolveImport, sourceEntries } from "./workspace.mjs";
 
 /** @typedef {import("./workspace.mjs").Workspace} Workspace */
@@ -13,7 +13,7 @@ export function checkHouse(/** @type {string} */ root) {
   return rules.flatMap((rule) => rule(workspace));
 }
 
-/** From the ground up; each row imports from the rows below it. */
+/** Rows from the ground up; each row imports only from the rows below it. */
 const rows = [
   ["packages/jsonl-stream"],
   ["packages/session-tree"],
@@ -21,7 +21,7 @@ const rows = [
   ["packages/compaction", "packages/branch-summary", "packages/interop", "packages/store-postgres"],
   ["packages/engine"],
   ["packages/agent"],
-  // What users install: doors, and adapters that put them under other frameworks.
+  // The package for users: doors, and adapters for other frameworks.
   ["packages/espalier"],
   // docs/decisions/0009: the command carries the viewer.
   ["apps/viewer"],
@@ -29,14 +29,14 @@ const rows = [
   ["examples", "harness", "bench", "docs"],
 ];
 
-/** Hooks are values that know nothing of sessions, although the ground lies below them. */
+/** Packages that import no other package of the workspace, so that hooks do not depend on sessions. */
 const standsAlone = new Set(["packages/extensions"]);
 
 /** @returns {string[]} */
 function checkRows(/** @type {Workspace} */ workspace) {
   return workspace.packages.flatMap((owner) => {
     if (rowOf(owner.folder) < 0) {
-      return [`${owner.folder} is in no row of the house: give it one in scripts/house/rules.mjs.`];
+      return [`${owner.folder} has no row: add it to \`rows\` in scripts/house/rules.mjs.`];
     }
     const imports = owner.files.flatMap((file) => file.imports.map((entry) => ({ file, ...entry })));
     return imports.flatMap(({ file, specifier, line }) => {
@@ -45,7 +45,7 @@ function checkRows(/** @type {Workspace} */ workspace) {
       if (specifier.startsWith(".")) {
         if (target.owner === owner || !target.file) return [];
         const to = target.owner?.name ?? target.file;
-        return [`${at} reaches out of its package to "${specifier}": import ${to} by its public name.`];
+        return [`${at} imports "${specifier}" from outside of its package: import ${to} by its public name.`];
       }
       if (!target.owner || target.owner === owner) return [];
       if (!target.file)
@@ -58,10 +58,10 @@ function checkRows(/** @type {Workspace} */ workspace) {
 
 /** @returns {string | undefined} */
 function whyForbidden(/** @type {string} */ from, /** @type {string} */ to) {
-  if (standsAlone.has(from)) return `${from} knows no other package of the workspace`;
+  if (standsAlone.has(from)) return `${from} imports no other package of the workspace`;
   if (rowOf(to) > rowOf(from)) return `${to} is above ${from}: imports go down the house`;
   if (rowOf(to) === rowOf(from))
-    return `${to} is in the same row, and packages of one row do not know each other`;
+    return `${to} is in the same row, and packages of one row do not import each other`;
   return undefined;
 }
 
@@ -125,7 +125,7 @@ function checkFolders(/** @type {SourceFile[]} */ files, /** @type {Limits} */ {
     .filter(([, size]) => size > filesInFolder)
     .map(
       ([folder, size]) =>
-        `${folder} has ${size} files side by side, ${filesInFolder} at most: make rooms of them.`,
+        `${folder} has ${size} files, ${filesInFolder} at most: divide them into subfolders.`,
     );
 }
 
@@ -135,7 +135,7 @@ function checkNames(/** @type {string} */ path) {
   return names.flatMap((name) => {
     const stem = name.replace(/\.test$/, "");
     if (vague.test(stem))
-      return [`${path} is named "${name}", which says nothing: name it after the noun it holds.`];
+      return [`${path} is named "${name}", which is too general: name it after its main noun.`];
     if (!kebabCase.test(name)) return [`${path} is named "${name}": files and folders are kebab-case.`];
     return [];
   });
@@ -144,9 +144,9 @@ function checkNames(/** @type {string} */ path) {
 function checkDoor(/** @type {SourceFile} */ { path, listsNamesOnly }, /** @type {Set<string>} */ doors) {
   if (!isDoor(path)) return [];
   if (!doors.has(path))
-    return [`${path} is no door of its package: import the files themselves, or name it in "exports".`];
+    return [`${path} is not a door of its package: import the files themselves, or add it to "exports".`];
   if (listsNamesOnly) return [];
-  return [`${path} is a table of contents: it holds nothing but \`export { … } from "…"\`.`];
+  return [`${path} is a table of contents: it may contain only \`export { … } from "…"\`.`];
 }
 
 const QUESTION_WORD = /^(what|how|where|whether|who|whom|whose|why|when|which)\b/i;

@@ -1,4 +1,4 @@
-// Reads the workspace once, as plain data, so that every rule of the house is a pure function of it.
+// Reads the workspace once, as plain data, so that every rule is a pure function of this data.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { builtinModules } from "node:module";
 import { join, posix } from "node:path";
@@ -17,7 +17,7 @@ const groups = ["packages", "apps"];
 const single = ["examples", "harness", "bench", "docs"];
 const skippedAnywhere = new Set(["node_modules", "dist", "fixtures", "coverage"]);
 
-/** Folders of a package that hold no sources. */
+/** Folders of a package without sources. */
 const skippedBesideSources = /^[^/]+(\/[^/]+)?\/(assets|public|api)$/;
 const source = /(?<!\.d)\.(ts|tsx|mjs)$/;
 
@@ -91,7 +91,7 @@ export function resolveImport(
   return entry ? { file: entry, owner } : { owner };
 }
 
-/** `@scope/name/sub/path` → `@scope/name` */
+/** Returns the package of an import: `@scope/name/sub/path` → `@scope/name`. */
 export function packageName(/** @type {string} */ specifier) {
   return specifier
     .split("/")
@@ -137,7 +137,7 @@ function readSource(/** @type {string} */ path, /** @type {string} */ text) {
   /** @type {Import[]} */
   const imports = [];
   const add = (/** @type {any} */ source, /** @type {Import["kind"]} */ kind) => {
-    // A computed specifier names no module that could be checked.
+    // A computed specifier cannot be checked.
     if (typeof source?.value !== "string") return;
     imports.push({ specifier: source.value, kind, line: lineAt(text, source.start) });
   };
@@ -145,7 +145,7 @@ function readSource(/** @type {string} */ path, /** @type {string} */ text) {
   const names = [];
   const isType = (/** @type {{ importKind?: string | null, exportKind?: string | null }} */ part) =>
     part.importKind === "type" || part.exportKind === "type";
-  /** Adds a declaration, whose names may be types one by one. */
+  /** Adds the names of an import or export; each of them may be a type. */
   const addNames = (/** @type {any} */ { source, specifiers, ...node }) =>
     add(source, isType(node) || (specifiers.length > 0 && specifiers.every(isType)) ? "type" : "static");
   new Visitor({

@@ -1,4 +1,4 @@
-// Assembles the one package that users install, from the doors, the command and the viewer.
+// Assembles the package for users from the doors, the command and the viewer.
 import { spawnSync } from "node:child_process";
 import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -9,7 +9,7 @@ import { root } from "../tools.mjs";
 
 const workshop = join(root, "packages/espalier");
 
-/** The file format as a JSON Schema of one line. */
+/** JSON Schema of one line of the file format. */
 const SCHEMA = "packages/session-tree/session-line.schema.json";
 
 /**
@@ -39,7 +39,7 @@ export async function assemble(/** @type {string} */ folder) {
   await rollTypes(Object.values(doors), join(folder, "dist"));
 }
 
-/** The workspace's manifest without development fields, with all peers, and with doors that lead to built files. */
+/** Manifest of the package: without development fields, with all peers, and with doors that lead to built files. */
 export function manifestFor(/** @type {string[]} */ doors) {
   const {
     devDependencies: _,
@@ -62,7 +62,7 @@ export function manifestFor(/** @type {string[]} */ doors) {
   };
 }
 
-/** Names the repository by the address of a remote, without what signs in there; nothing for a path of the machine. */
+/** Returns the repository's address from a remote, without credentials; empty for a local path. */
 export function repositoryOf(/** @type {string} */ remote) {
   const [, host, path] =
     /^(?:https:\/\/|ssh:\/\/)?(?:[^@/]*@)?([\w-]+(?:\.[\w-]+)+)(?::\d+)?[:/](.+?)\/?$/.exec(remote) ?? [];
@@ -82,9 +82,11 @@ function doorsOf(/** @type {string} */ folder) {
   );
 }
 
-/** One file of declarations a door, with shared ones beside them, so that a class is the same type at every door. */
+/**
+ * Rolls the types up: one declaration file per door, and shared files, so that a class has the same type in all doors.
+ */
 async function rollTypes(/** @type {string[]} */ doors, /** @type {string} */ folder) {
-  // These tools belong to the workshop: they need an older compiler than the rest of the workspace.
+  // These tools belong to the workshop package, because they need an older compiler than the rest of the workspace.
   const { resolve: find } = createRequire(join(workshop, "package.json"));
   const load = (/** @type {string} */ name) => import(pathToFileURL(find(name)).href);
   const [{ rollup }, { dts }] = await Promise.all([load("rollup"), load("rollup-plugin-dts")]);
@@ -93,7 +95,7 @@ async function rollTypes(/** @type {string[]} */ doors, /** @type {string} */ fo
     external: [/^node:/, ...peers.map((peer) => new RegExp(`^${peer}(/|$)`))],
     plugins: [workspaceTypes, dts({ respectExternal: true, tsconfig: join(workshop, "tsconfig.json") })],
     onwarn: (/** @type {{ code?: string, message: string }} */ warning) => {
-      // A type that a door uses and does not name is read by the compiler all the same.
+      // The compiler reads a type that a door uses without exporting it, so this warning is harmless.
       if (!/no public re-export/.test(warning.message)) throw new Error(warning.message);
     },
   });
@@ -106,7 +108,7 @@ async function rollTypes(/** @type {string[]} */ doors, /** @type {string} */ fo
   await bundle.close();
 }
 
-/** Finds the built declarations of a workspace package where its sources are named. */
+/** Resolves imports of a workspace package to its built declarations. */
 const workspaceTypes = {
   name: "workspace-types",
   resolveId(/** @type {string} */ id, /** @type {string | undefined} */ importer) {
@@ -124,7 +126,9 @@ const workspaceTypes = {
 
 const declarationOf = (/** @type {string} */ source) => source.replace(/(\.d)?\.ts$/, ".d.ts");
 
-/** Lists the licence of every package from npm among the bundled files, as it asks; throws where a package has none. */
+/**
+ * Lists the licence of every bundled package from npm, as the licences require. Throws for a package without a licence.
+ */
 function licenceTexts(/** @type {string} */ root, /** @type {string[]} */ inputs) {
   const folders = new Set(
     inputs.flatMap((path) => path.match(/^.*node_modules\/(@[^/]+\/)?[^/]+(?=\/)/)?.[0] ?? []),
@@ -132,7 +136,8 @@ function licenceTexts(/** @type {string} */ root, /** @type {string[]} */ inputs
   const texts = [...folders].map((folder) => {
     const { name, version, license } = JSON.parse(readFileSync(join(root, folder, "package.json"), "utf8"));
     const files = readdirSync(join(root, folder)).filter((file) => /^(licen[cs]e|notice)/i.test(file));
-    if (files.length === 0 && !license) throw new Error(`${name}@${version} in the bundle names no licence.`);
+    if (files.length === 0 && !license)
+      throw new Error(`The bundled package ${name}@${version} has no licence.`);
     const texts = files.map((file) => readFileSync(join(root, folder, file), "utf8").trim());
     return `${name} ${version} (${license})\n\n${texts.join("\n\n")}\n`;
   });

@@ -1,5 +1,5 @@
-// An empty project that installs the tarball, imports every door, compiles against it, runs the command and the demo, and
-// runs the examples of the README. Neither `pg` nor a provider's SDK is there.
+// An empty project that installs the tarball, imports every door, compiles against it, runs the command and the demo,
+// and runs the examples of the README. Neither `pg` nor an SDK of a provider is installed.
 import { spawnSync } from "node:child_process";
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -24,7 +24,7 @@ export const installers = [
   },
 ];
 
-/** The newest version of Node with long-term support; the npm package `node` has it as a program. */
+/** Newest version of Node with long-term support. The npm package `node` contains the program. */
 const NEWEST_LTS = "24.21.0";
 
 /** @returns {Runtime[]} this Node and the newest; without the newest, and with a line about it, where it cannot be fetched */
@@ -77,7 +77,7 @@ export function checkConsumer(folder, { name, tarball }, installer, runtimes) {
   writeExamples(folder);
   return [
     ...others.map(
-      (other) => `${installer.name} installs ${other} beside ${name}, which needs no other package.`,
+      (other) => `${installer.name} installs ${other} with ${name}, which must not need another package.`,
     ),
     ...checkTypes(folder, entries),
     ...strayPeers(join(folder, "node_modules", name), doors),
@@ -90,7 +90,7 @@ export function checkConsumer(folder, { name, tarball }, installer, runtimes) {
   ];
 }
 
-/** Doors that lead nowhere without their peer: missing-peers.mjs reads their messages. */
+/** Doors that cannot be imported without their peer; missing-peers.mjs reads their messages. */
 const NEEDS_PEER = /\/(postgres|adapters\/langgraph)$/;
 
 /** @returns {string[]} */
@@ -116,7 +116,7 @@ function checkRuntime(
   });
 }
 
-/** Writes every TypeScript example of the README as the JavaScript that a reader would run, and the scripts of this check. */
+/** Writes every TypeScript example of the README as JavaScript, and the scripts of this check. */
 function writeExamples(/** @type {string} */ folder) {
   for (const name of ["run-examples.mjs", "missing-peers.mjs"])
     copyFileSync(join(import.meta.dirname, "consumer", name), join(folder, name));
@@ -145,7 +145,7 @@ function checkTypes(/** @type {string} */ folder, /** @type {string[]} */ entrie
       "@anthropic-ai/sdk": [join(root, "packages/engine/node_modules/@anthropic-ai/sdk/index.d.mts")],
       openai: [join(root, "packages/engine/node_modules/openai/index.d.mts")],
       ai: [join(root, "packages/engine/node_modules/ai/dist/index.d.ts")],
-      // Hosts of the adapters.
+      // Peers of the adapters.
       "@anthropic-ai/claude-agent-sdk": [
         join(root, "packages/espalier/node_modules/@anthropic-ai/claude-agent-sdk/sdk.d.ts"),
       ],
@@ -160,12 +160,15 @@ function checkTypes(/** @type {string} */ folder, /** @type {string[]} */ entrie
     cwd: folder,
     encoding: "utf8",
   });
-  // Errors among others' declarations are theirs.
+  // Errors in declarations of other packages are not ours.
   const ours = stdout.split("\n").filter((line) => /^(entries\.ts|node_modules\/espalier\/)/.test(line));
   return ours.map((line) => `the published types do not compile: ${line}`);
 }
 
-/** Lists the packages that a door's declarations reach through another file: without them its users cannot compile. */
+/**
+ * Lists packages that a door's declarations need only through another file; users of the door cannot compile without
+ * them.
+ */
 function strayPeers(
   /** @type {string} */ folder,
   /** @type {Record<string, string | { types?: string }>} */ doors,
@@ -188,13 +191,13 @@ function strayPeers(
   });
 }
 
-/** Bytes, compressed, of a page that needs so much of the door of browsers. */
+/** Maximum compressed size in bytes of pages that use parts of the browser door. */
 const BUNDLES = [
   { code: 'export { buildRequest } from "espalier/browser";', most: 5_000 },
   { code: 'export * from "espalier/browser";', most: 32_000 },
 ];
 
-/** Bundles for a page, which has nothing of Node. */
+/** Bundles each example for a page, without Node's modules. */
 function checkBundles(/** @type {string} */ folder) {
   return BUNDLES.flatMap(({ code, most }) => {
     const stdin = { contents: code, resolveDir: folder };
@@ -218,7 +221,7 @@ function checkBundles(/** @type {string} */ folder) {
 
 /** @returns {string | undefined} the complaint of a command that failed */
 function run(/** @type {string} */ cwd, /** @type {string} */ command, /** @type {string[]} */ options) {
-  // Started from an npm script, npm would otherwise take this workspace for the project.
+  // An npm script sets this variable, which would make npm use this workspace as the project.
   const { npm_config_local_prefix: _, ANTHROPIC_API_KEY: __, ...env } = process.env;
   const { status, error, stdout, stderr } = spawnSync(command, options, {
     cwd,

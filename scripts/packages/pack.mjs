@@ -1,4 +1,4 @@
-// The tarball that is published.
+// Builds the tarball that is published.
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,7 +15,7 @@ import { assemble } from "./assemble.mjs";
  */
 
 /**
- * Builds from nothing and packs, so that no file of a renamed source is left; turbo restores unchanged declarations.
+ * Builds into an empty folder and packs, so that no file of a renamed source is left; turbo restores unchanged declarations.
  * Rejects when a source does not compile; the compiler has then written the reason to stderr.
  * @returns {Promise<Packed>}
  */

@@ -1,10 +1,10 @@
-// What a tarball says about itself, held against what it contains.
+// Compares the manifest of a tarball with its contents.
 import { readFileSync } from "node:fs";
 import { checkPackage, createPackageFromTarballData } from "@arethetypeswrong/core";
 import { publint } from "publint";
 import { formatMessage } from "publint/utils";
 
-/** The packages are ES modules for Node 20 and bundlers: older resolutions need not find them. */
+/** Module resolutions that must work: ES modules in Node 20, and bundlers. */
 const resolutions = new Set(["node16-esm", "bundler"]);
 
 /** @returns {Promise<string[]>} one sentence per fault */
@@ -36,10 +36,10 @@ function checkFiles(/** @type {Record<string, any>} */ manifest, /** @type {stri
   return [
     ...promised
       .filter((path) => !files.includes(path))
-      .map((path) => `promises ${path}, which is not in the tarball.`),
+      .map((path) => `names ${path}, which is not in the tarball.`),
     ...files.filter((path) => /\.test\./.test(path)).map((path) => `${path} is a test: leave it out.`),
-    ...(files.some((path) => /^licen[cs]e/i.test(path)) ? [] : ["carries no licence."]),
-    ...Object.keys(dependencies).map((name) => `asks for ${name}: bundle it, or make it an optional peer.`),
+    ...(files.some((path) => /^licen[cs]e/i.test(path)) ? [] : ["has no licence."]),
+    ...Object.keys(dependencies).map((name) => `depends on ${name}: bundle it, or make it an optional peer.`),
   ];
 }
 

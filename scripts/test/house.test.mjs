@@ -103,7 +103,7 @@ test("two packages of one row do not know each other", () => {
       "packages/branch-summary/src/index.ts": `export { tree } from "@espalier/compaction";\n`,
     }),
   ).toEqual([
-    'packages/branch-summary/src/index.ts:1 imports "@espalier/compaction", but packages/compaction is in the same row, and packages of one row do not know each other.',
+    'packages/branch-summary/src/index.ts:1 imports "@espalier/compaction", but packages/compaction is in the same row, and packages of one row do not import each other.',
   ]);
 });
 
@@ -114,14 +114,14 @@ test("the seam for hooks knows nothing of sessions", () => {
       "packages/extensions/src/index.ts": `export { tree } from "@espalier/session-tree";\n`,
     }),
   ).toEqual([
-    'packages/extensions/src/index.ts:1 imports "@espalier/session-tree", but packages/extensions knows no other package of the workspace.',
+    'packages/extensions/src/index.ts:1 imports "@espalier/session-tree", but packages/extensions imports no other package of the workspace.',
   ]);
 });
 
 test("a package without a row is asked to take one", () => {
   expect(
     violations({ "packages/attic/package.json": library("attic"), "packages/attic/src/index.ts": "" }),
-  ).toEqual(["packages/attic is in no row of the house: give it one in scripts/house/rules.mjs."]);
+  ).toEqual(["packages/attic has no row: add it to `rows` in scripts/house/rules.mjs."]);
 });
 
 test("a relative import does not leave its package, and a public name has a door", () => {
@@ -130,7 +130,7 @@ test("a relative import does not leave its package, and a public name has a door
       "packages/session-tree/src/tree.ts": `import { scan } from "../../jsonl-stream/src/scan.ts";\nimport "@espalier/jsonl-stream/hidden";\nexport const tree = scan();\n`,
     }),
   ).toEqual([
-    'packages/session-tree/src/tree.ts:1 reaches out of its package to "../../jsonl-stream/src/scan.ts": import @espalier/jsonl-stream by its public name.',
+    'packages/session-tree/src/tree.ts:1 imports "../../jsonl-stream/src/scan.ts" from outside of its package: import @espalier/jsonl-stream by its public name.',
     'packages/session-tree/src/tree.ts:2 imports "@espalier/jsonl-stream/hidden", which packages/jsonl-stream does not export.',
   ]);
 });
@@ -186,7 +186,7 @@ test("a file over the ceiling is split", () => {
 test("a folder of many files is divided into rooms", () => {
   const files = ["a", "b", "c", "d"].map((name) => [`packages/jsonl-stream/src/line/${name}.ts`, ""]);
   expect(violations(Object.fromEntries(files))).toEqual([
-    "packages/jsonl-stream/src/line has 4 files side by side, 3 at most: make rooms of them.",
+    "packages/jsonl-stream/src/line has 4 files, 3 at most: divide them into subfolders.",
   ]);
 });
 
@@ -260,7 +260,7 @@ test("an index is a door", () => {
       "packages/jsonl-stream/src/line/index.ts": `export { scan } from "../scan.ts";\n`,
     }),
   ).toEqual([
-    'packages/jsonl-stream/src/line/index.ts is no door of its package: import the files themselves, or name it in "exports".',
+    'packages/jsonl-stream/src/line/index.ts is not a door of its package: import the files themselves, or add it to "exports".',
   ]);
 });
 
@@ -273,14 +273,14 @@ test("names that say nothing and names that are not kebab-case are refused", () 
     }),
   ).toEqual([
     'packages/jsonl-stream/src/scanLines.ts is named "scanLines": files and folders are kebab-case.',
-    'packages/jsonl-stream/src/utils.ts is named "utils", which says nothing: name it after the noun it holds.',
-    'packages/jsonl-stream/test/helpers/line.ts is named "helpers", which says nothing: name it after the noun it holds.',
+    'packages/jsonl-stream/src/utils.ts is named "utils", which is too general: name it after its main noun.',
+    'packages/jsonl-stream/test/helpers/line.ts is named "helpers", which is too general: name it after its main noun.',
   ]);
 });
 
 test("an index is a table of contents", () => {
   const sentence =
-    'packages/jsonl-stream/src/index.ts is a table of contents: it holds nothing but `export { … } from "…"`.';
+    'packages/jsonl-stream/src/index.ts is a table of contents: it may contain only `export { … } from "…"`.';
   expect(violations({ "packages/jsonl-stream/src/index.ts": `export * from "./scan.ts";\n` })).toEqual([
     sentence,
   ]);

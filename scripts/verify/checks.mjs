@@ -43,7 +43,7 @@ function readCounts(/** @type {string} */ file) {
   }
 }
 
-/** Leaves out the middle of a long complaint: its beginning names the cause and its end the sum. */
+/** Cuts the middle of a long output: its beginning names the cause, and its end the totals. */
 function shorten(/** @type {string} */ output) {
   const lines = output.trimEnd().split("\n");
   const [first, last] = [120, 30];
@@ -93,7 +93,7 @@ function runCommand(command, { minutes, live, env }) {
       settle(fault ? { fault, output } : { output });
     };
     child.on("error", (error) => end(`It could not start: ${error.message}.`));
-    // Processes that it left behind would hold its output open.
+    // Processes that the command left behind would keep its output open.
     child.on("exit", () => endGroup(child.pid));
     child.on("close", (code, signal) => {
       if (hung) end(`It was stopped after ${minutes} minutes.`);

@@ -23,7 +23,7 @@ export default class CountReporter {
           const name = `${relative(root, module.moduleId)} > ${test.fullName}`;
           counts.skipped.push({ name, reason: result.note ?? reasonIn(test.fullName) });
         }
-        // A test that never came to an end has not passed.
+        // A test without a result has not passed.
         else counts.failed += 1;
       }
     }
@@ -31,7 +31,10 @@ export default class CountReporter {
   }
 }
 
-/** Whole suites are skipped without a note; their titles may hold the reason: "a real session (skipped: not at hand)". */
+/**
+ * Returns the reason in a suite's title, such as "a real session (skipped: not available)". Skipped suites have no
+ * note.
+ */
 function reasonIn(/** @type {string} */ title) {
   return title.match(/\(skipped:? ([^)]+)\)/)?.[1] ?? "no reason given";
 }

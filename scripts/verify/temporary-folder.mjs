@@ -1,18 +1,18 @@
-// What tests leave in the temporary folder, and what the processes do that they start, is gone when a run ends.
+// Removes the temporary files of tests, and of processes that tests start, when a run ends.
 import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Before the first test of a run. */
+/** Runs before the first test. */
 export function setup(/** @type {import("vitest/node").TestProject} */ project) {
-  // Every project inherits this; one folder is enough for a run.
+  // Every project inherits this setup, but one folder is enough for a run.
   if (!project.isRootProject()) return undefined;
-  // Short: sockets lie below it, and their paths have 107 bytes.
+  // The path is short, because it contains sockets, whose paths are limited to 107 bytes.
   const folder = mkdtempSync(join(tmpdir(), "espalier-"));
-  // A server may run as another user, who has to pass through.
+  // A server may run as another user, who needs access to the folder's contents.
   chmodSync(folder, 0o711);
   const before = process.env["TMPDIR"];
-  // Workers, and what tests start, inherit it.
+  // Workers and processes of tests inherit this variable.
   process.env["TMPDIR"] = folder;
   return () => {
     if (before === undefined) delete process.env["TMPDIR"];

@@ -1,4 +1,5 @@
-// Runs in the consumer's project, which has no optional peer: each call that needs one names it and how to install it.
+// Runs in the consumer's project, without optional peers: each call that needs a peer must name it and its
+// installation.
 import { openStore } from "espalier";
 import { anthropicSummarizer } from "espalier/anthropic";
 

@@ -1,4 +1,4 @@
-// Runs in the consumer's project: each example in a process of its own. Claude is a server on loopback.
+// Runs in the consumer's project: each example in a separate process, with a local server in place of Claude.
 import { spawn } from "node:child_process";
 import { mkdtempSync, readdirSync } from "node:fs";
 import { resolve } from "node:path";
