@@ -1,9 +1,8 @@
 import { decideHook, LONG_HANDLER_LIMIT_MS, notifyHook, transformHook } from "@espalier/extensions";
 import type { CompactionEntry, ContextMessage, Entry, Usage } from "@espalier/session-tree";
-import type { FileOps } from "@espalier/summarizer";
+import type { FileOps, FoundRule } from "@espalier/summarizer";
 import { firstKeptProblem, isNoSmaller } from "./cut.ts";
 import type { CompactionReason } from "./plan.ts";
-import type { FoundRule } from "./rule-finder.ts";
 import { RULE_KINDS } from "./rules.ts";
 import type { CompactionSettings } from "./settings.ts";
 

@@ -73,7 +73,6 @@ export {
   tokenBudget,
   trustedTokens,
 } from "./policy.ts";
-export { type FoundRule, findRules, type RuleKind } from "./rule-finder.ts";
 export {
   type FoundInMessage,
   foundIn,

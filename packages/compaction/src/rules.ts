@@ -11,8 +11,7 @@ import {
   type ToolCallBlock,
   toolCalls,
 } from "@espalier/session-tree";
-import { cutText, escapeText } from "@espalier/summarizer";
-import { type FoundRule, findRules, type RuleKind } from "./rule-finder.ts";
+import { cutText, escapeText, type FoundRule, findRules, type RuleKind } from "@espalier/summarizer";
 
 /** The `customType` of entries that record a rule of the user. */
 export const RULE = "espalier.rule";

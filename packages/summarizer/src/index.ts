@@ -63,6 +63,7 @@ export {
   withSummarize,
   withWindow,
 } from "./retry.ts";
+export { type FoundRule, findRules, type RuleKind } from "./rule-finder.ts";
 export type {
   Summarizer,
   SummaryAnswer,

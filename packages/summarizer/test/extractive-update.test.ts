@@ -63,9 +63,9 @@ describe("a summary that is brought up to date again and again", () => {
     for (let number = 1; number <= 30; number++)
       summary = (await ask(round(number), { previousSummary: summary })).text;
     expect(section(summary, "## Constraints & Preferences")).toContain(
-      "Always write to /srv/archive, never to /tmp.",
+      "Always write to /srv/archive, never to /tmp",
     );
-    expect(section(summary, "## Constraints & Preferences")).toContain("Only use tabs for indentation.");
+    expect(section(summary, "## Constraints & Preferences")).toContain("Only use tabs for indentation");
   });
 
   it("moves what was in progress to what is done, and drops an error that a later run resolved", async () => {

@@ -1,13 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import {
-  findRules,
-  foundIn,
-  newRules,
-  type RuleData,
-  ruleFrom,
-  ruleOf,
-  rulesFound,
-} from "@espalier/compaction";
+import { foundIn, newRules, type RuleData, ruleFrom, ruleOf, rulesFound } from "@espalier/compaction";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type ContextMessage,
@@ -21,6 +13,7 @@ import {
   redactEntry,
   redactText,
 } from "@espalier/session-tree";
+import { findRules } from "@espalier/summarizer";
 import { contextForHandlers } from "../extensions/context.ts";
 import { rulesOf } from "./edit.ts";
 import { ruleEntries } from "./rules.ts";

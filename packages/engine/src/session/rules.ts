@@ -1,6 +1,7 @@
-import { type FoundRule, findRules, newRules, RULE, type Rule, type RuleData } from "@espalier/compaction";
+import { newRules, RULE, type Rule, type RuleData } from "@espalier/compaction";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { contextEdit, createId, custom, customMessage, type NewEntry } from "@espalier/session-tree";
+import { type FoundRule, findRules } from "@espalier/summarizer";
 import { oneLine, rulesAtLeaf } from "./edit.ts";
 import type { Session } from "./session.ts";
 

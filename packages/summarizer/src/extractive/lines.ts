@@ -1,5 +1,150 @@
-import { gistOf, type Weigh } from "./gist.ts";
-import { eachTerm, type Rarity, sameness, shorten } from "./text.ts";
+import { withOwnHeadings } from "./agent-summary.ts";
+import { eachTerm, oneLine, type Rarity, sameness, shorten, wholeCodePoints } from "./text.ts";
+
+/** Lines of a summary: their labels, those of an earlier summary, and candidates that are fitted into a room. */
+
+/** Contents that this summarizer can write; a section of a summary consists of one or more of these. */
+export type Part =
+  | "goal"
+  | "constraints"
+  | "done"
+  | "inProgress"
+  | "blocked"
+  | "decisions"
+  | "nextSteps"
+  | "critical";
+
+/** Labels of lines in a summary. The summarizer recognises them when it updates a summary. */
+export const LABELS = {
+  firstRequest: "First request: ",
+  earlierRequest: "Earlier request: ",
+  newestRequest: "Newest request: ",
+  newestWords: "Newest words: ",
+  question: "The agent had asked: ",
+  otherBranch: "In another branch: ",
+  called: "Called: ",
+  handles: "Handles: ",
+  used: "Also used: ",
+  names: "Names in use: ",
+  commands: "Commands: ",
+} as const;
+
+/** An earlier summary, divided into parts. Its lines have no list marks, and are in their original order. */
+export interface PreviousSummary {
+  lines: Record<Part, string[]>;
+  /** Quotations that end in a handle. */
+  handles: string[];
+  files: { path: string; edits: number; names: string[] }[];
+  commands: string[];
+  names: string[];
+}
+
+const LONGEST_LINE = 2_000;
+
+/**
+ * Parses summaries, oldest first, by a model or this summarizer. Text outside known sections counts as critical
+ * context.
+ */
+export function parseSummaries(texts: readonly string[]): PreviousSummary {
+  const lines: PreviousSummary["lines"] = {
+    goal: [],
+    constraints: [],
+    done: [],
+    inProgress: [],
+    blocked: [],
+    decisions: [],
+    nextSteps: [],
+    critical: [],
+  };
+  const summary: PreviousSummary = { lines, handles: [], files: [], commands: [], names: [] };
+  let part: Part = "critical";
+  let isTurn = false;
+  for (const rawLine of texts.flatMap(proseLines)) {
+    const heading = headingOf(rawLine);
+    if (heading !== undefined) {
+      part = partsOf(heading)[0] ?? "critical";
+      isTurn = /original request/i.test(heading);
+      continue;
+    }
+    if (/^\s*(?:[-*_]{3,}|<\/?[a-z-]+>)\s*$/.test(rawLine)) continue;
+    const checked = /^\s*[-*]\s+\[([ xX])\]/.exec(rawLine)?.[1];
+    const line = oneLine(
+      wholeCodePoints(rawLine, LONGEST_LINE).replace(/^\s*(?:[-*•]\s+|\d{1,3}[.)]\s+)?(?:\[[ xX]\]\s+)?/, ""),
+    );
+    if (line === "" || /^\(none\)$/i.test(line)) continue;
+    const checkedPart =
+      checked === undefined || part !== "done" ? part : checked === " " ? "inProgress" : "done";
+    if (checkedPart === "critical" && readOwnLine(line, summary)) continue;
+    const isUnlabelled = !Object.values(LABELS).some((label) => line.startsWith(label));
+    // The request of a turn that was cut is the newest one of its summary.
+    const isRequest = isTurn && checkedPart === "goal" && isUnlabelled;
+    summary.lines[checkedPart].push(isRequest ? `${LABELS.newestRequest}${line}` : line);
+  }
+  return summary;
+}
+
+/** Parses a line of files, handles or commands that this summarizer wrote: such lines are made again. */
+function readOwnLine(line: string, summary: PreviousSummary): boolean {
+  const file = /^`([^`]+)` \((?:created, )?changed (\d+)×\)(?:: (.*))?$/.exec(line);
+  if (file !== null) {
+    const names = file[3]?.split(", ") ?? [];
+    summary.files.push({ path: file[1]!, edits: Number(file[2]), names });
+  } else if (line.startsWith(LABELS.used)) {
+    summary.files.push(...spansOf(line).map((path) => ({ path, edits: 0, names: [] })));
+  } else if (line.startsWith(LABELS.commands)) summary.commands.push(...spansOf(line));
+  else if (line.startsWith(LABELS.names)) summary.names.push(...line.slice(LABELS.names.length).split(", "));
+  else if (line.startsWith(LABELS.handles)) {
+    summary.handles.push(...[...line.matchAll(/"([^"]+)"/g)].map((match) => match[1]!));
+  } else return false;
+  return true;
+}
+
+const spansOf = (line: string) => [...line.matchAll(/`([^`]+)`/g)].map((match) => match[1]!);
+
+/** Blocks that the engine adds after a summary's prose, new each time. */
+const APPENDED_TAGS = ["goal", "pinned", "rules", "latest-user-message", "read-files", "modified-files"];
+
+/** Maximum length of a summary in characters; real ones are far shorter. */
+const LONGEST_SUMMARY = 200_000;
+const MOST_LINES = 1_000;
+
+/** Returns the lines of a summary's prose, without the blocks after it. */
+function proseLines(summary: string): readonly string[] {
+  const lines = summary.slice(0, LONGEST_SUMMARY).split("\n");
+  const closings = new Map(APPENDED_TAGS.map((tag) => [`<${tag}>`, lines.lastIndexOf(`</${tag}>`)]));
+  const prose: string[] = [];
+  for (let index = 0; index < lines.length && prose.length < MOST_LINES; index++) {
+    const closing = closings.get(lines[index]!.trim()) ?? -1;
+    // The last closing tag ends the block: escaped content has none.
+    if (closing > index) index = closing;
+    else prose.push(lines[index]!);
+  }
+  return withOwnHeadings(prose);
+}
+
+/** Returns the words of a line that is a heading: `## Goal`, or `**Goal:**` alone on its line. */
+function headingOf(line: string): string | undefined {
+  return /^\s{0,3}#{1,6}\s+(.*)$/.exec(line)?.[1] ?? /^\s*\*\*([^*]{1,60}?):?\*\*:?\s*$/.exec(line)?.[1];
+}
+
+/** Contents requested by words in a heading; the first match is used. */
+const MEANINGS: [RegExp, Part[]][] = [
+  [/constraint|preference|rules?\b|requirement/i, ["constraints"]],
+  [/in progress|current(?:ly| work| state)/i, ["inProgress"]],
+  [/block|fail|error|problem|issue|dead end/i, ["blocked"]],
+  [/decision|learn|finding|insight|conclusion|outcome|discover/i, ["decisions"]],
+  [/next|todo|to do|remaining|pending|open/i, ["nextSteps"]],
+  [/progress|attempt|work|history|what happened/i, ["done", "inProgress", "blocked"]],
+  [/^done|complete|accomplish/i, ["done"]],
+  [/suffix/i, ["decisions", "nextSteps", "critical"]],
+  [/context|file|identifier|string|reference|detail|artifact/i, ["critical"]],
+  [/goal|request|objective|task|intent|summary|overview/i, ["goal", "constraints"]],
+];
+
+/** Returns the parts that a heading requests; none for an unknown heading. */
+export function partsOf(heading: string): readonly Part[] {
+  return MEANINGS.find(([words]) => words.test(heading))?.[1] ?? [];
+}
 
 /** A candidate line for a part of the summary. */
 export interface Line {
@@ -102,19 +247,19 @@ function levelOf(lengths: readonly number[], room: number): number {
  * for it at all.
  */
 function leastOf(line: string, room: number): number {
-  const quotations = partsOf(line).filter(isQuotation);
+  const quotations = quotedParts(line).filter(isQuotation);
   const fixed = line.length - quotations.reduce((sum, { length }) => sum + length, 0);
   const said = quotations.reduce((sum, { length }) => sum + Math.min(length, LEAST_QUOTATION), 0);
   return Math.min(line.length, Math.max(LEAST, fixed + said), Math.max(SHORTEST, room - MARK));
 }
 
-const partsOf = (line: string) => line.match(/`[^`]*`|"[^"]*"|[^`"]+|[`"]/g) ?? [];
+const quotedParts = (line: string) => line.match(/`[^`]*`|"[^"]*"|[^`"]+|[`"]/g) ?? [];
 
 /** Returns a line whose quotations were cut so that it has at most `most` characters. */
 function cutQuotations(line: string, most: number, weigh: Weigh): string {
   if (line.length <= most) return line;
   if (most < SHORTEST) return "";
-  const parts = partsOf(line);
+  const parts = quotedParts(line);
   const quotations = parts.filter(isQuotation);
   const fixed = line.length - quotations.reduce((sum, { length }) => sum + length, 0);
   const level = levelOf(
@@ -134,3 +279,121 @@ function cutQuotations(line: string, most: number, weigh: Weigh): string {
 }
 
 const isQuotation = (part: string) => part.length > 2 && part.startsWith('"') && part.endsWith('"');
+
+/** Returns the value of a term: its rarity, or less when the summary already has it. */
+type Weigh = (term: string) => number;
+
+/** Maximum length of a run of words that is kept or left out as one piece. */
+const LONGEST_PIECE = 70;
+const SHORTEST_PIECE = 14;
+
+/** In less room than this, only the beginning of a text is kept. */
+const SHORTEST_GIST = 50;
+
+/** Maximum number of characters of a text that are searched: a quotation is never taken from further down. */
+const LONGEST_TEXT = 2_000;
+
+/** Cost of a piece in addition to its letters: the ellipsis before it. */
+const GAP = 3;
+
+const ELLIPSIS = " … ";
+
+/**
+ * Returns the most informative pieces of a text, in their order and with their words, with an ellipsis for each
+ * omission: at most `room` characters. A piece ends at the end of a sentence or a clause, or before a word like "and".
+ */
+function gistOf(text: string, room: number, weigh: Weigh): string {
+  if (text.length <= room) return text;
+  const pieces = piecesOf(text.slice(0, LONGEST_TEXT));
+  const taken = new Set<Piece>();
+  const told = new Set<string>();
+  let left = room - 1;
+  for (;;) {
+    const best = bestPiece(pieces, taken, told, left, weigh);
+    if (best === undefined) break;
+    taken.add(best);
+    for (const term of best.terms) told.add(term);
+    left -= best.end - best.start + GAP;
+  }
+  // Words outside their sentences have little information.
+  if (room < SHORTEST_GIST || left > room / 2) return shorten(text, room);
+  return joinPieces(
+    text,
+    pieces.filter((piece) => taken.has(piece)),
+    room,
+  );
+}
+
+interface Piece {
+  start: number;
+  end: number;
+  terms: Set<string>;
+}
+
+function bestPiece(
+  pieces: readonly Piece[],
+  taken: ReadonlySet<Piece>,
+  told: ReadonlySet<string>,
+  room: number,
+  weigh: Weigh,
+): Piece | undefined {
+  let best: { piece: Piece; worth: number } | undefined;
+  for (const [index, piece] of pieces.entries()) {
+    const length = piece.end - piece.start;
+    if (taken.has(piece) || length > room) continue;
+    let sum = 0;
+    for (const term of piece.terms) if (!told.has(term)) sum += weigh(term);
+    // Of two pieces with the same value, the earlier one is preferred.
+    const worth = (sum / (length + GAP)) * (1.2 - (0.2 * index) / pieces.length);
+    if (worth > (best?.worth ?? 0)) best = { piece, worth };
+  }
+  return best?.piece;
+}
+
+const BORDERS =
+  /[.!?:;,](?=\s)|[。！？；，、：…]|\s[–—-](?=\s)|\)(?=\s)|\s(?=\()|\s(?=(?:and|or|but|so|which|that|because|since|instead|when|where|with|for|from|to|in|into|und|weil)\s)/g;
+
+function piecesOf(text: string): Piece[] {
+  const pieces: Piece[] = [];
+  let start = 0;
+  const close = (end: number) => {
+    const piece = text.slice(start, end);
+    const lead = piece.length - piece.trimStart().length;
+    const trimmed = piece.trim();
+    if (trimmed !== "") {
+      const terms = new Set<string>();
+      eachTerm(trimmed, (term) => terms.add(term));
+      pieces.push({ start: start + lead, end: start + lead + trimmed.length, terms });
+    }
+    start = end;
+  };
+  for (const match of text.matchAll(BORDERS)) {
+    const end = match.index + match[0].length;
+    while (end - start > LONGEST_PIECE) close(wordEnd(text, start + LONGEST_PIECE, start));
+    if (end - start >= SHORTEST_PIECE) close(end);
+  }
+  while (text.length - start > LONGEST_PIECE) close(wordEnd(text, start + LONGEST_PIECE, start));
+  close(text.length);
+  return pieces;
+}
+
+/** Returns the end of the last word before an index; the index itself inside a long word. */
+function wordEnd(text: string, place: number, from: number): number {
+  const space = text.lastIndexOf(" ", place);
+  if (space > from) return space;
+  return /[\udc00-\udfff]/.test(text[place] ?? "") ? place - 1 : place;
+}
+
+function joinPieces(text: string, pieces: readonly Piece[], room: number): string {
+  let joined = "";
+  let end = 0;
+  for (const piece of pieces) {
+    const between = text.slice(end, piece.start);
+    const gap = joined === "" ? (piece.start > 0 ? "…" : "") : between.trim() === "" ? between : ELLIPSIS;
+    joined += gap + text.slice(piece.start, piece.end);
+    end = piece.end;
+  }
+  if (end < text.trimEnd().length) joined += "…";
+  const whole = joined.replace(/[…\s]*…[…\s]*…/g, ELLIPSIS).replace(/,…/g, "…");
+  return shorten((whole.match(/`/g)?.length ?? 0) % 2 === 1 ? whole.replaceAll("`", "'") : whole, room);
+}

@@ -1,150 +1,16 @@
-import { withOwnHeadings } from "./agent-summary.ts";
-import type { Line } from "./lines.ts";
-import { type CommandWork, rulesIn, type SessionRecord, type Turn, turnWeight } from "./session.ts";
-import { conclusionsOf, isPlan, ownLinesFirst, splitSentences } from "./speech.ts";
-import { codeSpan, oneLine, quote, quoteEnds, sameness, wholeCodePoints } from "./text.ts";
-import { readCommand } from "./tool-calls.ts";
-
-/** Contents that this summarizer can write; a section of a summary consists of one or more of these. */
-export type Part =
-  | "goal"
-  | "constraints"
-  | "done"
-  | "inProgress"
-  | "blocked"
-  | "decisions"
-  | "nextSteps"
-  | "critical";
-
-/** Labels of lines in a summary. The summarizer recognises them when it updates a summary. */
-export const LABELS = {
-  firstRequest: "First request: ",
-  earlierRequest: "Earlier request: ",
-  newestRequest: "Newest request: ",
-  newestWords: "Newest words: ",
-  otherBranch: "In another branch: ",
-  handles: "Handles: ",
-  used: "Also used: ",
-  names: "Names in use: ",
-  commands: "Commands: ",
-} as const;
-
-/** An earlier summary, divided into parts. Its lines have no list marks, and are in their original order. */
-interface PreviousSummary {
-  lines: Record<Part, string[]>;
-  /** Quotations that end in a handle. */
-  handles: string[];
-  files: { path: string; edits: number; names: string[] }[];
-  commands: string[];
-  names: string[];
-}
-
-const LONGEST_LINE = 2_000;
-
-/**
- * Parses summaries, oldest first, by a model or this summarizer. Text outside known sections counts as critical
- * context.
- */
-export function parseSummaries(texts: readonly string[]): PreviousSummary {
-  const lines: PreviousSummary["lines"] = {
-    goal: [],
-    constraints: [],
-    done: [],
-    inProgress: [],
-    blocked: [],
-    decisions: [],
-    nextSteps: [],
-    critical: [],
-  };
-  const summary: PreviousSummary = { lines, handles: [], files: [], commands: [], names: [] };
-  let part: Part = "critical";
-  let isTurn = false;
-  for (const rawLine of texts.flatMap(proseLines)) {
-    const heading = headingOf(rawLine);
-    if (heading !== undefined) {
-      part = partsOf(heading)[0] ?? "critical";
-      isTurn = /original request/i.test(heading);
-      continue;
-    }
-    if (/^\s*(?:[-*_]{3,}|<\/?[a-z-]+>)\s*$/.test(rawLine)) continue;
-    const checked = /^\s*[-*]\s+\[([ xX])\]/.exec(rawLine)?.[1];
-    const line = oneLine(
-      wholeCodePoints(rawLine, LONGEST_LINE).replace(/^\s*(?:[-*•]\s+|\d{1,3}[.)]\s+)?(?:\[[ xX]\]\s+)?/, ""),
-    );
-    if (line === "" || /^\(none\)$/i.test(line)) continue;
-    const checkedPart =
-      checked === undefined || part !== "done" ? part : checked === " " ? "inProgress" : "done";
-    if (checkedPart === "critical" && readOwnLine(line, summary)) continue;
-    const isUnlabelled = !Object.values(LABELS).some((label) => line.startsWith(label));
-    // The request of a turn that was cut is the newest one of its summary.
-    const isRequest = isTurn && checkedPart === "goal" && isUnlabelled;
-    summary.lines[checkedPart].push(isRequest ? `${LABELS.newestRequest}${line}` : line);
-  }
-  return summary;
-}
-
-/** Parses a line of files, handles or commands that this summarizer wrote: such lines are made again. */
-function readOwnLine(line: string, summary: PreviousSummary): boolean {
-  const file = /^`([^`]+)` \((?:created, )?changed (\d+)×\)(?:: (.*))?$/.exec(line);
-  if (file !== null) {
-    const names = file[3]?.split(", ") ?? [];
-    summary.files.push({ path: file[1]!, edits: Number(file[2]), names });
-  } else if (line.startsWith(LABELS.used)) {
-    summary.files.push(...spansOf(line).map((path) => ({ path, edits: 0, names: [] })));
-  } else if (line.startsWith(LABELS.commands)) summary.commands.push(...spansOf(line));
-  else if (line.startsWith(LABELS.names)) summary.names.push(...line.slice(LABELS.names.length).split(", "));
-  else if (line.startsWith(LABELS.handles)) {
-    summary.handles.push(...[...line.matchAll(/"([^"]+)"/g)].map((match) => match[1]!));
-  } else return false;
-  return true;
-}
-
-const spansOf = (line: string) => [...line.matchAll(/`([^`]+)`/g)].map((match) => match[1]!);
-
-/** Blocks that the engine adds after a summary's prose, new each time. */
-const APPENDED_TAGS = ["goal", "pinned", "rules", "latest-user-message", "read-files", "modified-files"];
-
-/** Maximum length of a summary in characters; real ones are far shorter. */
-const LONGEST_SUMMARY = 200_000;
-const MOST_LINES = 1_000;
-
-/** Returns the lines of a summary's prose, without the blocks after it. */
-function proseLines(summary: string): readonly string[] {
-  const lines = summary.slice(0, LONGEST_SUMMARY).split("\n");
-  const closings = new Map(APPENDED_TAGS.map((tag) => [`<${tag}>`, lines.lastIndexOf(`</${tag}>`)]));
-  const prose: string[] = [];
-  for (let index = 0; index < lines.length && prose.length < MOST_LINES; index++) {
-    const closing = closings.get(lines[index]!.trim()) ?? -1;
-    // The last closing tag ends the block: escaped content has none.
-    if (closing > index) index = closing;
-    else prose.push(lines[index]!);
-  }
-  return withOwnHeadings(prose);
-}
-
-/** Returns the words of a line that is a heading: `## Goal`, or `**Goal:**` alone on its line. */
-function headingOf(line: string): string | undefined {
-  return /^\s{0,3}#{1,6}\s+(.*)$/.exec(line)?.[1] ?? /^\s*\*\*([^*]{1,60}?):?\*\*:?\s*$/.exec(line)?.[1];
-}
-
-/** Contents requested by words in a heading; the first match is used. */
-const MEANINGS: [RegExp, Part[]][] = [
-  [/constraint|preference|rules?\b|requirement/i, ["constraints"]],
-  [/in progress|current(?:ly| work| state)/i, ["inProgress"]],
-  [/block|fail|error|problem|issue|dead end/i, ["blocked"]],
-  [/decision|learn|finding|insight|conclusion|outcome|discover/i, ["decisions"]],
-  [/next|todo|to do|remaining|pending|open/i, ["nextSteps"]],
-  [/progress|attempt|work|history|what happened/i, ["done", "inProgress", "blocked"]],
-  [/^done|complete|accomplish/i, ["done"]],
-  [/suffix/i, ["decisions", "nextSteps", "critical"]],
-  [/context|file|identifier|string|reference|detail|artifact/i, ["critical"]],
-  [/goal|request|objective|task|intent|summary|overview/i, ["goal", "constraints"]],
-];
-
-/** Returns the parts that a heading requests; none for an unknown heading. */
-export function partsOf(heading: string): readonly Part[] {
-  return MEANINGS.find(([words]) => words.test(heading))?.[1] ?? [];
-}
+import { LABELS, type Line, type Part, type PreviousSummary } from "./lines.ts";
+import { type LatestCall, type SessionRecord, type Turn, turnWeight } from "./session.ts";
+import { conclusionsOf, isPlan, ownLinesFirst, rulesOf, splitSentences } from "./speech.ts";
+import { codeSpan, quote, quoteEnds, sameness } from "./text.ts";
+import {
+  completes,
+  hasSameAim,
+  isTidy,
+  leavesConflict,
+  readCommand,
+  resolvesConflict,
+  SAYS_WHY,
+} from "./tool-calls.ts";
 
 /** Source of the parts of a summary. */
 export interface Facts {
@@ -169,16 +35,18 @@ const basename = (path: string) => path.slice(path.lastIndexOf("/") + 1) || path
 const CONCLUSIONS = 6;
 const LONGEST_CONCLUSION = 1_000;
 const LONGEST_REQUEST = 400;
+const SHOWN_CALLS = 4;
+const LONGEST_CALL = 140;
+const LONGEST_SAID = 240;
+const LONGEST_TEXT = 400;
 const TASK_DOING = "Task under way: ";
 
 export const inOtherBranch = (text: string) =>
   text.startsWith(LABELS.otherBranch) ? text : `${LABELS.otherBranch}${text}`;
 const LONGEST_DECISION = 260;
 const LONGEST_COMMAND = 90;
-const LONGEST_ERROR = 160;
+const LONGEST_ERROR = 220;
 
-/** Commands of git that stop at a conflict, which a commit or `--continue` completes. */
-const STOPS_AT_CONFLICT = /\bgit (?:-\S+ \S+ )?(merge|pull|cherry-pick|revert|rebase|am)\b/;
 const GO_ON = "Go on with the newest request.";
 const LONGEST_STEP = 200;
 const TASK_OPEN = "Task open: ";
@@ -212,7 +80,7 @@ export function inheritedLines(texts: readonly string[], worth: number): Line[] 
  * every update.
  */
 function goalLines({ isTurnPrefix, record, previous }: Facts, room: number): Line[] {
-  const { firstRequest, newestWords } = record;
+  const { firstRequest, newestWords, question } = record;
   const isUpdate = previous.lines.goal.length > 0;
   const newest =
     record.turns.findLast(({ request }) => request !== undefined)?.request ??
@@ -229,6 +97,8 @@ function goalLines({ isTurnPrefix, record, previous }: Facts, room: number): Lin
     lines.push(said(isOnly && !isTurnPrefix ? LABELS.firstRequest : LABELS.newestRequest, newest, 95, 900));
   if (newestWords !== undefined && newestWords !== newest)
     lines.push(said(LABELS.newestWords, newestWords, 50, 901));
+  if (question !== undefined)
+    lines.push({ text: `${LABELS.question}${quote(question, LONGEST_STEP)}`, priority: 49, order: 902 });
   if (!isOnly && !isUpdate && firstRequest !== undefined)
     lines.push(said(LABELS.firstRequest, firstRequest, 100, -1));
   return lines;
@@ -242,7 +112,7 @@ function inheritedGoal({ goal, done, inProgress }: PreviousSummary["lines"], has
   const newest = goal.findLastIndex((text) => text.startsWith(LABELS.newestRequest));
   return goal.flatMap((text, index) => {
     const priority = 100 - index / 100;
-    if (text.startsWith(LABELS.newestWords)) return [];
+    if (text.startsWith(LABELS.newestWords) || text.startsWith(LABELS.question)) return [];
     if (!text.startsWith(LABELS.newestRequest)) return [{ text, priority, order: index - 500 }];
     if (index === newest && !hasNewer) return [{ text, priority: 95, order: 900 }];
     const words = text.slice(LABELS.newestRequest.length);
@@ -273,10 +143,10 @@ function constraintLines(facts: Facts, room: number, told: string): Line[] {
   const request = record.turns.some((turn) => turn.request !== undefined)
     ? inheritedRequest(facts)
     : undefined;
-  const rules = [...rulesIn(request ?? "", -1), ...record.rules];
-  for (const { text, at, strength } of rules) {
+  const rules = [...rulesOf(request ?? "").map((text) => ({ text, at: -1 })), ...record.rules];
+  for (const { text, at } of rules) {
     if (told.includes(quote(text, LONGEST_RULE).slice(1, -1))) continue;
-    const priority = 1.5 * strength + share(at, record) + (focus(text) ? FOCUS : 0);
+    const priority = 2 + share(at, record) + (focus(text) ? FOCUS : 0);
     lines.push({ text: quote(text, LONGEST_RULE), priority, order: at });
   }
   return lines;
@@ -305,23 +175,37 @@ function doneLines(facts: Facts): Line[] {
   return lines;
 }
 
-/** Returns the work that is in progress at the end of the messages. */
+/** Returns the work that is in progress at the end of the messages, and its newest calls with what came of them. */
 function inProgressLines(facts: Facts): Line[] {
   const { record, previous } = facts;
   const lastTurn = record.turns.at(-1);
   const lines = lastTurn === undefined ? inheritedLines(previous.lines.inProgress, 1) : [];
   if (lastTurn !== undefined && isOpen(lastTurn, record)) {
     const text = turnLine(lastTurn, facts);
-    if (text !== undefined) lines.push({ text, priority: 10, order: 0 });
+    if (text !== undefined) lines.push({ text, priority: 20, order: 0 });
+    for (const [index, call] of record.latest.slice(-SHOWN_CALLS).entries())
+      lines.push({ text: callLine(call), priority: 10 + index, order: 10 + index });
   }
   const isListed = record.plan.length > 0;
   for (const text of isListed ? [] : previous.lines.inProgress.filter((line) => line.startsWith(TASK_DOING)))
     lines.push({ text, priority: 8, order: 1 });
   for (const item of record.plan) {
     if (item.state === "doing")
-      lines.push({ text: `${TASK_DOING}${quote(item.text, 120)}`, priority: 9, order: 1 });
+      lines.push({ text: `${TASK_DOING}${quote(item.text, 120)}`, priority: 19, order: 1 });
   }
   return lines;
+}
+
+function callLine({ label, text, outcome, said }: LatestCall): string {
+  const call = `${LABELS.called}${codeSpan(label, LONGEST_CALL)}`;
+  const unsent =
+    text === undefined || outcome === "succeeded" ? "" : `; its text: ${quote(text, LONGEST_TEXT)}`;
+  if (outcome === "pending") return `${call}, no result yet${unsent}`;
+  if (outcome === "refused")
+    return `${call} was refused${said === "" ? "" : `: ${quote(said, LONGEST_SAID)}`}${unsent}`;
+  if (outcome === "failed")
+    return `${call} failed${said === "" ? "" : `: ${codeSpan(said, LONGEST_SAID)}`}${unsent}`;
+  return said === "" ? call : `${call} → ${quote(said, LONGEST_SAID)}`;
 }
 
 /** Returns the items in progress of an earlier summary, except the turn that these messages continue. */
@@ -331,7 +215,8 @@ function continuedItems(facts: Facts): string[] {
   const goesOn = record.turns[0]!.request === undefined;
   const request = inheritedRequest(facts) ?? "";
   return previous.lines.inProgress.filter(
-    (text) => !text.startsWith(TASK_DOING) && !(goesOn && isTurnOf(text, request)),
+    (text) =>
+      !text.startsWith(TASK_DOING) && !text.startsWith(LABELS.called) && !(goesOn && isTurnOf(text, request)),
   );
 }
 
@@ -349,29 +234,35 @@ function isTurnOf(line: string, request: string): boolean {
   return begun !== undefined && sameness(request).startsWith(sameness(begun));
 }
 
-/** Commands that check nothing: their success does not show that the work is correct. */
-const TIDIES =
-  /^(?:chmod|chown|mkdir|cp|mv|rm|ln|touch|kill|pkill|open|export|source|git (?:add|checkout|switch|stash|fetch))\b/;
-
 function turnLine(turn: Turn, facts: Facts): string | undefined {
   const request = turn.request ?? inheritedRequest(facts);
+  const isNewest = turn === facts.record.turns.at(-1);
   const told: string[] = [];
-  if (turn.changes.size > 0) told.push(`changed ${changesOf(turn)}`);
-  const check = [...turn.runs].findLast(([key, { failed }]) => failed || !TIDIES.test(key));
+  if (turn.changes.size > 0) told.push(`changed ${changesOf(turn, isOpen(turn, facts.record) ? 6 : 1)}`);
+  const check = checkOf(turn);
   if (check !== undefined) told.push(`${codeSpan(check[0], 50)} ${check[1].failed ? "failed" : "succeeded"}`);
   const conclusions = conclusionsOf(turn.lastText, CONCLUSIONS).join(" ");
   if (conclusions !== "") told.push(quote(conclusions, LONGEST_CONCLUSION));
   if (!turn.finished) told.push(isOpen(turn, facts.record) ? "not finished yet" : "no closing answer");
   if (request === undefined) return told.length > 0 ? told.join("; ") : undefined;
   // The goal has the newest request in full.
-  const isNewest = turn === facts.record.turns.at(-1);
   return `${quote(ownLinesFirst(request), isNewest ? 60 : LONGEST_REQUEST)} → ${told.join("; ") || "no answer"}`;
 }
 
-function changesOf(turn: Turn): string {
+/** Returns the newest run that shows whether the work is correct: not one whose failure was settled later. */
+function checkOf({ runs }: Turn): [string, { failed: boolean }] | undefined {
+  const all = [...runs];
+  return all.findLast(
+    ([key, { failed }], at) =>
+      (failed || !isTidy(key)) &&
+      !(failed && all.slice(at + 1).some(([later, run]) => !run.failed && completes(later, key))),
+  );
+}
+
+function changesOf(turn: Turn, shown: number): string {
   const changes = [...turn.changes].sort(([, a], [, b]) => b - a);
-  const [path] = changes[0]!;
-  return codeSpan(basename(path), 60) + (changes.length > 1 ? ` and ${changes.length - 1} more` : "");
+  const names = changes.slice(0, shown).map(([path]) => codeSpan(basename(path), 60));
+  return names.join(", ") + (changes.length > shown ? ` and ${changes.length - shown} more` : "");
 }
 
 /**
@@ -393,9 +284,6 @@ function decisionLines({ record, previous, branches, focus }: Facts, _room: numb
   return lines;
 }
 
-/** An error of more than one word. A past failure with only the word FAIL is not informative. */
-const SAYS_WHY = /[\p{L}]{2,}\P{L}+[\p{L}]{2,}|\p{Lo}{3,}/u;
-
 /** Returns current obstacles, newest last, and failures with their solutions. */
 function blockedLines(facts: Facts): Line[] {
   const { record, previous, branches } = facts;
@@ -406,38 +294,39 @@ function blockedLines(facts: Facts): Line[] {
   lines.push(...inheritedLines(branches.lines.blocked.map(inOtherBranch), 0.3));
   const add = (text: string, at: number, priority: number) =>
     lines.push({ text, priority: priority + share(at, record), order: at });
+  const isCurrent = (at: number) => at >= (record.turns.at(-2)?.at ?? 0);
   const commands = [...record.commands.values()];
-  for (const command of commands) {
-    const { settled, errorLine, failed, reads, last } = command;
+  for (const [index, command] of commands.entries()) {
+    if (command.reads) continue;
+    const { settled, errorLine, failed, last } = command;
     const call = codeSpan(command.line, LONGEST_COMMAND);
-    const why = errorLine === undefined ? "" : `: ${codeSpan(errorLine, LONGEST_ERROR)}`;
-    const helped = failed ? commands.find((later) => completes(later, command)) : undefined;
-    if (helped !== undefined && !reads)
-      add(`${call} had failed${why}; ${codeSpan(helped.line, LONGEST_COMMAND)} succeeded`, last, 0.5);
-    else if (failed && !reads) add(`${call} failed${why}`, last, 2);
-    if (settled !== undefined && !reads && SAYS_WHY.test(settled.errorLine)) {
+    const later = commands.slice(index + 1);
+    const cause = failed ? errorLine : settled?.errorLine;
+    const says = cause === undefined ? "" : `: ${codeSpan(cause, LONGEST_ERROR)}`;
+    if (!failed) {
+      if (settled === undefined || !SAYS_WHY.test(settled.errorLine)) continue;
       const cure =
         settled.changed === undefined
           ? "a later run succeeded"
           : `${codeSpan(basename(settled.changed), 60)} was changed, then it succeeded`;
-      add(`${call} had failed: ${codeSpan(settled.errorLine, LONGEST_ERROR)}; ${cure}`, settled.at, 0.5);
+      add(`${call} had failed${says}; ${cure}`, settled.at, 0.5);
+      continue;
     }
+    const stops = leavesConflict(command);
+    const helped =
+      later.find((each) => !each.failed && completes(each.key, command.key)) ??
+      (stops ? later.find((each) => !each.failed && resolvesConflict(each.key)) : undefined);
+    if (helped !== undefined)
+      add(`${call} had failed${says}; ${codeSpan(helped.line, LONGEST_COMMAND)} succeeded`, last, 0.5);
+    else if (later.some((each) => hasSameAim(each.key, command.key))) continue;
+    else if (stops || isCurrent(last)) add(`${call} failed${says}`, last, 2);
+    else if (errorLine !== undefined) add(`${call} had failed${says}; it was not run again`, last, 0.6);
   }
   for (const { path, failure, last } of record.files.values()) {
-    if (failure !== undefined)
+    if (failure !== undefined && isCurrent(last))
       add(`Changing ${codeSpan(path, 160)} failed: ${codeSpan(failure, LONGEST_ERROR)}`, last, 2);
   }
   return lines.sort((a, b) => b.priority - a.priority).slice(0, 50);
-}
-
-/** Returns whether a successful command includes an earlier one, or completes by hand the work that it began. */
-function completes(later: CommandWork, earlier: CommandWork): boolean {
-  if (later.failed || later.last <= earlier.last) return false;
-  if (later.key.split(/\s*(?:&&|;)\s*/).includes(earlier.key)) return true;
-  const stopped = STOPS_AT_CONFLICT.exec(earlier.key)?.[1];
-  if (stopped === undefined) return false;
-  const continued = /\bgit (?:-\S+ \S+ )?(?:merge|cherry-pick|revert|rebase|am) --continue\b/.test(later.key);
-  return continued || (stopped !== "rebase" && /\bgit (?:-\S+ \S+ )?commit\b/.test(later.key));
 }
 
 /**

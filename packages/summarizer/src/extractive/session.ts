@@ -6,12 +6,22 @@ import {
   toolCalls,
 } from "@espalier/session-tree";
 import { callsWithin } from "../files.ts";
-import { isReason, isRepeatable, isRequest, ruleStrength, splitSentences, userWords } from "./speech.ts";
-import { codeSpan, createRarity, eachName, type Handle, handlesIn, type Rarity } from "./text.ts";
+import {
+  closingQuestion,
+  isReason,
+  isRepeatable,
+  isRequest,
+  rulesOf,
+  userWords,
+  wholeSentences,
+  withOption,
+} from "./speech.ts";
+import { codeSpan, createRarity, eachName, type Handle, handlesIn, type Rarity, sameness } from "./text.ts";
 import {
   type CallDescription,
   type Command,
   describeCall,
+  extractOf,
   type Outcome,
   outcomeOf,
   type PlanItem,
@@ -25,6 +35,8 @@ export interface SessionRecord {
   /** First request, and newest text of the user even if it only says "continue". */
   firstRequest: string | undefined;
   newestWords: string | undefined;
+  /** Question of the agent to which the newest text of the user is a short reply. */
+  question: string | undefined;
   /** Turns, oldest first; of a very long session the largest and the newest. */
   turns: Turn[];
   /** Task list as it was last written. */
@@ -34,6 +46,8 @@ export interface SessionRecord {
   reasons: Saying[];
   /** Handles by their text; the newest is the last. */
   handles: Map<string, Handle & { times: number; last: number }>;
+  /** Newest calls of the newest turn, oldest first. */
+  latest: LatestCall[];
   /** Path of the newest whole output that was too long for its result, with the words before it. */
   wholeOutput: Handle | undefined;
   files: Map<string, FileWork>;
@@ -63,11 +77,21 @@ export interface Turn {
   finished: boolean;
 }
 
-/** A sentence, its message, and its degree of belonging to its category. */
-export interface Saying {
+/** A call at the end of the messages, with what came of it. */
+export interface LatestCall {
+  label: string;
+  /** Argument of several lines, for example the message of a commit. */
+  text: string | undefined;
+  /** `pending`: the messages end before its result. `refused`: it was not run. */
+  outcome: "succeeded" | "failed" | "refused" | "pending";
+  /** Reason of a tool's failure, words of the user who refused the call, or an extract of the output. */
+  said: string;
+}
+
+/** A sentence, and the index of its message. */
+interface Saying {
   text: string;
   at: number;
-  strength: number;
 }
 
 /** Changes of one file. */
@@ -114,6 +138,12 @@ const KEPT_HANDLES = 1_000;
 const KEPT_SUMMARIES = 20;
 const KEPT_TEXT = 8_000;
 const KEPT_IN_TURN = 50;
+const KEPT_CALLS = 6;
+
+/** Maximum length of a user's text that is a reply to a question. */
+const LONGEST_REPLY = 80;
+const SHORTEST_PASTE = 24;
+const KEPT_PRINTED = 1_000_000;
 
 /** Maximum number of calls without a result that are kept. */
 const OPEN_CALLS = 1_000;
@@ -128,6 +158,9 @@ const SEARCHED_OUTPUT = 8_000;
 const NEVER_RUN =
   /\bsibling tool call errored|\bdoesn't want to (?:proceed|take this action)|\b(?:tool (?:use|call)|command) was (?:rejected|denied|cancell?ed|skipped)|^\W*(?:skipped|cancell?ed|aborted) (?:due to|because|by)/i;
 
+/** Words of a user who refused a call, as agents write them into its result. */
+const REFUSAL = /\bthe user said:\s*([\s\S]{1,2000})/i;
+
 /** Text with which agents name the file of an output that is too long for a result. */
 const WHOLE_OUTPUT = /\bfull output(?: saved| written)?(?: to)?: (\S{4,300}?)[\]).,]?(?=\s|$)/i;
 
@@ -136,11 +169,13 @@ export function createSessionRecord(): SessionRecord {
     messageCount: 0,
     firstRequest: undefined,
     newestWords: undefined,
+    question: undefined,
     turns: [],
     plan: [],
     rules: [],
     reasons: [],
     handles: new Map(),
+    latest: [],
     wholeOutput: undefined,
     files: new Map(),
     commands: new Map(),
@@ -153,8 +188,21 @@ export function createSessionRecord(): SessionRecord {
 
 /** Returns a function that reads the next message into `record`. */
 export function sessionReader(record: SessionRecord): (message: ContextMessage) => void {
-  const calls = new Map<string, CallDescription[]>();
+  const calls = new Map<string, OpenCall[]>();
+  /** Newest texts of the agent and of tools. What the user pastes from them is not the user's own. */
+  let printed = "";
   let lastChanged: { path: string; at: number } | undefined;
+
+  /** Returns whether the agent or a tool wrote a text before; a few words may be the same by chance. */
+  function isPrinted(text: string): boolean {
+    const words = sameness(text);
+    return words.length >= SHORTEST_PASTE && printed.includes(words);
+  }
+
+  function remember(text: string): void {
+    printed += ` ${sameness(text.slice(0, SEARCHED))}`;
+    if (printed.length > KEPT_PRINTED * 2) printed = printed.slice(-KEPT_PRINTED);
+  }
 
   function currentTurn(): Turn {
     if (record.turns.length === 0) record.turns.push(beginTurn(undefined, record.messageCount));
@@ -162,19 +210,26 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
   }
 
   function readUser(message: ContextMessage & { role: "user" }): void {
-    const words = userWords(message);
-    if (words === "") return;
+    const said = userWords(message);
+    if (said === "") return;
     const at = record.messageCount;
+    const answered = record.turns.at(-1)?.lastText ?? "";
+    record.question = said.length <= LONGEST_REPLY ? closingQuestion(answered) : undefined;
+    const words = withOption(said, answered);
     record.newestWords = words;
     record.rarity.read(words);
     readNames(words, WROTE.user);
     readHandles(words);
-    if (!isRequest(words)) return;
+    if (!isRequest(words)) {
+      if (record.turns.length > 0) record.turns.at(-1)!.finished = false;
+      return;
+    }
     record.firstRequest ??= words;
-    record.rules.push(...rulesIn(words, at));
+    for (const text of rulesOf(words)) if (!isPrinted(text)) record.rules.push({ text, at });
     record.turns.push(beginTurn(words, at));
+    record.latest = [];
     if (record.turns.length > KEPT_TURNS * 2) record.turns = heaviestTurns(record.turns);
-    if (record.rules.length > KEPT_SAYINGS * 2) record.rules = strongest(record.rules);
+    if (record.rules.length > KEPT_SAYINGS * 2) record.rules = record.rules.slice(-KEPT_SAYINGS);
   }
 
   function readAssistant(message: ContextMessage & { role: "assistant" }): void {
@@ -183,12 +238,17 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     const asked = toolCalls(message);
     if (text.trim() !== "") {
       turn.lastText = text.slice(0, KEPT_TEXT);
+      remember(text);
       readNames(text, WROTE.agent);
       readHandles(text);
-      for (const sentence of splitSentences(text)) {
-        if (sentence.length < 24 || /[?？:：]$/.test(sentence) || !isReason(sentence)) continue;
-        if (isRepeatable(sentence))
-          record.reasons.push({ text: sentence, at: record.messageCount, strength: 1 });
+      for (const sentence of wholeSentences(text)) {
+        if (
+          sentence.length < (/\p{Lo}/u.test(sentence) ? 10 : 24) ||
+          /[?？:：]$/.test(sentence) ||
+          !isReason(sentence)
+        )
+          continue;
+        if (isRepeatable(sentence)) record.reasons.push({ text: sentence, at: record.messageCount });
       }
       if (record.reasons.length > KEPT_SAYINGS * 2) record.reasons = record.reasons.slice(-KEPT_SAYINGS);
     }
@@ -197,7 +257,10 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
       const nested = callsWithin(call);
       const descriptions = nested.map(describeCall);
       if (calls.size >= OPEN_CALLS) calls.delete(calls.keys().next().value!);
-      calls.set(call.id, descriptions);
+      calls.set(
+        call.id,
+        descriptions.map((description) => ({ description, latest: addCall(description) })),
+      );
       for (const [index, description] of descriptions.entries()) {
         if (description.plan.length > 0) record.plan = description.plan;
         const given = argumentText(nested[index]!.arguments);
@@ -214,14 +277,21 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
   function readResult(message: ToolResultMessage): void {
     const output = messageText(message);
     record.rarity.read(output);
+    remember(output);
     readNames(output.slice(0, SEARCHED_OUTPUT), WROTE.output);
     const asked = calls.get(message.toolCallId) ?? [];
     calls.delete(message.toolCallId);
     currentTurn().finished = false;
-    if (message.isError !== true || !NEVER_RUN.test(output.slice(0, 300)))
-      for (const call of asked) recordOutcome(call, output, message.isError === true);
+    const isRefused = message.isError === true && NEVER_RUN.test(output.slice(0, 300));
+    for (const { description, latest } of asked) {
+      if (isRefused) {
+        latest.outcome = "refused";
+        latest.said = REFUSAL.exec(output)?.[1]?.trim() ?? "";
+      } else recordOutcome(description, output, message.isError === true, latest);
+    }
     const path = WHOLE_OUTPUT.exec(output.slice(0, 500))?.[1] ?? WHOLE_OUTPUT.exec(output.slice(-500))?.[1];
-    const line = asked.find(({ command }) => command !== undefined)?.command?.line;
+    const line = asked.find(({ description: { command } }) => command !== undefined)?.description.command
+      ?.line;
     if (path !== undefined)
       record.wholeOutput = {
         text: path,
@@ -235,15 +305,32 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     const output = typeof message.output === "string" ? message.output : "";
     record.rarity.read(`${command}\n${output}`);
     readNames(command, WROTE.user);
-    const call: CallDescription = { purpose: "run", paths: [], command: readCommand(command), plan: [] };
-    recordOutcome(call, output, typeof message.exitCode === "number" && message.exitCode !== 0);
+    const run = readCommand(command);
+    const call: CallDescription = { purpose: "run", label: run.line, paths: [], command: run, plan: [] };
+    recordOutcome(
+      call,
+      output,
+      typeof message.exitCode === "number" && message.exitCode !== 0,
+      addCall(call),
+    );
   }
 
-  function recordOutcome(call: CallDescription, output: string, isError: boolean): void {
+  function addCall({ label, command }: CallDescription): LatestCall {
+    const call: LatestCall = { label, text: command?.text, outcome: "pending", said: "" };
+    record.latest.push(call);
+    if (record.latest.length > KEPT_CALLS) record.latest.shift();
+    return call;
+  }
+
+  function recordOutcome(call: CallDescription, output: string, isError: boolean, latest: LatestCall): void {
     const turn = currentTurn();
     const at = record.messageCount;
     const outcome = outcomeOf(output, { isError, runs: call.command !== undefined && !call.command.reads });
     turn.calls++;
+    latest.outcome = outcome.failed ? "failed" : "succeeded";
+    // The reason of a failed command is among the failures.
+    if (outcome.failed) latest.said = call.command === undefined ? (outcome.errorLine ?? "") : "";
+    else latest.said = extractOf(call, output);
     if (call.purpose !== "other" && !(call.purpose === "read" && outcome.failed)) {
       for (const path of call.paths) {
         const file = touchFile(record, path, at);
@@ -328,11 +415,10 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
   };
 }
 
-/** Returns the sentences of a user that are likely to be lasting rules. */
-export function rulesIn(words: string, at: number): Saying[] {
-  return splitSentences(words)
-    .map((text) => ({ text, at, strength: isRepeatable(text) ? ruleStrength(text) : 0 }))
-    .filter(({ strength }) => strength > 0);
+/** A call without a result yet. */
+interface OpenCall {
+  description: CallDescription;
+  latest: LatestCall;
 }
 
 function keepNewest(summaries: string[], text: string): void {
@@ -356,13 +442,6 @@ function heaviestTurns(turns: readonly Turn[]): Turn[] {
   const newest = turns.slice(-KEPT_TURNS / 4);
   const older = turns.slice(0, -newest.length).sort((a, b) => turnWeight(b) - turnWeight(a));
   return [...older.slice(0, KEPT_TURNS - newest.length).sort((a, b) => a.at - b.at), ...newest];
-}
-
-function strongest(sayings: readonly Saying[]): Saying[] {
-  return sayings
-    .toSorted((a, b) => b.strength - a.strength || b.at - a.at)
-    .slice(0, KEPT_SAYINGS)
-    .sort((a, b) => a.at - b.at);
 }
 
 /** Returns the file at a path, moved to the end, so that the last touched file is last. */

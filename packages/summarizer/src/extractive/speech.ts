@@ -1,4 +1,5 @@
 import { type ContextMessage, contentBlocks, type UserMessage } from "@espalier/session-tree";
+import { findRules } from "../rule-finder.ts";
 
 /** Maximum number of characters of one message that are searched for sentences: prose is shorter. */
 const SEARCHED = 20_000;
@@ -7,8 +8,23 @@ const SEARCHED = 20_000;
  * Returns the sentences of a message's prose, in order, without marks of lists, headings and emphasis. Fenced code and
  * table rows are left out. The end of a line ends a sentence.
  */
-export function splitSentences(text: string): string[] {
-  const sentences: string[] = [];
+export const splitSentences = (text: string): string[] => proseLines(text).flatMap(sentencesOf);
+
+/** Returns the sentences that a writer ended: not headings, labels and items of lists like "Option 1: Use a queue". */
+export const wholeSentences = (text: string): string[] =>
+  proseLines(text, true)
+    .flatMap(sentencesOf)
+    .filter((sentence) => /[.!。！…]['"”’)\]`*]*$/u.test(sentence) || /\p{Lo}{4}/u.test(sentence));
+
+const sentencesOf = (line: string) =>
+  line
+    .split(/(?<=[.!?])\s+(?=[\p{Lu}"'“`(\p{Lo}])|(?<=[。！？])/u)
+    .map((part) => part.trim())
+    .filter((sentence) => sentence !== "");
+
+/** Returns the lines of a message's prose, optionally without headings and without lines that are only emphasized. */
+function proseLines(text: string, withoutHeadings = false): string[] {
+  const lines: string[] = [];
   let fenced = false;
   for (const rawLine of text.slice(0, SEARCHED).split("\n")) {
     if (/^\s*(?:```|~~~)/.test(rawLine)) {
@@ -16,13 +32,14 @@ export function splitSentences(text: string): string[] {
       continue;
     }
     if (fenced || /^\s*\|/.test(rawLine) || /^\s*[-=*_]{3,}\s*$/.test(rawLine)) continue;
-    const line = plainLine(rawLine);
-    if (line === "") continue;
-    sentences.push(
-      ...line.split(/(?<=[.!?])\s+(?=[\p{Lu}"'“`(\p{Lo}])|(?<=[。！？])/u).map((part) => part.trim()),
-    );
+    if (
+      withoutHeadings &&
+      /^\s*(?:#{1,6}\s|(?:[-*+•]\s+|\d{1,3}[.)]\s+)?\*\*[^*]+\*\*[\s:：]*$)/.test(rawLine)
+    )
+      continue;
+    lines.push(plainLine(rawLine));
   }
-  return sentences.filter((sentence) => sentence !== "");
+  return lines;
 }
 
 /** Returns a line without the marks of a heading, a list item, a quotation or emphasis. */
@@ -53,26 +70,25 @@ function marks(words: string, characters: string): (sentence: string) => boolean
   return (sentence) => word.test(sentence) || character.test(sentence);
 }
 
-const isStrongRule = marks(
-  "must(?:n['’]?t)?|never|always|do(?:n['’]?t| not)|only (?:use|the|when|if|on|in|for|with)|prefer(?:s|red)?|instead|without|make sure|ensure|require[sd]?|forbidden|avoid|no more|at (?:most|least)|from now on|no new|muss|müssen|darf|nie(?:mals)?|immer|nicht|kein(?:e|en|er)?|statt|ohne|nunca|siempre|sin|solo|jamais|toujours|sans|sempre|não|sem|никогда|всегда|нельзя|только|без",
-  "必须|不要|不能|不得|禁止|总是|务必|只能|优先|以后|别再|必ず|しないで|禁止|ないでください|のみ|반드시|하지 ?(?:마|말)|지 ?마|항상|절대|금지|말고|앞으로|이제부터",
-);
-const isWeakRule = marks(
-  "should(?:n['’]?t)?|keep|use|i don['’]?t like|rather|important|remember|actually|wrong|not|soll(?:te|ten|en)?|verwende\\p{L}*|wichtig|usa|quiero|utilise\\p{L}*|нужно",
-  "应该|需要|使用|请用|不对|错了|べき|使って|해야|사용|아니",
+/** Words of a rule in languages that {@link findRules} does not read. */
+const isRuleElsewhere = marks(
+  "muss|müssen|darf|nie(?:mals)?|immer|nunca|siempre|jamais|toujours|sempre|никогда|всегда|нельзя|только",
+  "必ず|しないで|ないでください|禁止|のみ",
 );
 
-/** Returns the degree to which a sentence of the user is a lasting rule: 2 clearly, 1 perhaps, 0 not. */
-export function ruleStrength(sentence: string): 0 | 1 | 2 {
-  const strength = isStrongRule(sentence) ? 2 : isWeakRule(sentence) ? 1 : 0;
-  // A question counts at most half.
-  return /[?？]$/.test(sentence) ? (strength === 2 ? 1 : 0) : strength;
+/** Returns the clauses of the user's own words that restrict later work. */
+export function rulesOf(words: string): string[] {
+  const found = findRules(words).map(({ text }) => text);
+  if (found.length > 0) return found;
+  return splitSentences(words).filter(
+    (sentence) => isRepeatable(sentence) && !/[?？]$/.test(sentence) && isRuleElsewhere(sentence),
+  );
 }
 
 /** Returns whether a sentence has a choice, a rejection or a reason. */
 export const isReason = marks(
-  "decid\\p{L}*|decision|instead|rather|cho(?:se|ose)|i['’]ll use|going with|opt(?:ed|ing) for|agreed|best (?:solution|approach|option)|recommend\\p{L}*|trade-?off|rejected|overkill|risky|because|since|so that|root|causes?|caused|(?:problem|issue|bug|reason|fix) (?:is|was)|turns out|turned out|means|which is why|due to|already|no longer|entschieden|anstatt|stattdessen|weil|deshalb|ursache|porque|causa|parce que|вместо|потому что|причина",
-  "→|->|决定|改用|而不是|采用|建议|因为|原因|所以|问题是|导致|決め|代わりに|ため|問題は|결정|대신|때문|문제는|원인|그래서",
+  "decid\\p{L}*|decision|instead|rather|cho(?:se|ose)|i['’]ll use|going with|opt(?:ed|ing) for|agreed|best (?:solution|approach|option)|trade-?off|rejected|overkill|risky|because|since|so that|root|causes?|caused|(?:problem|issue|bug|reason|fix) (?:is|was)|turns out|turned out|means|which is why|due to|no longer|entschieden|anstatt|stattdessen|weil|deshalb|ursache|porque|causa|parce que|вместо|потому что|причина",
+  "决定|改用|而不是|采用|建议|因为|原因|所以|问题是|导致|決め|代わりに|ため|問題は|결정|대신|때문|문제는|원인|그래서",
 );
 
 /** Returns whether a sentence reports a change or a finding. */
@@ -159,6 +175,24 @@ export function isRequest(words: string): boolean {
   if (words === "" || /^\/\S*$/.test(words) || CONTINUATIONS.test(words)) return false;
   return /\S\s+\S/.test(words) || /[\p{Lo}]{3}/u.test(words) || /[./_]\w/.test(words) || words.length >= 12;
 }
+
+/** Reply that only names one of the options that the agent listed: `2`, `option b`, `1번`, `选3`. */
+const CHOICE = /^(?:option |number |nr\.? |#|选择?|第)?\s*([1-9]\d?|[a-h])\s*(?:[.)!]|번(?:으로)?|号|个)?$/iu;
+
+/** Returns a reply that names an option of an answer, with the first words of the option. */
+export function withOption(words: string, answer: string): string {
+  const choice = CHOICE.exec(words)?.[1];
+  if (choice === undefined) return words;
+  const option = new RegExp(`^[\\s#*-]*(?:option|选项|방법|옵션)?\\s*${choice}\\s*[.):：、].*\\S.*$`, "gimu");
+  const chosen = answer.match(option)?.at(-1);
+  return chosen === undefined ? words : `${words} (${plainLine(chosen).replaceAll("**", "").slice(0, 160)})`;
+}
+
+/** Returns the last question of a text, if its last three sentences have one. */
+export const closingQuestion = (text: string): string | undefined =>
+  splitSentences(text.slice(-2_000))
+    .slice(-3)
+    .findLast((sentence) => sentence.length >= 8 && /[?？]$/.test(sentence));
 
 /** Returns the words of the newest request among messages; undefined when they have none, or only one to continue. */
 export function newestRequest(messages: readonly ContextMessage[]): string | undefined {

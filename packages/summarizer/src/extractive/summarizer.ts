@@ -7,19 +7,8 @@ import {
   type SummaryRequest,
   throwIfAborted,
 } from "../summarizer.ts";
-import { createLineFitter, type Line } from "./lines.ts";
-import {
-  type Facts,
-  FOCUS,
-  inheritedLines,
-  inOtherBranch,
-  LABELS,
-  type Part,
-  parseSummaries,
-  partsOf,
-  share,
-  WRITERS,
-} from "./parts.ts";
+import { createLineFitter, LABELS, type Line, type Part, parseSummaries, partsOf } from "./lines.ts";
+import { type Facts, FOCUS, inheritedLines, inOtherBranch, share, WRITERS } from "./parts.ts";
 import {
   type CommandWork,
   createSessionRecord,
@@ -120,17 +109,17 @@ const NOTHING = "(none)";
 const ROOMS: Record<Exclude<Part, "done">, number> = {
   goal: 1_100,
   constraints: 500,
-  inProgress: 600,
+  inProgress: 1_100,
   blocked: 700,
   nextSteps: 300,
   decisions: 1_000,
-  critical: 3_000,
+  critical: 2_500,
 };
 const ALL_ROOM = 8_000;
 
-/** Minimum number of characters of every part, slightly more for the goal, if there is room. */
+/** Minimum number of characters of every part, and of the parts that say what goes on, if there is room. */
 const LEAST = 260;
-const LEAST_GOAL = 400;
+const LEAST_NOW = 500;
 
 /** Parts in the order in which they are written; a later part does not repeat an earlier one. */
 const FIRST = ["goal", "constraints", "inProgress", "nextSteps", "blocked"] as const;
@@ -150,10 +139,12 @@ function writeSummary(facts: Facts, sections: readonly Section[], room: number):
     left -= lengthOf(lines);
   };
   const roomOf = (part: keyof typeof ROOMS) =>
-    Math.max(Math.floor((free * ROOMS[part]) / ALL_ROOM), Math.min(ROOMS[part], LEAST));
+    Math.max(
+      Math.floor((free * ROOMS[part]) / ALL_ROOM),
+      Math.min(ROOMS[part], part === "goal" || part === "inProgress" ? LEAST_NOW : LEAST),
+    );
   const critical = (most: number) => (wanted.has("critical") ? criticalLines(facts, fitter.told, most) : []);
-  for (const part of FIRST)
-    write(part, Math.min(left, part === "goal" ? Math.max(roomOf(part), LEAST_GOAL) : roomOf(part)));
+  for (const part of FIRST) write(part, Math.min(left, roomOf(part)));
   const kept = Math.min(needOf(critical(roomOf("critical"))), roomOf("critical"));
   const reasons = Math.min(needOf(WRITERS.decisions(facts, left, fitter.told)), roomOf("decisions"));
   for (const part of THEN) write(part, Math.max(0, left - kept - (part === "done" ? reasons : 0)));
@@ -363,7 +354,7 @@ function nameLines({ record, previous, focus }: Facts, told: string, room: numbe
   );
   for (const [name, use] of record.names) {
     const newness = isUpdate ? 0.5 + share(use.last, record) / 2 : share(use.last, record);
-    const said = worthOfName(name, use, newness) + (focus(name) ? FOCUS : 0);
+    const said = worthOfName(use, newness) + (focus(name) ? FOCUS : 0);
     if (said > 0) worth.set(name, (worth.get(name) ?? 0) + said);
   }
   const each = ([name, value]: [string, number]) => value / (name.length + 20);
@@ -373,13 +364,14 @@ function nameLines({ record, previous, focus }: Facts, told: string, room: numbe
     .map(([name]) => name);
   const isFlag = (name: string) => name.startsWith("--");
   const others = ranked.filter((name) => !isFlag(name)).slice(0, MOST_NAMES);
-  const names = fitting([...others, ...ranked.filter(isFlag)], room);
+  const names = fitting([...others, ...ranked.filter(isFlag).slice(0, MOST_FLAGS)], room);
   return listLines(LABELS.names, chunked(names, ", ", 40));
 }
 
 /** Value of the first name of an earlier summary. */
 const INHERITED = 2;
 const MOST_NAMES = 28;
+const MOST_FLAGS = 3;
 
 /** Minimum value of a name in the summary: names below it are rarely written again. */
 const LEAST_WORTH = 0.6;
@@ -389,18 +381,17 @@ const LEAST_WORTH = 0.6;
  * sessions, and rounded. Recency counts most, then the writers. Flags and hosts that the agent typed get more, because
  * no file has them.
  */
-function worthOfName(name: string, { messages, wrote }: NameUse, newness: number): number {
+function worthOfName({ messages, wrote }: NameUse, newness: number): number {
   if (wrote === WROTE.output) return 0;
-  const isTyped = (wrote & WROTE.call) !== 0 && /^--|\.[a-z]+$/.test(name);
-  if (messages === 1 && newness <= NEW && !isTyped) return 0;
+  if (messages === 1 && newness <= NEW) return 0;
   const isSaid = (wrote & (WROTE.user | WROTE.agent)) !== 0;
   const said =
     (0.5 + Math.log1p(messages)) *
     (0.2 + newness) *
     ((wrote & WROTE.user) !== 0 ? 1.8 : 1) *
     ((wrote & WROTE.output) !== 0 ? 1.4 : 1) *
-    (isTyped ? 1.5 : isSaid ? 1 : 0.6);
-  return name.startsWith("--") || said > LEAST_WORTH ? said : 0;
+    (isSaid ? 1 : 0.6);
+  return said > LEAST_WORTH ? said : 0;
 }
 
 /** A name that was written once counts when this share of the messages is before it. */

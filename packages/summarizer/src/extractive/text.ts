@@ -153,9 +153,12 @@ export function createRarity(): Rarity {
   };
 }
 
-/** Names as programs spell them (camelCase, PascalCase, snake_case, SCREAMING_CASE), and flags. */
+/**
+ * Names as programs spell them (camelCase, PascalCase, snake_case, SCREAMING_CASE), and flags. Hosts and single words
+ * in capitals are left out: most are common to all projects.
+ */
 const NAMES =
-  /(?<![\w./-])(?:[a-z][a-z0-9]*[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*|[A-Za-z0-9]+_\w+|[A-Z][A-Z0-9_]{4,}|--[a-z][a-z-]{2,}|[a-z0-9-]+(?:\.[a-z0-9-]+)*\.(?:com|org|net|io|dev|ai|local))(?![\w/])/g;
+  /(?<![\w./-])(?:[a-z][a-z0-9]*[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*|[A-Za-z0-9]+_\w+|--[a-z][a-z-]{2,})(?![\w/])/g;
 
 /** Calls `found` for each name in a text that has to be spelled exactly. */
 export function eachName(text: string, found: (name: string) => void): void {
@@ -176,17 +179,21 @@ export interface Handle {
   words: string;
 }
 
-/** Addresses, hosts with a port, commits, numbers of issues and pull requests, tickets. */
+/** Addresses, hosts with a port, UUIDs, commits, numbers of issues and pull requests, tickets; `#303030` in code is a color. */
 const HANDLES =
-  /https?:\/\/[^\s)`"'<>\]|]+[^\s)`"'<>\]|.,:;!?*]|(?<![\w#&])#\d{1,6}\b|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{2,5})?\b|\blocalhost:\d{2,5}\b|\b[A-Z]{2,5}-\d{2,5}\b/g;
+  /https?:\/\/[^\s)`"'<>\]|]+[^\s)`"'<>\]|.,:;!?*]|(?<![\w#&`'"])#\d{1,6}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{2,5})?\b|\blocalhost:\d{2,5}\b|\b[A-Z]{2,5}-\d{2,5}\b/g;
+
+/** Lines of data, not of prose: JSON, and lines that nobody types. */
+const DATA = /^\s*[{[].*$|^.{1000,}$/gm;
 
 /** Names of branches after a word for it: `branch feature/rows`, "the branch `x`", 分支, 브랜치. */
 const BRANCHES = /(?:\bbranch|分支|브랜치)[:\s`'"“]{1,4}([\w.-]+(?:\/[\w.-]+)*[\w-])/gi;
 const WORDS_BEFORE = 40;
 const LONGEST_HANDLE = 200;
 
-/** Returns the handles in a text, in order. */
-export function handlesIn(text: string): Handle[] {
+/** Returns the handles in the prose of a text, in order. */
+export function handlesIn(given: string): Handle[] {
+  const text = given.replace(DATA, "");
   const found: { text: string; at: number }[] = [];
   for (const match of text.matchAll(HANDLES)) found.push({ text: match[0], at: match.index });
   for (const match of text.matchAll(BRANCHES)) {

@@ -1,5 +1,6 @@
 import { isRecord, type ToolCallBlock } from "@espalier/session-tree";
 import { PATH_FIELDS, patchedFiles } from "../files.ts";
+import { oneLine } from "./text.ts";
 
 /** Purpose of a call: from its arguments, or from the tool's name when they do not show it. */
 type CallPurpose = "read" | "edit" | "write" | "run" | "plan" | "other";
@@ -12,6 +13,8 @@ export interface PlanItem {
 
 export interface CallDescription {
   purpose: CallPurpose;
+  /** The call in a few words: its command line, or the tool's name with its first arguments. */
+  label: string;
   /** Files in the arguments, as they are written there. */
   paths: string[];
   /** Command line of a call that runs one. */
@@ -34,27 +37,46 @@ const LONGEST_PATH = 300;
 export function describeCall(call: ToolCallBlock): CallDescription {
   const given: unknown = call.arguments;
   const values = isRecord(given) ? given : {};
-  const name = typeof call.name === "string" ? call.name.toLowerCase() : "";
+  const tool = typeof call.name === "string" ? call.name : "";
+  const name = tool.toLowerCase();
   const paths = PATH_FIELDS.flatMap((key) => pathOf(values[key]));
+  const purpose = purposeByName(name, values);
+  const changes = purpose === "edit" || purpose === "write";
+  const label = `${tool} ${changes && paths.length > 0 ? paths.join(" ") : shortArguments(values)}`.trim();
   const plan = planOf(values);
-  if (plan.length > 0) return { purpose: "plan", paths: [], command: undefined, plan };
+  if (plan.length > 0) return { purpose: "plan", label, paths: [], command: undefined, plan };
 
   const line = COMMAND_KEYS.map((key) => commandOf(values[key])).find((command) => command !== undefined);
   if (line !== undefined && paths.length > 0 && line in FILE_VERBS) {
-    return { purpose: FILE_VERBS[line]!, paths, command: undefined, plan };
+    return { purpose: FILE_VERBS[line]!, label, paths, command: undefined, plan };
   }
   const patch = [line, values["patch"], values["input"], values["diff"]].find(isPatch);
   if (patch !== undefined) {
     const { written = [], edited = [] } = patchedFiles(patch);
-    const patched = [...new Set([...written, ...edited])];
-    return { purpose: "edit", paths: patched.flatMap(pathOf), command: undefined, plan };
+    const patched = [...new Set([...written, ...edited])].flatMap(pathOf);
+    const files = `${tool} ${patched.join(" ")}`.trim();
+    return { purpose: "edit", label: files, paths: patched, command: undefined, plan };
   }
   if (line !== undefined) {
     const command = readCommand(line);
-    const purpose = command.reads ? "read" : "run";
-    return { purpose, paths: command.reads ? pathsIn(command.key) : writtenPaths(line), command, plan };
+    return command.reads
+      ? { purpose: "read", label: command.line, paths: pathsIn(command.key), command, plan }
+      : { purpose: "run", label: command.line, paths: writtenPaths(line), command, plan };
   }
-  return { purpose: purposeByName(name, values), paths, command: undefined, plan };
+  return { purpose, label, paths, command: undefined, plan };
+}
+
+const SHOWN_ARGUMENTS = 3;
+const LONGEST_ARGUMENT = 120;
+
+/** Returns the first short arguments of a call; texts of several lines are left out. */
+function shortArguments(values: Record<string, unknown>): string {
+  return Object.values(values)
+    .filter((value) => typeof value === "string" || typeof value === "number")
+    .map(String)
+    .filter((value) => value !== "" && value.length <= LONGEST_ARGUMENT && !value.includes("\n"))
+    .slice(0, SHOWN_ARGUMENTS)
+    .join(" ");
 }
 
 function purposeByName(name: string, values: Record<string, unknown>): CallPurpose {
@@ -145,6 +167,8 @@ export interface Command {
   reads: boolean;
   /** True when it includes the text of a file or an edit in place: it is not typed again. */
   once: boolean;
+  /** Argument of several lines, for example the message of a commit. */
+  text: string | undefined;
 }
 
 const READERS =
@@ -157,13 +181,32 @@ const FILTERS =
 const WRITES = /(?:^|[^0-9&>@=<^~!-])>{1,2}\s*(?!\/dev\/|v?\d+(?:\.\d+)+)[\w.~$/"'-]/;
 const LONGEST_COMMAND = 2_000;
 
-export function readCommand(text: string): Command {
-  const whole = text.slice(0, LONGEST_COMMAND).trim();
-  const heredoc = whole.search(/<<-?\s*['"]?\w+/);
-  const firstLine = (heredoc === -1 ? whole : whole.slice(0, heredoc))
+/** Arguments of several lines: `"$(cat <<'EOF' … EOF)"`, and quotation marks around lines. */
+const LONG_ARGUMENTS =
+  /"\$\(cat\s+<<-?\s*['"]?(\w+)['"]?[ \t]*\n([\s\S]*?)(?:\n[ \t]*\1\s*\)"|$(?![\s\S]))|"((?:[^"\\]|\\[\s\S])*)"|'([^']*)'/g;
+
+/** Text from the standard input of a command that writes no file: `git commit -F - <<'EOF'`. */
+const STANDARD_INPUT = /<<-?\s*['"]?(\w+)['"]?[ \t]*\n([\s\S]*?)(?:\n[ \t]*\1[ \t]*(?:\n|$)|$(?![\s\S]))/;
+
+export function readCommand(command: string): Command {
+  const whole = command.slice(0, LONGEST_COMMAND).trim();
+  let text: string | undefined;
+  // Only the first line of a long argument remains in the command's line.
+  const short = whole.replace(
+    LONG_ARGUMENTS,
+    (argument, _tag, heredoc?: string, inTwo?: string, inOne?: string) => {
+      const long = (heredoc ?? inTwo ?? inOne ?? "").trim();
+      if (long === "" || (heredoc === undefined && !long.includes("\n"))) return argument;
+      text ??= long;
+      return `"${long.split("\n", 1)[0]}"`;
+    },
+  );
+  const heredoc = short.search(/<<-?\s*['"]?\w+/);
+  const firstLine = (heredoc === -1 ? short : short.slice(0, heredoc))
     .split("\n")
     .find((row) => row.trim() !== "" && !row.trim().startsWith("#"));
   const row = (firstLine ?? "").trim();
+  if (!WRITES.test(row)) text ??= STANDARD_INPUT.exec(short)?.[2]?.trim();
   const line = withoutFilters(row)
     .replace(/\s+2>&1|\s+2>\/dev\/null/g, "")
     .trim();
@@ -176,9 +219,64 @@ export function readCommand(text: string): Command {
     line,
     key,
     reads: READERS.test(key) && !WRITES.test(row),
-    once: heredoc !== -1 || WRITES.test(row) || /\bsed\s+-i\b/.test(row),
+    once: heredoc !== -1 || text !== undefined || WRITES.test(row) || /\bsed\s+-i\b/.test(row),
+    text,
   };
 }
+
+/** Returns the steps of a command, which `&&`, `||`, `;` and `|` separate, without those inside quotation marks. */
+function stepsOf(key: string): string[] {
+  const steps = key.match(/(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^&;|"']|(?<!&)&(?!&)|["'])+/g) ?? [];
+  return steps.map((step) => step.trim().replace(SAME_AIM, "$1")).filter((step) => step !== "");
+}
+
+/** Commands of git whose arguments do not change their aim: the work is committed, or it is pushed. */
+const SAME_AIM = /^(git (?:commit|push|pull))\b.*$/;
+
+/** Commands of git that stop at a conflict, which a commit or `--continue` completes. */
+const STOPS_AT_CONFLICT = /\bgit (?:-\S+ \S+ )?(merge|pull|cherry-pick|revert|rebase|am)\b/;
+
+/** Commands that check nothing: their success does not show that the work is correct. */
+const TIDIES =
+  /^(?:cd|chmod|chown|mkdir|cp|mv|rm|ln|touch|kill|pkill|open|export|source|git (?:add|checkout|switch|stash|fetch))\b/;
+
+/** Returns whether a command only prepares or tidies, and checks nothing. */
+export const isTidy = (key: string): boolean => stepsOf(key).every((step) => TIDIES.test(step));
+
+/** Returns the purpose of a command: its last step that does more than tidy. */
+const aimOf = (key: string) => {
+  const steps = stepsOf(key);
+  return steps.findLast((step) => !TIDIES.test(step)) ?? steps.at(-1);
+};
+
+/** Returns whether both commands have the same aim. */
+export const hasSameAim = (key: string, other: string): boolean => aimOf(key) === aimOf(other);
+
+/**
+ * Returns whether the success of a command achieves what an earlier one failed to do: it has the last step of the
+ * earlier one, or it ends by hand the merge or rebase that stopped.
+ */
+export function completes(laterKey: string, earlierKey: string): boolean {
+  const aim = aimOf(earlierKey);
+  if (aim !== undefined && stepsOf(laterKey).includes(aim)) return true;
+  const stopped = STOPS_AT_CONFLICT.exec(earlierKey)?.[1];
+  if (stopped === undefined) return false;
+  const ended = /\bgit (?:-\S+ \S+ )?(?:merge|cherry-pick|revert|rebase|am) --(?:continue|abort|quit|skip)\b/;
+  const isCommit = stopped !== "rebase" && /\bgit (?:-\S+ \S+ )?commit\b/.test(laterKey);
+  return isCommit || ended.test(laterKey);
+}
+
+/** Returns whether a command that failed leaves a merge or rebase under way, which has to be ended. */
+export const leavesConflict = ({
+  key,
+  errorLine = "",
+}: {
+  key: string;
+  errorLine?: string | undefined;
+}): boolean => STOPS_AT_CONFLICT.test(key) && /conflict|could not apply/i.test(errorLine);
+
+/** Returns whether a command marks the conflicts of a merge as resolved. */
+export const resolvesConflict = (key: string): boolean => /\bgit (?:-\S+ \S+ )?(?:add|rm)\b/.test(key);
 
 /** Returns the command before the filters of its output; all of it when the bar is inside quotation marks. */
 function withoutFilters(row: string): string {
@@ -187,10 +285,28 @@ function withoutFilters(row: string): string {
   return isOpen ? row : cut;
 }
 
+/** Maximum number of characters of an output that a summary quotes. */
+const LONGEST_EXTRACT = 400;
+const FILE_READERS = /^(?:cat|head|tail|less|sed)\b/;
+
+/**
+ * Returns what came out of a call: the end of a long output, where a program says how it ended, or the beginning of
+ * structured data. Empty for the text of a file.
+ */
+export function extractOf({ command, paths }: CallDescription, output: string): string {
+  const isQuotable = command === undefined ? paths.length === 0 : !FILE_READERS.test(command.key);
+  if (!isQuotable) return "";
+  const text = output.trim();
+  if (text.length <= LONGEST_EXTRACT) return text;
+  if (/^[[{]/.test(text)) return text.slice(0, LONGEST_EXTRACT);
+  const end = text.slice(-LONGEST_EXTRACT);
+  return `…${end.slice(end.indexOf("\n") + 1)}`;
+}
+
 /** Result of a call or command. */
 export interface Outcome {
   failed: boolean;
-  /** Line with the reason of a failure, if there is one. */
+  /** Line with the reason of a failure, if there is one; after the name of the test that failed. */
   errorLine: string | undefined;
 }
 
@@ -200,13 +316,35 @@ const SEARCHED_TAIL = 16_000;
 const LONGEST_LINE = 400;
 const EXIT_CODE = /(?:exited with (?:exit )?(?:code|status)|exit (?:code|status)):?\s+(-?\d+)/i;
 
-/** Patterns of lines that report a failure, the clearest first. */
+/** Patterns of lines that report a failure whatever the exit code is, the clearest first. */
 const FAILURES = [
   /\berror(?: (?:TS|E|CS|C)\d+|\[E\d+\])\b|^\s*(?:\w+\.)*\w*(?:Error|Exception)\b\s*[:(]/,
-  /^\s*(?:FAILED|FAIL|✗|✘|×|not ok)\b|^\s*(?:[✗✘×])\s|\bAssertionError\b|\bpanic(?:ked)?\b/,
+  /^\s*(?:FAILED|FAIL|✗|✘|×|not ok)\b|^\s*(?:[✗✘×])\s|^--- FAIL|\bAssertionError\b|\bpanic(?:ked)?\b/,
+];
+
+/** Patterns of lines that give the reason of a failure, but may be in an output without one. */
+const REASONS = [
+  /^\s*[\w./\\-]+\.\w+:\d+(?::\d+)?:? +\S/,
   /^\s*(?:fatal|error|E\s{2,}|ERR!|npm (?:error|ERR!))[: ]|: (?:fatal )?error: |\berror: /i,
   /command not found|No such file or directory|Permission denied|cannot find|could not|segmentation fault|timed? ?out/i,
 ];
+
+/** Line that names a test that failed, as test runners of Go, JavaScript, Python, Rust and TAP print it. */
+const FAILED_TEST =
+  /^(?:(?:---|===) FAIL:|FAILED|FAIL|[✗✘×✕●]|not ok \d+(?: -)?)\s+(\S.*?)(?:\s+\(?\d[\d.]*\s?m?s\)?)?$|^test (\S+) \.\.\. FAILED$/;
+
+/** Line of a test runner about a whole package or file. */
+const ABOUT_ALL = /^(?:FAIL|FAILED)(?:\s+\S+(?:\s+(?:[\d.]+m?s|\[.*\]|\(.*\)))?|\s*\(.*\))?$/;
+
+/** Line that a test prints about its failure. */
+const TEST_SAYS =
+  /^\s*(?:E\s{2,}|assert)|\b(?:expect(?:ed|s)?|assert\w*|panic(?:ked)?|got|want(?:ed)?|received|should|must|mismatch)\b/i;
+
+/** Number of lines around the name of a test that are searched for its reason. */
+const NEAR = 40;
+
+/** An error of more than one word. A past failure with only the word FAIL is not informative. */
+export const SAYS_WHY = /[\p{L}]{2,}\P{L}+[\p{L}]{2,}|\p{Lo}{3,}/u;
 
 /**
  * Returns the outcome of a call. A command that runs something has also failed when its output has an error line and
@@ -219,29 +357,48 @@ export function outcomeOf(output: string, reported: { isError: boolean; runs: bo
       : `${output.slice(0, SEARCHED_HEAD)}\n${output.slice(-SEARCHED_TAIL)}`;
   const code = EXIT_CODE.exec(searched.slice(-500)) ?? EXIT_CODE.exec(searched.slice(0, 500));
   const saysFailed = code !== null && code[1] !== "0";
-  const found = reported.isError || saysFailed || reported.runs ? findErrorLine(searched) : undefined;
-  // A phrase like "could not" alone is not a failure; the clearer patterns are.
-  const failed = reported.isError || saysFailed || (reported.runs && found !== undefined && found.rank < 2);
-  if (!failed) return { failed, errorLine: undefined };
-  return { failed, errorLine: found?.line ?? lastLine(searched) };
-}
-
-function findErrorLine(output: string): { line: string; rank: number } | undefined {
-  let best: { line: string; rank: number } | undefined;
-  for (const rawLine of output.split("\n")) {
-    if (rawLine.length > LONGEST_LINE * 4) continue;
-    const line = rawLine.trim().slice(0, LONGEST_LINE);
-    const rank = FAILURES.findIndex((failure) => failure.test(line));
-    if (rank !== -1 && (best === undefined || rank < best.rank)) best = { line, rank };
-    if (best?.rank === 0) break;
-  }
-  return best;
-}
-
-function lastLine(output: string): string | undefined {
-  const lines = output
-    .slice(-2_000)
+  if (!reported.isError && !saysFailed && !reported.runs) return { failed: false, errorLine: undefined };
+  const lines = searched
     .split("\n")
-    .map((line) => line.trim());
-  return lines.findLast((line) => line !== "" && !EXIT_CODE.test(line))?.slice(0, LONGEST_LINE);
+    .filter(({ length }) => length <= LONGEST_LINE * 4)
+    .map((line) => oneLine(line).slice(0, LONGEST_LINE));
+  const failed =
+    reported.isError || saysFailed || lines.some((line) => FAILURES.some((failure) => failure.test(line)));
+  return { failed, errorLine: failed ? errorLine(lines) : undefined };
+}
+
+function errorLine(lines: readonly string[]): string | undefined {
+  const clear = FAILURES.map((failure) =>
+    lines.find((line) => failure.test(line) && !ABOUT_ALL.test(line) && SAYS_WHY.test(line)),
+  );
+  const reason = REASONS.map((pattern) => lines.find((line) => pattern.test(line)));
+  const ended = lines.findLast((line) => line !== "" && !EXIT_CODE.test(line) && !ABOUT_ALL.test(line));
+  const bare = lines.find((line) => FAILURES.some((failure) => failure.test(line)));
+  return failedTest(lines) ?? [...clear, ...reason, bare, ended].find((line) => line !== undefined);
+}
+
+/** Returns the name of the first test that failed and the line that says why; undefined without both. */
+function failedTest(lines: readonly string[]): string | undefined {
+  const names = lines.map((line) => {
+    const match = ABOUT_ALL.test(line) ? null : FAILED_TEST.exec(line);
+    return match?.[1] ?? match?.[2];
+  });
+  const places = names.flatMap((name, at) => (name === undefined ? [] : [at]));
+  for (const [index, at] of places.entries()) {
+    const after = lines.slice(at + 1, Math.min(at + NEAR, places[index + 1] ?? lines.length));
+    const before = lines.slice(Math.max(0, at - NEAR, (places[index - 1] ?? -1) + 1), at);
+    const said = reasonIn(after) ?? reasonIn(before);
+    if (said === undefined) continue;
+    const isOnly = places.every((place) => names[place] === names[at]);
+    return `${names[at]}: ${said}${isOnly ? "" : " (not the only test that failed)"}`;
+  }
+  return undefined;
+}
+
+/** Returns the line of a test's output that says why it failed, else the last line that names its place in a file. */
+function reasonIn(lines: readonly string[]): string | undefined {
+  return (
+    lines.find((line) => SAYS_WHY.test(line) && (FAILURES[0]!.test(line) || TEST_SAYS.test(line))) ??
+    lines.findLast((line) => SAYS_WHY.test(line) && REASONS[0]!.test(line) && !/[:：]$/.test(line))
+  );
 }

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { findRules } from "@espalier/compaction";
 import { contentBlocks, isMessage, messageText, SessionTree } from "@espalier/session-tree";
 import { FileLog } from "@espalier/session-tree/node";
+import { findRules } from "@espalier/summarizer";
 import { describe, expect, test } from "vitest";
 import { corpus, corpusLabels, type Tally, tally, writtenTurns } from "./rules/labels.ts";
 
