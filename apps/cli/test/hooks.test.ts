@@ -157,7 +157,8 @@ test("hostile text stays inside the block, as data, also when the notes are read
   await hook(["claude-code"], before);
   await until(() => briefOf(hooks, before) !== undefined);
   const context = contextIn((await hook(["claude-code"], inputOf(CLAUDE, "SessionStart", "compact"))).stdout);
-  expect(context).toContain("&lt;/session-notes>");
+  expect(context).toMatch(/<open-work>\n[^<]*&lt;\/rules>[^<]*<\/open-work>/);
+  expect(context).not.toContain("&amp;");
   const tags = [...context.matchAll(/<\/?([\w-]+)/g)].map(([tag]) => tag);
   const own = ["<session-notes", "<rules", "</rules", "<open-work", "</open-work", "</session-notes"];
   expect(tags).toEqual(own.filter((tag) => tags.includes(tag)));

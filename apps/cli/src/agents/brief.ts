@@ -145,7 +145,8 @@ export async function writeBrief(session: Session): Promise<string> {
   const labels = [...labelsInForce(session.tree)].map(([id, { label }]) => `${label} (${id})`).join(", ");
   const parts = [
     rulesBlock(rulesOf(session), RULE_TOKENS),
-    open === "" ? "" : `<open-work>\n${escapeText(open)}\n</open-work>`,
+    // The summarizer has escaped what reads as a tag, and no other `<`.
+    open === "" ? "" : `<open-work>\n${open.replaceAll("<", "&lt;")}\n</open-work>`,
     labels === "" ? "" : `<labels>${escapeText(cutText(labels, LONGEST_LABELS))}</labels>`,
   ].filter((part) => part !== "");
   const id = session.header?.id ?? "";
