@@ -1,6 +1,7 @@
 // `hook`: what runs inside Claude Code and Codex. The inputs in `recorded` are those of real versions.
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { takeFileLeaseSync } from "@espalier/session-tree/node";
 import { afterEach, expect, test, vi } from "vitest";
 import { espalier, espalierJson, temporaryFolder } from "./espalier.ts";
 
@@ -275,6 +276,29 @@ test("imports that start together leave one session and whole notes", async () =
   expect(sessions).toHaveLength(1);
   expect(statSync(join(home, ".espalier/sessions", sessions[0]!)).size).toBeGreaterThan(0);
   expect(existsSync(join(hooks, "hooks.log"))).toBe(false);
+});
+
+test("an import that ends after an uninstall brings no notes back", async () => {
+  const { hooks, home, env } = newHome();
+  const input = inputOf(CLAUDE, "SessionEnd");
+  const end = converse(home, input, TALK);
+  const transcript = String(end["transcript_path"]);
+  const runImport = () => espalier(["hook", "--import", "claude-code", end.session_id, transcript], { env });
+  await runImport();
+  expect(briefOf(hooks, end)).toBeDefined();
+  // The import has to wait as long as another process writes the session.
+  const [session] = filesBelow(join(env.ESPALIER_HOME, "sessions")).filter((path) => path.endsWith(".jsonl"));
+  const release = takeFileLeaseSync(join(env.ESPALIER_HOME, "sessions", session!));
+  converse(home, input, [...TALK, "And the plum tree."]);
+  const ended = runImport();
+  const lease = join(hooks, "claude-code", `${end.session_id}.json.lease`);
+  await until(() => existsSync(lease));
+  rmSync(join(hooks, ".."), { recursive: true });
+  release();
+  expect(await ended).toMatchObject({ code: 0, stderr: "" });
+  expect(existsSync(join(hooks, ".."))).toBe(false);
+  const { value } = await espalierJson(["context", end.session_id], { env });
+  expect(JSON.stringify(value)).toContain("And the plum tree.");
 });
 
 test("the status line tells context, cache and cost, of what there is", async () => {

@@ -404,6 +404,87 @@ test("notes and the log of hooks leave with the last agent", () => {
   expect(existsSync(join(home, ".espalier"))).toBe(false);
 });
 
+/** Writes the file of a session into the store of the home. */
+function storeSession(id: string, importedFrom?: { agent: AgentName }): string {
+  const file = join(home, `.espalier/sessions/garden-1/2026-01-01T00-00-00-000Z_${id}.jsonl`);
+  const from = importedFrom ? { importedFrom: { ...importedFrom, id } } : {};
+  const header = {
+    type: "session",
+    version: 3,
+    id,
+    timestamp: "2026-01-01T00:00:00.000Z",
+    cwd: "/",
+    ...from,
+  };
+  write(file, `${JSON.stringify(header)}\n`);
+  return file;
+}
+
+test("all that hooks and the server kept leaves with the last agent; sessions and settings stay", () => {
+  const kept = fc.subarray([
+    "agents/hooks/hooks.log",
+    "agents/hooks/hooks.log.1",
+    "agents/hooks/claude-code/a.json",
+    "agents/hooks/codex/b.json",
+    "agents/hooks/codex/b.json.again",
+    "imported.json",
+    "imported.json.lease",
+    "listings.json",
+    "ids/known",
+    "sessions/empty-1/",
+  ]);
+  const agents = fc.shuffledSubarray([...AGENT_NAMES], { minLength: 1 });
+  const sources = fc.array(fc.constantFrom(undefined, ...AGENT_NAMES), { maxLength: 3 });
+  fc.assert(
+    fc.property(agents, kept, sources, fc.boolean(), (names, files, from, hasSettings) => {
+      home = newHome();
+      const ours = join(home, ".espalier");
+      for (const name of names) mkdirSync(join(home, FOLDERS[name]), { recursive: true });
+      if (hasSettings) write(join(ours, "settings.json"), "{}");
+      for (const [at, agent] of from.entries()) storeSession(`s${at}`, agent && { agent });
+      const before = everything(home);
+      for (const name of names) install(name);
+      for (const file of files)
+        if (file.endsWith("/")) mkdirSync(join(ours, file), { recursive: true });
+        else write(join(ours, file), "x");
+      const indexes = from.length === 0 ? {} : everything(home);
+      for (const name of names) {
+        const plan = planUninstall(agentNamed(name));
+        const count = from.filter((agent) => agent === name).length;
+        const told = plan.notes.filter((note) => note.includes(" imported from "));
+        expect(told.map((note) => Number.parseInt(note, 10))).toEqual(count === 0 ? [] : [count]);
+        carryOut(plan);
+      }
+      const isIndex = (path: string) => /^\.espalier\/(ids|listings\.json|sessions\/empty-1)/.test(path);
+      const stays = Object.entries(indexes).filter(([path]) => isIndex(path));
+      expect(everything(home)).toEqual({ ...before, ...Object.fromEntries(stays) });
+    }),
+    { numRuns: 60 },
+  );
+});
+
+test("a removal says which sessions stay, where they are, and how they are removed", async () => {
+  mkdirSync(join(home, ".codex"));
+  const env = environmentOf(home);
+  await espalier(["install", "codex"], { env });
+  const file = storeSession("s1", { agent: "codex" });
+  storeSession("s2");
+  write(join(home, ".espalier/imported.json"), "{}");
+  const record = join(home, ".espalier/imported.json");
+  const dry = await espalier(["uninstall", "codex", "--dry-run"], { env });
+  expect(dry.stdout).toContain(`\ndelete ${record}\n`);
+  expect(existsSync(record)).toBe(true);
+  const { code, stdout } = await espalier(["uninstall", "codex"], { env });
+  expect(code).toBe(0);
+  expect(stdout).toContain(`\ndelete ${record}\n`);
+  const list = "espalier list --agent codex --sub-agents --json";
+  expect(stdout).toContain(
+    `\n1 session imported from Codex stays, as it is yours: \`${list}\` prints its file. Delete that, or all of Espalier with the folder ${join(home, ".espalier")}.\n`,
+  );
+  const listed = await espalier(list.split(" ").slice(1), { env });
+  expect(JSON.parse(listed.stdout)).toMatchObject({ file });
+});
+
 test("what the agent itself recorded of the plugin leaves with it", () => {
   mkdirSync(join(home, ".claude"));
   install("claude-code");
@@ -422,7 +503,7 @@ test("what the agent itself recorded of the plugin leaves with it", () => {
   install("claude-code");
   write(known, "{");
   const plan = planUninstall(agentNamed("claude-code"));
-  expect(plan.notes).toEqual([`Claude Code's own record ${known} cannot be read and was not changed.`]);
+  expect(plan.notes).toContain(`Claude Code's own record ${known} cannot be read and was not changed.`);
   carryOut(plan);
   expect(existsSync(join(home, ".claude/settings.json"))).toBe(false);
   expect(readFileSync(known, "utf8")).toBe("{");

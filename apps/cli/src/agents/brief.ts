@@ -57,6 +57,8 @@ async function importAndBrief(agent: string, sessionId: string, transcript: stri
       const started = Date.now();
       const session = await whenFree(() => importOne(agent, transcript));
       const text = session === undefined ? "" : await briefOf(session);
+      // `uninstall` has removed the folder meanwhile.
+      if (!existsSync(dirname(file))) return;
       const brief: Brief = { at: Date.now(), tookMs: Date.now() - started, text };
       writeFileSync(`${file}.tmp`, JSON.stringify(brief), { mode: 0o600 });
       renameSync(`${file}.tmp`, file);

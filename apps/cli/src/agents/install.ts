@@ -5,6 +5,7 @@ import {
   existsSync,
   lstatSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   realpathSync,
   renameSync,
@@ -14,8 +15,12 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { espalierHome } from "@espalier/engine";
-import { createWhole } from "@espalier/jsonl-stream/node";
+import { EspalierError } from "@espalier/jsonl-stream";
+import { createWhole, openView } from "@espalier/jsonl-stream/node";
+import { firstHeader } from "@espalier/session-tree";
+import { sessionFiles } from "@espalier/session-tree/node";
 import { CommandError } from "../failure.ts";
+import { formatMany } from "../numbers.ts";
 import { AGENT_NAMES, type Agent, type AgentSettings, agentsFolder, isInstalled } from "./agents.ts";
 import { hooksFolder } from "./hook.ts";
 import { type Insertion, NO_INSERTION } from "./settings-text.ts";
@@ -31,6 +36,8 @@ interface FileChange {
 export interface InstallPlan {
   agent: Agent;
   changes: FileChange[];
+  /** Files and folders that are removed too, without a diff: notes, logs and caches of ours. */
+  removed: string[];
   /** Sentences for the user. */
   notes: string[];
 }
@@ -98,10 +105,14 @@ export function planInstall(agent: Agent): InstallPlan {
     changeOf(join(agent.folder, path), after),
   );
   // The record is written first, so that a removal after a crash knows the planned changes.
-  return { agent, notes, changes: [changeOf(recordFile(agent), recorded), ...own, ...changes] };
+  return { agent, notes, removed: [], changes: [changeOf(recordFile(agent), recorded), ...own, ...changes] };
 }
 
-/** Plans the removal of everything that an installation wrote. @throws CommandError `settings` */
+/**
+ * Plans the removal of everything that an installation wrote, and of what hooks and the server then kept. Sessions stay:
+ * they are the user's.
+ * @throws CommandError `settings`
+ */
 export function planUninstall(agent: Agent): InstallPlan {
   const record = readRecord(agent);
   const notes: string[] = [];
@@ -121,7 +132,65 @@ export function planUninstall(agent: Agent): InstallPlan {
     }
   });
   const own = Object.keys(agent.ownFiles).map((path) => changeOf(join(agent.folder, path), undefined));
-  return { agent, notes, changes: [...changes, ...own, changeOf(recordFile(agent), undefined)] };
+  notes.push(`Sessions of ${agent.label} that run now may still have it; end them.`, ...sessionNotes(agent));
+  return {
+    agent,
+    notes,
+    removed: keptFor(agent),
+    changes: [...changes, ...own, changeOf(recordFile(agent), undefined)],
+  };
+}
+
+/** Paths of what hooks and the server keep for an agent; with the last agent what they keep for all. */
+function keptFor({ name }: Agent): string[] {
+  const isLast = !AGENT_NAMES.some((other) => other !== name && existsSync(recordFile({ name: other })));
+  const home = espalierHome();
+  if (!isLast || !existsSync(home)) return [join(hooksFolder(), name)].filter((path) => existsSync(path));
+  const imports = readdirSync(home).filter((file) => file.startsWith("imported.json"));
+  // An index of sessions is of use while there are some.
+  const indexes = hasFiles(join(home, "sessions")) ? [] : ["ids", "listings.json", "sessions"];
+  return [hooksFolder(), ...[...imports, ...indexes].map((file) => join(home, file))].filter((path) =>
+    existsSync(path),
+  );
+}
+
+const hasFiles = (folder: string): boolean =>
+  existsSync(folder) &&
+  readdirSync(folder, { recursive: true, withFileTypes: true }).some((entry) => !entry.isDirectory());
+
+/** A sentence on the sessions that were imported from the agent, if there are any. */
+function sessionNotes({ name, label }: Agent): string[] {
+  const home = espalierHome();
+  const folder = join(home, "sessions");
+  if (!existsSync(folder)) return [];
+  const imported = sessionFiles([folder], { home, onSkipped: () => undefined }).filter(
+    ({ path }) => importSourceOf(path) === name,
+  );
+  if (imported.length === 0) return [];
+  const list = `espalier list --agent ${name} --sub-agents --json`;
+  const [stay, prints] =
+    imported.length === 1
+      ? ["stays, as it is yours", "prints its file. Delete that"]
+      : ["stay, as they are yours", "prints their files. Delete those"];
+  return [
+    `${formatMany(imported.length, "session")} imported from ${label} ${stay}: \`${list}\` ${prints}, or all of Espalier with the folder ${home}.`,
+  ];
+}
+
+/** Agent that a session was imported from; undefined for other files. */
+function importSourceOf(path: string): string | undefined {
+  try {
+    const view = openView(path);
+    try {
+      return firstHeader(view)?.importedFrom?.agent;
+    } finally {
+      view.close();
+    }
+  } catch (error) {
+    // A file that cannot be read counts for nobody, and stays.
+    if (error instanceof EspalierError) return undefined;
+    throw error;
+  }
 }
 
 /** Returns whether a file that was created for our values has no other content. */
@@ -175,7 +244,7 @@ function missingFolders(folder: string): string[] {
  * Carries out a plan.
  * @throws CommandError `changed` for a file that changed after the plan was made
  */
-export function carryOut({ agent, changes }: InstallPlan): void {
+export function carryOut({ agent, changes, removed }: InstallPlan): void {
   const { folders } = readRecord(agent);
   for (const change of changes.filter(({ before, after }) => before !== after)) {
     if (textIn(change.file) !== change.before) throw changed(change.file);
@@ -184,9 +253,7 @@ export function carryOut({ agent, changes }: InstallPlan): void {
   }
   const isRemoval = !existsSync(recordFile(agent));
   if (!isRemoval) return;
-  // Removes the notes for later starts. The log is removed with the last agent.
-  const isLast = !AGENT_NAMES.some((name) => existsSync(recordFile({ name })));
-  rmSync(isLast ? hooksFolder() : join(hooksFolder(), agent.name), { recursive: true, force: true });
+  for (const path of removed) rmSync(path, { recursive: true, force: true });
   for (const path of Object.keys(agent.ownFiles))
     removeEmpty(dirname(join(agent.folder, path)), agentsFolder());
   for (const folder of folders.toReversed()) removeEmpty(folder, dirname(folder));

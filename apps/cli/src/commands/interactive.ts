@@ -365,20 +365,25 @@ function agentCommand(verb: "install" | "uninstall", description: string, exampl
 
 const NOTES = `In Claude Code: a plugin (hooks, the server of \`espalier mcp\`, a skill) and a status line, unless you have one. In Codex:
 hooks and the server. In Pi: a package. All other bytes of the agent's settings files stay the same. \`uninstall\` restores
-the files, or removes only these keys if the files were changed since. Errors of hooks are in
-~/.espalier/agents/hooks/hooks.log.`;
+the files, or removes only these keys if the files were changed since. It removes notes and caches too, and keeps sessions.
+Errors of hooks are in ~/.espalier/agents/hooks/hooks.log.`;
 
 function answerOf(
   verb: "install" | "uninstall",
-  { agent: { name, label }, changes, notes }: InstallPlan,
+  { agent: { name, label }, changes, removed, notes }: InstallPlan,
   diff: string[] | undefined,
 ): Answer {
   const changed = changes.filter(({ before, after }) => before !== after);
-  const files = changed.map(({ file, before, after }) => ({
-    file,
-    change: before === undefined ? "create" : after === undefined ? "delete" : "change",
-  }));
-  const isDone = changed.length === 0;
+  const gone = removed.map((file) => ({ file, change: "delete" }));
+  const files = [
+    ...changed.map(({ file, before, after }) => ({
+      file,
+      change: before === undefined ? "create" : after === undefined ? "delete" : "change",
+    })),
+    ...gone,
+  ];
+  const lineOf = ({ file, change }: (typeof files)[number]) => `${change.padEnd(6)} ${plainLine(file)}`;
+  const isDone = files.length === 0;
   const done = verb === "install" ? `Espalier is installed in ${label}` : `Espalier is no longer in ${label}`;
   const sentence = isDone ? `${done}; nothing was changed.` : `${done}.`;
   const told = isDone ? [] : notes;
@@ -387,8 +392,8 @@ function answerOf(
     lines: diff
       ? isDone
         ? ["Nothing would be changed."]
-        : diff.map(plainText)
-      : [...files.map(({ file, change }) => `${change.padEnd(6)} ${plainLine(file)}`), sentence, ...told],
+        : [...diff.map(plainText), ...gone.map(lineOf)]
+      : [...files.map(lineOf), sentence, ...told],
   };
 }
 
