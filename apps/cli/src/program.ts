@@ -119,8 +119,19 @@ export async function runCommandLine(parameters: readonly string[]): Promise<num
     return shell.exitCode;
   } catch (error) {
     const called = program.commands.find((command) => command.name() === program.args[0]);
-    return await reportFailure(shell, called ? error : meantAsCommand(error, program), called?.name());
+    const named = called ? withChoices(error, called) : meantAsCommand(error, program);
+    return await reportFailure(shell, named, called?.name());
   }
+}
+
+/** Adds the choices of an option to the error that the option is missing. */
+function withChoices(error: unknown, command: Command): unknown {
+  if (!(error instanceof CommanderError) || error.code !== "commander.missingMandatoryOptionValue")
+    return error;
+  const missing = command.options.find(({ flags }) => error.message.includes(`'${flags}'`));
+  if (!missing?.argChoices) return error;
+  const choices = missing.argChoices.join(", ");
+  return new CommanderError(error.exitCode, error.code, `${error.message}\nAllowed choices are ${choices}.`);
 }
 
 /**

@@ -183,7 +183,11 @@ test("what cannot be done is one sentence, and nothing is written", { timeout: 1
     message:
       "Option '--in <agent>' argument 'cursor' is invalid. Allowed choices are claude-code, codex, pi. See `espalier continue --help`.",
   });
-  expect((await refused([DEMO, ...at])).code).toBe("usage");
+  expect(await refused([DEMO, ...at])).toEqual({
+    code: "usage",
+    message:
+      "Required option '--in <agent>' not specified. Allowed choices are claude-code, codex, pi. See `espalier continue --help`.",
+  });
   expect(await refused([DEMO, "--in", "codex", "--at", "checkpiont", ...at])).toMatchObject({
     code: "unknown-entry",
     message: 'There is no entry "checkpiont" in this session. Did you mean the label "checkpoint"?',
@@ -192,6 +196,17 @@ test("what cannot be done is one sentence, and nothing is written", { timeout: 1
     code: "not-found",
     message: `The folder ${join(folder, "gone")} of this session is not there; name another one with --cwd.`,
   });
+  const never = join(folder, "never");
+  const gone = ["--cwd", join(folder, "gone")];
+  // Both folders in one error, with a way that mends both; with --out the agent's own is not needed.
+  expect(await refused([DEMO, "--in", "codex", ...gone], { CODEX_HOME: never })).toEqual({
+    code: "not-found",
+    message: `The folder ${join(folder, "gone")} of this session is not there, and Codex has no folder ${never}: it was never used here. Start Codex once in the folder to go on in, then repeat this command there with --cwd .`,
+  });
+  const out = ["--out", join(folder, "out.jsonl")];
+  expect((await refused([DEMO, "--in", "codex", ...gone, ...out], { CODEX_HOME: never })).message).toBe(
+    `The folder ${join(folder, "gone")} of this session is not there; name another one with --cwd.`,
+  );
   for (const [agent, name, variable] of [
     ["claude-code", "Claude Code", "CLAUDE_CONFIG_DIR"],
     ["codex", "Codex", "CODEX_HOME"],

@@ -43,7 +43,11 @@ export interface ContinuedSession extends NativeReport {
 export function continueSession(session: ExportableSession, options: ContinueOptions): ContinuedSession {
   const { env = process.env, out, ...chosen } = options;
   const { header } = "tree" in session ? session.tree : session;
-  const cwd = projectFolder(options.cwd ?? header?.cwd ?? "");
+  const cwd = workingFolder(
+    options.cwd ?? header?.cwd ?? "",
+    out === undefined ? options.agent : undefined,
+    env,
+  );
   const now = new Date();
   const place = PLACES[options.agent];
   const sessionId = out === undefined ? freeId(options.agent, header?.id ?? "", env) : undefined;
@@ -122,19 +126,14 @@ const NAMES: Readonly<Record<NativeAgent, string>> = {
 
 const localAgent = (agent: NativeAgent): LocalAgent => localAgents.find((local) => local.agent === agent)!;
 
-/**
- * Returns the folder of an agent's sessions.
- *
- * @throws EspalierError `not-found` when the agent was never used
- */
-function sessionFolder(agent: NativeAgent, env: Environment): string {
-  const [folder] = localAgent(agent).folders(env) as [string];
+/** Returns the folder of an agent's sessions. */
+const sessionFolder = (agent: NativeAgent, env: Environment): string => localAgent(agent).folders(env)[0]!;
+
+/** Folder that an agent creates when it starts for the first time; undefined where it is there. */
+function missingHome(agent: NativeAgent, env: Environment): string | undefined {
+  const folder = sessionFolder(agent, env);
   const home = existsSync(folder) ? folder : dirname(folder);
-  if (factsOf(home)?.isDirectory()) return folder;
-  throw new EspalierError(
-    "not-found",
-    `${NAMES[agent]} has no folder ${home}: it was never used here. Start it once, or write a file with --out.`,
-  );
+  return factsOf(home)?.isDirectory() ? undefined : home;
 }
 
 /** Id of a new session: the usual one, or a random one if the agent has a session with that id. */
@@ -149,15 +148,24 @@ function freeId(agent: NativeAgent, ownId: string, env: Environment): string {
 }
 
 /**
- * Real path of the folder to work in.
- * @throws EspalierError `not-found`
+ * Returns the real path of the folder to work in. All folders that are missing are in one error.
+ *
+ * @param agent whose own folder gets the file; undefined where that is not needed
+ * @throws EspalierError `not-found` for a folder that is missing, and for an agent that was never used
  */
-function projectFolder(folder: string): string {
-  if (folder !== "" && factsOf(folder)?.isDirectory()) return realpathSync(folder);
-  throw new EspalierError(
-    "not-found",
-    `${folder === "" ? "The session names no folder" : `The folder ${folder} of this session is not there`}; name another one with --cwd.`,
-  );
+function workingFolder(folder: string, agent: NativeAgent | undefined, env: Environment): string {
+  const isThere = folder !== "" && factsOf(folder)?.isDirectory() === true;
+  const home = agent === undefined ? undefined : missingHome(agent, env);
+  if (isThere && home === undefined) return realpathSync(folder);
+  const project =
+    folder === "" ? "The session names no folder" : `The folder ${folder} of this session is not there`;
+  const name = agent === undefined ? "" : NAMES[agent];
+  const message = isThere
+    ? `${name} has no folder ${home}: it was never used here. Start it once, or write a file with --out.`
+    : home === undefined
+      ? `${project}; name another one with --cwd.`
+      : `${project}, and ${name} has no folder ${home}: it was never used here. Start ${name} once in the folder to go on in, then repeat this command there with --cwd .`;
+  throw new EspalierError("not-found", message);
 }
 
 /** Maximum length of a project's folder name in Claude Code; longer names are cut, and end in a hash. */
