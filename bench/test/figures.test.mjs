@@ -18,7 +18,7 @@ const results = {
 const page = "# A\n\n<!-- figures: written by bench/readme.mjs -->\nold\n<!-- /figures -->\n\nB\n";
 
 describe("the README's figures", () => {
-  test("stand between the markers, what is not there as a dash, and all else stays", () => {
+  test("are between the markers, with a dash for missing ones, and other text is not changed", () => {
     const text = withFigures(page, results);
     expect(text).toMatch(/^# A\n\n<!-- figures/);
     expect(text).toMatch(/<!-- \/figures -->\n\nB\n$/);
@@ -28,7 +28,7 @@ describe("the README's figures", () => {
     expect(withFigures("# A\n", results)).toBeUndefined();
   });
 
-  test("are those of the last run", () => {
+  test("are those of the last results", () => {
     const script = fileURLToPath(new URL("../readme.mjs", import.meta.url));
     const { status, stderr } = spawnSync(process.execPath, [script, "--check"], { encoding: "utf8" });
     expect(stderr).not.toContain("are not those");
@@ -36,7 +36,7 @@ describe("the README's figures", () => {
   });
 });
 
-test("a curve is drawn with a point for each figure, higher where there is more", () => {
+test("a curve has a point for each figure, and larger figures are higher", () => {
   const svg = plotSvg({
     title: "T",
     xTitle: "x",

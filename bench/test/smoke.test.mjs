@@ -8,7 +8,7 @@ import { lines } from "../lines.mjs";
 
 const bench = fileURLToPath(new URL("..", import.meta.url));
 
-test("every line of the bench runs, at a size at which it says nothing", () => {
+test("every line of the bench runs with tiny sizes", () => {
   const folder = mkdtempSync(join(tmpdir(), "espalier-bench-test-"));
   const { status, stdout, stderr } = spawnSync(
     process.execPath,

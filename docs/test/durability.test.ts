@@ -31,7 +31,7 @@ const sourceOf = (name: string): string =>
 const known = readFileSync(join(ROOT, "harness/src/trials.ts"), "utf8");
 
 describe("the contract", () => {
-  test("has promises, each with what enforces it", () => expect(enforced.length).toBeGreaterThan(30));
+  test("has promises, each with its tests", () => expect(enforced.length).toBeGreaterThan(30));
 
   test.each(enforced)("names tests that exist: %s", (cell) => {
     for (const [, name = "", titles = ""] of cell.matchAll(/`([\w./-]+\.test\.ts)`((?: "[^"]+",?)*)/g)) {

@@ -18,7 +18,7 @@ const ELSEWHERE: ReadonlySet<string> = new Set([
 const guides = readdirSync(GUIDES).filter((name) => name.endsWith(".md") && !ELSEWHERE.has(name));
 
 describe.each(guides)("%s", (guide) => {
-  test("does what it says, from its first line to its last", async () => {
+  test("works as written, from its first line to its last", async () => {
     const here = await desk();
     for (const { language, text } of fencesOf(join(GUIDES, guide))) {
       if (language === "sh") here.type(text);

@@ -22,7 +22,7 @@ cat > ~/.codex/sessions/2026/01/01/rollout-2026-01-01T00-00-00-33333333-2222-433
 END
 `;
 
-test("import.md does what it says, from its first line to its last", async () => {
+test("import.md works as written, from its first line to its last", async () => {
   const here = await desk();
   here.type(`${AT_HOME}PLACE=~/.claude/projects/here${claude("11111111-2222-4333-8444-555555555555")}`);
   here.type(`${AT_HOME}PLACE=~/old-laptop/projects${claude("22222222-2222-4333-8444-555555555555")}`);

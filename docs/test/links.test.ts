@@ -15,7 +15,7 @@ const pages = execFileSync("git", ["ls-files", "--cached", "--others", "--exclud
 
 test("there are pages to check", () => expect(pages).toContain("README.md"));
 
-test.each(pages)("every link of %s leads to a file that is there", (page) => {
+test.each(pages)("every link of %s leads to an existing file", (page) => {
   const text = readFileSync(join(ROOT, page), "utf8").replace(/^```.*?^```/gms, "");
   const links = [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = ""]) => link);
   const relative = links.filter((link) => !/^(https?:|mailto:|#)/.test(link));
@@ -25,7 +25,7 @@ test.each(pages)("every link of %s leads to a file that is there", (page) => {
   expect(dead).toEqual([]);
 });
 
-test("a name that a page gives to a link stands in the source that it leads to", () => {
+test("a linked name is in the linked source", () => {
   const named = pages.flatMap((page) => {
     const text = readFileSync(join(ROOT, page), "utf8").replace(/^```.*?^```/gms, "");
     const links = [...text.matchAll(/\[`(?:\w+\.)?(\w+)`\]\(([^)\s#]+\.ts)\)/g)];

@@ -20,8 +20,8 @@ const doors: Readonly<Record<string, () => Promise<object>>> = {
 const values = carriedNames.filter(({ isType }) => !isType);
 const types = carriedNames.filter(({ isType }) => isType);
 
-describe("what origins.md says carries the documents is there", () => {
-  test("the table is read, and every mark in it", () => {
+describe("names that origins.md lists are exported", () => {
+  test("every reference in the table can be parsed", () => {
     expect(unreadable).toEqual([]);
     expect(carriedNames.filter(({ door }) => !doors[door]).map(({ text }) => text)).toEqual([]);
     expect(values.length).toBeGreaterThan(60);

@@ -6,7 +6,7 @@ import { desk, fencesOf, ROOT } from "./desk.ts";
 const example = (name: string) => readFileSync(join(ROOT, "examples/readme", name), "utf8");
 const shown = fencesOf(join(ROOT, "README.md")).map(({ text }) => text);
 
-test.each(["an-agent.ts", "an-extension.ts", "a-reader.sh"])("the README shows %s as it is", (name) => {
+test.each(["an-agent.ts", "an-extension.ts", "a-reader.sh"])("the README shows %s unchanged", (name) => {
   expect(shown).toContain(example(name));
 });
 
@@ -14,7 +14,7 @@ test("its agent runs", async () => {
   expect((await desk()).run(example("an-agent.ts"))).toContain("What does this repository do?");
 });
 
-test("its extension refuses where it says so, and is heard where it compacts", async () => {
+test("its extension vetoes and reacts to compactions as described", async () => {
   const here = await desk();
   here.put("an-extension.ts", example("an-extension.ts"));
   const compact = "espalier compact session.jsonl --keep-recent 4000 --extension an-extension.ts 2>&1";
@@ -25,7 +25,7 @@ test("its extension refuses where it says so, and is heard where it compacts", a
   );
 }, 120_000);
 
-test("its reader's commands do what they say, one after the other", async () => {
+test("its commands work as described, one after the other", async () => {
   const told = (await desk()).type(example("a-reader.sh"));
   expect(told).toContain("[checkpoint]");
   expect(told).not.toContain("Nothing was found.");

@@ -79,7 +79,7 @@ const agents: [string, (prompt: string) => Promise<string>][] = [
 ];
 const sessionIds = ["claude", "chat", "responses", "ai-sdk"];
 
-test.each(agents)("%s talks, uses its tool, and keeps everything in the session", async (name, ask) => {
+test.each(agents)("%s talks, uses its tool, and stores everything in the session", async (name, ask) => {
   expect(await ask("What grows here?")).toBe("Pears.");
   expect(await ask("And now?")).toBe("Pears.");
   const id = sessionIds[agents.findIndex(([each]) => each === name)]!;
@@ -89,7 +89,7 @@ test.each(agents)("%s talks, uses its tool, and keeps everything in the session"
   await session.close();
 });
 
-test("every request was valid, and what a model thought goes back to it", () => {
+test("every request was valid, and the model's thinking is sent back to it", () => {
   expect(claude.requests.flatMap(({ problems }) => problems)).toEqual([]);
   expect(gpt.requests.flatMap(({ problems }) => problems)).toEqual([]);
   const sent = JSON.stringify(claude.requests.at(-1)!.body);
@@ -97,7 +97,7 @@ test("every request was valid, and what a model thought goes back to it", () => 
   expect(sent).toContain("b3BhcXVl");
 });
 
-test("what a model thought is not sent to another one", async () => {
+test("thinking is not sent to another model", async () => {
   const { ask } = await import("../10-agent-anthropic.ts");
   const before = claude.requests.length;
   expect(await ask("claude", "And what else?", "claude-sonnet-4-5")).toBe("Pears.");
@@ -121,12 +121,12 @@ test.each(agents.slice(0, 3))("%s can be asked again after an error", async (_, 
 
 const root = join(import.meta.dirname, "../..");
 
-test.each(agents)("%s has 25 lines at the most, without blank ones", (name) => {
+test.each(agents)("%s has at most 25 lines, blank ones not counted", (name) => {
   const lines = readFileSync(join(root, `examples/${name}.ts`), "utf8").split("\n");
   expect(lines.filter((line) => line.trim() !== "").length).toBeLessThanOrEqual(25);
 });
 
-test("the guide shows the first one and its tool as they are", () => {
+test("the guide shows the first one and its tool unchanged", () => {
   const guide = readFileSync(join(root, "docs/guides/put-it-under-your-agent.md"), "utf8");
   for (const name of ["10-agent-anthropic", "garden"]) {
     const example = readFileSync(join(root, `examples/${name}.ts`), "utf8");

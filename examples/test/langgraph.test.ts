@@ -37,7 +37,7 @@ class ScriptedModel extends BaseChatModel {
   }
 }
 
-test("30-langgraph talks, uses its tool, and keeps everything in the session", async () => {
+test("30-langgraph talks, uses its tool, and stores everything in the session", async () => {
   const { ask } = await import("../30-langgraph.ts");
   const model = new ScriptedModel();
   expect(await ask("graph", "What grows here?", model)).toBe("Pears.");
@@ -50,7 +50,7 @@ test("30-langgraph talks, uses its tool, and keeps everything in the session", a
   await session.close();
 });
 
-test("the tree of the thread says who said what, and which step came next", () => {
+test("the tree of the thread shows the role of each message, and the steps", () => {
   const command = join(import.meta.dirname, "../../scripts/espalier.mjs");
   const { stdout, stderr } = spawnSync(process.execPath, [command, "tree", "graph", "--all"], {
     env: process.env,

@@ -47,7 +47,7 @@ afterAll(async () => {
   rmSync(home, { recursive: true, force: true });
 });
 
-test("32-openai-agents runs a tool, and goes on with its history from the session", async () => {
+test("32-openai-agents runs a tool, and continues with its history from the session", async () => {
   const { ask } = await import("../32-openai-agents.ts");
   expect(await ask("garden", "What grows here?")).toBe("Pears, 2.");
   expect(await ask("garden", "And in the north?")).toBe("Pears, 4.");
@@ -100,7 +100,7 @@ for await (const text of createInterface({ input: process.stdin })) {
 }
 `;
 
-test("31-claude-agent-sdk resumes on a machine that has nothing but the store", async () => {
+test("31-claude-agent-sdk resumes on a machine that has only the store", async () => {
   const { ask } = await import("../31-claude-agent-sdk.ts");
   const program = join(home, "claude-code.mjs");
   writeFileSync(program, CLAUDE_CODE);

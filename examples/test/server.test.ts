@@ -79,7 +79,7 @@ const MOMENTS = [
 ];
 
 test.each(MOMENTS)(
-  "killed %s, a server that is asked again says the message once, and answers",
+  "killed %s, a server that gets the request again stores the message once, and answers",
   async (moment) => {
     const at = MOMENTS.indexOf(moment);
     const user = `user-${at}`;
@@ -118,7 +118,7 @@ test.each(MOMENTS)(
   },
 );
 
-test("what is no message is refused", async () => {
+test("an invalid message is refused", async () => {
   const server = await start();
   expect(await put(server, "ada", "What grows here?")).toMatchObject({ status: 404 });
   expect(await end(server, "SIGTERM")).toBe(0);

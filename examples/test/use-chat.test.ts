@@ -86,7 +86,7 @@ buildSync({
 });
 
 test.skipIf(!hasBrowser)(
-  "in a browser: tools, edits, versions, a reload in mid answer, a killed server",
+  "in a browser: tools, edits, versions, a reload during an answer, a killed server",
   async () => {
     const browser = await startBrowser();
     const watched = await watchedPage(browser, { viewport: { width: 900, height: 760 } });
@@ -200,7 +200,7 @@ function gated() {
   return { open, reached, wait };
 }
 
-test("the page and its server are short enough to be read", () => {
+test("the page and its server are short", () => {
   const linesOf = (name: string) =>
     readFileSync(join(example, name), "utf8")
       .split("\n")

@@ -83,7 +83,7 @@ async function start(...args) {
 const installs = () =>
   existsSync(join(clone, "installs")) ? readFileSync(join(clone, "installs"), "utf8").length : 0;
 
-test("stdout holds the program's bytes alone, and the exit code is the program's", async () => {
+test("stdout has only the program's bytes, and the exit code is the program's", async () => {
   const expected = {
     stdout: `["show","a b"] hello from the assets The page of a clone in small\n`,
     code: 42,
@@ -93,7 +93,7 @@ test("stdout holds the program's bytes alone, and the exit code is the program's
   expect(installs()).toBe(1);
 });
 
-test("a changed source is bundled anew, an unchanged one is not", async () => {
+test("a changed source is bundled again, an unchanged one is not", async () => {
   await start();
   await start();
   expect(readdirSync(bundles)).toHaveLength(1);
@@ -102,7 +102,7 @@ test("a changed source is bundled anew, an unchanged one is not", async () => {
   expect(readdirSync(bundles)).toHaveLength(2);
 });
 
-test("bundles of long ago are forgotten", async () => {
+test("old bundles are removed", async () => {
   for (let answer = 1; answer <= 6; answer += 1) {
     write("apps/cli/src/answer.ts", `export const answer = ${answer};`);
     expect((await start()).code).toBe(answer);
@@ -110,7 +110,7 @@ test("bundles of long ago are forgotten", async () => {
   expect(readdirSync(bundles).length).toBeLessThanOrEqual(4);
 });
 
-test("the path that an installation names outlives edits, and the next installation moves it on", async () => {
+test("the path of an installation survives edits, and the next installation updates it", async () => {
   const answering = (answer) =>
     write("apps/cli/src/main.ts", `console.log(process.argv[1]); process.exitCode = ${answer};`);
   const run = (main) => spawnSync(process.execPath, [main]).status;
@@ -128,14 +128,14 @@ test("the path that an installation names outlives edits, and the next installat
   expect(run(main)).toBe(8);
 });
 
-test("first starts at the same moment all work and leave one bundle", async () => {
+test("concurrent first starts all work and leave one bundle", async () => {
   const runs = await Promise.all([1, 2, 3, 4].map((number) => start(String(number))));
   expect(runs.map(({ code }) => code)).toEqual([42, 42, 42, 42]);
   expect(runs.map(({ stdout }) => stdout.slice(0, 5))).toEqual(['["1"]', '["2"]', '["3"]', '["4"]']);
   expect(readdirSync(bundles)).toHaveLength(1);
 });
 
-test("a source that does not compile says where, on stderr, and leaves nothing behind", async () => {
+test("a source that does not compile is reported on stderr, and leaves no files", async () => {
   write("apps/cli/src/answer.ts", "export const answer = ;");
   const { stdout, stderr, code } = await start();
   expect({ stdout, code }).toEqual({ stdout: "", code: 1 });
@@ -143,7 +143,7 @@ test("a source that does not compile says where, on stderr, and leaves nothing b
   expect(readdirSync(bundles)).toEqual([]);
 });
 
-test("Ctrl-C reaches the program once, and the shell waits for what it still has to say", async () => {
+test("Ctrl-C reaches the program once, and the shell waits for its last output", async () => {
   writeFileSync(
     program,
     `let count = 0;

@@ -77,7 +77,7 @@ test("the command prints each violation and ends with 1", () => {
   expect([status, stdout]).toEqual([1, `${found[0]}\n`]);
 });
 
-test("an import that goes up the house is named with file and line", () => {
+test("an import from a higher row is named with file and line", () => {
   expect(
     violations({
       "packages/jsonl-stream/src/scan.ts": `// why\nimport type { tree } from "@espalier/session-tree";\nexport const scan = (): typeof tree => [];\n`,
@@ -87,14 +87,14 @@ test("an import that goes up the house is named with file and line", () => {
   );
 });
 
-test("a dynamic import and a type in an expression count as arrows too", () => {
+test("dynamic imports and imports in types count as imports too", () => {
   const found = violations({
     "packages/jsonl-stream/src/scan.ts": `export const scan = () => import("@espalier/session-tree");\nexport type Tree = import("@espalier/session-tree").Tree;\n`,
   });
   expect(found.filter((line) => line.includes("is above"))).toHaveLength(2);
 });
 
-test("two packages of one row do not know each other", () => {
+test("two packages of one row do not import each other", () => {
   expect(
     violations({
       "packages/branch-summary/package.json": library("branch-summary", {
@@ -107,7 +107,7 @@ test("two packages of one row do not know each other", () => {
   ]);
 });
 
-test("the seam for hooks knows nothing of sessions", () => {
+test("the package of hooks imports no other package", () => {
   expect(
     violations({
       "packages/extensions/package.json": library("extensions", { "@espalier/session-tree": "workspace:*" }),
@@ -118,13 +118,13 @@ test("the seam for hooks knows nothing of sessions", () => {
   ]);
 });
 
-test("a package without a row is asked to take one", () => {
+test("a package without a row is reported", () => {
   expect(
     violations({ "packages/attic/package.json": library("attic"), "packages/attic/src/index.ts": "" }),
   ).toEqual(["packages/attic has no row: add it to `rows` in scripts/house/rules.mjs."]);
 });
 
-test("a relative import does not leave its package, and a public name has a door", () => {
+test("a relative import does not leave its package, and a public name needs a door", () => {
   expect(
     violations({
       "packages/session-tree/src/tree.ts": `import { scan } from "../../jsonl-stream/src/scan.ts";\nimport "@espalier/jsonl-stream/hidden";\nexport const tree = scan();\n`,
@@ -145,7 +145,7 @@ test("a root entry for browsers does not reach Node, not even through another pa
   expect(found.filter((line) => line.startsWith("@espalier/compaction runs in a browser"))).toHaveLength(1);
 });
 
-test("an entry beside the root that browsers load is held to the same, and has to be there", () => {
+test("another browser entry has the same rules, and must exist", () => {
   const manifest = JSON.parse(library("engine"));
   const engine = {
     "packages/engine/src/index.ts": `export { read } from "./read.ts";\n`,
@@ -161,7 +161,7 @@ test("an entry beside the root that browsers load is held to the same, and has t
   ]);
 });
 
-test("a root entry for browsers may name Node's types and load Node late", () => {
+test("a root entry for browsers may import Node's types and load Node late", () => {
   expect(
     violations({
       "packages/jsonl-stream/src/scan.ts": `import type { Stats } from "node:fs";\nexport const scan = async (): Promise<Stats[]> => [(await import("node:fs")).statSync(".")];\n`,
@@ -169,7 +169,7 @@ test("a root entry for browsers may name Node's types and load Node late", () =>
   ).toEqual([]);
 });
 
-test("a file over the ceiling is split", () => {
+test("a file with too many lines is reported", () => {
   const long = (lines) => "export const scan = () => [];\n".padEnd(30 + lines - 1, "\n");
   expect(
     violations({
@@ -183,14 +183,14 @@ test("a file over the ceiling is split", () => {
   ]);
 });
 
-test("a folder of many files is divided into rooms", () => {
+test("a folder with too many files is reported", () => {
   const files = ["a", "b", "c", "d"].map((name) => [`packages/jsonl-stream/src/line/${name}.ts`, ""]);
   expect(violations(Object.fromEntries(files))).toEqual([
     "packages/jsonl-stream/src/line has 4 files, 3 at most: divide them into subfolders.",
   ]);
 });
 
-test("files with one importer have a share; types, tests and doors are no second importer", () => {
+test("files with one importer have a maximum share; types, tests and doors do not count as importers", () => {
   const files = {
     "package.json": rootManifest({ filesInFolder: 9, oneImporter: 0.2 }),
     "packages/jsonl-stream/src/scan.ts": `import { line } from "./line.ts";\nexport const scan = () => [line];\n`,
@@ -205,7 +205,7 @@ test("files with one importer have a share; types, tests and doors are no second
   expect(violations({ ...files, "packages/jsonl-stream/src/more.ts": more })).toEqual([]);
 });
 
-test("doc comments that begin with a question word have a share", () => {
+test("doc comments that begin with a question word have a maximum share", () => {
   const scan = "/** What it is. */\nconst a = 1;\n/** Scans. */\nexport const scan = () => [a];\n";
   expect(violations({ "packages/jsonl-stream/src/scan.ts": scan })).toEqual([]);
   expect(
@@ -217,7 +217,7 @@ test("doc comments that begin with a question word have a share", () => {
   ]);
 });
 
-test("a door for users grows only with its number, and all of them have a limit", () => {
+test("a door for users grows only with its limit, and all doors together have a limit", () => {
   const manifest = { name: "espalier", exports: { ".": "./src/index.ts", "./extend": "./src/extend.ts" } };
   const espalier = {
     "packages/espalier/package.json": JSON.stringify({
@@ -237,7 +237,7 @@ test("a door for users grows only with its number, and all of them have a limit"
   ).toEqual([]);
 });
 
-test("an adapter is a door with a number of its own, beside the sum", () => {
+test("an adapter is a door with its own limit, outside of the sum", () => {
   const manifest = { name: "espalier", exports: { "./adapters/host": "./src/adapters/host.ts" } };
   const files = {
     "packages/espalier/package.json": JSON.stringify(manifest),
@@ -264,7 +264,7 @@ test("an index is a door", () => {
   ]);
 });
 
-test("names that say nothing and names that are not kebab-case are refused", () => {
+test("names that are too general or not kebab-case are refused", () => {
   expect(
     violations({
       "packages/jsonl-stream/src/utils.ts": "",
@@ -289,7 +289,7 @@ test("an index is a table of contents", () => {
   ]);
 });
 
-test("a file that cannot be parsed is not passed over", () => {
+test("a file that cannot be parsed is reported", () => {
   const [sentence] = violations({ "packages/jsonl-stream/src/scan.ts": "export const = ;\n" });
   expect(sentence).toMatch(/^packages\/jsonl-stream\/src\/scan\.ts cannot be parsed: /);
 });

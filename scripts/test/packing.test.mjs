@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { manifestFor, repositoryOf } from "../packages/assemble.mjs";
 
-test("the packed manifest has the host of every adapter as an optional peer", () => {
+test("the packed manifest has the framework of every adapter as an optional peer", () => {
   const { peerDependencies, peerDependenciesMeta } = manifestFor(["index"]);
   expect(peerDependencies).toMatchObject({
     "@anthropic-ai/claude-agent-sdk": "^0.3.330",
@@ -13,7 +13,7 @@ test("the packed manifest has the host of every adapter as an optional peer", ()
   expect(peerDependenciesMeta).toEqual(Object.fromEntries(optional));
 });
 
-test("the packed manifest names the public address of the clone's origin, and nothing of who signs in there", () => {
+test("the packed manifest has the public address of the clone's origin, without credentials", () => {
   const repository = {
     type: "git",
     url: "git+https://code.example/garden/espalier.git",

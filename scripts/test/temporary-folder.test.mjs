@@ -8,7 +8,7 @@ import { setup } from "../verify/temporary-folder.mjs";
 const projectThat = (/** @type {boolean} */ isRoot) =>
   /** @type {import("vitest/node").TestProject} */ (/** @type {unknown} */ ({ isRootProject: () => isRoot }));
 
-test("a run has a temporary folder of its own, which is gone with all that is in it when the run ends", () => {
+test("a run has its own temporary folder, which is removed with its contents at the end", () => {
   const before = tmpdir();
   const end = setup(projectThat(true));
   const during = tmpdir();

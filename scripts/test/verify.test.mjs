@@ -23,7 +23,7 @@ function script(name, text) {
   return `node ${join(folder, name)}`;
 }
 
-test("a check that ends with 0 has passed and says nothing but its line", async () => {
+test("a check that ends with 0 has passed and prints only its line", async () => {
   const command = script("fine.mjs", `console.log("all is well");`);
   expect(await runCheck({ name: "fine", command, minutes: 1 })).toMatchObject({
     passed: 1,
@@ -33,7 +33,7 @@ test("a check that ends with 0 has passed and says nothing but its line", async 
   expect(printed).toEqual([expect.stringMatching(/^passed +\d+\.\d s {2}fine$/)]);
 });
 
-test("a check that ends otherwise has failed and shows what it said", async () => {
+test("a check that ends otherwise has failed and prints its output", async () => {
   const command = script("broken.mjs", `console.log("line 1"); console.error("line 2"); process.exit(3);`);
   expect(await runCheck({ name: "broken", command, minutes: 1 })).toMatchObject({ passed: 0, failed: 1 });
   expect(printed[0]).toMatch(/^failed +\d+\.\d s {2}broken$/);
@@ -45,7 +45,7 @@ test("a check that ends otherwise has failed and shows what it said", async () =
   ]);
 });
 
-test("a long complaint keeps its beginning and its end", async () => {
+test("a long output keeps its beginning and its end", async () => {
   const command = script(
     "long.mjs",
     `for (let n = 1; n <= 1000; n += 1) console.log("line", n); process.exitCode = 1;`,
@@ -73,7 +73,7 @@ test("a check that hangs, dies or cannot start has failed", async () => {
   expect(printed.join("\n")).toMatch(/It could not start: .*no-such-program/);
 });
 
-test("a check of many tests that counts no failure and yet ends badly has failed", async () => {
+test("a check of many tests without a counted failure but with a bad exit code has failed", async () => {
   const command = script(
     "counting.mjs",
     `import { writeFileSync } from "node:fs";
@@ -83,7 +83,7 @@ process.exit(1);`,
   expect(await runCheck({ name: "counting", command, minutes: 1 })).toMatchObject({ passed: 7, failed: 1 });
 });
 
-test("vitest's tests are counted one by one, with the reasons of those that were skipped", () => {
+test("vitest's tests are counted one by one, and skipped ones with their reasons", () => {
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
   script(
     "counted.test.mjs",
@@ -117,7 +117,7 @@ describe("a suite whose hook fails", () => {
   ]);
 });
 
-test("the last line counts what passed, failed and was skipped, and stands alone", () => {
+test("the last line counts passed, failed and skipped tests, and is separate", () => {
   const fine = { name: "fine", seconds: 1, passed: 12, failed: 0, skipped: [] };
   expect(report([fine])).toBe(0);
   expect(printed.slice(-2)).toEqual(["", "12 passed, 0 failed"]);

@@ -28,7 +28,7 @@ const unusable: [string, string, string][] = [
 ];
 
 for (const [what, path, code] of unusable) {
-  test(`${what} is one sentence and exit 1, for every command`, async () => {
+  test(`${what} is reported in one sentence with exit code 1, by every command`, async () => {
     const before = path.startsWith("/") && /empty|prose/.test(path) ? stateOf(path) : undefined;
     const commands = [
       ["tree", path],
@@ -48,7 +48,7 @@ for (const [what, path, code] of unusable) {
   });
 }
 
-test("ids that are not there are one sentence, exit 1, and nothing changes", async () => {
+test("unknown ids are reported in one sentence with exit code 1, and nothing changes", async () => {
   const copy = join(folder, "demo.jsonl");
   copyFileSync(DEMO, copy);
   const before = stateOf(copy);
@@ -107,7 +107,7 @@ test("a session without a header, or of a newer version, is read with a warning 
   }
 });
 
-test("damaged sessions open, and doctor lists what is wrong with line and offset", async () => {
+test("damaged sessions open, and doctor lists each fault with line and offset", async () => {
   const path = sessionOf(
     HEADER,
     said("e1", null, "one"),

@@ -2,7 +2,7 @@ import { openSession } from "@espalier/engine";
 import { expect, test } from "vitest";
 import { demoCopy, espalierJson, linesOf, stateOf } from "./espalier.ts";
 
-test("a session that somebody else writes is left alone, unless another choice is made", async () => {
+test("a session with another writer is not changed, unless the user chooses otherwise", async () => {
   const file = demoCopy();
   const holder = await openSession({ file });
   try {
@@ -28,7 +28,7 @@ test("a session that somebody else writes is left alone, unless another choice i
   }
 });
 
-test("labels, names and pins are appended whoever else writes the session", async () => {
+test("labels, names and pins are appended while another process writes the session", async () => {
   const file = demoCopy();
   const holder = await openSession({ file });
   try {
@@ -44,7 +44,7 @@ test("labels, names and pins are appended whoever else writes the session", asyn
   }
 });
 
-test("commands that write the same session at once wait for one another", async () => {
+test("commands that write the same session at the same time wait for each other", async () => {
   const file = demoCopy();
   const texts = ["one", "two", "three", "four"];
   const runs = await Promise.all(

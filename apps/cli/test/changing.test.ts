@@ -14,7 +14,7 @@ import {
   temporaryFolder,
 } from "./espalier.ts";
 
-test("append reads messages from stdin, fills them in, and appends them under the leaf in one batch", async () => {
+test("append reads messages from stdin, completes them, and appends them under the leaf in one batch", async () => {
   const file = demoCopy();
   const before = readFileSync(file);
   const stdin = `${JSON.stringify({ role: "user", content: "And now?" })}\n\n${JSON.stringify({
@@ -44,7 +44,7 @@ test("append --at makes a branch", async () => {
   expect(linesOf(file).at(-1)).toMatchObject({ id: value.leafId, parentId: "vPdDiWYGH0ya" });
 });
 
-test("append makes a session at a path where there is none, for its owner alone", async () => {
+test("append creates a session at a path without a file, readable for its owner only", async () => {
   const file = join(temporaryFolder(), "deep", "new.jsonl");
   const { code, value } = await espalierJson(["append", file], {
     stdin: '{"role":"user","content":"Hello"}',
@@ -55,7 +55,7 @@ test("append makes a session at a path where there is none, for its owner alone"
   expect(statSync(file).mode & 0o777).toBe(0o600);
 });
 
-test("what one's own extensions take out of an entry never reaches a session that append makes", async () => {
+test("fields that the user's own extensions remove never reach a session that append creates", async () => {
   const home = temporaryFolder();
   mkdirSync(join(home, "extensions"));
   const redact = `export default (api: any) => api.on("entry_before_append", ({ entry }) => ({
@@ -68,7 +68,7 @@ test("what one's own extensions take out of an entry never reaches a session tha
   expect(linesOf(file)[1]).toMatchObject({ message: { content: "Open [word]" } });
 });
 
-test("one bad line of stdin is named, and nothing is appended or made", async () => {
+test("a bad line of stdin is named, and nothing is appended or created", async () => {
   const file = demoCopy();
   const before = stateOf(file);
   const fresh = join(temporaryFolder(), "new.jsonl");
@@ -94,7 +94,7 @@ test("one bad line of stdin is named, and nothing is appended or made", async ()
   expect(existsSync(fresh)).toBe(false);
 });
 
-test("navigate moves the leaf, and a reopened session is where it was left", async () => {
+test("navigate moves the leaf, and a reopened session has the same leaf", async () => {
   const file = demoCopy();
   const { value } = await espalierJson(["navigate", file, "before-cache"]);
   expect(value).toEqual({
@@ -112,7 +112,7 @@ test("navigate moves the leaf, and a reopened session is where it was left", asy
   expect((await espalierJson(["tree", file])).value.leafId).toBeNull();
 });
 
-test("navigate to a user message goes before it and hands its text back", async () => {
+test("navigate to a user message moves before it and prints its text", async () => {
   const file = demoCopy();
   const { value } = await espalierJson(["navigate", file, "pvYri3CNCbdd", "--label", "again"]);
   expect(value).toMatchObject({
@@ -126,7 +126,7 @@ test("navigate to a user message goes before it and hands its text back", async 
   );
 });
 
-test("navigate --dry-run says what the model would read there and what the cache would lack, and writes nothing", async () => {
+test("navigate --dry-run shows the size of the context there and the cache misses, and writes nothing", async () => {
   const file = demoCopy();
   const before = readFileSync(file);
   const planned = await espalierJson(["navigate", file, "before-cache", "--dry-run"]);
@@ -142,7 +142,7 @@ test("navigate --dry-run says what the model would read there and what the cache
   expect(reopened.value.leafId).toBe("PAk36PjB9auf");
 });
 
-test("undo takes back the newest act, and again the one before", async () => {
+test("undo reverts the newest act, and a second undo the one before", async () => {
   const file = demoCopy();
   await espalier(["navigate", file, "before-cache"]);
   await espalier(["navigate", file, "checkpoint"]);
@@ -165,7 +165,7 @@ test("undo takes back the newest act, and again the one before", async () => {
   expect(value.error.code).toBe("nothing-to-redo");
 });
 
-test("fork copies a path into a session of its own", async () => {
+test("fork copies a path into a new session", async () => {
   const out = join(temporaryFolder(), "fork.jsonl");
   const { value } = await espalierJson(["fork", DEMO, "checkpoint", "--out", out]);
   expect(value).toEqual({
@@ -185,7 +185,7 @@ test("fork copies a path into a session of its own", async () => {
   expect(again).toMatchObject({ code: 1, value: { error: { code: "exists" } } });
 });
 
-test("fork --position before stops before a message and hands its text back", async () => {
+test("fork --position before ends before a message and prints its text", async () => {
   const { value } = await espalierJson(["fork", DEMO, "pvYri3CNCbdd", "--position", "before"]);
   expect(value).toMatchObject({ leafId: "PAk36PjB9auf", selectedText: expect.stringMatching(/^Months\./) });
   // Kept by the store, the fork is found by its id.
@@ -195,7 +195,7 @@ test("fork --position before stops before a message and hands its text back", as
   });
 });
 
-test("a fork is of today, also of an old session, and names the command that goes on in it", async () => {
+test("a fork of an old session has today's date, and the command to continue is printed", async () => {
   const home = temporaryFolder();
   const env = { ESPALIER_HOME: home };
   const source = sessionOf(
@@ -218,7 +218,7 @@ test("a fork is of today, also of an old session, and names the command that goe
   expect(named.stdout).toContain(`\nGo on in it with \`espalier chat ${out}\`.\n`);
 });
 
-test("a fork before a root that is no prompt is refused, since it would be empty", async () => {
+test("a fork before a root that is not a prompt is refused, since it would be empty", async () => {
   const out = join(temporaryFolder(), "way.jsonl");
   const summary = { type: "compaction", id: "c1aaaa", parentId: null, timestamp: HEADER.timestamp };
   const root = { ...summary, summary: "All of it", firstKeptEntryId: "c1aaaa", tokensBefore: 9 };
@@ -231,7 +231,7 @@ test("a fork before a root that is no prompt is refused, since it would be empty
   expect(prompt.value).toMatchObject({ leafId: null, selectedText: "one" });
 });
 
-test("rules are shown at any entry, added and dropped, as JSON and as lines", async () => {
+test("rules are listed at any entry, added and removed, as JSON and as lines", async () => {
   const file = join(temporaryFolder(), "new.jsonl");
   const stdin = '{"role":"user","content":"Please never push. What is next?"}';
   const { value: appended } = await espalierJson(["append", file], { stdin });
@@ -260,7 +260,7 @@ test("rules are shown at any entry, added and dropped, as JSON and as lines", as
   expect(readFileSync(file).equals(before)).toBe(true);
 });
 
-test("the first change of an old file says which format it has now, and where the old one is", async () => {
+test("the first change of an old file reports the new format and the place of the old file", async () => {
   const file = join(temporaryFolder(), "old.jsonl");
   const header = { type: "session", id: "old", timestamp: "2025-01-01T00:00:00.000Z", cwd: "/garden" };
   const said = { type: "message", timestamp: header.timestamp, message: { role: "user", content: "so?" } };
@@ -293,7 +293,7 @@ test("label, name and pin each append one entry", async () => {
   ).toEqual([]);
 });
 
-test("delete removes a session and what lies beside it, and only when it is confirmed", async () => {
+test("delete removes a session and its other files, only after confirmation", async () => {
   const file = demoCopy();
   const refused = await espalierJson(["delete", file]);
   expect(refused).toMatchObject({ code: 1, value: { error: { code: "confirm" } } });
@@ -303,7 +303,7 @@ test("delete removes a session and what lies beside it, and only when it is conf
   expect(existsSync(file)).toBe(false);
 });
 
-test("hide keeps an entry from the model and --off brings it back; each appends one entry, or none where it was so", async () => {
+test("hide hides an entry from the model and --off shows it again; each appends one entry, or none without a change", async () => {
   const file = demoCopy();
   const before = readFileSync(file);
   const contextOf = async () => (await espalierJson(["context", file])).value;
@@ -326,7 +326,7 @@ test("hide keeps an entry from the model and --off brings it back; each appends 
   expect((await espalierJson(["undo", file])).value.leafId).toBe(whole.leafId);
 });
 
-test("what the model does not read cannot be hidden; the sentence says what can", async () => {
+test("an entry that the model does not read cannot be hidden; the message names one that can", async () => {
   const file = demoCopy();
   const { code, value } = await espalierJson(["hide", file, "before-cache"]);
   expect(code).toBe(1);

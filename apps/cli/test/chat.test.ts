@@ -83,7 +83,7 @@ const sessionsIn = (home: string): string[] =>
     .filter((name) => name.endsWith(".jsonl"))
     .map((name) => join(home, name));
 
-test("without a key one sentence says what to set", async () => {
+test("without a key one sentence says which variable to set", async () => {
   for (const rest of [["--print", "Hello"], []]) {
     const { code, stdout, stderr } = await espalier(["chat", ...rest]);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
@@ -92,7 +92,7 @@ test("without a key one sentence says what to set", async () => {
   }
 });
 
-test("a model of any server that speaks OpenAI's API answers, writes the summaries, and is asked again", async () => {
+test("a model of any server with OpenAI's API answers, writes the summaries, and is asked again", async () => {
   const home = place();
   const server = await startOpenaiServer(({ body }) => {
     const text = JSON.stringify(body["messages"]);
@@ -135,7 +135,7 @@ test("a key and an address can be settings; the key is not shown", async () => {
   expect(stdout).not.toContain(KEY);
 });
 
-test("without a terminal a chat says what to give instead", async () => {
+test("without a terminal the chat suggests --print", async () => {
   const home = place();
   const { code, stderr } = await espalier(["chat"], { env: environmentOf(home, await claude()) });
   expect(code).toBe(2);
@@ -143,7 +143,7 @@ test("without a terminal a chat says what to give instead", async () => {
   expect(sessionsIn(home)).toEqual([]);
 });
 
-test("--print answers one prompt, with tools, and --json tells the events; the key is nowhere", async () => {
+test("--print answers one prompt with tools, and --json prints the events; the key is never printed", async () => {
   const home = place();
   const env = environmentOf(home, await claude());
   const printed = await espalier(["chat", "--print", "What do the notes say?"], { env, cwd: home });
@@ -162,7 +162,7 @@ test("--print answers one prompt, with tools, and --json tells the events; the k
   expect(JSON.stringify([linesOf(file!), told.values])).not.toContain(KEY);
 });
 
-test("--json tells an event when it happens, and ends without a word where nobody reads them any more", async () => {
+test("--json prints an event when it happens, and ends silently when its reader leaves", async () => {
   const home = place();
   const env = environmentOf(home, await claude());
   const child = await start(["chat", "--print", "Count for ever.", "--json"], { env, cwd: home });
@@ -185,7 +185,7 @@ test("--json tells an event when it happens, and ends without a word where nobod
   expect({ code: (await ended)[0], stderr }).toEqual({ code: 0, stderr: "" });
 });
 
-test("--print says in one sentence why there is no answer, and nothing that was said to the model", async () => {
+test("--print says in one sentence why there is no answer, without the text of the request", async () => {
   const home = place();
   const env = environmentOf(home, await claude());
   const failed = await espalier(["chat", "--print", "Do the impossible, swordfish."], { env, cwd: home });
@@ -197,7 +197,7 @@ test("--print says in one sentence why there is no answer, and nothing that was 
   expect([code, value?.type]).toEqual([1, "agent_start"]);
 });
 
-test("--print prints the answer although an extension vetoes the compaction after it, and says so", async () => {
+test("--print prints the answer even if an extension vetoes the compaction after it, and reports the veto", async () => {
   const home = place();
   writeFileSync(
     join(home, "settings.json"),
@@ -224,7 +224,7 @@ test("--print prints the answer although an extension vetoes the compaction afte
   expect(forked).toMatchObject({ code: 1, value: { error } });
 });
 
-test("--model says who answers, and the session remembers it", async () => {
+test("--model chooses the model, and the session remembers it", async () => {
   const home = place();
   const server = await claude();
   const run = (...more: string[]) =>
@@ -242,7 +242,7 @@ test("--model says who answers, and the session remembers it", async () => {
   ]);
 });
 
-test("a session whose folder is gone says so, and goes on", async () => {
+test("a session whose folder is missing reports this and continues", async () => {
   const home = place();
   const env = environmentOf(home, await claude());
   const { code, stdout, stderr } = await espalier(["chat", demoCopy(), "--print", "In short?"], {
@@ -269,7 +269,7 @@ async function terminal(home: string, server: MessagesServer, ...session: string
   };
 }
 
-test.skipIf(!hasTmux)("the help breaks its paragraphs between words in a narrow terminal", async () => {
+test.skipIf(!hasTmux)("the help wraps its paragraphs between words in a narrow terminal", async () => {
   const tmux = await Tmux.run(["chat", "--help"], { columns: 80, rows: 70 });
   const screen = await tmux.shows(`${Tmux.LEFT} 0`);
   expect(screen).toContain("Needs\nANTHROPIC_API_KEY, or OPENAI_API_KEY");
@@ -375,7 +375,7 @@ test.skipIf(!hasTmux)(
 );
 
 test.skipIf(!hasTmux)(
-  "a compaction that fails says so once and why, and the history is as it was; a pasted text is one message",
+  "a failed compaction is reported once with its reason, and the history is unchanged; a pasted text is one message",
   async () => {
     const home = place();
     writeFileSync(join(home, "settings.json"), JSON.stringify({ keepRecentTokens: 1_000, fallback: false }));
@@ -417,7 +417,7 @@ test.skipIf(!hasTmux)(
 );
 
 test.skipIf(!hasTmux)(
-  "Ctrl-C ends the summary of a fork: nothing is made, and the chat goes on where it was",
+  "Ctrl-C aborts the summary of a fork: no session is created, and the chat continues",
   async () => {
     const home = place();
     let hangs = true;
@@ -473,7 +473,7 @@ test.skipIf(!hasTmux)(
 );
 
 test.skipIf(!hasTmux)(
-  "a session that ended in the middle says how it stands, and goes on when it is told to",
+  "a session that ended in the middle of a turn shows its state, and continues on request",
   async () => {
     const home = place();
     const file = sessionOf(HEADER, said("u1", null, "In short?"), {
@@ -501,7 +501,7 @@ test.skipIf(!hasTmux)(
 );
 
 test.skipIf(!hasTmux)(
-  "nothing typed is lost: lines, a draft that Ctrl-C asks about, an interrupted answer, a failed command",
+  "no typed text is lost: lines, a draft that Ctrl-C asks about, an interrupted answer, a failed command",
   async () => {
     const home = place();
     const server = await claude();
@@ -579,7 +579,7 @@ test.skipIf(!hasTmux)(
 );
 
 test.skipIf(!hasTmux)(
-  "branches are made, listed and walked inside the conversation",
+  "branches are created, listed and navigated inside the conversation",
   async () => {
     const home = place();
     const { tmux, shows } = await terminal(home, await claude());
@@ -623,7 +623,7 @@ test.skipIf(!hasTmux)(
 );
 
 test.skipIf(!hasTmux)(
-  "a server that is gone is named with its address; a second terminal may read, fork or share",
+  "an unreachable server is named with its address; a second terminal can read, fork or share",
   async () => {
     const home = place();
     const server = await claude();

@@ -15,31 +15,31 @@ const offered = async (...words: string[]) => {
     .map((line) => line.split("\t")[0]!);
 };
 
-describe("what could stand at the end of a line", () => {
-  test("is a command first, with what it does", async () => {
+describe("a completion at the end of a line", () => {
+  test("is first a command, with its description", async () => {
     const { stdout } = await espalier(["complete", "--", "na"]);
     expect(stdout).toMatch(/^name\t\S.*\nnavigate\t\S/);
     expect(await offered("")).not.toContain("complete");
   });
 
-  test("is an option of the command, or one that stands with any", async () => {
+  test("is an option of the command, or a global option", async () => {
     expect(await offered("compact", DEMO, "--")).toEqual(
       expect.arrayContaining(["--dry-run", "--policy", "--json"]),
     );
     expect(await offered("tree", DEMO, "--on")).toEqual(["--on-busy"]);
   });
 
-  test("is one of the values that an option takes", async () => {
+  test("is one of the values of an option", async () => {
     expect(await offered("tree", "--on-busy", "")).toEqual(["error", "read-only", "fork", "share"]);
     expect(await offered("fork", DEMO, "leaf", "--position", "b")).toEqual(["before"]);
   });
 
-  test("is a file where a session or a file is asked for", async () => {
+  test("is a file where the command takes a session or a file", async () => {
     expect(await offered("tree", "")).toEqual([":files"]);
     expect(await offered("--extension", "./")).toEqual([":files"]);
   });
 
-  test("is a file where a place is, or sessions to be copied or imported", async () => {
+  test("is a file where the command takes a place, or sessions to copy or import", async () => {
     for (const words of [
       ["copy", ""],
       ["copy", DEMO, ""],
@@ -51,7 +51,7 @@ describe("what could stand at the end of a line", () => {
     expect(await offered("merge", DEMO, "before")).toEqual(["before-cache"]);
   });
 
-  test("is an entry of the session that was named: by label, by word, by the beginning of its id", async () => {
+  test("is an entry of the named session: by label, by word, by the beginning of its id", async () => {
     const file = demoCopy();
     await espalier(["label", file, "leaf", "tests-pass"]);
     const id = String(linesOf(file)[40]!["id"]);
@@ -62,7 +62,7 @@ describe("what could stand at the end of a line", () => {
     expect(await offered("label", file, "tests")).toEqual(["tests-pass"]);
   });
 
-  test("is the id of a session of one's own", async () => {
+  test("is the id of a session in the home folder", async () => {
     const env = { ESPALIER_HOME: temporaryFolder() };
     const folder = join(env.ESPALIER_HOME, "sessions", "garden-0123456789");
     mkdirSync(folder, { recursive: true });
@@ -100,7 +100,7 @@ describe("bash", () => {
     expect(tab(folder, "tree", "two")).toEqual(["two words.jsonl"]);
   });
 
-  test("puts a label on the line as one word, of which nothing runs", async () => {
+  test("inserts a label as one word, of which nothing is executed", async () => {
     const folder = temporaryFolder();
     const file = demoCopy();
     const label = "done $(touch ran); `touch ran`";
@@ -112,7 +112,7 @@ describe("bash", () => {
     expect(existsSync(join(folder, "ran"))).toBe(false);
   });
 
-  test("runs nothing of what is being typed", () => {
+  test("executes nothing of the typed text", () => {
     const folder = temporaryFolder();
     tab(folder, "tree", `$(touch ${join(folder, "ran")})`, "`touch ran`", "");
     expect(existsSync(join(folder, "ran"))).toBe(false);
@@ -168,7 +168,7 @@ describe.each(Object.entries(SHELLS))("%s, typed into", (shell, { start, load })
     expect(screen.screen).not.toMatch(/unrecognized|not found|error|unknown/i);
   });
 
-  test.skipIf(!isThere)(`runs nothing of what is typed, nor of a label${whySkipped}`, async () => {
+  test.skipIf(!isThere)(`executes nothing of the typed text or of a label${whySkipped}`, async () => {
     const folder = temporaryFolder();
     const file = join(folder, "s.jsonl");
     copyFileSync(DEMO, file);
@@ -187,7 +187,7 @@ describe.each(Object.entries(SHELLS))("%s, typed into", (shell, { start, load })
   });
 });
 
-test("a shell that nobody knows is refused with those there are", async () => {
+test("an unknown shell is refused with a list of the known ones", async () => {
   const { code, stderr } = await espalier(["completion", "tcsh"]);
   expect(code).toBe(2);
   expect(stderr).toMatch(/bash, zsh, fish/);

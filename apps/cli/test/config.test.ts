@@ -45,7 +45,7 @@ interface Row {
 
 const rowOf = (rows: Row[], key: string) => rows.find((row) => row.key === key);
 
-test("config --json tells every setting, where it comes from and the file", async () => {
+test("config --json lists every setting with its source and file", async () => {
   const { home, ...place } = placeWith({ user: { keep_last: 12 }, project: { maxMessages: 60 } });
   await espalier(["trust"], place);
   const { code, value } = await espalierJson(["config", "--summarizer", "extractive"], {
@@ -70,7 +70,7 @@ test("config --json tells every setting, where it comes from and the file", asyn
   expect(rowOf(value, "reserveTokens")).toMatchObject({ value: 16_384, origin: "default", file: null });
 });
 
-test("config is a table for people", async () => {
+test("config prints a table for people", async () => {
   const { home, ...place } = placeWith({ user: "[behavior]\nmax_context_tokens = 9000\n" });
   const { code, stdout } = await espalier(["config"], place);
   expect(code).toBe(0);
@@ -86,7 +86,7 @@ test("config is a table for people", async () => {
   expect(stdout.match(/the current policy/g)).toHaveLength(1);
 });
 
-test("config --model takes what the settings say of that model", async () => {
+test("config --model includes the settings for this model", async () => {
   const { home: _, ...place } = placeWith({
     user: { models: { "claude-large": { contextWindow: 1_000_000 } } },
   });
@@ -94,12 +94,12 @@ test("config --model takes what the settings say of that model", async () => {
   expect(rowOf(value, "contextWindow")).toMatchObject({ value: 1_000_000, origin: "user" });
 });
 
-test("config --schema is the JSON Schema of a settings file", async () => {
+test("config --schema prints the JSON Schema of a settings file", async () => {
   const { value } = await espalierJson(["config", "--schema"]);
   expect(Object.keys(value.properties)).toEqual(expect.arrayContaining([...SETTINGS_KEYS]));
 });
 
-test("a bad setting ends a command that needs it, with the file, the key and what is allowed, and no other command", async () => {
+test("a bad setting stops only commands that need it, and the message names the file, the key and the allowed values", async () => {
   const { home, ...place } = placeWith({ user: { retryCount: 50 } });
   const file = demoCopy();
   const before = stateOf(file);
@@ -119,7 +119,7 @@ test("a bad setting ends a command that needs it, with the file, the key and wha
   expect((await espalierJson(["tree", file], place)).code).toBe(0);
 });
 
-test("config says what of an untrusted project is left out, and why", async () => {
+test("config lists the ignored settings of an untrusted project with the reasons", async () => {
   const { home: _, ...place } = placeWith({ project: { maxMessages: 60, summarizer: "anthropic" } });
   const file = join(place.cwd, ".espalier", "settings.json");
   const { value, stderr } = await espalierJson(["config"], place);
@@ -140,7 +140,7 @@ test("config says what of an untrusted project is left out, and why", async () =
   expect(stdout).toMatch(/^maxMessages +decides how often and how much is sent +/m);
 });
 
-test("no command waits for settings of a project that are a FIFO or a device", async () => {
+test("no command hangs on project settings that are a FIFO or a device", async () => {
   for (const make of [
     (file: string) => void execFileSync("mkfifo", [file]),
     (file: string) => symlinkSync("/dev/zero", file),
@@ -155,7 +155,7 @@ test("no command waits for settings of a project that are a FIFO or a device", a
   }
 });
 
-test("projects that are trusted at once are all trusted", async () => {
+test("projects that are trusted at the same time are all trusted", async () => {
   const { home: _, ...place } = placeWith({});
   const projects = Array.from({ length: 8 }, temporaryFolder);
   const runs = await Promise.all(projects.map((project) => espalier(["trust", project], place)));
@@ -164,7 +164,7 @@ test("projects that are trusted at once are all trusted", async () => {
   expect(value.folders).toEqual(projects.map((project) => realpathSync(project)).sort());
 });
 
-test("a project that changed since it was trusted does not count without a terminal, which is told once", async () => {
+test("a project that changed since it was trusted is ignored without a terminal, with one message", async () => {
   const { home: _, ...place } = placeWith({ project: { extensions: ["./mark.ts"] } });
   const ran = join(place.cwd, "ran");
   const mark = (text: string) =>
@@ -190,7 +190,7 @@ test("a project that changed since it was trusted does not count without a termi
 });
 
 test.skipIf(!hasTmux)(
-  "a project that changed since it was trusted is asked about once on a terminal",
+  "a terminal asks once about a project that changed since it was trusted",
   async () => {
     const { home: _, ...place } = placeWith({ project: { keepLast: 12, extensions: ["./mark.ts"] } });
     const ran = join(place.cwd, "ran");
@@ -219,7 +219,7 @@ test.skipIf(!hasTmux)(
   60_000,
 );
 
-test("modules that a project names count when it is trusted, and not before", async () => {
+test("modules that a project names are used only after the project is trusted", async () => {
   const { home: _, ...place } = placeWith({ project: { extensions: ["./mark.ts"] } });
   const mark = `import { writeFileSync } from "node:fs";
 export default () => writeFileSync(${JSON.stringify(join(place.cwd, "loaded"))}, "");`;
@@ -267,13 +267,13 @@ test("policies --json has a row for each policy and changes nothing", async () =
   expect(stateOf(file)).toBe(before);
 });
 
-test("policies is a table for people", async () => {
+test("policies prints a table for people", async () => {
   const { stdout } = await espalier(["policies", DEMO]);
   expect(stdout).toMatch(/^policy +messages +tokens +summarised +kept +calls +anew +pays back\n/);
   for (const policy of POLICY_NAMES) expect(stdout).toContain(`\n${policy} `);
 });
 
-test("policies compares with the settings in force", async () => {
+test("policies uses the current settings", async () => {
   const { home: _, ...place } = placeWith({ user: { keepRecentTokens: 1_000 } });
   const ofBudget = async (options: Partial<Place>) =>
     (await espalierJson(["policies", DEMO], options)).value[0];
@@ -282,7 +282,7 @@ test("policies compares with the settings in force", async () => {
 });
 
 test.each(POLICY_NAMES)(
-  "compact --policy %s does what its dry run says, and the context is smaller by it",
+  "compact --policy %s does what its dry run predicts, and the context gets smaller",
   async (policy) => {
     const { home: _, ...place } = placeWith({
       user: {
@@ -303,7 +303,7 @@ test.each(POLICY_NAMES)(
   },
 );
 
-test("compact takes the policy of the settings, unless one is named", async () => {
+test("compact uses the policy of the settings, unless one is named", async () => {
   const { home: _, ...place } = placeWith({ user: { policy: "message-count", keepLast: 5 } });
   const policyOf = async (...named: string[]) =>
     (await espalierJson(["compact", DEMO, "--dry-run", "--keep-recent", "1000", ...named], place)).value
@@ -312,7 +312,7 @@ test("compact takes the policy of the settings, unless one is named", async () =
   expect(await policyOf("--policy", "token-budget")).toBe("token-budget");
 });
 
-test("the model of the session has the settings of its own", async () => {
+test("the model of the session has its own settings", async () => {
   const file = sessionOf(
     HEADER,
     {
@@ -334,7 +334,7 @@ test("the model of the session has the settings of its own", async () => {
   expect((await espalierJson(["compact", file, "--dry-run"], place)).value).toMatchObject({ eligible: true });
 });
 
-test("a policy of the settings that is judged after each append compacts what append wrote", async () => {
+test("a policy that is judged after each append compacts the entries that append wrote", async () => {
   const { home: _, ...place } = placeWith({
     user: { policy: "message-count", maxMessages: 12, keepLast: 5 },
   });

@@ -2,7 +2,7 @@ import { readFileSync, statSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { DEMO, espalier, espalierJson, HEADER, said, sessionOf } from "./espalier.ts";
 
-test("context --json is the neutral context of the leaf", async () => {
+test("context --json prints the neutral context of the leaf", async () => {
   const { value } = await espalierJson(["context", DEMO]);
   expect(Object.keys(value)).toEqual(["leafId", "tokens", "messages", "sources", "model", "thinkingLevel"]);
   expect(value).toMatchObject({
@@ -16,7 +16,7 @@ test("context --json is the neutral context of the leaf", async () => {
   expect(value.sources[0]).toBe("nrT0ch0vvELC");
 });
 
-test("context --at is the context of any other entry", async () => {
+test("context --at prints the context of another entry", async () => {
   const { value } = await espalierJson(["context", DEMO, "--at", "before-cache"]);
   expect(value).toMatchObject({
     leafId: "vPdDiWYGH0ya",
@@ -34,7 +34,7 @@ test("context --at is the context of any other entry", async () => {
   });
 });
 
-test("context tells people what the model reads and what a compaction hides", async () => {
+test("context shows people the messages of the model and the number of hidden entries", async () => {
   const { stdout } = await espalier(["context", DEMO]);
   const lines = stdout.split("\n");
   expect(lines[0]).toBe(
@@ -44,7 +44,7 @@ test("context tells people what the model reads and what a compaction hides", as
   expect(lines).toContain("user czlV07XwIrba · 152 tokens");
 });
 
-test("context --format is the request of a provider", async () => {
+test("context --format prints the request for a provider", async () => {
   const [anthropic, chat, responses] = await Promise.all(
     ["anthropic", "openai", "openai-responses"].map((format) =>
       espalier(["context", DEMO, "--format", format]),
@@ -57,7 +57,7 @@ test("context --format is the request of a provider", async () => {
   expect(JSON.parse(responses!.stdout).input.length).toBeGreaterThan(30);
 });
 
-test("a request of nothing is an error", async () => {
+test("a request without messages is an error", async () => {
   const { code, value } = await espalierJson(["context", DEMO, "--at", "start", "--format", "anthropic"]);
   expect(code).toBe(1);
   expect(value.error.code).toBe("empty-context");
@@ -66,13 +66,13 @@ test("a request of nothing is an error", async () => {
 describe("--trace", () => {
   const trace = async (file: string) => (await espalier(["context", file, "--trace", "--json"])).stderr;
 
-  test("says that a compaction spared the beginning of a file", async () => {
+  test("reports that a compaction made it unnecessary to read the beginning of a file", async () => {
     expect(await trace(DEMO)).toMatch(
       /^Read \d+ kB of 242 kB of .*, from its end: a compaction stands for the rest\.\n$/,
     );
   });
 
-  test("says that a path led to its root, in one pass over what stands behind that", async () => {
+  test("reports that the path led to its root, in one pass over the lines", async () => {
     const file = sessionOf(HEADER, said("a", null, "Hello"), said("b", "a", "Are you there?"));
     const [header = ""] = readFileSync(file, "utf8").split("\n");
     const { size } = statSync(file);

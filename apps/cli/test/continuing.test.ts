@@ -56,7 +56,7 @@ const messagesOf = async (file: string, env: object): Promise<string[]> => {
 };
 
 test.each(AGENTS)(
-  "a session goes on in %s: its own place, its own command, and an import reads it back",
+  "a session continues in %s: at its own path, with its own command, and an import reads it back",
   { timeout: 120_000 },
   async (agent) => {
     const { folder, project, env } = home();
@@ -100,7 +100,7 @@ test.each(AGENTS)(
   },
 );
 
-test("it says what was written, what was not, and what to type; in the folder itself the command is shorter", async () => {
+test("the output lists written entries, losses and the command; in the same folder the command is shorter", async () => {
   const { project, env } = home();
   const file = sessionOf({ ...HEADER, cwd: project }, said("u1", null, "Hello"), {
     type: "branch_summary",
@@ -120,7 +120,7 @@ test("it says what was written, what was not, and what to type; in the folder it
   expect(lines.at(-1)).toMatch(/^Continue with: codex resume [0-9a-f-]{36}$/);
 });
 
-test("a session that the agent has already gets another id, and the older file stays as it is", async () => {
+test("a session that the agent already has gets another id, and the older file is not changed", async () => {
   const { project, env } = home();
   for (const agent of AGENTS) {
     const first = await espalierJson(["continue", DEMO, "--in", agent, "--cwd", project], { env });
@@ -135,7 +135,7 @@ test("a session that the agent has already gets another id, and the older file s
   }
 });
 
-test("places that the environment names are used", async () => {
+test("folders that the environment names are used", async () => {
   const { folder, project, env } = home();
   const given = {
     CLAUDE_CONFIG_DIR: join(folder, "c"),
@@ -152,7 +152,7 @@ test("places that the environment names are used", async () => {
   expect(readdirSync(given.PI_CODING_AGENT_SESSION_DIR)).toHaveLength(1);
 });
 
-test("--out writes any file, never over another one", async () => {
+test("--out writes any new file, and never overwrites one", async () => {
   const { folder, project, env } = home();
   for (const [agent, command] of [
     ["claude-code", (file: string) => `claude --resume ${file}`],
@@ -170,7 +170,9 @@ test("--out writes any file, never over another one", async () => {
   }
 });
 
-test("what cannot be done is one sentence, and nothing is written", { timeout: 120_000 }, async () => {
+test("an impossible request is reported in one sentence, and nothing is written", {
+  timeout: 120_000,
+}, async () => {
   const { folder, project, env } = home();
   const refused = async (given: string[], more: object = {}) => {
     const { code, value } = await espalierJson(["continue", ...given], { env: { ...env, ...more } });
@@ -235,7 +237,7 @@ test("what cannot be done is one sentence, and nothing is written", { timeout: 1
     expect(existsSync(join(folder, made)) ? readdirSync(join(folder, made)) : []).toEqual([]);
 });
 
-test("a session that is being written goes on with its whole lines", async () => {
+test("a session with a running writer is exported up to its last whole line", async () => {
   const { project, env } = home();
   const file = demoCopy();
   const lines = (await espalierJson(["continue", file, "--in", "pi", "--cwd", project], { env })).value
@@ -245,7 +247,7 @@ test("a session that is being written goes on with its whole lines", async () =>
   expect([code, value.entries]).toEqual([0, lines]);
 });
 
-test("export writes the same file anywhere: printed, or named after the session, and tells the losses on stderr", async () => {
+test("export writes the same file to stdout and to a file named after the session, and lists the losses on stderr", async () => {
   const cwd = temporaryFolder();
   for (const agent of AGENTS) {
     const printed = await espalier(["export", DEMO, "--format", agent, "--at", "checkpoint"]);
@@ -269,7 +271,7 @@ test("export writes the same file anywhere: printed, or named after the session,
   );
 });
 
-test("--redact leaves keys out, and hostile texts stay texts", async () => {
+test("--redact removes keys, and hostile texts stay plain text", async () => {
   const { project, env } = home();
   const key = `ghp_${"a1B2".repeat(9)}`;
   const hostile =

@@ -7,9 +7,9 @@ import { espalier, espalierJson, linesOf, stateOf, temporaryFolder } from "./esp
 const CORPUS = fileURLToPath(new URL("../../../../shared/corpus/pi/large-session.jsonl", import.meta.url));
 
 describe.skipIf(!existsSync(CORPUS))(
-  "a session that a real agent wrote (skipped where ../shared/corpus is absent)",
+  "a session of a real agent (skipped where ../shared/corpus is absent)",
   () => {
-    test("is read as 1,018 entries and a context of 914 messages, twice with the same ids", async () => {
+    test("is read as 1,018 entries and a context of 914 messages, with the same ids each time", async () => {
       const before = stateOf(CORPUS);
       const [once, again, context] = await Promise.all([
         espalierJson(["tree", CORPUS, "--ids"]),
@@ -27,7 +27,7 @@ describe.skipIf(!existsSync(CORPUS))(
       expect(stateOf(CORPUS)).toBe(before);
     });
 
-    test("would be compacted at the entries that the rule says", async () => {
+    test("would be compacted at the entries that the rule predicts", async () => {
       const [{ value: plan }, { value: tree }] = await Promise.all([
         espalierJson(["compact", CORPUS, "--dry-run", "--keep-recent", "20000"]),
         espalierJson(["tree", CORPUS, "--ids"]),
@@ -60,7 +60,7 @@ describe.skipIf(!existsSync(CORPUS))(
       expect(plan.turnPrefix).toHaveLength(3);
     });
 
-    test("keeps its first form beside it when it is first written", async () => {
+    test("keeps its old form in a second file when it is first written", async () => {
       const file = join(temporaryFolder(), "old.jsonl");
       copyFileSync(CORPUS, file);
       const ids = (await espalierJson(["tree", file, "--ids"])).value.entries.map(
@@ -73,7 +73,7 @@ describe.skipIf(!existsSync(CORPUS))(
       expect(after.slice(1, -1).map(({ id }) => id)).toEqual(ids);
     });
 
-    test("is forked and replayed with every step verified", async () => {
+    test("is forked and replayed, and every step is verified", async () => {
       const out = join(temporaryFolder(), "fork.jsonl");
       const { value: tree } = await espalierJson(["tree", CORPUS, "--ids"]);
       expect((await espalier(["fork", CORPUS, tree.entries[299].id, "--out", out])).code).toBe(0);

@@ -40,7 +40,7 @@ test("the demo shows the tree, the context, a navigation, a summary, a fork and 
   expect(readdirSync(folder).filter((name) => name.startsWith("espalier-demo-"))).toHaveLength(1);
 });
 
-test("the demo of a file works on a copy and says so with its digest", async () => {
+test("the demo of a file works on a copy and prints the file's digest", async () => {
   const file = demoCopy();
   const before = stateOf(file);
   const { code, values } = await espalierJson(["demo", file], inFolder(temporaryFolder()));
@@ -58,7 +58,7 @@ test("the demo of a file works on a copy and says so with its digest", async () 
   expect(existsSync(end.folder)).toBe(true);
 });
 
-test("the demo tells its story on whatever session it is given", async () => {
+test("the demo plays all its steps on any session", async () => {
   const long = sessionOf(
     HEADER,
     ...Array.from({ length: 30 }, (_, at) =>
@@ -80,7 +80,7 @@ test("the demo tells its story on whatever session it is given", async () => {
   }
 });
 
-test("the demo refuses what is no session, and leaves nothing behind", async () => {
+test("the demo refuses a file that is not a session, and leaves no files", async () => {
   const folder = temporaryFolder();
   const prose = fileURLToPath(import.meta.url);
   const { code, value } = await espalierJson(["demo", prose], inFolder(folder));
@@ -90,7 +90,7 @@ test("the demo refuses what is no session, and leaves nothing behind", async () 
   expect(existsSync(DEMO)).toBe(true);
 });
 
-test("the last line is a whole command, and what looks like a tag in a summary is read as it was said", async () => {
+test("the last line is a complete command, and text in a summary that looks like a tag is printed unchanged", async () => {
   const TMPDIR = temporaryFolder();
   const { stdout } = await espalier(["demo"], { env: { TMPDIR } });
   expect(stdout.trimEnd().split("\n").at(-1)).toBe("  espalier open <file>");

@@ -27,7 +27,7 @@ describe("espalier eval", () => {
     expect(stateOf(DEMO)).toBe(before);
   });
 
-  test("without sessions measures those that come with it, in the same words each time", async () => {
+  test("without sessions measures the bundled ones, with the same output each time", async () => {
     const first = await espalierJson(["eval", ...ONE]);
     expect(first.code).toBe(0);
     const { mean, sessions, failures } = first.value;
@@ -45,7 +45,7 @@ describe("espalier eval", () => {
     expect((await espalier(["eval", ...ONE, "--json"])).stdout).toBe(first.stdout);
   });
 
-  test("exits 1 where a mean passes its limit, and says which", async () => {
+  test("exits with 1 when a mean exceeds its limit, and names it", async () => {
     const kept = await espalier(["eval", DEMO, ...ONE, "--floor", "user=0.5", "--ceiling", "dump=0.2"]);
     expect(kept.code).toBe(0);
     const passed = await espalierJson([
@@ -68,7 +68,7 @@ describe("espalier eval", () => {
     ]);
   });
 
-  test("compares a summarizer that is a program", async () => {
+  test("compares a summarizer that is an external program", async () => {
     const folder = temporaryFolder();
     writeFileSync(
       join(folder, "mine.mjs"),
@@ -107,7 +107,7 @@ describe("espalier eval", () => {
     );
   }, 120_000);
 
-  test("says that a session is too short, and names what it does not know", async () => {
+  test("reports sessions that are too short, and unknown names", async () => {
     const short = sessionOf(HEADER, said("a1", null, "hello"));
     const { code, stdout } = await espalier(["eval", short]);
     expect(code).toBe(1);
@@ -128,7 +128,7 @@ describe("espalier eval", () => {
     expect(missing.stderr).toContain("nowhere.jsonl");
   });
 
-  test("writes a page, which gives way to the next one; a session does not", async () => {
+  test("writes a page, which replaces an older page but not a session", async () => {
     const folder = temporaryFolder();
     const page = join(folder, "report.html");
     for (let time = 0; time < 2; time++) {
@@ -145,7 +145,7 @@ describe("espalier eval", () => {
     expect(stateOf(session)).toBe(before);
   }, 120_000);
 
-  test("is offered by the completion, with files and policies", async () => {
+  test("is completed with options, files and policies", async () => {
     const offered = async (...words: string[]) =>
       (await espalier(["complete", "--", ...words])).stdout.trimEnd().split("\n");
     expect(await offered("eva")).toEqual([expect.stringMatching(/^eval\t/)]);
@@ -181,7 +181,7 @@ describe("espalier eval --judge", () => {
     return { tool: "read", arguments: {} };
   };
 
-  test("tells its cost first, then the scores; a limit that cannot be kept asks nothing", async () => {
+  test("prints its cost first, then the scores; with an impossible limit no model is called", async () => {
     const server = await startOpenaiServer(({ body }) => {
       const messages = body["messages"] as { content: string }[];
       const task = messages.at(-1)!.content;

@@ -34,7 +34,7 @@ test("an export for people is the same every time", async () => {
   }
 });
 
-test("--all is refused where it would do nothing, before anything is written", async () => {
+test("--all is refused where it has no effect, before anything is written", async () => {
   const cwd = temporaryFolder();
   const refused = async (format: string) => {
     const { code, value } = await espalierJson(["export", DEMO, "--format", format, "--all"], { cwd });
@@ -51,7 +51,7 @@ test("--all is refused where it would do nothing, before anything is written", a
   expect(readdirSync(cwd)).toEqual([]);
 });
 
-test("--out writes a file for its owner alone, and --json says what is in it", async () => {
+test("--out writes a file for its owner only, and --json describes it", async () => {
   const out = join(temporaryFolder(), "demo.json");
   const { code, value } = await espalierJson(["export", DEMO, "--format", "json", "--out", out]);
   expect([code, value]).toEqual([0, { file: out, entries: 212 }]);
@@ -69,7 +69,7 @@ test("with --json and no --out the file is named after the session, in this fold
   expect(readFileSync(value.file, "utf8")).toMatch(/^---\ntitle: /);
 });
 
-test("a copy as JSON Lines opens as the session it is of, and --at takes one path of it", async () => {
+test("a copy as JSON Lines opens as the same session, and --at exports one path", async () => {
   const out = join(temporaryFolder(), "copy.jsonl");
   await espalier(["export", DEMO, "--format", "jsonl", "--out", out]);
   const [copy, original] = await Promise.all([
@@ -81,7 +81,7 @@ test("a copy as JSON Lines opens as the session it is of, and --at takes one pat
   expect(path.stdout.split("\n").length).toBeLessThan(linesOf(DEMO).length);
 });
 
-test("a session of another agent is not written over either", async () => {
+test("a session of another agent is not overwritten", async () => {
   const theirs = sessionOf({
     ...{ type: "user", uuid: "u1", parentUuid: null, sessionId: "s1", timestamp: HEADER.timestamp, cwd: "/" },
     message: { role: "user", content: "Which way is up?" },
@@ -92,7 +92,7 @@ test("a session of another agent is not written over either", async () => {
   expect(stateOf(theirs)).toBe(before);
 });
 
-test("a session is never written over, nor is anything that is no file", async () => {
+test("a session is never overwritten, nor is anything that is not a file", async () => {
   const session = demoCopy();
   // One is a session also where its beginning is damaged, or was never there.
   const torn = sessionOf('{"type":"session","versi', "", said("e1", null, "one"));
@@ -108,7 +108,7 @@ test("a session is never written over, nor is anything that is no file", async (
   }
 });
 
-test("what fails leaves no file", async () => {
+test("a failed export leaves no file", async () => {
   const empty = sessionOf(HEADER);
   const out = join(temporaryFolder(), "request.json");
   const failed = await espalierJson(["export", empty, "--format", "anthropic", "--out", out]);
@@ -119,7 +119,7 @@ test("what fails leaves no file", async () => {
   expect(readFileSync(out, "utf8")).toBe("before");
 });
 
-test("--redact leaves keys out", async () => {
+test("--redact removes keys", async () => {
   const session = sessionOf(HEADER, said("e1", null, `The key is ${KEY}, do not lose it.`));
   for (const format of ["markdown", "jsonl", "anthropic"]) {
     const plain = await espalier(["export", session, "--format", format]);
@@ -130,12 +130,12 @@ test("--redact leaves keys out", async () => {
   }
 });
 
-test("a format that nobody knows is wrong usage", async () => {
+test("an unknown format is wrong usage", async () => {
   const { code, value } = await espalierJson(["export", DEMO, "--format", "pdf"]);
   expect([code, value.error.code]).toEqual([2, "usage"]);
 });
 
-test("a document has the session's title and what was said, as it was said; --all adds bookkeeping", async () => {
+test("a document has the session's title and the unchanged messages; --all adds bookkeeping", async () => {
   const reminder = {
     ...{ type: "custom_message", id: "r1", parentId: "u1", timestamp: "2026-01-01T00:00:01.000Z" },
     ...{
@@ -159,7 +159,7 @@ test("a document has the session's title and what was said, as it was said; --al
 });
 
 describe.skipIf(!hasTmux)("on a terminal (skipped where tmux is missing)", () => {
-  test("a page for browsers says where to write it, and nothing else", async () => {
+  test("a page for browsers is not printed, and the message suggests a file", async () => {
     const screen = await Tmux.run(["export", DEMO, "--format", "html"], { columns: 120 });
     await screen.shows(`${Tmux.LEFT} 2`);
     expect(screen.screen).toContain(

@@ -26,7 +26,7 @@ describe("a session by its id", () => {
   };
   const treeOf = async (word: string) => (await espalierJson(["tree", word], { env })).value;
 
-  test("opens as a list prints it, whole or cut, also when it had sub-agents", async () => {
+  test("opens as a list prints it, whole or shortened, also when it had sub-agents", async () => {
     const file = put(id);
     const agents = ["a", "b"].map((agent) =>
       put(`${id}.agent-${agent}`, { parent: { sessionId: id, entryId: null, kind: "subagent" } }),
@@ -40,7 +40,7 @@ describe("a session by its id", () => {
     expect(await treeOf(`${id}.agent-`)).toMatchObject({ error: { code: "not-found" } });
   });
 
-  test("is printed as short as is unique, the run of a sub-agent too, and every command accepts that", async () => {
+  test("is printed as short as is unique, also for sub-agents, and every command accepts it", async () => {
     const uuids = ["01a1ffe6-7b96-7352-9763-ae66a9453f24", "01a1ffe6-7d80-7a53-9388-92834c789141"];
     const [first, second] = uuids as [string, string];
     for (const each of uuids) put(each);
@@ -58,7 +58,7 @@ describe("a session by its id", () => {
       expect(await treeOf(word!)).toMatchObject({ session: { id: whole } });
   });
 
-  test("the beginning is a comfort that goes no further than one session", async () => {
+  test("matches a beginning only if it is unique", async () => {
     put("user-12");
     expect(await treeOf("user-1")).toMatchObject({ session: { id: "user-12" } });
     put("user-13");
@@ -70,7 +70,7 @@ describe("a session by its id", () => {
     expect(await treeOf("nobody")).toMatchObject({ error: { code: "not-found" } });
   });
 
-  test("of which there are two files is told by their names", async () => {
+  test("that two files share is reported with their names", async () => {
     const file = put("twice");
     const copy = join(home, "sessions", "garden", "copy.jsonl");
     copyFileSync(file, copy);
@@ -81,7 +81,7 @@ describe("a session by its id", () => {
   });
 });
 
-describe("the last entry of a session says when it was", () => {
+describe("the last entry of a session determines its time", () => {
   const home = temporaryFolder();
   const day = (back: number) => new Date(Date.now() - back * 86_400_000).toISOString();
 
@@ -125,7 +125,7 @@ describe("the last entry of a session says when it was", () => {
     });
   });
 
-  test("list puts the newest first, whenever the files were written", async () => {
+  test("list shows the newest sessions first, whatever the order of their files", async () => {
     expect(await listed()).toEqual(["today", "three", "week", "month"]);
     const { stdout } = await espalier(["list"], { env });
     const { updatedAt } = (await espalierJson(["list", "--agent", "claude-code"], { env })).value;
@@ -135,7 +135,7 @@ describe("the last entry of a session says when it was", () => {
     expect(stdout).toMatch(/^three +3 days +pi +garden +\(no prompt yet\)$/m);
   });
 
-  test("search puts the newest first too, each session under its date, its agent, its project and its title", async () => {
+  test("search shows the newest sessions first, each under its date, agent, project and title", async () => {
     expect(await found()).toEqual(["today", "week", "month"]);
     const { stdout } = await espalier(["search", "grows"], { env });
     expect(stdout.split("\n\n")).toEqual([
@@ -147,7 +147,7 @@ describe("the last entry of a session says when it was", () => {
     ]);
   });
 
-  test("list and search keep to a time, an agent and a project", async () => {
+  test("list and search filter by time, agent and project", async () => {
     expect(await listed("--since", "1w")).toEqual(["today", "three"]);
     expect(await listed("--since", "2w", "--until", "1d")).toEqual(["three", "week"]);
     expect(await listed("--until", day(31).slice(0, 10))).toEqual(["month"]);
@@ -158,7 +158,7 @@ describe("the last entry of a session says when it was", () => {
     expect(await found("--agent", "espalier", "--project", "orchard")).toEqual(["today"]);
   });
 
-  test("a time that is none, and an agent that nobody knows, are told with those there are", async () => {
+  test("an invalid time and an unknown agent are reported with the allowed values", async () => {
     const none = await espalier(["list", "--since", "yesterday"], { env });
     expect([none.code, none.stderr]).toEqual([2, expect.stringContaining("3d, 1w, 2m or 2026-11-20")]);
     expect((await espalier(["search", "x", "--agent", "cursor"], { env })).stderr).toContain("claude-code");
@@ -166,7 +166,7 @@ describe("the last entry of a session says when it was", () => {
 });
 
 describe("search", () => {
-  test("--json has a line for each entry in which the words stand", async () => {
+  test("--json has a line for each entry that contains the words", async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, "below"));
     const file = join(folder, "below", "copy.jsonl");
@@ -190,7 +190,7 @@ describe("search", () => {
     expect(stateOf(file)).toBe(before);
   });
 
-  test("without a folder it goes through the sessions of the home", async () => {
+  test("without a folder it searches the sessions of the home", async () => {
     const home = temporaryFolder();
     mkdirSync(join(home, "sessions"));
     copyFileSync(DEMO, join(home, "sessions", "s.jsonl"));
@@ -201,7 +201,7 @@ describe("search", () => {
     expect(stdout).toMatch(/^ {2}\w{12} {2}assistant \(another branch\) {2}.*no-store/m);
   });
 
-  test("ids of entries are as short as they are unique in their session, and name the entry", async () => {
+  test("ids of entries are as short as is unique in their session, and name the entry", async () => {
     const ids = ["01ae8323-3017", "01ae8323-4c5d", "7f0f11ca-9b1c"].map(
       (start) => `${start}-40c5-a344-05b54fc9e216`,
     );
@@ -215,7 +215,7 @@ describe("search", () => {
       expect((await espalierJson(["show", file, word])).value.id).toBe(ids[at]);
   });
 
-  test("a place is also the id of a session; of a query without quotes the second word is told as it was taken", async () => {
+  test("a place can be the id of a session; the second word of an unquoted query is reported as a place", async () => {
     const home = temporaryFolder();
     mkdirSync(join(home, "sessions"));
     copyFileSync(DEMO, join(home, "sessions", "s.jsonl"));
@@ -240,7 +240,7 @@ describe("search", () => {
     }
   });
 
-  test("nothing found is an answer; no folder and no query are not", async () => {
+  test("no result is an answer; a missing folder or query is an error", async () => {
     expect(await espalier(["search", "no such words", DEMO])).toMatchObject({
       code: 1,
       stdout: "Nothing was found.\n",
@@ -254,7 +254,7 @@ describe("search", () => {
 });
 
 describe("history", () => {
-  test("--json has the original entries, oldest first, with where they stand", async () => {
+  test("--json has the original entries, oldest first, with their state in the context", async () => {
     const { values } = await espalierJson(["history", DEMO, "noaa ETag"]);
     expect(Object.keys(values[0])).toEqual(["entryId", "text", "covered", "onPath"]);
     expect(values).toContainEqual({
@@ -268,7 +268,7 @@ describe("history", () => {
     expect(newest).toEqual([values.at(-1)]);
   });
 
-  test("people read whose words they are and whether a summary stands for them", async () => {
+  test("people see the role of each message and whether a summary replaces it", async () => {
     const { stdout } = await espalier(["history", DEMO, "noaa etag"]);
     expect(stdout).toMatch(/^user Ng1Ocsqz18Ns · 2026-03-07 .* · on another branch$/m);
     expect(stdout).toMatch(/^branchSummary \w{12} · .* · covered by a summary$/m);
@@ -277,7 +277,7 @@ describe("history", () => {
 });
 
 describe("diff", () => {
-  test("--json has what each branch has of its own", async () => {
+  test("--json lists the entries that only one branch has", async () => {
     const { value } = await espalierJson(["diff", DEMO, "maybe-one-day", "http-cache-dead-end"]);
     expect(Object.keys(value)).toEqual(["commonAncestorId", "a", "b"]);
     expect(value.commonAncestorId).toBe("vPdDiWYGH0ya");
@@ -296,7 +296,7 @@ describe("diff", () => {
     expect(value.b.cost).toBeCloseTo(0.0502, 4);
   });
 
-  test("people see where they part, the figures side by side, and what was said", async () => {
+  test("people see the fork, the figures side by side, and the messages", async () => {
     const { stdout } = await espalier(["diff", DEMO, "maybe-one-day", "start"]);
     expect(stdout).toContain("The branches have no entry in common.");
     expect(stdout).toMatch(/^entries +\d+ +0$/m);
@@ -307,7 +307,7 @@ describe("diff", () => {
 });
 
 describe("stats", () => {
-  test("what is damaged may be missing in the figures, and is told of", async () => {
+  test("damaged entries may be missing in the figures, and a warning says so", async () => {
     const file = sessionOf(HEADER, said("a1", null, "one"), "not json", said("a2", "a1", "two"));
     for (const parameters of [
       ["stats", file],
@@ -318,7 +318,7 @@ describe("stats", () => {
       );
   });
 
-  test("calls without a price are not told to have been free", async () => {
+  test("calls without a price are not counted as free", async () => {
     const free = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };
     const usage = { input: 9, output: 3, cacheRead: 0, cacheWrite: 0, totalTokens: 12, cost: free };
     const answer = { role: "assistant", content: [], provider: "p", model: "m", stopReason: "stop", usage };
@@ -326,7 +326,7 @@ describe("stats", () => {
     expect((await espalier(["stats", file])).stdout).toMatch(/^1 call; its cost is unknown\n/);
   });
 
-  test("--json has usage and cost, in total and apart, and compactions over time", async () => {
+  test("--json has usage and cost, in total and by model, and compactions over time", async () => {
     const { value } = await espalierJson(["stats", DEMO]);
     expect(Object.keys(value)).toEqual([
       "calls",
@@ -374,7 +374,7 @@ describe("stats", () => {
     ]);
   });
 
-  test("people read it as tables", async () => {
+  test("people see tables", async () => {
     const { stdout } = await espalier(["stats", DEMO]);
     expect(stdout).toMatch(/^\$1\.34 for 76 calls, of which \$1\.15 on the path of the leaf$/m);
     expect(stdout).toMatch(/^nrT0ch0vvELC .* 21,126 → 5,898 +78 messages/m);
@@ -404,7 +404,7 @@ describe("cache", () => {
     expect(hour.byCause.pause.breaks).toBeLessThan(6);
   });
 
-  test("people read sums by cause, then each break with the entry that broke it; stats has a line", async () => {
+  test("people see totals by cause, then each break with its entry; stats has a line", async () => {
     const line = "Prompt cache: 14 of 72 calls paid again for 194,713 tokens: $0.6034 of $1.27.";
     const { stdout } = await espalier(["cache", DEMO]);
     expect(stdout.split("\n")[0]).toBe(line);
@@ -413,14 +413,14 @@ describe("cache", () => {
     expect((await espalier(["stats", DEMO])).stdout).toContain(`${line}\n`);
   });
 
-  test("a session without calls has no break; a life is minutes above 0", async () => {
+  test("a session without calls has no break; a lifetime must be above 0 minutes", async () => {
     const file = sessionOf(HEADER, said("a1", null, "one"));
     expect((await espalier(["cache", file])).stdout).toBe("Prompt cache: no break in 0 calls.\n");
     expect((await espalier(["cache", file, "--life", "no"])).stderr).toContain("expected minutes above 0");
   });
 });
 
-test("the cost of sub-agents, and of theirs, is added to the session that started them", async () => {
+test("the cost of sub-agents at any depth is added to the session that started them", async () => {
   const bill = (id: string, total: number) => {
     const cost = { input: total, output: 0, cacheRead: 0, cacheWrite: 0, total };
     const usage = { input: 100, output: 3, cacheRead: 0, cacheWrite: 0, totalTokens: 103, cost };
@@ -459,7 +459,7 @@ test("the cost of sub-agents, and of theirs, is added to the session that starte
   ]);
 });
 
-test("the help of each ends in examples", async () => {
+test("each help text ends with examples", async () => {
   for (const command of ["search", "history", "diff", "stats", "cache"]) {
     const { stdout } = await espalier([command, "--help"]);
     expect(stdout).toMatch(new RegExp(`Examples:\\n {2}espalier ${command} `));

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { DEMO, demoCopy, espalier, espalierJson, temporaryFolder } from "./espalier.ts";
 
-test("one folder that cannot be read ends neither list, search nor import, and is told", async () => {
+test("one unreadable folder is reported and stops neither list, search nor import", async () => {
   const folder = temporaryFolder();
   copyFileSync(DEMO, join(folder, "session.jsonl"));
   // Its path is longer than the system takes, so nobody can read it, the superuser included.
@@ -34,7 +34,7 @@ test("one folder that cannot be read ends neither list, search nor import, and i
   }
 });
 
-test("no command follows a folder that is a link below the home, by id or by path", async () => {
+test("no command follows a link to a folder below the home, by id or by path", async () => {
   const [home, elsewhere] = [temporaryFolder(), temporaryFolder()];
   const [name, id] = ["2026-01-01T00-00-00-000Z_theirs.jsonl", "theirs"];
   const theirs = join(elsewhere, name);
@@ -53,7 +53,7 @@ test("no command follows a folder that is a link below the home, by id or by pat
   expect(existsSync(theirs)).toBe(true);
 });
 
-test("serve refuses what is neither a folder nor a session's file", async () => {
+test("serve refuses a place that is neither a folder nor a session's file", async () => {
   const folder = temporaryFolder();
   const [fifo, link] = [join(folder, "fifo.jsonl"), join(folder, "link.jsonl")];
   execFileSync("mkfifo", [fifo]);
@@ -68,7 +68,7 @@ test("serve refuses what is neither a folder nor a session's file", async () => 
   });
 });
 
-test("what an extension says on the console stands beside the answer, never in it", async () => {
+test("console output of an extension goes to stderr, never into the answer", async () => {
   const folder = temporaryFolder();
   const extension = join(folder, "talks.ts");
   writeFileSync(
@@ -94,7 +94,7 @@ export default (api: any) => {
   expect(stdout).not.toContain("from");
 });
 
-test("an empty file's refusal names a way out", async () => {
+test("the error for an empty file suggests a solution", async () => {
   const file = join(temporaryFolder(), "empty.jsonl");
   writeFileSync(file, "");
   for (const verb of ["tree", "context", "doctor", "delete"]) {

@@ -63,7 +63,7 @@ function home() {
   return { folder, here, source, options: { env, cwd: here } };
 }
 
-test("an agent's name imports its sessions of this folder, --all those of all folders", async () => {
+test("an agent's name imports its sessions of this folder; --all imports those of all folders", async () => {
   const { options, source, here: folder } = home();
   const here = await espalierJson(["import", "claude-code"], options);
   expect(here.values).toEqual([
@@ -95,7 +95,7 @@ test("an agent's name imports its sessions of this folder, --all those of all fo
   expect(context.value.messages.map(({ role }: { role: string }) => role)).toEqual(["user", "assistant"]);
 });
 
-test("importing again adds what is new, and the source is not touched", async () => {
+test("a second import adds new entries, and the source is not changed", async () => {
   const { options, source, here } = home();
   await espalier(["import", source], options);
   const lines = [...claudeSession(here), claudeLine("u3", "a1", here, { role: "user", content: "Left?" })];
@@ -108,7 +108,7 @@ test("importing again adds what is new, and the source is not touched", async ()
   expect(stateOf(source)).toBe(before);
 });
 
-test("the report for people has a line a session, says in plain words what could not be kept, and ends with sums", async () => {
+test("the report for people has a line per session, explains the losses, and ends with totals", async () => {
   const { options, source, here } = home();
   const lines = [...claudeSession(here), claudeLine("u9", "gone", here, { role: "user", content: "Lost?" })];
   write(source, [...lines, { type: "queue-operation" }], '\n{"type":"us');
@@ -163,7 +163,7 @@ test("a fork is linked to its original in an import and in lists", async () => {
   expect(stats.stdout).toContain(`A fork of ${original}, with the same first 2 entries.`);
 });
 
-test("keys are left behind, and kept with --no-redact", async () => {
+test("keys are removed, and kept with --no-redact", async () => {
   for (const [flags, isKept] of [
     [[], false],
     [["--no-redact"], true],
@@ -177,7 +177,7 @@ test("keys are left behind, and kept with --no-redact", async () => {
   }
 });
 
-test("where nothing is found, the sentence says what to do", async () => {
+test("without a result, the message suggests the next step", async () => {
   const { options, folder } = home();
   const elsewhere = { ...options, cwd: folder };
   const here = await espalierJson(["import", "claude-code"], elsewhere);
@@ -200,7 +200,7 @@ test("where nothing is found, the sentence says what to do", async () => {
 test.each([
   ["Claude Code", claudeSession("/garden")],
   ["Codex", codexSession("/garden")],
-])("a session of %s is no damaged one of ours: every command names the cure", async (agent, lines) => {
+])("every command refuses a session of %s and suggests an import", async (agent, lines) => {
   const file = write(join(temporaryFolder(), "theirs.jsonl"), lines);
   const before = stateOf(file);
   for (const command of [["tree"], ["context"], ["doctor"], ["compact"], ["undo"], ["open"]]) {
@@ -212,7 +212,7 @@ test.each([
   expect(stateOf(file)).toBe(before);
 });
 
-test("the demo plays on what an import makes of another agent's session, and leaves that as it is", async () => {
+test("the demo plays on an import of another agent's session, and does not change the original", async () => {
   const file = write(join(temporaryFolder(), "theirs.jsonl"), claudeSession("/garden"));
   const before = stateOf(file);
   const TMPDIR = temporaryFolder();
@@ -227,7 +227,7 @@ test("the demo plays on what an import makes of another agent's session, and lea
   expect(stateOf(file)).toBe(before);
 });
 
-test("a link that leads in a circle does not keep the rest of its folder from being imported", async () => {
+test("a circular link does not stop the import of the rest of its folder", async () => {
   const folder = temporaryFolder();
   write(join(folder, "claude-1.jsonl"), claudeSession("/work"));
   symlinkSync("circle.jsonl", join(folder, "circle.jsonl"));
@@ -239,7 +239,7 @@ test("a link that leads in a circle does not keep the rest of its folder from be
   expect(circle).toMatchObject({ code: 1, value: { error: { code: "not-found" } } });
 });
 
-test("a first start says which sessions of other agents an import would bring", async () => {
+test("a first start lists the sessions of other agents that can be imported", async () => {
   const { options } = home();
   const hint = [
     "Found on this machine: 2 Claude Code sessions, 1 Codex.",
@@ -263,7 +263,7 @@ test("a first start says which sessions of other agents an import would bring", 
   expect(none.stdout).toBe("No session matches; `espalier list` lists all.\n");
 });
 
-test("an import without a name says what to name where no other agent has sessions", async () => {
+test("an import without a name suggests a path if no other agent has sessions", async () => {
   const env = {
     HOME: temporaryFolder(),
     ESPALIER_HOME: temporaryFolder(),
@@ -276,7 +276,7 @@ test("an import without a name says what to name where no other agent has sessio
   });
 });
 
-test("the cost of an imported session is the agent's own figure, or an estimate that is marked, and never free", async () => {
+test("the cost of an imported session is the agent's figure, or an estimate that is marked, and never free", async () => {
   const { options, source, here, folder } = home();
   const usage = { input_tokens: 3_000, output_tokens: 12 };
   const answer = (uuid: string, parent: string, id: string, text: string) =>
@@ -374,7 +374,7 @@ test("the cost of an imported session is the agent's own figure, or an estimate 
   expect(await stats(unknown)).toMatch(/^1 call; its cost is unknown\nThe price of 1 call is unknown; .*\n/);
 });
 
-test("an id that is nearly right is answered with the one that was probably meant", async () => {
+test("a mistyped id is answered with a suggestion", async () => {
   const { options, source } = home();
   await espalier(["import", source], options);
   const tree = await espalierJson(["tree", "claude-2"], options);

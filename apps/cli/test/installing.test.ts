@@ -175,7 +175,7 @@ const OWN_JSON: [string, AgentName, number][] = [
   ["Pi", "pi", 0],
 ];
 
-test.each(OWN_JSON)("an insertion into JSON settings of %s is removed to the byte", (_, name, at) => {
+test.each(OWN_JSON)("an insertion into JSON settings of %s is removed without a trace", (_, name, at) => {
   fc.assert(
     fc.property(settingsText, (before) => {
       const values = ownOf(name, at);
@@ -204,7 +204,7 @@ test.each(OWN_JSON)("an insertion into JSON settings of %s is removed to the byt
   );
 });
 
-test.each(OWN_JSON)("after edits by others only our keys leave JSON settings of %s", (_, name, at) => {
+test.each(OWN_JSON)("after other edits only our keys are removed from JSON settings of %s", (_, name, at) => {
   const edit = fc.record({
     path: fc.constantFrom(
       ["added"],
@@ -290,7 +290,7 @@ const tomlText = fc
 
 const tomlIn = (text: string) => JSON.parse(JSON.stringify(parseToml(withoutBom(text))));
 
-test("an insertion into TOML settings is removed to the byte, and after edits only our tables leave", () => {
+test("an insertion into TOML settings is removed without a trace, and after other edits only our tables are removed", () => {
   const edit = fc.constantFrom(
     (text: string) => `${text}\n[later]\nkey = 1\n`,
     (text: string) => `# first\n${text}`,
@@ -332,7 +332,7 @@ function withTwiceRefused(edit: (text: string) => string, text: string): string 
   }
 }
 
-test("install and uninstall leave a home as it was, with its files, folders, links and modes", () => {
+test("install and uninstall restore a home with its files, folders, links and modes", () => {
   fc.assert(
     fc.property(
       fc.option(settingsText, { nil: undefined }),
@@ -376,7 +376,7 @@ test("a link to a settings file is followed, and the mode of the file stays", ()
   expect(readFileSync(real, "utf8")).toBe('{ "model": "opus" }');
 });
 
-test("a status line of the user stays", () => {
+test("a status line of the user is kept", () => {
   const text = '{ "statusLine": { "type": "command", "command": "mine" } }';
   write(join(home, ".claude/settings.json"), text);
   const plan = planInstall(agentNamed("claude-code"));
@@ -388,7 +388,7 @@ test("a status line of the user stays", () => {
   expect(readFileSync(join(home, ".claude/settings.json"), "utf8")).toBe(text);
 });
 
-test("notes and the log of hooks leave with the last agent", () => {
+test("notes and the log of hooks are removed with the last agent", () => {
   for (const name of ["claude-code", "codex"] as const) {
     mkdirSync(join(home, FOLDERS[name]), { recursive: true });
     install(name);
@@ -559,7 +559,7 @@ test.each(REFUSED)(
   },
 );
 
-test("an agent that is not installed is told in one sentence", async () => {
+test("an agent that is not installed is reported in one sentence", async () => {
   for (const name of AGENT_NAMES) {
     const env = { ...environmentOf(home), PATH: dirname(process.execPath) };
     const { code, stderr } = await espalier(["install", name], { env: { ...env, PATH: home } });
@@ -584,7 +584,7 @@ test("a dry run prints a diff and changes nothing", async () => {
   expect(everything(home)).toEqual(before);
 });
 
-test("the extension for Pi is found where npm starts the command by a link", async () => {
+test("the extension for Pi is found when npm starts the command by a link", async () => {
   mkdirSync(join(home, ".pi/agent"), { recursive: true });
   const link = join(home, "bin/espalier");
   mkdirSync(dirname(link));
@@ -597,7 +597,7 @@ test("the extension for Pi is found where npm starts the command by a link", asy
   expect(existsSync(file)).toBe(true);
 });
 
-test("the command installs, says what it did, and takes everything back", async () => {
+test("the command installs, reports its changes, and reverts all of them", async () => {
   mkdirSync(join(home, ".codex"));
   const before = everything(home);
   const env = environmentOf(home);

@@ -10,7 +10,7 @@ const plain = picocolors.createColors(false);
 const coloured = picocolors.createColors(true);
 const drawn = (text: string, columns = 40) => renderMarkdown(text, { columns, colours: plain });
 
-test("blocks stand below each other, an empty line between two", () => {
+test("blocks follow each other, separated by an empty line", () => {
   expect(drawn("# Tide\n\nIt is *high*.\nStill.\n\n---\n\n> so\n> it is")).toEqual([
     "# Tide",
     "",
@@ -24,7 +24,7 @@ test("blocks stand below each other, an empty line between two", () => {
   ]);
 });
 
-test("lists keep their marks, their numbers and their levels", () => {
+test("lists keep their markers, numbers and levels", () => {
   expect(drawn("- one\n- two\n  - inner\n\n9. nine\n10. ten\n\n- [x] done\n- [ ] open")).toEqual([
     "• one",
     "• two",
@@ -38,7 +38,7 @@ test("lists keep their marks, their numbers and their levels", () => {
   ]);
 });
 
-test("a table is laid out in the columns there are", () => {
+test("a table is laid out in the available columns", () => {
   const table = "| place | what it says of the tide |\n|--|--|\n| Wyk | it comes and it goes, as ever |\n";
   expect(drawn(table, 30)).toEqual([
     "place  what it says of the",
@@ -49,14 +49,14 @@ test("a table is laid out in the columns there are", () => {
   ]);
 });
 
-test("where there are colours the marks are gone, and where there are none they stay", () => {
+test("markup is replaced by colours, and kept without colours", () => {
   expect(drawn("a **b** `c` [d](http://e)")).toEqual(["a **b** `c` d (http://e)"]);
   const [line] = renderMarkdown("a **b** `c`", { columns: 40, colours: coloured });
   expect(line).toBe(`a ${coloured.bold("b")} ${coloured.cyan("c")}`);
   expect(drawn("```js\nlet a;\n```")).toEqual(["```js", "let a;", "```"]);
 });
 
-test("what a terminal would act on is shown to nobody", () => {
+test("control sequences are never shown", () => {
   const lines = drawn("\u001b[2Jgone \u202eturned\u0007\n\n```\n\u001b]0;title\u0007code\n```");
   expect(lines.join("\n")).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u202e]/);
 });
@@ -88,7 +88,7 @@ const pieces = fc.array(
   { maxLength: 30 },
 );
 
-test("no line is wider than there is room for, whatever the text", () => {
+test("no line is wider than the terminal, whatever the text", () => {
   fc.assert(
     fc.property(pieces, fc.integer({ min: 20, max: 60 }), (texts, columns) => {
       for (const line of renderMarkdown(texts.join(""), { columns, colours: coloured }))
@@ -97,7 +97,7 @@ test("no line is wider than there is room for, whatever the text", () => {
   );
 });
 
-test("what comes in pieces looks as it does whole, wherever it was cut", () => {
+test("text in pieces looks like the whole text, wherever it was cut", () => {
   const words = (lines: string[]) => lines.filter((line) => line !== "");
   fc.assert(
     fc.property(pieces, fc.array(fc.integer({ min: 1, max: 7 }), { minLength: 1 }), (texts, sizes) => {
@@ -116,7 +116,7 @@ test("what comes in pieces looks as it does whole, wherever it was cut", () => {
   );
 });
 
-test("a block is shown as soon as nothing can change it any more", () => {
+test("a block is shown as soon as later text cannot change it", () => {
   const stream = new MarkdownStream();
   expect(stream.take("The tide.\n")).toBe("");
   expect(stream.take("\n")).toBe("The tide.\n\n");
@@ -126,7 +126,7 @@ test("a block is shown as soon as nothing can change it any more", () => {
   expect(stream.take("```\n")).toBe("```js\nlet a;\n```\n");
 });
 
-test.each([1, 50, 98, 99, 100, 101, 8_000])("nothing is left out of %i levels of nesting", (levels) => {
+test.each([1, 50, 98, 99, 100, 101, 8_000])("no content of %i levels of nesting is lost", (levels) => {
   for (const mark of ["> ", "- ", "1. "])
     expect(
       drawn(`${mark.repeat(levels)}end`)
@@ -135,7 +135,7 @@ test.each([1, 50, 98, 99, 100, 101, 8_000])("nothing is left out of %i levels of
     ).toMatch(/end$/);
 });
 
-test("escapes of markup name nothing that a terminal would act on", () => {
+test("escapes in markup cannot produce control sequences", () => {
   const named =
     "a &#8238;b&#x202E; &#27;[2J &#155; <http://a/%E2%80%AE%1B> [c](http://a/&#8238;) ![d](&#8238;)";
   for (const text of [named, `# ${named}`, `| a |\n|--|\n| ${named} |`, `\`\`\`&#8238;&#10;x\ncode\n\`\`\``])
@@ -155,7 +155,7 @@ const slowTexts = (read: (text: string) => void): string[] =>
     return took > LONGEST_FREEZE ? [`${name}: ${Math.round(took)} ms`] : [];
   });
 
-test("no text keeps the terminal from answering where it is read whole", { timeout: 900_000 }, () => {
+test("no text blocks the terminal while it is rendered", { timeout: 900_000 }, () => {
   const read = (text: string) => {
     const said = { role: "user", content: text, timestamp: 1 };
     const entry = { type: "message", id: "slow", parentId: null, timestamp: "", message: said };
@@ -165,7 +165,7 @@ test("no text keeps the terminal from answering where it is read whole", { timeo
   expect(slowTexts(read)).toEqual([]);
 });
 
-test("no text keeps a chat from answering", { timeout: 900_000 }, () => {
+test("no text blocks a chat", { timeout: 900_000 }, () => {
   const read = (text: string) => {
     const stream = new MarkdownStream();
     for (const part of [stream.take(text), stream.end()]) drawn(part, 100);

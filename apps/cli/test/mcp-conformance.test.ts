@@ -84,7 +84,7 @@ const REVISIONS = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 const isOfTasks = (name: string): boolean => name.startsWith("tasks-");
 
 describe.skipIf(scenarios.length === 0)(`the official conformance program${whySkipped}`, () => {
-  test("every server scenario of the program is run below", () => {
+  test("every server scenario of the program is covered below", () => {
     const run = [...REVISIONS, "extension"].flatMap(namesFor);
     expect([...new Set(run)].sort()).toEqual(scenarios.map(([name]) => name).sort());
     expect(run.length).toBeGreaterThan(60);
@@ -103,7 +103,7 @@ describe.skipIf(scenarios.length === 0)(`the official conformance program${whySk
     for (const name of names) expect((await judge(url, "--scenario", name)).passed).toEqual([name]);
   });
 
-  test("without sessions, fails only those of 2025 in which a call asks the client", {
+  test("without sessions, fails only scenarios of 2025 in which a call asks the client", {
     timeout: 600_000,
   }, async () => {
     const url = await serve(statelessDemonstrationHandler());
@@ -137,9 +137,9 @@ const CALLS_A_DEMONSTRATION = [
   "sep-2575-server-no-log-without-loglevel",
 ];
 
-describe.skipIf(scenarios.length === 0)(`espalier mcp before the same program${whySkipped}`, () => {
+describe.skipIf(scenarios.length === 0)(`espalier mcp with the same program${whySkipped}`, () => {
   test.each(Object.keys(OURS))(
-    "passes what names no demonstration, for %s",
+    "passes all scenarios that need no demonstration tools, for %s",
     { timeout: 600_000 },
     async (revision) => {
       const child = await start(["mcp", "--http", "--json", "--no-import"], { cwd: temporaryFolder() });

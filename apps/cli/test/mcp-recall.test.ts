@@ -116,7 +116,7 @@ async function compacted(home: string, id: string): Promise<Session> {
 const MOST_TOKENS = 1_500;
 
 describe("generated sessions", () => {
-  test("each of 60 values among long logs is found by what stood beside it", {
+  test("each of 60 values in long logs is found by the words around it", {
     timeout: 240_000,
   }, async () => {
     const home = temporaryFolder();
@@ -180,7 +180,7 @@ describe.skipIf(!existsSync(CORPUS))("recorded sessions (skipped where ../shared
   const files = existsSync(CORPUS)
     ? readdirSync(CORPUS, { recursive: true, encoding: "utf8" }).filter((path) => path.endsWith(".jsonl"))
     : [];
-  test("what each lost is found in two calls and 1,500 tokens", { timeout: 600_000 }, async () => {
+  test("each lost value is found in two calls and 1,500 tokens", { timeout: 600_000 }, async () => {
     const home = temporaryFolder();
     const store = fileStore({ home });
     const ids = new Map<string, string>();

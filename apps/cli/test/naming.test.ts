@@ -8,7 +8,7 @@ const idOf = async (file: string, reference: string) => {
   return value.error ? value.error : value.id;
 };
 
-test("an entry is named by its id, the beginning of it, its label, or where it stands", async () => {
+test("an entry is named by its id, the beginning of its id, its label, or a word", async () => {
   const references = ["vPdDiWYGH0ya", "vPdD", "before-cache", "@before-cache"];
   expect(await Promise.all(references.map((reference) => idOf(DEMO, reference)))).toEqual(
     references.map(() => "vPdDiWYGH0ya"),
@@ -16,7 +16,7 @@ test("an entry is named by its id, the beginning of it, its label, or where it s
   expect(await idOf(DEMO, "leaf")).toBe("2ur7kch3b1oZ");
 });
 
-test("an id goes before a label, a label before a word, a word before the beginning of an id", async () => {
+test("ids have priority over labels, labels over words, words over beginnings of ids", async () => {
   const file = sessionOf(
     HEADER,
     said("leafless", null, "one"),
@@ -32,7 +32,7 @@ test("an id goes before a label, a label before a word, a word before the beginn
   expect(await idOf(file, "start")).toMatchObject({ code: "usage" });
 });
 
-test("what several entries could be is refused, with their names", async () => {
+test("an ambiguous name is refused with a list of the matches", async () => {
   const file = sessionOf(
     HEADER,
     said("abcd1", null, "one"),
@@ -47,14 +47,14 @@ test("what several entries could be is refused, with their names", async () => {
   expect(await idOf(file, "same")).toMatchObject({ code: "ambiguous" });
 });
 
-test("an id that is not there names those near it", async () => {
+test("an unknown id is answered with similar ids", async () => {
   expect(await idOf(DEMO, "vPdDiWYGH0yb")).toEqual({
     code: "unknown-entry",
     message: 'There is no entry "vPdDiWYGH0yb" in this session. Similar ids: vPdDiWYGH0ya.',
   });
 });
 
-test("a label or a session with a slip in it is refused with the one that was probably meant", async () => {
+test("a mistyped label or session is refused with a suggestion", async () => {
   expect((await idOf(DEMO, "before-cahe")).message).toMatch(/Did you mean the label "before-cache"\?$/);
   expect((await idOf(DEMO, "zebra")).message).not.toContain("Did you mean");
   const env = { ESPALIER_HOME: temporaryFolder() };

@@ -12,7 +12,7 @@ function* pieces(count: number, fails: boolean): Generator<string> {
 test.each([
   ["little", 10],
   ["more than is kept in memory", 4_000],
-])("of a text of %s nothing is printed before all of it can be", async (_much, count) => {
+])("a text of %s is printed only when all of it was made", async (_much, count) => {
   const failing = new PassThrough();
   const failed = new Output(failing as unknown as NodeJS.WriteStream);
   await expect(failed.writeWhole(pieces(count, true))).rejects.toThrow("cannot be made");

@@ -127,7 +127,7 @@ describe.skipIf(examples === "")("Pi's example extensions", () => {
     Object.assign(process.env, WHO);
   });
 
-  test("are all in the table, and each does what it can or says in a sentence what is missing, whatever is asked", async () => {
+  test("are all in the table, and each works or names the missing feature in a sentence", async () => {
     const names = readdirSync(examples)
       .map((name) => name.replace(/\.ts$/, ""))
       .filter((name) => existsSync(fileOf(name)))
@@ -170,7 +170,7 @@ describe.skipIf(examples === "")("Pi's example extensions", () => {
     expect(unloaded.length).toBeLessThanOrEqual(11);
   });
 
-  test("auto-commit-on-exit commits what changed when the command ends, by the words of the last answer", async () => {
+  test("auto-commit-on-exit commits the changes when the command ends, with the first words of the last answer", async () => {
     const folder = dirtyRepository();
     const file = sessionIn(folder);
     const ran = await espalier(["run", file, "--extension", fileOf("auto-commit-on-exit")], { env: WHO });
@@ -192,7 +192,7 @@ describe.skipIf(examples === "")("Pi's example extensions", () => {
     expect(person.told).toEqual(["Auto-committed: [pi] Riper than before Wednesday."]);
   });
 
-  test("bookmark and unbookmark label the last answer, and take the label away; session-name names and tells", async () => {
+  test("bookmark and unbookmark label the last answer and remove the label; session-name sets and shows the name", async () => {
     const file = demoCopy();
     const run = async (example: string, ...parameters: string[]) => {
       const { code, stdout, stderr } = await espalier([
@@ -224,7 +224,7 @@ describe.skipIf(examples === "")("Pi's example extensions", () => {
     expect(linesOf(file).at(-1)).toMatchObject({ type: "session_info", name: "Tide tables" });
   });
 
-  test("confirm-destructive asks before a fork and goes by the answer; without a dialog it lets through", async () => {
+  test("confirm-destructive asks before a fork and follows the answer; without a dialog it allows the fork", async () => {
     const person = new Person();
     const session = await withExample(fileOf("confirm-destructive"), { ui: person.ui });
     const entry = lastAnswer(session).id;
@@ -244,7 +244,7 @@ describe.skipIf(examples === "")("Pi's example extensions", () => {
     await alone.close();
   });
 
-  test("dirty-repo-guard keeps a fork from a repository with changes, asks where it can, and lets a clean one through", async () => {
+  test("dirty-repo-guard prevents a fork from a repository with changes, asks if it can, and allows a clean one", async () => {
     const folder = dirtyRepository();
     const file = sessionIn(folder);
     const parameters = ["fork", file, "before-cache", "--extension", fileOf("dirty-repo-guard")];
@@ -265,7 +265,7 @@ describe.skipIf(examples === "")("Pi's example extensions", () => {
     await session.close();
   });
 
-  test("git-checkpoint keeps the files of each turn, and a fork while the agent runs brings them back", async () => {
+  test("git-checkpoint saves the files of each turn, and a fork while the agent runs restores them", async () => {
     const person = new Person();
     const cwd = dirtyRepository();
     const home = temporaryFolder();
@@ -304,7 +304,7 @@ describe.skipIf(examples === "")("Pi's example extensions", () => {
     await session.close();
   });
 
-  test("custom-compaction summarizes all with the model that it asks for, or tells that there is none", async () => {
+  test("custom-compaction summarizes everything with its model, or reports that the model is missing", async () => {
     const person = new Person();
     const sent: string[] = [];
     const models: NonNullable<CreateOptions["models"]> = {
@@ -338,7 +338,7 @@ describe.skipIf(examples === "")("Pi's example extensions", () => {
     await without.close();
   });
 
-  test("trigger-compact compacts by its command, and when a turn takes the context over 100,000 tokens", async () => {
+  test("trigger-compact compacts by its command, and when a turn raises the context above 100,000 tokens", async () => {
     const person = new Person();
     const summarizer = scriptedSummarizer(SUMMARY);
     const session = await withExample(fileOf("trigger-compact"), { ui: person.ui, summarizer });
@@ -358,7 +358,7 @@ describe.skipIf(examples === "")("Pi's example extensions", () => {
     await session.close();
   });
 
-  test("event-bus, status-line and timed-confirm talk, show and ask", async () => {
+  test("event-bus, status-line and timed-confirm exchange messages, show a status and ask", async () => {
     const bus = new Person();
     const talking = await withExample(fileOf("event-bus"), { ui: bus.ui });
     await talking.runCommand("emit", "high water");

@@ -61,7 +61,7 @@ const GUARD = `
     },
   });`;
 
-test("a guard cancels a fork and a navigation with its reason, exit 1, and a command of an extension runs", async () => {
+test("a guard cancels a fork and a navigation with its reason and exit code 1, and a command of an extension runs", async () => {
   const { file, folder } = extension(GUARD);
   const session = sessionIn(folder);
   const before = stateOf(session);
@@ -84,7 +84,7 @@ test("a guard cancels a fork and a navigation with its reason, exit 1, and a com
   expect(unknown.value.error.message).toContain("there are: remember");
 });
 
-test("a guard that lacks a member cancels with one sentence, exit 1", async () => {
+test("a guard that calls a missing member cancels with one sentence and exit code 1", async () => {
   const { file } = extension(
     `pi.on("session_before_fork", async (_event, ctx) => ctx.ui.custom(() => {}));
      pi.on("session_before_tree", async (_event, ctx) => ctx.ui.custom(() => {}));`,
@@ -98,7 +98,7 @@ test("a guard that lacks a member cancels with one sentence, exit 1", async () =
   }
 });
 
-test("what a shutdown handler does with git is done when the command is over", async () => {
+test("git commands of a shutdown handler have ended when the command ends", async () => {
   const { file, folder } = extension(`
     pi.on("session_shutdown", async (event, ctx) => {
       const { stdout } = await pi.exec("git", ["status", "--porcelain"]);
@@ -111,7 +111,7 @@ test("what a shutdown handler does with git is done when the command is over", a
 });
 
 test.skipIf(!hasTmux)(
-  "in the chat a command asks for a text and a yes, shows its status, and a guard asks before a fork",
+  "in the chat a command asks for a text and a confirmation and shows its status, and a guard asks before a fork",
   async () => {
     const server = await startMessagesServer({ reply: () => textReply("Ebb.") });
     endings.push(server.close);
@@ -155,7 +155,7 @@ test.skipIf(!hasTmux)(
 );
 
 test.skipIf(!hasTmux)(
-  "in the terminal a guard asks in a dialog, and goes by the answer",
+  "in the terminal a guard asks in a dialog and follows the answer",
   async () => {
     const { file, folder } = extension(GUARD);
     const session = sessionIn(folder);

@@ -266,7 +266,7 @@ test.skipIf(!isPiThere)(
 );
 
 test.skipIf(!isPiThere)(
-  `Pi starts as before when the package is gone${whySkipped}`,
+  `Pi starts as before when the package was removed${whySkipped}`,
   async () => {
     const { home, agent, env } = await homeWithPackage();
     expect((await espalier(["uninstall", "pi"], { env })).code).toBe(0);

@@ -17,7 +17,7 @@ import {
   temporaryFolder,
 } from "./espalier.ts";
 
-test("replay tells each step: the entry, the leaf, the size of the context", async () => {
+test("replay prints each step: the entry, the leaf, the size of the context", async () => {
   const { code, values } = await espalierJson(["replay", DEMO]);
   expect(code).toBe(0);
   expect(values).toHaveLength(212);
@@ -32,7 +32,7 @@ test("replay tells each step: the entry, the leaf, the size of the context", asy
   expect(values.at(-1)).toMatchObject({ leafId: "2ur7kch3b1oZ", contextMessages: 62, contextTokens: 12_234 });
 });
 
-test("a step of a replay is one line of a terminal, whatever ids and types a session has", async () => {
+test("a step of a replay is one line of a terminal, whatever the ids and types", async () => {
   const long = "x".repeat(40);
   const file = sessionOf(HEADER, said(long, null, "one ".repeat(100)), {
     ...{ type: `${long}\u001b[2J`, id: "e2", parentId: long, timestamp: HEADER.timestamp },
@@ -48,7 +48,7 @@ test("a step of a replay is one line of a terminal, whatever ids and types a ses
   }
 });
 
-test("replay --verify finds each step the same when it is built anew", async () => {
+test("replay --verify finds each step equal to a context built from scratch", async () => {
   const { code, values } = await espalierJson(["replay", DEMO, "--verify", "--until", "checkpoint"]);
   expect(code).toBe(0);
   expect(values.at(-1)).toMatchObject({ entryId: "4Nk83a3KYo7N", verified: true });
@@ -57,7 +57,7 @@ test("replay --verify finds each step the same when it is built anew", async () 
   expect(people.stdout.trimEnd()).toMatch(/\n212 steps, each equal to a context built from scratch\.$/);
 });
 
-test("replay --speed keeps the session's pace, so many times as fast", async () => {
+test("replay --speed keeps the recorded pace, times this factor", async () => {
   const at = (seconds: number) => `2026-01-01T00:00:${String(seconds).padStart(2, "0")}.000Z`;
   const file = sessionOf(
     HEADER,
@@ -69,7 +69,7 @@ test("replay --speed keeps the session's pace, so many times as fast", async () 
   expect(Date.now() - begun).toBeGreaterThanOrEqual(800);
 });
 
-test("list tells of each session below a folder, newest first", async () => {
+test("list describes each session below a folder, newest first", async () => {
   const file = demoCopy();
   utimesSync(file, new Date(), new Date(Date.now() - 3 * 86_400_000));
   const { values } = await espalierJson(["list", dirname(file)]);
@@ -93,7 +93,7 @@ test("list tells of each session below a folder, newest first", async () => {
   );
 });
 
-test("runs of sub-agents are listed when they are asked for, also by the session they were begun from", async () => {
+test("sub-agents are listed on request, also by the session that started them", async () => {
   const env = { ESPALIER_HOME: temporaryFolder() };
   const folder = join(env.ESPALIER_HOME, "sessions/garden");
   mkdirSync(folder, { recursive: true });
@@ -118,7 +118,7 @@ test("runs of sub-agents are listed when they are asked for, also by the session
   expect((await espalierJson(["tree", "work0001"], { env })).value.entries).toHaveLength(1);
 });
 
-test("doctor finds nothing in a sound session, and names line and offset of what is wrong in another", async () => {
+test("doctor finds nothing in a sound session, and reports line and offset of faults in another", async () => {
   const sound = await espalierJson(["doctor", DEMO]);
   expect(sound).toMatchObject({ code: 0, value: { ok: true, entries: 212, issues: [] } });
   const header = JSON.stringify(HEADER);
@@ -138,13 +138,13 @@ test("doctor finds nothing in a sound session, and names line and offset of what
   expect(people.stderr).toContain(`\`espalier doctor ${file} --repair <file>\``);
 });
 
-test("a session that has lost its header is listed by the name of its file", async () => {
+test("a session without its header is listed by the name of its file", async () => {
   const file = sessionOf("not json", { ...said("e1", null, ""), type: "custom", customType: "mark" });
   const { stdout } = await espalier(["list", dirname(file)]);
   expect(stdout).toContain(basename(file));
 });
 
-test("doctor says where others on the machine may read a session", async () => {
+test("doctor warns when other users of the machine can read a session", async () => {
   const file = sessionOf(HEADER, said("e1", null, "one"));
   chmodSync(dirname(file), 0o755);
   chmodSync(file, 0o644);
@@ -155,7 +155,7 @@ test("doctor says where others on the machine may read a session", async () => {
   expect((await espalierJson(["doctor", file])).stderr).toBe("");
 });
 
-test("doctor --repair writes a healed copy and a report, and only reads the session", async () => {
+test("doctor --repair writes a healed copy and a report, and does not change the session", async () => {
   const file = sessionOf(HEADER, said("e1", null, "one"), "not json", said("e2", "e1", "two"));
   const before = stateOf(file);
   const healed = file.replace("session", "healed");

@@ -21,10 +21,10 @@ const LIMITS = {
 } as const satisfies Record<(typeof POLICY_NAMES)[number], { tokens?: number; messages?: number }>;
 
 describe.skipIf(!existsSync(CORPUS))(
-  "every policy on a session that a real agent wrote (skipped where ../shared/corpus is absent)",
+  "every policy on a session of a real agent (skipped where ../shared/corpus is absent)",
   () => {
     test.concurrent.each(POLICY_NAMES)(
-      "%s: compact ends in a valid request below its limit, and navigating to before it restores the old context",
+      "%s: compact leads to a valid request below its limit, and navigating to before it restores the old context",
       async (policy) => {
         const cwd = temporaryFolder();
         const file = join(cwd, "session.jsonl");

@@ -14,7 +14,7 @@ function typing(options: Parameters<typeof readInput>[2] = {}) {
   return { events, send: (text: string) => input.emit("data", Buffer.from(text)) };
 }
 
-test("what is pasted is no key, however slowly it comes", () => {
+test("pasted text is never a key, however slowly it arrives", () => {
   const { events, send } = typing();
   send("\u001b[200~quit: q, un");
   vi.advanceTimersByTime(2_000);
@@ -24,7 +24,7 @@ test("what is pasted is no key, however slowly it comes", () => {
   expect(events).toEqual([{ type: "paste", text: "quit: q, undo: u\n" }]);
 });
 
-test("an escape that nothing follows soon is the key, and what is pasted without an end is taken in the end", () => {
+test("a lone escape is the Escape key, and a paste without an end is accepted after a while", () => {
   const { events, send } = typing();
   send("\u001b");
   expect(events).toEqual([]);
@@ -43,7 +43,7 @@ function keysOf(text: string, options: Parameters<typeof readInput>[2] = {}): st
   return events.map((event) => (event.type === "key" ? event.key : event.type));
 }
 
-test("Enter with Alt or Shift is a key of its own, as kitty, xterm and every terminal send it", () => {
+test("Enter with Alt or Shift is a separate key, in the encodings of kitty, xterm and every terminal", () => {
   expect(keysOf("\r")).toEqual(["enter"]);
   expect(keysOf("\r\n")).toEqual(["enter"]);
   expect(keysOf("\u001b\r")).toEqual(["alt-enter"]);
@@ -51,7 +51,7 @@ test("Enter with Alt or Shift is a key of its own, as kitty, xterm and every ter
   expect(keysOf("\u001b[27;2;13~\u001b[27;3;13~")).toEqual(["shift-enter", "alt-enter"]);
 });
 
-test("keys that a keyboard protocol encodes mean the same as without it", () => {
+test("keys in the encoding of a keyboard protocol have the same meaning as without it", () => {
   expect(keysOf("\u001b[27u")).toEqual(["escape"]);
   expect(keysOf("\u001b[99;5u\u001b[27;5;99~\u0003")).toEqual(["ctrl-c", "ctrl-c", "ctrl-c"]);
   // With CapsLock, which is 64.
@@ -61,7 +61,7 @@ test("keys that a keyboard protocol encodes mean the same as without it", () => 
   expect(keysOf("\u001b[57358;1u\u001b[1114112u\u001b[1u")).toEqual([]);
 });
 
-test("Escape and a letter are one key only where Alt is a modifier of text", () => {
+test("Escape and a letter are one key only in text fields", () => {
   expect(keysOf("\u001bb")).toEqual(["escape", "b"]);
   expect(keysOf("\u001bb\u001b\u007f", { hasAlt: true })).toEqual(["alt-b", "alt-backspace"]);
 });

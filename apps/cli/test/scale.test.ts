@@ -38,7 +38,7 @@ async function run(parameters: readonly string[]) {
   return { code, bytes, lines, end };
 }
 
-test("a chain of 1,000,000 entries is drawn, read, forked and played back", {
+test("a chain of 1,000,000 entries is drawn, read, forked and replayed", {
   timeout: 300_000,
 }, async () => {
   const folder = temporaryFolder();

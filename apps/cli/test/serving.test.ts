@@ -42,7 +42,7 @@ test("serve --json prints the address as JSON; --write lets the page change the 
   expect(value.entries.find(({ id }: { id: string }) => id === "kpg9JT9KkzGf").label).toBe("from the page");
 });
 
-test("serve says what is wrong with a place or a port", async () => {
+test("serve reports a bad place or port", async () => {
   expect(await espalier(["serve", "/nowhere/at/all"])).toMatchObject({ code: 1, stdout: "" });
   expect(await espalier(["serve", demoCopy(), "--port", "x"])).toMatchObject({ code: 2 });
 });

@@ -1,14 +1,14 @@
 import { expect, test } from "vitest";
 import { DEMO, espalier, espalierJson, HEADER, said, sessionOf } from "./espalier.ts";
 
-test("show --json is the line as it is on disk, byte for byte", async () => {
+test("show --json prints the line as it is on disk, byte for byte", async () => {
   const line =
     '{"customType":"a  b", "type":"custom","id":"c1","parentId":null,"timestamp":"t","data":{"n":1.0e2,"s":"\\u00e9"}}';
   const file = sessionOf(HEADER, line);
   expect((await espalier(["show", file, "c1", "--json"])).stdout).toBe(`${line}\n`);
 });
 
-test("show tells people what an entry is, where it hangs, and all it says", async () => {
+test("show describes an entry for people: kind, parent and whole content", async () => {
   const { stdout } = await espalier(["show", DEMO, "before-cache"]);
   const lines = stdout.split("\n");
   expect(lines[0]).toBe("message · assistant · vPdDiWYGH0ya");
@@ -18,7 +18,7 @@ test("show tells people what an entry is, where it hangs, and all it says", asyn
   expect(stdout).toContain("**What people ask for.** Issue #41 wants about two months");
 });
 
-test("an entry whose line was damaged keeps its place and says so", async () => {
+test("an entry whose line was damaged keeps its position and is reported", async () => {
   const damaged =
     '{"type":"message","id":"e1","parentId":null,"timestamp":"t","message":{"role":"user","content":nothing}}';
   const file = sessionOf(HEADER, damaged, said("e2", "e1", "whole"));
@@ -36,7 +36,7 @@ const hidden = (id: string, parentId: string) => ({
   ...{ customType: "claude-code.date", content: REMINDER, display: false },
 });
 
-test("show keeps runs of blanks, tabs and blanks at the ends of lines, in texts, calls and commands", async () => {
+test("show keeps spaces and tabs, also at the ends of lines, in texts, calls and commands", async () => {
   const text = "  two  blanks\n\ta tab and an end  \n      deep";
   const call = { type: "toolCall", id: "c1", name: "write", arguments: { text: "a   b" } };
   const message = (role: string, fields: object) => ({
@@ -60,7 +60,7 @@ test("show keeps runs of blanks, tabs and blanks at the ends of lines, in texts,
   expect(await shown("bash")).toBe("$ cat <<X\n  a\nX\n  a\n");
 });
 
-test("show without an id opens on the last thing said, and folds an agent's reminders inside it", async () => {
+test("show without an id prints the last message, and folds an agent's reminders inside it", async () => {
   const file = sessionOf(HEADER, said("u1", null, `Which way?\n${REMINDER}\nUp?`), hidden("r1", "u1"));
   const { stdout } = await espalier(["show", file]);
   expect(stdout).toMatch(/^message · user · u1\n/);
@@ -72,7 +72,7 @@ test("show without an id opens on the last thing said, and folds an agent's remi
   expect(empty).toMatchObject({ code: 1, value: { error: { code: "not-found" } } });
 });
 
-test("context counts messages of bookkeeping where they are, and --all shows them", async () => {
+test("context counts messages of bookkeeping at their places, and --all shows them", async () => {
   const file = sessionOf(
     HEADER,
     said("u1", null, "Up?"),

@@ -39,7 +39,7 @@ describe.skipIf(!hasServer)("with --store", () => {
   });
   afterAll(() => server.remove());
 
-  test("a database is set up once, by however many at once, and says so before it is used", async () => {
+  test("a database is set up once, by any number of concurrent calls, and a missing setup is reported", async () => {
     const early = await espalierJson(["tree", "anything", "--store", address("a")]);
     expect(early).toMatchObject({ code: 1, value: { error: { code: "not-migrated" } } });
     expect(early.value.error.message).toContain("espalier store migrate");
@@ -52,7 +52,7 @@ describe.skipIf(!hasServer)("with --store", () => {
     for (const { stdout, stderr } of [early, ...runs, again]) expect(stdout + stderr).not.toContain(PASSWORD);
   });
 
-  test("the demo plays every step, and leaves the session as it was", async () => {
+  test("the demo plays every step, and does not change the session", async () => {
     const { code, stderr, values } = await espalierJson(["demo"], inStore("demo"));
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     const [tree, context, there, told, fork, compacted, end] = values;
@@ -70,7 +70,7 @@ describe.skipIf(!hasServer)("with --store", () => {
     expect(listed.values).toHaveLength(4);
   });
 
-  test("a session goes into the store and out again, and is the same bytes", async () => {
+  test("a session copied into the store and back has the same bytes", async () => {
     const env = inStore("copies");
     const copied = await espalierJson(["copy", DEMO, "store:"], env);
     expect(copied).toMatchObject({ code: 0, stderr: "" });
@@ -94,7 +94,7 @@ describe.skipIf(!hasServer)("with --store", () => {
     expect(readFileSync(all.value.file).equals(readFileSync(out))).toBe(true);
   });
 
-  test("a session of an old format is kept as it stands, and becomes a current one where it is written", async () => {
+  test("a session of an old format is copied unchanged, and upgraded when it is written", async () => {
     const env = inStore("old");
     const without = (line: object, ...keys: string[]) =>
       Object.fromEntries(Object.entries(line).filter(([key]) => !keys.includes(key)));
@@ -122,7 +122,7 @@ describe.skipIf(!hasServer)("with --store", () => {
     expect(removed.value).toEqual({ deleted: ["old", "old.v1"] });
   });
 
-  test("a name in the store is no path", async () => {
+  test("a name in the store is not a path", async () => {
     const env = inStore("names");
     await espalierJson(["copy", DEMO, "store:tides"], env);
     const out = join(temporaryFolder(), "fork.jsonl");
@@ -134,7 +134,7 @@ describe.skipIf(!hasServer)("with --store", () => {
     expect((await espalierJson(["copy", "store:mine", out], env)).code).toBe(0);
   });
 
-  test("what doctor finds fault with is not copied, and the cure works", async () => {
+  test("a session with faults is not copied, and the suggested cure works", async () => {
     const broken = sessionOf(
       HEADER,
       said("a", null, "one"),
@@ -262,7 +262,7 @@ describe.skipIf(!hasServer)("with --store", () => {
     await other.shows(`${Tmux.LEFT} 1`);
   });
 
-  test("a line that is being typed is completed with its sessions, and their entries", async () => {
+  test("a typed line is completed with sessions and entries of the store", async () => {
     const env = inStore("completion");
     await espalierJson(["copy", DEMO, "store:tides"], env);
     const offered = async (...words: string[]) => (await espalier(["complete", "--", ...words], env)).stdout;
@@ -273,7 +273,7 @@ describe.skipIf(!hasServer)("with --store", () => {
     expect(named.stdout).toMatch(/^tides\t/);
   });
 
-  test("a chat is kept in it, and nowhere else", async () => {
+  test("a chat is stored in it, and nowhere else", async () => {
     const model = await startMessagesServer({ reply: () => textReply("Roses.") });
     try {
       const home = temporaryFolder();
@@ -318,7 +318,7 @@ describe.skipIf(!hasServer)("with --store", () => {
     expect(value.entries.find(({ id }: { id: string }) => id === "kpg9JT9KkzGf").label).toBe("from the page");
   });
 
-  test("a store that cannot be had is one sentence, and nothing of its password", async () => {
+  test("an unreachable store is reported in one sentence, without its password", async () => {
     const wrong = [
       "postgres://user:sesame-0pen@127.0.0.1:1/none",
       "postgres://user:sesame-0pen@[broken/none",
@@ -337,7 +337,7 @@ describe.skipIf(!hasServer)("with --store", () => {
     expect(value.error.code).toBe("unreadable");
   });
 
-  test("files stay as they are while a store is in use", async () => {
+  test("files are not changed while a store is used", async () => {
     const file = sessionOf(HEADER, said("a", null, "one"));
     const before = stateOf(file);
     await espalierJson(["copy", file, "store:"], inStore("files"));

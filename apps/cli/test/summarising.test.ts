@@ -43,7 +43,7 @@ Tide tables without a network.
 /** The environment in which Claude is the server of a test. */
 const claudeAt = (url: string) => ({ ANTHROPIC_API_KEY: "test-key", ANTHROPIC_BASE_URL: url });
 
-test("compact --json tells what was written, and the context is smaller by it", async () => {
+test("compact --json describes the written entry, and the context gets smaller", async () => {
   const file = demoCopy();
   const { code, value } = await espalierJson(["compact", file, "--keep-recent", "3000"]);
   expect(code).toBe(0);
@@ -66,7 +66,7 @@ test("compact --json tells what was written, and the context is smaller by it", 
   });
 });
 
-test("where there is nothing to compact, that is the answer", async () => {
+test("if there is nothing to compact, the answer says so", async () => {
   const file = sessionOf(HEADER, said("e1", null, "hi"));
   const before = stateOf(file);
   for (const parameters of [
@@ -80,7 +80,7 @@ test("where there is nothing to compact, that is the answer", async () => {
   expect(stateOf(file)).toBe(before);
 });
 
-test("navigate --summarize and merge bring what another branch learnt", async () => {
+test("navigate --summarize and merge append a summary of another branch", async () => {
   const file = demoCopy();
   const { value } = await espalierJson(["navigate", file, "before-cache", "--summarize"]);
   expect(value).toEqual({
@@ -101,7 +101,7 @@ test("navigate --summarize and merge bring what another branch learnt", async ()
   expect(stateOf(file)).toBe(before);
 });
 
-test("fork --summarize begins behind the copied path with what it leaves out", async () => {
+test("fork --summarize appends a summary of the left-out entries after the copied path", async () => {
   const out = join(temporaryFolder(), "fork.jsonl");
   const { value } = await espalierJson(["fork", demoCopy(), "before-cache", "--summarize", "--out", out]);
   expect(value.leafId).toBe(value.summaryEntryId);
@@ -128,7 +128,7 @@ test("summarize prints a summary of messages from stdin", async () => {
   }
 });
 
-test("Claude writes the summary when there is a key, through the real SDK", async () => {
+test("Claude writes the summary with a key, by the real SDK", async () => {
   const server = await startMessagesServer({ reply: textReply(SUMMARY) });
   try {
     const { code, value } = await espalierJson(["compact", demoCopy(), "--keep-recent", "3000"], {
@@ -142,7 +142,7 @@ test("Claude writes the summary when there is a key, through the real SDK", asyn
   }
 });
 
-test("a summary in another language is committed at the first try, and what it lacks is told", async () => {
+test("a summary in another language is accepted at the first attempt, and missing headings are reported", async () => {
   const file = demoCopy();
   const server = await startMessagesServer({
     reply: textReply("## 目标\n修复潮汐表。\n\n## Progress\n- [x] 完成"),
@@ -160,7 +160,7 @@ test("a summary in another language is committed at the first try, and what it l
   }
 });
 
-test("a summarizer that was named fails with its own error; --fallback lets the extractive one step in", async () => {
+test("a named summarizer fails with its own error; --fallback uses the extractive one instead", async () => {
   const file = demoCopy();
   const before = stateOf(file);
   const server = await startMessagesServer({ reply: textReply("I cannot summarize this conversation.") });
@@ -180,7 +180,7 @@ test("a summarizer that was named fails with its own error; --fallback lets the 
   expect(without).toMatchObject({ code: 1, value: { error: { code: "bad-input" } } });
 });
 
-test("a budget of the settings ends in a sentence before a summarizer is asked, and nothing is written", async () => {
+test("an exceeded budget is reported before a summarizer is called, and nothing is written", async () => {
   const file = demoCopy();
   const before = readFileSync(file);
   const home = temporaryFolder();
@@ -205,7 +205,7 @@ test("a budget of the settings ends in a sentence before a summarizer is asked, 
   expect(readFileSync(file).equals(before)).toBe(true);
 });
 
-test("Ctrl-C ends a summary that is under way, and leaves no trace of it", async () => {
+test("Ctrl-C aborts a running summary without a trace", async () => {
   const file = demoCopy();
   const before = stateOf(file);
   let wasAsked = () => {};
@@ -240,7 +240,7 @@ test("Ctrl-C ends a summary that is under way, and leaves no trace of it", async
   expect(stateOf(file)).toBe(before);
 });
 
-test("an extension of the command line shapes what is done; one of an untrusted project never runs", async () => {
+test("an extension of the command line changes the result; one of an untrusted project never runs", async () => {
   const project = temporaryFolder();
   const home = temporaryFolder();
   const file = join(project, "session.jsonl");
@@ -280,13 +280,13 @@ export default (api: unknown) => writeFileSync(${JSON.stringify(ran)}, "ran");`,
   expect((await espalierJson(["trust", "--revoke"], options)).value).toMatchObject({ trusted: false });
 });
 
-test("an extension that is not there is an error before anything happens", async () => {
+test("a missing extension is an error before anything happens", async () => {
   const { code, value } = await espalierJson(["tree", DEMO, "--extension", "nowhere.ts"]);
   expect(code).toBe(1);
   expect(value.error.code).toBe("not-found");
 });
 
-test("a policy that counts tokens in its own way says what the model reads as the tree says it", async () => {
+test("for a policy with its own token count, the size of the context is printed as the session counts", async () => {
   const file = demoCopy();
   const { stdout } = await espalier(["compact", file, "--policy", "pressure", "--summarizer", "extractive"]);
   const told = /By the session's count, the model now reads ([\d,]+)/.exec(stdout)?.[1];

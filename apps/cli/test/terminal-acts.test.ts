@@ -11,7 +11,7 @@ const labelled = (scratch: Scratch, label: string): string => {
   return model.tree.idAt(row);
 };
 
-test("going somewhere asks for a summary or none, and hands the engine what was chosen", () => {
+test("a navigation asks whether to summarize, and passes the choice to the engine", () => {
   const scratch = opened().keys("<", "}", "g");
   const entryId = labelled(scratch, "before-cache");
   expect(scratch.screen).toContain("with a summary of the abandoned branch");
@@ -29,7 +29,7 @@ test("going somewhere asks for a summary or none, and hands the engine what was 
   expect(scratch.effects.at(-1)).toMatchObject({ act: { summarize: true, instructions: "the cache" } });
 });
 
-test("where a summary is billed it is asked for once more, and nowhere else", () => {
+test("a billed summary asks for confirmation; other summaries do not", () => {
   const scratch = new Scratch().open(demoModel(), { writer: { name: "anthropic", isBilled: true } });
   scratch.keys("<", "}", "g", "s");
   expect(scratch.screen).toContain("The summary costs money");
@@ -38,7 +38,7 @@ test("where a summary is billed it is asked for once more, and nowhere else", ()
   expect(scratch.effects).toHaveLength(1);
 });
 
-test("one key hides the entry under the cursor from the model, and shows it again; row and preview say so", () => {
+test("one key hides the entry at the cursor from the model and shows it again; row and preview show the state", () => {
   const at = { timestamp: "2026-03-08T12:00:00.000Z", type: "message" };
   const lines = [
     { ...at, id: "picture", parentId: null, message: { role: "user", content: "A picture.", timestamp: 1 } },
@@ -61,7 +61,7 @@ test("one key hides the entry under the cursor from the model, and shows it agai
   expect(scratch.effects.at(-1)).toEqual({ type: "act", act: { ...act, hidden: false } });
 });
 
-test("one thing at a time, and nothing where a session is only read", () => {
+test("only one act runs at a time, and none in a read-only session", () => {
   const scratch = opened().keys("u");
   // The first one says what it takes back.
   expect(scratch.screen).toContain("It stays in the file");
@@ -81,7 +81,7 @@ test("one thing at a time, and nothing where a session is only read", () => {
   expect(reader.state.dialog).toBeUndefined();
 });
 
-test("a text that comes back is written anew, over several lines, and appended", () => {
+test("a reopened prompt is edited in several lines and appended", () => {
   const scratch = opened().keys("u", "u");
   scratch.happen({
     type: "acted",
@@ -95,7 +95,7 @@ test("a text that comes back is written anew, over several lines, and appended",
   });
 });
 
-test("the text that a fork hands back is there to be changed, also when the whole of the fork has come", () => {
+test("the text that a fork returns can be edited, also when the whole fork has been loaded", () => {
   const scratch = new Scratch().open(demoModel(), { editorText: "Do it" });
   scratch.type(" again").open(demoModel());
   expect(scratch.screen).toContain("Do it again");
@@ -103,7 +103,7 @@ test("the text that a fork hands back is there to be changed, also when the whol
   expect(scratch.effects.at(-1)).toEqual({ type: "act", act: { name: "append", text: "Do it again" } });
 });
 
-test("where somebody else writes, one may wait, only read, fork or share, and sharing is remembered", () => {
+test("if another process writes, the user can wait, read, fork or share, and sharing is remembered", () => {
   const act = { name: "undo" } as const;
   const busy = () => opened().keys("u", "u").happen({ type: "busy", act, holder: "Process 1 writes it." });
   expect(busy().screen).toContain("Process 1 writes it.");
@@ -116,7 +116,7 @@ test("where somebody else writes, one may wait, only read, fork or share, and sh
   expect(busy().keys("w").state.dialog).toBeUndefined();
 });
 
-test("two places are compared: one that was marked, or the leaf", () => {
+test("two entries are compared: a marked one, or the leaf", () => {
   const scratch = opened().keys("<", "}", "d");
   const { model } = scratch.state.tree!.view;
   const here = labelled(scratch, "before-cache");
@@ -125,7 +125,7 @@ test("two places are compared: one that was marked, or the leaf", () => {
   expect(scratch.effects.at(-1)).toMatchObject({ b: here });
 });
 
-test("the first row of a branch stands for all of it, where branches are compared and merged", () => {
+test("the first row of a branch represents the whole branch in comparisons and merges", () => {
   const at = { timestamp: "2026-03-08T12:00:00.000Z" };
   const said = (id: string, parentId: string | null) => ({
     ...at,
@@ -151,7 +151,7 @@ test("the first row of a branch stands for all of it, where branches are compare
   expect(begun.effects.at(-1)).toEqual({ type: "compare", a: "leftmiddle", b: "leftlast" });
 });
 
-test("the list searches as one types, by name at once and over everything said, and opens what is chosen", () => {
+test("the list is searched while the user types, names at once and then all messages, and opens the selected row", () => {
   const scratch = new Scratch();
   const session = (ref: string, name: string | null, modified: string, parent: ParentLink | null = null) => ({
     id: ref,
@@ -233,7 +233,7 @@ test("the list searches as one types, by name at once and over everything said, 
   expect(scratch.effects.at(-1)).toEqual({ type: "list-sessions", filter: {} });
 });
 
-test("all keys stand in the help, and every hint is a key that does something", () => {
+test("all keys are in the help, and every hint belongs to a key with a function", () => {
   const scratch = opened().keys("?");
   const help: string[] = [];
   for (let page = 0; page < 12; page++) {
@@ -251,7 +251,7 @@ test("all keys stand in the help, and every hint is a key that does something", 
   expect(scratch.keys("escape").state.dialog).toBeUndefined();
 });
 
-test("one key lists the user's rules; at the leaf they are added and dropped", () => {
+test("one key lists the user's rules; at the leaf they are added and removed", () => {
   const at = { timestamp: "2026-03-08T12:00:00.000Z", type: "message" };
   const said = (id: string, parentId: string | null, content: string) => ({
     ...at,

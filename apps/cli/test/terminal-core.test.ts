@@ -74,7 +74,7 @@ const anySize = fc.record({
   rows: fc.integer({ min: 5, max: 60 }),
 });
 
-test("whatever keys are pressed, nothing throws, the cursor is on a row that is shown, and the screen is full", () => {
+test("no sequence of keys throws, the cursor is always on a visible row, and the screen is always full", () => {
   const demo = demoModel();
   fc.assert(
     fc.property(
@@ -105,7 +105,7 @@ test("whatever keys are pressed, nothing throws, the cursor is on a row that is 
   );
 });
 
-test("everything a session says reaches the terminal as text: no control character but those of the painting", () => {
+test("all text of a session reaches the terminal without control characters other than those of the painting", () => {
   const hostile = "\u001b]52;c;aGk=\u0007\u001b[2J\u009b31m\u202egnp.\u0000\r\u0008";
   const model = modelOf([
     {
@@ -150,13 +150,13 @@ test("everything a session says reaches the terminal as text: no control charact
   }
 });
 
-test("ASCII means ASCII, and without colours no colour is told", () => {
+test("with ASCII all output is ASCII, and without colours there are no colour codes", () => {
   const scratch = new Scratch(100, 40).open(demoModel()).keys("<");
   const painted = paintLines(view(scratch.state), 100, { colours: false, ascii: true }).join("\n");
   expect(painted.replace(/\u001b\[[01247]m/g, "")).toMatch(/^[\n -~]*$/);
 });
 
-test("keys are read from what a terminal sends, however it is cut into pieces", () => {
+test("keys are parsed from a terminal's bytes, however they are split", () => {
   const sent =
     "a\u001b[A\u001b[<65;10;5M\u001bOB\r\u007f\u001b[200~two\nlines\u001b[201~\u0003é🌊\u001b[<0;4;7M";
   const whole = readKeys(sent).inputs;

@@ -20,7 +20,7 @@ function screenOnFile() {
   return { screen, read, draw: (frame: Frame) => screen.draw(frame, 40) };
 }
 
-test("a screen is written as it is painted, then the lines that changed, and nothing behind its end", () => {
+test("a screen is painted completely first, then only changed lines, and nothing after its end", () => {
   const { screen, read, draw } = screenOnFile();
   screen.enter();
   // A character of programmers' fonts: some programs use it, so it is written like any other.
@@ -48,7 +48,7 @@ test("a screen is written as it is painted, then the lines that changed, and not
   expect(read()).toBe("");
 });
 
-test("the chosen row has one background and one colour, whatever is written on it, but for what is searched for", () => {
+test("the selected row has one background and one colour, except for search matches", () => {
   const row = line(span("you", "user"), " said ", span("that", "match"), span(" 3 days", "dim"));
   const painted = (colours: boolean) =>
     paintLines([selectLine(row, 40)], 40, { colours, ascii: false })[0]!

@@ -57,7 +57,7 @@ async function written(store: SessionStore, text: string): Promise<string> {
   return session.file;
 }
 
-test("of a store branches and cost are listed too, but for sessions that are long to fetch", async () => {
+test("branches and cost are listed for sessions of a store too, except for long sessions", async () => {
   const near = memoryStore();
   const short = await written(near, "Short");
   const long = await written(near, "long ".repeat(500_000));
@@ -92,7 +92,7 @@ test("of a store branches and cost are listed too, but for sessions that are lon
   effects.end();
 });
 
-test("that a session is fetched is said while it is, and what it grows by arrives", async () => {
+test("a message is shown while a session is fetched, and new entries arrive", async () => {
   const near = memoryStore();
   const ref = await written(near, "Here");
   const events: TerminalEvent[] = [];
@@ -121,7 +121,7 @@ test("that a session is fetched is said while it is, and what it grows by arrive
   effects.close();
 });
 
-test("a session that one has left before it came is not shown", async () => {
+test("a session that the user left before it was loaded is not shown", async () => {
   const near = memoryStore();
   const [left, wanted] = [await written(near, "Left"), await written(near, "Wanted")];
   const opened: string[] = [];
@@ -144,7 +144,7 @@ test("a session that one has left before it came is not shown", async () => {
   effects.close();
 });
 
-test("work that fails after it was ended is over all the same", async () => {
+test("aborted work that fails later is over", async () => {
   const events: TerminalEvent[] = [];
   const effects = new ActEffects(
     { ...createShell([]), store: memoryStore() },

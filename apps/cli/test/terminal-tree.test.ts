@@ -45,7 +45,7 @@ const rows = (scratch: Scratch): string[] =>
     .map((text) => text.replace(/ +1 day.*$/, "").trimEnd())
     .filter((text) => text.trim() !== "");
 
-test("a turn is a row, a branch is indented where it parts, and the path and its leaf are marked", () => {
+test("a turn is one row, a branch is indented at its fork, and the path and its leaf are marked", () => {
   expect(rows(new Scratch().open(forked()))).toEqual([
     " ● you   question                                                  ▸1",
     " ● model thought2",
@@ -56,7 +56,7 @@ test("a turn is a row, a branch is indented where it parts, and the path and its
   ]);
 });
 
-test("a session without a name is headed by its first prompt", () => {
+test("a session without a name has its first prompt as title", () => {
   expect(new Scratch().open(forked()).screen).toMatch(/^ question +project/);
 });
 
@@ -73,7 +73,7 @@ test("Space shows the entries of a turn and hides them again; on a branch it fol
   expect(rows(scratch)).toHaveLength(6);
 });
 
-test("jumps lead to where branches part, to the parent, to the other side and to the leaf", () => {
+test("jumps lead to forks, to the parent, to the other side and to the leaf", () => {
   const scratch = new Scratch().open(forked());
   const selects = (key: string) => scratch.keys(key).selected.replace(/.*(?:you|model) +(\S+).*/, "$1");
   expect(selects("<")).toBe("question");
@@ -87,7 +87,7 @@ test("jumps lead to where branches part, to the parent, to the other side and to
   expect(selects(".")).toBe("pathlast");
 });
 
-test("filters leave what they name, and the cursor on something that is shown", () => {
+test("filters show only matching rows, and the cursor stays on a visible one", () => {
   const scratch = new Scratch().open(demoModel());
   expect(scratch.screen).toContain("· turns");
   scratch.keys("f");
@@ -103,14 +103,14 @@ test("filters leave what they name, and the cursor on something that is shown", 
   expect(scratch.screen).toContain("everything");
 });
 
-test("labels are gone to, one after another", () => {
+test("a key jumps from label to label", () => {
   const scratch = new Scratch().open(demoModel()).keys("<", "}");
   expect(scratch.selected).toContain("[before-cache]");
   scratch.keys("}", "{");
   expect(scratch.selected).toContain("[before-cache]");
 });
 
-test("a search follows what is typed; Enter keeps the place, n and N go on, Esc ends the search alone", () => {
+test("a search follows the typed text; Enter stays at the hit, n and N move on, Esc ends only the search", () => {
   const scratch = new Scratch().open(forked()).keys("<", "/").type("left");
   expect(scratch.effects.at(-1)).toEqual({ type: "find", query: "left" });
   const entryIds = ["leftuser", "leftmodel"];
@@ -154,7 +154,7 @@ const state = (id: string, parentId: string | null) => ({
   data: { totalCostUSD: 1 },
 });
 
-test("bookkeeping has no line and no branch of its own until b shows it; a session opens on what was said last", () => {
+test("bookkeeping has no line and no branch until b shows it; a session opens at its last message", () => {
   const reminder = user("reminder", "said", "<system-reminder>Be brief.</system-reminder>");
   const model = modelOf([
     user("question", null),
@@ -181,7 +181,7 @@ test("bookkeeping has no line and no branch of its own until b shows it; a sessi
   expect(rows(scratch)).toHaveLength(2);
 });
 
-test("blanks of prompts, arguments and results are kept", () => {
+test("white space in prompts, arguments and results is kept", () => {
   const call = {
     type: "toolCall",
     id: "c1",
@@ -214,7 +214,7 @@ test("blanks of prompts, arguments and results are kept", () => {
   for (const kept of ["    two", "        six"]) expect(lines).toContain(kept);
 });
 
-test("the preview asks for what the model reads where the cursor is, and shows it", () => {
+test("the preview requests the context at the cursor, and shows it", () => {
   const scratch = new Scratch().open(forked()).keys("tab");
   const { cursor } = scratch.state.tree!;
   expect(scratch.effects.at(-1)).toEqual({ type: "read-context", row: cursor });
@@ -237,7 +237,7 @@ test("the preview asks for what the model reads where the cursor is, and shows i
   expect(scratch.effects.at(-1)).toMatchObject({ type: "read-context" });
 });
 
-test("the window of what the model reads is that of the model, where it is known", () => {
+test("the context window is that of the model, if known", () => {
   const by = (provider: string, model: string) => {
     const { tree, leafId } = modelOf([
       user("question", null),
@@ -250,7 +250,7 @@ test("the window of what the model reads is that of the model, where it is known
   expect(by("elsewhere", "claude-opus-4-8")).toBeUndefined();
 });
 
-test("a session that grows elsewhere grows on the screen; who looks at the leaf goes with it, who does not stays", () => {
+test("a session that grows is updated on the screen; a cursor on the leaf follows the leaf, others stay", () => {
   const lines = [user("question", null), answer("thought1", "question"), user("next", "thought1")];
   const grown = () => modelOf([...lines, answer("reply", "next")]);
   const follower = new Scratch().open(modelOf(lines));
@@ -262,7 +262,7 @@ test("a session that grows elsewhere grows on the screen; who looks at the leaf 
   expect(reader.screen).toContain("reply");
 });
 
-test("a hundred thousand entries are moved through without looking at more than a screen", () => {
+test("navigating a hundred thousand entries reads no more than a screen of them", () => {
   const lines: object[] = [user("e0", null)];
   for (let at = 1; at < 100_000; at++)
     lines.push(at % 10 === 0 ? user(`e${at}`, `e${at - 1}`) : answer(`e${at}`, `e${at - 1}`));
@@ -285,7 +285,7 @@ test("a hundred thousand entries are moved through without looking at more than 
 
 const view = (scratch: Scratch): string => scratch.screen;
 
-test("on a narrow screen the tab that is shown keeps its name, and says how much more there is", () => {
+test("on a narrow screen the current tab keeps its name, and the number of further lines is shown", () => {
   const scratch = new Scratch().open(demoModel()).keys("2");
   const { model } = scratch.state.tree!.view;
   const { cursor } = scratch.state.tree!;
@@ -296,7 +296,7 @@ test("on a narrow screen the tab that is shown keeps its name, and says how much
   expect(scratch.screen).toMatch(/─ 1 what was said ─\[2 .*\]─ 3 usage and cost ──+ +\d+ more ↓$/m);
 });
 
-test("the cost of a path has a column of what broken caches made anew, and each break", async () => {
+test("the cost of a path has a column for tokens that were paid again, and lists each break", async () => {
   const scratch = new Scratch(200, 60).open(demoModel()).keys("3");
   const { cursor, view } = scratch.state.tree!;
   const usage = await readPathUsage(view.model, cursor, async () => {});
@@ -308,7 +308,7 @@ test("the cost of a path has a column of what broken caches made anew, and each 
   expect(scratch.screen).toMatch(/9,770 tokens paid again \$0\.03 {2}a compaction/);
 });
 
-test("the help says what keys do while one reads", () => {
+test("the help describes the keys of the reading pane", () => {
   const scratch = new Scratch(80, 80).open(demoModel()).keys("enter");
   expect(scratch.screen).toMatch(/↑↓ scroll.*←→ other rows.*Esc back.*q quit$/);
   scratch.keys("?");

@@ -39,7 +39,7 @@ const treeOf = async (file: string) => (await espalierJson(["tree", file])).valu
 const entryOf = (tree: Awaited<ReturnType<typeof treeOf>>, id: string) =>
   tree.entries.find((entry: { id: string }) => entry.id === id);
 
-test.skipIf(!hasTmux)("a session is found by what was said in it, walked through, and changed", async () => {
+test.skipIf(!hasTmux)("a session is found by its text, navigated and changed", async () => {
   const { home, file } = homeWith(DEMO);
   const before = await treeOf(file);
   const screen = await Tmux.run([], { env: { ESPALIER_HOME: home, PI_CODING_AGENT_DIR: join(home, "pi") } });
@@ -121,7 +121,7 @@ test.skipIf(!hasTmux)("a session is found by what was said in it, walked through
   await screen.shows(`${Tmux.LEFT} 0`);
 });
 
-test.skipIf(!hasTmux)("a prompt that is gone back to is written anew and appended", async () => {
+test.skipIf(!hasTmux)("a prompt is reopened, edited and appended", async () => {
   const file = demoCopy();
   const screen = await Tmux.run([file], { columns: 120, rows: 30 });
   await screen.shows("212 entries");
@@ -156,7 +156,7 @@ test.skipIf(!hasTmux)("a prompt that is gone back to is written anew and appende
 });
 
 test.skipIf(!hasTmux || !existsSync(LARGE))(
-  "a compaction is planned, aborted without a trace, and made",
+  "a compaction is planned, aborted without a trace, and run",
   async () => {
     const file = join(temporaryFolder(), "large.jsonl");
     copyFileSync(LARGE, file);
@@ -202,7 +202,7 @@ test.skipIf(!hasTmux || !existsSync(LARGE))(
 );
 
 test.skipIf(!hasTmux)(
-  "what another process writes appears, and while it writes there is a choice",
+  "entries of another process appear, and while it writes the user has a choice",
   async () => {
     const file = demoCopy();
     const holder = await openSession({ file });
@@ -238,7 +238,7 @@ test.skipIf(!hasTmux)(
 );
 
 test.skipIf(!hasTmux)(
-  "the terminal is given back: suspended and resumed, resized, and when it is ended from outside",
+  "the terminal is restored on suspend, after a resize, and when the program is ended by a signal",
   async () => {
     const file = demoCopy();
     const screen = await Tmux.run([file, "--ascii"]);
@@ -272,7 +272,7 @@ test.skipIf(!hasTmux)(
 test.skipIf(!hasTmux).each([
   ["an exception that nobody catches", "setTimeout(() => { throw new Error('lost in a timer'); })"],
   ["a promise that nobody waits for", "void Promise.reject(new Error('lost in a timer'))"],
-])("the terminal is given back after %s", async (_, fault) => {
+])("the terminal is restored after %s", async (_, fault) => {
   const file = demoCopy();
   const extension = join(temporaryFolder(), "faulty.mjs");
   // What an extension begins and forgets fails outside of everything that the program watches over.
@@ -296,7 +296,7 @@ test.skipIf(!hasTmux).each([
   await screen.shows(/switched off: +0/);
 });
 
-test("without a terminal the help is printed, and a session is told where to be printed", async () => {
+test("without a terminal the help is printed, and for a session a command that prints it", async () => {
   const alone = await espalier([]);
   expect(alone).toMatchObject({ code: 0, stderr: "" });
   expect(alone.stdout).toContain("open");
@@ -317,7 +317,7 @@ const claudeLine = (uuid: string, parentUuid: string | null, message: object, se
 });
 
 test.skipIf(!hasTmux)(
-  "a first start imports what other agents have; it is filtered, searched, and its bookkeeping folded",
+  "a first start imports sessions of other agents; the list is filtered and searched, bookkeeping is folded",
   async () => {
     const home = temporaryFolder();
     const project = join(home, ".claude/projects/-home-me-tides");
@@ -380,7 +380,7 @@ test.skipIf(!hasTmux)(
   180_000,
 );
 
-test.skipIf(!hasTmux)("the usage of a session names the cost of its sub-agents", async () => {
+test.skipIf(!hasTmux)("the usage of a session includes the cost of its sub-agents", async () => {
   const home = temporaryFolder();
   mkdirSync(join(home, "sessions"));
   const put = (id: string, total: number, parent?: string) => {
@@ -411,7 +411,7 @@ test.skipIf(!hasTmux)("the usage of a session names the cost of its sub-agents",
   await screen.shows(`${Tmux.LEFT} 0`);
 });
 
-test.skipIf(!hasTmux)("a terminal of 0 columns counts as one of 80", async () => {
+test.skipIf(!hasTmux)("a terminal that reports 0 columns counts as one of 80", async () => {
   const { home } = homeWith(DEMO);
   const screen = await Tmux.run(["--version"], { env: { ESPALIER_HOME: home } });
   await screen.shows(`${Tmux.LEFT} 0`);

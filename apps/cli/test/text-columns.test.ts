@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { wrapText } from "../src/markdown/markdown.ts";
 import { columnsOf, cutToColumns } from "../src/text.ts";
 
-test("every character of the first plane takes as many columns as the library says, between others", () => {
+test("every character of the first plane has the width of the library, between other characters", () => {
   const differing: string[] = [];
   for (let code = 0; code < 0x10000; code++) {
     const text = `a${String.fromCharCode(code)}漢`;
@@ -37,11 +37,11 @@ const texts = fc
   )
   .map((parts) => parts.join(""));
 
-test("what is measured in pieces is as wide as the library says of the whole", () => {
+test("a text measured in pieces has the width that the library gives for the whole", () => {
   fc.assert(fc.property(texts, (text) => columnsOf(text) === stringWidth(text)));
 });
 
-test("what is cut fits, and what fits is not cut", () => {
+test("a cut text fits, and a text that fits is not cut", () => {
   const plain = texts.map((text) => text.replaceAll(/[\u001b\u009b]/g, ""));
   fc.assert(
     fc.property(plain, fc.integer({ min: 1, max: 30 }), (text, columns) => {
@@ -60,7 +60,7 @@ test.each([
   ["replacements", "\ufffd"],
   ["joined letters", "a\u200d"],
   ["marks", "\u0301"],
-])("a line of 100,000 units of %s takes no time by the square of it", async (_what, unit) => {
+])("a line of 100,000 units of %s is measured in linear time", async (_what, unit) => {
   const { session } = await growTree("u1");
   const text = unit.repeat(100_000 / unit.length);
   const before = performance.now();
@@ -71,7 +71,7 @@ test.each([
   expect(performance.now() - before).toBeLessThan(15_000);
 });
 
-test("a long line is measured and broken between the same characters as a short one", () => {
+test("a long line is measured and wrapped at the same characters as a short one", () => {
   const characters = fc.constantFrom("a", "é", "漢", "👩‍👩‍👧", "🇫🇷", "e\u0301", " ");
   const long = fc.array(characters, { minLength: 400, maxLength: 1_500 }).map((parts) => parts.join(""));
   fc.assert(
@@ -85,6 +85,6 @@ test("a long line is measured and broken between the same characters as a short 
   );
 });
 
-test("a tab within a text that is wrapText takes the columns that it is counted with", () => {
+test("a tab in wrapped text takes the columns with which it is counted", () => {
   for (const line of wrapText("one\ttwo three", 10)) expect(line).not.toContain("\t");
 });

@@ -13,7 +13,7 @@ import {
   temporaryFolder,
 } from "./espalier.ts";
 
-test("tree --json lists the session and every entry in file order, each field there", async () => {
+test("tree --json lists the session and every entry in file order, with all fields", async () => {
   const { code, value, stderr } = await espalierJson(["tree", DEMO]);
   expect(code).toBe(0);
   expect(stderr).toBe("");
@@ -62,7 +62,7 @@ test("tree --json lists the session and every entry in file order, each field th
   expect(value.issues).toEqual([]);
 });
 
-test("archived are the entries of the path that stand before the first kept one of its newest compaction", async () => {
+test("archived entries are those of the path before the first kept entry of its newest compaction", async () => {
   const { value } = await espalierJson(["tree", DEMO]);
   const compaction = JSON.parse(
     readFileSync(DEMO, "utf8")
@@ -77,7 +77,7 @@ test("archived are the entries of the path that stand before the first kept one 
   );
 });
 
-test("tree --ids leaves out what needs the lines to be parsed", async () => {
+test("tree --ids leaves out fields that need parsed lines", async () => {
   const { value } = await espalierJson(["tree", DEMO, "--ids"]);
   expect(value.entries[14]).toEqual({
     id: "HRgcbpEZgD21",
@@ -89,7 +89,7 @@ test("tree --ids leaves out what needs the lines to be parsed", async () => {
   });
 });
 
-test("a preview is one line of at most 100 characters without anything a terminal acts on", async () => {
+test("a preview is one line of at most 100 characters without control characters", async () => {
   const file = sessionOf(
     HEADER,
     said("e1", null, `\u001b[31mred\u001b[0m\nand \u202eback\u0007 ${"é".repeat(300)}`),
@@ -110,7 +110,7 @@ test("a preview is one line of at most 100 characters without anything a termina
   expect(lone.preview).toBe("lone \ufffd end");
 });
 
-test("tree draws branches, labels, summaries and the leaf, and folds what is long", async () => {
+test("tree draws branches, labels, summaries and the leaf, and folds long runs", async () => {
   const { code, stdout } = await espalier(["tree", DEMO]);
   expect(code).toBe(0);
   const lines = stdout.split("\n");
@@ -133,7 +133,7 @@ test("tree --all has a line for every entry that can be the leaf, --ascii draws 
   expect(stdout).not.toMatch(/^[^A-Za-z]*[│├─]/m);
 });
 
-test("colours are there when they are wanted, and only then", async () => {
+test("colours are used only when they are wanted", async () => {
   const [without, forced] = await Promise.all([
     espalier(["tree", DEMO], { env: { NO_COLOR: undefined } }),
     espalier(["tree", DEMO], { env: { NO_COLOR: undefined, FORCE_COLOR: "1" } }),
@@ -142,7 +142,7 @@ test("colours are there when they are wanted, and only then", async () => {
   expect(forced.stdout).toContain("\u001b[33m [before-cache]\u001b[39m");
 });
 
-test("what a session says cannot act on the terminal", async () => {
+test("text of a session cannot control the terminal", async () => {
   const nasty = "\u001b]0;owned\u0007\u001b[2J\u009b31mtext\u202e\u2066";
   const file = sessionOf(
     HEADER,
@@ -177,7 +177,7 @@ test("what a session says cannot act on the terminal", async () => {
   expect(value.messages[0].content).toBe(nasty);
 });
 
-test("commands that only read leave bytes and times as they are", async () => {
+test("read-only commands do not change bytes and times", async () => {
   const file = demoCopy();
   const before = stateOf(file);
   await Promise.all(
@@ -196,7 +196,7 @@ test("commands that only read leave bytes and times as they are", async () => {
   expect(stateOf(file)).toBe(before);
 });
 
-test("a message of blocks that only a provider or an SDK knows is drawn by their types", async () => {
+test("a message of blocks that only a provider or an SDK knows is drawn with the types of the blocks", async () => {
   const value = { type: "tool-approval-response", approvalId: "a1", approved: true };
   const block = { type: "ai-sdk.tool-approval-response", native: { format: "ai-sdk", value } };
   const entry = { type: "message", id: "e2", parentId: "e1", timestamp: "2026-01-01T00:00:02.000Z" };
@@ -208,7 +208,7 @@ test("a message of blocks that only a provider or an SDK knows is drawn by their
   ]);
 });
 
-test("an entry of an extension's own kind is drawn by its kind, and is data without it", async () => {
+test("an entry of an extension's kind is drawn with its kind, and as data without the extension", async () => {
   const own = {
     type: "garden.weather",
     id: "w1",
@@ -238,7 +238,7 @@ export default (api: any) => api.registerKind(defineEntry("garden.weather", {
   expect((await espalierJson(["context", file])).value.messages).toHaveLength(1);
 });
 
-test("bookkeeping of an agent is left out of a tree, and its branches hang together without it", async () => {
+test("bookkeeping of an agent is left out of a tree, and its branches stay connected", async () => {
   const reminder = (id: string, parentId: string) => ({
     type: "custom_message",
     id,

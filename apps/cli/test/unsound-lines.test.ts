@@ -172,7 +172,7 @@ describe("an unsound line", () => {
   const sampled = Number(process.env["ESPALIER_UNSOUND_RUNS"] ?? 600);
   const wrong = fc.constantFrom(...WRONG);
 
-  it("stops no command, and is told without an accident, whatever field is wrong", {
+  it("stops no command and causes no crash, whatever field is wrong", {
     timeout: 1_200_000,
   }, async () => {
     const command = fc.constantFrom(...READING, ...CHANGING);
@@ -196,7 +196,7 @@ describe("an unsound line", () => {
     );
   });
 
-  it("is no hindrance where all of them are in one session", { timeout: 600_000 }, async () => {
+  it("does not stop commands on a session with all of them", { timeout: 600_000 }, async () => {
     const lines = WRONG.flatMap(({ entry }, at) => [
       { ...entry, id: `wrong-${at}` },
       asked(`after-${at}`, `wrong-${at}`),
@@ -213,7 +213,7 @@ describe("an unsound line", () => {
     expect(JSON.parse(stdout).entries).toHaveLength(TRUNK.length + 1 + lines.length);
   });
 
-  it("gives the age of the file in a list when its last timestamp is not a time", async () => {
+  it("makes a list use the time of the file when its last timestamp is invalid", async () => {
     const own = join(folder, `time-${count++}`);
     mkdirSync(own);
     sessionWith([{ ...asked("wrong001", "call0001"), timestamp: "constructor" }], join(own, "session.jsonl"));
@@ -238,7 +238,7 @@ describe("an unsound line", () => {
         },
       },
     ],
-  ])("that is %s leaves the real commands at work", async (_what, fields) => {
+  ])("that is %s does not stop the real commands", async (_what, fields) => {
     const own = join(folder, `real-${count++}`);
     mkdirSync(own);
     const entry = { id: PLACE.id, parentId: PLACE.parentId, timestamp: TIMESTAMP, ...fields };
@@ -255,7 +255,7 @@ describe("an unsound line", () => {
       expect(await espalierJson(parameters)).toMatchObject({ code: 0, value: expect.anything() });
   });
 
-  it("is a row of the terminal like any other, and read there", { timeout: 600_000 }, async () => {
+  it("is a normal row of the terminal, and can be read there", { timeout: 600_000 }, async () => {
     await fc.assert(
       fc.asyncProperty(wrong, fc.boolean(), async ({ entry }, isLeaf) => {
         const model = modelOf([...TRUNK, entry, ...(isLeaf ? [] : [asked("after001", PLACE.id)])]);
@@ -322,7 +322,7 @@ describe("a value nested deeper than a stack", () => {
     return file;
   };
 
-  it("is printed, or refused by name, by every command", { timeout: 600_000 }, async () => {
+  it("is printed, or refused by its id, by every command", { timeout: 600_000 }, async () => {
     for (const given of [...READING, ...CHANGING])
       for (const json of [false, true]) {
         const parameters = [...filled(given, write()), ...(json ? ["--json"] : [])];
@@ -332,7 +332,7 @@ describe("a value nested deeper than a stack", () => {
       }
   });
 
-  it("is whole in the JSON of its session, and of itself", async () => {
+  it("is complete in the JSON of its session and of its entry", async () => {
     const file = write();
     const { entries } = JSON.parse((await run(["tree", file, "--all", "--json"])).stdout);
     expect(entries).toHaveLength(TRUNK.length + LINES.length);
@@ -340,7 +340,7 @@ describe("a value nested deeper than a stack", () => {
       expect((await run(["show", file, id, "--json"])).stdout).toContain(DEEP);
   });
 
-  it("is a row of the terminal, and read there", () => {
+  it("is a row of the terminal, and can be read there", () => {
     const lines = [...TRUNK, ...LINES].map((entry) => JSON.parse(deepLine(entry)) as { id: string });
     for (const { id } of lines) {
       const scratch = new Scratch(120, 40).open(modelOf(lines), { entryId: id });
@@ -350,7 +350,7 @@ describe("a value nested deeper than a stack", () => {
   });
 });
 
-describe("an id that a terminal would act on", () => {
+describe("an id with control characters", () => {
   const ESCAPE = "\u001b[8m\u001b]0;owned\u0007";
   const hostile = (id: string) => `${ESCAPE}${id}\u202e\u001b[0m`;
   const lines = [...TRUNK, ASIDE, asked("leaf0001", "call0001")].map((entry) => {
@@ -376,7 +376,7 @@ describe("an id that a terminal would act on", () => {
     return file;
   };
 
-  it("reaches it from no command without being made plain", async () => {
+  it("is cleaned before any command prints it", async () => {
     const commands = [...READING, ...CHANGING].filter(
       (parts) => !["jsonl", "html", "json", "anthropic", "openai"].some((format) => parts.includes(format)),
     );
@@ -389,7 +389,7 @@ describe("an id that a terminal would act on", () => {
     }
   });
 
-  it("reaches no screen of the terminal", async () => {
+  it("is cleaned on every screen of the terminal", async () => {
     const scratch = new Scratch(120, 40).open(modelOf(lines));
     for (const key of [
       "f",

@@ -14,7 +14,7 @@ import {
   temporaryFolder,
 } from "./espalier.ts";
 
-test("wrong usage is one sentence on stderr and exit 2, with --json an error object", async () => {
+test("wrong usage is reported in one sentence on stderr with exit code 2, with --json as an error object", async () => {
   const wrong = [
     ["nothing"],
     ["tree"],
@@ -36,7 +36,7 @@ test("wrong usage is one sentence on stderr and exit 2, with --json an error obj
   );
 });
 
-test("a command that does not exist is named, whatever stands behind it", async () => {
+test("an unknown command is named, whatever follows it", async () => {
   for (const behind of [[DEMO], [DEMO, "more"], ["--flag"], [DEMO, "--flag"]]) {
     const { code, stderr } = await espalier(["tre", ...behind]);
     expect({ code, stderr }).toEqual({
@@ -49,7 +49,7 @@ test("a command that does not exist is named, whatever stands behind it", async 
   );
 });
 
-test("an error in a timer of an extension ends the command in one sentence that says where it is from", async () => {
+test("an error in a timer of an extension ends the command with one sentence that names its place", async () => {
   const extension = join(temporaryFolder(), "late.mjs");
   writeFileSync(
     extension,
@@ -66,7 +66,7 @@ test("an error in a timer of an extension ends the command in one sentence that 
   expect(program).toMatchObject({ code: 1, value: { error: { code: "internal" } } });
 });
 
-test("places that make no sense are wrong usage, and the sentence says what would", async () => {
+test("impossible places are wrong usage, and the message names a possible one", async () => {
   const folder = temporaryFolder();
   const places = [
     [["list", DEMO], "espalier tree"],
@@ -80,7 +80,7 @@ test("places that make no sense are wrong usage, and the sentence says what woul
   }
 });
 
-test("--json stands before the command or behind it", async () => {
+test("--json is accepted before and after the command", async () => {
   const [before, behind] = await Promise.all([
     espalier(["--json", "tree", DEMO]),
     espalier(["tree", DEMO, "--json"]),
@@ -112,7 +112,7 @@ test("without a command, and with --help, the commands are listed; each explains
   );
 });
 
-test("a reader that closes early ends the command without a word", async () => {
+test("a reader that closes early ends the command silently", async () => {
   const lines = Array.from({ length: 5_000 }, (_, at) =>
     said(`e${at}`, at === 0 ? null : `e${at - 1}`, "x".repeat(200)),
   );

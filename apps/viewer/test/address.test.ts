@@ -8,7 +8,7 @@ const name = fc.string({
   unit: fc.constantFrom(..."abcXYZ019._~-@ /%äé日🌊\ufeff"),
 });
 
-test("an address leads back to what it was made of", () => {
+test("a formatted address is parsed to the same values", () => {
   const parts = fc.record(
     { session: name, tab: fc.constantFrom(...TABS), entry: name, branch: name, other: name },
     { requiredKeys: ["session", "tab"] },
@@ -20,7 +20,7 @@ test("an address leads back to what it was made of", () => {
   );
 });
 
-test("whatever stands behind the # leads somewhere", () => {
+test("any text after the # is parsed without an error", () => {
   fc.assert(
     fc.property(fc.string(), (hash) => {
       expect(TABS).toContain(parseAddress(`#${hash}`).tab);

@@ -17,7 +17,7 @@ async function serve(answer: RequestListener): Promise<string> {
 
 const never = new AbortController().signal;
 
-test("an order tells its progress and answers with its result, however its lines arrive", async () => {
+test("an order reports its progress and resolves to its result, however its lines are split", async () => {
   const url = await serve((_, answer) => {
     for (const part of [
       '{"progress":{"outputTokens":0}}\n{"progr',
@@ -32,7 +32,7 @@ test("an order tells its progress and answers with its result, however its lines
   expect(told).toEqual([0, 7]);
 });
 
-test("a failure is the server's own sentence", async () => {
+test("a failure has the server's own sentence", async () => {
   const error = { code: "busy", message: "Somebody else writes this session." };
   const late = await serve((_, answer) => answer.end(`${JSON.stringify({ error })}\n`));
   await expect(order(late, {}, () => {}, never)).rejects.toMatchObject(error);
@@ -41,7 +41,7 @@ test("a failure is the server's own sentence", async () => {
   await expect(ask(early, { row: 1 })).rejects.toMatchObject(error);
 });
 
-test("a server that goes away in the middle of an order is told of in a sentence", async () => {
+test("a server that stops during an order is reported in a sentence", async () => {
   for (const isPolite of [true, false]) {
     const url = await serve((_, answer) => {
       answer.write('{"progress":{"outputTokens":0}}\n', () => (isPolite ? answer.end() : answer.destroy()));
@@ -54,14 +54,14 @@ test("a server that goes away in the middle of an order is told of in a sentence
   }
 });
 
-test("an order that is stopped while it runs says so", async () => {
+test("an order that is stopped while it runs reports this", async () => {
   const url = await serve((_, answer) => answer.write('{"progress":{"outputTokens":0}}\n'));
   const stopping = new AbortController();
   const acting = order(url, {}, () => stopping.abort(), stopping.signal);
   await expect(acting).rejects.toMatchObject({ name: "AnswerError", code: "aborted" });
 });
 
-test("a server that is not there is asked for", async () => {
+test("an unreachable server is reported", async () => {
   const url = await serve(() => {});
   await new Promise((resolve) => server!.close(resolve));
   await expect(ask(url)).rejects.toThrow("is `espalier serve` still running?");

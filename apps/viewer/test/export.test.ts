@@ -26,7 +26,7 @@ async function exported(
 const dataIn = (html: string): string =>
   gunzipSync(Buffer.from(/id="session">([^<]*)</.exec(html)![1]!, "base64")).toString();
 
-test("a session that runs and one that was opened again give the same file", async () => {
+test("a running session and a reopened one give the same file", async () => {
   const file = scratch.copy(DEMO, "live.jsonl");
   const live = await openSession({ file });
   await live.appendMessages([{ role: "user", content: "</script><!-- a word more" }]);
@@ -40,7 +40,7 @@ test("a session that runs and one that was opened again give the same file", asy
   await reopened.close();
 });
 
-test("what is redacted is not in the file", async () => {
+test("redacted text is not in the file", async () => {
   const session = await openSession({ file: DEMO }, { mode: "read" });
   const { html } = await exported(session, {
     page,
@@ -51,7 +51,7 @@ test("what is redacted is not in the file", async () => {
   await session.close();
 });
 
-test("the file lets nothing in and nothing out", async () => {
+test("the file loads nothing and sends nothing", async () => {
   const session = await openSession({ file: DEMO }, { mode: "read" });
   const { html } = await exported(session, { page });
   expect(html).toMatch(
@@ -61,7 +61,7 @@ test("the file lets nothing in and nothing out", async () => {
   await session.close();
 });
 
-test("a page that was not built is named", async () => {
+test("a missing page is reported by name", async () => {
   const session = await openSession({ file: DEMO }, { mode: "read" });
   await expect(htmlOf(session, { page: scratch.path("missing.html") })).rejects.toMatchObject({
     code: "page",

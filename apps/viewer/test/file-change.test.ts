@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { fileChangeIn, patchLines } from "../src/page/entry/tool-call.tsx";
 
-test("a change is found however a tool calls what it replaces", () => {
+test("a change is found whatever names a tool uses for its texts", () => {
   for (const edit of [
     { path: "a.ts", oldText: "one\ntwo\n", newText: "one\nthree\n" },
     { file_path: "a.ts", old_string: "one\ntwo\n", new_string: "one\nthree\n" },
@@ -20,7 +20,7 @@ test("a change is found however a tool calls what it replaces", () => {
   }
 });
 
-test("a text of which nearly every line has changed is told as out and in, and not looked through for what stayed", () => {
+test("a text with nearly all lines changed is shown as removed and added, without a comparison", () => {
   const lines = (letters: string, length: number) =>
     Array.from({ length }, (_, at) => letters[(at * at) % letters.length]).join("\n");
   const change = { path: "a.ts", oldText: lines("abcdefg", 9_000), newText: lines("zyxwvu", 9_000) };
@@ -35,7 +35,7 @@ test("a text of which nearly every line has changed is told as out and in, and n
   expect(many.some(({ sign }) => sign === " ")).toBe(false);
 });
 
-test("arguments that tell of no change are none", () => {
+test("arguments without a change give none", () => {
   for (const given of [
     null,
     "text",
@@ -47,7 +47,7 @@ test("arguments that tell of no change are none", () => {
     expect(fileChangeIn(given)).toBeUndefined();
 });
 
-test("a patch is read by the first character of its lines", () => {
+test("a patch is parsed by the first character of its lines", () => {
   expect(patchLines("@@ -1 +1 @@\n-old\n+new\n same")).toEqual([
     { sign: " ", text: "@@ -1 +1 @@" },
     { sign: "-", text: "old" },

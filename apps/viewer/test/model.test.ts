@@ -20,7 +20,7 @@ import { arbitraryTree, treeOf } from "./arbitrary-tree.ts";
 const sum = (counts: readonly number[]): number => counts.reduce((total, count) => total + count, 0);
 
 describe("the outline of a session", () => {
-  test("told in any ranges, gives back every parent", () => {
+  test("has every parent, whatever ranges are requested", () => {
     fc.assert(
       fc.property(arbitraryTree, fc.integer({ min: 1, max: 40 }), (tree, size) => {
         const rows = new OutlineRows();
@@ -34,7 +34,7 @@ describe("the outline of a session", () => {
     );
   });
 
-  test("says whose message it is however its line was written", () => {
+  test("has the role of each message, however its line was written", () => {
     const message = { role: "assistant", content: [{ type: "text", text: '"message":{"role":"user"' }] };
     const tree = treeOf([
       { type: "message", id: "a", parentId: null, timestamp: "", message },
@@ -53,7 +53,7 @@ describe("the outline of a session", () => {
     expect(outlineOf(tree).kinds).toBe("aua??");
   });
 
-  test("a range that leaves a gap is not taken, and one that overlaps is taken once", () => {
+  test("ignores a range after a gap, and adds an overlapping one once", () => {
     const rows = new OutlineRows();
     rows.add({ from: 5, steps: [1], kinds: "u" });
     expect(rows.length).toBe(0);
@@ -64,7 +64,7 @@ describe("the outline of a session", () => {
 });
 
 describe("what the model reads", () => {
-  test("the growth along a path is the context at each of its entries, walked on from any other path", async () => {
+  test("the growth along a path equals the context at each entry, continued from any other path", async () => {
     await fc.assert(
       fc.asyncProperty(arbitraryTree, fc.nat(), async (tree, other) => {
         await growthTo(tree, movingRow(tree, other % tree.length));
@@ -82,7 +82,7 @@ describe("what the model reads", () => {
     );
   });
 
-  test("the parts of a long path show both sides of each compaction's bite", async () => {
+  test("the points of a long path show the context before and after each compaction", async () => {
     const text = Array.from({ length: 4_000 }, (_, at) =>
       at === 2_001 ? "k1" : `${at % 2 ? "a" : "u"}${at}`,
     );
@@ -96,7 +96,7 @@ describe("what the model reads", () => {
   });
 });
 
-test("of a path with many bites each one is told, and what stands between them all the same", async () => {
+test("a path with many compactions shows each of them, and points between them", async () => {
   const said = (id: number, parent: number | null) => ({
     type: "message",
     id: `e${id}`,
@@ -123,7 +123,7 @@ test("of a path with many bites each one is told, and what stands between them a
   expect(points.filter(({ bite }) => !bite)).toHaveLength(600);
 });
 
-describe("what else is told of a session", () => {
+describe("other facts about a session", () => {
   const message = (id: string, parentId: string | null, role: string, text: string, more: object = {}) => ({
     type: "message",
     id,
@@ -154,7 +154,7 @@ describe("what else is told of a session", () => {
     { type: "branch_summary", id: "b1", parentId: "a1", timestamp: "", summary: "Tried", fromId: "u3" },
   ]);
 
-  test("facts name labels, compactions with what they keep, and summaries with what they tell of", () => {
+  test("facts contain labels, compactions with their kept entries, and summaries with their branches", () => {
     const facts = factsOf(tree);
     expect(facts).toMatchObject({ name: null, title: "Where does the tide table cache live?" });
     expect(facts.labels).toEqual([{ row: 1, label: "found" }]);
@@ -163,7 +163,7 @@ describe("what else is told of a session", () => {
     expect([facts.leafId, facts.length]).toEqual(["b1", 8]);
   });
 
-  test("facts name edits with what they are of, and a row says what an edit does", () => {
+  test("facts contain edits with their targets, and a row describes its edit", () => {
     const at = { timestamp: "", targetId: "u1" };
     const edited = treeOf([
       message("u1", null, "user", "Look at this."),
@@ -178,7 +178,7 @@ describe("what else is told of a session", () => {
     expect([1, 2].map((row) => gistAt(edited, row).text)).toEqual(["leaves out u1", "u1 becomes A picture."]);
   });
 
-  test("a compaction tells what it covered, what it kept, and the bite it took", () => {
+  test("a compaction lists its covered and kept entries and the removed tokens", () => {
     const view = compactionAt(tree, 4);
     expect([view.covered, view.kept, view.previousRow]).toEqual([[0, 1, 2], [3], -1]);
     expect(sum(view.before)).toBeGreaterThan(sum(view.after) - 9);
@@ -188,7 +188,7 @@ describe("what else is told of a session", () => {
     expect(() => compactionAt(tree, 0)).toThrow("not a compaction");
   });
 
-  test("a prompt is shown where a model of the engine was asked, and nowhere else", () => {
+  test("a prompt is shown only if a model of the engine was asked", () => {
     const promptsBy = (details: object | undefined) => {
       const made = {
         type: "compaction",
@@ -206,13 +206,13 @@ describe("what else is told of a session", () => {
     expect([{ source: "extractive" }, { source: "extension" }, undefined].map(promptsBy)).toEqual([0, 0, 0]);
   });
 
-  test("a line of a summary leads to the entry that said it", async () => {
+  test("a line of a summary leads to the entry that it came from", async () => {
     expect((await originsOf(tree, 4, "- The cache is in src/harbour.ts"))[0]?.row).toBe(1);
     expect(await originsOf(tree, 4, "- xyzzy")).toEqual([]);
     expect(await originsOf(tree, 4, "…")).toEqual([]);
   });
 
-  test("costs are those of the entries, and their sum", async () => {
+  test("costs are those of the entries, and so is their sum", async () => {
     const { costs, points } = await spendingOf(tree);
     expect(costs).toEqual([
       [1, 0.5],
@@ -221,7 +221,7 @@ describe("what else is told of a session", () => {
     expect(points.at(-1)?.cost).toBe(0.75);
   });
 
-  test("a bill that another program wrote is read as far as it is one", () => {
+  test("a bill of another program is read as far as it is valid", () => {
     const odd = { usage: { input: "many", output: {}, cost: { total: "dear" } } };
     const billed = treeOf([
       message("a", null, "assistant", "Hm.", odd),
@@ -242,7 +242,7 @@ describe("what else is told of a session", () => {
     expect([cost, usage]).toEqual([null, { input: 0, output: 0 }]);
   });
 
-  test("a text is found whatever its case and whoever says it, newest first", async () => {
+  test("a text is found in any case and any role, newest first", async () => {
     const rowsWith = async (query: string, where = tree) =>
       (await findText(where, query)).newest.map(({ row }) => row);
     expect(await rowsWith("RENAME")).toEqual([3, 2]);
@@ -264,12 +264,12 @@ describe("what else is told of a session", () => {
     expect(await rowsWith("lighthouse", others)).toEqual([1, 0]);
   });
 
-  test("an entry in a line is one line without what would steer the eye", () => {
+  test("the gist of an entry is one line without control characters", () => {
     const evil = treeOf([message("u", null, "user", "safe\u202Eevil\u2066\n\u0000two\ud800")]);
     expect(gistAt(evil, 0).text).toBe("safeevil two\ufffd");
   });
 
-  test("state of an extension is shown by the title that it brings", () => {
+  test("state of an extension is shown by its title", () => {
     const titled = (id: string, parentId: string | null, data: unknown) => ({
       type: "custom",
       id,
@@ -309,7 +309,7 @@ describe("long work on a session", () => {
       })),
     );
 
-  test("lets requests through, although two works are done at once", async () => {
+  test("lets requests through while two works run", async () => {
     const tree = long();
     let ended = 0;
     const works = [spendingOf(tree), growthTo(tree, tree.length - 1)].map((work) => work.then(() => ended++));
@@ -318,7 +318,7 @@ describe("long work on a session", () => {
     await Promise.all(works);
   });
 
-  test("does first what a user waits for, whatever was asked for first", async () => {
+  test("runs the most urgent work first, whatever was requested first", async () => {
     const tree = long();
     const order: string[] = [];
     await Promise.all([
@@ -328,7 +328,7 @@ describe("long work on a session", () => {
     expect(order).toEqual(["cost", "growth"]);
   });
 
-  test("ends when the caller of a search is gone", async () => {
+  test("ends when the caller of a search has left", async () => {
     const tree = long();
     const leaving = new AbortController();
     const search = findText(tree, "quay", { signal: leaving.signal });

@@ -10,7 +10,7 @@ const KEYS = Array.from({ length: 60 }, (_, at) => `session${at}`);
 for (const key of KEYS)
   writeFileSync(scratch.path(`${key}.jsonl`), readFileSync(DEMO, "utf8").replace("LTfrBGnUynOG", key));
 
-test("a session is not closed under its reader, however many others are read meanwhile", async () => {
+test("a session is not closed while it is read, whatever number of others are read", async () => {
   const open = new OpenSessions(sessionsIn(scratch.folder));
   const [first = "", ...others] = KEYS;
   const read = await open.read(first, async (reader) => {
@@ -23,7 +23,7 @@ test("a session is not closed under its reader, however many others are read mea
   await open.close();
 });
 
-test("of many sessions that were read a few stay open, and in the end none", async () => {
+test("of many sessions a few stay open, and in the end none", async () => {
   let opened = 0;
   const sessions = sessionsIn(scratch.folder);
   const open = new OpenSessions({
@@ -46,7 +46,7 @@ test("of many sessions that were read a few stay open, and in the end none", asy
   expect(opened).toBe(0);
 });
 
-test("what a read throws is thrown, and the session can be read again", async () => {
+test("an error of a read is thrown, and the session can be read again", async () => {
   const open = new OpenSessions(sessionsIn(scratch.folder));
   const failing = open.read("session1", () => Promise.reject(new Error("no such row")));
   await expect(failing).rejects.toThrow("no such row");

@@ -102,7 +102,7 @@ const PHONE = { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile:
 describe.skipIf(!hasBrowser)("the page, for every user", () => {
   const { scratch, show, showDemo, built } = shownPages();
 
-  test("on a phone has every panel within the screen, its name in sight, and nothing smaller than a finger", async () => {
+  test("on a phone has every panel within the screen, its name visible, and no control smaller than a finger", async () => {
     const page = await showDemo("", PHONE);
     await page.waitForSelector(".entry.selected");
     const unfit: string[] = [];
@@ -150,7 +150,7 @@ describe.skipIf(!hasBrowser)("the page, for every user", () => {
     expect(unfit).toEqual([]);
   });
 
-  test("on a phone reads the plan of a compaction without moving it sideways", async () => {
+  test("on a phone shows the plan of a compaction without horizontal scrolling", async () => {
     writeLongSession(scratch.path("long.jsonl"));
     const { url } = await scratch.serve(built(), { write: true });
     const page = await show(`${url}#/s/long`, PHONE);
@@ -166,7 +166,7 @@ describe.skipIf(!hasBrowser)("the page, for every user", () => {
     ]);
   });
 
-  test("on a phone has the tools of an entry above its text", async () => {
+  test("on a phone shows the tools of an entry above its text", async () => {
     const page = await showDemo("", PHONE);
     await page.waitForSelector(".entry.selected");
     const [tools, body] = await page
@@ -178,7 +178,7 @@ describe.skipIf(!hasBrowser)("the page, for every user", () => {
   });
 
   test.each(["light", "dark"] as const)(
-    "has nothing that axe finds wrong, in any view, %s",
+    "has no fault that axe finds, in any view, %s",
     async (colorScheme) => {
       const page = await showDemo("", { colorScheme, write: true });
       await page.waitForSelector(".entry.selected");

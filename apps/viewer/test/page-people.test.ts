@@ -71,7 +71,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     return page;
   };
 
-  test("walks by keys from the start, and after a click on a text, a button or the slider", async () => {
+  test("moves by keys from the start, and after a click on a text, a button or the slider", async () => {
     const page = await showDemo();
     await page.waitForSelector(".entry.selected");
     await page.keyboard.press("Home");
@@ -89,7 +89,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     }
   });
 
-  test("walks from the last line to the first by keys, across every branch", async () => {
+  test("moves from the last line to the first by keys, through every branch", async () => {
     const page = await showDemo();
     await page.keyboard.press("End");
     const lineOf = () => page.evaluate(() => document.querySelector(".tree-line.selected")?.id ?? "");
@@ -102,7 +102,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     }
   });
 
-  test("finds the chosen entry and the search in the address, and Back returns to both", async () => {
+  test("finds the selected entry and the search in the address, and Back restores both", async () => {
     const page = await showDemo();
     await page.waitForSelector(".entry.selected");
     await page.fill("#find", "harmonic");
@@ -132,7 +132,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     expect(await page.evaluate(() => history.length)).toBe(length);
   });
 
-  test("counts, marks and walks what was found; Escape ends the search alone", async () => {
+  test("sees hits counted and marked and moves between them; Escape ends only the search", async () => {
     const session = await demo();
     const page = await showDemo();
     await page.waitForSelector(".entry.selected");
@@ -160,7 +160,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await session.close();
   });
 
-  test("has a list with age, agent and project, sub-agents under their session, filters, and it is live", async () => {
+  test("has a live list with age, agent and project, sub-agents under their session, and filters", async () => {
     const own = ownFolder();
     const prompt = (words: string, age: number) => [
       entry("a", null, { type: "message", message: { role: "user", content: words, timestamp: 0 } }, age),
@@ -220,7 +220,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await page.getByText("No message of the chosen sessions has this text").waitFor();
   });
 
-  test("finds an old message behind a session that says the same very often, and sees how often", async () => {
+  test("finds an old message before newer sessions with many hits, and sees their number", async () => {
     const own = ownFolder();
     const often = Array.from({ length: 600 }, (_, at) =>
       said(`m${at}`, at === 0 ? null : `m${at - 1}`, "user", `Boat number ${at}`),
@@ -247,7 +247,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await soon(counts).toHaveLength(3);
   });
 
-  test("without a session reads which ones of other agents could be imported", async () => {
+  test("without a session sees which sessions of other agents can be imported", async () => {
     const own = ownFolder();
     const server = await own.serve(built(), { found: () => "8 Claude Code sessions, 3 Codex" });
     const page = await show(server.url);
@@ -257,7 +257,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     );
   });
 
-  test("reads prompts with their blanks and line breaks, and summaries as what they are", async () => {
+  test("sees prompts with their spaces and line breaks, and summaries marked as summaries", async () => {
     const prompt =
       "  two blanks first\n\ttab,  two   runs\n\n\nand *stars* stay\n```js\nconst a = 1;\n```\nthe end";
     const summary = "## Goal\nSail.\n\n## Steps\n1. one\n2. two\n   - deep\n\n`code` and **bold**";
@@ -285,7 +285,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     expect(await text(page, ".summary-parts")).not.toMatch(/##|\*\*|`/);
   });
 
-  test("sees what was said, and bookkeeping only by the switch; a session opens on the last thing said", async () => {
+  test("sees messages, and bookkeeping only by the switch; a session opens at its last message", async () => {
     const page = await showSession("books", [
       entry("m1", null, { type: "model_change", provider: "anthropic", modelId: "claude-haiku-4-5" }),
       said("u1", "m1", "user", "Where does the tide turn?"),
@@ -342,7 +342,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     expect(await field.inputValue()).toContain("Way number 571");
   });
 
-  test("reads the plan of a compaction by each policy, with its forecast, and runs it", async () => {
+  test("sees the plan of a compaction by each policy, with its forecast, and runs it", async () => {
     const words = "A long story about tides and harbours, told again and again. ".repeat(400);
     const usage = {
       input: 10,
@@ -432,7 +432,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await page.getByText("ready-to-release").first().waitFor();
   });
 
-  test("prints the whole path, without what is pressed", async () => {
+  test("prints the whole path without buttons", async () => {
     const session = await demo();
     const messages = session.getBranch().filter(({ type }) => type === "message").length;
     await session.close();
@@ -473,7 +473,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await page.emulateMedia({ media: "screen" });
   });
 
-  test("sees what sub-agents cost", async () => {
+  test("sees the cost of sub-agents", async () => {
     const own = ownFolder();
     const usage = (total: number) => ({ usage: { input: 9, output: 9, totalTokens: 18, cost: { total } } });
     const talk = (total: number) => [

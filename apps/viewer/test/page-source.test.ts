@@ -17,7 +17,7 @@ const session = (id: string, said: string) =>
     ].map((line) => JSON.stringify(line)),
   );
 
-test("a session at hand is found by its address, whatever it is called", async () => {
+test("a loaded session is found by its address, whatever its name", async () => {
   for (const name of ["plain", "säule.jsonl", "日本", "50%", "a/b ?#", "lone \ud800"]) {
     const local = localSource();
     const key = await local.add("file.jsonl", session(name, "first"));
@@ -28,7 +28,7 @@ test("a session at hand is found by its address, whatever it is called", async (
   }
 });
 
-test("the only session is shown under any name; of several none stands in for one that is not there", async () => {
+test("the only session is shown under any name; of several, an unknown name shows none", async () => {
   const local = localSource();
   await local.add("one.jsonl", session("one", "first"));
   expect((await (await local.open("one~of a server")).facts()).id).toBe("one");

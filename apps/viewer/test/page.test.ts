@@ -15,7 +15,7 @@ const soon = <Value>(read: () => Value | Promise<Value>) => expect.poll(read, { 
 describe.skipIf(!hasBrowser)("the page, in a browser", () => {
   const { scratch, built, show, showDemo, watched } = shownPages();
 
-  test("lists sessions, searches all of them, and a hit leads to its entry", async () => {
+  test("lists sessions and searches all of them, and a hit leads to its entry", async () => {
     scratch.copy(DEMO);
     const { url } = await scratch.serve(built());
     const page = await show(url);
@@ -48,7 +48,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     expect(await page.locator(".tree-line").count()).toBe(0);
   });
 
-  test("the tree is walked by keys, and the screen reader is told where", async () => {
+  test("the tree is navigated by keys, and the screen reader gets the position", async () => {
     const page = await showDemo();
     const tree = page.getByRole("tree");
     await tree.focus();
@@ -66,7 +66,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     await page.getByRole("dialog", { name: "Keys" }).waitFor();
   });
 
-  test("tells the conversation: markdown, folded thinking, calls with results, changes of files", async () => {
+  test("shows the conversation: markdown, folded thinking, calls with results, changes of files", async () => {
     const session = await demo();
     const firstPrompt = session.tree.row(session.getBranch().find(({ type }) => type === "message")!.id);
     const edit = session.getBranch().find((entry) => JSON.stringify(entry).includes('"name":"edit"'))!;
@@ -85,7 +85,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     }).toBe(firstPrompt);
   });
 
-  test("says what the model reads at an entry, and replays how it grew and was compacted", async () => {
+  test("shows the context at an entry, and replays how it grew and was compacted", async () => {
     const session = await demo();
     const { tokens, messages } = session.context;
     const page = await showDemo("/context");
@@ -143,7 +143,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     expect(await page.locator(".entry.selected").textContent()).toContain("replace-file");
   });
 
-  test("compares two branches, and the figures are the engine's", async () => {
+  test("compares two branches with the engine's figures", async () => {
     const session = await demo();
     const other = session.branches().find(({ leafId }) => leafId !== session.leafId)!.leafId;
     const { a, b } = compareBranches(session.tree, session.leafId, other);
@@ -158,7 +158,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     await page.locator(".side .entry").first().waitFor();
   });
 
-  test("plots what it cost, and the sum is the engine's", async () => {
+  test("plots the cost, with the engine's total", async () => {
     const session = await demo();
     const { total } = statsOf(session.tree);
     await session.close();
@@ -171,7 +171,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     expect(await page.locator(".plot polyline").count()).toBe(4);
   });
 
-  test("stays live: what somebody appends is there without a wish for it", async () => {
+  test("shows new entries without a reload", async () => {
     const file = scratch.copy(DEMO);
     const page = await showDemo();
     const session = await openSession({ file });
@@ -181,7 +181,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     expect(await selectedText(page)).toContain("A word from elsewhere.");
   });
 
-  test("with --write it labels, hides, navigates, forks and compacts; without, there is nothing to press", async () => {
+  test("with --write it labels, hides, navigates, forks and compacts; without, it has no buttons for this", async () => {
     const reading = await showDemo();
     await reading.waitForSelector(".entry.selected");
     expect(await reading.getByRole("button", { name: "Fork" }).count()).toBe(0);
@@ -231,7 +231,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     await session.close();
   });
 
-  test.skipIf(!existsSync(CORPUS))("walks a large real session", async () => {
+  test.skipIf(!existsSync(CORPUS))("navigates a large real session", async () => {
     scratch.copy(CORPUS);
     const { url } = await scratch.serve(built());
     const page = await show(url);
@@ -244,7 +244,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     await page.locator(".entry .call").first().waitFor();
   });
 
-  test("whatever a session says, nothing of it runs and nothing is fetched", async () => {
+  test("executes and fetches nothing of a session, whatever its content", async () => {
     const file = scratch.path("attack.jsonl");
     writeAttackSession(file);
     const { url } = await scratch.serve(built());
@@ -290,7 +290,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     expect(page.url().startsWith(url)).toBe(true);
   });
 
-  test("an exported file needs no server: it shows the session and asks for nothing", async () => {
+  test("an exported file shows the session without a server and sends no request", async () => {
     const session = await demo();
     const html = scratch.path("export.html");
     writeFileSync(html, [...(await htmlOf(session, { page: built() }))].join(""));
@@ -304,7 +304,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     expect(watched().requests.filter((request) => !/^(file|data):/.test(request))).toEqual([]);
   });
 
-  test("a file that is dropped onto the page is shown without a server; one that is no session is refused", async () => {
+  test("a file dropped onto the page is shown without a server; one that is not a session is refused", async () => {
     const page = await show(`file://${built()}`);
     await page.getByText("Drop a session file here").waitFor();
     const drop = (name: string, text: string) =>
@@ -322,7 +322,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     await page.getByText("ready-to-release").first().waitFor();
   });
 
-  test("a narrow screen shows one thing at a time, in the dark too", async () => {
+  test("a narrow screen shows one panel at a time, also in the dark theme", async () => {
     const page = await showDemo("", { viewport: { width: 400, height: 760 }, colorScheme: "dark" });
     await page.waitForSelector(".entry.selected");
     expect(await page.getByRole("tree").isVisible()).toBe(false);

@@ -37,8 +37,8 @@ const linesOf = async (response: Response) =>
     .split("\n")
     .map((line) => JSON.parse(line));
 
-describe("who is let in", () => {
-  test("nobody without the token, and nothing tells whether there is something", async () => {
+describe("the access check", () => {
+  test("refuses requests without the token, and does not reveal which addresses exist", async () => {
     const { origin } = new URL(url);
     for (const path of [
       "",
@@ -50,7 +50,7 @@ describe("who is let in", () => {
       expect((await fetch(`${origin}${path}`)).status).toBe(404);
   });
 
-  test("no page of another origin, and no name that somebody points at this machine", async () => {
+  test("refuses pages of another origin, and other host names for this machine", async () => {
     expect((await get("api/sessions", { origin: "https://evil.example" })).status).toBe(403);
     expect((await get("api/sessions", { origin: "null" })).status).toBe(403);
     expect((await get("api/sessions", { origin: new URL(url).origin })).status).toBe(200);
@@ -69,7 +69,7 @@ describe("who is let in", () => {
     expect(status).toBe(403);
   });
 
-  test("a refusal carries the headers that every answer does", async () => {
+  test("sends the same headers with refusals as with answers", async () => {
     const names = [
       "cache-control",
       "referrer-policy",
@@ -101,7 +101,7 @@ describe("who is let in", () => {
     }
   });
 
-  test("the page forbids itself everything but its own script, style and server", async () => {
+  test("restricts the page to its own script, style and server", async () => {
     const answer = await get("");
     const policy = answer.headers.get("content-security-policy") ?? "";
     expect(policy).toContain("default-src 'none'");
@@ -113,14 +113,14 @@ describe("who is let in", () => {
   });
 });
 
-test("a port that is taken is named", async () => {
+test("names a port that is in use", async () => {
   const taken = Number(new URL(url).port);
   const asking = serveViewer({ sessions: sessionsIn(scratch.folder), page, port: taken });
   await expect(asking).rejects.toMatchObject({ code: "port", message: expect.stringContaining(`${taken}`) });
 });
 
-describe("what it answers", () => {
-  test("is what a reader of the session's bytes answers", async () => {
+describe("the answer of the server", () => {
+  test("equals that of a reader of the session's bytes", async () => {
     const session = await openSession({ file }, { mode: "read" });
     const reader = new TreeReader(session.tree);
     const asked: [string, Promise<unknown>][] = [
@@ -149,7 +149,7 @@ describe("what it answers", () => {
     await session.close();
   });
 
-  test("comes in parts where a page asks for many entries", async () => {
+  test("comes in parts if a page requests many entries", async () => {
     // A page's addresses are relative to its own.
     vi.stubGlobal("fetch", (path: string) => fetch(`${url}${path}`));
     const rows = Array.from({ length: 4_500 }, (_, at) => at % 200);
@@ -161,7 +161,7 @@ describe("what it answers", () => {
     await session.close();
   });
 
-  test("lists the folder and searches all of it", async () => {
+  test("lists the folder and searches all its sessions", async () => {
     expect(await (await get("api")).json()).toEqual({ write: false });
     const sessions = (await (await get("api/sessions")).json()) as { key: string; file: string }[];
     expect(sessions).toMatchObject([{ key: KEY, file }]);
@@ -176,7 +176,7 @@ describe("what it answers", () => {
     expect(await search("agent=espalier&since=2000-01-01T00:00:00Z")).toEqual(found);
   });
 
-  test("finds in a session what reading every entry finds, whatever the text is", async () => {
+  test("has the same hits as reading every entry, whatever the text", async () => {
     const session = await openSession({ file }, { mode: "read" });
     const reader = new TreeReader(session.tree);
     for (const query of [
@@ -194,7 +194,7 @@ describe("what it answers", () => {
     await session.close();
   });
 
-  test("tells two files of one id apart", async () => {
+  test("distinguishes two files with the same id", async () => {
     const copy = scratch.copy(DEMO, "copy.jsonl");
     const listed = (await (await get("api/sessions")).json()) as { key: string; file: string }[];
     const key = listed.find((session) => session.file === copy)?.key ?? "";
@@ -203,7 +203,7 @@ describe("what it answers", () => {
     rmSync(copy);
   });
 
-  test("is of the file that is there now, when another one was put in its place", async () => {
+  test("follows a file that replaced another one", async () => {
     const replaced = scratch.copy(DEMO, "replaced.jsonl");
     const listed = (await (await get("api/sessions")).json()) as { key: string; file: string }[];
     const facts = `api/sessions/${encodeURIComponent(listed.find((session) => session.file === replaced)!.key)}/facts`;
@@ -215,7 +215,7 @@ describe("what it answers", () => {
     rmSync(replaced);
   });
 
-  test("is opened anew once when a session fails, although several requests find that out one after the other", async () => {
+  test("is served after one reopening when a session fails, although several requests notice the failure", async () => {
     const opened: Session[] = [];
     const read = async (ref: string) => {
       const session = await openSession({ file: ref }, { mode: "read" });
@@ -234,12 +234,12 @@ describe("what it answers", () => {
     expect(opened).toHaveLength(2);
   });
 
-  test("is compressed for who takes it", async () => {
+  test("is compressed for clients that accept it", async () => {
     const answer = await get(`api/sessions/${KEY}/outline?from=0&to=1000`, { "accept-encoding": "gzip" });
     expect(answer.headers.get("content-encoding")).toBe("gzip");
   });
 
-  test("says what is wrong with a question, by code", async () => {
+  test("describes a bad request, with a code", async () => {
     for (const [path, status, code] of [
       [`api/sessions/${KEY}/nothing`, 404, "not-found"],
       [`api/sessions/${KEY}/constructor`, 404, "not-found"],
@@ -262,7 +262,7 @@ describe("what it answers", () => {
     }
   });
 
-  test("tells of what others append", async () => {
+  test("includes entries that others append", async () => {
     const answer = await get(`api/sessions/${KEY}/events`);
     const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
     let told = "";
@@ -290,8 +290,8 @@ describe("what it answers", () => {
   });
 });
 
-describe("what it changes", () => {
-  test("nothing where it was not started to", async () => {
+describe("a change by the server", () => {
+  test("is refused if the server was not started with --write", async () => {
     const answer = await post(url, "label", { id: "foreign1", label: "x" });
     expect([answer.status, ((await answer.json()) as { error: { code: string } }).error.code]).toEqual([
       403,
@@ -299,7 +299,7 @@ describe("what it changes", () => {
     ]);
   });
 
-  test("nothing for what is no JSON, or comes from another site", async () => {
+  test("is refused if it is not JSON, or comes from another site", async () => {
     const form = await fetch(`${writing}api/sessions/${KEY}/label`, { method: "POST", body: "id=x" });
     expect(form.status).toBe(400);
     expect(
@@ -309,7 +309,7 @@ describe("what it changes", () => {
     expect((await post(writing, "constructor", {})).status).toBe(404);
   });
 
-  test("nothing of more than 1 MiB, however it is sent", async () => {
+  test("is refused above 1 MiB, however it is sent", async () => {
     const long = { id: "foreign1", label: "x".repeat(1_200_000) };
     const refused = await post(writing, "label", long);
     expect(refused.status).toBe(413);
@@ -322,7 +322,7 @@ describe("what it changes", () => {
     expect(await streamed.json()).toMatchObject({ error: { code: "too-large" } });
   });
 
-  test("labels, hides, navigates, forks and compacts, as the engine does", async () => {
+  test("labels, hides, navigates, forks and compacts like the engine", async () => {
     const [, labelled] = await linesOf(
       await post(writing, "label", { id: "foreign1", label: "from the page" }),
     );

@@ -39,7 +39,7 @@ const newSession = async (): Promise<Session> => {
 
 const say = (session: Session) => session.appendMessages([{ role: "user", content: "more" }]);
 
-test("whoever looks at the leaf goes on looking at it, however fast the session grows", async () => {
+test("a selection on the leaf follows the leaf, however fast the session grows", async () => {
   const session = await newSession();
   const model = await SessionModel.open(new SlowReader(session.tree));
   for (let round = 0; round < 5; round++) {
@@ -59,7 +59,7 @@ test("whoever looks at the leaf goes on looking at it, however fast the session 
   await session.close();
 });
 
-test("a growth that could not be read is read with the next one", async () => {
+test("entries that could not be read are read with the next ones", async () => {
   const session = await newSession();
   const reader = new TreeReader(session.tree);
   const model = await SessionModel.open(reader);
@@ -74,7 +74,7 @@ test("a growth that could not be read is read with the next one", async () => {
   await session.close();
 });
 
-test("a conversation that is read on from end to end asks for each entry once", async () => {
+test("reading a conversation from end to end requests each entry once", async () => {
   const tree = chain(1_500);
   const reader = new TreeReader(tree);
   const model = await SessionModel.open(reader);
@@ -91,7 +91,7 @@ test("a conversation that is read on from end to end asks for each entry once", 
   expect(asked.length).toBe(new Set(asked).size);
 });
 
-test("a compaction hides what stands before it on its own path, and nothing on another branch", async () => {
+test("a compaction hides earlier entries on its own path, and nothing on another branch", async () => {
   const tree = treeOf([
     message("u1", null),
     message("left", "u1"),
@@ -116,7 +116,7 @@ test("a compaction hides what stands before it on its own path, and nothing on a
   expect(hidden()).toEqual([]);
 });
 
-test("what is shown ends in an entry of the conversation, and what is looked at is on its path", async () => {
+test("the shown path ends with an entry of the conversation, and the selected entry is on it", async () => {
   const tree = treeOf([
     message("u1", null),
     message("left", "u1"),
@@ -137,7 +137,7 @@ test("what is shown ends in an entry of the conversation, and what is looked at 
   expect(shown()).toEqual([null, null]);
 });
 
-test("in a session without entries no key and no row leads anywhere", async () => {
+test("in a session without entries no key and no row has an effect", async () => {
   const model = await SessionModel.open(new TreeReader(treeOf([])));
   for (const key of ["ArrowDown", "ArrowUp", "Home", "End", "]", "ArrowRight"])
     expect(stepInTree(key, model, -1, 10)).toBeUndefined();

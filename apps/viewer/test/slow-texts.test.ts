@@ -24,7 +24,7 @@ afterAll(async () => {
 /** Milliseconds for which a page may answer nothing: a few of the budget, on a machine that has other work to do. */
 const LONGEST_FREEZE = 3_000;
 
-test.skipIf(!hasBrowser)("no text keeps the page from answering", { timeout: 900_000 }, async () => {
+test.skipIf(!hasBrowser)("no text blocks the page", { timeout: 900_000 }, async () => {
   const header = {
     type: "session",
     version: 3,

@@ -14,7 +14,7 @@ function rowsOf(tree: Tree): OutlineRows {
 const NOTHING: ReadonlySet<number> = new Set();
 
 describe("the lines of a drawing", () => {
-  test("show every entry once, below what it follows, the path of the tip in the first lane", () => {
+  test("show every entry once, below its parent, with the path of the tip in the first lane", () => {
     fc.assert(
       fc.property(arbitraryTree, fc.nat(), fc.boolean(), (tree, at, fold) => {
         const rows = rowsOf(tree);
@@ -38,7 +38,7 @@ describe("the lines of a drawing", () => {
     );
   });
 
-  test("an opened run shows its entries one by one, and nothing else changes", () => {
+  test("show an unfolded run entry by entry, and change nothing else", () => {
     fc.assert(
       fc.property(arbitraryTree, (tree) => {
         const rows = rowsOf(tree);
@@ -56,7 +56,7 @@ describe("the lines of a drawing", () => {
     );
   });
 
-  test("a chain of a hundred thousand entries is laid out without recursion", () => {
+  test("of a chain of a hundred thousand entries are laid out without recursion", () => {
     const rows = new OutlineRows();
     const length = 100_000;
     rows.add({

@@ -89,7 +89,7 @@ const scratch = new Scratch();
 afterAll(() => scratch.end());
 
 describe("an unsound line", () => {
-  test("stops no answer of the model, whatever field is wrong", { timeout: 600_000 }, async () => {
+  test("breaks no answer of the model, whatever field is wrong", { timeout: 600_000 }, async () => {
     await fc.assert(
       fc.asyncProperty(fc.constantFrom(...WRONG), fc.boolean(), async ({ name, entry }, isLeaf) => {
         const tree = treeOf([...TRUNK, entry, ...(isLeaf ? [] : [asked("after001", "wrong001")])]);
@@ -105,7 +105,7 @@ describe("an unsound line", () => {
     );
   });
 
-  test("stops no route of the server, and its answers are whole", { timeout: 600_000 }, async () => {
+  test("breaks no route of the server, and answers are complete", { timeout: 600_000 }, async () => {
     const page = scratch.path("page.html");
     writeFileSync(page, '<!--policy--><style>a{}</style><!--session--><script type="module">1</script>');
     writeFileSync(
@@ -176,7 +176,7 @@ function deepSession(depth: number): string {
 }
 
 describe.each([200, 3_000, 100_000])("values that are nested %i deep", (depth) => {
-  test("stop no route of the server", { timeout: 120_000 }, async () => {
+  test("break no route of the server", { timeout: 120_000 }, async () => {
     const page = scratch.path("deep.html");
     writeFileSync(page, '<!--policy--><style>a{}</style><!--session--><script type="module">1</script>');
     writeFileSync(scratch.path("deep.jsonl"), deepSession(depth));
@@ -243,7 +243,7 @@ describe.skipIf(!hasBrowser)("an unsound line, in a browser", () => {
     await context.close();
   });
 
-  test("is drawn as what it is, in every panel", { timeout: 900_000 }, async () => {
+  test("is drawn with its real content in every panel", { timeout: 900_000 }, async () => {
     writeFileSync(
       scratch.path("unsound.jsonl"),
       [HEADER, ...CHAIN].map((line) => `${JSON.stringify(line)}\n`).join(""),
@@ -306,7 +306,7 @@ describe.skipIf(!hasBrowser)("an unsound line, in a browser", () => {
     await context.close();
   });
 
-  test("shows what would turn the reader's eye by its number, in the folder and the model too", async () => {
+  test("is shown with numbers for characters that change the reading direction, also in folder and model", async () => {
     const lines = [
       { ...HEADER, id: "steered", cwd: "/tmp/\u202egpj.exe\u200b" },
       asked("user0001", null),
