@@ -13,6 +13,8 @@ export type AddCommand = (program: Command, shell: Shell) => void;
 export interface Answer {
   value: object;
   lines: Iterable<string>;
+  /** Text of the session after the lines. It is printed as it is, while lines are broken at the width of the terminal. */
+  text?: string;
 }
 
 /** Flags and description, then the choices or the parser of the option. An `Option` is used for everything else. */
@@ -57,7 +59,7 @@ export function command<Options extends object, Given extends Arguments>(
     added.action(async (...words: unknown[]) => {
       const given = words.slice(0, -2) as Given;
       const answer = await shape.run({ shell, options: words.at(-2) as Options, program }, ...given);
-      if (answer) await print(shell, answer.value, answer.lines);
+      if (answer) await print(shell, answer.value, answer.lines, answer.text);
     });
   };
 }
@@ -86,7 +88,7 @@ export function sessionCommand<Options extends object, Given extends Arguments>(
       const runAndPrint = async (session: Session) => {
         const answer = await run({ ...call, session, ref }, ...given);
         // The lines may read the session, so they are printed while it is open.
-        if (answer) await print(shell, answer.value, answer.lines);
+        if (answer) await print(shell, answer.value, answer.lines, answer.text);
       };
       return withSession(shell, opened, ref, runAndPrint, isContextEnough?.(options, shell));
     },

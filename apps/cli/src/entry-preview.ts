@@ -10,6 +10,7 @@ import {
 } from "@espalier/session-tree";
 import { unescapeText } from "@espalier/summarizer";
 import { gistOfFields, oneLine, withoutHeadings } from "@espalier/viewer/model";
+import { entryName } from "./entry-reference.ts";
 import { cutLine, cutToColumns, fieldText, plainLine, plainText } from "./text.ts";
 
 /** Maximum length of a preview in code points. */
@@ -130,5 +131,8 @@ export const WIDE = 120;
 export function entryLine(session: Session, id: string, width: number): string {
   const entry = session.getEntry(id)!;
   const role = message.is(entry) ? entry.message.role : entry.type;
-  return cutToColumns(`${plainLine(`${id} ${role}`)}  ${previewEntry(entry) ?? ""}`, width);
+  return cutToColumns(
+    `${plainLine(`${entryName(session.tree, id)} ${role}`)}  ${previewEntry(entry) ?? ""}`,
+    width,
+  );
 }

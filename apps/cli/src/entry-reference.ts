@@ -1,6 +1,6 @@
 import type { ReadableSession } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { labelsInForce } from "@espalier/session-tree";
+import { labelsInForce, type Tree } from "@espalier/session-tree";
 import { CommandError, nearest, nearestId } from "./failure.ts";
 
 /** Minimum length of an abbreviated id. */
@@ -36,6 +36,19 @@ export function shortIds(ids: Iterable<string>): (id: string) => string {
     }
     return shortened.get(id) ?? id;
   };
+}
+
+const namesOfTrees = new WeakMap<Tree, { length: number; short: (id: string) => string }>();
+
+/** Shortens the id of an entry as {@link shortIds} does, among the entries of its session. */
+export function entryName(tree: Tree, id: string): string {
+  if (id.length <= WHOLE) return id;
+  let names = namesOfTrees.get(tree);
+  if (names?.length !== tree.length) {
+    names = { length: tree.length, short: shortIds(tree.ids()) };
+    namesOfTrees.set(tree, names);
+  }
+  return names.short(id);
 }
 
 /** Returns the length of the beginning that both texts have in common. */

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { openStore } from "@espalier/engine";
-import { Command, CommanderError, Help, Option } from "commander";
+import { Command, CommanderError, Option } from "commander";
 import { changeCommands } from "./commands/changes.ts";
 import { summaryCommands } from "./commands/compact.ts";
 import { addCompletion } from "./commands/completion.ts";
@@ -17,6 +17,7 @@ import { transferCommands } from "./commands/transfer.ts";
 import { tree } from "./commands/tree.ts";
 import { failureOf, unknownCommand } from "./failure.ts";
 import { createShell, OutputClosed, type Shell } from "./shell.ts";
+import { wrapToColumns } from "./text.ts";
 
 /** All commands, in the order of the help, under their headings. */
 const COMMANDS = {
@@ -83,21 +84,19 @@ function createProgram(shell: Shell): Command {
 }
 
 /**
- * Wraps the paragraphs of a help text. Indented lines are not wrapped: options are short enough, and examples are
- * copied.
+ * Wraps the paragraphs of a help text: lines without an empty line between them. Indented lines are not wrapped: options
+ * are short enough, and examples are copied.
  */
 function inColumns(help: string, columns: number): string {
   if (!Number.isFinite(columns)) return help;
-  const helper = new Help();
-  return help
-    .split("\n")
-    .map((line) => (line.startsWith(" ") ? line : helper.boxWrap(line, columns)))
-    .join("\n");
+  const paragraphs = help.replace(/(?<=\S)\n(?=\S)/g, " ").split("\n");
+  return paragraphs.map((line) => (line.startsWith(" ") ? line : wrapToColumns(line, columns))).join("\n");
 }
 
 const GENERAL = `
 <session> is a file, or the id of a session below ~/.espalier/sessions (its beginning is enough). With --store it is the
 name of a session in that store. Put an address with a password in ESPALIER_STORE, not on the command line.
+
 <id> names an entry: its id, the beginning of its id (at least 4 characters), its label (or @label),
 \`leaf\` for the entry that the session continues from, \`start\` for the position before its first entry.
 

@@ -5,7 +5,7 @@ import { jsonText, wellFormedJson } from "@espalier/jsonl-stream";
 import { plainJson, type SessionStore } from "@espalier/session-tree";
 import picocolors from "picocolors";
 import { CommandError } from "./failure.ts";
-import { plainLine, styledText } from "./text.ts";
+import { plainLine, styledText, wrapToColumns } from "./text.ts";
 
 export type Colours = ReturnType<typeof picocolors.createColors>;
 
@@ -64,13 +64,15 @@ export function createShell(parameters: readonly string[]): Shell {
   const json = wantsJson(parameters);
   const told = new Set<string>();
   const interactive = stdin.isTTY === true && stderr.isTTY === true && !json;
-  const complain = (sentence: string) => void stderr.write(`${plainLine(sentence)}\n`);
+  const progressColumns = stderr.isTTY ? stderr.columns || ASSUMED_COLUMNS : 0;
+  const complain = (sentence: string) =>
+    void stderr.write(`${wrapToColumns(plainLine(sentence), progressColumns || Number.POSITIVE_INFINITY)}\n`);
   return {
     json,
     output: new Output(stdout),
     colours: picocolors.createColors(wantsColours(stdout)),
     columns: stdout.isTTY ? stdout.columns || ASSUMED_COLUMNS : Number.POSITIVE_INFINITY,
-    progressColumns: stderr.isTTY ? stderr.columns || ASSUMED_COLUMNS : 0,
+    progressColumns,
     interactive,
     exitCode: 0,
     globals: {},
@@ -207,9 +209,23 @@ function* inPieces(texts: Iterable<string>): Generator<Uint8Array> {
 }
 
 /** Prints an answer: the value with `--json`, else the lines for people. */
-export async function print(shell: Shell, value: object, lines: Iterable<string>): Promise<void> {
-  if (shell.json) await printJson(shell, value);
-  else await printLines(shell, lines);
+export async function print(
+  shell: Shell,
+  value: object,
+  lines: Iterable<string>,
+  text?: string,
+): Promise<void> {
+  if (shell.json) return printJson(shell, value);
+  await printWrapped(shell, lines);
+  if (text !== undefined) await printLine(shell, text);
+}
+
+/** Prints lines, broken between words where they are wider than the terminal. */
+export async function printWrapped(
+  shell: Pick<Shell, "output" | "columns">,
+  lines: Iterable<string>,
+): Promise<void> {
+  for (const line of lines) await printLine(shell, wrapToColumns(line, shell.columns));
 }
 
 /** Prints one JSON value, or nothing when making it fails. */

@@ -1,20 +1,29 @@
-import type { Colours } from "./shell.ts";
-import { columnsOf, padToColumns } from "./text.ts";
+import type { Shell } from "./shell.ts";
+import { columnsOf, cutToColumns, padToColumns } from "./text.ts";
 
-/** Draws a table for people: the first column is aligned left, the others, which are numbers, right. */
+/** Minimum width of the first column when a table is wider than the terminal. */
+const NARROWEST = 12;
+
+/**
+ * Draws a table for people: the first column is aligned left, the others, which are numbers, right. The first column is
+ * cut when the table is wider than the terminal.
+ */
 export function* viewTable(
   headings: readonly string[],
   rows: readonly (readonly string[])[],
-  colours: Colours,
+  { colours, columns = Number.POSITIVE_INFINITY }: Pick<Shell, "colours"> & Partial<Pick<Shell, "columns">>,
 ): Generator<string> {
   const widths = headings.map((heading, column) =>
     Math.max(columnsOf(heading), ...rows.map((cells) => columnsOf(cells[column] ?? ""))),
   );
+  const [first = 0, ...others] = widths;
+  const room = columns - others.reduce((sum, width) => sum + width + 2, 0);
+  widths[0] = Math.min(first, Math.max(NARROWEST, room));
   const line = (cells: readonly string[]) =>
     cells
       .map((cell, column) =>
         column === 0
-          ? padToColumns(cell, widths[column]!)
+          ? padToColumns(cutToColumns(cell, widths[0]!), widths[0]!)
           : " ".repeat(Math.max(0, widths[column]! - columnsOf(cell))) + cell,
       )
       .join("  ")

@@ -1,6 +1,7 @@
 import { basename } from "node:path";
 import type { ListedSession } from "@espalier/engine";
 import { columnsOf, plainLine, plainText, projectName } from "@espalier/session-tree";
+import wrapAnsi from "wrap-ansi";
 
 export { columnsOf, cutToColumns, fieldText, plainLine, plainText } from "@espalier/session-tree";
 
@@ -26,6 +27,24 @@ export function cutLine(text: string, length: number): string {
 /** Appends spaces to a text until it has this width in columns. */
 export function padToColumns(text: string, columns: number): string {
   return text + " ".repeat(Math.max(0, columns - columnsOf(text)));
+}
+
+/** Minimum number of columns in which a line is wrapped. */
+const NARROWEST = 20;
+
+/**
+ * Wraps lines between words, so that a terminal does not break them inside a word. Words that are longer than a line stay
+ * whole. A wrapped line keeps its indent.
+ */
+export function wrapToColumns(text: string, columns: number): string {
+  if (!Number.isFinite(columns)) return text;
+  const wrapped = text.split("\n").map((line) => {
+    if (columnsOf(line) <= columns) return line;
+    const [indent] = /^ */.exec(line)!;
+    const room = Math.max(NARROWEST, columns - indent.length);
+    return wrapAnsi(line, room).replace(/^/gm, indent);
+  });
+  return wrapped.join("\n");
 }
 
 /** Title of a session for people: its name, else its first prompt; the file's name when the header is lost. */

@@ -130,9 +130,77 @@ test("--redact removes keys", async () => {
   }
 });
 
-test("an unknown format is wrong usage", async () => {
-  const { code, value } = await espalierJson(["export", DEMO, "--format", "pdf"]);
-  expect([code, value.error.code]).toEqual([2, "usage"]);
+test("an unknown format names the choices, and the most similar one", async () => {
+  for (const [word, meant] of [
+    ["markdwon", "Did you mean markdown?"],
+    ["md", "Did you mean markdown?"],
+    ["claude", "Did you mean claude-code?"],
+    ["pdf", "codex, pi. See"],
+  ]) {
+    const { code, stderr } = await espalier(["export", DEMO, "--format", word!]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining(meant!)]);
+    expect(stderr).toContain("Allowed choices are html, markdown, json,");
+  }
+});
+
+test("the file's ending decides the format; an unknown ending names the choices", async () => {
+  const folder = temporaryFolder();
+  const beginnings: Record<string, RegExp> = {
+    "a.md": /^---\ntitle: /,
+    "a.HTM": /^<!doctype html>/i,
+    "a.json": /^\{\n"format": "espalier-session"/,
+    "a.jsonl": /^\{"type":"session"/,
+    "a.openai.json": /"messages"/,
+    "a.codex.jsonl": /"session_meta"/,
+  };
+  for (const [name, beginning] of Object.entries(beginnings)) {
+    const out = join(folder, name);
+    expect(await espalier(["export", DEMO, "--out", out])).toMatchObject({ code: 0 });
+    expect(readFileSync(out, "utf8")).toMatch(beginning);
+  }
+  for (const more of [["--out", join(folder, "a.txt")], []]) {
+    const { code, stderr } = await espalier(["export", DEMO, ...more]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("Formats are html, markdown, json, jsonl,")]);
+    expect(stderr).toContain(more.length > 0 ? "names no format" : "--out session.md");
+  }
+  expect(existsSync(join(folder, "a.txt"))).toBe(false);
+});
+
+test("a Markdown export of one path names what it leaves out, near its title and on stderr", async () => {
+  const out = join(temporaryFolder(), "path.md");
+  const path = await espalier(["export", DEMO, "--out", out]);
+  const [, shown] = /^(\d+) of 212 entries written to .*path\.md\.\n$/.exec(path.stdout)!;
+  const [, others, silent] =
+    /^Left out: (\d+) entries of other branches and (\d+) entries of bookkeeping; --all writes all branches and bookkeeping\.\n$/.exec(
+      path.stderr,
+    )!;
+  const note = `*This is one path of the session, without ${others} entries of other branches and ${silent} entries of bookkeeping.*`;
+  expect(readFileSync(out, "utf8")).toContain(`\n# tidepool works offline 🌊\n\n${note}\n\n## User\n`);
+  const printed = await espalier(["export", DEMO, "--format", "markdown"]);
+  expect([printed.stderr, printed.stdout]).toEqual([path.stderr, readFileSync(out, "utf8")]);
+  // The counts add up to the document of all branches, which leaves nothing out.
+  const all = await espalier(["export", DEMO, "--out", out, "--all"]);
+  const sum = Number(shown) + Number(others) + Number(silent);
+  expect([all.stdout, all.stderr]).toEqual([expect.stringMatching(`^${sum} entries written`), ""]);
+  expect(readFileSync(out, "utf8")).not.toContain("This is one path");
+});
+
+test("an export of one path as JSON, JSON Lines or HTML names what it leaves out on stderr", async () => {
+  for (const format of ["json", "jsonl", "html"]) {
+    const whole = await espalier(["export", DEMO, "--format", format]);
+    expect(whole.stderr).toBe("");
+    const { stdout, stderr } = await espalier(["export", DEMO, "--format", format, "--at", "before-cache"]);
+    const [, count] = /^Left out: (\d+) entries of other branches; without --at all are written\.\n$/.exec(
+      stderr,
+    )!;
+    if (format === "json") {
+      const { leftOut, entries } = JSON.parse(stdout);
+      expect([leftOut, entries.length]).toEqual([Number(count), 212 - Number(count)]);
+      expect(JSON.parse(whole.stdout)).not.toHaveProperty("leftOut");
+    }
+  }
+  const { stderr } = await espalier(["export", DEMO, "--format", "anthropic"]);
+  expect(stderr).toBe("");
 });
 
 test("a document has the session's title and the unchanged messages; --all adds bookkeeping", async () => {

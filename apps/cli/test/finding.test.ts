@@ -50,6 +50,8 @@ describe("a session by its id", () => {
     const printed = stdout.match(/^01a1\S*/gm);
     expect(printed?.toSorted()).toEqual(["01a1ffe6-7b", "01a1ffe6-7b.agent-a0", "01a1ffe6-7d"]);
     expect(stdout).toMatch(/^5f1c7a52 /m);
+    const own = (await espalier(["list"], { env })).stdout;
+    expect(own).toMatch(/\nand 3 runs of sub-agents: --sub-agents lists them\n$/);
     for (const [word, whole] of [
       ["01a1ffe6-7b", first],
       ["01a1ffe6-7d", second],
@@ -133,6 +135,21 @@ describe("the last entry of a session determines its time", () => {
     expect(stdout).toMatch(new RegExp(`^week +${date} +claude-code +pears +What grows here\\?$`, "m"));
     expect(stdout).toMatch(/^id +updated +agent +project +session\ntoday +now +espalier +orchard +What/);
     expect(stdout).toMatch(/^three +3 days +pi +garden +\(no prompt yet\)$/m);
+  });
+
+  test("the project of a worktree is its repository", async () => {
+    const folders = {
+      "/home/ada/cli/.worktrees/1": "cli",
+      "/home/ada/cli/.worktrees/fix/src": "cli",
+      "C:\\work\\engine\\.claude\\worktrees\\calm-tide": "engine",
+      "/home/ada/worktrees/1": "1",
+    };
+    const each = temporaryFolder();
+    for (const [at, cwd] of Object.keys(folders).entries())
+      writeFileSync(join(each, `${at}.jsonl`), `${JSON.stringify({ ...HEADER, id: `at-${at}`, cwd })}\n`);
+    const { stdout } = await espalier(["list", each]);
+    for (const [at, name] of Object.values(folders).entries())
+      expect(stdout).toMatch(new RegExp(`^at-${at} +2026-01-01 +espalier +${name} `, "m"));
   });
 
   test("search shows the newest sessions first, each under its date, agent, project and title", async () => {

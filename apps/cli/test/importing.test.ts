@@ -305,7 +305,14 @@ test("the cost of an imported session is the agent's figure, or an estimate that
     second!,
     costState(0.05),
   ]);
-  await espalier(["import", source], options);
+  const { stdout } = await espalier(["import", source], options);
+  expect(stdout).toMatch(/^1 new session and 1 run of a sub-agent with \d+ entries\.$/m);
+  expect((await espalier(["list"], options)).stdout).toMatch(
+    /\nand 1 run of a sub-agent: --sub-agents lists it\n$/,
+  );
+  expect((await espalier(["import", source], options)).stdout).toMatch(
+    /^1 session and 1 run of a sub-agent unchanged \(\d+ entries\)\.$/m,
+  );
   const stats = async (session: string) => (await espalier(["stats", session], options)).stdout;
   const ofClaude = await espalierJson(["stats", "claude-1"], options);
   expect(ofClaude.value).toMatchObject({ cost: 0.05, estimated: false, recordedCost: 0.05, calls: 1 });

@@ -13,6 +13,7 @@ export {
   type ExportOptions,
   exportSession,
   nativeFormats,
+  omittedEntries,
 } from "./export/export-session.ts";
 export type { ExportableSession } from "./export/source.ts";
 export type {

@@ -164,6 +164,8 @@ describe("a session exported as markdown", () => {
 
       # Plant a tree
 
+      *This is one path of the session, without 1 entry of other branches.*
+
       ## User
 
       \`u1\` · \`2026-01-01T00:00:01.000Z\`

@@ -1,5 +1,4 @@
 import { existsSync } from "node:fs";
-import { basename } from "node:path";
 import {
   type ActOptions,
   addRule,
@@ -17,7 +16,7 @@ import { nativeAgents } from "@espalier/interop";
 import { contextOfPath, type ForkPosition, promptText, roleAt } from "@espalier/session-tree";
 import { Option } from "commander";
 import { type Answer, type Call, command, type SessionCall, sessionCommand } from "../command.ts";
-import { entryNamed, existingEntry } from "../entry-reference.ts";
+import { entryName, entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatCount, formatMany, formatTime } from "../numbers.ts";
 import { changeOptions, isThere, withSession } from "../opening.ts";
@@ -194,10 +193,8 @@ export async function hide(
 
 const answer = ({ value, sentences, editorText }: Change): Answer => ({
   value,
-  lines: [
-    ...sentences,
-    ...(editorText ? ["The reopened message, for editing:", "", plainText(editorText)] : []),
-  ],
+  lines: [...sentences, ...(editorText ? ["The reopened message, for editing:", ""] : [])],
+  ...(editorText ? { text: plainText(editorText) } : {}),
 });
 
 const append = command({
@@ -433,9 +430,9 @@ const forkCommand = sessionCommand({
   ],
   // A fork without a summary bills nothing, so nothing is written to the session itself.
   use: ({ summarize }: Omit<Forking, "entryId">) => (summarize ? "summarize" : "read"),
-  async run({ session, shell, options }: SessionCall<Omit<Forking, "entryId">>, reference: string) {
+  async run({ session, shell, ref, options }: SessionCall<Omit<Forking, "entryId">>, reference: string) {
     const entryId = existingEntry(session, reference);
-    refuseEmptyFork(session, entryId, options.position);
+    refuseEmptyFork(session, ref, entryId, options.position);
     const made = await interruptible(shell, "The fork", (act) => fork(session, { entryId, ...options }, act));
     const sentences = [...made.sentences, nextOfFork(session, made.value as ForkResult, options.out)];
     return answer({ ...made, sentences });
@@ -443,12 +440,12 @@ const forkCommand = sessionCommand({
 });
 
 /** @throws CommandError `usage` for the place before a root that is no prompt to edit: the fork would have no entry */
-function refuseEmptyFork({ tree, file }: Session, entryId: string, position: ForkPosition): void {
+function refuseEmptyFork({ tree }: Session, ref: string, entryId: string, position: ForkPosition): void {
   const row = tree.row(entryId);
   if (position === "at" || tree.parentIdAt(row) !== null || roleAt(tree, row) === "user") return;
   throw new CommandError(
     "usage",
-    `Nothing comes before ${entryId} on its path, so the fork would be empty. Name the last entry to keep: \`espalier tree ${basename(file)}\` shows them.`,
+    `Nothing comes before ${entryName(tree, entryId)} on its path, so the fork would be empty. Name the last entry to keep: \`espalier tree ${ref}\` shows them.`,
   );
 }
 

@@ -14,11 +14,12 @@ import {
   subAgentsOf,
   type UsageTotals,
 } from "@espalier/engine";
-import { pathRows } from "@espalier/session-tree";
+import { pathRows, type Tree } from "@espalier/session-tree";
 import { PRICES_DATE } from "@espalier/summarizer";
 import { InvalidArgumentError } from "commander";
 import { type SessionCall, sessionCommand } from "../command.ts";
 import { entryLine, WIDE } from "../entry-preview.ts";
+import { entryName } from "../entry-reference.ts";
 import {
   costValue,
   formatBill,
@@ -60,7 +61,7 @@ cost of a session with its sub-agents; that figure is used.`,
         subAgents: runs.map(({ id, file, cost }) => ({ id, file, ...apart(cost) })),
         withSubAgents: apart(whole),
       },
-      lines: viewStats(figures, ledger, { runs, whole, origin }, shell),
+      lines: viewStats(figures, ledger, { runs, whole, origin }, shell, session.tree),
     };
   },
 });
@@ -163,8 +164,11 @@ function* viewStats(
     whole,
     origin,
   }: { runs: readonly SubAgentCost<UsageTotals>[]; whole: UsageTotals; origin: Origin | undefined },
-  { colours }: Pick<Shell, "colours">,
+  shell: Pick<Shell, "colours" | "columns">,
+  tree: Tree,
 ): Generator<string> {
+  const { colours, columns } = shell;
+  const isShort = columns < WIDE && new Set(models.map(({ model }) => model)).size === models.length;
   if (origin) {
     const { sessionId, sharedEntries: shared } = origin;
     const entries =
@@ -190,17 +194,22 @@ function* viewStats(
     yield* bills(
       "model",
       models,
-      ({ provider, model }) => (provider === model ? model : `${provider}/${model}`),
-      colours,
+      ({ provider, model }) => (provider === model || isShort ? model : `${provider}/${model}`),
+      shell,
     );
     yield "";
-    yield* bills("purpose", kinds, ({ kind }) => kind, colours);
+    yield* bills("purpose", kinds, ({ kind }) => kind, shell);
     yield "";
     yield cacheSummary(ledger);
   }
   yield "";
   if (compactions.length === 0) yield "The session was never compacted.";
-  else yield* viewTable(COMPACTION_HEADINGS, compactions.map(compactionCells), colours);
+  else
+    yield* viewTable(
+      COMPACTION_HEADINGS,
+      compactions.map((one) => compactionCells(tree, one)),
+      shell,
+    );
 }
 
 /** Describes the source of a cost that is not only a sum of recorded prices; empty for a sum of recorded prices. */
@@ -239,19 +248,19 @@ function bills<Row extends UsageTotals>(
   heading: string,
   rows: readonly Row[],
   nameOf: (row: Row) => string,
-  colours: Shell["colours"],
+  shell: Pick<Shell, "colours" | "columns">,
 ): Generator<string> {
   const cells = rows.map((row) => {
     const counts = [row.calls, row.input, row.output, row.cacheRead, row.cacheWrite].map(formatCount);
     return [plainLine(nameOf(row)), ...counts, formatBill(row)];
   });
-  return viewTable([heading, ...BILL_HEADINGS], cells, colours);
+  return viewTable([heading, ...BILL_HEADINGS], cells, shell);
 }
 
-function compactionCells(stats: CompactionStats): string[] {
+function compactionCells(tree: Tree, stats: CompactionStats): string[] {
   const { entryId, timestamp, tokensBefore, tokensAfter, removed, durationMs, policy, source } = stats;
   return [
-    `${plainLine(entryId)}${stats.onPath ? "" : " (another branch)"}`,
+    `${plainLine(entryName(tree, entryId))}${stats.onPath ? "" : " (another branch)"}`,
     formatTime(timestamp),
     `${formatCount(tokensBefore)} → ${tokensAfter === null ? "?" : formatCount(tokensAfter)}`,
     removed === null ? "?" : formatMany(removed, "message"),
@@ -312,7 +321,7 @@ function* viewCache(
     const of = byCause[cause]!;
     return [CACHE_CAUSES[cause], ...[of.breaks, of.tokens].map(formatCount), costOfBreak(of.cost)];
   });
-  yield* viewTable(["cause", "breaks", "tokens", "cost"], sums, colours);
+  yield* viewTable(["cause", "breaks", "tokens", "cost"], sums, { colours, columns });
   yield "";
   for (const cause of causes) yield colours.dim(`${CACHE_CAUSES[cause]}: ${CACHE_REASONS[cause]}`);
   for (const { call, entryId, tokens, cost, cause } of breaks) {

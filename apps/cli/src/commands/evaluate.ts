@@ -381,7 +381,7 @@ function* viewReport(
       row.isControl ? `(${row.summarizer})` : row.summarizer,
       ...columns.map((column) => cellOf(column, row[column])),
     ]);
-    yield* viewTable(headings, cells, colours);
+    yield* viewTable(headings, cells, { colours });
   }
   for (const { session, skipped } of sessions)
     if (skipped !== null) yield colours.yellow(`${plainLine(session)}: ${skipped}`);
@@ -417,7 +417,7 @@ function* viewJudged(
     name,
     ...[score, ...categories.map((category) => of[category]), next].map(figure),
   ]);
-  yield* viewTable(["policy", "summarizer", "score", ...categories, "next call"], cells, colours);
+  yield* viewTable(["policy", "summarizer", "score", ...categories, "next call"], cells, { colours });
   yield "";
   const lost = rows.flatMap((row) => row.lost.map((probe) => ({ row, probe })));
   for (const { row, probe } of lost.slice(0, LISTED_QUESTIONS))

@@ -7,6 +7,7 @@ import {
   type FormatIssue,
   type NativeAgent,
   nativeAgents,
+  omittedEntries,
 } from "@espalier/interop";
 import { continueSession } from "@espalier/interop/node";
 import { redactText } from "@espalier/session-tree";
@@ -18,8 +19,10 @@ import { formatCount, formatMany } from "../numbers.ts";
 import { plainLine, plainText } from "../text.ts";
 import { exportHtml, writeExport } from "../write-export.ts";
 
+type Format = ExportFormat | NativeAgent | "html";
+
 interface ExportCommandOptions {
-  format: ExportFormat | NativeAgent | "html";
+  format?: Format;
   at?: string;
   all?: boolean;
   redact?: boolean;
@@ -27,7 +30,7 @@ interface ExportCommandOptions {
 }
 
 /** The formats, and the file extension of each. */
-const ENDINGS: Record<ExportCommandOptions["format"], string> = {
+const ENDINGS: Record<Format, string> = {
   html: "html",
   markdown: "md",
   json: "json",
@@ -41,6 +44,9 @@ const ENDINGS: Record<ExportCommandOptions["format"], string> = {
   pi: "pi.jsonl",
 };
 
+/** Other endings of file names that name a format. */
+const OTHER_ENDINGS: Readonly<Record<string, Format>> = { htm: "html", markdown: "markdown", jsonl: "jsonl" };
+
 /** Formats that contain the whole session, unless the user asks for one path. */
 const HOLDS_ALL: ReadonlySet<string> = new Set(["html", "json", "jsonl"]);
 
@@ -48,9 +54,9 @@ const exportCommand = sessionCommand({
   usage: "export <session>",
   description: "export a session for people, for other programs, or as a provider's request",
   options: [
-    new Option("--format <format>", "format of the export")
-      .choices(Object.keys(ENDINGS))
-      .makeOptionMandatory(),
+    new Option("--format <format>", "format of the export; by default the one of the file's ending").choices(
+      Object.keys(ENDINGS),
+    ),
     [
       "--at <id>",
       "export the path to this entry; by default that of the leaf, and for html, json and jsonl all entries",
@@ -65,6 +71,7 @@ const exportCommand = sessionCommand({
   notes: `With --json and no --out the file is named after the session, in this folder. A session is never overwritten.
 claude-code, codex and pi are the session files of these agents; \`espalier continue\` writes one where the agent finds it.`,
   examples: [
+    "espalier export session.jsonl --out session.md --all",
     "espalier export session.jsonl --format markdown | less",
     "espalier export session.jsonl --format html --redact --out session.html",
     "espalier export session.jsonl --format anthropic --at before-cache",
@@ -75,7 +82,8 @@ claude-code, codex and pi are the session files of these agents; \`espalier cont
     return "tree";
   },
   async run({ session, shell, options }: SessionCall<ExportCommandOptions>) {
-    const { out, format } = options;
+    const { out, at, all } = options;
+    const format = formatOf(options);
     // HTML is not readable on a screen.
     if (format === "html" && out === undefined && Number.isFinite(shell.columns) && !shell.json)
       throw new CommandError(
@@ -83,16 +91,20 @@ claude-code, codex and pi are the session files of these agents; \`espalier cont
         `HTML is for a browser: name a file with --out, for example --out ${basename(session.file, ".jsonl")}.html.`,
       );
     const issues: FormatIssue[] = [];
-    const pieces = await exportPieces(session, options, issues);
+    const pieces = await exportPieces(session, { ...options, format }, issues);
     if (out === undefined && !shell.json) {
       // A screen gets plain text; a pipe or a file gets the document itself.
       const isScreen = Number.isFinite(shell.columns);
       for (const piece of pieces) await shell.output.write(isScreen ? plainText(piece) : piece);
-      for (const line of viewLosses(issues)) shell.complain(line);
+      for (const line of [...viewLosses(issues), ...viewOmitted(session, format, at, all)])
+        shell.complain(line);
       return;
     }
     const written = writeExport(out ?? `${basename(session.file, ".jsonl")}.${ENDINGS[format]}`, pieces);
-    const count = formatMany(written.entries, "entry", "entries");
+    const omitted = viewOmitted(session, format, at, all);
+    for (const line of omitted) shell.complain(line);
+    const of = omitted.length > 0 ? `${formatCount(written.entries)} of ` : "";
+    const count = `${of}${formatMany(of ? session.tree.length : written.entries, "entry", "entries")}`;
     return {
       value: isNative(format) ? { ...written, issues } : written,
       lines: [`${count} written to ${plainLine(written.file)}.`, ...viewLosses(issues)],
@@ -100,8 +112,46 @@ claude-code, codex and pi are the session files of these agents; \`espalier cont
   },
 });
 
+/** @throws CommandError `usage` for a file whose ending names no format, and for no file */
+function formatOf({ format, out }: ExportCommandOptions): Format {
+  if (format !== undefined) return format;
+  const name = `.${basename(out ?? "").toLowerCase()}`;
+  const endings = { ...OTHER_ENDINGS, ...swapped(ENDINGS) };
+  const fitting = Object.keys(endings).filter((ending) => name.endsWith(`.${ending}`));
+  const longest = fitting.sort((a, b) => b.length - a.length)[0];
+  if (longest !== undefined) return endings[longest]!;
+  const choices = Object.keys(ENDINGS).join(", ");
+  throw new CommandError(
+    "usage",
+    out === undefined
+      ? `Name a format with --format, or a file with --out, for example --out session.md. Formats are ${choices}.`
+      : `The ending of ${out} names no format: end it with .md, .html, .json or .jsonl, or add --format. Formats are ${choices}.`,
+  );
+}
+
+const swapped = (endings: Readonly<Record<Format, string>>): Record<string, Format> =>
+  Object.fromEntries(Object.entries(endings).map(([format, ending]) => [ending, format as Format]));
+
+/** Names the entries of the session that an export leaves out, and the option that includes them; empty for none. */
+function viewOmitted(
+  session: Session,
+  format: Format,
+  at: string | undefined,
+  all: boolean | undefined,
+): string[] {
+  if (isNative(format)) return [];
+  const end = at === undefined ? {} : { at: entryNamed(session, at) };
+  const omitted = omittedEntries(session, { format: format === "html" ? "jsonl" : format, all, ...end });
+  if (omitted.length === 0) return [];
+  const cure =
+    format === "markdown" ? "--all writes all branches and bookkeeping" : "without --at all are written";
+  return [`Left out: ${omitted.join(" and ")}; ${cure}.`];
+}
+
 /** Refuses an option that would have no effect. */
-function refuseNeedlessAll({ format, all }: ExportCommandOptions): void {
+function refuseNeedlessAll(options: ExportCommandOptions): void {
+  const { all } = options;
+  const format = formatOf(options);
   if (!all || format === "markdown") return;
   const why = HOLDS_ALL.has(format)
     ? `${format} holds all branches without it`
@@ -115,7 +165,7 @@ function refuseNeedlessAll({ format, all }: ExportCommandOptions): void {
  */
 async function exportPieces(
   session: Session,
-  { format, at, all, redact }: ExportCommandOptions,
+  { format, at, all, redact }: ExportCommandOptions & { format: Format },
   issues: FormatIssue[],
 ): Promise<Generator<string, number>> {
   const options = {

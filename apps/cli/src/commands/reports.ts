@@ -13,7 +13,7 @@ import {
 import { InvalidArgumentError } from "commander";
 import { type SessionCall, sessionCommand } from "../command.ts";
 import { entryLine, previewEntry, WIDE } from "../entry-preview.ts";
-import { entryNamed, existingEntry } from "../entry-reference.ts";
+import { entryName, entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatCount, formatMany, formatPrice, formatTime, parseCount } from "../numbers.ts";
 import { currentSettings } from "../opening.ts";
@@ -54,7 +54,10 @@ function* viewDiff(
   yield "";
   const row = (name: string, cell: (side: BranchSide) => string) => [name, cell(a), cell(b)];
   yield* viewTable(
-    ["", ...[a, b].map(({ leafId }) => plainLine(leafId ?? "start"))],
+    [
+      "",
+      ...[a, b].map(({ leafId }) => plainLine(leafId === null ? "start" : entryName(session.tree, leafId))),
+    ],
     [
       row("entries", ({ entryIds }) => formatCount(entryIds.length)),
       row("messages", ({ messages }) => formatCount(messages)),
@@ -62,7 +65,7 @@ function* viewDiff(
       row("cost", formatPrice),
       row("files", ({ files }) => formatCount(files.length)),
     ],
-    colours,
+    { colours, columns },
   );
   for (const side of [a, b]) yield* sideLines(session, side, colours, width);
 }
@@ -74,7 +77,9 @@ function* sideLines(
   width: number,
 ): Generator<string> {
   yield "";
-  yield colours.bold(`Only on the branch of ${plainLine(leafId ?? "start")}:`);
+  yield colours.bold(
+    `Only on the branch of ${plainLine(leafId === null ? "start" : entryName(session.tree, leafId))}:`,
+  );
   if (entryIds.length === 0) yield "  nothing";
   for (const id of entryIds) yield `  ${entryLine(session, id, width - 2)}`;
   for (const file of files) yield colours.cyan(cutToColumns(`  file ${plainLine(file)}`, width));
@@ -98,9 +103,9 @@ const HEADINGS = ["policy", "messages", "tokens", "summarised", "kept", "calls",
 /** Draws one table with the effect of each policy on a session, for people. */
 function* viewPolicies(
   policies: readonly PolicyComparison[],
-  { colours }: Pick<Shell, "colours">,
+  { colours, columns }: Pick<Shell, "colours" | "columns">,
 ): Generator<string> {
-  yield* viewTable(HEADINGS, policies.map(cellsOf), colours);
+  yield* viewTable(HEADINGS, policies.map(cellsOf), { colours, columns });
   const idle = policies.filter(({ eligible }) => !eligible);
   if (idle.length > 0) yield "";
   for (const { policy, reason } of idle) yield colours.dim(plainLine(`${policy}: ${reason}`));
@@ -170,7 +175,7 @@ messages of other branches are searched too, and marked. The tool query_history 
   use: "read",
   async run({ session, shell, options: { limit } }: SessionCall<{ limit?: number }>, query: string) {
     const hits = historyOf(session, { query, ...(limit === undefined ? {} : { limit }) });
-    if (!shell.json) return printLines(shell, viewHistory(hits, shell));
+    if (!shell.json) return printLines(shell, viewHistory(session, hits, shell));
     for (const hit of hits) await shell.output.writeLine(jsonLine(historyValue(hit)));
   },
 });
@@ -187,12 +192,16 @@ const SHOWN = 6;
 const LINE_LENGTH = 200;
 
 /** Draws original messages for people: id, role, whether the model still reads them, and their first lines. */
-function* viewHistory(hits: readonly HistoryHit[], { colours }: Pick<Shell, "colours">): Generator<string> {
+function* viewHistory(
+  { tree }: Session,
+  hits: readonly HistoryHit[],
+  { colours }: Pick<Shell, "colours">,
+): Generator<string> {
   if (hits.length === 0) yield "No message matches.";
   for (const [at, { entryId, role, text, timestamp, covered, onPath }] of hits.entries()) {
     if (at > 0) yield "";
     const facts = [
-      entryId,
+      entryName(tree, entryId),
       formatTime(timestamp),
       covered ? "covered by a summary" : "",
       onPath ? "" : "on another branch",

@@ -104,8 +104,9 @@ const list = command({
     const listed = await allOf(sessions);
     const shown = options.subAgents ? underParents(listed) : listed;
     // Names are short among all sessions, also where few are shown.
-    const names = sessionNames(await allOf(listSessions({ ...place, subAgents: true })));
-    await printLines(shell, viewList(shown, { costs, names }, shell));
+    const all = await allOf(listSessions({ ...place, subAgents: true }));
+    await printLines(shell, viewList(shown, { costs, names: sessionNames(all) }, shell));
+    if (!options.subAgents) await printLines(shell, viewHiddenRuns(shown, all));
     if (shown.length === 0)
       await printLine(
         shell,
@@ -116,6 +117,17 @@ const list = command({
     if (folder === undefined && listed.every(({ agent }) => agent === "pi")) await tellOfOthers(shell);
   },
 });
+
+/** Counts the runs of sub-agents that belong to the listed sessions and are not listed. */
+function* viewHiddenRuns(shown: readonly ListedSession[], all: readonly ListedSession[]): Generator<string> {
+  const ids = new Set(shown.map(({ id }) => id));
+  const listed = new Set(shown.map(({ ref }) => ref));
+  const runs = all.filter(
+    ({ ref, parent }) => parent?.kind === "subagent" && ids.has(parent.sessionId) && !listed.has(ref),
+  ).length;
+  if (runs > 0)
+    yield `and ${formatMany(runs, "run of a sub-agent", "runs of sub-agents")}: --sub-agents lists ${runs === 1 ? "it" : "them"}`;
+}
 
 /** Returns a function that shortens the ids of sessions; every command accepts the short forms. */
 function sessionNames(all: readonly ListedSession[]): (id: string) => string {
@@ -373,7 +385,7 @@ const BEFORE_MATCH = 8;
 
 /** Returns a function that shortens the ids of a session's entries. Reads the session only if its ids are long. */
 async function entryNames(shell: Shell, file: string, sample: string): Promise<(id: string) => string> {
-  if (sample.length <= ID_LENGTH) return shortIds([]);
+  if (sample.length <= ID_LENGTH) return (id) => id;
   const log = await storeInUse(shell).open({ file }, "read");
   try {
     return shortIds(new Tree(await log.load()).ids());

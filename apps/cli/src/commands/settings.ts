@@ -10,7 +10,7 @@ import { type Call, command } from "../command.ts";
 import { CommandError } from "../failure.ts";
 import { currentSettings } from "../opening.ts";
 import type { Shell } from "../shell.ts";
-import { plainLine } from "../text.ts";
+import { columnsOf, plainLine, wrapToColumns } from "../text.ts";
 
 const config = command({
   usage: "config",
@@ -25,7 +25,11 @@ a later source overrides an earlier one. Those of a project are used once it is 
 tokens or shares of the model's window; "models" has the settings of single models.
 
 A settings file:
-  { "policy": "sliding-window", "keepRecentTokens": 0.1, "models": { "claude-opus-4": { "reserveTokens": 32000 } } }`,
+  {
+    "policy": "sliding-window",
+    "keepRecentTokens": 0.1,
+    "models": { "claude-opus-4": { "reserveTokens": 32000 } }
+  }`,
   examples: ["espalier config", "espalier config --model anthropic/claude-opus-4"],
   async run({ shell, options: { model, schema } }: Call<{ model?: string; schema?: boolean }>) {
     if (schema) {
@@ -57,7 +61,7 @@ const withoutKey = (setting: SettingOrigin): SettingOrigin =>
 function* viewSettings(
   settings: readonly SettingOrigin[],
   leftOut: readonly LeftOutSetting[],
-  { colours }: Pick<Shell, "colours">,
+  { colours, columns }: Pick<Shell, "colours" | "columns">,
 ): Generator<string> {
   const rows = settings.map((setting) => ({ ...setting, text: textOf(setting.value) }));
   const keyWidth = widest(rows.map(({ key }) => key));
@@ -74,7 +78,12 @@ function* viewSettings(
       const from =
         origin === "default" ? "" : ` (${place === null ? origin : `${origin}: ${plainLine(place)}`})`;
       const row = `  ${key.padEnd(keyWidth)}  ${text.padEnd(valueWidth)}  `;
-      yield origin === "default" ? `${row}${colours.dim(word)}` : `${colours.bold(row)}${word}${from}`;
+      const indent = columnsOf(row);
+      const meaning = wrapToColumns(`${word}${from}`, columns - indent).replaceAll(
+        "\n",
+        `\n${" ".repeat(indent)}`,
+      );
+      yield origin === "default" ? `${row}${colours.dim(meaning)}` : `${colours.bold(row)}${meaning}`;
     }
   }
   if (leftOut.length === 0) return;

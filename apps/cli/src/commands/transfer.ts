@@ -18,7 +18,7 @@ import { CommandError } from "../failure.ts";
 import { DATE_LENGTH, formatCount, formatMany, formatTime } from "../numbers.ts";
 import { readySummarizer, sessionNamed, storeInUse } from "../opening.ts";
 import { startProgress } from "../progress.ts";
-import { printLines, printStep, type Shell } from "../shell.ts";
+import { printStep, printWrapped, type Shell } from "../shell.ts";
 import { columnsOf, cutToColumns, markOfParent, padToColumns, plainLine, projectOf } from "../text.ts";
 
 const importCommand = command({
@@ -55,7 +55,7 @@ Sources are only read. Importing again adds new entries.`,
         "not-found",
         `No session of ${what} worked in ${process.cwd()}; --all imports those of all folders.`,
       );
-    if (!shell.json) await printLines(shell, viewImports(reports, shell));
+    if (!shell.json) await printWrapped(shell, viewImports(reports, shell));
     if (isEmpty) shell.exitCode = 1;
   },
 });
@@ -171,50 +171,59 @@ function* viewImports(
 /** Kinds of issues about lines without content of the conversation, or with repeated content. */
 const SAYS_NOTHING: ReadonlySet<string> = new Set(["bookkeeping", "repeats"]);
 
-/** Totals of an import in one sentence. */
+interface ImportedSession {
+  isNew: boolean;
+  isRun: boolean;
+  added: number;
+  entries: number;
+}
+
+/** Totals of an import in one sentence. Runs of sub-agents are counted apart, because a list does not show them by default. */
 function importTotals(reports: readonly ImportReport[]): string {
   // Several files can belong to one session. The last report has all its entries.
-  const sessions = new Map<string, { isNew: boolean; added: number; entries: number }>();
-  const runs = new Set<string>();
+  const sessions = new Map<string, ImportedSession>();
   for (const { sessionId, status, added, entries, parent } of reports) {
     if (sessionId === null) continue;
-    if (parent?.kind === "subagent" && status === "created") runs.add(sessionId);
     const before = sessions.get(sessionId);
     sessions.set(sessionId, {
       isNew: status === "created" || before?.isNew === true,
+      isRun: parent?.kind === "subagent",
       added: added + (before?.added ?? 0),
       entries,
     });
   }
   const all = [...sessions.values()];
-  const sum = (from: typeof all, key: "added" | "entries") =>
-    from.reduce((total, one) => total + one[key], 0);
+  const entriesOf = (from: readonly ImportedSession[], key: "added" | "entries", noun = "entry") => {
+    const sum = from.reduce((total, one) => total + one[key], 0);
+    return formatMany(sum, noun, noun.replace(/y$/, "ies"));
+  };
   const fresh = all.filter(({ isNew }) => isNew);
   const grown = all.filter(({ isNew, added }) => !isNew && added > 0);
   const unchanged = all.filter(({ added }) => added === 0);
   const skipped = reports.filter(({ status }) => status === "skipped").length;
   const parts = [
-    ...(fresh.length > 0
-      ? [
-          `${formatMany(fresh.length, "new session")}${ofSubAgents(runs.size)} with ${formatMany(sum(fresh, "entries"), "entry", "entries")}`,
-        ]
-      : []),
+    ...(fresh.length > 0 ? [`${namesOf(fresh, "new session")} with ${entriesOf(fresh, "entries")}`] : []),
     ...(grown.length > 0
-      ? [
-          `${formatMany(grown.length, "session")} with ${formatMany(sum(grown, "added"), "new entry", "new entries")}`,
-        ]
+      ? [`${namesOf(grown, "session")} with ${entriesOf(grown, "added", "new entry")}`]
       : []),
     ...(unchanged.length > 0
-      ? [
-          `${formatMany(unchanged.length, "session")} unchanged (${formatMany(sum(unchanged, "entries"), "entry", "entries")})`,
-        ]
+      ? [`${namesOf(unchanged, "session")} unchanged (${entriesOf(unchanged, "entries")})`]
       : []),
     ...(skipped > 0 ? [`${formatMany(skipped, "file")} skipped`] : []),
   ];
-  return `${parts.join(", ")}.`;
+  const files = reports.length > all.length + skipped ? `${formatMany(reports.length, "file")}: ` : "";
+  return `${files}${parts.join(", ")}.`;
 }
 
-const ofSubAgents = (count: number): string => (count > 0 ? `, ${formatCount(count)} of sub-agents,` : "");
+/** Counts sessions and runs of sub-agents: `7 new sessions and 1 run of a sub-agent`. */
+function namesOf(sessions: readonly ImportedSession[], noun: string): string {
+  const runs = sessions.filter(({ isRun }) => isRun).length;
+  const own = sessions.length - runs;
+  return [
+    ...(own > 0 ? [formatMany(own, noun)] : []),
+    ...(runs > 0 ? [formatMany(runs, "run of a sub-agent", "runs of sub-agents")] : []),
+  ].join(" and ");
+}
 
 interface IssueGroup {
   kind: string;

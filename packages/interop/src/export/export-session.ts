@@ -17,7 +17,7 @@ import { aiSdkFormat } from "../formats/ai-sdk.ts";
 import { anthropicNative } from "../formats/anthropic.ts";
 import { writeRequest } from "../formats/conversation.ts";
 import { openaiChatNative, openaiResponsesNative } from "../formats/openai.ts";
-import { exportMarkdown } from "./markdown.ts";
+import { exportMarkdown, omittedFromPath, phrasesOf } from "./markdown.ts";
 import { type ExportableSession, ExportSource, rowsAlong } from "./source.ts";
 
 /**
@@ -75,6 +75,23 @@ export function* exportSession(
 }
 
 /**
+ * Names the entries that a document for people, or a session of one path, leaves out of the session: `12 entries of other
+ * branches`; empty when it has all of them, and for requests.
+ *
+ * @throws EspalierError `unknown-entry`
+ */
+export function omittedEntries(
+  session: ExportableSession,
+  { format, at, all = false }: Pick<ExportOptions, "format" | "at" | "all">,
+): string[] {
+  const source = new ExportSource(session, at, undefined);
+  if (format === "markdown") return all ? [] : phrasesOf(omittedFromPath(source));
+  const isWhole = at === undefined || !(format === "json" || format === "jsonl");
+  const branches = isWhole ? 0 : source.tree.length - rowsAlong(source).length;
+  return phrasesOf({ branches, bookkeeping: 0 });
+}
+
+/**
  * Writes lines of the session format. Lines are the log's own bytes; redacted lines are written again. A redacted
  * export has only the position of an unreadable line, because its secrets cannot be recognised. Returns the number of
  * entries.
@@ -105,18 +122,22 @@ export interface SessionDocument {
   entries: Entry[];
   /** Damage of lines and references; empty for an undamaged session. */
   issues: SessionIssue[];
+  /** Number of entries of the session that are not on the exported path; absent when the document has all entries. */
+  leftOut?: number;
 }
 
 /** Writes a {@link SessionDocument}, one entry a line; returns the number of entries. */
 function* exportJson(source: ExportSource, rows: readonly number[]): Generator<string, number> {
   const { tree, header, endId } = source;
   const name = sessionName(tree);
+  const leftOut = tree.length - rows.length || undefined;
   yield* jsonFields({
     format: "espalier-session",
     version: 1,
     session: header,
     name: name === undefined ? null : source.text(name),
     leafId: endId,
+    leftOut,
     entries: entriesOf(source, rows),
     issues: [...tree.issues, ...referenceIssues(tree)],
   } satisfies Record<keyof SessionDocument, unknown>);

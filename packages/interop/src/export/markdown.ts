@@ -14,10 +14,12 @@ import {
   type EntryKind,
   fieldText,
   isBookkeeping,
+  isBookkeepingAt,
   type LabelInForce,
   labelsInForce,
   message,
   modelChange,
+  pathRows,
   plainJson,
   plainLine,
   plainText,
@@ -44,6 +46,8 @@ export function* exportMarkdown(source: ExportSource, all: boolean): Generator<s
   const title = name === undefined ? undefined : source.text(name);
   yield frontMatter(source, title);
   yield `\n# ${title === undefined ? "Session" : headingText(title)}\n`;
+  const leftOut = all ? [] : phrasesOf(omittedFromPath(source));
+  if (leftOut.length > 0) yield `\n*This is one path of the session, without ${leftOut.join(" and ")}.*\n`;
   let entries = 0;
   const tell = function* (rows: readonly number[]): Generator<string> {
     for (const row of rows) {
@@ -67,6 +71,40 @@ export function* exportMarkdown(source: ExportSource, all: boolean): Generator<s
     yield* tell(rows);
   }
   return entries;
+}
+
+/** Numbers of entries that a document of one path does not have, and a document of all branches has. */
+export interface OmittedEntries {
+  /** Entries of other branches. */
+  branches: number;
+  /** Entries of the path that are bookkeeping of agents. */
+  bookkeeping: number;
+}
+
+/** Counts the entries that the document of one path leaves out. */
+export function omittedFromPath({ tree, endRow }: ExportSource): OmittedEntries {
+  const labels = labelsInForce(tree);
+  const isOnPath = new Uint8Array(tree.length);
+  for (const row of pathRows(tree, endRow)) isOnPath[row] = 1;
+  const omitted = { branches: 0, bookkeeping: 0 };
+  for (let row = 0; row < tree.length; row++) {
+    const { type, movesLeaf } = tree.kindAt(row);
+    const isRendered = type === "" ? tree.entryAt(row).type === DAMAGED : RENDERED.has(type);
+    if (!movesLeaf || !isRendered) continue;
+    if (isOnPath[row] !== 1) omitted.branches++;
+    else if (isBookkeepingAt(tree, row) && !labels.has(tree.idAt(row))) omitted.bookkeeping++;
+  }
+  return omitted;
+}
+
+/** Names omitted entries for people: `12 entries of other branches`, `3 of bookkeeping`; empty when there are none. */
+export function phrasesOf({ branches, bookkeeping }: OmittedEntries): string[] {
+  const count = (entries: number) =>
+    `${entries.toLocaleString("en-US")} ${entries === 1 ? "entry" : "entries"}`;
+  return [
+    ...(branches > 0 ? [`${count(branches)} of other branches`] : []),
+    ...(bookkeeping > 0 ? [`${count(bookkeeping)} of bookkeeping`] : []),
+  ];
 }
 
 /** Returns YAML front matter; JSON strings are YAML strings, and control characters are escaped. */
@@ -233,6 +271,9 @@ const renderers: readonly EntryRenderer<Entry>[] = [
     paragraphs: [],
   })),
 ];
+
+/** Types of entries that can have a section. */
+const RENDERED: ReadonlySet<string> = new Set(renderers.map(({ kind }) => kind.type));
 
 /** Returns the section of an entry; undefined for one that is not shown. */
 function renderEntry(entry: Entry): MarkdownEntry | undefined {
