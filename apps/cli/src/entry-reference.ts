@@ -14,7 +14,7 @@ const SHORTEST_PRINTED = 8;
 
 /**
  * Returns a function that shortens ids for people: ids of up to 12 characters stay whole, longer ones become their
- * shortest beginning, of at least 8 characters, that no other id has.
+ * shortest beginning, of at least 8 characters, that no other id has. Unknown ids are cut to 12 characters.
  */
 export function shortIds(ids: Iterable<string>): (id: string) => string {
   const alike = new Map<string, string[]>();
@@ -34,7 +34,7 @@ export function shortIds(ids: Iterable<string>): (id: string) => string {
         shortened.set(each, each.slice(0, Math.max(SHORTEST_PRINTED, equal + 1)));
       });
     }
-    return shortened.get(id) ?? id;
+    return shortened.get(id) ?? id.slice(0, WHOLE);
   };
 }
 

@@ -1,4 +1,12 @@
-import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
@@ -269,6 +277,18 @@ test("the first change of an old file reports the new format and the place of th
   const { stderr } = await espalier(["name", file, "pears"]);
   expect(stderr).toBe(`${file} was upgraded to format version 3; the old file is ${file}.v1.\n`);
   expect((await espalier(["name", file, "apples"])).stderr).toBe("");
+  // A file of the user keeps its rights; in the home it is readable for its owner only.
+  const home = temporaryFolder();
+  mkdirSync(join(home, "sessions"));
+  for (const [path, mode] of [
+    [join(temporaryFolder(), "own.jsonl"), 0o644],
+    [join(home, "sessions", "kept.jsonl"), 0o600],
+  ] as const) {
+    copyFileSync(`${file}.v1`, path);
+    chmodSync(path, 0o644);
+    expect((await espalier(["name", path, "pears"], { env: { ESPALIER_HOME: home } })).code).toBe(0);
+    expect(statSync(path).mode & 0o777).toBe(mode);
+  }
 });
 
 test("label, name and pin each append one entry", async () => {

@@ -101,10 +101,8 @@ claude-code, codex and pi are the session files of these agents; \`espalier cont
       return;
     }
     const written = writeExport(out ?? `${basename(session.file, ".jsonl")}.${ENDINGS[format]}`, pieces);
-    const omitted = viewOmitted(session, format, at, all);
-    for (const line of omitted) shell.complain(line);
-    const of = omitted.length > 0 ? `${formatCount(written.entries)} of ` : "";
-    const count = `${of}${formatMany(of ? session.tree.length : written.entries, "entry", "entries")}`;
+    for (const line of viewOmitted(session, format, at, all)) shell.complain(line);
+    const count = formatMany(written.entries, "entry", "entries");
     return {
       value: isNative(format) ? { ...written, issues } : written,
       lines: [`${count} written to ${plainLine(written.file)}.`, ...viewLosses(issues)],

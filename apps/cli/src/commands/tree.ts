@@ -15,6 +15,7 @@ import {
 } from "@espalier/session-tree";
 import { type SessionCall, sessionCommand } from "../command.ts";
 import { previewEntry } from "../entry-preview.ts";
+import { entryName } from "../entry-reference.ts";
 import { formatMany } from "../numbers.ts";
 import { warnOfDamage } from "../opening.ts";
 import type { Colours, Shell } from "../shell.ts";
@@ -171,7 +172,7 @@ export function treeLines(
 ): Iterable<string> {
   const rails = ascii ? asciiRails : (text: string) => text;
   return drawTreeLines(session, {
-    describe: describeEntry,
+    describe: (entry) => describeEntry(entry, (id) => entryName(session.tree, id)),
     ...options,
     colours: {
       active: (text) => text,
@@ -183,17 +184,22 @@ export function treeLines(
   });
 }
 
-/** Describes an entry of a drawing in one line: its id, its kind, its first words. */
-export function describeEntry(entry: Entry): string {
-  return `${entry.id.slice(0, ID_LENGTH)} ${kindName(entry)}  ${previewEntry(entry) ?? ""}`.trimEnd();
+const cutId = (id: string): string => id.slice(0, ID_LENGTH);
+
+/**
+ * Describes an entry of a drawing in one line: its id, its kind, its first words.
+ *
+ * @param short shortens ids; by default to 12 characters
+ */
+export function describeEntry(entry: Entry, short = cutId): string {
+  return `${short(entry.id)} ${kindName(entry, short)}  ${previewEntry(entry) ?? ""}`.trimEnd();
 }
 
 /** Name of an entry's kind, for people. */
-function kindName(entry: Entry): string {
+function kindName(entry: Entry, short: (id: string) => string): string {
   if (message.is(entry)) return entry.message.role;
   if (compaction.is(entry)) return "compaction";
-  if (branchSummary.is(entry))
-    return `summary of ${fieldText(entry.fromId).slice(0, ID_LENGTH) || "a branch"}`;
+  if (branchSummary.is(entry)) return `summary of ${short(fieldText(entry.fromId)) || "a branch"}`;
   return entry.type;
 }
 

@@ -269,7 +269,7 @@ const tree = tool({
 /** Lines of a drawing without bookkeeping of agents. */
 const treeLines = (read: ReadSession, withPrompts: boolean): Iterable<string> =>
   drawTreeLines(read, {
-    describe: describeEntry,
+    describe: (entry) => describeEntry(entry),
     width: 120,
     fold: withPrompts ? 2 : 0,
     leaveOut: isBookkeepingAt,
