@@ -92,8 +92,11 @@ test("the demo refuses a file that is not a session, and leaves no files", async
 
 test("the last line is a complete command, and text in a summary that looks like a tag is printed unchanged", async () => {
   const TMPDIR = temporaryFolder();
-  const { stdout } = await espalier(["demo"], { env: { TMPDIR } });
+  const prompts = Array.from({ length: 30 }, (_, at) =>
+    said(`e${at}`, at ? `e${at - 1}` : null, `Write \`tidepool sync <station> --days <n>\`, part ${at}.`),
+  );
+  const { stdout } = await espalier(["demo", sessionOf(HEADER, ...prompts)], { env: { TMPDIR } });
   expect(stdout.trimEnd().split("\n").at(-1)).toBe("  espalier open <file>");
-  expect(stdout).toContain("`tidepool sync <station> --days <n>`");
+  expect(stdout).toMatch(/^ +- .*`tidepool sync <station> --days <n>`/m);
   expect(stdout).not.toContain("&lt;");
 });
