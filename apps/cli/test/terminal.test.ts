@@ -218,7 +218,7 @@ test.skipIf(!hasTmux)(
       screen.keys("u");
       await screen.shows("Another process writes this session");
       screen.keys("w");
-      await screen.until((shown) => !shown.includes("Somebody else writes"), "the tree again");
+      await screen.until((shown) => !shown.includes("Another process writes"), "the tree again");
       screen.keys("u");
       await screen.shows("fork: make the change in a new session");
       screen.keys("f");
@@ -227,7 +227,7 @@ test.skipIf(!hasTmux)(
       screen.keys("s");
       await screen.until((shown) => !shown.includes("open the fork"), "the tree again");
       screen.keys("u");
-      await screen.shows("share: write beside the other");
+      await screen.shows("share: both write, each on its own branch");
       screen.keys("s");
       await screen.shows("Undone: the prompt “Somebody else is here”");
       expect(readFileSync(file).length).toBeGreaterThan(before.length);
