@@ -302,6 +302,19 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     await page.fill("#find", "harmonic");
     await page.locator(".found button").first().waitFor();
     expect(watched().requests.filter((request) => !/^(file|data):/.test(request))).toEqual([]);
+    expect(await page.getByText("one path, without").count()).toBe(0);
+  });
+
+  test("an exported path names beside its title how many entries it leaves out", async () => {
+    const session = await demo();
+    const html = scratch.path("path.html");
+    writeFileSync(html, [...(await htmlOf(session, { page: built(), at: "vPdDiWYGH0ya" }))].join(""));
+    await session.close();
+    const page = await show(`file://${html}`);
+    const [, shown, others] = /^(\d+) entries · one path, without (\d+) other entries$/.exec(
+      (await page.getByText("one path, without").textContent())!,
+    )!;
+    expect(Number(shown) + Number(others)).toBe(212);
   });
 
   test("a file dropped onto the page is shown without a server; one that is not a session is refused", async () => {

@@ -26,10 +26,11 @@ export async function htmlOf(
 ): Promise<Generator<string, number>> {
   await session.load();
   const [before, after] = await standalonePage(page);
-  return htmlPieces(before, exportSession(session, { format: "jsonl", at, redact }), after);
+  return htmlPieces(session, before, exportSession(session, { format: "jsonl", at, redact }), after);
 }
 
 function* htmlPieces(
+  { header, tree }: Pick<Session, "header" | "tree">,
   before: string,
   lines: Generator<string, number>,
   after: string,
@@ -40,10 +41,20 @@ function* htmlPieces(
   const packed = gzipSync(Buffer.concat(chunks), { level: constants.Z_BEST_COMPRESSION });
   // The operating system is not part of the session.
   packed[OPERATING_SYSTEM] = UNKNOWN_SYSTEM;
-  yield `${before}<script type="application/octet-stream" id="session">`;
+  yield `${before}<script ${sessionAttributes(header?.id ?? "", tree.length - next.value)}>`;
   for (let at = 0; at < packed.length; at += PART) yield packed.toString("base64", at, at + PART);
   yield `</script>${after}`;
   return next.value;
+}
+
+/**
+ * Returns the attributes of the script that holds the lines of a session.
+ *
+ * @param leftOut number of entries of the session that are not in the lines
+ */
+function sessionAttributes(id: string, leftOut: number): string {
+  const note = `data-of="${encodeURIComponent(id.toWellFormed())}" data-left-out="${leftOut}"`;
+  return `type="application/octet-stream" id="session"${leftOut > 0 ? ` ${note}` : ""}`;
 }
 
 /**

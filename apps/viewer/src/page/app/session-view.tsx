@@ -7,6 +7,7 @@ import { RulesPanel } from "../panels/rules.tsx";
 import { Timeline } from "../panels/timeline.tsx";
 import { UsagePanel } from "../panels/usage.tsx";
 import { useAddressText, useKeys, useObserved } from "../source/observe.ts";
+import { embeddedLeftOut } from "../source/page-source.ts";
 import type { SessionModel } from "../source/session-model.ts";
 import { formatCount } from "../text/numbers.ts";
 import { TreePanel } from "../tree/tree-panel.tsx";
@@ -57,6 +58,7 @@ export function SessionView({ model, address, theme, served, canWrite }: Session
   const [prints, setPrints] = useState(false);
   const { tab } = address;
   const { facts } = model;
+  const leftOut = embeddedLeftOut(facts.id);
   const writeFind = (find: string) => goTo({ ...address, find }, "replace");
   const [query, setQuery] = useAddressText(address.find, writeFind);
   const go = (next: Tab, second = other) => {
@@ -122,6 +124,7 @@ export function SessionView({ model, address, theme, served, canWrite }: Session
         <span class="quiet wide-only">
           {formatCount(facts.length, "entry", "entries")}
           {facts.issues > 0 ? ` · ${formatCount(facts.issues, "damaged line")}` : ""}
+          {leftOut > 0 ? ` · one path, without ${formatCount(leftOut, "other entry", "other entries")}` : ""}
         </span>
         <span class="grow" />
         <FindBox finder={finder} query={query} setQuery={setQuery} close={close} select={actions.select} />

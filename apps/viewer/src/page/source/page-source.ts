@@ -99,6 +99,12 @@ export async function embeddedBytes(): Promise<Uint8Array | undefined> {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
+/** Returns the number of entries that the session inside the page lacks, because one path was exported; 0 for others. */
+export function embeddedLeftOut(id: string): number {
+  const { of, leftOut = "0" } = document.getElementById("session")?.dataset ?? {};
+  return of === encodeURIComponent(id.toWellFormed()) ? Number(leftOut) : 0;
+}
+
 /** Maximum number of rows in one address, since servers accept addresses of up to 16 KB. */
 const ROWS = 500;
 
