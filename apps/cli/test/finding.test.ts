@@ -222,11 +222,11 @@ describe("search", () => {
     const ids = ["01ae8323-3017", "01ae8323-4c5d", "7f0f11ca-9b1c"].map(
       (start) => `${start}-40c5-a344-05b54fc9e216`,
     );
-    const lines = ids.map((id, at) => said(id, ids[at - 1] ?? null, `The gate ${at}`));
-    const file = sessionOf(HEADER, ...lines);
+    const lines = ids.map((id, at) => said(id, ids[at - 1] ?? "LTfrBGnUynOG", `The gate ${at}`));
+    const file = sessionOf(HEADER, said("LTfrBGnUynOG", null, "A gate"), ...lines);
     const { stdout } = await espalier(["search", "gate", file]);
     expect(stdout).toBe(
-      "01ae8323-3  user        The gate 0\n01ae8323-4  user        The gate 1\n7f0f11ca  user        The gate 2\n",
+      "LTfrBGnUynOG  user        A gate\n01ae8323-3  user        The gate 0\n01ae8323-4  user        The gate 1\n7f0f11ca  user        The gate 2\n",
     );
     for (const [at, word] of ["01ae8323-3", "01ae8323-4", "7f0f11ca"].entries())
       expect((await espalierJson(["show", file, word])).value.id).toBe(ids[at]);

@@ -58,8 +58,8 @@ import { billWithRuns } from "./costs.ts";
 type Filters = Pick<ListOptions, "agent" | "project" | "since" | "until">;
 
 const FILTERS: readonly OptionShape[] = [
-  ["--since <time>", "only sessions with an entry since this time: 3d, 1w, 2m, 2026-11-20", parseSince],
-  ["--until <time>", "only sessions without an entry after this time", parseUntil],
+  ["--since <time>", "only sessions updated since this time: 3d, 1w, 2m, 2026-11-20", parseSince],
+  ["--until <time>", "only sessions not updated after this time", parseUntil],
   ["--project <folder>", "only sessions that worked in this folder or below it: its path, or just its name"],
   ["--agent <name>", "only sessions of this agent", ["espalier", "claude-code", "codex", "pi"]],
 ];
@@ -342,18 +342,20 @@ async function hitView(
   const names = sessionNames(all);
   const sessions = new Map(all.map((session) => [session.ref, session]));
   let last: string | undefined;
-  let short = (id: string) => id;
+  let short: ((id: string) => string) | undefined;
   return async ({ file, entryId, role, snippet, onPath }) => {
     const heading: string[] = [];
     if (last !== file) {
-      short = await entryNames(shell, file, entryId);
+      short = undefined;
       const session = sessions.get(file);
       if (session) heading.push(...(last === undefined ? [] : [""]), viewFound(session, names, shell));
       last = file;
     }
+    // Only long ids are shortened, so most sessions are not read again.
+    if (entryId.length > ID_LENGTH) short ??= await entryNames(shell, file);
     const indent = files ? "" : "  ";
     const mark = onPath ? "" : " (another branch)";
-    const place = `${indent}${plainLine(short(entryId))}  `;
+    const place = `${indent}${plainLine(short?.(entryId) ?? entryId)}  `;
     const room = columns - columnsOf(`${place}${plainLine(role).padEnd(ROLE_LENGTH)}${mark}  `);
     const words = aroundMatch(plainLine(snippet), query, Math.max(SNIPPET_LENGTH, room));
     const who = `${colours.cyan(plainLine(role).padEnd(mark ? 0 : ROLE_LENGTH))}${colours.dim(mark)}`;
@@ -383,9 +385,8 @@ function aroundMatch(snippet: string, query: string, room: number): string {
 /** Number of characters that stay before a match when the snippet is cut. */
 const BEFORE_MATCH = 8;
 
-/** Returns a function that shortens the ids of a session's entries. Reads the session only if its ids are long. */
-async function entryNames(shell: Shell, file: string, sample: string): Promise<(id: string) => string> {
-  if (sample.length <= ID_LENGTH) return (id) => id;
+/** Reads the ids of a session's entries; returns a function that shortens them. */
+async function entryNames(shell: Shell, file: string): Promise<(id: string) => string> {
   const log = await storeInUse(shell).open({ file }, "read");
   try {
     return shortIds(new Tree(await log.load()).ids());

@@ -92,9 +92,9 @@ export interface ListOptions extends StoreListOptions {
    * Lists only sessions whose working folder is this one or below it: a path, or the name of any folder in the path.
    */
   project?: string;
-  /** Lists only sessions whose last entry is not older than this time. */
+  /** Lists only sessions that were updated (`updatedAt`) at this time or later. */
   since?: Date;
-  /** Lists only sessions whose last entry is not newer than this time. */
+  /** Lists only sessions that were updated (`updatedAt`) at this time or before. */
   until?: Date;
 }
 
