@@ -60,6 +60,24 @@ describe("the last calls before the cut", () => {
     expect(inProgress(text)).toContain('- Called: `queuectl show night` → "night job-7741 next run 02:30"');
   });
 
+  it("say when a call printed nothing, and show both ends of a long output", async () => {
+    const long = `total 0\n${"filler\n".repeat(2_000)}queue: 3 jobs, 1 failed`;
+    const { text } = await ask([
+      request,
+      ...step("", "TodoWrite", { todos: [{ content: "Move it", status: "in_progress" }] }, "ok"),
+      ...step("", "Grep", { pattern: "night", path: "deploy" }, "deploy/night.yaml:3: queue: slow"),
+      ...run("ssh queue cat /var/log/night.csv", ""),
+      ...run("queuectl list", long),
+    ]);
+    const calls = inProgress(text)
+      .split("\n")
+      .filter((line) => line.startsWith("- Called"));
+    expect(calls).toHaveLength(3);
+    expect(calls[0]).toBe('- Called: `Grep night deploy` → "deploy/night.yaml:3: queue: slow"');
+    expect(calls[1]).toBe("- Called: `ssh queue cat /var/log/night.csv` → no output");
+    expect(calls[2]).toMatch(/total 0.*1 failed/);
+  });
+
   it("keep the whole message of a commit that has no result yet, or that failed", async () => {
     const message = "Move the nightly job to the fast queue\n\nThe old queue closes in May.\nRefs OPS-118";
     const command = `git add -A && git commit -m "$(cat <<'EOF'\n${message}\nEOF\n)"`;
@@ -136,10 +154,24 @@ describe("failures that are over", () => {
       ...run("npm version patch && npm publish", "npm error code E401 unable to authenticate", true),
     ]);
     expect(blocked(text)).toContain(
-      "had failed: `parser.ts:3:5: error: no-shadow of the name rows`; it was not run again",
+      "had failed: `parser.ts:3:5: error: no-shadow of the name rows`; it was not repeated",
     );
     expect(blocked(text)).toContain("`npm version patch && npm publish` failed: `npm error code E401");
     expect(blocked(text)).not.toContain("E403");
+  });
+
+  it("name the check that succeeded afterwards in a turn that ended", async () => {
+    const { text } = await ask([
+      user("Make the limit of the queue configurable."),
+      ...run("npm test -- limits", "AssertionError: expected 3 to be 4\n\nCommand exited with code 1", true),
+      ...edit("src/limits.ts", "export const LIMIT = 4;"),
+      ...run("npm run check:all", "all good"),
+      assistant("The limit is configurable."),
+      user("And now write it down."),
+    ]);
+    expect(blocked(text)).toBe(
+      "- `npm test -- limits` had failed: `AssertionError: expected 3 to be 4`; afterwards `npm run check:all` succeeded",
+    );
   });
 
   it("do not stand for a turn that went on", async () => {
@@ -206,6 +238,26 @@ describe("whose words they are", () => {
       '- "원인은 시간대 변환이 두 번 일어나기 때문입니다."',
       '- "原因是时区转换执行了两次，所以订单丢失。"',
     ]);
+  });
+
+  it("says one reason once", async () => {
+    const { text } = await ask([
+      user("Why does the nightly job hang?"),
+      ...step(
+        "The job hangs because the lock of the queue is never released.",
+        "bash",
+        { command: "make a" },
+        "ok",
+      ),
+      ...step(
+        "So the nightly job hangs because the queue's lock is never released.",
+        "bash",
+        { command: "make b" },
+        "ok",
+      ),
+      assistant("I will look at the lock next."),
+    ]);
+    expect(section(text, "## Key Decisions").split("\n")).toHaveLength(1);
   });
 
   it.each([

@@ -184,6 +184,9 @@ const MARK = 3;
 /** Factor of an equal share that the newest lines get. */
 const NEWEST = 1.4;
 
+/** Factor of an equal share that the line with the highest priority gets. */
+const FIRST = 4;
+
 /** Value of a term that the summary already has, as a share of its rarity. */
 const TOLD_SHARE = 0.15;
 
@@ -215,7 +218,10 @@ export function createLineFitter(rarity: Rarity): LineFitter {
       const fitted = chosen.map((line, index) => {
         const rest = chosen.slice(index).map(({ text }) => Math.min(text.length, LONGEST) + MARK);
         const later = leasts.slice(index + 1).reduce((sum, least) => sum + least, 0);
-        const level = Math.min(left - later, Math.max(levelOf(rest, left) * NEWEST, leasts[index]!));
+        const level = Math.min(
+          left - later,
+          Math.max(levelOf(rest, left) * (index === 0 ? FIRST : NEWEST), leasts[index]!),
+        );
         const most = Math.min(LONGEST, level - MARK);
         const text = cutQuotations(line.text, most, weigh);
         left -= text.length + MARK;

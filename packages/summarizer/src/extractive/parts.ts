@@ -1,7 +1,7 @@
 import { LABELS, type Line, type Part, type PreviousSummary } from "./lines.ts";
-import { type LatestCall, type SessionRecord, type Turn, turnWeight } from "./session.ts";
-import { conclusionsOf, isPlan, ownLinesFirst, rulesOf, splitSentences } from "./speech.ts";
-import { codeSpan, quote, quoteEnds, sameness } from "./text.ts";
+import { type CommandWork, type LatestCall, type SessionRecord, type Turn, turnWeight } from "./session.ts";
+import { conclusionsOf, isPlan, isRepeatable, ownLinesFirst, rulesOf, splitSentences } from "./speech.ts";
+import { codeSpan, eachTerm, quote, quoteEnds, sameness } from "./text.ts";
 import {
   completes,
   hasSameAim,
@@ -46,9 +46,11 @@ export const inOtherBranch = (text: string) =>
 const LONGEST_DECISION = 260;
 const LONGEST_COMMAND = 90;
 const LONGEST_ERROR = 220;
+const LONGEST_PAST_ERROR = 130;
 
 const GO_ON = "Go on with the newest request.";
 const LONGEST_STEP = 200;
+const LONGEST_PLACE = 360;
 const TASK_OPEN = "Task open: ";
 const ANSWERED = "The newest request was answered.";
 
@@ -162,10 +164,13 @@ function doneLines(facts: Facts): Line[] {
     ...inheritedLines(earlier, 1.5),
     ...inheritedLines(branches.lines.done.map(inOtherBranch), 0.8),
   ];
+  const newest = record.turns.findLast((turn) => !isOpen(turn, record));
   for (const turn of record.turns) {
     if (isOpen(turn, record)) continue;
     const text = turnLine(turn, facts);
-    const priority = 0.5 * turnWeight(turn) + 2 * share(turn.at, record) + (focus(text ?? "") ? FOCUS : 0);
+    const isNewest = turn === newest;
+    const priority =
+      0.5 * turnWeight(turn) + 2 * share(turn.at, record) + (isNewest || focus(text ?? "") ? FOCUS : 0);
     if (text !== undefined) lines.push({ text, priority, order: turn.at });
   }
   for (const item of record.plan) {
@@ -198,14 +203,20 @@ function inProgressLines(facts: Facts): Line[] {
 
 function callLine({ label, text, outcome, said }: LatestCall): string {
   const call = `${LABELS.called}${codeSpan(label, LONGEST_CALL)}`;
-  const unsent =
-    text === undefined || outcome === "succeeded" ? "" : `; its text: ${quote(text, LONGEST_TEXT)}`;
+  if (outcome === "succeeded")
+    return said === undefined
+      ? call
+      : `${call} → ${said === "" ? "no output" : quoteEnds(said, LONGEST_SAID)}`;
+  const unsent = unsentText(text, "");
   if (outcome === "pending") return `${call}, no result yet${unsent}`;
-  if (outcome === "refused")
-    return `${call} was refused${said === "" ? "" : `: ${quote(said, LONGEST_SAID)}`}${unsent}`;
-  if (outcome === "failed")
-    return `${call} failed${said === "" ? "" : `: ${codeSpan(said, LONGEST_SAID)}`}${unsent}`;
-  return said === "" ? call : `${call} → ${quote(said, LONGEST_SAID)}`;
+  const why = said === undefined ? "" : `: ${quote(said, LONGEST_SAID)}`;
+  return `${call} ${outcome === "refused" ? "was refused" : "failed"}${why}${unsent}`;
+}
+
+/** Returns the text of a call that did not succeed, for example the message of a commit, unless it is told already. */
+function unsentText(text: string | undefined, told: string): string {
+  const quotation = text === undefined ? "" : quote(text, LONGEST_TEXT);
+  return quotation === "" || told.includes(quotation.slice(0, 60)) ? "" : `; its text: ${quotation}`;
 }
 
 /** Returns the items in progress of an earlier summary, except the turn that these messages continue. */
@@ -275,17 +286,38 @@ function decisionLines({ record, previous, branches, focus }: Facts, _room: numb
     ...inheritedLines(previous.lines.decisions, byModel ? 4 : 1.5),
     ...inheritedLines(branches.lines.decisions, 1),
   ];
-  for (const { text, at } of record.reasons) {
-    const begun = quote(text, LONGEST_DECISION).slice(1, 40);
-    if (told.includes(begun)) continue;
+  const known = new Set<string>();
+  // Of two sentences with the same reason, the newer one is told.
+  const reasons = record.reasons.filter(
+    ({ text }) => !told.includes(quote(text, LONGEST_DECISION).slice(1, 40)),
+  );
+  const novel = reasons.toReversed().filter(({ text }) => addsTerms(text, known));
+  for (const { text, at } of novel.toReversed()) {
     const priority = 1 + share(at, record) + (focus(text) ? FOCUS : 0);
     lines.push({ text: quote(text, LONGEST_DECISION), priority, order: at });
   }
   return lines;
 }
 
+/** Returns the newest successful check of the same turn after a failure. */
+function checkAfter({ last }: CommandWork, turn: Turn, { record }: Facts): CommandWork | undefined {
+  const end = record.turns.find(({ at }) => at > turn.at)?.at ?? Number.POSITIVE_INFINITY;
+  return [...record.commands.values()].findLast(
+    (each) => !each.failed && !each.reads && !isTidy(each.key) && each.last > last && each.last < end,
+  );
+}
+
+/** Adds the terms of a text to known ones. Returns whether at least a third of them are new. */
+function addsTerms(text: string, known: Set<string>): boolean {
+  const terms = new Set<string>();
+  eachTerm(text, (term) => terms.add(term));
+  const added = [...terms].filter((term) => !known.has(term));
+  for (const term of added) known.add(term);
+  return added.length * 3 >= terms.size;
+}
+
 /** Returns current obstacles, newest last, and failures with their solutions. */
-function blockedLines(facts: Facts): Line[] {
+function blockedLines(facts: Facts, _room: number, told: string): Line[] {
   const { record, previous, branches } = facts;
   const lines = inheritedLines(
     previous.lines.blocked.filter((text) => !isResolved(text, record)).slice(-4),
@@ -302,7 +334,12 @@ function blockedLines(facts: Facts): Line[] {
     const call = codeSpan(command.line, LONGEST_COMMAND);
     const later = commands.slice(index + 1);
     const cause = failed ? errorLine : settled?.errorLine;
-    const says = cause === undefined ? "" : `: ${codeSpan(cause, LONGEST_ERROR)}`;
+    const stops = leavesConflict(command);
+    const turn = record.turns.findLast(({ at }) => at <= last);
+    const afterwards = turn?.finished && !stops ? checkAfter(command, turn, facts) : undefined;
+    const isBlocking = failed && afterwards === undefined && (stops || isCurrent(last));
+    const says =
+      cause === undefined ? "" : `: ${codeSpan(cause, isBlocking ? LONGEST_ERROR : LONGEST_PAST_ERROR)}`;
     if (!failed) {
       if (settled === undefined || !SAYS_WHY.test(settled.errorLine)) continue;
       const cure =
@@ -312,15 +349,20 @@ function blockedLines(facts: Facts): Line[] {
       add(`${call} had failed${says}; ${cure}`, settled.at, 0.5);
       continue;
     }
-    const stops = leavesConflict(command);
     const helped =
       later.find((each) => !each.failed && completes(each.key, command.key)) ??
       (stops ? later.find((each) => !each.failed && resolvesConflict(each.key)) : undefined);
     if (helped !== undefined)
       add(`${call} had failed${says}; ${codeSpan(helped.line, LONGEST_COMMAND)} succeeded`, last, 0.5);
     else if (later.some((each) => hasSameAim(each.key, command.key))) continue;
-    else if (stops || isCurrent(last)) add(`${call} failed${says}`, last, 2);
-    else if (errorLine !== undefined) add(`${call} had failed${says}; it was not run again`, last, 0.6);
+    else if (afterwards !== undefined)
+      add(
+        `${call} had failed${says}; afterwards ${codeSpan(afterwards.line, LONGEST_COMMAND)} succeeded`,
+        last,
+        0.6,
+      );
+    else if (isBlocking) add(`${call} failed${says}${unsentText(command.text, told)}`, last, 2);
+    else if (errorLine !== undefined) add(`${call} had failed${says}; it was not repeated`, last, 0.6);
   }
   for (const { path, failure, last } of record.files.values()) {
     if (failure !== undefined && isCurrent(last))
@@ -353,11 +395,13 @@ function nextStepLines({ record, previous }: Facts): Line[] {
   const open = record.plan.filter((item) => item.state === "open");
   const lastTurn = record.turns.at(-1);
   const lastText = lastTurn?.lastText ?? "";
-  const said = splitSentences(lastText).filter((sentence) => sentence.length >= 12);
+  const said = splitSentences(lastText).filter((sentence) => sentence.length >= 12 && isRepeatable(sentence));
   const planned = said.findLast((sentence) => isPlan(sentence));
   if (lastTurn !== undefined && !lastTurn.finished) {
-    const about = planned ?? said.at(-1);
-    add(about === undefined ? GO_ON : `The agent was at: ${quote(about, LONGEST_STEP)}`, 6);
+    const about = [...new Set([...(planned === undefined ? [] : [planned]), ...said.slice(-2)])]
+      .sort((a, b) => said.indexOf(a) - said.indexOf(b))
+      .join(" ");
+    add(about === "" ? GO_ON : `The agent was at: ${quote(about, LONGEST_PLACE)}`, 6);
   }
   for (const [index, item] of open.entries())
     add(`${TASK_OPEN}${quote(item.text, LONGEST_STEP)}`, 5 - index / 100);

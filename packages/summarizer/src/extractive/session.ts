@@ -84,8 +84,8 @@ export interface LatestCall {
   text: string | undefined;
   /** `pending`: the messages end before its result. `refused`: it was not run. */
   outcome: "succeeded" | "failed" | "refused" | "pending";
-  /** Reason of a tool's failure, words of the user who refused the call, or an extract of the output. */
-  said: string;
+  /** Reason of a tool's failure, words of the user who refused the call, or an extract of the output if it says more. */
+  said: string | undefined;
 }
 
 /** A sentence, and the index of its message. */
@@ -286,7 +286,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     for (const { description, latest } of asked) {
       if (isRefused) {
         latest.outcome = "refused";
-        latest.said = REFUSAL.exec(output)?.[1]?.trim() ?? "";
+        latest.said = REFUSAL.exec(output)?.[1]?.trim();
       } else recordOutcome(description, output, message.isError === true, latest);
     }
     const path = WHOLE_OUTPUT.exec(output.slice(0, 500))?.[1] ?? WHOLE_OUTPUT.exec(output.slice(-500))?.[1];
@@ -315,9 +315,9 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     );
   }
 
-  function addCall({ label, command }: CallDescription): LatestCall {
-    const call: LatestCall = { label, text: command?.text, outcome: "pending", said: "" };
-    record.latest.push(call);
+  function addCall({ label, purpose, command }: CallDescription): LatestCall {
+    const call: LatestCall = { label, text: command?.text, outcome: "pending", said: undefined };
+    if (purpose !== "plan") record.latest.push(call);
     if (record.latest.length > KEPT_CALLS) record.latest.shift();
     return call;
   }
@@ -329,7 +329,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     turn.calls++;
     latest.outcome = outcome.failed ? "failed" : "succeeded";
     // The reason of a failed command is among the failures.
-    if (outcome.failed) latest.said = call.command === undefined ? (outcome.errorLine ?? "") : "";
+    if (outcome.failed) latest.said = call.command === undefined ? outcome.errorLine : undefined;
     else latest.said = extractOf(call, output);
     if (call.purpose !== "other" && !(call.purpose === "read" && outcome.failed)) {
       for (const path of call.paths) {

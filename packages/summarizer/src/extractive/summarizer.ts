@@ -111,7 +111,7 @@ const ROOMS: Record<Exclude<Part, "done">, number> = {
   constraints: 500,
   inProgress: 1_100,
   blocked: 700,
-  nextSteps: 300,
+  nextSteps: 450,
   decisions: 1_000,
   critical: 2_500,
 };
@@ -364,7 +364,7 @@ function nameLines({ record, previous, focus }: Facts, told: string, room: numbe
     .map(([name]) => name);
   const isFlag = (name: string) => name.startsWith("--");
   const others = ranked.filter((name) => !isFlag(name)).slice(0, MOST_NAMES);
-  const names = fitting([...others, ...ranked.filter(isFlag).slice(0, MOST_FLAGS)], room);
+  const names = fitting([...ranked.filter(isFlag).slice(0, MOST_FLAGS), ...others], room);
   return listLines(LABELS.names, chunked(names, ", ", 40));
 }
 

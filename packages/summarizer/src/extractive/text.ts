@@ -179,9 +179,12 @@ export interface Handle {
   words: string;
 }
 
-/** Addresses, hosts with a port, UUIDs, commits, numbers of issues and pull requests, tickets; `#303030` in code is a color. */
+/** Addresses, hosts with a port, UUIDs, commits, numbers of issues and pull requests, tickets. */
 const HANDLES =
-  /https?:\/\/[^\s)`"'<>\]|]+[^\s)`"'<>\]|.,:;!?*]|(?<![\w#&`'"])#\d{1,6}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{2,5})?\b|\blocalhost:\d{2,5}\b|\b[A-Z]{2,5}-\d{2,5}\b/g;
+  /https?:\/\/[^\s)`"'<>\]|]+[^\s)`"'<>\]|.,:;!?*]|(?<![\w#&`'"])#\d{1,6}\b|(?<![\\/])\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|(?<![\\/-])\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{2,5})?\b|\blocalhost:\d{2,5}\b|\b[A-Z]{2,5}-\d{2,5}\b/g;
+
+/** Color in a text: `#303030` next to it is one too, and no number of an issue. */
+const COLOR = /#(?=\d*[a-f])[0-9a-f]{6}\b/i;
 
 /** Lines of data, not of prose: JSON, and lines that nobody types. */
 const DATA = /^\s*[{[].*$|^.{1000,}$/gm;
@@ -195,7 +198,10 @@ const LONGEST_HANDLE = 200;
 export function handlesIn(given: string): Handle[] {
   const text = given.replace(DATA, "");
   const found: { text: string; at: number }[] = [];
-  for (const match of text.matchAll(HANDLES)) found.push({ text: match[0], at: match.index });
+  const hasColors = COLOR.test(text);
+  for (const match of text.matchAll(HANDLES)) {
+    if (!hasColors || !/^#\d{6}$/.test(match[0])) found.push({ text: match[0], at: match.index });
+  }
   for (const match of text.matchAll(BRANCHES)) {
     const [whole, name] = match as unknown as [string, string];
     if (/[\d/_-]|^(?:main|master|dev)/.test(name))

@@ -290,17 +290,21 @@ const LONGEST_EXTRACT = 400;
 const FILE_READERS = /^(?:cat|head|tail|less|sed)\b/;
 
 /**
- * Returns what came out of a call: the end of a long output, where a program says how it ended, or the beginning of
- * structured data. Empty for the text of a file.
+ * Returns what came out of a call: both ends of a long output, or the beginning of structured data. Undefined for the
+ * text of a file and for the report of a change.
  */
-export function extractOf({ command, paths }: CallDescription, output: string): string {
-  const isQuotable = command === undefined ? paths.length === 0 : !FILE_READERS.test(command.key);
-  if (!isQuotable) return "";
+export function extractOf(
+  { label, purpose, command, paths }: CallDescription,
+  output: string,
+): string | undefined {
+  const isText =
+    command === undefined ? /^\w*(?:read|view|open|cat)/i.test(label) : FILE_READERS.test(command.key);
+  if (paths.length > 0 && (isText || purpose === "edit" || purpose === "write")) return undefined;
   const text = output.trim();
   if (text.length <= LONGEST_EXTRACT) return text;
   if (/^[[{]/.test(text)) return text.slice(0, LONGEST_EXTRACT);
-  const end = text.slice(-LONGEST_EXTRACT);
-  return `…${end.slice(end.indexOf("\n") + 1)}`;
+  const [head, tail] = [text.slice(0, LONGEST_EXTRACT / 2), text.slice(-LONGEST_EXTRACT / 2)];
+  return `${head.slice(0, head.lastIndexOf("\n") + 1) || head} … ${tail.slice(tail.indexOf("\n") + 1)}`;
 }
 
 /** Result of a call or command. */
@@ -395,10 +399,13 @@ function failedTest(lines: readonly string[]): string | undefined {
   return undefined;
 }
 
+/** Line of a log, or a label of the lines after it. */
+const IS_LOG = /\b(?:TRACE|DEBUG?|INFO)\b|[:：]$/;
+
 /** Returns the line of a test's output that says why it failed, else the last line that names its place in a file. */
 function reasonIn(lines: readonly string[]): string | undefined {
   return (
     lines.find((line) => SAYS_WHY.test(line) && (FAILURES[0]!.test(line) || TEST_SAYS.test(line))) ??
-    lines.findLast((line) => SAYS_WHY.test(line) && REASONS[0]!.test(line) && !/[:：]$/.test(line))
+    lines.findLast((line) => SAYS_WHY.test(line) && REASONS[0]!.test(line) && !IS_LOG.test(line))
   );
 }
