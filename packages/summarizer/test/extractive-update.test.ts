@@ -172,6 +172,25 @@ describe("a summary that is brought up to date again and again", () => {
     expect(section(text, "## Critical Context")).toContain("`src/db/types.ts` (changed 2×)");
   });
 
+  it("drops the calls and steps of the beginning of a turn, and tells a push that succeeded later", async () => {
+    const previousSummary = [
+      '## Goal\n- First request: "Publish the menu"\n\n## Progress\n### Blocked',
+      "- `git commit -m x && git push` failed: `error: failed to push some refs`\n\n---\n",
+      '# Beginning of the current turn\n\n## Original Request\n- Newest request: "Add a dark theme"',
+      '\n## Early Progress\n- "Add a dark theme" → not finished yet\n- Called: `ls src` → "menu.css"',
+      "\n## Context for Suffix\n- Go on with the newest request.\n- `src/menu.css` (changed 2×)",
+    ].join("\n");
+    const { text } = await ask([...run("git pull && git push", "ok"), assistant("It is pushed.")], {
+      previousSummary,
+    });
+    expect(text).not.toMatch(/Called:|Go on with/);
+    expect(section(text, "## Key Decisions")).toBe("(none)");
+    expect(section(text, "## Critical Context")).toContain("- `src/menu.css` (changed 2×)");
+    expect(section(text, "### Blocked")).toBe(
+      "- `git commit -m x && git push` had failed: `error: failed to push some refs`; `git pull && git push` succeeded",
+    );
+  });
+
   it("goes on with the beginning of a turn that an earlier summary tells of", async () => {
     const turn =
       "# Beginning of the current turn\n\n## Original Request\nAdd a dark theme\n\n## Early Progress\n- Wrote `src/dark.css`\n\n## Context for Suffix\n- (none)";

@@ -74,7 +74,7 @@ export function parseSummaries(texts: readonly string[]): PreviousSummary {
     if (line === "" || /^\(none\)$/i.test(line)) continue;
     const checkedPart =
       checked === undefined || part !== "done" ? part : checked === " " ? "inProgress" : "done";
-    if (checkedPart === "critical" && readOwnLine(line, summary)) continue;
+    if (readOwnLine(line, summary)) continue;
     const isUnlabelled = !Object.values(LABELS).some((label) => line.startsWith(label));
     // The request of a turn that was cut is the newest one of its summary.
     const isRequest = isTurn && checkedPart === "goal" && isUnlabelled;
@@ -83,8 +83,22 @@ export function parseSummaries(texts: readonly string[]): PreviousSummary {
   return summary;
 }
 
-/** Parses a line of files, handles or commands that this summarizer wrote: such lines are made again. */
+/**
+ * Parses a line of files, handles, commands, calls or next steps that this summarizer wrote, below any heading: such
+ * lines are made again. The summary of the beginning of a turn has other headings.
+ */
 function readOwnLine(line: string, summary: PreviousSummary): boolean {
+  if (line.startsWith(LABELS.called)) summary.lines.inProgress.push(line);
+  else if (OWN_STEP.test(line)) summary.lines.nextSteps.push(line);
+  else return readFactLine(line, summary);
+  return true;
+}
+
+/** Next steps that are outdated as soon as work continues. */
+export const OWN_STEP =
+  /^(?:Go on with the newest request|The (?:agent was at|newest request was answered)\b)/;
+
+function readFactLine(line: string, summary: PreviousSummary): boolean {
   const file = /^`([^`]+)` \((?:created, )?changed (\d+)×\)(?:: (.*))?$/.exec(line);
   if (file !== null) {
     const names = file[3]?.split(", ") ?? [];

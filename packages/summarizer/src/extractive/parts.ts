@@ -1,4 +1,4 @@
-import { LABELS, type Line, type Part, type PreviousSummary } from "./lines.ts";
+import { LABELS, type Line, OWN_STEP, type Part, type PreviousSummary } from "./lines.ts";
 import { type CommandWork, type LatestCall, type SessionRecord, type Turn, turnWeight } from "./session.ts";
 import { conclusionsOf, isPlan, isRepeatable, ownLinesFirst, rulesOf, splitSentences } from "./speech.ts";
 import { codeSpan, eachTerm, quote, quoteEnds, sameness } from "./text.ts";
@@ -182,13 +182,14 @@ function doneLines(facts: Facts): Line[] {
 
 /** Returns the work that is in progress at the end of the messages, and its newest calls with what came of them. */
 function inProgressLines(facts: Facts): Line[] {
-  const { record, previous } = facts;
+  const { isTurnPrefix, record, previous } = facts;
   const lastTurn = record.turns.at(-1);
   const lines = lastTurn === undefined ? inheritedLines(previous.lines.inProgress, 1) : [];
   if (lastTurn !== undefined && isOpen(lastTurn, record)) {
     const text = turnLine(lastTurn, facts);
     if (text !== undefined) lines.push({ text, priority: 20, order: 0 });
-    for (const [index, call] of record.latest.slice(-SHOWN_CALLS).entries())
+    // The calls after the beginning of a turn are kept, and show its state.
+    for (const [index, call] of isTurnPrefix ? [] : record.latest.slice(-SHOWN_CALLS).entries())
       lines.push({ text: callLine(call), priority: 10 + index, order: 10 + index });
   }
   const isListed = record.plan.length > 0;
@@ -320,7 +321,10 @@ function addsTerms(text: string, known: Set<string>): boolean {
 function blockedLines(facts: Facts, _room: number, told: string): Line[] {
   const { record, previous, branches } = facts;
   const lines = inheritedLines(
-    previous.lines.blocked.filter((text) => !isResolved(text, record)).slice(-4),
+    previous.lines.blocked
+      .filter((text) => !isResolved(text, record))
+      .slice(-4)
+      .map((text) => withCompletion(text, record)),
     0.9,
   );
   lines.push(...inheritedLines(branches.lines.blocked.map(inOtherBranch), 0.3));
@@ -388,6 +392,17 @@ function isResolved(text: string, { commands, files }: SessionRecord): boolean {
   );
 }
 
+/** Returns the line of a failure, as a past one if a later command of the messages completed it. */
+function withCompletion(text: string, { commands }: SessionRecord): string {
+  const [opening, span] = /^`([^`]+)` failed/.exec(text) ?? [];
+  if (opening === undefined || span === undefined) return text;
+  const { key } = readCommand(span);
+  const helped = [...commands.values()].find((command) => !command.failed && completes(command.key, key));
+  if (helped === undefined) return text;
+  const past = text.replace(opening, () => `\`${span}\` had failed`);
+  return `${past}; ${codeSpan(helped.line, LONGEST_COMMAND)} succeeded`;
+}
+
 /** Returns next steps: the open tasks and unticked boxes, else the newest plan; and the agent's closing question. */
 function nextStepLines({ record, previous }: Facts): Line[] {
   const lines: Line[] = [];
@@ -421,8 +436,6 @@ function nextStepLines({ record, previous }: Facts): Line[] {
   const isDue = (text: string) =>
     record.turns.length === 0 ||
     (record.plan.length === 0 && text.startsWith(TASK_OPEN)) ||
-    (record.turns.length <= 2 &&
-      open.length === 0 &&
-      !/^(?:Go on with|The (?:agent was at|newest request was answered))/.test(text));
+    (record.turns.length <= 2 && open.length === 0 && !OWN_STEP.test(text));
   return [...inheritedLines(previous.lines.nextSteps.filter(isDue), 2), ...lines];
 }

@@ -119,7 +119,7 @@ const ALL_ROOM = 8_000;
 
 /** Minimum number of characters of every part, and of the parts that say what goes on, if there is room. */
 const LEAST = 260;
-const LEAST_NOW = 500;
+const LEAST_NOW = 400;
 
 /** Parts in the order in which they are written; a later part does not repeat an earlier one. */
 const FIRST = ["goal", "constraints", "inProgress", "nextSteps", "blocked"] as const;
