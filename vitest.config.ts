@@ -1,4 +1,5 @@
 import { existsSync, readdirSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
@@ -30,6 +31,8 @@ class LongestFirst extends BaseSequencer {
 export default defineConfig({
   test: {
     sequence: { sequencer: LongestFirst },
+    // The tests wait for other processes half of the time. By default one processor has no worker.
+    maxWorkers: availableParallelism(),
     // Much longer than tests need, so that a busy machine is not a failure.
     testTimeout: 120_000,
     hookTimeout: 120_000,

@@ -155,7 +155,7 @@ test("a fork that is copied inside the database has the bytes of one that went o
   }
 });
 
-test("a listing says the same of a fork as of a session that was made line by line", async () => {
+test("a listing says the same of a fork that was copied inside the database as of one made line by line", async () => {
   const own = postgresStore(shared.open(), freshNamespace());
   const entries = growEntries(`n1("trees") > u1("Hello") > a1 > u2 > k1(u2) > u3`);
   const log = await own.create(
@@ -166,6 +166,8 @@ test("a listing says the same of a fork as of a session that was made line by li
   const plan = planFork(tree, "u3");
   const made = forkHeader(log.header!, log.ref, plan.leafId, "2026-01-02T00:00:00.000Z");
   await own.create(made, forkLines(tree, plan));
+  await own.create(made, [...forkLines(tree, plan)], `${made.id}-outside`);
+  await own.delete({ file: log.ref });
   const told: unknown[] = [];
   for await (const { name, firstMessage, updatedAt, lastCompaction } of own.list())
     told.push({ name, firstMessage, updatedAt, lastCompaction });
