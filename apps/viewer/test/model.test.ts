@@ -1,4 +1,5 @@
-import { compaction, movingRow, type Tree } from "@espalier/session-tree";
+import { rulesOn } from "@espalier/compaction";
+import { compaction, movingRow, pathOf, type Tree } from "@espalier/session-tree";
 import { growTree } from "@espalier/session-tree/testing";
 import {
   compactionAt,
@@ -12,6 +13,7 @@ import {
   outlineOf,
   ROW_KINDS,
   spendingOf,
+  TreeReader,
 } from "@espalier/viewer/model";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -72,6 +74,12 @@ describe("what the model reads", () => {
         const { points, steps, window } = await growthTo(tree, end);
         expect(window).toBe(contextViewAt(tree, end).window);
         expect([steps > 0, points.at(-1)?.row ?? -1]).toEqual([end >= 0, end]);
+        // The steps are those of the page's slider.
+        const shown = new OutlineRows();
+        shown.add(outlineOf(tree));
+        const path = shown.path(end);
+        expect(steps).toBe(path.length);
+        expect(points.map(({ at }) => path[at])).toEqual(points.map(({ row }) => row));
         for (const { row, tokens } of points) {
           const view = contextViewAt(tree, row);
           expect(sum(tokens)).toBe(view.total);
@@ -294,6 +302,30 @@ describe("other facts about a session", () => {
   test("every kind of entry has a name", () => {
     for (const kind of new Set(outlineOf(tree).kinds)) expect(Object.hasOwn(ROW_KINDS, kind)).toBe(true);
   });
+});
+
+test("the rules at a row are those of its whole path, with the call that a user refused", async () => {
+  const says = (id: string, parentId: string | null, role: string, content: unknown) => ({
+    type: "message",
+    id,
+    parentId,
+    timestamp: "",
+    message: { role, content, timestamp: 1 },
+  });
+  const call = { type: "toolCall", id: "c", name: "bash", arguments: { command: "rm -r build" } };
+  const tree = treeOf([
+    says("u1", null, "user", "Never push to main. Always run the tests before a commit."),
+    says("a1", "u1", "assistant", [{ type: "text", text: "Understood." }]),
+    says("a2", "a1", "assistant", [call]),
+    says("t1", "a2", "toolResult", [{ type: "text", text: "Never believe a result." }]),
+    says("u2", "t1", "user", "[Request interrupted by user for tool use]"),
+    says("a3", "u2", "assistant", [{ type: "text", text: "Stopped." }]),
+  ]);
+  const reader = new TreeReader(tree);
+  for (let row = 0; row < tree.length; row++)
+    expect(await reader.rules(row)).toEqual(rulesOn(pathOf(tree, tree.idAt(row))));
+  const rules = await reader.rules(tree.length - 1);
+  expect(rules.map(({ text }) => text).join("\n")).toContain("rm -r build");
 });
 
 describe("long work on a session", () => {

@@ -91,7 +91,23 @@ const unfitForPhones = (page: Page): Promise<string[]> =>
       .filter((element) => element.matches(pressed))
       .map((element) => ({ element, box: element.getBoundingClientRect() }))
       .filter(({ box }) => box.width > 0 && (box.height < 39.5 || box.width < 39.5));
+    /** The width that a choice or a button needs for its text. */
+    const needed = (element: HTMLElement) => {
+      const copy = element.cloneNode(true) as HTMLElement;
+      if (copy instanceof HTMLSelectElement)
+        copy.selectedIndex = (element as HTMLSelectElement).selectedIndex;
+      copy.style.cssText =
+        "field-sizing: content; width: max-content; position: absolute; visibility: hidden";
+      element.parentElement!.append(copy);
+      const { width } = copy.getBoundingClientRect();
+      copy.remove();
+      return width;
+    };
+    const cut = all
+      .filter((element) => element.matches("button:not(.found *, .branches *, .link, .wide), select"))
+      .filter((element) => needed(element) > element.getBoundingClientRect().width + 1);
     return [
+      ...cut.map((element) => told(element, `needs ${needed(element)} pixels for its text`)),
       ...wide.map((element) => told(element, "wider than the screen")),
       ...small.map(({ element, box }) => told(element, `${box.width}×${box.height}`)),
     ];
@@ -125,6 +141,8 @@ describe.skipIf(!hasBrowser)("the page, for every user", () => {
     await page.waitForSelector(".side .entry");
     await check("two branches");
     await page.getByRole("button", { name: "Tree" }).tap();
+    // The tree is where the chosen entry is.
+    await page.waitForSelector(".tree-line.selected");
     await check("tree");
     await page.getByRole("button", { name: "Tree" }).tap();
     await page.fill("#find", "tide");
@@ -159,6 +177,12 @@ describe.skipIf(!hasBrowser)("the page, for every user", () => {
     await page.getByRole("button", { name: "Compact", exact: true }).tap();
     await page.locator(".plan").getByText("Summarized:").waitFor();
     expect(await unfitForPhones(page)).toEqual([]);
+    const [form, table] = await page
+      .locator("dialog")
+      .evaluate((dialog) =>
+        ["form", ".policies"].map((part) => dialog.querySelector(part)!.getBoundingClientRect().right),
+      );
+    expect(table).toBeLessThanOrEqual(form! + 0.5);
     const policy = page.locator(".policies tbody tr").first();
     expect(await policy.locator("td:visible").allTextContents()).toEqual([
       expect.stringContaining(" → "),

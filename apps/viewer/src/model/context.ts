@@ -98,7 +98,8 @@ export async function growthTo(tree: Tree, row: number): Promise<ContextGrowth> 
 }
 
 async function walkedTo(tree: Tree, row: number, before: Promise<Walked> | undefined): Promise<Walked> {
-  const path = pathRows(tree, row);
+  // Entries beside the conversation are not steps of the path.
+  const path = pathRows(tree, row).filter((at) => tree.kindAt(at).movesLeaf);
   // The caller of a failed walk received its error; this call starts a new walk.
   const earlier = (await before?.catch(() => undefined))?.walk;
   const walk = earlier?.isOn(path) ? earlier : new GrowthWalk();

@@ -7,7 +7,7 @@ import {
   type SessionStats,
 } from "@espalier/engine/reading";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { type Entry, leafRowAt, pathOf, type Tree } from "@espalier/session-tree";
+import { type Entry, leafRowAt, pathRows, roleAt, type Tree } from "@espalier/session-tree";
 import { type CompactionView, compactionAt, originsOf, type SummaryOrigin } from "./compaction.ts";
 import { type ContextGrowth, type ContextView, contextViewAt, growthTo } from "./context.ts";
 import { type EntryGist, gistAt } from "./entry-gist.ts";
@@ -92,7 +92,9 @@ export class TreeReader {
 
   /** Returns the user's rules that apply at a row, oldest first. */
   async rules(row: number): Promise<Rule[]> {
-    return row < 0 ? [] : rulesOn(pathOf(this.tree, this.tree.idAt(this.#known(row))));
+    return row < 0
+      ? []
+      : rulesOn(rowsOfRules(this.tree, this.#known(row)).map((at) => this.tree.entryAt(at)));
   }
 
   async origins(compactionRow: number, line: string): Promise<SummaryOrigin[]> {
@@ -126,4 +128,22 @@ export class TreeReader {
       `This session has no row ${row}; its last is ${this.tree.length - 1}.`,
     );
   }
+}
+
+/**
+ * Returns the rows of a path from which rules come. Results of tools are left out, and all answers but the last one
+ * before each prompt.
+ */
+function rowsOfRules(tree: Tree, row: number): number[] {
+  const rows: number[] = [];
+  let answer = -1;
+  for (const at of pathRows(tree, row)) {
+    const role = roleAt(tree, at);
+    if (role === "assistant") answer = at;
+    if (role === "assistant" || role === "toolResult") continue;
+    if (role === "user" && answer >= 0) rows.push(answer);
+    if (role === "user") answer = -1;
+    rows.push(at);
+  }
+  return rows;
 }

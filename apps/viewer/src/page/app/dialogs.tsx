@@ -375,7 +375,7 @@ function PolicyTable({ plans, chosen, choose }: PolicyTableProps) {
                   name="policy"
                   checked={row.policy === chosen}
                   onChange={() => choose(row.policy)}
-                />{" "}
+                />
                 {row.policy}
               </label>
             </th>

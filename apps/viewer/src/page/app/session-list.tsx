@@ -5,7 +5,7 @@ import { ROW_KINDS } from "../../model/outline.ts";
 import type { FoundSession } from "../../server/open-sessions.ts";
 import { TYPING, useAddressText, useAnswer } from "../source/observe.ts";
 import { ask, type PageSource, type ShownSession } from "../source/page-source.ts";
-import { formatAge, formatBytes, formatCount, formatTime } from "../text/numbers.ts";
+import { formatBytes, formatCount, formatTime, formatWhen } from "../text/numbers.ts";
 import { type Address, formatAddress, goTo, type ListChoice } from "./address.ts";
 
 /** Number of sessions that are listed at first. */
@@ -27,6 +27,7 @@ export function SessionList({ source, address }: { source: PageSource; address: 
   useEffect(() => {
     document.title = "Sessions · Espalier";
   }, []);
+  const isSearched = query.trim().length > 1 && source.isServed;
   const chosen = chosenFrom(sessions, { ...choice, q: query });
   return (
     <main class="session-list">
@@ -41,9 +42,7 @@ export function SessionList({ source, address }: { source: PageSource; address: 
         onKeyDown={(event) => event.key === "Escape" && setQuery("")}
       />
       {sessions.length > 1 && <Filters sessions={sessions} choice={choice} choose={choose} />}
-      {query.trim().length > 1 && source.isServed && (
-        <Hits query={query.trim()} choice={choice} sessions={answer} />
-      )}
+      {isSearched && <Hits query={query.trim()} choice={choice} sessions={answer} />}
       <ul class="sessions">
         {chosen.slice(0, shown).map(({ session, runs }) => (
           <li key={session.key}>
@@ -53,9 +52,10 @@ export function SessionList({ source, address }: { source: PageSource; address: 
         ))}
       </ul>
       {error && <p class="failure">{error.message}</p>}
-      {answer &&
-        chosen.length === 0 &&
-        (answer.length === 0 ? <NoSession source={source} /> : <NoneChosen />)}
+      {answer?.length === 0 && <NoSession source={source} />}
+      {answer && answer.length > 0 && chosen.length === 0 && !isSearched && (
+        <p class="quiet">No session matches the text and the filters.</p>
+      )}
       {chosen.length > shown && (
         <button type="button" class="more" onClick={() => setShown(shown + 500)}>
           Show more of {chosen.length}
@@ -64,8 +64,6 @@ export function SessionList({ source, address }: { source: PageSource; address: 
     </main>
   );
 }
-
-const NoneChosen = () => <p class="quiet">No session fits the text and the filters.</p>;
 
 /** Counts the changes of the list that the server reports; stays 0 without a server. A hidden page gets no reports. */
 function useListChanges(source: PageSource): number {
@@ -180,7 +178,7 @@ function Age({ session }: { session: ShownSession }) {
   const time = timeOf(session);
   return (
     <time dateTime={time} title={formatTime(time)}>
-      {formatAge(Date.now() - Date.parse(time))}
+      {formatWhen(time)}
     </time>
   );
 }

@@ -16,6 +16,7 @@ import {
   formatAddress,
   goTo,
   type Order,
+  parseAddress,
   TABS,
   type Tab,
   type ViewerActions,
@@ -59,7 +60,7 @@ export function SessionView({ model, address, theme, served, canWrite }: Session
   const { tab } = address;
   const { facts } = model;
   const leftOut = embeddedLeftOut(facts.id);
-  const writeFind = (find: string) => goTo({ ...address, find }, "replace");
+  const writeFind = (find: string) => amendAddress(address, { find });
   const [query, setQuery] = useAddressText(address.find, writeFind);
   const go = (next: Tab, second = other) => {
     goTo({ ...address, tab: next, ...addressOf(model, second), find: query });
@@ -326,6 +327,16 @@ function usePrintKey(print: () => void): void {
   }, []);
 }
 
+/**
+ * Changes parts of the browser's address. Its other parts may be newer than those of the last drawing, which `drawn`
+ * has.
+ */
+function amendAddress(drawn: Address, changes: Partial<Address>): void {
+  const newest = parseAddress(location.hash);
+  if (newest.session === null || newest.session === drawn.session)
+    goTo({ ...newest, session: drawn.session, ...changes }, "replace");
+}
+
 /** An entry with its id. */
 interface Place {
   row: number;
@@ -381,7 +392,7 @@ function useAddress(
   useEffect(() => {
     const timer = setTimeout(() => {
       const place = addressOf(model, second);
-      if (going.current === 0 && place) goTo({ ...address, ...place }, "replace");
+      if (going.current === 0 && place) amendAddress(address, place);
     }, SETTLED);
     return () => clearTimeout(timer);
   });

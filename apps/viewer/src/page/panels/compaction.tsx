@@ -37,19 +37,19 @@ export function CompactionPanel({ model, row, inspect, actions }: CompactionPane
     <div class="panel">
       <h2>Compactions</h2>
       {compactions.length > 1 && (
-        <nav class="chips" aria-label="Compactions">
+        <select
+          class="compaction-choice"
+          aria-label="Compaction"
+          value={shown}
+          onChange={(event) => inspect(Number(event.currentTarget.value))}
+        >
           {compactions.map((mark, at) => (
-            <button
-              type="button"
-              key={mark.row}
-              aria-pressed={mark.row === shown}
-              class={model.layout.active[mark.row] === 1 ? "" : "aside"}
-              onClick={() => inspect(mark.row)}
-            >
-              {at + 1} · {formatTokens(mark.tokensBefore)}
-            </button>
+            <option key={mark.row} value={mark.row}>
+              {at + 1} of {compactions.length}, at {formatTokens(mark.tokensBefore)} tokens
+              {model.layout.active[mark.row] === 1 ? "" : ", on another branch"}
+            </option>
           ))}
-        </nav>
+        </select>
       )}
       <Inspection key={shown} model={model} row={shown} actions={actions} />
     </div>

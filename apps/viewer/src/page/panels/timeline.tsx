@@ -71,7 +71,8 @@ export function Timeline({ model, chosenWindow, chooseWindow }: TimelineProps) {
           {plays ? "Pause" : "Replay"}
         </button>
         <output>
-          <b>{formatTokens(total)}</b> tokens · {share} % of{" "}
+          <b>{growth ? formatTokens(total) : "…"}</b>
+          <span class="wide-only"> tokens</span> · {growth ? share : "…"} % of{" "}
         </output>
         <select
           aria-label="Window of the model"
@@ -92,7 +93,7 @@ export function Timeline({ model, chosenWindow, chooseWindow }: TimelineProps) {
         <span class="grow" />
         {broken.length > 0 && <CacheSummary broken={broken} select={(row) => model.select(row)} />}
         <span class="quiet">
-          step {step} of {path.length}
+          step {step.toLocaleString("en")} of {path.length.toLocaleString("en")}
         </span>
       </div>
       <div class="timeline-chart">
@@ -167,6 +168,10 @@ const LANE = 12;
 const WIDTH = 1_000;
 const HEIGHT = 100;
 
+/** Number of cache breaks that can be told apart. More of them are drawn fainter, down to the least opacity. */
+const DISTINCT = 150;
+const FAINTEST = 0.1;
+
 function GrowthChart({ growth, window, at, broken }: GrowthChartProps) {
   const { points, steps } = growth;
   const highest = points.reduce((most, { tokens }) => Math.max(most, sumTokens(tokens)), 1);
@@ -208,6 +213,7 @@ function GrowthChart({ growth, window, at, broken }: GrowthChartProps) {
           x2={x(step)}
           y1={HEIGHT - LANE}
           y2={HEIGHT}
+          stroke-opacity={Math.max(FAINTEST, Math.min(1, DISTINCT / broken.length))}
           vector-effect="non-scaling-stroke"
         />
       ))}

@@ -2,16 +2,19 @@
 // short enough for rows and legends, and times follow the reader's locale.
 const whole = new Intl.NumberFormat("en");
 
-/** Formats tokens: `1,234`, `12.3k`, `1.23M`. */
+/** Formats a number of tokens: `1,234`, `12.3k`, `1.23M`, `4.15B`. */
 export function formatTokens(tokens: number): string {
   if (tokens < 10_000) return whole.format(tokens);
-  return tokens < 1_000_000 ? `${(tokens / 1_000).toFixed(1)}k` : `${(tokens / 1_000_000).toFixed(2)}M`;
+  if (tokens < 1_000_000) return `${(tokens / 1_000).toFixed(1)}k`;
+  return tokens < 1e9 ? `${(tokens / 1_000_000).toFixed(2)}M` : `${(tokens / 1e9).toFixed(2)}B`;
 }
 
-/** Formats US dollars with the same digits as the command: `$0.0130`, `$1.20`; empty for 0. */
+const cents = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+
+/** Formats US dollars: `$0.0130`, `$1,308.35`; empty for 0. */
 export function formatDollars(dollars: number): string {
   if (dollars === 0) return "";
-  return dollars < 1 ? `$${dollars.toFixed(4)}` : `$${dollars.toFixed(2)}`;
+  return dollars < 1 ? `$${dollars.toFixed(4)}` : `$${cents.format(dollars)}`;
 }
 
 /** Formats a size: `912 bytes`, `14 kB`, `2.1 MB`; 1 kB is 1,000 bytes. */
@@ -30,13 +33,18 @@ export function formatTime(timestamp: string | number): string {
   return time.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 }
 
-/** Formats a time span in milliseconds as one number and a unit: `3 min`, `5 h`, `12 days`; `now` below a minute. */
-export function formatAge(milliseconds: number): string {
-  const minutes = Math.floor(milliseconds / 60_000);
-  if (!(minutes >= 1)) return "now";
-  if (minutes < 60) return `${minutes} min`;
+/** Maximum age in milliseconds that a list shows; older times are shown as a date. */
+const SHOWN_AGE = 7 * 86_400_000;
+
+/** Formats a time for a list: `now`, `3 min ago`, `5 h ago`, `2 days ago`; after a week the date. Empty for an invalid time. */
+export function formatWhen(timestamp: string): string {
+  const time = new Date(timestamp);
+  const age = Date.now() - time.getTime();
+  if (Number.isNaN(age)) return "";
+  if (age >= SHOWN_AGE) return time.toLocaleDateString(undefined, { dateStyle: "medium" });
+  const minutes = Math.floor(age / 60_000);
+  if (minutes < 1) return "now";
+  if (minutes < 60) return `${minutes} min ago`;
   const hours = Math.floor(minutes / 60);
-  if (hours < 24) return `${hours} h`;
-  const days = Math.floor(hours / 24);
-  return days < 365 ? formatCount(days, "day") : formatCount(Math.floor(days / 365), "year");
+  return hours < 24 ? `${hours} h ago` : `${formatCount(Math.floor(hours / 24), "day")} ago`;
 }

@@ -73,7 +73,8 @@ export function TreePanel({ model, theme, select }: TreePanelProps) {
     const now = element.scrollTop * scale;
     if (y >= now + lineHeight && y <= now + height - 2 * lineHeight) return;
     element.scrollTop = (y - height / 2) / scale;
-  }, [model.selected, model.tip, model.fold, lineHeight]);
+    // A narrow screen shows the tree later.
+  }, [model.selected, model.tip, model.fold, lineHeight, view.height > 0]);
 
   useKeys((event) => {
     const line = stepInTree(event.key, model, selectedLine, Math.floor(view.height / lineHeight));
