@@ -121,6 +121,31 @@ describe("a compacted session", () => {
     expect(none.text).toMatch(/^Nothing that left the context has one of these words/);
   });
 
+  test("is drawn page by page as in one answer", async () => {
+    const place = machine();
+    const session = await createSession({ cwd: place.project, home: place.env["ESPALIER_HOME"]! });
+    for (let at = 0; at < 60; at++) {
+      await session.appendMessages([{ role: "user", content: `Prompt ${at}` }, answer(`Answer ${at}.`)]);
+      await session.label(session.leafId!, `mark ${at}`);
+    }
+    await session.close();
+    const client = await connect(place);
+    const whole = parts((await call(client, "tree", { max_tokens: 10_000 })).text).inside;
+    expect(whole).toContain("Prompt 0");
+    const folded = [];
+    let cursor: string | undefined;
+    do {
+      const { text } = await call(client, "tree", { max_tokens: 600, ...(cursor ? { cursor } : {}) });
+      expect(text).toContain("Prompts are folded too");
+      folded.push(...parts(text).inside.split("\n"));
+      cursor = /tree with cursor "([\d.]+)"/.exec(text)?.[1];
+    } while (cursor);
+    const labelled = whole.split("\n").filter((line) => line.includes("[mark "));
+    expect(folded.filter((line) => line.includes("[mark "))).toEqual(labelled);
+    expect(labelled).toHaveLength(60);
+    expect(folded.filter((line) => line.includes("Prompt "))).toEqual([]);
+  });
+
   test("is drawn, compared and counted, and its rules are listed", async () => {
     const place = machine();
     const id = await compacted(place, "Never push to main.", "Try quux");

@@ -50,6 +50,9 @@ u3
 s1 (summary of a4) *
 e1 (leaves out u1)`.trim(),
     );
+    expect(await drawn("u1 > a1 > u2 > a2 > k1(u2) > u3 > a3*", { fold: 0, foldPrompts: true })).toBe(
+      "… 4 entries\nk1 (compaction, keeps from u2)\n… 1 entry\na3 *",
+    );
     expect(await drawn("u1 > a1 > a2 > a3 > a4*", { fold: 2 })).toBe("u1\n… 3 entries\na4 *");
     expect(await drawn("u1 > a1 > a2 > a3 > a4*", { fold: 3 })).toBe("u1\na1\na2\na3\na4 *");
     expect(await drawn(`u1 > a1 > a2 > a3 > a4* > l1(a2 "x")`, { fold: 0 })).toBe(

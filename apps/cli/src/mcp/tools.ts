@@ -13,10 +13,8 @@ import {
 } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
-  branchSummary,
   buildSessionContext,
   CHARS_PER_TOKEN,
-  compaction,
   drawTreeLines,
   isBookkeepingAt,
   pathOf,
@@ -250,14 +248,16 @@ const tree = tool({
     return sessions.read(session, meta, (read) => {
       const answer = new Answer(max_tokens, read, "\n");
       const [start = 0, detail = -1] = cursor === undefined ? [] : numbersIn(cursor, 2);
-      const prompts = detail === 0 ? [] : [...treeLines(read, true)];
-      const isShort = prompts.reduce((sum, line) => sum + line.length + 1, 0) <= answer.room;
-      const withPrompts = detail < 0 ? isShort : detail === 1;
-      const lines = withPrompts ? prompts : [...treeLines(read, false)];
-      const left = lines.slice(start).findIndex((line) => !answer.add(line));
+      const withPrompts = detail < 0 ? fitsWithPrompts(read, answer.room) : detail === 1;
+      // A drawing of a long session is cut off at the first line that does not fit.
+      let [at, isCut] = [0, false];
+      for (const line of treeLines(read, withPrompts)) {
+        isCut = at >= start && !answer.add(line);
+        if (isCut) break;
+        at++;
+      }
       if (answer.isEmpty) return answer.alone("The session has no entries.");
-      const more =
-        left < 0 ? "" : `More lines follow: tree with cursor "${start + left}.${withPrompts ? 1 : 0}".`;
+      const more = isCut ? `More lines follow: tree with cursor "${at}.${withPrompts ? 1 : 0}".` : "";
       const folded = withPrompts ? "" : " Prompts are folded too: read_entries reads them.";
       const { length } = tipRows(read.tree);
       const facts = `${formatMany(read.tree.length, "entry", "entries")}, ${formatMany(length, "branch", "branches")}.`;
@@ -266,6 +266,16 @@ const tree = tool({
   },
 });
 
+/** Returns whether a drawing with all prompts fits. Draws no line after the first one that does not fit. */
+function fitsWithPrompts(read: ReadSession, room: number): boolean {
+  let left = room;
+  for (const line of treeLines(read, true)) {
+    left -= line.length + 1;
+    if (left < 0) return false;
+  }
+  return true;
+}
+
 /** Lines of a drawing without bookkeeping of agents. */
 const treeLines = (read: ReadSession, withPrompts: boolean): Iterable<string> =>
   drawTreeLines(read, {
@@ -273,7 +283,7 @@ const treeLines = (read: ReadSession, withPrompts: boolean): Iterable<string> =>
     width: 120,
     fold: withPrompts ? 2 : 0,
     leaveOut: isBookkeepingAt,
-    ...(withPrompts ? {} : { standsOut: (each) => compaction.is(each) || branchSummary.is(each) }),
+    foldPrompts: !withPrompts,
   });
 
 const diff = tool({

@@ -33,6 +33,8 @@ export interface DrawOptions {
    * Default: user messages, compactions and branch summaries, which are recognized by the beginning of their lines.
    */
   standsOut?: (entry: Entry) => boolean;
+  /** Folds user messages too. Without `standsOut`, folded entries are not parsed. Default: false. */
+  foldPrompts?: boolean;
   /**
    * Returns whether an entry has no line. Its descendants are drawn below its nearest ancestor that has a line. Entries
    * with a label always have one. Default: only entries outside the conversation have no line.
@@ -179,8 +181,9 @@ class Drawing {
 
   #standsOut(row: number): boolean {
     if (row === this.#leafRow || this.#shape.straight(row) < 0 || this.#labelled.has(row)) return true;
-    const { standsOut } = this.#options;
-    return standsOut ? standsOut(this.#tree.entryAt(row)) : isLandmark(this.#tree, row);
+    const { standsOut, foldPrompts = false } = this.#options;
+    if (standsOut) return standsOut(this.#tree.entryAt(row));
+    return isSummary(this.#tree, row) || (!foldPrompts && roleAt(this.#tree, row) === "user");
   }
 
   #leafMark(): string {
@@ -196,9 +199,9 @@ class Drawing {
 const LEAST_ROOM = 8;
 const aside = (row: number, rails: string): Waiting => ({ row, first: `${rails}├─ `, rest: `${rails}│  ` });
 
-function isLandmark(tree: Tree, row: number): boolean {
+function isSummary(tree: Tree, row: number): boolean {
   const { type } = tree.kindAt(row);
-  return type === compaction.type || type === branchSummary.type || roleAt(tree, row) === "user";
+  return type === compaction.type || type === branchSummary.type;
 }
 
 /** The part of a tree that decides its drawing. A `Tree` has this shape, and so has the description of a remote tree. */
