@@ -22,6 +22,15 @@ export function measureSessions(files = []) {
 
 const MEASURES = ["reach", "user", "found", "state", "dump", "prec"];
 
+/** Returns the mean of each measure, over the sessions that have it. */
+export const meanOfMeasures = (rows) =>
+  Object.fromEntries(
+    ["tokens", ...MEASURES].map((name) => {
+      const known = rows.map((row) => row[name]).filter((value) => value !== null);
+      return [name, known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length];
+    }),
+  );
+
 /** Formats measures as one line of text. */
 export const measuresLine = (row) =>
   [
@@ -29,6 +38,9 @@ export const measuresLine = (row) =>
     ...MEASURES.map((name) => `${name} ${row[name]?.toFixed(2) ?? "–"}`),
   ].join(", ");
 
-if (process.argv[1] === fileURLToPath(import.meta.url))
-  for (const [name, row] of Object.entries(measureSessions(process.argv.slice(2))))
-    console.log(`${name}: ${measuresLine(row)}`);
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const measured = Object.entries(measureSessions(process.argv.slice(2)));
+  for (const [name, row] of measured) console.log(`${name}: ${measuresLine(row)}`);
+  if (measured.length > 1)
+    console.log(`mean: ${measuresLine(meanOfMeasures(measured.map(([, row]) => row)))}`);
+}

@@ -32,17 +32,28 @@ describe("espalier eval", () => {
     expect(first.code).toBe(0);
     const { mean, sessions, failures } = first.value;
     expect(sessions.map(({ session }: { session: string }) => session)).toEqual([
-      "demo",
-      "code mode",
-      "opencode",
-      "korean",
+      "demo-session",
       "chinese",
+      "code-mode",
+      "gemini",
+      "korean",
+      "opencode",
     ]);
     expect(failures).toEqual([]);
     expect(mean).toContainEqual(
       expect.objectContaining({ policy: "token-budget", summarizer: "extractive" }),
     );
     expect((await espalier(["eval", ...ONE, "--json"])).stdout).toBe(first.stdout);
+  });
+
+  test("says which figures a session cannot have", async () => {
+    const session = new URL("../assets/sessions/gemini.jsonl", import.meta.url).pathname;
+    const { code, stdout } = await espalier(["eval", session, ...ONE]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/\ntoken-budget +extractive +[\d,]+ +– /);
+    expect(stdout).toContain(
+      "gemini: There is no reach (–): too few of its names are used again after the cuts.",
+    );
   });
 
   test("exits with 1 when a mean exceeds its limit, and names it", async () => {

@@ -1,20 +1,31 @@
 import { generateSummary } from "@espalier/compaction";
-import { atlas, cutsOf, Examination, queue, search, shop, Transcript } from "@espalier/engine/eval";
+import { cutsOf, Examination, Transcript } from "@espalier/engine/eval";
 import type { ContextMessage } from "@espalier/session-tree";
 import { extractiveSummarizer } from "@espalier/summarizer";
 import { describe, expect, it } from "vitest";
+import { WRITTEN, writtenSession } from "./written-session.ts";
 
 const summarizer = extractiveSummarizer();
 const ask = async (messages: readonly ContextMessage[], previousSummary = "") =>
   (await generateSummary(messages, { summarizer, ...(previousSummary ? { previousSummary } : {}) })).text;
 
-describe.each(Object.entries({ atlas, queue, search, shop }))("a written session: %s", (_name, messages) => {
+/** Returns a text without the marks that a summary writes in another way: quotation marks, bold marks, escapes. */
+const withoutMarks = (text: string) =>
+  text
+    .replaceAll("&lt;", "<")
+    .replaceAll("&amp;", "&")
+    .replace(/[\\"'`*]/g, "")
+    .replace(/\s+/g, " ")
+    .trim();
+
+describe.each(WRITTEN)("a written session: %s", (name) => {
+  const messages = writtenSession(name);
   const transcript = new Transcript(messages);
   const { cuts } = cutsOf(transcript);
   const historyOf = ({ summarized }: (typeof cuts)[number]) => summarized.map((at) => messages[at]!);
 
   it("is carried by a readable summary: what was asked, what was found, the state", async () => {
-    expect(cuts.length).toBeGreaterThanOrEqual(3);
+    expect(cuts.length).toBeGreaterThanOrEqual(2);
     for (const cut of cuts) {
       const text = await ask(historyOf(cut));
       const { tokens, user, found, state, dump } = new Examination(transcript, cut).measure(text);
@@ -44,12 +55,15 @@ describe.each(Object.entries({ atlas, queue, search, shop }))("a written session
 
   it("is told in nothing but its own words", async () => {
     const history = historyOf(cuts.at(-1)!);
-    const said = JSON.stringify(history).replace(/\\+n|\\+"|\s+/g, " ");
+    const said = withoutMarks(JSON.stringify(history).replace(/\\+n/g, " "));
     const text = await ask(history);
-    const quoted = [...text.matchAll(/"([^"]+)"/g)].flatMap((match) => match[1]!.split("…"));
+    // A line with an odd number of quotation marks has one in a command.
+    const lines = text.split("\n").filter((line) => line.split('"').length % 2 === 1);
+    const quoted = [...lines.join("\n").matchAll(/"([^"\n]+)"/g)].flatMap((match) => match[1]!.split("…"));
     const pieces = quoted.map((piece) => piece.trim()).filter((piece) => piece.length > 24);
     expect(pieces.length).toBeGreaterThan(10);
     for (const piece of pieces)
-      for (const sentence of piece.split(/(?<=[.。])\s/)) expect(said).toContain(sentence);
+      for (const sentence of piece.split(/(?<=[.。])\s/))
+        if (!said.includes(withoutMarks(sentence))) expect.fail(`not in the session: ${sentence}`);
   });
 });

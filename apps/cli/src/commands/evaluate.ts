@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
-import { basename } from "node:path";
+import { readdirSync } from "node:fs";
+import { basename, join } from "node:path";
 import { text as textOf } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import {
@@ -9,6 +10,7 @@ import {
   type PolicyName,
   providerNamed,
   type ResolvedSettings,
+  type Session,
 } from "@espalier/engine";
 // Only types: the evaluation is loaded when it is used.
 import type {
@@ -295,14 +297,17 @@ function failureOf(
   return `${column} is ${measured} under ${row.policy} with ${row.summarizer}: ${passed} of ${figure}.`;
 }
 
-/** Returns the messages on the leaf's path of each session. Messages that a compaction replaced are included. */
+/** Messages on the leaf's path of a session. Messages that a compaction replaced are included. */
+const messagesOf = (session: Session): EvaluatedSession["messages"] =>
+  session.getBranch().flatMap((entry) => (message.is(entry) ? [entry.message] : []));
+
 async function sessionsNamed(shell: Shell, refs: readonly string[]): Promise<EvaluatedSession[]> {
   const sessions: EvaluatedSession[] = [];
   for (const ref of refs)
     sessions.push(
       await withSession(shell, "tree", ref, async (session) => ({
         name: basename(ref, ".jsonl"),
-        messages: session.getBranch().flatMap((entry) => (message.is(entry) ? [entry.message] : [])),
+        messages: messagesOf(session),
       })),
     );
   return sessions;
@@ -310,23 +315,19 @@ async function sessionsNamed(shell: Shell, refs: readonly string[]): Promise<Eva
 
 /** The demo session and the sessions that were written for the project. */
 async function ownSessions(): Promise<EvaluatedSession[]> {
-  const { atlas, queue, search, shop } = await import("@espalier/engine/eval");
-  const demo = await openSession({ file: DEMO }, { mode: "read" });
-  try {
-    const messages = demo.getBranch().flatMap((entry) => (message.is(entry) ? [entry.message] : []));
-    return [
-      { name: "demo", messages },
-      { name: "code mode", messages: queue },
-      { name: "opencode", messages: atlas },
-      { name: "korean", messages: shop },
-      { name: "chinese", messages: search },
-    ];
-  } finally {
-    await demo.close();
+  const folder = fileURLToPath(new URL("assets/sessions/", import.meta.url));
+  const files = ["../demo-session.jsonl", ...readdirSync(folder).sort()];
+  const sessions: EvaluatedSession[] = [];
+  for (const file of files) {
+    const session = await openSession({ file: join(folder, file) }, { mode: "read" });
+    try {
+      sessions.push({ name: basename(file, ".jsonl"), messages: messagesOf(session) });
+    } finally {
+      await session.close();
+    }
   }
+  return sessions;
 }
-
-const DEMO = fileURLToPath(new URL("assets/demo-session.jsonl", import.meta.url));
 
 /** Summarizer that runs a program: messages on its stdin, the summary on its stdout. */
 function commandSummarizer(line: string): Summarizer {
@@ -385,6 +386,8 @@ function* viewReport(
   }
   for (const { session, skipped } of sessions)
     if (skipped !== null) yield colours.yellow(`${plainLine(session)}: ${skipped}`);
+  for (const { session, unmeasured } of measured)
+    if (unmeasured !== null) yield colours.dim(`${plainLine(session)}: ${unmeasured}`);
   const rows = measured.flatMap(({ session, rows: of }) => of.map((row) => ({ session, row })));
   const real = rows.filter(({ row }) => !row.isControl);
   yield* viewFallen(

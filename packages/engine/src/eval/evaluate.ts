@@ -89,6 +89,8 @@ export interface SessionReport {
   keepTokens: number;
   /** Reason why the session was not measured; null when it was. */
   skipped: string | null;
+  /** Sentence about the columns without a figure, because too few names are used again; null when there is none. */
+  unmeasured: string | null;
   rows: readonly DetailedRow[];
 }
 
@@ -160,7 +162,8 @@ async function evaluateSession(
     tokens: transcript.messages.reduce((sum, message) => sum + message.tokens, 0),
     keepTokens: cuts.keepTokens,
   };
-  if (cuts.cuts.length === 0) return { report: { ...facts, skipped: tooShort(facts), rows: [] } };
+  if (cuts.cuts.length === 0)
+    return { report: { ...facts, skipped: tooShort(facts), unmeasured: null, rows: [] } };
   const examine = await examinerOf(transcript, cuts);
   begin("identity at once");
   const whole = cuts.cuts.map((cut) =>
@@ -179,9 +182,18 @@ async function evaluateSession(
     }
   }
   return {
-    report: { ...facts, skipped: null, rows: sorted(rows, policies) },
+    report: { ...facts, skipped: null, unmeasured: unmeasuredIn(rows), rows: sorted(rows, policies) },
     material: { transcript, cuts },
   };
+}
+
+function unmeasuredIn(rows: readonly Row[]): string | null {
+  const written = rows.filter(({ isControl, rounds }) => !isControl && rounds > 0);
+  const columns = (["reach", "prec"] as const).filter(
+    (column) => written.length > 0 && written.every((row) => row[column] === null),
+  );
+  if (columns.length === 0) return null;
+  return `There is no ${columns.join(" and no ")} (–): too few of its names are used again after the cuts.`;
 }
 
 function tooShort({

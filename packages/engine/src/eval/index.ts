@@ -22,8 +22,4 @@ export { type Cut, Examination, type Measures } from "./measures.ts";
 export { reportPage } from "./page.ts";
 export { CATEGORIES, type Category } from "./probes.ts";
 export { type Cuts, cutsOf, forecastSummaries, type Round } from "./rounds.ts";
-export { atlas } from "./sessions/atlas.ts";
-export { queue } from "./sessions/queue.ts";
-export { search } from "./sessions/search.ts";
-export { shop } from "./sessions/shop.ts";
 export { type ReadCall, ReadMessage, Transcript } from "./transcript.ts";

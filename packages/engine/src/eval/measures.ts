@@ -41,7 +41,7 @@ export interface Measures {
   state: number | null;
   /** Share of the summary's characters in bare lists of names. */
   dump: number;
-  /** Share of the summary's names that are written again later. */
+  /** Share of the summary's names that are written again later; null if too few summarized names are. */
   prec: number | null;
 }
 
@@ -56,6 +56,8 @@ export class Examination {
   readonly #findings: Anchors[];
   readonly #facts: Fact[];
   readonly #later: ReadonlySet<string>;
+  /** True if enough summarized names are written again later. */
+  readonly #again: boolean;
 
   constructor(transcript: Transcript, cut: Cut) {
     this.transcript = transcript;
@@ -68,6 +70,9 @@ export class Examination {
     this.#findings = findingsIn(history).flatMap((text) => anchorsOf(text, rarity));
     this.#facts = stateOf(transcript, cut, history);
     this.#later = unionOf(future.filter(({ role }) => role !== "toolResult"));
+    let again = 0;
+    for (const name of unionOf(history)) if (this.#later.has(name)) again++;
+    this.#again = again >= FEWEST_NAMES;
   }
 
   /** Measures a text as a summary of this cut. */
@@ -81,7 +86,7 @@ export class Examination {
       found: carriedOf(text, words, this.#findings),
       state: meanOf(this.#facts.map((test) => test(text, words))),
       dump: dumpOf(text),
-      prec: meanOf(names.map((name) => (this.#later.has(name) ? 1 : 0))),
+      prec: this.#again ? meanOf(names.map((name) => (this.#later.has(name) ? 1 : 0))) : null,
     };
   }
 }
@@ -109,8 +114,8 @@ export const NEXT_CALLS = 60;
 /** Number of calls after which the weight of a need is halved. */
 const HALF_WEIGHT = 20;
 
-/** Minimum number of needs for a measurement. */
-const FEWEST_NEEDS = 3;
+/** Minimum number of summarized names that are used again later. With fewer, one name decides the figure. */
+const FEWEST_NAMES = 3;
 
 function needsOf(
   transcript: Transcript,
@@ -187,11 +192,11 @@ function commandOf({ arguments: given }: ReadCall): string | undefined {
     typeof program === "string"
       ? /exec_command\(\{\s*"?cmd"?\s*:\s*"((?:[^"\\]|\\.)*)"/.exec(program)?.[1]
       : undefined;
-  return inside?.replace(/\\(.)/g, "$1");
+  return inside?.replace(/\\(n|.)/g, (_, escaped: string) => (escaped === "n" ? "\n" : escaped));
 }
 
 function reachOf(text: string, needs: readonly Need[]): number | null {
-  if (needs.length < FEWEST_NEEDS) return null;
+  if (needs.length < FEWEST_NAMES) return null;
   let got = 0;
   let all = 0;
   for (const { name, weight, files } of needs) {

@@ -191,13 +191,22 @@ and what the agent concluded · state: files, commands, failures, ids and open t
 that are written again · current, stale: values that changed, as they are and as they were · invented: names and numbers that no message has.
 Grey rows are controls.</p>`;
 
-function sessionPart({ session, messages, tokens, keepTokens, skipped, rows }: SessionReport): string {
+function sessionPart({
+  session,
+  messages,
+  tokens,
+  keepTokens,
+  skipped,
+  unmeasured,
+  rows,
+}: SessionReport): string {
   const heading = `<h2>${textOf(session)}</h2>`;
   if (skipped !== null) return `${heading}<p>${textOf(skipped)}</p>`;
   const real = rows.filter(({ isControl, policy, rounds }) => !isControl && policy !== null && rounds > 0);
   return [
     heading,
     `<p class="soft">${count(messages)} messages, ${count(tokens)} tokens; each compaction keeps ${count(keepTokens)}.</p>`,
+    ...(unmeasured === null ? [] : [`<p class="soft">${textOf(unmeasured)}</p>`]),
     rulesPart(real),
     ...rows
       .filter(({ problem }) => problem !== null)
