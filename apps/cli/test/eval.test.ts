@@ -79,6 +79,25 @@ describe("espalier eval", () => {
     ]);
   });
 
+  test("exits with 1 when a column with a limit has no figure", async () => {
+    const session = new URL("../assets/sessions/gemini.jsonl", import.meta.url).pathname;
+    const { code, value } = await espalierJson([
+      "eval",
+      session,
+      ...ONE,
+      "--floor",
+      "reach=0.1",
+      "--ceiling",
+      "reach=1",
+    ]);
+    expect(value.mean.find(({ policy }: { policy: string | null }) => policy !== null).reach).toBeNull();
+    expect(code).toBe(1);
+    expect(value.failures).toEqual([
+      "reach has no figure under token-budget with extractive, so its floor of 0.1 cannot be checked.",
+      "reach has no figure under token-budget with extractive, so its ceiling of 1 cannot be checked.",
+    ]);
+  });
+
   test("compares a summarizer that is an external program", async () => {
     const folder = temporaryFolder();
     writeFileSync(

@@ -88,7 +88,8 @@ const evaluation = command({
   ],
   notes: `A session is cut at six points. At each point, the messages before the kept tail are summarized, and the summary is measured
 against the rest of the session. Import sessions of other agents first. Without arguments, the sessions that come with espalier
-are measured. No session is changed. Floors and ceilings apply to the means under policies, not to the controls.
+are measured. No session is changed. Floors and ceilings apply to the means under policies, not to the controls. A column
+without a figure fails its floor and its ceiling.
 A judge writes questions from the history, answers them from each summary, and grades the answers without knowing which
 summary they are from. A model of --summarizer gets its own row. The expected cost is printed before a model is called.
 docs/guides/evaluate-a-compaction.md explains the columns and their limits.`,
@@ -281,8 +282,8 @@ function knownColumn(name: string, columns: readonly Column[]): Column {
 }
 
 /**
- * Returns the sentence about a row that exceeds a limit; undefined for a row within it, for controls, and for rows
- * without the figure.
+ * Returns the sentence about a row that exceeds a limit, or that has no figure for it; undefined for a row within the
+ * limit, and for controls.
  */
 function failureOf(
   row: Row,
@@ -291,7 +292,9 @@ function failureOf(
   const measured = row[column];
   if (row.isControl || row.policy === null) return undefined;
   if (row.rounds === 0) return `Nothing was measured under ${row.policy} with ${row.summarizer}.`;
-  if (measured === null) return undefined;
+  const limit = isFloor ? "floor" : "ceiling";
+  if (measured === null)
+    return `${column} has no figure under ${row.policy} with ${row.summarizer}, so its ${limit} of ${figure} cannot be checked.`;
   if (isFloor ? measured >= figure : measured <= figure) return undefined;
   const passed = isFloor ? "below its floor" : "above its ceiling";
   return `${column} is ${measured} under ${row.policy} with ${row.summarizer}: ${passed} of ${figure}.`;
