@@ -197,15 +197,24 @@ const PART_RULE = "\n\n---\n\n";
 /** Tokens of the text that joins two parts. It counts toward the size of the summary. */
 const JOINT_TOKENS = Math.ceil(`${PART_RULE}${TURN_HEADING}\n\n`.length / CHARS_PER_TOKEN);
 
+/** Minimum share of the summary's tokens for each of its two parts (300 of 1,200 words for the turn). */
+const LEAST_SHARE = 1 / 4;
+
 /**
- * Share of the summary's tokens that the beginning of a turn gets when there is also a history: its share of the
- * messages, but at least a quarter for each of the two (300 of 1,200 words).
+ * Returns how many of the summary's tokens the beginning of a turn gets when there is also a history. The history first
+ * gets as many tokens as the previous summary has. The other tokens are divided in proportion to the messages of both
+ * parts.
  */
-function turnPrefixShare({ messagesToSummarize, turnPrefixMessages }: CompactionPreparation): number {
+function turnPrefixTokens(
+  { messagesToSummarize, turnPrefixMessages, previousSummary = "" }: CompactionPreparation,
+  most: number,
+): number {
   const sizeOf = (messages: readonly ContextMessage[]) =>
     messages.reduce((sum, message) => sum + estimateTokens(message), 1);
   const [history, turn] = [sizeOf(messagesToSummarize), sizeOf(turnPrefixMessages)];
-  return Math.min(Math.max(turn / (history + turn), 1 / 4), 3 / 4);
+  const free = Math.max(0, most - JOINT_TOKENS - previousSummary.length / CHARS_PER_TOKEN);
+  const tokens = (free * turn) / (history + turn);
+  return Math.floor(Math.min(Math.max(tokens, most * LEAST_SHARE), most * (1 - LEAST_SHARE)));
 }
 
 interface SummaryPart {
@@ -230,7 +239,7 @@ function summaryParts(preparation: CompactionPreparation, { maxOutputTokens }: S
       : preparation.maxSummaryTokens;
   const prefixTokens = Math.max(
     1,
-    Math.floor(maxSummaryTokens * (hasHistory ? turnPrefixShare(preparation) : 1)),
+    hasHistory ? turnPrefixTokens(preparation, maxSummaryTokens) : maxSummaryTokens,
   );
   const request = newestRequest(turnPrefixMessages) ?? newestRequest(messagesToSummarize);
   const prompt = previousSummary ? UPDATE_SUMMARIZATION_PROMPT : SUMMARIZATION_PROMPT;

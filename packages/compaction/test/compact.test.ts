@@ -71,7 +71,25 @@ describe("a split turn", () => {
     expect(plan.isSplitTurn).toBe(true);
     await compact(plan, { summarizer });
     const given = summarizer.requests.map(({ maxOutputTokens }) => maxOutputTokens);
-    expect(given).toEqual([324, 666]);
+    expect(given).toEqual([330, 660]);
+  });
+
+  test("leaves the history room for the previous summary, however little of the history is new", async () => {
+    const summarizer = { ...scriptedSummarizer(answerTo), maxOutputTokens: 2_000 };
+    const path = new PathBuilder();
+    path.user("first");
+    const kept = path.user("second");
+    path.compaction(kept, words(1_200));
+    path.answer("third");
+    path.user("the question of this turn");
+    path.tool("read", { path: "a.ts" }, words(9_000));
+    path.answer(words(10));
+    const plan = planned(path, { keepRecentTokens: 10 });
+    await compact(plan, { summarizer });
+    const [history, prefix] = summarizer.requests;
+    expect(history).toMatchObject({ purpose: "history", messages: plan.messagesToSummarize });
+    expect(history!.maxOutputTokens).toBeGreaterThanOrEqual(plan.previousSummary!.length / 4);
+    expect(prefix!.maxOutputTokens).toBeGreaterThanOrEqual(500);
   });
 
   test("tells the history's request which request follows, and asks for nothing of it as a next step", async () => {

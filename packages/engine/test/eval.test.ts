@@ -112,6 +112,7 @@ describe("the ends of the scale", () => {
     for (const messages of [shop, search]) {
       const { mean } = await evaluate([{ name: "s", messages }], { policies: ["token-budget"] });
       expect(rowOf(mean, "extractive").found).toBeGreaterThan(0.8);
+      expect(rowOf(mean, "extractive", "token-budget").found).toBeGreaterThan(0.8);
       expect(rowOf(mean, "empty", "token-budget").found).toBeLessThan(0.2);
     }
   });
