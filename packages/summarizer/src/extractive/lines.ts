@@ -1,5 +1,13 @@
-import { withOwnHeadings } from "./agent-summary.ts";
-import { eachTerm, oneLine, type Rarity, sameness, shorten, wholeCodePoints } from "./text.ts";
+import {
+  eachTerm,
+  gistOf,
+  oneLine,
+  type Rarity,
+  sameness,
+  shorten,
+  type Weigh,
+  wholeCodePoints,
+} from "./text.ts";
 
 /** Lines of a summary: their labels, those of an earlier summary, and candidates that are fitted into a room. */
 
@@ -160,6 +168,88 @@ export function partsOf(heading: string): readonly Part[] {
   return MEANINGS.find(([words]) => words.test(heading))?.[1] ?? [];
 }
 
+/**
+ * Sections of a summary by Claude Code, by number and title, with the heading of the same meaning here. The titles are
+ * those of its compaction since 1.0 (2025). Sections without a heading are left out: the session has the messages of
+ * the user, and code can be read again.
+ */
+const NUMBERED: ReadonlyMap<string, string | undefined> = new Map([
+  ["primary request and intent", "Goal"],
+  ["key technical concepts", "Critical Context"],
+  ["files and code sections", "Files"],
+  ["errors and fixes", "Key Decisions"],
+  ["problem solving", "Key Decisions"],
+  ["all user messages", undefined],
+  ["pending tasks", "Next Steps"],
+  ["current work", "In Progress"],
+  ["optional next step", "Next Steps"],
+]);
+
+/** Elements of a `<state_snapshot>` of Gemini CLI, with the heading of the same meaning here. */
+const TAGGED: ReadonlyMap<string, string> = new Map([
+  ["overall_goal", "Goal"],
+  ["active_constraints", "Constraints & Preferences"],
+  ["key_knowledge", "Critical Context"],
+  ["file_system_state", "Files"],
+  ["recent_actions", "Done"],
+  ["current_plan", "Next Steps"],
+  ["task_state", "Next Steps"],
+]);
+
+const FIRST_SECTION = /^\s{0,3}1\. Primary Request and Intent:/i;
+
+/** Sentences that Claude Code puts around a summary. */
+const FRAME =
+  /^(?:This session is being continued from|If you need specific details from before|Please continue the conversation from|Continue the conversation from|Recent messages are preserved)/;
+
+/**
+ * Returns the lines of a summary with the headings of this summarizer, if Claude Code or Gemini CLI wrote it. The lines
+ * of any other summary are returned unchanged.
+ */
+function withOwnHeadings(lines: readonly string[]): readonly string[] {
+  const first = lines.findLastIndex((line) => FIRST_SECTION.test(line));
+  if (first >= 0) return fromNumbered(lines.slice(first));
+  if (lines.some((line) => line.includes("<state_snapshot>"))) return lines.flatMap(fromTagged);
+  return lines;
+}
+
+function fromNumbered(lines: readonly string[]): string[] {
+  const own: string[] = [];
+  let heading: string | undefined;
+  let number = 0;
+  let isCode = false;
+  for (const line of lines) {
+    if (/^\s*```/.test(line)) isCode = !isCode;
+    else if (FRAME.test(line)) return own;
+    const [, digits, title = "", rest = ""] =
+      /^\s{0,3}(\d{1,2})\. ([A-Z][^:]{2,60}):\s*(.*)$/.exec(line) ?? [];
+    const isTitle = Number(digits) === number + 1 && (NUMBERED.has(title.toLowerCase()) || rest === "");
+    if (isTitle) {
+      // A fence that is never closed ends with its section.
+      isCode = false;
+      number += 1;
+      heading = NUMBERED.has(title.toLowerCase()) ? NUMBERED.get(title.toLowerCase()) : title;
+      if (heading !== undefined) own.push(`## ${heading}`, rest);
+    } else if (heading !== undefined && !isCode && !/^\s*```/.test(line)) {
+      own.push(heading === "Files" ? fileLine(line) : line);
+    }
+  }
+  return own;
+}
+
+/** Returns a line that names a file, or nothing: the other lines describe code that can be read again. */
+function fileLine(line: string): string {
+  const path = /^\s*[-*]?\s*\*{0,2}`([^`\s]+\.[^`\s]+)`/.exec(line)?.[1];
+  return path === undefined ? "" : `- Also used: \`${path}\``;
+}
+
+function fromTagged(line: string): string[] {
+  const [, tag = "", rest = ""] = /^\s*<([a-z_]+)>(.*)$/.exec(line) ?? [];
+  const heading = TAGGED.get(tag);
+  const text = (heading === undefined ? line : rest).replace(/<\/?[a-z_]+>\s*$/, "");
+  return heading === undefined ? [text] : [`## ${heading}`, text];
+}
+
 /** A candidate line for a part of the summary. */
 export interface Line {
   text: string;
@@ -299,121 +389,3 @@ function cutQuotations(line: string, most: number, weigh: Weigh): string {
 }
 
 const isQuotation = (part: string) => part.length > 2 && part.startsWith('"') && part.endsWith('"');
-
-/** Returns the value of a term: its rarity, or less when the summary already has it. */
-type Weigh = (term: string) => number;
-
-/** Maximum length of a run of words that is kept or left out as one piece. */
-const LONGEST_PIECE = 70;
-const SHORTEST_PIECE = 14;
-
-/** In less room than this, only the beginning of a text is kept. */
-const SHORTEST_GIST = 50;
-
-/** Maximum number of characters of a text that are searched: a quotation is never taken from further down. */
-const LONGEST_TEXT = 2_000;
-
-/** Cost of a piece in addition to its letters: the ellipsis before it. */
-const GAP = 3;
-
-const ELLIPSIS = " … ";
-
-/**
- * Returns the most informative pieces of a text, in their order and with their words, with an ellipsis for each
- * omission: at most `room` characters. A piece ends at the end of a sentence or a clause, or before a word like "and".
- */
-function gistOf(text: string, room: number, weigh: Weigh): string {
-  if (text.length <= room) return text;
-  const pieces = piecesOf(text.slice(0, LONGEST_TEXT));
-  const taken = new Set<Piece>();
-  const told = new Set<string>();
-  let left = room - 1;
-  for (;;) {
-    const best = bestPiece(pieces, taken, told, left, weigh);
-    if (best === undefined) break;
-    taken.add(best);
-    for (const term of best.terms) told.add(term);
-    left -= best.end - best.start + GAP;
-  }
-  // Words outside their sentences have little information.
-  if (room < SHORTEST_GIST || left > room / 2) return shorten(text, room);
-  return joinPieces(
-    text,
-    pieces.filter((piece) => taken.has(piece)),
-    room,
-  );
-}
-
-interface Piece {
-  start: number;
-  end: number;
-  terms: Set<string>;
-}
-
-function bestPiece(
-  pieces: readonly Piece[],
-  taken: ReadonlySet<Piece>,
-  told: ReadonlySet<string>,
-  room: number,
-  weigh: Weigh,
-): Piece | undefined {
-  let best: { piece: Piece; worth: number } | undefined;
-  for (const [index, piece] of pieces.entries()) {
-    const length = piece.end - piece.start;
-    if (taken.has(piece) || length > room) continue;
-    let sum = 0;
-    for (const term of piece.terms) if (!told.has(term)) sum += weigh(term);
-    // Of two pieces with the same value, the earlier one is preferred.
-    const worth = (sum / (length + GAP)) * (1.2 - (0.2 * index) / pieces.length);
-    if (worth > (best?.worth ?? 0)) best = { piece, worth };
-  }
-  return best?.piece;
-}
-
-const BORDERS =
-  /[.!?:;,](?=\s)|[。！？；，、：…]|\s[–—-](?=\s)|\)(?=\s)|\s(?=\()|\s(?=(?:and|or|but|so|which|that|because|since|instead|when|where|with|for|from|to|in|into|und|weil)\s)/g;
-
-function piecesOf(text: string): Piece[] {
-  const pieces: Piece[] = [];
-  let start = 0;
-  const close = (end: number) => {
-    const piece = text.slice(start, end);
-    const lead = piece.length - piece.trimStart().length;
-    const trimmed = piece.trim();
-    if (trimmed !== "") {
-      const terms = new Set<string>();
-      eachTerm(trimmed, (term) => terms.add(term));
-      pieces.push({ start: start + lead, end: start + lead + trimmed.length, terms });
-    }
-    start = end;
-  };
-  for (const match of text.matchAll(BORDERS)) {
-    const end = match.index + match[0].length;
-    while (end - start > LONGEST_PIECE) close(wordEnd(text, start + LONGEST_PIECE, start));
-    if (end - start >= SHORTEST_PIECE) close(end);
-  }
-  while (text.length - start > LONGEST_PIECE) close(wordEnd(text, start + LONGEST_PIECE, start));
-  close(text.length);
-  return pieces;
-}
-
-/** Returns the end of the last word before an index; the index itself inside a long word. */
-function wordEnd(text: string, place: number, from: number): number {
-  const space = text.lastIndexOf(" ", place);
-  if (space > from) return space;
-  return /[\udc00-\udfff]/.test(text[place] ?? "") ? place - 1 : place;
-}
-
-function joinPieces(text: string, pieces: readonly Piece[], room: number): string {
-  let joined = "";
-  let end = 0;
-  for (const piece of pieces) {
-    const between = text.slice(end, piece.start);
-    const gap = joined === "" ? (piece.start > 0 ? "…" : "") : between.trim() === "" ? between : ELLIPSIS;
-    joined += gap + text.slice(piece.start, piece.end);
-    end = piece.end;
-  }
-  if (end < text.trimEnd().length) joined += "…";
-  const whole = joined.replace(/[…\s]*…[…\s]*…/g, ELLIPSIS).replace(/,…/g, "…");
-  return shorten((whole.match(/`/g)?.length ?? 0) % 2 === 1 ? whole.replaceAll("`", "'") : whole, room);
-}
