@@ -1,11 +1,5 @@
-// Measures this project beside others and beside what the machine can do, and says which goals hold.
-//
-//   node bench.mjs                        everything; installs what it needs first
-//   node bench.mjs --only open,index      some lines
-//   node bench.mjs --sizes 1000,10000     sessions of other sizes
-//   node bench.mjs --smoke                a few seconds: does everything run? Installs nothing, writes no results
-//   node bench.mjs --keep                 leaves the generated files for the next run
-//   node bench.mjs --as-is                installs nothing: who is missing is said to be missing
+// Measures this project beside others and beside what the machine can do, and reports which goals hold.
+// `node bench.mjs --help` lists the options.
 import { rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, cpus, tmpdir } from "node:os";
 import { join } from "node:path";
@@ -20,22 +14,29 @@ const SIZES = [1_000, 10_000, 100_000, 1_000_000];
 const SMOKE_SIZES = [100, 300];
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 
-const { values: given } = parseArgs({
-  options: {
-    only: { type: "string" },
-    sizes: { type: "string" },
-    smoke: { type: "boolean", default: false },
-    keep: { type: "boolean", default: false },
-    "as-is": { type: "boolean", default: false },
-    folder: { type: "string", default: join(tmpdir(), "espalier-bench") },
-  },
-});
-const only = given.only?.split(",") ?? lines.map(({ name }) => name);
-const unknown = only.filter((name) => !lines.some((line) => line.name === name));
-if (unknown.length > 0) {
-  console.error(`There is no line ${unknown}; there are ${lines.map(({ name }) => name).join(", ")}.`);
-  process.exit(2);
+const names = lines.map(({ name }) => name);
+const USAGE = `Usage: node bench.mjs [options]
+
+Measures every line of the bench, prints tables, and writes the results. Installs its dependencies and the
+contenders first.
+
+  --only <names>      measure these lines alone, separated by commas
+  --sizes <numbers>   numbers of entries, separated by commas; default ${SIZES}
+  --smoke             run every line once with tiny sizes, in a few seconds; installs nothing, writes no results
+  --keep              keep the generated files for the next run
+  --as-is             install nothing; a contender that is not installed is reported as not measured
+  --folder <path>     folder of the generated files; default ${join(tmpdir(), "espalier-bench")}
+
+Lines: ${names.join(", ")}`;
+
+const given = readOptions();
+if (given.help) {
+  console.log(USAGE);
+  process.exit();
 }
+const only = given.only?.split(",") ?? names;
+const unknown = only.filter((name) => !names.includes(name));
+if (unknown.length > 0) refuse(`--only: there is no line "${unknown.join('", "')}". The lines are ${names.join(", ")}.`);
 const installsNothing = given.smoke || given["as-is"];
 if (!installsNothing) installContenders(here("."));
 fetchNode({ offline: installsNothing });
@@ -66,7 +67,31 @@ console.log(verdictOf(results));
 if (!given.smoke) write(results);
 if (!given.keep) rmSync(folder, { recursive: true, force: true });
 
-/** Lines that were not measured keep what they were last time. */
+/** Returns the options of the command line; prints one sentence and exits with 2 when an option is unknown or incomplete. */
+function readOptions() {
+  try {
+    return parseArgs({
+      options: {
+        help: { type: "boolean", short: "h", default: false },
+        only: { type: "string" },
+        sizes: { type: "string" },
+        smoke: { type: "boolean", default: false },
+        keep: { type: "boolean", default: false },
+        "as-is": { type: "boolean", default: false },
+        folder: { type: "string", default: join(tmpdir(), "espalier-bench") },
+      },
+    }).values;
+  } catch (error) {
+    return refuse(`${error.message.split(". ")[0].replace(/\.$/, "")}. See node bench.mjs --help.`);
+  }
+}
+
+function refuse(message) {
+  console.error(message);
+  process.exit(2);
+}
+
+/** Writes the results. Lines that were not measured keep their last results. */
 function write(fresh) {
   const old = readResults()?.lines ?? [];
   const byName = new Map([...old, ...fresh].map((each) => [each.name, each]));

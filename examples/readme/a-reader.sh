@@ -3,7 +3,7 @@ espalier context session.jsonl --at checkpoint  # the context at a label
 espalier search "virus scanner" .               # find a text in the sessions of this folder
 espalier diff session.jsonl progress-bar leaf   # compare two branches
 espalier navigate session.jsonl works-offline --summarize # go back, with a summary of the abandoned branch
-espalier undo session.jsonl                     # take that back
+espalier undo session.jsonl                     # undo the last act
 espalier hide session.jsonl works-offline       # remove an answer from the context
 espalier fork session.jsonl checkpoint --out mine.jsonl
 espalier policies session.jsonl                 # what each compaction policy would keep
