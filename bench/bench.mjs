@@ -36,7 +36,8 @@ if (given.help) {
 }
 const only = given.only?.split(",") ?? names;
 const unknown = only.filter((name) => !names.includes(name));
-if (unknown.length > 0) refuse(`--only: there is no line "${unknown.join('", "')}". The lines are ${names.join(", ")}.`);
+if (unknown.length > 0)
+  refuse(`--only: there is no line "${unknown.join('", "')}". The lines are ${names.join(", ")}.`);
 const installsNothing = given.smoke || given["as-is"];
 if (!installsNothing) installContenders(here("."));
 fetchNode({ offline: installsNothing });
