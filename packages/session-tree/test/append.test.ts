@@ -31,7 +31,7 @@ describe("an append", () => {
     expect(session.leafId).toBe(entry!.id);
   });
 
-  test("of a batch chains its entries; those beside the conversation stand under the leaf of their moment", async () => {
+  test("of a batch chains its entries; entries that do not move the leaf have the current leaf as parent", async () => {
     const { session } = await growTree("u1 > a1");
     const entries = await session.append([
       label.of({ targetId: "u1", label: "x" }),
@@ -46,7 +46,7 @@ describe("an append", () => {
     expect((await reopened(session)).context).toEqual(session.context);
   });
 
-  test("of a batch may refer to what stands in it", async () => {
+  test("of a batch may refer to other entries of the batch", async () => {
     const { session } = await growTree("u1");
     const id = createId();
     await session.append([
@@ -58,7 +58,7 @@ describe("an append", () => {
     expect((await reopened(session)).context).toEqual(session.context);
   });
 
-  test("of a batch may move the leaf and go on from there", async () => {
+  test("of a batch may move the leaf and continue from there", async () => {
     const { session } = await growTree("u1 > a1 > u2 > a2");
     await session.append([said("here"), leaf.of({ targetId: "a1", parentId: "a1" }), said("there")]);
     expect(
@@ -79,7 +79,7 @@ describe("an append", () => {
     expect(session.contextAt("a2").sources).toEqual(["u1", "a1", "u2", "a2"]);
   });
 
-  test("of a label or a name leaves the leaf, here and for other readers", async () => {
+  test("of a label or a name does not move the leaf, here and for other readers", async () => {
     const { session } = await growTree("u1 > a1 > u2; a1*");
     await session.append([
       label.of({ targetId: "u2", label: "the other way" }),
@@ -92,7 +92,7 @@ describe("an append", () => {
     expect(theirs).toMatchObject({ name: "n", labels: new Map([["u2", "the other way"]]) });
   });
 
-  test("takes its turn behind those before it", async () => {
+  test("waits for the appends before it", async () => {
     const { session } = await growTree("u1");
     const entries = (
       await Promise.all(["a", "b", "c", "d"].map((text) => session.append(said(text))))
@@ -103,7 +103,7 @@ describe("an append", () => {
     ]);
   });
 
-  test("gives back what the log has: lone surrogates are healed in both", async () => {
+  test("returns the entry as the log has it: lone surrogates are replaced in both", async () => {
     const { session } = await growTree("u1");
     const [entry] = await session.append(custom.of({ customType: "t", data: { "k\ud800": "v\udfff" } }));
     expect(entry).toMatchObject({ data: { "k\ufffd": "v\ufffd" } });
@@ -111,7 +111,7 @@ describe("an append", () => {
     expect([...session.tree.entries()].at(-1)).toEqual(entry);
   });
 
-  test("behind a torn line, or a whole one without an end, begins a line of its own", async () => {
+  test("after a torn line, or a whole line without a newline, starts a new line", async () => {
     const lines = growEntries("u1 > a1").map((entry) => JSON.stringify(entry));
     for (const tail of ['{"type":"mess', lines[1]!]) {
       const session = await SessionTree.open(memoryLog(Buffer.from([HEADER, lines[0], tail].join("\n"))));
@@ -125,7 +125,7 @@ describe("an append", () => {
     }
   });
 
-  test("of a compaction leaves in memory what it keeps", async () => {
+  test("of a compaction leaves only the kept entries in memory", async () => {
     const { session } = await growTree("u1 > a1 > u2 > a2");
     await session.appendCompaction("so far", "u2", 1);
     expect(session.window.entries.map(({ type }) => type)).toEqual(["message", "message", "compaction"]);
@@ -140,8 +140,8 @@ describe("an append", () => {
   });
 });
 
-describe("moving the leaf", () => {
-  test("is remembered, also when nothing follows, and other readers arrive at the same place", async () => {
+describe("a move of the leaf", () => {
+  test("is stored, even without a later entry, and other readers find the same leaf", async () => {
     const { session } = await growTree("u1 > a1 > u2 > a2");
     await session.moveTo("a1");
     expect((await reopened(session)).leafId).toBe("a1");
@@ -149,7 +149,7 @@ describe("moving the leaf", () => {
     expect(readAsPi(Buffer.from(view.read(0, view.size)).toString()).messages).toHaveLength(2);
   });
 
-  test("to where it is writes nothing", async () => {
+  test("to its current position writes nothing", async () => {
     const { session } = await growTree("u1 > a1 > l1(u1 x)");
     const { size } = await session.log.load();
     await session.moveTo("a1");
@@ -157,7 +157,7 @@ describe("moving the leaf", () => {
     expect((await session.log.load()).size).toBe(size);
   });
 
-  test("takes its turn behind appends that nobody waited for", async () => {
+  test("waits for earlier appends that the caller did not await", async () => {
     const { session } = await growTree("u1 > a1 > u2 > a2");
     const appended = session.append(said("on"));
     await session.moveTo("a2");
@@ -179,7 +179,7 @@ describe("moving the leaf", () => {
     expect(session.context.messages).toHaveLength(1);
   });
 
-  test("with a summary of what was left is one line", async () => {
+  test("with a summary of the abandoned branch is one line", async () => {
     const { session } = await growTree("u1 > a1 > u2 > a2");
     const before = session.tree.length;
     const id = await session.branchWithSummary("a1", "u2 led nowhere", { readFiles: ["a.ts"] });
@@ -193,8 +193,8 @@ describe("moving the leaf", () => {
   });
 });
 
-describe("whoever observes a session", () => {
-  test("is told of each append when it is done, and no longer after leaving", async () => {
+describe("an observer of a session", () => {
+  test("is notified after each append, and no longer after it unsubscribes", async () => {
     const { session } = await growTree("u1 > a1");
     const told: SessionChange[] = [];
     const leave = session.subscribe((change) => {
@@ -211,7 +211,7 @@ describe("whoever observes a session", () => {
     ]);
   });
 
-  test("may fail: the append has succeeded, the others are told, and the error is thrown by itself", async () => {
+  test("may throw: the append succeeds, other observers are notified, and the error is reported separately", async () => {
     const { session } = await growTree("u1 > a1");
     const told: string[] = [];
     session.subscribe(({ type }) => {
@@ -231,7 +231,7 @@ describe("whoever observes a session", () => {
     }
   });
 
-  test("is told what others appended, at a look or before an append of one's own", async () => {
+  test("is notified of appends by others, at a check or before an own append", async () => {
     const { session, store, ref } = await growTree("u1 > a1", { store: memoryStore() });
     const other = await SessionTree.open(await store.open({ file: ref }, "write"));
     const told: SessionChange[] = [];

@@ -62,8 +62,8 @@ async function refusal(act: () => unknown): Promise<EspalierError> {
   return error as EspalierError;
 }
 
-describe("what is no session file", () => {
-  test.each(["read", "write"] as const)("is refused in one sentence (opened to %s)", async (mode) => {
+describe("a file that is not a session", () => {
+  test.each(["read", "write"] as const)("is refused in one sentence (mode %s)", async (mode) => {
     const nothing = join(folder, "nothing.jsonl");
     symlinkSync(file(HEADER, "real.jsonl"), join(folder, "link.jsonl"));
     const cases: [string, string][] = [
@@ -80,7 +80,7 @@ describe("what is no session file", () => {
     for (const [path, code] of cases) expect((await refusal(() => session(path, mode))).code).toBe(code);
   });
 
-  test("without the right to read it, is unreadable", async () => {
+  test("is reported as unreadable without the right to read it", async () => {
     const path = file(`${HEADER}\n`);
     chmodSync(folder, 0o755);
     chmodSync(path, 0o000);
@@ -94,14 +94,14 @@ describe("what is no session file", () => {
     }
   });
 
-  test("that cannot be read for another reason is unreadable too", async () => {
+  test("is reported as unreadable when reading fails for another reason", async () => {
     // A folder that is a file: the system refuses to look, whoever asks.
     const path = join(file("x", "file"), "session.jsonl");
     expect(["unreadable", "not-found"]).toContain((await refusal(() => session(path))).code);
     expect((await refusal(() => session(join(folder, "x".repeat(300))))).code).toBe("unreadable");
   });
 
-  test("is not listed, not held and not removed by a store", async () => {
+  test("is not listed, leased or removed by a store", async () => {
     const store = fileStore({ home: folder, folders: [folder] });
     const others = [
       file("dear diary\n", "a.jsonl"),
@@ -121,7 +121,7 @@ describe("what is no session file", () => {
   });
 });
 
-describe("a session that is only read", () => {
+describe("a session opened for reading", () => {
   test("without a header opens, and is not written", async () => {
     const path = file(`${linesOf("u1 > a1 > u2").join("\n")}\n`);
     const opened = await session(path);
@@ -134,7 +134,7 @@ describe("a session that is only read", () => {
     expect((await refusal(() => opened.moveTo("u1"))).code).toBe("no-header");
   });
 
-  test("with its header behind an entry has none, for who lists it as for who opens it", async () => {
+  test("with an entry before its header counts as a session without a header, in a list and when opened", async () => {
     const [first, ...others] = linesOf("u1 > a1");
     const path = file(`${[first, HEADER, ...others].join("\n")}\n`);
     expect((await session(path)).id).toBe("");
@@ -224,7 +224,7 @@ describe("an entry that cannot be appended", () => {
     await opened.append(hello);
   });
 
-  test("an unknown id is told with those near it, whoever looks for it", async () => {
+  test("an unknown id is reported with similar ids, by every function that looks it up", async () => {
     const path = file(`${[HEADER, ...linesOf("u10001 > a10002 > u10003")].join("\n")}\n`);
     const opened = await session(path, "read");
     for (const act of [
@@ -244,8 +244,8 @@ describe("an entry that cannot be appended", () => {
   });
 });
 
-describe("a file that is not what it was", () => {
-  test("is not written any more, and the error says so", async () => {
+describe("a file that was changed by another program", () => {
+  test("is no longer written, and the error says so", async () => {
     const path = file(`${[HEADER, ...linesOf("u1 > a1")].join("\n")}\n`);
     const cut = await session(path);
     writeFileSync(path, `${HEADER}\n`);
@@ -260,8 +260,8 @@ describe("a file that is not what it was", () => {
   });
 });
 
-describe("what a store makes", () => {
-  test("is for its owner alone, with all folders it had to make, whatever the process masks", async () => {
+describe("a file of a store", () => {
+  test("is readable only by its owner, with all folders that the store creates, under any umask", async () => {
     const home = join(folder, "not", "yet", "there");
     const before = process.umask(0);
     try {
@@ -286,7 +286,7 @@ describe("what a store makes", () => {
     }
   });
 
-  test("is refused in a sentence where its folder cannot be made, or is none", async () => {
+  test("is refused in one sentence if its folder cannot be created or is not a folder", async () => {
     const home = file("x", "no folder");
     const unmakeable = await refusal(() => fileStore({ home }).create(JSON.parse(HEADER)));
     expect(unmakeable.code).toBe("write-failed");
@@ -298,7 +298,7 @@ describe("what a store makes", () => {
     expect((await refusal(list)).code).toBe("unreadable");
   });
 
-  test("never stands outside its home, whatever the id", async () => {
+  test("is never outside the store's home, for any id", async () => {
     const store = fileStore({ home: join(folder, "home") });
     for (const id of ["../../evil", "a/b", ".hidden", "", "x".repeat(200), "a\u0000b"]) {
       const header = { ...JSON.parse(HEADER), id };

@@ -25,7 +25,7 @@ const logOf = (sizes: readonly number[]) =>
   Buffer.from(`${[HEADER, ...sizes.map((size, id) => line(id, size))].join("\n")}\n`);
 
 describe("the lines of a tree", () => {
-  test("are what the log has, in whatever order they are read, and stay so when others are read", () => {
+  test("equal those of the log, read in any order, and stay the same when other lines are read", () => {
     const sizes = fc.array(fc.constantFrom(0, 1, 900, 70_000, 140_000), { minLength: 1, maxLength: 12 });
     const order = fc.array(fc.nat(11), { maxLength: 30 });
     fc.assert(
@@ -38,7 +38,7 @@ describe("the lines of a tree", () => {
     );
   });
 
-  test("are read in blocks by who walks them, either way, and one by one by who jumps", () => {
+  test("are read in blocks by a walk in either direction, and one by one by random access", () => {
     const count = 2_000;
     const view = counted(logOf(Array.from({ length: count }, () => 400)));
     const tree = new Tree(view);

@@ -52,7 +52,7 @@ test.each(SAMPLES.map(([what, is], row) => ({ what, is, row })))("$what: $is", (
   expect(isBookkeepingAt(tree, row)).toBe(is);
 });
 
-test("a session opens on the last thing said above its leaf", () => {
+test("a session opens at the newest conversation entry above its leaf", () => {
   const rowOf = (what: string) => SAMPLES.findIndex(([name]) => name === what);
   expect(spokenRow(tree, rowOf("a name"))).toBe(rowOf("a message that an extension shows"));
   expect(spokenRow(tree, rowOf("a compaction"))).toBe(rowOf("a compaction"));

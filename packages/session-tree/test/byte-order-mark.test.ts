@@ -17,7 +17,7 @@ for (const [what, first, kinds] of [
   ["a header", [header!], []],
   ["no header", [], ["no-header"]],
 ] as const)
-  test(`a byte order mark in front of ${what} is no part of the first line, nor of any other`, async () => {
+  test(`a byte order mark before ${what} is not part of the first line or of any other line`, async () => {
     const text = lines(...first, u1!, u2!);
     for (const end of ["\n", ""])
       for (const mark of ["\ufeff", ""]) {
@@ -34,7 +34,7 @@ for (const [what, first, kinds] of [
       }
   });
 
-test("a log of nothing but a byte order mark is no session", async () => {
+test("a log that contains only a byte order mark is not a session", async () => {
   for (const text of ["\ufeff", "\ufeff\n", "\ufeff\ufeff\n"])
     await expect(SessionTree.open(memoryLog(Buffer.from(text)))).rejects.toMatchObject({
       code: "not-a-session",

@@ -196,7 +196,7 @@ describe("checkAnthropicRequest", () => {
     expect(checkAnthropicRequest(given).join("\n")).toContain(problem);
   });
 
-  it("can ask for a user at the end", () => {
+  it("can require a user message at the end", () => {
     expect(checkAnthropicRequest(body([hello, assistant(text("I"))]), { endsWithUser: true })).toHaveLength(
       1,
     );

@@ -43,7 +43,7 @@ function interrupted<Read>(bytes: Uint8Array, read: (view: ByteView) => Read, wi
 const message = (id: string, parentId: string, text: string) =>
   `${JSON.stringify({ type: "message", id, parentId, timestamp: "2026-01-05T09:00:00.000Z", message: { role: "user", content: text } })}\n`;
 
-test("the code that is run is what its source says", () => {
+test("the compiled code matches its source", () => {
   const script = fileURLToPath(new URL("../../../scripts/compile-scan.mjs", import.meta.url));
   expect(() => execFileSync(process.execPath, [script, "--check"], { stdio: "pipe" })).not.toThrow();
 });
@@ -86,7 +86,7 @@ test.each([
   rmSync(folder, { recursive: true });
 });
 
-test("a log that is read while another is being read gives the same tree", () => {
+test("a log that is read while another one is being read gives the same tree", () => {
   fc.assert(
     fc.property(damagedLog({ inOrder: false }), (log) => {
       const within: Tree[] = [];
@@ -103,7 +103,7 @@ test("a log that is read while another is being read gives the same tree", () =>
   );
 });
 
-test("a path that is read while another is being read is the same path", () => {
+test("a path that is read while another one is being read is the same path", () => {
   fc.assert(
     fc.property(damagedLog({ inOrder: false }), (log) => {
       const within: string[][] = [];
@@ -114,7 +114,7 @@ test("a path that is read while another is being read is the same path", () => {
   );
 });
 
-test("an entry glued behind a line that was cut is found wherever in a block it stands, and at any distance from its mark", () => {
+test("an entry joined to a torn line is found at any position in a block and at any distance from its `parentId`", () => {
   const whole = message("c", "b", "glued");
   fc.assert(
     fc.property(fc.nat({ max: 200 }), fc.nat({ max: 300 }), fc.nat({ max: 4_000 }), (before, cut, within) => {
@@ -128,7 +128,7 @@ test("an entry glued behind a line that was cut is found wherever in a block it 
   );
 });
 
-test("lines longer than a block, and more lines than a block has room for, are read like any other", () => {
+test("lines longer than a block, and more lines than a block has room for, are read correctly", () => {
   const lines = [`${HEADER}\n`, message("a", "", "x")];
   for (let at = 0; at < 300; at++) {
     const parent = at === 0 ? "a" : `e${at - 1}`;

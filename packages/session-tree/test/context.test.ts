@@ -33,7 +33,7 @@ async function said(text: string, at?: string): Promise<string> {
 }
 
 describe("the context at a leaf", () => {
-  test("is what was said on its path, in order, each with the entry it comes from", async () => {
+  test("has the messages of its path in order, each with its source entry", async () => {
     const { session } = await growTree(
       "y1 > u1 > m1 > a1 > b1 > i1 > x1 > s1(a9) > z1 > c1 > t1; u1 > u2; t1*",
     );
@@ -51,7 +51,7 @@ describe("the context at a leaf", () => {
     ]);
   });
 
-  test("before the first entry is empty", async () => {
+  test("is empty before the first entry", async () => {
     expect((await growTree("")).session.context).toEqual({
       messages: [],
       sources: [],
@@ -64,13 +64,13 @@ describe("the context at a leaf", () => {
     expect(session.contextAt(null).messages).toEqual([]);
   });
 
-  test("at an entry beside the conversation is that of its nearest ancestor in it", async () => {
+  test("equals the context of the nearest ancestor in the conversation, for an entry outside of it", async () => {
     expect(await said(`u1 > a1 > l1(u1 "x") > n1 > g1; u1 > u2`, "g1")).toBe("u1 a1");
   });
 });
 
 describe("a compaction", () => {
-  test("speaks first, for all that it does not keep", async () => {
+  test("comes first in the context and replaces all entries that it does not keep", async () => {
     expect(await said("u1 > a1 > u2 > a2 > k1(u2) > u3")).toBe("Summary k1 u2 a2 u3");
   });
 
@@ -78,12 +78,12 @@ describe("a compaction", () => {
     expect(await said("u1 > a1 > k1 > u2")).toBe("Summary k1 u2");
   });
 
-  test("silences the one before it, also when it keeps that", async () => {
+  test("hides the previous compaction, even if it keeps that entry", async () => {
     expect(await said("u1 > a1 > k1(a1) > u2 > k2(a1) > u3")).toBe("Summary k2 a1 u2 u3");
     expect(await said("u1 > a1 > k1(a1) > u2 > k2(k1) > u3")).toBe("Summary k2 u2 u3");
   });
 
-  test("can reach further back than the one before it", async () => {
+  test("can keep entries from before the previous compaction", async () => {
     const { session } = await growTree("u1 > a1 > u2 > a2 > k1(a2) > u3");
     expect(words(session.context)).toBe("Summary k1 a2 u3");
     await session.appendCompaction("wider", "a1", 1);
@@ -91,7 +91,7 @@ describe("a compaction", () => {
     expect(session.context).toEqual(buildSessionContext(session.tree));
   });
 
-  test("takes the system's words before it into itself", async () => {
+  test("replaces the system messages before it", async () => {
     expect(await said("y1 > u1 > y2 > a1 > k1(u1) > y3 > u2")).toBe("Summary k1 u1 a1 y3 u2");
   });
 
@@ -100,7 +100,7 @@ describe("a compaction", () => {
     expect(await said("u1 > a1 > u2 > a2; a1 > u3 > k1 > a3 > e1(u1); a2*")).toBe(before);
   });
 
-  test("that names nothing on its path hides nothing and says nothing", async () => {
+  test("whose first kept entry is not on its path hides nothing and adds nothing", async () => {
     expect(await said("u1 > a1 > k1(nobody) > u2")).toBe("u1 a1 u2");
     expect(await said("u1 > u9; u1 > a1 > k1(u9) > u2")).toBe("u1 a1 u2");
     expect(await said("u1 > k0(u1) > a1 > u2 > k1(nobody) > u3")).toBe("Summary k0 u1 a1 u2 u3");
@@ -108,18 +108,18 @@ describe("a compaction", () => {
 });
 
 describe("an edit", () => {
-  test("leaves out, or replaces, from there on", async () => {
+  test("removes or replaces content from its position on", async () => {
     const tree = `u1 > a1 > u2 > e1(a1) > u3 > e2(u1 "shorter") > u4`;
     expect(await said(tree)).toBe("shorter u2 u3 u4");
     expect(await said(tree, "u3")).toBe("u1 u2 u3");
     expect(await said(tree, "u2")).toBe("u1 a1 u2");
   });
 
-  test("gives way to a newer one of the same entry", async () => {
+  test("is replaced by a newer edit of the same entry", async () => {
     expect(await said(`u1 > a1 > e1(u1) > e2(u1 "back") > u2`)).toBe("back a1 u2");
   });
 
-  test("gives answers and results blocks, and leaves what calls them", async () => {
+  test("turns the content of answers and results into blocks, and keeps the calls", async () => {
     const { session } = await growTree(`u1 > c1 > t1("long") > e1(t1 "short") > a1 > e2(a1 "brief")`);
     expect(session.context.messages.slice(2)).toMatchObject([
       { role: "toolResult", toolCallId: "c1-1", content: [{ type: "text", text: "short" }] },
@@ -127,12 +127,12 @@ describe("an edit", () => {
     ]);
   });
 
-  test("cannot put words into a summary, only leave it out", async () => {
+  test("cannot change the text of a summary, but can remove it", async () => {
     expect(await said(`u1 > s1(a9) > b1 > e1(s1 "other") > e2(b1 "other") > u2`)).toBe("u1 Summary s1 b1 u2");
     expect(await said("u1 > a1 > k1(a1) > u2 > e1(k1)")).toBe("a1 u2");
   });
 
-  test("of what a compaction hides changes nothing, and later shows when that is kept again", async () => {
+  test("of a hidden entry changes nothing, and has an effect once the entry is kept again", async () => {
     const { session } = await growTree("u1 > a1 > u2 > a2 > k1(a2) > u3");
     await session.append(contextEdit.of({ targetId: "u2", replacement: { content: "edited" } }));
     expect(words(session.context)).toBe("Summary k1 a2 u3");
@@ -141,29 +141,29 @@ describe("an edit", () => {
   });
 });
 
-describe("what stood before a message and is no longer what it was", () => {
+describe("a changed beginning before a message", () => {
   const changed = async (text: string) => {
     const { context } = (await growTree(text)).session;
     return context.sources.filter((_, at) => context.prefixChanged[at]);
   };
 
-  test("is known after a compaction, for what it keeps", async () => {
+  test("is recorded for the messages that a compaction keeps", async () => {
     expect(await changed("u1 > a1 > u2 > a2 > k1(u2) > u3 > a3")).toEqual(["u2", "a2"]);
     expect(await changed("u1 > a1 > u2 > a2")).toEqual([]);
   });
 
-  test("is known after an edit, between what it changed and itself", async () => {
+  test("is recorded for the messages between an edit and its target", async () => {
     expect(await changed("u1 > a1 > u2 > a2 > e1(a1) > u3 > a3")).toEqual(["u2", "a2"]);
     expect(await changed(`u1 > a1 > e1(u1 "x") > u2 > e2(u2 "y") > a3`)).toEqual(["a1"]);
   });
 
-  test("is not confused by an edit of what is hidden", async () => {
+  test("is not recorded for an edit of a hidden entry", async () => {
     expect(await changed("u1 > a1 > u2 > k1 > e1(u1) > u3 > a3")).toEqual([]);
   });
 });
 
 describe("model and thinking level", () => {
-  test("are the last ones named on the path, by a change or an answer", async () => {
+  test("are those of the last change or answer on the path", async () => {
     const tree = "u1 > m1(openai gpt) > h1(low) > u2 > a1 > u3; u2 > u4";
     const { session } = await growTree(tree);
     expect(session.context).toMatchObject({
@@ -174,7 +174,7 @@ describe("model and thinking level", () => {
     expect(session.contextAt("u1")).toMatchObject({ model: null, thinkingLevel: "off" });
   });
 
-  test("are found behind a compaction, however it is read", async () => {
+  test("are found before a compaction, for every way of reading", async () => {
     const { session } = await growTree("h1(minimal) > m1(openai gpt) > u1 > k1 > u2");
     const { entries, before } = readPathWindow(await session.log.load());
     for (const context of [session.context, contextOfPath(entries, before), session.contextAt("u2")])
@@ -185,7 +185,7 @@ describe("model and thinking level", () => {
   });
 });
 
-describe("entries that a file holds and nobody should have written", () => {
+describe("invalid entries in a file", () => {
   const logOf = (...lines: unknown[]) =>
     memoryLog(Buffer.from(`${[HEADER, ...lines.map((line) => JSON.stringify(line))].join("\n")}\n`));
   const place = (id: string, parentId: string | null) => ({
@@ -213,7 +213,7 @@ describe("entries that a file holds and nobody should have written", () => {
     ["session_info", { name: 5 }],
     ["usage", { kind: "t" }],
     ["leaf", { targetId: 5 }],
-  ])("say nothing and stop nothing: %s %j", async (type, fields) => {
+  ])("add nothing to the context and do not stop reading: %s %j", async (type, fields) => {
     const user = (id: string, parentId: string | null) => ({
       type: "message",
       ...place(id, parentId),
@@ -227,7 +227,7 @@ describe("entries that a file holds and nobody should have written", () => {
     expect(referenceIssues(session.tree)).toMatchObject([{ kind: "invalid-entry", id: "b" }]);
   });
 
-  test("are counted however deep they are nested", async () => {
+  test("are counted at any depth of nesting", async () => {
     const deep = `${'{"a":['.repeat(20_000)}${"]}".repeat(20_000)}`;
     const line = JSON.stringify({
       type: "message",
@@ -245,7 +245,7 @@ describe("entries that a file holds and nobody should have written", () => {
     expect(session.context.tokens).toBe(Math.ceil(("run".length + deep.length) / 4));
   });
 
-  test("may be healed in a request, and stay as they are in the file", async () => {
+  test("can be repaired in a request, and stay unchanged in the file", async () => {
     const { session } = await growTree("u1 > c1(2) > t1");
     const view = await session.log.load();
     const before = Buffer.from(view.read(0, view.size));
@@ -255,7 +255,7 @@ describe("entries that a file holds and nobody should have written", () => {
   });
 });
 
-test("a context is the same from entries as from their tree", () => {
+test("a context from entries equals the context from their tree", () => {
   const entries = growEntries("u1 > a1 > u2 > a2 > k1(u2) > e1(a2) > u3; a1 > u4* > l1(u1 x)");
   const bytes = Buffer.from(`${[HEADER, ...entries.map((entry) => JSON.stringify(entry))].join("\n")}\n`);
   const tree = new Tree(bytesView(bytes));

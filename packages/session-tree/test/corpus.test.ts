@@ -12,9 +12,9 @@ const folder = mkdtempSync(join(tmpdir(), "espalier-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 describe.skipIf(!existsSync(corpus))(
-  "a real session of 1,018 lines in the first format (skipped where it is not at hand)",
+  "a real session of 1,018 lines in the first format (skipped without the corpus)",
   () => {
-    test("opens whole, with the context that its agent had", async () => {
+    test("opens completely, with the context that its agent had", async () => {
       const session = await SessionTree.open(FileLog.open(corpus, "read"));
       expect(session.tree.length).toBe(1_018);
       expect(session.tree.issues).toEqual([]);
@@ -34,7 +34,7 @@ describe.skipIf(!existsSync(corpus))(
       expect(new Set(first.tree.ids()).size).toBe(1_018);
     });
 
-    test("becomes the current format with its first append, and keeps the original beside", async () => {
+    test("is upgraded by its first append, and the original is kept", async () => {
       const path = join(folder, "session.jsonl");
       copyFileSync(corpus, path);
       const session = await SessionTree.open(FileLog.open(path, "write"));

@@ -36,8 +36,8 @@ const plainLog = damagedLog({ inOrder: true });
 const treeOf = (log: string) => new Tree(bytesView(bytesOf(log)));
 const contextOfWindow = ({ entries, before }: PathWindow) => contextOfPath(entries, before);
 
-describe("a log to which anything may have happened", () => {
-  test("gives the tree that parsing every line gives", () => {
+describe("a log with arbitrary damage", () => {
+  test("gives the same tree as parsing every line", () => {
     fc.assert(
       fc.property(plainLog, (log) => {
         const naive = readNaively(bytesOf(log));
@@ -59,7 +59,7 @@ describe("a log to which anything may have happened", () => {
     );
   });
 
-  test("has every line that cannot be used reported, with its number and offset", () => {
+  test("reports every unusable line with its number and offset", () => {
     fc.assert(
       fc.property(plainLog, (log) => {
         const naive = readNaively(bytesOf(log));
@@ -84,7 +84,7 @@ describe("a log to which anything may have happened", () => {
     );
   });
 
-  test("says the same to a model whichever way it is read", () => {
+  test("gives the model the same context for every way of reading", () => {
     fc.assert(
       fc.property(anyLog, (log) => {
         const view = bytesView(bytesOf(log));
@@ -109,7 +109,7 @@ describe("a log to which anything may have happened", () => {
     );
   });
 
-  test("can be walked, drawn, judged and forked from any entry", () => {
+  test("can be walked, drawn, checked and forked from any entry", () => {
     fc.assert(
       fc.property(anyLog, (log) => {
         const tree = treeOf(log);
@@ -130,7 +130,7 @@ describe("a log to which anything may have happened", () => {
     );
   });
 
-  test("is read on from any byte as if it had been read at once", () => {
+  test("gives the same result when reading resumes at any byte", () => {
     fc.assert(
       fc.property(
         anyLog,
@@ -153,7 +153,7 @@ describe("a log to which anything may have happened", () => {
     );
   });
 
-  test("is read on from every byte of a plain one as if it had been read at once", () => {
+  test("gives the same result when reading of an undamaged log resumes at any byte", () => {
     const lines = growEntries("u1 > a1 > l1(u1 x); u1 > a2 > u2*").map((entry) => JSON.stringify(entry));
     const whole = Buffer.from(
       [
@@ -176,7 +176,7 @@ describe("a log to which anything may have happened", () => {
     }
   });
 
-  test("opens as a session, or says in a typed error why not", async () => {
+  test("opens as a session, or fails with a typed error", async () => {
     await fc.assert(
       fc.asyncProperty(anyLog, async (log) => {
         const tree = treeOf(log);
@@ -201,7 +201,7 @@ function isWholeTail(bytes: Uint8Array, stop: number): boolean {
   return issues.at(-1)?.kind === "unterminated-tail" && bytes[stop] !== 10 && stop < bytes.length;
 }
 
-test("a leaf that names its own id and no parent, and stands twice, is read the same from both ends", async () => {
+test("a repeated `leaf` line that names its own id and has no parent is read the same from both ends", async () => {
   const line = (fields: object) => `${JSON.stringify({ timestamp: "t", ...fields })}\n`;
   const said = { role: "user", content: "x" };
   const named = line({ type: "leaf", id: "a", targetId: "a" });
@@ -215,7 +215,7 @@ test("a leaf that names its own id and no parent, and stands twice, is read the 
   expect(session.leafId).toBe(leafOf(session.tree));
 });
 
-test("a leaf that lost its parent, and stands twice, means the entry that has its target's id by then", async () => {
+test("a repeated `leaf` line that lost its parent means the entry that has its target's id at that line", async () => {
   const line = (fields: object) => `${JSON.stringify({ timestamp: "t", ...fields })}\n`;
   const said = (content: string) => ({ role: "user", content });
   const back = line({ type: "leaf", id: "c", targetId: "a" });
@@ -230,7 +230,7 @@ test("a leaf that lost its parent, and stands twice, means the entry that has it
   expect(session.context.messages).toHaveLength(2);
 });
 
-describe("two lines that stand on one", () => {
+describe("two entries on one line", () => {
   const user = (id: string, parentId: string | null) =>
     `{"type":"message","id":"${id}","parentId":${JSON.stringify(parentId)},"timestamp":"t","message":{"role":"user","content":"${id}"}}`;
   const torn = (line: string) => line.slice(0, -12);
@@ -309,12 +309,12 @@ describe("two lines that stand on one", () => {
   });
 });
 
-describe("a newline that is lost between whole lines", () => {
+describe("a lost newline between whole lines", () => {
   const said = (id: string, parentId: string | null, time = 1) =>
     `{"type":"message","id":"${id}","parentId":${JSON.stringify(parentId)},"timestamp":"2026-01-01T00:00:0${time}.000Z","message":{"role":"user","content":"${id}"}}`;
   const viewOf = (text: string) => bytesView(Buffer.from(text));
 
-  test("costs nothing, and is told as no damage", () => {
+  test("loses no entry, and is not reported as damage", () => {
     const lines = [said("a", null), said("b", "a"), said("c", "b"), said("d", "c")];
     const view = viewOf(`${HEADER}\n${lines[0]}\n${lines[1]}${lines[2]}\n${lines[3]}\n`);
     const tree = new Tree(view);
@@ -326,7 +326,7 @@ describe("a newline that is lost between whole lines", () => {
     for (const id of "abcd") expect(readPathWindow(view, id).leafId).toBe(id);
   });
 
-  test("leaves a header a header, also where every newline of a log is lost", async () => {
+  test("does not hide the header, even if every newline of a log is lost", async () => {
     for (const between of ["\n", ""]) {
       const text = HEADER + [said("a", null), said("b", "a"), said("c", "b")].join(between);
       const session = await SessionTree.open(memoryLog(Buffer.from(text)));
@@ -339,7 +339,7 @@ describe("a newline that is lost between whole lines", () => {
     }
   });
 
-  test("is no reason to miss what others append behind a last line without an end", async () => {
+  test("does not hide entries that others append after a last line without a newline", async () => {
     const log = memoryLog(Buffer.from(`${HEADER}\n${said("a", null)}`));
     const tree = new Tree(await log.load());
     const grown = `${HEADER}\n${said("a", null)}${said("b", "a")}`;
@@ -353,7 +353,7 @@ describe("a newline that is lost between whole lines", () => {
     ]);
   });
 
-  test("gives the tree of the same lines with their newlines, wherever it is lost", () => {
+  test("at any position gives the same tree as the lines with their newlines", () => {
     const inUse = damagedLog({ inOrder: true });
     const keys = ["id", "type", "parentId"];
     fc.assert(
@@ -378,7 +378,9 @@ describe("a newline that is lost between whole lines", () => {
     );
   });
 
-  test("costs time in proportion, however many entries stand on the line", { retry: 5 }, () => {
+  test("takes time in proportion to the length of the line, for any number of entries on it", {
+    retry: 5,
+  }, () => {
     const line = (count: number) =>
       Array.from({ length: count }, (_, at) => said(`e${at}`, at === 0 ? null : `e${at - 1}`)).join("");
     const millis = (count: number) => {
@@ -410,7 +412,7 @@ async function bytesIn({ log }: SessionTree): Promise<Uint8Array> {
   return view.read(0, view.size);
 }
 
-test("behind a torn line an entry is found, however it writes its time", () => {
+test("an entry after a torn line is found with any format of its time", () => {
   const TIME = "2026-01-01T00:00:00.000Z";
   const line = (id: string, parentId: string | null, timestamp = TIME) =>
     JSON.stringify({ type: "message", id, parentId, timestamp, message: { role: "user", content: id } });
@@ -427,7 +429,7 @@ test("behind a torn line an entry is found, however it writes its time", () => {
       expect(ids(first + line("c", "a", time))).toEqual(["a", "c", "d"]);
 });
 
-test("a line on which a key stands twice keeps its place, says nothing, and is told of", () => {
+test("a line with a repeated key keeps its row, has no text for the model, and is reported", () => {
   const line = (id: string, parentId: string | null, more = "") =>
     `{"type":"message","id":"${id}","parentId":${JSON.stringify(parentId)},${more}"message":{"role":"user","content":"${id}"}}`;
   for (const more of ['"id":"z",', '"type":"label",']) {

@@ -12,7 +12,7 @@ const BRANCHED = `u1 > a1 > u2 > c1 > t1 > a2 > k1(u2) > u4 > a4 > l1(u2 "checkp
   a1 > u3 > s1(a4) > e1(u1); u3 > a9 > a10; u3 > a11; s1*`;
 
 describe("a drawing of a tree", () => {
-  test("is a line an entry, the way to the leaf straight down and other branches aside", async () => {
+  test("has one line per entry, with the path of the leaf straight down and other branches indented", async () => {
     expect(await drawn(BRANCHED)).toBe(
       `
 u1
@@ -33,7 +33,7 @@ e1 (leaves out u1)`.trim(),
     );
   });
 
-  test("folds runs in which nothing stands out", async () => {
+  test("folds runs of entries without special content", async () => {
     expect(await drawn(BRANCHED, { fold: 2 })).toBe(
       `
 u1
@@ -60,7 +60,7 @@ e1 (leaves out u1)`.trim(),
     );
   });
 
-  test("leaves entries out, and marks the leaf at the nearest entry above that is drawn", async () => {
+  test("can leave entries out, and marks the leaf at its nearest drawn ancestor", async () => {
     const text = `u1 > a1 > x1 > u2 > a2 > x2*; x1 > u3 > x3 > x4; a2 > l1(x2 "here")`;
     const leaveOut: DrawOptions["leaveOut"] = (tree, row) => tree.idAt(row).startsWith("x");
     const body = "u1\na1\n├─ u3\nu2\na2";
@@ -70,7 +70,7 @@ e1 (leaves out u1)`.trim(),
     expect(await drawn(unlabelled, { leaveOut, rootId: "x1" })).toBe("x1\n├─ u3\nu2\na2 *");
   });
 
-  test("begins at a line of its own where there are several roots, or the leaf is before the first entry", async () => {
+  test("starts with a separate line if there are several roots, or if the leaf is before the first entry", async () => {
     expect(await drawn("u1 > a1; u2 > a2 > a3; m1 > u5*")).toBe(
       "(start)\n├─ u1\n│  a1\n├─ u2\n│  a2\n│  a3\nm1\nu5 *",
     );
@@ -80,7 +80,7 @@ e1 (leaves out u1)`.trim(),
     expect(drawTree((await growTree("")).session)).toBe("(start) *");
   });
 
-  test("leaves out what stands beside the conversation, and keeps what hangs below it", async () => {
+  test("leaves out entries outside of the conversation, and keeps their descendants", async () => {
     expect(await drawn(`u1 > l1(u1 "x") > a1 > n1(name) > g1 > u2; l1 > a2; g1*`)).toBe(
       "u1 [x]\n├─ a2\na1 *\nu2",
     );
@@ -94,7 +94,7 @@ e1 (leaves out u1)`.trim(),
     await expect(drawn("u1", { rootId: "u9" })).rejects.toMatchObject({ code: "unknown-entry" });
   });
 
-  test("is never wider than asked, and cuts between what a reader sees as characters", async () => {
+  test("is never wider than the given width, and is cut between visible characters", async () => {
     const says = (text: string) =>
       drawn(`u1("x") > a1; u1 > u2*`, { width: 16, describe: ({ id }) => `${id} ${text}` });
     expect(await says("plain and then some more")).toBe(
@@ -110,7 +110,7 @@ e1 (leaves out u1)`.trim(),
     expect(await says("fits in here")).toContain("u1 fits in here\n");
   });
 
-  test("shows nothing that a terminal would act on", async () => {
+  test("contains no control characters of a terminal", async () => {
     const evil = "\u001b[2J\u001b]0;title\u0007\r\n\u202e\ud800\u009b1m";
     const picture = await drawn(`u1 > a1 > l1(u1 "${"\\u001b[31m"}")`, { describe: () => evil });
     expect(picture.split("\n")).toHaveLength(2);
@@ -118,7 +118,7 @@ e1 (leaves out u1)`.trim(),
     expect(picture.isWellFormed()).toBe(true);
   });
 
-  test("is coloured piece by piece", async () => {
+  test("is coloured part by part", async () => {
     const tag = (name: string) => (text: string) => `<${name}>${text}</${name}>`;
     const colours = {
       active: tag("on"),
@@ -133,7 +133,7 @@ e1 (leaves out u1)`.trim(),
     expect(await drawn("u1 > a1 > a2 > u2", { colours, fold: 1 })).toContain("<dim>… 2 entries</dim>");
   });
 
-  test("has every entry once, and is no deeper than the logarithm of their number", async () => {
+  test("has every entry once, with a depth of at most the logarithm of their number", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.nat({ max: 99 }), { minLength: 1, maxLength: 60 }),
@@ -155,7 +155,7 @@ e1 (leaves out u1)`.trim(),
     );
   });
 
-  test("is made of a tree as well as of a session", async () => {
+  test("can be made from a tree or from a session", async () => {
     const { session } = await growTree("u1 > a1 > u2; a1*");
     const tree = new Tree(await session.log.load());
     expect(drawTree(tree)).toBe(drawTree(session));
@@ -163,7 +163,7 @@ e1 (leaves out u1)`.trim(),
   });
 });
 
-test("a user's message stands out of a run wherever its line names the role, and whatever else it says", () => {
+test("a user's message is not folded, wherever its line names the role and whatever text it has", () => {
   const message = (at: number, says: string) =>
     `{"type":"message","id":"e${at}","parentId":${at === 0 ? null : `"e${at - 1}"`},"timestamp":"t","message":${says}}`;
   const answer = '{"role":"assistant","content":"…"}';

@@ -14,7 +14,7 @@ function kept(offsets: readonly number[]): number[] {
   return offsets.map((_, row) => index.offset(row));
 }
 
-test("every row keeps its offset, however far apart the lines of a log are", () => {
+test("every row keeps its offset, at any distance between the lines of a log", () => {
   const distance = fc.oneof(fc.integer({ min: 1, max: 4_096 }), fc.integer({ min: 1, max: 9 * GIB }));
   fc.assert(
     fc.property(fc.array(distance, { maxLength: 200 }), (distances) => {
@@ -25,7 +25,7 @@ test("every row keeps its offset, however far apart the lines of a log are", () 
   );
 });
 
-test("rows on either side of each 4 GiB are told from each other", () => {
+test("rows before and after each multiple of 4 GiB are distinguished", () => {
   const offsets = [0, 4 * GIB - 1, 4 * GIB, 12 * GIB - 1, 12 * GIB];
   expect(kept(offsets)).toEqual(offsets);
 });

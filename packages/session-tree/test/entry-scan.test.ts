@@ -97,8 +97,8 @@ const line = fc
     );
   });
 
-describe("finding an entry's place without parsing its line", () => {
-  test("gives what parsing gives, or says that it is not sure", () => {
+describe("finding an entry's ids without parsing its line", () => {
+  test("gives the same result as parsing, or reports that it is uncertain", () => {
     fc.assert(
       fc.property(
         line,
@@ -115,7 +115,7 @@ describe("finding an entry's place without parsing its line", () => {
     );
   });
 
-  test("is sure of every line that a writer of ours writes", () => {
+  test("is certain for every line that Espalier writes", () => {
     fc.assert(
       fc.property(
         fc.constantFrom("message", "compaction", "unheard_of"),
@@ -155,14 +155,14 @@ describe("finding an entry's place without parsing its line", () => {
     ["an entry glued into a text", '{"type":"a","n":"text{"type":"b","id":"c","parentId":null}'],
     ["nothing", ""],
     ["a brace", "{"],
-  ])("is not sure of %s", (_name, text) => {
+  ])("is uncertain for %s", (_name, text) => {
     expect(scanned(text)).toBeUndefined();
     expect(
       scanned(text, '{"type":"a","id":"b","parentId":null}\n', '\n"id":"x","parentId":null}'),
     ).toBeUndefined();
   });
 
-  test("stops where it knows enough, however long and deep the rest is", () => {
+  test("stops once all keys are found, at any length and depth of the rest", () => {
     const deep = "[".repeat(200_000) + "]".repeat(200_000);
     expect(scanned(`{"type":"a","id":"b","parentId":"c","deep":${deep}}`)).toEqual({
       type: "a",
@@ -176,7 +176,7 @@ describe("finding an entry's place without parsing its line", () => {
     });
   });
 
-  test("of the beginning of a line it is sure only when all three stand in it", () => {
+  test("of the beginning of a line is certain only if it contains all three keys", () => {
     const whole = Buffer.from('{"type":"message","id":"abc","parentId":"def","message":{}}');
     const enough = whole.indexOf('"def",') + 6;
     for (let length = 0; length <= whole.length; length++) {

@@ -47,7 +47,7 @@ test("sixteen who append durably at once share one sync, and have it twice and a
   await session.close();
 });
 
-test("what is less precious is acknowledged without a sync, and flush makes up for it", async () => {
+test("what is less precious is acknowledged without a sync, and a later flush syncs it", async () => {
   let syncs = 0;
   const session = await sessionWith({
     fdatasync(fd) {
@@ -68,7 +68,7 @@ test("what is less precious is acknowledged without a sync, and flush makes up f
   await session.close();
 });
 
-test("a failed sync is final for the opening, and what it was for is still in the file", async () => {
+test("a failed sync is final for the opening, and its entries are still in the file", async () => {
   let failing = true;
   const session = await sessionWith({
     fdatasync: (fd) =>
@@ -87,7 +87,7 @@ test("a failed sync is final for the opening, and what it was for is still in th
   await again.close();
 });
 
-test("a disk that is full and has room again costs nothing that was kept, and glues nothing", async () => {
+test("after a full disk has room again, no acknowledged entry is lost and no lines are joined", async () => {
   let room = Number.POSITIVE_INFINITY;
   const session = await sessionWith({
     writeSync(fd, bytes, offset, length, position) {
@@ -118,7 +118,7 @@ test("a disk that is full and has room again costs nothing that was kept, and gl
   await session.close();
 });
 
-test("whatever the process masks, files are for their owner alone", async () => {
+test("files are readable only by their owner, under any umask", async () => {
   for (const mask of [0, 0o22, 0o77]) {
     const before = process.umask(mask);
     const store = fileStore({ home: join(home, `mask-${mask}`) });
@@ -136,7 +136,7 @@ test("whatever the process masks, files are for their owner alone", async () => 
 });
 
 test.skipIf(process.platform !== "linux")(
-  "a new session syncs the folders that were made for it, each in the one above",
+  "a new session syncs the folders created for it, each in its parent folder",
   async () => {
     const synced = new Set<string>();
     const calls: FileCalls = {
@@ -166,7 +166,7 @@ test.skipIf(process.platform !== "linux")(
   },
 );
 
-test("a session that is being made opens when its name is on disk", async () => {
+test("a session that is being created opens once its name is on disk", async () => {
   const acts: string[] = [];
   let letSync = (): void => undefined;
   const isAllowed = new Promise<void>((resolve) => {

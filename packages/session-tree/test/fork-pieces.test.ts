@@ -44,7 +44,7 @@ function linesOf(seeds: readonly Seed[]): string {
 const joined = (chunks: Iterable<Uint8Array>): Buffer =>
   Buffer.concat(Array.from(chunks, (chunk) => Buffer.from(chunk)));
 
-test("a fork in pieces is its lines, a newline behind each, whatever stood between them", () => {
+test("a fork copied in pieces has exactly its lines, each with a newline, whatever was between them", () => {
   fc.assert(
     fc.property(fc.array(seed, { minLength: 1, maxLength: 25 }), fc.nat(), (seeds, at) => {
       const tree = new Tree(bytesView(Buffer.from(linesOf(seeds))));
@@ -58,7 +58,7 @@ test("a fork in pieces is its lines, a newline behind each, whatever stood betwe
   );
 });
 
-test("a fork in a file has the lines of its path and no other", async () => {
+test("a fork in a file has exactly the lines of its path", async () => {
   const [first, ...others] = linesOf([1, 1, 1, 3, 1].map((back) => ({ back, length: 9, end: "\n" }))).split(
     "\n",
   );

@@ -29,7 +29,7 @@ async function linesOf(session: SessionTree): Promise<string[]> {
 }
 
 describe("a fork", () => {
-  test("has the path's own lines, ids and all, under a header that names where it comes from", async () => {
+  test("has the lines of the path with their ids, under a header that names its source", async () => {
     const { session, fork, lines } = await forked("u1 > a1 > u2 > a2; a1 > u3 > a3*", "a2");
     expect(fork.header).toEqual({
       type: "session",
@@ -46,7 +46,7 @@ describe("a fork", () => {
     expect(drawTree(fork)).toBe("u1\na1\nu2\na2 *");
   });
 
-  test("at an entry ends with it, before an entry ends above it and hands back its text", async () => {
+  test("at an entry ends with it; before an entry, it ends above it and returns its text", async () => {
     const tree = `u1("plant a pear") > a1 > u2("and a quince") > a2 > i1("from an extension") > a3`;
     const at = await forked(tree, "u2");
     expect(at.plan).toMatchObject({ leafId: "u2", selectedText: null });
@@ -76,7 +76,7 @@ describe("a fork", () => {
     expect(entry!.parentId).toBe(null);
   });
 
-  test("takes the labels in force of what it has, with their old times, and no others", async () => {
+  test("has the current labels of its entries with their old times, and no other labels", async () => {
     const { fork, labels, session } = await forked(
       `u1 > a1 > u2 > a2; a1 > u3
        a2 > l1(u1 "old") > l2(u1 "new") > l3(u2 "gone") > l4(u2) > l5(u3 "elsewhere") > l6(a2 "here")`,
@@ -92,7 +92,7 @@ describe("a fork", () => {
     expect(fork.leafId).toBe("a2");
   });
 
-  test("keeps labels that stand in the path, and clears one that was cleared elsewhere", async () => {
+  test("keeps labels that are on the path, and clears one that was cleared on another branch", async () => {
     const { labels, fork, lines, session } = await forked(
       `u1 > l1(u1 "kept") > l2(u1 "kept") > a1 > l3(a1 "cleared later") > u2; u1 > l4(a1)`,
       "u2",
@@ -103,14 +103,14 @@ describe("a fork", () => {
     expect(fork.leafId).toBe("u2");
   });
 
-  test("clears nothing that it does not have", async () => {
+  test("does not clear labels of entries that it does not have", async () => {
     const { fork, labels } = await forked(`u1 > a1; u1 > l1(a1 "not copied") > u2; u1 > l2(a1)`, "u2");
     expect(labels).toEqual({ a1: "not copied" });
     expect(fork.tree.length).toBe(3);
     expect([...fork.tree.ids()]).toEqual(["u1", "l1", "u2"]);
   });
 
-  test("has the name in force, once, and none that was taken away", async () => {
+  test("has the current name once, and no name that was removed", async () => {
     const named = await forked(`u1 > n1("one") > a1 > u2; u1 > n2("two")`, "u2");
     expect(sessionName(named.fork.tree)).toBe("two");
     const same = await forked(`u1 > n1("one") > a1`, "a1");
@@ -119,7 +119,7 @@ describe("a fork", () => {
     expect(sessionName(unnamed.fork.tree)).toBeUndefined();
   });
 
-  test("copies no usage, except where the path goes through it", async () => {
+  test("copies no usage entries except those on the path", async () => {
     const beside = await forked("u1 > a1 > g1", "a1");
     expect([...beside.fork.tree.ids()]).toEqual(["u1", "a1"]);
     const between = await forked("u1 > g1 > a1", "a1");
@@ -127,7 +127,7 @@ describe("a fork", () => {
     expect(usage.is(between.fork.getEntry("g1")!)).toBe(true);
   });
 
-  test("says to a model what its origin said there, compactions and edits included", async () => {
+  test("gives a model the same context as its source, with compactions and edits", async () => {
     const { session, fork } = await forked(
       "u1 > m1 > h1 > a1 > u2 > a2 > k1(u2) > u3 > e1(a2) > a3; a3 > k2 > u4",
       "a3",
@@ -137,7 +137,7 @@ describe("a fork", () => {
     expect(referenceIssues(fork.tree)).toEqual([]);
   });
 
-  test("leaves its origin as it was, and both go on by themselves", async () => {
+  test("does not change its source, and both continue independently", async () => {
     const { session, fork } = await forked("u1 > a1", "a1");
     const before = await linesOf(session);
     await fork.append(message.of({ message: { role: "user", content: "other ways", timestamp: 1 } }));
@@ -145,7 +145,7 @@ describe("a fork", () => {
     expect(session.leafId).toBe("a1");
   });
 
-  test("of a fork names the fork", async () => {
+  test("of a fork names that fork as its source", async () => {
     const first = await forked("u1 > a1 > u2", "a1");
     const plan = planFork(first.fork.tree, "u1");
     expect(

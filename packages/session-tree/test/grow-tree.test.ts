@@ -18,7 +18,7 @@ describe("a tree grown from a line of text", () => {
     expect(session.getBranch().map(({ id }) => id)).toEqual(["u1", "a1", "u3"]);
   });
 
-  test("stands in the order of the text, over lines and semicolons", () => {
+  test("has its entries in the order of the text, over lines and semicolons", () => {
     expect(shape("u1>a1\n\n  u1 > a2 ; ; a2 > u2")).toEqual([
       "·>u1:message",
       "u1>a1:message",
@@ -27,14 +27,14 @@ describe("a tree grown from a line of text", () => {
     ]);
   });
 
-  test("has its leaf where a star is, by a leaf line where that is needed", async () => {
+  test("has its leaf at the star, by a `leaf` line if necessary", async () => {
     expect(shape("u1 > a1* > u2").at(-1)).toBe("a1>leaf-a1:leaf");
     expect(shape("u1 > a1 > u2*")).toHaveLength(3);
     expect((await growTree("u1 > a1 > u2; a1*")).session.leafId).toBe("a1");
     expect((await growTree("u1 > a1 > l1(u1)")).session.leafId).toBe("a1");
   });
 
-  test("has every kind of entry, sound, and a request its provider accepts", async () => {
+  test("has valid entries of every kind, and a valid request", async () => {
     const { session } =
       await growTree(`y1("Prune well.") > m1(anthropic claude-x) > h1(low) > u1("How?") > c1(2) > t1("cut") > t2
       t2 > a1 > b1(ls) > i1 > x1(state "data") > f1(aborted "no") > z1 > u2 > e1(t1 "shorter") > e2(b1) > n1("Pears") > g1
@@ -54,20 +54,20 @@ describe("a tree grown from a line of text", () => {
     });
   });
 
-  test("answers the calls on its path in their order", () => {
+  test("has results for the calls on its path, in their order", () => {
     const results = growEntries("u1 > c1(2) > t1 > t2 > t3; c1 > t4")
       .map((entry) => (entry as { message?: { toolCallId?: string } }).message?.toolCallId)
       .filter((id) => id !== undefined);
     expect(results).toEqual(["c1-1", "c1-2", "t3-orphan", "c1-1"]);
   });
 
-  test("reads words with any characters", () => {
+  test("accepts text with any characters", () => {
     const [entry] = growEntries(String.raw`u1("a \"quote\", (brackets); > * and ü
 on two lines")`);
     expect(entry).toMatchObject({ message: { content: 'a "quote", (brackets); > * and ü\non two lines' } });
   });
 
-  test("is the same bytes each time", () => {
+  test("has the same bytes each time", () => {
     const text = "u1 > c1 > t1 > a1*; u1 > s1(a1)";
     expect(JSON.stringify(growEntries(text))).toBe(JSON.stringify(growEntries(text)));
   });

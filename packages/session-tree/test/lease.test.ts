@@ -44,7 +44,7 @@ afterAll(() => rmSync(home, { recursive: true }));
 const leave = (fields: Record<string, unknown>) =>
   writeFileSync(leaseFile(), JSON.stringify({ ...own, owner: "000000000000", ...fields }));
 
-test("who holds a session is named to who wants it too", async () => {
+test("a second caller gets an error that names the holder of a session", async () => {
   const lease = await store.lease({ file: ref });
   const error = await store.lease({ file: ref }).catch((cause: EspalierError) => cause);
   expect(error).toMatchObject({ code: "busy", holder: { pid: process.pid, host: hostname() } });
@@ -56,7 +56,7 @@ test("who holds a session is named to who wants it too", async () => {
   expect(readdirSync(join(ref, "..")).filter((name) => name.includes("lease"))).toEqual([]);
 });
 
-test("a session somebody holds is not removed", async () => {
+test("a leased session is not removed", async () => {
   const lease = await store.lease({ file: ref });
   await expect(store.delete({ file: ref })).rejects.toMatchObject({ code: "busy" });
   expect(existsSync(ref)).toBe(true);
@@ -64,31 +64,31 @@ test("a session somebody holds is not removed", async () => {
   expect(await store.delete({ file: ref })).toEqual([ref]);
 });
 
-test("a session that is removed leaves no file of a lease behind, whole or half", async () => {
+test("a removed session leaves no lease file or temporary file", async () => {
   for (const ending of ["", "-0123456789ab", "-0123456789ab.tmp"])
     writeFileSync(`${leaseFile()}${ending}`, JSON.stringify({ ...own, processStart: "1" }));
   expect(await store.delete({ file: ref })).toEqual([ref]);
   expect(readdirSync(join(ref, "..")).filter((name) => name.includes(`s${made}.jsonl`))).toEqual([]);
 });
 
-test("a dead owner is taken over at once", async () => {
+test("the lease of a dead process is replaced at once", async () => {
   const child = spawn(process.execPath, ["-e", "0"]);
   await once(child, "exit");
   leave({ pid: child.pid, processStart: "1" });
   await (await store.lease({ file: ref })).release();
 });
 
-test("another process that got the number of the owner does not hold his lease", async () => {
+test("another process with the reused number of a dead owner does not hold its lease", async () => {
   leave({ pid: process.pid, processStart: "1" });
   await (await store.lease({ file: ref })).release();
 });
 
-test("a lease from before the machine was started again counts for nothing", async () => {
+test("a lease from before a restart of the machine has no effect", async () => {
   leave({ boot: "00000000-0000-0000-0000-000000000000" });
   await (await store.lease({ file: ref })).release();
 });
 
-test("of another machine nobody knows who lives there: he counts as alive, and the message says what to do", async () => {
+test("a lease of another machine counts as alive, and the message says what to do", async () => {
   leave({ host: "elsewhere", pid: 1 });
   await expect(store.lease({ file: ref })).rejects.toMatchObject({
     code: "busy",
@@ -97,17 +97,14 @@ test("of another machine nobody knows who lives there: he counts as alive, and t
   await expect(store.lease({ file: ref })).rejects.toThrow(/remove .*\.lease/);
 });
 
-test.each([undefined, null, 7, {}])(
-  "a lease that does not say since when is told without it: %j",
-  async (since) => {
-    leave({ since });
-    const error = await store.lease({ file: ref }).catch((cause: EspalierError) => cause);
-    expect(error).toMatchObject({ code: "busy", holder: { since: "" } });
-    expect((error as Error).message).toContain(`on ${hostname()}; read it only`);
-  },
-);
+test.each([undefined, null, 7, {}])("a lease without a time is reported without it: %j", async (since) => {
+  leave({ since });
+  const error = await store.lease({ file: ref }).catch((cause: EspalierError) => cause);
+  expect(error).toMatchObject({ code: "busy", holder: { since: "" } });
+  expect((error as Error).message).toContain(`on ${hostname()}; read it only`);
+});
 
-test("half a lease, as a power cut leaves it, has no owner, nor has one that names no process", async () => {
+test("a lease cut by a power loss, or without a process, has no owner", async () => {
   writeFileSync(leaseFile(), '{"pid":1,"ho');
   await (await store.lease({ file: ref })).release();
   for (const pid of [0, -1, 1.5, null, "1"]) {
@@ -116,7 +113,7 @@ test("half a lease, as a power cut leaves it, has no owner, nor has one that nam
   }
 });
 
-test("what is no file of ours in the lease's place is no lease, and is not followed", async () => {
+test("a foreign file at the path of the lease is not a lease, and links are not followed", async () => {
   const elsewhere = `${ref}.elsewhere`;
   writeFileSync(elsewhere, "somebody's own");
   for (const put of [
@@ -131,7 +128,7 @@ test("what is no file of ours in the lease's place is no lease, and is not follo
   expect(readFileSync(elsewhere, "utf8")).toBe("somebody's own");
 });
 
-test("who gave a lease back does not take away that of the next", async () => {
+test("releasing a lease does not remove the lease of the next holder", async () => {
   const first = await store.lease({ file: ref });
   await first.release();
   const second = await store.lease({ file: ref });
@@ -140,7 +137,7 @@ test("who gave a lease back does not take away that of the next", async () => {
   await second.release();
 });
 
-test("of many who want a dead owner's lease at once exactly one gets it, and what the dead left is tidied up", async () => {
+test("of several callers that replace a dead owner's lease, exactly one gets it, and leftover files are removed", async () => {
   for (let round = 0; round < 20; round += 1) {
     leave({ processStart: "1" });
     writeFileSync(`${leaseFile()}-0123456789ab`, JSON.stringify({ ...own, processStart: "1" }));
@@ -154,7 +151,7 @@ test("of many who want a dead owner's lease at once exactly one gets it, and wha
   }
 });
 
-test("nothing is put beside what is no session", async () => {
+test("no file is created next to a file that is not a session", async () => {
   await expect(store.lease({ file: join(home, "nothing.jsonl") })).rejects.toMatchObject({
     code: "not-found",
   });
@@ -185,11 +182,11 @@ class FailingCalls {
   });
 }
 
-describe("whatever call fails while a lease is taken or given back", () => {
+describe("a failing call while a lease is taken or released", () => {
   const beside = () => readdirSync(join(ref, "..")).filter((name) => name.includes(`s${made}.jsonl.`));
   const isFree = async () => (await store.lease({ file: ref })).release();
 
-  test.each(["EINTR", "EIO", "EMFILE", "ENOSPC", "EACCES", "ESTALE"])("once, by %s", async (code) => {
+  test.each(["EINTR", "EIO", "EMFILE", "ENOSPC", "EACCES", "ESTALE"])("once, at %s", async (code) => {
     const failing = new FailingCalls();
     failing.code = code;
     const own = fileStore({ home, calls: failing.calls });
@@ -208,7 +205,7 @@ describe("whatever call fails while a lease is taken or given back", () => {
     expect(tried).toBeGreaterThan(15);
   });
 
-  test("each time, when it is given back: it counts as free, and the error has a code", async () => {
+  test("at every release: the lease counts as free, and the error has a code", async () => {
     for (const name of ["lstatSync", "unlinkSync"]) {
       const failing = new FailingCalls();
       const own = fileStore({ home, calls: failing.calls });
@@ -224,7 +221,7 @@ describe("whatever call fails while a lease is taken or given back", () => {
     }
   });
 
-  test("when neither removing nor emptying works, this process takes it again all the same", async () => {
+  test("when neither removing nor emptying works, this process can take the lease again", async () => {
     const failing = new FailingCalls();
     const own = fileStore({
       home,

@@ -52,12 +52,12 @@ const without = (entry: Record<string, unknown>, key: string) =>
   Object.fromEntries(Object.entries(entry).filter(([name]) => name !== key));
 
 describe("the JSON Schema of a line", () => {
-  test("accepts the session that the demo walks", () => {
+  test("accepts the demo session", () => {
     expect(complaints(linesOf(readFileSync(DEMO, "utf8")))).toEqual([]);
   });
 
   test.skipIf(!existsSync(LARGE))(
-    "accepts a long session of the first format once it is upgraded",
+    "accepts a long session of the first format after its upgrade",
     async () => {
       const { tree } = await SessionTree.open(FileLog.open(fileURLToPath(LARGE), "read"));
       expect(complaints([...tree.entries()].map((entry) => JSON.stringify(entry)))).toEqual([]);
@@ -76,13 +76,13 @@ describe("the JSON Schema of a line", () => {
     );
   });
 
-  test("knows every kind of entry there is", () => {
+  test("knows every kind of entry", () => {
     const known = entryKinds.flatMap(({ type }) => (type === "" ? [] : [type]));
     expect(Object.keys(LEAST).sort()).toEqual([...known].sort());
   });
 
   for (const [type, body] of Object.entries(LEAST))
-    test(`asks of a ${type} what it must have, and no more`, () => {
+    test(`requires exactly the necessary keys of a ${type}`, () => {
       const entry = { type, ...place, ...body };
       expect(isLine(entry)).toBe(true);
       expect(isLine({ ...entry, heardOfNowhere: 1 })).toBe(true);
@@ -92,17 +92,17 @@ describe("the JSON Schema of a line", () => {
       }
     });
 
-  test("takes an entry of a kind that nobody here knows as it is", () => {
+  test("accepts an entry of an unknown kind unchanged", () => {
     expect(isLine({ type: "weather_report", ...place, rain: true })).toBe(true);
   });
 
-  test("asks of a header what it must have, and keeps other keys", () => {
+  test("requires the necessary keys of a header, and accepts other keys", () => {
     expect(isLine({ ...HEADER, mood: "calm" })).toBe(true);
     for (const key of Object.keys(HEADER)) expect(isLine(without(HEADER, key)), `without ${key}`).toBe(false);
     expect(isLine({ ...HEADER, version: 4 })).toBe(false);
   });
 
-  test("refuses blocks that lack what they are there for", () => {
+  test("refuses blocks without their required keys", () => {
     const said = (role: string, fields: object) => ({
       type: "message",
       ...place,

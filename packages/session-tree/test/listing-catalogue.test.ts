@@ -59,7 +59,7 @@ const nothingOpens: FileCalls = {
   },
 };
 
-test("a name that was glued to a line that was cut is told", async () => {
+test("a name entry joined to a torn line is found", async () => {
   const timestamp = "2026-01-01T00:00:00.000Z";
   const cut = '{"type":"message","id":"cut","parentId":null,"time';
   const named = { type: "session_info", id: "named", parentId: null, timestamp, name: "glued" };
@@ -68,7 +68,7 @@ test("a name that was glued to a line that was cut is told", async () => {
   expect((await listed()).map(({ name }) => name)).toEqual(["glued"]);
 });
 
-test("what stands on one line with others is told: header, first message, name, compaction and time", async () => {
+test("several entries on one line are read: header, first message, name, compaction and time", async () => {
   const file = await made("a");
   const text = readFileSync(file, "utf8");
   const before = (await listed())[0];
@@ -83,7 +83,7 @@ test("what stands on one line with others is told: header, first message, name, 
   }
 });
 
-test("a second list opens no file that is as it was, and says the same", async () => {
+test("a second list opens no unchanged file, and gives the same result", async () => {
   await made("one");
   await made("two");
   const first = await listed();
@@ -92,7 +92,7 @@ test("a second list opens no file that is as it was, and says the same", async (
   expect(statSync(catalogue()).mode & 0o777).toBe(0o600);
 });
 
-test("a session that was written to is read again, the others are not", async () => {
+test("only a changed session is read again", async () => {
   const file = await made("one");
   await made("two");
   await listed();
@@ -103,7 +103,7 @@ test("a session that was written to is read again, the others are not", async ()
   expect((await listed()).find(({ ref }) => ref === file)?.name).toBe("renamed");
 });
 
-test("another file under the same name, of the same length, is read", async () => {
+test("a file that was replaced by another one of the same length is read again", async () => {
   const file = await made("one");
   await listed();
   const text = readFileSync(file, "utf8");
@@ -120,7 +120,7 @@ test.each([
   '{"shape":2}',
   '{"shape":2,"sessions":{"x":null}}',
   '{"shape":1,"sessions":{}}',
-])("without a catalogue that can be used (%j) the list is the same, and makes one", async (text) => {
+])("without a usable catalogue (%j) the list is the same, and a catalogue is written", async (text) => {
   const file = await made("one");
   const first = await listed();
   const hurt = text.replace('"x"', JSON.stringify(file));
@@ -129,7 +129,7 @@ test.each([
   expect(await listed(nothingOpens)).toEqual(first);
 });
 
-test("what is deleted leaves nothing behind in the catalogue, whoever deletes it", async () => {
+test("a deleted session leaves nothing in the catalogue, for every way of deleting", async () => {
   const [one, two] = [await made("one"), await made("two")];
   await listed();
   await fileStore({ home }).delete({ file: one });
@@ -139,7 +139,7 @@ test("what is deleted leaves nothing behind in the catalogue, whoever deletes it
   expect(readFileSync(catalogue(), "utf8")).not.toContain("I am two");
 });
 
-test("of a folder that is listed no more nothing is kept once it is gone", async () => {
+test("a folder that was removed and is no longer listed leaves nothing in the catalogue", async () => {
   const elsewhere = mkdtempSync(join(tmpdir(), "espalier-elsewhere-"));
   const other = await SessionTree.open(await fileStore({ home: elsewhere }).create(header("other")));
   await other.close();
@@ -153,7 +153,7 @@ test("of a folder that is listed no more nothing is kept once it is gone", async
   expect(readFileSync(catalogue(), "utf8")).not.toContain(other.log.ref);
 });
 
-test("a list that ends early keeps what it read; where nothing can be kept it only lists", async () => {
+test("a list that ends early keeps its results; without a writable catalogue, it only lists", async () => {
   await made("one");
   for await (const { id } of fileStore({ home }).list()) {
     expect(id).toBe("one");
@@ -168,7 +168,7 @@ test("a list that ends early keeps what it read; where nothing can be kept it on
   expect(existsSync(gone)).toBe(false);
 });
 
-test("a list goes into folders, and past links, wherever they lead", async () => {
+test("a list enters folders, and never follows links", async () => {
   const elsewhere = join(home, "elsewhere");
   const sessions = join(home, "sessions");
   const deepest = join(sessions, "deep", "deeper");
@@ -182,7 +182,7 @@ test("a list goes into folders, and past links, wherever they lead", async () =>
   expect((await listed()).map(({ id }) => id).sort()).toEqual(["one"]);
 });
 
-test("a folder is listed once, however it is named", async () => {
+test("a folder is listed once, under any of its names", async () => {
   const one = await made("one");
   const sessions = join(home, "sessions");
   const around = join(home, "around");
@@ -194,13 +194,13 @@ test("a folder is listed once, however it is named", async () => {
   await (await store.open("one", "read")).close();
 });
 
-test("what a list names opens from every working folder", async () => {
+test("a listed path opens from every working folder", async () => {
   const one = await made("one");
   for (const options of [{ home: relative(".", home) }, { home, folders: [relative(".", join(one, ".."))] }])
     for await (const { ref } of fileStore(options).list()) expect(ref).toBe(one);
 });
 
-test("a file that cannot be read to its end is passed over, and let go of", async () => {
+test("a file that cannot be read to its end is skipped, and closed", async () => {
   await made("one");
   await made("two");
   const open = new Set<number>();

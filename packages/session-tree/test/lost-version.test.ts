@@ -16,7 +16,7 @@ const header = (version: string) =>
   `{"type":"session",${version},"id":"s1","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/garden"}`;
 
 test.each(['"wersion":3', '"version":1', '"version":"3"'])(
-  "a header that lost its version (%s) takes no entry's id and parent away",
+  "a header that lost its version (%s) keeps its own keys, and takes none of an entry",
   async (version) => {
     const path = join(folder, `${version.replace(/\W/g, "")}.jsonl`);
     const sound = await SessionTree.open(FileLog.open(write(`${path}.sound`, '"version":3'), "read"));

@@ -46,8 +46,8 @@ const asPiSays = ({
 }: Pick<SessionContext, "messages" | "model" | "thinkingLevel">) =>
   JSON.parse(JSON.stringify({ messages, model, thinkingLevel }));
 
-describe("whatever is done to a session", () => {
-  test("what is in its log stays there, byte for byte (T1)", async () => {
+describe("every operation on a session", () => {
+  test("leaves existing bytes of its log unchanged (T1)", async () => {
     await fc.assert(
       fc.asyncProperty(operations(12), fc.integer({ min: 1, max: 3 }), async (does, writers) => {
         const session = await OperatedSession.create(memoryStore(), writers);
@@ -63,7 +63,7 @@ describe("whatever is done to a session", () => {
     );
   });
 
-  test("the file is written to in the same way (T1)", async () => {
+  test("leaves existing bytes of its file unchanged (T1)", async () => {
     await fc.assert(
       fc.asyncProperty(operations(8), async (does) => {
         const home = mkdtempSync(join(tmpdir(), "espalier-"));
@@ -86,7 +86,7 @@ describe("whatever is done to a session", () => {
     );
   });
 
-  test("every line that was written is a sound entry under one that is there (T2, T3)", async () => {
+  test("writes only valid entries whose parent is in the log (T2, T3)", async () => {
     await fc.assert(
       fc.asyncProperty(operations(12), fc.integer({ min: 1, max: 2 }), async (does, writers) => {
         const { bytes } = await operated(does, writers);
@@ -103,7 +103,7 @@ describe("whatever is done to a session", () => {
     );
   });
 
-  test("a path never changes, and what it says depends on nothing else (T4, T6)", async () => {
+  test("never changes a path, whose context depends on nothing else (T4, T6)", async () => {
     await fc.assert(
       fc.asyncProperty(operations(12), async (does) => {
         const session = await OperatedSession.create(memoryStore(), 1);
@@ -127,7 +127,7 @@ describe("whatever is done to a session", () => {
     );
   });
 
-  test("it reopens where it was left, from every line on (T5)", async () => {
+  test("leaves a log that reopens at the same leaf, from every line on (T5)", async () => {
     await fc.assert(
       fc.asyncProperty(operations(12), fc.integer({ min: 1, max: 2 }), async (does, writers) => {
         const { bytes, moments } = await operated(does, writers);
@@ -147,7 +147,7 @@ describe("whatever is done to a session", () => {
     );
   });
 
-  test("another reader of the format finds the same leaf and the same words (T5)", async () => {
+  test("gives another reader of the format the same leaf and the same text (T5)", async () => {
     await fc.assert(
       fc.asyncProperty(operations(12), async (does) => {
         const { bytes } = await operated(does);
@@ -162,7 +162,7 @@ describe("whatever is done to a session", () => {
     );
   });
 
-  test("every path is read backwards as it is read from the index (T6)", async () => {
+  test("gives the same path when read backwards and from the index (T6)", async () => {
     await fc.assert(
       fc.asyncProperty(operations(12), async (does) => {
         const { bytes, session } = await operated(does);
@@ -178,7 +178,7 @@ describe("whatever is done to a session", () => {
     );
   });
 
-  test("every path makes requests that their providers accept (T7)", async () => {
+  test("leaves paths with valid requests for every provider (T7)", async () => {
     const problemsOf = {
       anthropic: (request: unknown) => checkAnthropicRequest(request, { strict: true }),
       openai: chatProblems,
@@ -203,7 +203,7 @@ describe("whatever is done to a session", () => {
     );
   });
 
-  test("only well-formed Unicode is written, and memory holds what the log holds (T13)", async () => {
+  test("writes only well-formed Unicode, and memory equals the log (T13)", async () => {
     await fc.assert(
       fc.asyncProperty(operations(12), async (does) => {
         const { bytes, session } = await operated(does);

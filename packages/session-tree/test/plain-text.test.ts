@@ -17,7 +17,7 @@ const texts = fc.string({
 });
 
 describe("plain text", () => {
-  it("holds nothing that a terminal or a page acts on, whatever it was", () => {
+  it("contains nothing that a terminal or a page would execute, for any input", () => {
     fc.assert(
       fc.property(texts, (text) => {
         const plain = plainText(text);
@@ -30,7 +30,7 @@ describe("plain text", () => {
     );
   });
 
-  it("keeps what was said, its tabs and its lines", () => {
+  it("keeps the text with its tabs and line breaks", () => {
     const said = "\tBäume, 漢字 🌳 👩‍👩‍👧 می‌خواهم\n\nالعربية and <b>tags</b> `code`";
     expect(plainText(said)).toBe(said);
     expect(plainText("one\r\ntwo\rthree\u0085four\u2028five")).toBe("one\ntwo\nthree\nfour\nfive");
@@ -49,12 +49,12 @@ describe("plain text", () => {
     expect(plainText(text)).toBe(plain);
   });
 
-  it("takes a long hostile text in one go", () => {
+  it("handles a long hostile text in linear time", () => {
     for (const unit of ["\u001b]", "\u001b[", "\u001b[0;", "\u009b0", "\u001b ", "\u001bP0"])
       expect(plainText(unit.repeat(500_000))).not.toMatch(ACTING);
   });
 
-  it("is the same value as JSON, with what would act escaped", () => {
+  it("is the same JSON value, with control characters escaped", () => {
     fc.assert(
       fc.property(texts, (text) => {
         const json = plainJson(JSON.stringify({ [text]: text }));

@@ -55,7 +55,7 @@ const entriesOf = async (file: string) => {
   return found;
 };
 
-test("what one process appends while another brings the file to the current format is kept", async () => {
+test("what one process appends while another one upgrades the file is kept", async () => {
   const { file, bytes } = oldSession();
   const first = start(["upgrading", file, "first", "stop"]);
   while (!first.said.includes("stopped")) await new Promise((resolve) => setTimeout(resolve, 5));
@@ -71,7 +71,7 @@ test("what one process appends while another brings the file to the current form
   expect(readFileSync(`${file}.v1`, "utf8")).toBe(bytes);
 });
 
-test("a process that dies while it brings a file to the current format keeps nobody from doing it", async () => {
+test("a process that dies while it upgrades a file does not prevent others from upgrading it", async () => {
   const { file, bytes } = oldSession();
   const first = start(["upgrading", file, "first", "stop"]);
   while (!first.said.includes("stopped")) await new Promise((resolve) => setTimeout(resolve, 5));
@@ -84,7 +84,7 @@ test("a process that dies while it brings a file to the current format keeps nob
   expect(readFileSync(`${file}.v1`, "utf8")).toBe(bytes);
 });
 
-test("of six processes that append to an old file at once each one's entry is in it", async () => {
+test("of six processes that append to an old file at once, every entry is in the file", async () => {
   const { file } = oldSession();
   const names = ["a", "b", "c", "d", "e", "f"];
   const running = names.map((name) => start(["upgrading", file, name]));
@@ -93,7 +93,7 @@ test("of six processes that append to an old file at once each one's entry is in
   expect((await entriesOf(file)).ids.sort()).toEqual(names);
 });
 
-test("with no descriptor left a lease is given back all the same, every failure has a code, and no file stays", async () => {
+test("with no descriptor left, a lease is still released, every failure has a code, and no file remains", async () => {
   const store = fileStore({ home });
   const timestamp = "2026-01-01T00:00:00.000Z";
   const log = await store.create({ type: "session", version: 3, id: "pressed", timestamp, cwd: "/" });

@@ -52,7 +52,7 @@ const HARMLESS: readonly string[] = [
   "pk_live_ is public, sk_live_ is not; Stripe's own sample is sk_test_4eC39HqLyjWDarjtT1zdp7dc",
 ];
 
-test("every well-known key is replaced by what it was, wherever it stands in a text", () => {
+test("every well-known key is replaced by its type, at any position in a text", () => {
   for (const [name, secret] of SECRETS)
     for (const text of [
       secret,
@@ -71,7 +71,7 @@ test("every well-known key is replaced by what it was, wherever it stands in a t
   expect(secret).toBe("aws_secret_access_key = [redacted aws secret]\n");
 });
 
-test.each(WRAPPINGS)("documented formats are found %s, by every seed", (_wrapping, wrap) => {
+test.each(WRAPPINGS)("documented formats are found %s, for every seed", (_wrapping, wrap) => {
   for (let seed = 1; seed <= 20; seed++) {
     const missed = secretSamples(seed).filter(({ written, secret }) => {
       const redacted = redactText(wrap(written));
@@ -89,7 +89,7 @@ function unescaped(text: string): string {
   return `${text}\n${text.replaceAll(/\\+"/g, '"').replaceAll(/\\+n/g, "\n")}\n${read(read(text))}`;
 }
 
-test("what is around a key stays: colours, escapes, names, what follows", () => {
+test("text around a key stays the same: colours, escapes, names, suffixes", () => {
   const key = `gh${"p"}_${made(36)}`;
   for (const [before, after] of [
     ["\u001b[32m", "\u001b[0m rest"],
@@ -104,16 +104,16 @@ test("what is around a key stays: colours, escapes, names, what follows", () => 
   expect(redactText(parted)).toBe("[redacted github token]\u001b[0m!");
 });
 
-test("placeholders, branches, hashes, public keys and code stay as they are, by every seed", () => {
+test("placeholders, branches, hashes, public keys and code stay the same, for every seed", () => {
   for (let seed = 1; seed <= 20; seed++)
     for (const text of innocents(seed)) expect(redactText(text)).toBe(text);
 });
 
-test("what only looks like a key stays as it is", () => {
+test("text that only resembles a key stays the same", () => {
   for (const text of HARMLESS) expect(redactText(text)).toBe(text);
 });
 
-test("no text of ordinary characters is changed, and none takes long", () => {
+test("no ordinary text is changed, and none takes long", () => {
   fc.assert(
     fc.property(fc.string({ unit: "grapheme", maxLength: 300 }), (text) => {
       expect(redactText(text)).toBe(text);
@@ -157,7 +157,7 @@ const corpus = ["../shared/corpus", "../../../shared/corpus"]
   .find((path) => existsSync(path));
 
 test.skipIf(!corpus)(
-  "of the real sessions no line but one with a private key is changed (skipped where the corpus is not there)",
+  "in real sessions, only the line with a private key is changed (skipped without the corpus)",
   () => {
     const files = readdirSync(corpus!, { recursive: true, withFileTypes: true }).filter(({ name }) =>
       name.endsWith(".jsonl"),
@@ -175,7 +175,7 @@ const SECRET = SECRETS[0]![1];
 
 const redactor = new Redactor(redactText);
 
-test("ids, names, signatures and pictures stay byte for byte, and a thought that changes loses its signature", () => {
+test("ids, names, signatures and pictures stay byte for byte, and changed thinking loses its signature", () => {
   const signed = { type: "thinking", thinking: "Plain.", thinkingSignature: SECRET };
   const call = {
     type: "toolCall",
@@ -207,7 +207,7 @@ test("ids, names, signatures and pictures stay byte for byte, and a thought that
   expect((redacted.message as { content: unknown[] }).content[0]).toBe(signed);
 });
 
-test("keys are found as names of members, tools and types, and in a tool's own fields of any name", () => {
+test("keys are found in names of members, tools and types, and in all fields of a tool", () => {
   const [anthropic, github] = [SECRETS[0]![1], SECRETS[4]![1]];
   const other = `gh${"p"}_${made(36, "zY8xW6vU4tS2")}`;
   const given = {
@@ -262,7 +262,7 @@ test("keys are found as names of members, tools and types, and in a tool's own f
   });
 });
 
-test("names without a key are no matter of one's own function", () => {
+test("names without a key are not passed to a custom function", () => {
   const entry = custom.of({ customType: "test", data: { member_of_some_length: "text" } });
   const shouting = new Redactor((text) => text.toUpperCase());
   expect(redactEntry(entry, shouting)).toMatchObject({
@@ -271,17 +271,17 @@ test("names without a key are no matter of one's own function", () => {
   });
 });
 
-test("what has nothing to hide is the same object", () => {
+test("a value without secrets is returned as the same object", () => {
   const harmless = custom.of({ customType: "test", data: { a: [1, { b: "text" }, null, true] } });
   expect(redactEntry(harmless, redactor)).toBe(harmless);
 });
 
-test("what only calls itself a picture is looked into", () => {
+test("a block that only claims to be a picture is searched", () => {
   const data = { mimeType: "text/plain", data: SECRET, signature: { of: SECRET } };
   expect(JSON.stringify(redactor.deep(data))).not.toContain(SECRET);
 });
 
-test("what is nested too deeply to be looked into is left out, or left to who refuses it; nothing overflows", () => {
+test("content that is nested too deeply is left out, or left to later validation; the stack does not overflow", () => {
   const deep = JSON.parse(`${'{"a":['.repeat(50_000)}"${SECRET}"${"]}".repeat(50_000)}`) as object;
   const circle: { self?: unknown } = {};
   circle.self = circle;

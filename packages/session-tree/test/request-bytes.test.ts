@@ -72,7 +72,7 @@ const turn = fc
     ];
   });
 
-test("a request never has more bytes than was estimated, and not many fewer, in every provider's format", () => {
+test("a request never has more bytes than estimated, and not many fewer, in every provider's format", () => {
   fc.assert(
     fc.property(fc.array(turn, { minLength: 1, maxLength: 4 }), (turns) => {
       const context = contextOf(turns.flatMap((make, at) => make(at)));
@@ -103,7 +103,7 @@ test("a picture counts as its base64, not as text", () => {
   expect(bytes - data.length).toBeLessThan(1_000);
 });
 
-test("whatever a file holds in the place of messages has a size", () => {
+test("any value in the place of messages has a size", () => {
   fc.assert(
     fc.property(brokenHistory, (messages) => {
       for (const message of messages)
@@ -117,7 +117,7 @@ test("whatever a file holds in the place of messages has a size", () => {
   expect(estimateBytes({ role: "assistant", content: [call] } as never)).toBeGreaterThan(180_000);
 });
 
-test("of a list that grows only what is new is looked at, and one that shrank is looked at anew", () => {
+test("of a growing list only the new messages are measured; a list that became shorter is measured again", () => {
   const looked: number[] = [];
   const make = (at: number) => ({
     role: "user",

@@ -35,7 +35,7 @@ function requestOf(context: SessionContext, name: (typeof names)[number], tools?
 const asked = (messages: unknown[]) => [{ role: "user", content: "⟦ask⟧" }, ...messages];
 
 describe.each(names)("a request in the format %s", (name) => {
-  it("keeps every rule of the provider, however broken the history", () => {
+  it("follows every rule of the provider, for any damaged history", () => {
     fc.assert(
       fc.property(brokenHistory, (messages) => {
         const request = requestOf(contextOf(messages), name);
@@ -45,7 +45,7 @@ describe.each(names)("a request in the format %s", (name) => {
     );
   });
 
-  it("holds each text that was said, once, and none of what is out", () => {
+  it("contains each text of the context once, and no removed text", () => {
     fc.assert(
       fc.property(brokenHistory.map(asked), (messages) => {
         const { kept } = readHistory(messages);
@@ -59,7 +59,7 @@ describe.each(names)("a request in the format %s", (name) => {
     );
   });
 
-  it("is the same each time, and leaves the context as it was", () => {
+  it("is the same each time, and does not change the context", () => {
     fc.assert(
       fc.property(brokenHistory.map(asked), (messages) => {
         const before = JSON.stringify(messages);
@@ -72,7 +72,7 @@ describe.each(names)("a request in the format %s", (name) => {
   });
 });
 
-it("thinking is sent byte-exact, and only by the same model after an unchanged beginning or in a running loop", () => {
+it("thinking is sent byte-exact, to the same model only, after an unchanged beginning or in a running tool loop", () => {
   fc.assert(
     fc.property(
       brokenHistory.map(asked),
@@ -117,7 +117,7 @@ it("thinking is sent byte-exact, and only by the same model after an unchanged b
   );
 });
 
-it("a signed thinking block before an answer's text is always sent while nothing before it changed", () => {
+it("a signed thinking block before an answer's text is always sent if nothing before it changed", () => {
   const block = { type: "thinking", thinking: "why", thinkingSignature: "c2lnbmVk" };
   fc.assert(
     fc.property(brokenHistory, brokenHistory, (before, after) => {
@@ -140,7 +140,7 @@ it("a signed thinking block before an answer's text is always sent while nothing
 });
 
 describe("a growing conversation", () => {
-  it("keeps all turns but the last, unless a result comes late", () => {
+  it("keeps all messages but the last, unless a result comes late", () => {
     fc.assert(
       fc.property(brokenHistory.map(asked), (messages) => {
         const { late } = readHistory(messages);
@@ -174,7 +174,7 @@ describe("a growing conversation", () => {
   });
 });
 
-it("a rule that is broken is seen", () => {
+it("the check finds a broken rule", () => {
   const strictProblems = (request: object) => checkAnthropicRequest(request, { strict: true });
   const user = { role: "user", content: [{ type: "text", text: "hi" }] };
   const call = { role: "assistant", content: [{ type: "tool_use", id: "a", name: "read", input: {} }] };

@@ -74,7 +74,7 @@ describe.each(Object.keys(histories))("%s", (title) => {
     expect(problemsOf[name](request)).toEqual([]);
   });
 
-  it("costs ten times as much when it is ten times as long, not a hundred times", { retry: 9 }, () => {
+  it("takes ten times as long when it is ten times longer, not a hundred times", { retry: 9 }, () => {
     const milliseconds = (length: number) => {
       const context = contextOfLength(length);
       const start = performance.now();
@@ -101,45 +101,50 @@ it.each(["openai", "openai-responses"] as const)(
 const CORPUS = fileURLToPath(new URL("../../../../shared/corpus/pi/large-session.jsonl", import.meta.url));
 
 // The recorded session belongs to the corpus beside the repository; a checkout alone does not have it.
-describe.skipIf(!existsSync(CORPUS))("a recorded session of 914 messages (skipped: no corpus)", () => {
-  const recorded: ContextMessage[] = existsSync(CORPUS)
-    ? readFileSync(CORPUS, "utf8")
-        .split("\n")
-        .filter((line) => line !== "")
-        .map((line) => JSON.parse(line))
-        .flatMap(({ type, message }) => (type === "message" ? [message] : []))
-    : [];
-  /** As if the answers that the user aborted had ended well: 18 of their calls have no result. */
-  const broken = recorded.map((message) =>
-    "stopReason" in message ? { ...message, stopReason: "toolUse" } : message,
-  );
-  const request = (history: unknown[]) =>
-    buildRequest(contextOf(history), { format: requestFormats.anthropic });
-  const unanswered = (history: unknown[]) =>
-    JSON.stringify(request(history)).split("No result was recorded.").length - 1;
+describe.skipIf(!existsSync(CORPUS))(
+  "a recorded session of 914 messages (skipped without the corpus)",
+  () => {
+    const recorded: ContextMessage[] = existsSync(CORPUS)
+      ? readFileSync(CORPUS, "utf8")
+          .split("\n")
+          .filter((line) => line !== "")
+          .map((line) => JSON.parse(line))
+          .flatMap(({ type, message }) => (type === "message" ? [message] : []))
+      : [];
+    /** As if the answers that the user aborted had ended well: 18 of their calls have no result. */
+    const broken = recorded.map((message) =>
+      "stopReason" in message ? { ...message, stopReason: "toolUse" } : message,
+    );
+    const request = (history: unknown[]) =>
+      buildRequest(contextOf(history), { format: requestFormats.anthropic });
+    const unanswered = (history: unknown[]) =>
+      JSON.stringify(request(history)).split("No result was recorded.").length - 1;
 
-  it.each(names)("is valid in the format %s, at every place one could stop", (name) => {
-    for (const history of [recorded, broken]) {
-      for (let length = history.length; length > 0; length -= 101) {
-        const context = contextOf(history.slice(0, length));
-        expect(problemsOf[name](buildRequest<object>(context, { format: requestFormats[name] }))).toEqual([]);
+    it.each(names)("is valid in the format %s, at every entry", (name) => {
+      for (const history of [recorded, broken]) {
+        for (let length = history.length; length > 0; length -= 101) {
+          const context = contextOf(history.slice(0, length));
+          expect(problemsOf[name](buildRequest<object>(context, { format: requestFormats[name] }))).toEqual(
+            [],
+          );
+        }
       }
-    }
-  });
+    });
 
-  it("has all its results, and its aborted calls get one when they count", () => {
-    expect(unanswered(recorded)).toBe(0);
-    expect(unanswered(broken)).toBe(18);
-  });
+    it("has all its results, and a result for each aborted call in the context", () => {
+      expect(unanswered(recorded)).toBe(0);
+      expect(unanswered(broken)).toBe(18);
+    });
 
-  it("keeps every word of the user and of the answers that count", () => {
-    const sent = JSON.stringify(request(recorded));
-    for (const message of recorded) {
-      if (isFailedAnswer(message)) continue;
-      for (const block of contentBlocks(message as { content: unknown })) {
-        if (block.type === "text" && block.text.trim() !== "")
-          expect(sent).toContain(JSON.stringify(block.text.trimEnd()).slice(1, -1));
+    it("keeps every word of the user and of the sent answers", () => {
+      const sent = JSON.stringify(request(recorded));
+      for (const message of recorded) {
+        if (isFailedAnswer(message)) continue;
+        for (const block of contentBlocks(message as { content: unknown })) {
+          if (block.type === "text" && block.text.trim() !== "")
+            expect(sent).toContain(JSON.stringify(block.text.trimEnd()).slice(1, -1));
+        }
       }
-    }
-  });
-});
+    });
+  },
+);

@@ -27,7 +27,7 @@ const changed = (list: unknown[], { at, gone, put }: { at: number; gone: number;
   list.toSpliced(at % (list.length + 1), gone, ...put);
 
 describe("a request is written", () => {
-  test("as JSON.stringify and UTF-8 write it, whatever was written before", () => {
+  test("as JSON.stringify and UTF-8 would write it, whatever was written before", () => {
     const change = fc.record({
       at: fc.nat(20),
       gone: fc.nat(2),
@@ -49,7 +49,7 @@ describe("a request is written", () => {
     );
   });
 
-  test("as it is now, also where the same object was changed in its depth", () => {
+  test("in its current state, even if the same object was changed deep inside", () => {
     const input: Record<string, unknown> = { path: "a", lines: [1, 2] };
     const request = {
       messages: [{ role: "user", content: [{ type: "tool_use", input }] }],
@@ -72,7 +72,7 @@ describe("a request is written", () => {
     }
   });
 
-  test("without anything at all", () => {
+  test("when it is empty", () => {
     expect(textOf(new RequestWriter().write({}))).toBe("{}");
     expect(textOf(new RequestWriter().write({ left: undefined, out: () => 0 }))).toBe("{}");
   });
@@ -80,7 +80,7 @@ describe("a request is written", () => {
 
 const formats = Object.entries(requestFormats) as [string, RequestFormat<object>][];
 
-test.each(formats)("of a growing %s conversation only what is new is made JSON", (_, format) => {
+test.each(formats)("of a growing %s conversation only the new part is serialized", (_, format) => {
   const messages = Array.from({ length: 40 }, (_, n) => ({
     role: n % 2 === 0 ? "user" : "assistant",
     content: [{ type: "text", text: `Message ${n}: → größer.` }],

@@ -55,7 +55,7 @@ describe("a chain of 1,000,000 entries (T11)", () => {
     expect([...new ChildIndex(tree).of(17)]).toEqual([18]);
   });
 
-  test("opens with its whole context, goes on, and is forked", async () => {
+  test("opens with its whole context, continues, and is forked", async () => {
     const session = await SessionTree.open(memoryLog(bytes));
     expect(session.context.messages.length).toBe(COUNT);
     expect(session.context.tokens).toBe(COUNT * 3);
@@ -77,7 +77,7 @@ describe("a chain of 1,000,000 entries (T11)", () => {
     // Seconds on a machine of its own; a busy one may need many times that.
   }, 300_000);
 
-  test("behind a compaction costs what its context costs", () => {
+  test("after a compaction takes as long as its context", () => {
     const settings = { provider: "p", modelId: "m", thinkingLevel: "low" };
     const compacted = {
       type: "compaction",
@@ -104,7 +104,7 @@ describe("a chain of 1,000,000 entries (T11)", () => {
     expect(read).toBeLessThan(3 << 20);
   });
 
-  test("is drawn and judged (a fifth of it: 20 times what recursion survives)", () => {
+  test("is drawn and checked (a fifth of it: 20 times the depth that recursion survives)", () => {
     const tree = new Tree(bytesView(bytes.subarray(0, bytes.indexOf(10, bytes.length / 5) + 1)));
     expect(tree.length).toBeGreaterThan(200_000);
     expect(referenceIssues(tree)).toEqual([]);
@@ -127,7 +127,7 @@ function timed(run: () => unknown): number {
   );
 }
 
-describe("a log made to be slow (T10)", () => {
+describe("a log that is built to be slow (T10)", () => {
   const COUNT = 8_000;
   const labelAt = (id: string, parent: string, target: string) =>
     `{"type":"label","id":"${id}","parentId":"${parent}","timestamp":"${TIME}","targetId":"${target}","label":"x"}`;

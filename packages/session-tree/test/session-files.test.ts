@@ -10,7 +10,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 const SAFE = /^[A-Za-z0-9_-]{1,64}$/;
 
-describe("the name under which a project's sessions are kept", () => {
+describe("the folder name of a project's sessions", () => {
   test.each([
     ["a verbatim path of Windows", String.raw`\\?\C:\Users\ada\garden`],
     ["a share", String.raw`\\server\share\garden`],
@@ -27,7 +27,7 @@ describe("the name under which a project's sessions are kept", () => {
     expect(projectKey(path)).toMatch(SAFE);
   });
 
-  test("is safe for any path, and another one for another path", () => {
+  test("is safe for any path, and different for another path", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary" }), fc.string({ unit: "binary" }), (one, other) => {
         const paths = [one, other].map((path) => `/nowhere/${path.replaceAll("\0", "")}`);
@@ -40,7 +40,7 @@ describe("the name under which a project's sessions are kept", () => {
     );
   });
 
-  test("is that of the real folder, whichever name leads there, and stays when the folder is gone", () => {
+  test("is that of the real folder for every path to it, and stays the same after the folder is removed", () => {
     const real = join(folder, "garden");
     mkdirSync(real);
     const key = projectKey(real);
@@ -50,7 +50,7 @@ describe("the name under which a project's sessions are kept", () => {
   });
 });
 
-test("a file's name has the time without what no file name may have, and the id", () => {
+test("a file's name has the time, without characters that file names forbid, and the id", () => {
   const name = sessionFileName({ timestamp: "2026-01-01T00:00:00.000Z", id: "s1" });
   expect(name).toBe("2026-01-01T00-00-00-000Z_s1.jsonl");
   expect(() => sessionFileName({ timestamp: "", id: "../s1" })).toThrow(/cannot be part of a file name/);

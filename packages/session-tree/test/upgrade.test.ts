@@ -80,7 +80,7 @@ const texts = (session: SessionTree) =>
   );
 
 describe("a session of the first format", () => {
-  test("is a chain whose compactions keep what they named by place", async () => {
+  test("is a chain whose compactions keep the entries that they referred to by index", async () => {
     const session = await open(write(V1), "read");
     const entries = [...session.tree.entries()];
     expect(session.tree.issues).toEqual([]);
@@ -95,12 +95,12 @@ describe("a session of the first format", () => {
     expect(session.header).toMatchObject({ id: "old", version: 1, provider: "p" });
   });
 
-  test("has messages of hooks as custom ones", async () => {
+  test("has hook messages as custom messages", async () => {
     const session = await open(write(V1), "read");
     expect((session.getBranch()[4] as MessageEntry).message.role).toBe("custom");
   });
 
-  test("has the same ids each time, and others than another session", async () => {
+  test("has the same ids each time, and other ids than another session", async () => {
     const path = write(V1);
     const ids = [...(await open(path, "read")).tree.ids()];
     expect([...(await open(path, "read")).tree.ids()]).toEqual(ids);
@@ -110,14 +110,14 @@ describe("a session of the first format", () => {
     expect([...(await open(renamed, "read")).tree.ids()].some((id) => ids.includes(id))).toBe(false);
   });
 
-  test("keeps the ids of its lines when lines are added, by whomever", async () => {
+  test("keeps the ids of its lines when any program adds lines", async () => {
     const path = write(V1.slice(0, 4));
     const ids = [...(await open(path, "read")).tree.ids()];
     write(V1);
     expect([...(await open(path, "read")).tree.ids()].slice(0, 3)).toEqual(ids);
   });
 
-  test("is not touched by reading", async () => {
+  test("is not changed by reading", async () => {
     const path = write(V1);
     const before = readFileSync(path);
     const session = await open(path);
@@ -130,7 +130,7 @@ describe("a session of the first format", () => {
     expect(existsSync(`${path}.v1`)).toBe(false);
   });
 
-  test("counts places among the lines that parse, and reports those that do not", async () => {
+  test("counts indexes among the parsable lines, and reports the other lines", async () => {
     const session = await open(
       write([
         V1[0]!,
@@ -152,7 +152,7 @@ describe("a session of the first format", () => {
     expect(referenceIssues(session.tree)).toEqual([]);
   });
 
-  test("a compaction that names the header or nothing hides nothing", async () => {
+  test("a compaction that refers to the header or to no entry hides nothing", async () => {
     for (const place of [0, 99, -1, 1.5]) {
       const session = await open(
         write([...V1.slice(0, 4), V1[4]!.replace(":3,", `:${place},`), V1[6]!]),
@@ -163,12 +163,12 @@ describe("a session of the first format", () => {
     }
   });
 
-  test("a compaction that names itself keeps nothing", async () => {
+  test("a compaction that refers to itself keeps nothing", async () => {
     const session = await open(write([...V1.slice(0, 4), V1[4]!.replace(":3,", ":4,"), V1[6]!]), "read");
     expect(texts(session)).toEqual(["one and two", "four"]);
   });
 
-  test("is upgraded where a newline was lost, too: header and entries that stand on one line", async () => {
+  test("is upgraded even if a newline was lost between the header and entries", async () => {
     const second = (id: string, parentId: string | null, role: string) =>
       JSON.stringify({ ...said(id, role), id, parentId });
     const lines = [
@@ -193,7 +193,7 @@ describe("a session of the first format", () => {
     expect(readFileSync(`${path}.v2`, "utf8")).toBe(`${lines.join("\n")}\n`);
   });
 
-  test("lines that cannot be written again cost themselves only", async () => {
+  test("lines that cannot be written again are left out, and no others", async () => {
     const deep = `{"type":"custom","customType":"t","timestamp":"x","data":${"[".repeat(9_000)}${"]".repeat(9_000)}}`;
     const proto = '{"type":"custom","customType":"t","timestamp":"x","data":{"__proto__":1}}';
     const session = await open(write([...V1.slice(0, 2), deep, proto, ...V1.slice(2)]), "read");
@@ -204,7 +204,7 @@ describe("a session of the first format", () => {
     expect(session.getBranch()).toHaveLength(6);
   });
 
-  test("says where in the original a line of it begins", async () => {
+  test("gives the position of each line in the original", async () => {
     const path = write(["", ...V1]);
     const log = FileLog.open(path, "read");
     const original = readFileSync(path, "utf8");
@@ -216,7 +216,7 @@ describe("a session of the first format", () => {
 });
 
 describe("the first append to a session of an old format", () => {
-  test("leaves the original beside, and from there on nothing changes", async () => {
+  test("leaves the original next to it, and later appends change nothing else", async () => {
     const path = write(V1);
     const original = readFileSync(path);
     const session = await open(path);
@@ -240,7 +240,7 @@ describe("the first append to a session of an old format", () => {
     expect(JSON.stringify(theirs.messages)).toBe(JSON.stringify(reopened.context.messages));
   });
 
-  test("leaves the rights of a file outside the store as they are, and takes those of others in it", async () => {
+  test("keeps the mode of a file outside the store, and uses the store's mode inside it", async () => {
     const path = write(V1);
     chmodSync(path, 0o644);
     await (await open(path)).append(hello);
@@ -255,7 +255,7 @@ describe("the first append to a session of an old format", () => {
     expect([own, `${own}.v1`].map((file) => statSync(file).mode & 0o777)).toEqual([0o600, 0o600]);
   });
 
-  test("goes on behind a torn tail, which stays as it is", async () => {
+  test("continues after a torn last line, which stays unchanged", async () => {
     const path = write(V1, '\n{"type":"mess');
     const session = await open(path);
     expect(session.tree.issues.map(({ kind }) => kind)).toEqual(["torn-tail"]);
@@ -272,7 +272,7 @@ describe("the first append to a session of an old format", () => {
     expect([...session.tree.ids()]).toEqual([...reopened.tree.ids()]);
   });
 
-  test("ends a whole line that had no end", async () => {
+  test("adds a newline to a last line without one", async () => {
     const path = write(V1, "");
     const session = await open(path);
     expect(session.tree.length).toBe(6);
@@ -283,7 +283,7 @@ describe("the first append to a session of an old format", () => {
     expect([...reopened.tree.ids()]).toEqual([...session.tree.ids()]);
   });
 
-  test("is refused when somebody wrote meanwhile, each time, and nothing is lost", async () => {
+  test("is refused, each time, if another process wrote in the meantime, and nothing is lost", async () => {
     const path = write(V1);
     const session = await open(path);
     writeFileSync(path, `${JSON.stringify(said("late"))}\n`, { flag: "a" });
@@ -298,7 +298,7 @@ describe("the first append to a session of an old format", () => {
     expect((await open(path)).tree.length).toBe(8);
   });
 
-  test("is refused where the name for the original is taken", async () => {
+  test("is refused if the name of the original is taken", async () => {
     const path = write(V1);
     writeFileSync(`${path}.v1`, "mine");
     const session = await open(path);
@@ -307,7 +307,7 @@ describe("the first append to a session of an old format", () => {
     expect(readFileSync(path, "utf8")).toBe(`${V1.join("\n")}\n`);
   });
 
-  test("takes the original that an attempt left under its other name for its own", async () => {
+  test("accepts an original that an earlier attempt left under its other name", async () => {
     const path = write(V1);
     writeFileSync(`${path}.v1`, readFileSync(path));
     const session = await open(path);
@@ -316,7 +316,7 @@ describe("the first append to a session of an old format", () => {
     expect((await open(path, "read")).tree.length).toBe(7);
   });
 
-  test("does not happen through an opening that only reads, nor after closing", async () => {
+  test("does not happen in a session opened for reading, or after closing", async () => {
     const path = write(V1);
     const reader = await open(path, "read");
     await expect(reader.append(hello)).rejects.toMatchObject({ code: "read-only" });
@@ -327,7 +327,7 @@ describe("the first append to a session of an old format", () => {
     expect(existsSync(`${path}.v1`)).toBe(false);
   });
 
-  test("does not happen for an entry that is refused", async () => {
+  test("does not happen for a refused entry", async () => {
     const path = write(V1);
     const session = await open(path);
     await expect(session.append({ type: "message" } as never)).rejects.toMatchObject({
@@ -339,7 +339,7 @@ describe("the first append to a session of an old format", () => {
     expect(existsSync(`${path}.v1`)).toBe(false);
   });
 
-  test("a fork of one is of the current format", async () => {
+  test("a fork of such a session has the current format", async () => {
     const session = await open(write(V1), "read");
     const lines = [...forkLines(session.tree, planFork(session.tree, session.leafId!))];
     expect(lines.map((line) => JSON.parse(Buffer.from(line as Uint8Array).toString()))).toEqual(
@@ -356,7 +356,7 @@ describe("a session of the second format", () => {
     { id: "e3", parentId: "e1", ...said("four", "assistant") },
   ].map((line) => JSON.stringify(line));
 
-  test("keeps ids, branches, and the bytes of what needs no change", async () => {
+  test("keeps ids, branches, and the bytes of lines that need no change", async () => {
     const odd =
       '{ "type":"custom", "id":"e4", "parentId":"e3", "timestamp":"x", "customType":"t", "data":1.0e2 }';
     const path = write([...V2, odd]);

@@ -57,7 +57,7 @@ async function failingSession() {
   return { session, state, changes, stored };
 }
 
-test("an append that fails is told at once, and nothing of it is in memory", async () => {
+test("a failed append is reported at once, and none of it is in memory", async () => {
   const { session, state, changes, stored } = await failingSession();
   await session.append(note("a"));
   const { leafId } = session;
@@ -76,7 +76,7 @@ test("an append that fails is told at once, and nothing of it is in memory", asy
   expect(await stored()).toEqual(["a", "d"]);
 });
 
-test("what was to be kept is written in order when writing works again, each entry once", async () => {
+test("queued entries are written in order once writing works again, each once", async () => {
   const { session, state, changes, stored } = await failingSession();
   state.failure = "short-write";
   const kept = ["a", "b", "c"].map((name) => session.append(note(name), { onFailure: "queue" }));
@@ -101,7 +101,7 @@ test("what was to be kept is written in order when writing works again, each ent
   ]);
 });
 
-test("what is kept is tried again by itself, later and later", async () => {
+test("queued entries are retried automatically, at growing intervals", async () => {
   vi.useFakeTimers();
   try {
     const { session, state, stored } = await failingSession();
@@ -120,7 +120,7 @@ test("what is kept is tried again by itself, later and later", async () => {
   }
 });
 
-test("a queue has an end, and says so", async () => {
+test("a queue has an end, and `queue-full` reports it", async () => {
   const { session, state, stored } = await failingSession();
   state.failure = "short-write";
   const results = Array.from({ length: 1_003 }, (_, at) =>
@@ -140,14 +140,14 @@ test("a queue has an end, and says so", async () => {
   expect(await stored()).toEqual(Array.from({ length: 1_000 }, (_, at) => at));
 });
 
-test("a failure that does not pass is the end for what waits, and keeps nothing", async () => {
+test("a permanent failure ends the wait, and nothing stays queued", async () => {
   const { session, state } = await failingSession();
   state.failure = "changed";
   await expect(session.append(note("a"), { onFailure: "queue" })).rejects.toMatchObject({ code: "changed" });
   expect(session.queued.entries).toBe(0);
 });
 
-test("a kept entry that cannot be written for what it says is refused in its turn", async () => {
+test("a queued entry with unwritable content is refused in its turn", async () => {
   const { session, state, stored } = await failingSession();
   state.failure = "short-write";
   const circle: { self?: unknown } = {};
@@ -171,7 +171,7 @@ test("a kept entry that cannot be written for what it says is refused in its tur
   expect(await stored()).toEqual(["a", "b"]);
 });
 
-test("closing tries once more, and what is still not written is rejected", async () => {
+test("closing tries once more, and rejects the entries that are still not written", async () => {
   const { session, state, stored } = await failingSession();
   state.failure = "short-write";
   const kept = session.append(note("a"), { onFailure: "queue" });
@@ -181,7 +181,7 @@ test("closing tries once more, and what is still not written is rejected", async
   expect(await stored()).toEqual([]);
 });
 
-test("an append that is asked for while the session closes is written, or says that it is closed", async () => {
+test("an append during closing is written, or rejected as closed", async () => {
   for (let at = 0; at < 20; at++) {
     const { session, state } = await failingSession();
     // Behind a failure, too: that one is not the reason of this one.
@@ -199,7 +199,7 @@ test("an append that is asked for while the session closes is written, or says t
   }
 });
 
-test("entries count before the disk has them, and are acknowledged when it has", async () => {
+test("entries count before they are on disk, and are acknowledged once they are", async () => {
   const { session, state } = await failingSession();
   let sync: () => void = () => undefined;
   session.log.flush = () =>
