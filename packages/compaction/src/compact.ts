@@ -244,6 +244,7 @@ function summaryParts(preparation: CompactionPreparation, { maxOutputTokens }: S
   const request = newestRequest(turnPrefixMessages) ?? newestRequest(messagesToSummarize);
   const prompt = previousSummary ? UPDATE_SUMMARIZATION_PROMPT : SUMMARIZATION_PROMPT;
   const history = {
+    ...(hasHistory && hasTurnPrefix ? { following: turnPrefixMessages } : {}),
     ...(hasHistory && hasTurnPrefix && request
       ? { instructions: `${prompt}\n\n${followingRequest(request)}` }
       : {}),

@@ -39,8 +39,13 @@ describe("a split turn", () => {
     const result = await compact(plan, { summarizer });
     expect(summarizer.events).toEqual(["request 1", "request 2", "answer 2", "answer 1"]);
     const [history, prefix] = summarizer.requests;
-    expect(history).toMatchObject({ purpose: "history", messages: plan.messagesToSummarize });
+    expect(history).toMatchObject({
+      purpose: "history",
+      messages: plan.messagesToSummarize,
+      following: plan.turnPrefixMessages,
+    });
     expect(prefix).toMatchObject({ purpose: "turn-prefix", messages: plan.turnPrefixMessages });
+    expect(prefix!.following).toBeUndefined();
     expect(history!.sections).toEqual(HISTORY_SECTIONS);
     expect(prefix!.sections).toEqual(TURN_PREFIX_SECTIONS);
     const joint = "\n\n---\n\n# Beginning of the current turn\n\n".length / 4;

@@ -49,6 +49,8 @@ export interface RequestSummaryOptions {
   systemPrompt?: string;
   /** Summary to update. Default: a new one is written. */
   previousSummary?: string;
+  /** Newer messages that another request summarises. Default: none. */
+  following?: readonly ContextMessage[];
   /** Additional focus from the user. */
   customInstructions?: string;
   /** Maximum number of simultaneous requests for parts of one summary. Default 2. */

@@ -25,6 +25,8 @@ export interface SummaryRequest {
   sections: readonly string[];
   /** The messages to summarise, oldest first. */
   messages: readonly ContextMessage[];
+  /** Newer messages that another request summarises; they can settle what is open here. */
+  following?: readonly ContextMessage[];
   /** The same messages rendered as escaped data between tags, as a model reads them. */
   transcript: string;
   /** Summary to update, if there is one. */

@@ -191,6 +191,84 @@ describe("a summary that is brought up to date again and again", () => {
     );
   });
 
+  const todos = (...states: string[]) =>
+    step(
+      "",
+      "todo_write",
+      { todos: states.map((status, index) => ({ content: `Build part ${index + 1}`, status })) },
+      "The list is written.",
+    );
+
+  it("settles open tasks by a newer list, also by that of a turn that is summarised apart", async () => {
+    const { text: previousSummary } = await ask([
+      user("Build the three parts of the export"),
+      ...todos("in_progress", "pending", "pending"),
+      assistant("I begin with the first part."),
+    ]);
+    const tasks = /Task (?:open|under way|done): "[^"]+"/g;
+    expect(previousSummary.match(tasks)).toEqual([
+      'Task under way: "Build part 1"',
+      'Task open: "Build part 2"',
+      'Task open: "Build part 3"',
+    ]);
+    const next = [user("Which separator does it write?"), assistant("It writes semicolons.")];
+    const without = await ask(next, { previousSummary });
+    expect(without.text.match(tasks)).toEqual(previousSummary.match(tasks));
+    const listed = await ask([...next, ...todos("completed", "completed", "completed")], { previousSummary });
+    expect(section(listed.text, "## Next Steps")).not.toContain("Task");
+    expect(section(listed.text, "### In Progress")).not.toContain("Task");
+    const following = [user("Now build the second part"), ...todos("completed", "in_progress", "cancelled")];
+    const apart = await ask(next, { previousSummary, following });
+    expect(apart.text).not.toMatch(tasks);
+    const turn = await ask(following, { purpose: "turn-prefix" });
+    expect(turn.text.match(tasks)).toEqual(['Task done: "Build part 1"', 'Task under way: "Build part 2"']);
+  });
+
+  it("reads a task list of Gemini", async () => {
+    const list = [
+      { description: "Build part 1", status: "cancelled" },
+      { description: "Build part 2", status: "pending" },
+    ];
+    const { text } = await ask([
+      user("Build the two parts of the export"),
+      ...step("", "write_todos", { todos: list }, "Successfully updated the todo list."),
+      assistant("The second part is left."),
+    ]);
+    expect(text.match(/Task .*/g)).toEqual(['Task open: "Build part 2"']);
+  });
+
+  it("settles a failure by the success in a turn that is summarised apart", async () => {
+    const failing = [user("Build it all"), ...run("npm run build", "Error: no such target", true)];
+    expect(section((await ask(failing)).text, "### Blocked")).toContain("`npm run build` failed");
+    const following = [user("Add the target, then build"), ...run("npm run build", "built")];
+    const { text } = await ask(failing, { following });
+    expect(section(text, "### Blocked")).toBe(
+      "- `npm run build` had failed: `Error: no such target`; `npm run build` succeeded",
+    );
+    const { text: previousSummary } = await ask(failing);
+    const update = await ask([user("Wait"), assistant("I wait.")], { previousSummary, following });
+    expect(section(update.text, "### Blocked")).not.toContain("`npm run build` failed");
+  });
+
+  it("puts the lines of a turn's beginning where they belong", async () => {
+    const previousSummary = [
+      '## Goal\n- First request: "Publish the menu"\n\n---\n\n# Beginning of the current turn\n',
+      '## Original Request\n- Newest request: "Add a dark theme to the menu"\n\n## Early Progress',
+      '- "Add a dark theme to the menu" → changed `menu.css`; not finished yet',
+      '- Task done: "Choose colors"\n- `npm run lint` failed: `Error: unknown color`\n\n## Context for Suffix',
+      '- Task open: "Test the contrast"\n- "The footer stays light because it has the logo."',
+    ].join("\n");
+    const { text } = await ask([...edit("src/menu.css", "a {}"), assistant("The theme is written.")], {
+      previousSummary,
+    });
+    expect(section(text, "### Done")).toBe(
+      '- Task done: "Choose colors"\n- "Add a dark theme to the menu" → changed `menu.css`; "The theme is written."',
+    );
+    expect(section(text, "### Blocked")).toBe("- `npm run lint` failed: `Error: unknown color`");
+    expect(section(text, "## Key Decisions")).toBe('- "The footer stays light because it has the logo."');
+    expect(section(text, "## Next Steps")).toContain('- Task open: "Test the contrast"');
+  });
+
   it("goes on with the beginning of a turn that an earlier summary tells of", async () => {
     const turn =
       "# Beginning of the current turn\n\n## Original Request\nAdd a dark theme\n\n## Early Progress\n- Wrote `src/dark.css`\n\n## Context for Suffix\n- (none)";

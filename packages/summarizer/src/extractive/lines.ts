@@ -31,6 +31,10 @@ export const LABELS = {
   question: "The agent had asked: ",
   otherBranch: "In another branch: ",
   called: "Called: ",
+  taskDoing: "Task under way: ",
+  taskDone: "Task done: ",
+  taskOpen: "Task open: ",
+  notTicked: "Not ticked: ",
   handles: "Handles: ",
   used: "Also used: ",
   names: "Names in use: ",
@@ -66,12 +70,12 @@ export function parseSummaries(texts: readonly string[]): PreviousSummary {
   };
   const summary: PreviousSummary = { lines, handles: [], files: [], commands: [], names: [] };
   let part: Part = "critical";
-  let isTurn = false;
+  let heading = "";
   for (const rawLine of texts.flatMap(proseLines)) {
-    const heading = headingOf(rawLine);
-    if (heading !== undefined) {
+    const opened = headingOf(rawLine);
+    if (opened !== undefined) {
+      heading = opened;
       part = partsOf(heading)[0] ?? "critical";
-      isTurn = /original request/i.test(heading);
       continue;
     }
     if (/^\s*(?:[-*_]{3,}|<\/?[a-z-]+>)\s*$/.test(rawLine)) continue;
@@ -82,25 +86,35 @@ export function parseSummaries(texts: readonly string[]): PreviousSummary {
     if (line === "" || /^\(none\)$/i.test(line)) continue;
     const checkedPart =
       checked === undefined || part !== "done" ? part : checked === " " ? "inProgress" : "done";
-    if (readOwnLine(line, summary)) continue;
+    if (readOwnLine(line, heading, summary)) continue;
     const isUnlabelled = !Object.values(LABELS).some((label) => line.startsWith(label));
     // The request of a turn that was cut is the newest one of its summary.
-    const isRequest = isTurn && checkedPart === "goal" && isUnlabelled;
+    const isRequest = /original request/i.test(heading) && checkedPart === "goal" && isUnlabelled;
     summary.lines[checkedPart].push(isRequest ? `${LABELS.newestRequest}${line}` : line);
   }
   return summary;
 }
 
 /**
- * Parses a line of files, handles, commands, calls or next steps that this summarizer wrote, below any heading: such
- * lines are made again. The summary of the beginning of a turn has other headings.
+ * Parses a line that this summarizer wrote, of files, handles, commands, calls, tasks or next steps, below any heading:
+ * such lines are made again. The summary of the beginning of a turn has one heading for all its work.
  */
-function readOwnLine(line: string, summary: PreviousSummary): boolean {
-  if (line.startsWith(LABELS.called)) summary.lines.inProgress.push(line);
-  else if (OWN_STEP.test(line)) summary.lines.nextSteps.push(line);
+function readOwnLine(line: string, heading: string, summary: PreviousSummary): boolean {
+  const { lines } = summary;
+  if (line.startsWith(LABELS.called) || line.startsWith(LABELS.taskDoing)) lines.inProgress.push(line);
+  else if (OWN_STEP.test(line) || line.startsWith(LABELS.taskOpen) || line.startsWith(LABELS.notTicked))
+    lines.nextSteps.push(line);
+  else if (/^early progress$/i.test(heading) && UNFINISHED.test(line)) lines.inProgress.push(line);
+  else if (/^early progress$/i.test(heading) && FAILURE.test(line)) lines.blocked.push(line);
   else return readFactLine(line, summary);
   return true;
 }
+
+/** End of a turn's line when the turn goes on. */
+const UNFINISHED = /[;→] not finished yet$/;
+
+/** Line of a failure. */
+const FAILURE = /^(?:`[^`]+` (?:had )?failed\b|Changing `[^`]+` failed\b)/;
 
 /** Next steps that are outdated as soon as work continues. */
 export const OWN_STEP =

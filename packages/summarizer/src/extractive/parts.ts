@@ -7,6 +7,7 @@ import {
   hasSameAim,
   isTidy,
   leavesConflict,
+  type PlanItem,
   readCommand,
   resolvesConflict,
   SAYS_WHY,
@@ -17,6 +18,8 @@ export interface Facts {
   /** True for the beginning of a turn whose end is kept: its request is the newest one. */
   isTurnPrefix: boolean;
   record: SessionRecord;
+  /** Record of the messages after these, which have a summary of their own; empty when there are none. */
+  later: SessionRecord;
   /** Earlier summaries; empty lists when there are none. */
   previous: PreviousSummary;
   /** Conclusions of branches that are not on the path. */
@@ -39,7 +42,6 @@ const SHOWN_CALLS = 4;
 const LONGEST_CALL = 140;
 const LONGEST_SAID = 240;
 const LONGEST_TEXT = 400;
-const TASK_DOING = "Task under way: ";
 
 export const inOtherBranch = (text: string) =>
   text.startsWith(LABELS.otherBranch) ? text : `${LABELS.otherBranch}${text}`;
@@ -51,7 +53,6 @@ const LONGEST_PAST_ERROR = 130;
 const GO_ON = "Go on with the newest request.";
 const LONGEST_STEP = 200;
 const LONGEST_PLACE = 360;
-const TASK_OPEN = "Task open: ";
 const ANSWERED = "The newest request was answered.";
 
 /** Writers of the lines of every part that consists of words. `told` is the text of the parts before. */
@@ -173,9 +174,13 @@ function doneLines(facts: Facts): Line[] {
       0.5 * turnWeight(turn) + 2 * share(turn.at, record) + (isNewest || focus(text ?? "") ? FOCUS : 0);
     if (text !== undefined) lines.push({ text, priority, order: turn.at });
   }
-  for (const item of record.plan) {
+  for (const item of tasksOf(facts)) {
     if (item.state === "done")
-      lines.push({ text: `Task done: ${quote(item.text, 120)}`, priority: 0.4, order: record.messageCount });
+      lines.push({
+        text: `${LABELS.taskDone}${quote(item.text, 120)}`,
+        priority: 0.4,
+        order: record.messageCount,
+      });
   }
   return lines;
 }
@@ -184,7 +189,8 @@ function doneLines(facts: Facts): Line[] {
 function inProgressLines(facts: Facts): Line[] {
   const { isTurnPrefix, record, previous } = facts;
   const lastTurn = record.turns.at(-1);
-  const lines = lastTurn === undefined ? inheritedLines(previous.lines.inProgress, 1) : [];
+  const goesOn = previous.lines.inProgress.filter((line) => !line.startsWith(LABELS.taskDoing));
+  const lines = lastTurn === undefined ? inheritedLines(goesOn, 1) : [];
   if (lastTurn !== undefined && isOpen(lastTurn, record)) {
     const text = turnLine(lastTurn, facts);
     if (text !== undefined) lines.push({ text, priority: 20, order: 0 });
@@ -192,15 +198,20 @@ function inProgressLines(facts: Facts): Line[] {
     for (const [index, call] of isTurnPrefix ? [] : record.latest.slice(-SHOWN_CALLS).entries())
       lines.push({ text: callLine(call), priority: 10 + index, order: 10 + index });
   }
-  const isListed = record.plan.length > 0;
-  for (const text of isListed ? [] : previous.lines.inProgress.filter((line) => line.startsWith(TASK_DOING)))
-    lines.push({ text, priority: 8, order: 1 });
-  for (const item of record.plan) {
+  const tasks = previous.lines.inProgress.filter((line) => line.startsWith(LABELS.taskDoing));
+  for (const text of hasTaskList(facts) ? [] : tasks) lines.push({ text, priority: 8, order: 1 });
+  for (const item of tasksOf(facts)) {
     if (item.state === "doing")
-      lines.push({ text: `${TASK_DOING}${quote(item.text, 120)}`, priority: 19, order: 1 });
+      lines.push({ text: `${LABELS.taskDoing}${quote(item.text, 120)}`, priority: 19, order: 1 });
   }
   return lines;
 }
+
+/** Returns whether the agent wrote its task list again after the earlier summary. */
+const hasTaskList = ({ record, later }: Facts): boolean => record.plan.length > 0 || later.plan.length > 0;
+
+/** Returns the task list; none when later messages, which have a summary of their own, write it again. */
+const tasksOf = ({ record, later }: Facts): readonly PlanItem[] => (later.plan.length > 0 ? [] : record.plan);
 
 function callLine({ label, text, outcome, said }: LatestCall): string {
   const call = `${LABELS.called}${codeSpan(label, LONGEST_CALL)}`;
@@ -228,7 +239,9 @@ function continuedItems(facts: Facts): string[] {
   const request = inheritedRequest(facts) ?? "";
   return previous.lines.inProgress.filter(
     (text) =>
-      !text.startsWith(TASK_DOING) && !text.startsWith(LABELS.called) && !(goesOn && isTurnOf(text, request)),
+      !text.startsWith(LABELS.taskDoing) &&
+      !text.startsWith(LABELS.called) &&
+      !(goesOn && isTurnOf(text, request)),
   );
 }
 
@@ -319,12 +332,12 @@ function addsTerms(text: string, known: Set<string>): boolean {
 
 /** Returns current obstacles, newest last, and failures with their solutions. */
 function blockedLines(facts: Facts, _room: number, told: string): Line[] {
-  const { record, previous, branches } = facts;
+  const { record, later: after, previous, branches } = facts;
+  const unresolved = previous.lines.blocked.filter(
+    (text) => ![record, after].some((each) => isResolved(text, each)),
+  );
   const lines = inheritedLines(
-    previous.lines.blocked
-      .filter((text) => !isResolved(text, record))
-      .slice(-4)
-      .map((text) => withCompletion(text, record)),
+    unresolved.slice(-4).map((text) => [record, after].reduce(withCompletion, text)),
     0.9,
   );
   lines.push(...inheritedLines(branches.lines.blocked.map(inOtherBranch), 0.3));
@@ -336,7 +349,7 @@ function blockedLines(facts: Facts, _room: number, told: string): Line[] {
     if (command.reads) continue;
     const { settled, errorLine, failed, last } = command;
     const call = codeSpan(command.line, LONGEST_COMMAND);
-    const later = commands.slice(index + 1);
+    const later = [...commands.slice(index + 1), ...after.commands.values()];
     const cause = failed ? errorLine : settled?.errorLine;
     const stops = leavesConflict(command);
     const turn = record.turns.findLast(({ at }) => at <= last);
@@ -404,10 +417,11 @@ function withCompletion(text: string, { commands }: SessionRecord): string {
 }
 
 /** Returns next steps: the open tasks and unticked boxes, else the newest plan; and the agent's closing question. */
-function nextStepLines({ record, previous }: Facts): Line[] {
+function nextStepLines(facts: Facts): Line[] {
+  const { record, previous } = facts;
   const lines: Line[] = [];
   const add = (text: string, priority: number) => lines.push({ text, priority, order: lines.length });
-  const open = record.plan.filter((item) => item.state === "open");
+  const open = tasksOf(facts).filter((item) => item.state === "open");
   const lastTurn = record.turns.at(-1);
   const lastText = lastTurn?.lastText ?? "";
   const said = splitSentences(lastText).filter((sentence) => sentence.length >= 12 && isRepeatable(sentence));
@@ -419,10 +433,10 @@ function nextStepLines({ record, previous }: Facts): Line[] {
     add(about === "" ? GO_ON : `The agent was at: ${quote(about, LONGEST_PLACE)}`, 6);
   }
   for (const [index, item] of open.entries())
-    add(`${TASK_OPEN}${quote(item.text, LONGEST_STEP)}`, 5 - index / 100);
+    add(`${LABELS.taskOpen}${quote(item.text, LONGEST_STEP)}`, 5 - index / 100);
   const unticked = [...lastText.matchAll(/^\s*[-*]\s+\[ \]\s+(.{1,400})$/gm)].slice(0, 10);
   for (const [index, match] of unticked.entries())
-    add(`Not ticked: ${quote(match[1]!, LONGEST_STEP)}`, 4 - index / 100);
+    add(`${LABELS.notTicked}${quote(match[1]!, LONGEST_STEP)}`, 4 - index / 100);
   if (lastTurn?.finished) {
     const question = said.findLast((sentence) => /[?？]$/.test(sentence)) ?? planned;
     add(
@@ -434,8 +448,8 @@ function nextStepLines({ record, previous }: Facts): Line[] {
   }
   // Steps of an earlier summary are outdated as soon as work continued; its tasks when the list is written again.
   const isDue = (text: string) =>
-    record.turns.length === 0 ||
-    (record.plan.length === 0 && text.startsWith(TASK_OPEN)) ||
-    (record.turns.length <= 2 && open.length === 0 && !OWN_STEP.test(text));
+    text.startsWith(LABELS.taskOpen)
+      ? !hasTaskList(facts)
+      : record.turns.length === 0 || (record.turns.length <= 2 && open.length === 0 && !OWN_STEP.test(text));
   return [...inheritedLines(previous.lines.nextSteps.filter(isDue), 2), ...lines];
 }

@@ -1,4 +1,4 @@
-import { CHARS_PER_TOKEN, estimateTokens } from "@espalier/session-tree";
+import { CHARS_PER_TOKEN, type ContextMessage, estimateTokens } from "@espalier/session-tree";
 import {
   SUMMARY_SECTIONS,
   type Summarizer,
@@ -65,11 +65,13 @@ export function extractiveSummarizer({
 }
 
 async function summarize(request: SummaryRequest, maxTokens: number): Promise<SummaryAnswer> {
-  const { record, characters } = await readMessages(request);
+  const { record, characters } = await readMessages(request.messages, request.signal);
+  const { record: later } = await readMessages(request.following ?? [], request.signal);
   const earlier = [request.previousSummary ?? "", ...record.summaries];
   const facts: Facts = {
     isTurnPrefix: request.purpose === "turn-prefix",
     record,
+    later,
     previous: parseSummaries(earlier),
     branches: parseSummaries(record.branchSummaries),
     focus: focusOn(request.customInstructions),
@@ -83,10 +85,10 @@ async function summarize(request: SummaryRequest, maxTokens: number): Promise<Su
   return { text: wholeCodePoints(text, most), stopReason: "length", model };
 }
 
-async function readMessages({
-  messages,
-  signal,
-}: SummaryRequest): Promise<{ record: SessionRecord; characters: number }> {
+async function readMessages(
+  messages: readonly ContextMessage[],
+  signal: AbortSignal | undefined,
+): Promise<{ record: SessionRecord; characters: number }> {
   const record = createSessionRecord();
   const read = sessionReader(record);
   let characters = 0;

@@ -8,7 +8,7 @@ type CallPurpose = "read" | "edit" | "write" | "run" | "plan" | "other";
 /** One item of a task list of the agent. */
 export interface PlanItem {
   text: string;
-  state: "open" | "doing" | "done";
+  state: "open" | "doing" | "done" | "dropped";
 }
 
 export interface CallDescription {
@@ -143,18 +143,20 @@ function planOf(values: Record<string, unknown>): PlanItem[] {
   return [];
 }
 
+/** Keys of a task's text in the task lists of agents; `description` is Gemini's. */
+const TASK_TEXTS = ["content", "step", "title", "text", "task", "description"];
+
+const STATES: [RegExp, PlanItem["state"]][] = [
+  [/^(?:done|completed?|finished)$/i, "done"],
+  [/^(?:cancell?ed|dropped|deleted|skipped)$/i, "dropped"],
+  [/progress|doing|active/i, "doing"],
+];
+
 function planItem(item: Record<string, unknown>): PlanItem[] {
   const { status } = item;
-  const text = [item["content"], item["step"], item["title"], item["text"], item["task"]].find(
-    (value) => typeof value === "string",
-  );
+  const text = TASK_TEXTS.map((key) => item[key]).find((value) => typeof value === "string");
   if (typeof status !== "string" || typeof text !== "string") return [];
-  const state = /^(?:done|completed?|finished)$/i.test(status)
-    ? "done"
-    : /progress|doing|active/i.test(status)
-      ? "doing"
-      : "open";
-  return [{ text, state }];
+  return [{ text, state: STATES.find(([words]) => words.test(status))?.[1] ?? "open" }];
 }
 
 /** A command line, reduced to the part that distinguishes commands. */
