@@ -100,7 +100,7 @@ describe("any history becomes a valid request below the threshold", () => {
     expect(Math.max(...sizes) - Math.min(...sizes)).toBeLessThan(50);
   });
 
-  test("an answer or a shell run that no window holds is summarised, although it is the newest", async () => {
+  test("an answer or a shell run larger than any window is summarised, even if it is the newest", async () => {
     const path = new PathBuilder();
     path.user("write it");
     path.answer(words(400_000));
@@ -112,7 +112,7 @@ describe("any history becomes a valid request below the threshold", () => {
     await expectFits(shell);
   });
 
-  test("after an overflow it fits by an upper bound: dense text counts as it may be", async () => {
+  test("after an overflow, the request fits by an upper bound of its tokens, even for dense text", async () => {
     const path = new PathBuilder();
     path.user("读取文件".repeat(200));
     path.answer("好的".repeat(4_000));
@@ -125,13 +125,13 @@ describe("any history becomes a valid request below the threshold", () => {
     expect(upperBound(trusting.context.messages)).toBeGreaterThan(36_000);
   });
 
-  test("after an overflow something is compacted although an estimate finds the context small", () => {
+  test("after an overflow, something is compacted even if the estimate finds the context small", () => {
     const path = new PathBuilder();
     for (let at = 0; at < 10; at++) path.user(words(1_000));
     expect(planned(path, {}, { isOverflow: true }).historyIds.length).toBeGreaterThan(0);
   });
 
-  test("what is due although it is less than what may be kept is compacted all the same", async () => {
+  test("a compaction that is due happens even if the context is smaller than keepRecentTokens", async () => {
     const path = new PathBuilder();
     for (let at = 0; at < 12; at++) {
       path.user(words(500));
@@ -144,7 +144,7 @@ describe("any history becomes a valid request below the threshold", () => {
     await expectFits(giant, { contextWindow: 12_000, reserveTokens: 2_000 });
   });
 
-  test("system prompt and tools take their room", async () => {
+  test("system prompt and tools count against the window", async () => {
     const path = new PathBuilder();
     path.user("go");
     for (let at = 0; at < 20; at++) path.tool("read", {}, words(10_000));
@@ -152,7 +152,7 @@ describe("any history becomes a valid request below the threshold", () => {
     expect(plan.tokensAfter).toBeLessThan(8_616);
   });
 
-  test("large words of the user beside the summary yield where there is no room for them", async () => {
+  test("long texts of the user in the summary blocks are cut if the window is too small", async () => {
     const path = new PathBuilder();
     path.user(words(30_000, "g"));
     path.answer("ok");
@@ -166,8 +166,8 @@ describe("any history becomes a valid request below the threshold", () => {
   });
 });
 
-describe("a message of the user that waits for its answer", () => {
-  test("is kept word for word, however much of the rest has to go", async () => {
+describe("an unanswered message of the user", () => {
+  test("is kept word for word, whatever else must be removed", async () => {
     const path = new PathBuilder();
     path.user("old");
     path.answer(words(90_000));
@@ -177,7 +177,7 @@ describe("a message of the user that waits for its answer", () => {
     expect(context.messages.at(-1)).toMatchObject({ content: words(150_000) });
   });
 
-  test("may take more than the threshold, if the window holds it", async () => {
+  test("may exceed the threshold if the window is large enough", async () => {
     const path = new PathBuilder();
     path.user("old");
     path.answer(words(10_000));
@@ -188,7 +188,7 @@ describe("a message of the user that waits for its answer", () => {
     expect(problems).toEqual([]);
   });
 
-  test("that no window holds is the one error that is left", () => {
+  test("that exceeds the window is the only remaining error", () => {
     const path = new PathBuilder();
     path.user("old");
     path.answer(words(10_000));
@@ -205,7 +205,7 @@ describe("a message of the user that waits for its answer", () => {
     expect(() => planned(path, { contextWindow: 1_000_000, keepRecentTokens: 150_000 })).not.toThrow();
   });
 
-  test("is not blamed for what stands behind it", async () => {
+  test("is not blamed for the messages after it", async () => {
     const path = new PathBuilder();
     path.user("old");
     path.answer(words(10_000));
@@ -216,7 +216,7 @@ describe("a message of the user that waits for its answer", () => {
 });
 
 describe("windows of any size", () => {
-  test("a reserve that a smaller model's window does not hold leaves half of it", () => {
+  test("a reserve that exceeds a smaller model's window leaves half of the window", () => {
     expect(thresholdOf({ contextWindow: 272_000, reserveTokens: 800_000 })).toBe(136_000);
     expect(thresholdOf({ contextWindow: 200_000, reserveTokens: 16_384 })).toBe(183_616);
     expect(thresholdOf({ contextWindow: 17_000, reserveTokens: 16_384 })).toBe(616);

@@ -30,7 +30,7 @@ function splitTurn() {
 }
 
 describe("a split turn", () => {
-  test("asks for both summaries before either has answered, and joins them", async () => {
+  test("requests both summaries before either is answered, and joins them", async () => {
     const summarizer = scriptedSummarizer(async (request, n) => {
       if (n === 1) await new Promise((resolve) => setTimeout(resolve, 20));
       return answerTo(request);
@@ -63,7 +63,7 @@ describe("a split turn", () => {
     expect(result.summary).toContain("<read-files>\na.ts\n</read-files>");
   });
 
-  test("is told in no more than one answer of a summarizer may have", async () => {
+  test("has a summary of at most the size that one answer may have", async () => {
     const summarizer = { ...scriptedSummarizer(answerTo), maxOutputTokens: 1_000 };
     const path = new PathBuilder();
     path.user(words(9_000));
@@ -97,7 +97,7 @@ describe("a split turn", () => {
     expect(prefix!.maxOutputTokens).toBeGreaterThanOrEqual(500);
   });
 
-  test("tells the history's request which request follows, and asks for nothing of it as a next step", async () => {
+  test("tells the history's request which request follows, and that it is not a next step", async () => {
     const summarizer = scriptedSummarizer(answerTo);
     await compact(splitTurn(), { summarizer });
     const [history, prefix] = summarizer.requests;
@@ -106,7 +106,7 @@ describe("a split turn", () => {
     expect(prefix!.instructions).not.toContain("the question of this turn");
   });
 
-  test("tells a turn that begins with `continue` the request that it continues", async () => {
+  test("that begins with `continue` has the request that it continues in its summary", async () => {
     const path = new PathBuilder();
     path.user("Write the parser of rows");
     path.answer("old answer");
@@ -120,13 +120,13 @@ describe("a split turn", () => {
     expect(prefix!.instructions).toContain('an earlier request of the user: "Write the parser of rows"');
   });
 
-  test("asks for one after the other where a server takes one request at a time", async () => {
+  test("requests one part after the other if the server takes one request at a time", async () => {
     const summarizer = scriptedSummarizer(answerTo);
     await compact(splitTurn(), { summarizer, concurrency: 1 });
     expect(summarizer.events).toEqual(["request 1", "answer 1", "request 2", "answer 2"]);
   });
 
-  test("has the same authors and the same order whoever answers first", async () => {
+  test("has the same authors in the same order, whichever part is answered first", async () => {
     const plan = splitTurn();
     const sources = { history: "one", "turn-prefix": "two" } as Record<string, string>;
     const model = (request: SummaryRequest) => ({ provider: "p", modelId: sources[request.purpose]! });
@@ -149,7 +149,7 @@ describe("a split turn", () => {
     }
   });
 
-  test("keeps the previous summary when only a turn's beginning is summarised", async () => {
+  test("keeps the previous summary when only the beginning of a turn is summarised", async () => {
     const path = new PathBuilder();
     path.user("first");
     const kept = path.user("the turn");
@@ -167,7 +167,7 @@ describe("a split turn", () => {
   });
 });
 
-test("a summary that tells of a turn's beginning is brought up to date instead of telling of a second one", async () => {
+test("updates a previous summary that has the beginning of a turn, and does not add a second one", async () => {
   const path = new PathBuilder();
   path.user("first");
   const kept = path.user("the turn");
@@ -186,7 +186,7 @@ test("a summary that tells of a turn's beginning is brought up to date instead o
 });
 
 describe("an update", () => {
-  test("sends the update prompt, the prose of the old summary and only what is new", async () => {
+  test("sends the update prompt, the prose of the old summary and only the new messages", async () => {
     const path = new PathBuilder();
     path.user("first");
     const kept = path.user("second");
@@ -202,7 +202,7 @@ describe("an update", () => {
     expect(summary).toMatch(/<read-files>\na\.ts\n<\/read-files>$/);
   });
 
-  test("may be as long as the old summary, however little is new", async () => {
+  test("may be as long as the old summary, even for few new messages", async () => {
     const path = new PathBuilder();
     path.user("first");
     const kept = path.user("second");
@@ -215,7 +215,7 @@ describe("an update", () => {
 });
 
 describe("a part that fails", () => {
-  test("fails the whole, aborts the other, and all bills are summed", async () => {
+  test("fails the compaction and aborts the other part, and all bills are summed", async () => {
     let aborted = false;
     const summarizer = scriptedSummarizer(async ({ purpose, signal }) => {
       if (purpose === "history") return failingAnswer("bad-request", billed(10));
@@ -229,7 +229,7 @@ describe("a part that fails", () => {
     expect(failure).toMatchObject({ code: "bad-request", usage: { input: 110, cost: { total: 110 } } });
   });
 
-  test("is billed for with what the finished part cost, attempts before it included", async () => {
+  test("has a bill that includes the finished part and earlier attempts", async () => {
     const summarizer = {
       ...scriptedSummarizer(""),
       async summarize(request: SummaryRequest) {
@@ -251,7 +251,7 @@ describe("a part that fails", () => {
     expect((failure as EspalierError).message).toContain("no connection");
   });
 
-  test("does not start the next one where they are asked one by one", async () => {
+  test("prevents the next part if the parts are requested one by one", async () => {
     const summarizer = scriptedSummarizer(failingAnswer("unauthorized"));
     await expect(compact(splitTurn(), { summarizer, concurrency: 1 })).rejects.toMatchObject({
       code: "unauthorized",
@@ -259,7 +259,7 @@ describe("a part that fails", () => {
     expect(summarizer.requests).toHaveLength(1);
   });
 
-  test("that is aborted from outside ends with `aborted` and what was billed", async () => {
+  test("ends with `aborted` and its bill after an external abort", async () => {
     const abort = new AbortController();
     const summarizer = scriptedSummarizer({ hangs: "until-aborted" });
     const running = compact(splitTurn(), { summarizer, signal: abort.signal });
@@ -268,7 +268,7 @@ describe("a part that fails", () => {
   });
 });
 
-describe("what a request could not show", () => {
+describe("content missing from a summary request", () => {
   test("is listed by entry: shortened results, pictures, dropped messages", async () => {
     const path = new PathBuilder();
     path.user("read");
@@ -287,7 +287,7 @@ describe("what a request could not show", () => {
     expect(omitted).not.toHaveProperty("turnPrefix");
   });
 
-  test("is nothing where everything was shown", async () => {
+  test("is an empty list if the request has everything", async () => {
     const summarizer = scriptedSummarizer(answerTo, { contextWindow: 20_000 });
     expect((await compact(splitTurn(), { summarizer })).omitted).toEqual({});
   });

@@ -8,7 +8,7 @@ import { naiveCut } from "./naive-cut.ts";
 
 const corpus = fileURLToPath(new URL("../../../../shared/corpus/pi/large-session.jsonl", import.meta.url));
 
-describe.skipIf(!existsSync(corpus))("a real session (skipped where it is not at hand)", async () => {
+describe.skipIf(!existsSync(corpus))("a real session (skipped without the corpus)", async () => {
   const open = () => SessionTree.open(FileLog.open(corpus, "read"));
 
   test("is cut at its 838th entry, in the turn that begins at the 835th", async () => {
@@ -24,7 +24,7 @@ describe.skipIf(!existsSync(corpus))("a real session (skipped where it is not at
     expect(plan.messagesToSummarize).toHaveLength(730);
   });
 
-  test("is cut where the rule says, whatever is kept", async () => {
+  test("is cut where the rule says, for any number of kept tokens", async () => {
     const path = (await open()).getBranch();
     for (const keepRecentTokens of [0, 300, 1_000, 4_321, 20_000, 50_000, 110_000]) {
       const cut = naiveCut(path, keepRecentTokens);

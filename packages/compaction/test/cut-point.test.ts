@@ -45,7 +45,7 @@ describe("the worked example of the design document", () => {
   });
 });
 
-describe("what weighs and what clings", () => {
+describe("weights of entries, and entries that stay with their successor", () => {
   test("metadata just before a user message goes with it and does not split the turn", () => {
     const path = new PathBuilder();
     path.user(words(100));
@@ -59,7 +59,7 @@ describe("what weighs and what clings", () => {
     expect(cut(path, 100)).toMatchObject({ isSplitTurn: false, turnStartIndex: -1 });
   });
 
-  test("a shell run kept from the model weighs nothing, begins no turn and goes with what follows", () => {
+  test("a shell run excluded from the context weighs nothing, begins no turn and stays with the next entry", () => {
     const path = new PathBuilder();
     path.user(words(50));
     path.answer(words(50));
@@ -76,7 +76,7 @@ describe("what weighs and what clings", () => {
     expect(cut(path, 151)).toMatchObject({ firstKeptIndex: 0 });
   });
 
-  test("an edit weighs what it leaves, and does not go with what follows it", () => {
+  test("an edit weighs as much as its replacement, and does not stay with the next entry", () => {
     const path = new PathBuilder();
     const big = path.user(words(1_000));
     path.answer(words(10));
@@ -95,7 +95,7 @@ describe("what weighs and what clings", () => {
     expect(firstKept(path, 1_202)).toBe("e1");
   });
 
-  test("failed and aborted answers weigh and are legal like any other", () => {
+  test("failed and aborted answers have weight and are legal cuts like any other", () => {
     const path = new PathBuilder();
     path.user(words(10));
     path.answer(words(100), { stopReason: "error", errorMessage: "overloaded" });
@@ -104,8 +104,8 @@ describe("what weighs and what clings", () => {
   });
 });
 
-describe("where a path may be cut", () => {
-  test("never between a call and the last of its results, also where somebody spoke in between", () => {
+describe("legal cuts of a path", () => {
+  test("are never between a call and the last of its results, even with other messages in between", () => {
     const path = new PathBuilder();
     path.user(words(10));
     const [a, b] = path.call([
@@ -122,7 +122,7 @@ describe("where a path may be cut", () => {
     for (const keep of [5, 15, 25]) expect(firstKept(path, keep)).toBe("e2");
   });
 
-  test("a call without results binds nothing, nor does a result without a call", () => {
+  test("ignore calls without results and results without a call", () => {
     const path = new PathBuilder();
     path.user(words(10));
     path.call([{ name: "read", arguments: {} }]);
@@ -159,7 +159,7 @@ describe("where a path may be cut", () => {
     expect(cut(path, 20_000)).toEqual({ firstKeptIndex: 1, turnStartIndex: 0, isSplitTurn: true });
   });
 
-  test("a budget that is not reached, or nothing legal, keeps everything", () => {
+  test("everything is kept if the budget is not reached or no cut is legal", () => {
     const path = new PathBuilder();
     path.user(words(10));
     path.answer(words(10));
@@ -170,7 +170,7 @@ describe("where a path may be cut", () => {
     expect(cut(orphans, 10)).toMatchObject({ firstKeptIndex: 0, isSplitTurn: false });
   });
 
-  test("a budget of nothing keeps the newest message that weighs anything, a boundless one everything", () => {
+  test("a budget of 0 keeps the newest message with a weight; an infinite budget keeps everything", () => {
     const path = new PathBuilder();
     path.user(words(10));
     path.answer("");
@@ -182,7 +182,7 @@ describe("where a path may be cut", () => {
       expect(cut(path, keep)).toMatchObject({ firstKeptIndex: 0 });
   });
 
-  test("only what lies between start and end is looked at, and indexes stay those of the path", () => {
+  test("only entries between start and end count, and indexes are those of the path", () => {
     const path = new PathBuilder();
     for (let at = 0; at < 10; at++) path.user(words(10));
     expect(findCutPoint(path.entries, 2, 8, 20)).toEqual({
@@ -193,7 +193,7 @@ describe("where a path may be cut", () => {
     expect(findCutPoint(path.entries, 5, 8, 100)).toMatchObject({ firstKeptIndex: 5 });
   });
 
-  test("the summary of an earlier compaction is no part of what can be cut", () => {
+  test("the summary of an earlier compaction is not a legal cut", () => {
     const path = new PathBuilder();
     path.user(words(10));
     const kept = path.user(words(10));
@@ -280,7 +280,7 @@ function randomPath(steps: readonly { kind: string; size: number }[]): Entry[] {
 
 const SETTINGS = { provider: "anthropic", modelId: "m", kind: "k", model: "m", usage: {} };
 
-test("property: the cut is that of the rule, written down independently", () => {
+test("property: the cut equals that of an independent version of the rule", () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), fc.integer({ min: 0, max: 400 }), (steps, keep) => {
       const entries = randomPath(steps);

@@ -42,8 +42,8 @@ function edited({ entries }: PathBuilder, excess: number, waiting?: number): Ent
   ];
 }
 
-describe("where a request has too many bytes", () => {
-  test("the newest pictures stay, the words beside the others too", () => {
+describe("a request with too many bytes", () => {
+  test("keeps the newest pictures, and the text next to the others", () => {
     const path = new PathBuilder();
     for (let at = 0; at < 4; at++) path.user([text(`look ${at}`), picture(10_000)]);
     const after = edited(path, 15_000);
@@ -51,7 +51,7 @@ describe("where a request has too many bytes", () => {
     expect(JSON.stringify(readSpan(after).items[0]!.messages)).toMatch(/look 0.*\[image left out\]/);
   });
 
-  test("an old small one stays where a newer large one cannot", () => {
+  test("does not keep an old small picture if a newer large one does not fit", () => {
     const path = new PathBuilder();
     path.user([picture(1_000)]);
     path.user([picture(90_000), picture(2_000)]);
@@ -59,7 +59,7 @@ describe("where a request has too many bytes", () => {
     expect(picturesOf(edited(path, 50_000))).toEqual([[1_000], [2_000], [3_000]]);
   });
 
-  test("those of the message that waits stay, results lose theirs", () => {
+  test("keeps pictures of the unanswered message, and removes those of results", () => {
     const path = new PathBuilder();
     const [call] = path.call([{ name: "screenshot", arguments: {} }]);
     path.result(call!, [picture(50_000)]);
@@ -68,7 +68,7 @@ describe("where a request has too many bytes", () => {
     expect(picturesOf(edited(path, Number.POSITIVE_INFINITY))).toEqual([[], [], []]);
   });
 
-  test("property: at least so many bytes go as have to, or all that can, and no more pictures than that takes", () => {
+  test("property: enough bytes are removed, or all removable ones, with the fewest pictures", () => {
     const messages = fc.array(fc.array(fc.integer({ min: 100, max: 5_000 }), { maxLength: 3 }), {
       maxLength: 8,
     });
@@ -90,13 +90,13 @@ describe("where a request has too many bytes", () => {
     );
   });
 
-  test("nothing goes up to the limit, a quarter of it above", () => {
+  test("removes nothing up to the limit, and a quarter of the limit above it", () => {
     expect(excessBytes(1_000, 1_000)).toBe(0);
     expect(excessBytes(1_001, 1_000)).toBe(251);
   });
 });
 
-test("a refusal for its bytes is known by the words of providers and proxies, and is an overflow", () => {
+test("a refusal for bytes is recognised by the words of providers and proxies, and is an overflow", () => {
   const answer = (errorMessage: string, stopReason = "error") =>
     ({
       role: "assistant",

@@ -6,7 +6,7 @@ import { PathBuilder, planned, words } from "./build-path.ts";
 
 const contents = (messages: readonly ContextMessage[]) => messages.map(messageText);
 
-describe("what is summarised and what stays", () => {
+describe("summarised and kept messages", () => {
   test("a cut between turns leaves history and a kept tail", () => {
     const path = new PathBuilder();
     path.user("one");
@@ -28,7 +28,7 @@ describe("what is summarised and what stays", () => {
     expect(plan.previousSummary).toBeUndefined();
   });
 
-  test("a cut inside a turn parts the history from the turn's beginning", () => {
+  test("a cut inside a turn separates the history from the beginning of the turn", () => {
     const path = new PathBuilder();
     path.user("old");
     path.answer("old answer");
@@ -47,7 +47,7 @@ describe("what is summarised and what stays", () => {
     });
   });
 
-  test("the tail that was kept before is part of the next span, and the old summary is brought up to date", () => {
+  test("the previously kept tail is part of the next span, and the old summary is updated", () => {
     const path = new PathBuilder();
     path.user("first");
     path.answer("second");
@@ -63,7 +63,7 @@ describe("what is summarised and what stays", () => {
     expect(plan.blocks.goal).toBe("first");
   });
 
-  test("failed answers and calls without results are handed over, edits are applied", () => {
+  test("failed answers and calls without results are included, and edits are applied", () => {
     const path = new PathBuilder();
     const secret = path.user("the password is 123");
     path.answer("oops", { stopReason: "error", errorMessage: "overloaded" });
@@ -75,7 +75,7 @@ describe("what is summarised and what stays", () => {
     expect(JSON.stringify(plan)).not.toContain("123");
   });
 
-  test("nothing to compact is an answer: an empty path, a short one, one with labels alone", () => {
+  test("nothing to compact is a result: for an empty path, a short one, or only labels", () => {
     expect(prepareCompaction([])).toEqual({
       eligible: false,
       reason: "Nothing to compact: there are no messages yet.",
@@ -90,7 +90,7 @@ describe("what is summarised and what stays", () => {
     });
   });
 
-  test("system prompts and shell runs that the model never saw are nothing to summarise", () => {
+  test("system prompts and shell runs excluded from the context are not summarised", () => {
     const path = new PathBuilder();
     path.say({ role: "system", content: words(50) });
     path.say({
@@ -105,8 +105,8 @@ describe("what is summarised and what stays", () => {
   });
 });
 
-describe("what stands beside the prose", () => {
-  test("the goal is the user's first message, the latest one stands there only when it is not kept", () => {
+describe("blocks after the prose", () => {
+  test("the goal is the user's first message; the latest message is a block only if it is not kept", () => {
     const path = new PathBuilder();
     path.user("build a <shed>");
     path.answer("ok");
@@ -120,7 +120,7 @@ describe("what stands beside the prose", () => {
     expect(planned(path, { keepRecentTokens: 64 }).blocks).not.toHaveProperty("latestUserMessage");
   });
 
-  test("a sole prompt stands once, also after the next compaction, and however much of it had to be cut", () => {
+  test("a single prompt appears once, also after the next compaction, and when it was cut", () => {
     const path = new PathBuilder();
     path.user(`Plant beans. ${words(5_000)} Then water them.`);
     path.answer(words(100));
@@ -136,7 +136,7 @@ describe("what stands beside the prose", () => {
     expect(again).not.toHaveProperty("latestUserMessage");
   });
 
-  test("a goal that the user edited out is not brought back", () => {
+  test("a goal that the user hid is not restored", () => {
     const path = new PathBuilder();
     const first = path.user("my token is abc");
     const second = path.user("fix the tests");
@@ -148,7 +148,7 @@ describe("what stands beside the prose", () => {
     expect(planned(path, { keepRecentTokens: 10 }).blocks.goal).toBe("fix all tests");
   });
 
-  test("goal and newest instruction survive a long loop without a word of the user, and a foreign summary", () => {
+  test("goal and newest instruction survive a long loop without a user message, and a foreign summary", () => {
     for (const summary of [
       "Prose.\n\n<goal>\nthe goal\n</goal>\n\n<latest-user-message>\nand quickly\n</latest-user-message>",
       "A summary of somebody else.",
@@ -167,7 +167,7 @@ describe("what stands beside the prose", () => {
     }
   });
 
-  test("pins that stay as they are are not repeated", () => {
+  test("pinned entries that are kept are not repeated", () => {
     const path = new PathBuilder();
     const pinned = [
       { id: path.user("always run the linter"), text: "always run the linter" },
@@ -176,7 +176,7 @@ describe("what stands beside the prose", () => {
     expect(planned(path, { keepRecentTokens: 10 }, { pinned }).blocks.pinned).toEqual([pinned[0]]);
   });
 
-  test("file lists come from calls, earlier summaries, branch summaries and what extensions recorded", () => {
+  test("file lists come from calls, earlier summaries, branch summaries and records of extensions", () => {
     const path = new PathBuilder();
     path.user("go");
     const kept = path.user("kept");
@@ -209,8 +209,8 @@ describe("what stands beside the prose", () => {
   });
 });
 
-describe("the end of a path is enough", () => {
-  test("the plan from the first kept entry on is that of the whole path", () => {
+describe("a plan from the end of a path", () => {
+  test("from the first kept entry on equals the plan of the whole path", () => {
     const path = new PathBuilder();
     path.user("the goal");
     path.tool("read", { path: "a.ts" }, words(40));
@@ -229,8 +229,8 @@ describe("the end of a path is enough", () => {
   });
 });
 
-describe("a system prompt that stands in the session", () => {
-  test("is carried by the compaction, and counts", () => {
+describe("a system prompt in the session", () => {
+  test("is kept by the compaction, and counts", () => {
     const path = new PathBuilder();
     path.say({ role: "system", content: "You are a gardener.", sections: { tone: "calm" }, toolsAdded: [] });
     path.user("plant");
@@ -241,7 +241,7 @@ describe("a system prompt that stands in the session", () => {
   });
 });
 
-test("an error of the plan names what it needs, as data", () => {
+test("an error of the plan names the missing parts, as data", () => {
   const path = new PathBuilder();
   path.user(words(300_000));
   const failure = (() => {

@@ -32,7 +32,7 @@ const hostile = fc.oneof(
 );
 const texts = fc.array(hostile, { maxLength: 6 }).map((parts) => parts.join("\n"));
 
-test("property: what stands beside the prose is read back as it was, whatever prose and words hold", () => {
+test("property: blocks are read back unchanged, with any prose and texts", () => {
   fc.assert(
     fc.property(texts, texts, texts, fc.array(fc.string({ minLength: 1 })), (prose, goal, latest, files) => {
       const blocks: SummaryBlocks = {
@@ -67,7 +67,7 @@ describe("a block", () => {
     expect(goalIn("prose")).toBeUndefined();
   });
 
-  test("of a goal takes at most a sixteenth of the window, escapes and mark included, and then stays as it is", () => {
+  test("of the goal takes at most a sixteenth of the window, with escapes and mark, and then does not change", () => {
     for (const letter of ["a", "<", "\u{1F333}", "&lt;"]) {
       const goal = letter.repeat(100_000);
       const summary = joinSummary("", { pinned: [], goal, files: NO_FILES }, 8_000);
@@ -91,7 +91,7 @@ describe("a block", () => {
     ["a sixteenth of a small window", 8_000, 500],
     ["600 tokens of a large one", 1_000_000, 600],
   ])(
-    "of the goal and that of the newest message take together at most %s, both ends of both kept",
+    "of the goal and that of the newest message together take at most %s, with both ends of both",
     (_, window, tokens) => {
       const words = (letter: string) => `begin ${letter.repeat(100_000)} end`;
       const blocks = { pinned: [], goal: words("g"), latestUserMessage: words("l"), files: NO_FILES };
@@ -103,7 +103,7 @@ describe("a block", () => {
     },
   );
 
-  test("of short words leaves its room to long ones, and then neither changes from one summary to the next", () => {
+  test("of a short text leaves its room to a long one, and then neither changes in later summaries", () => {
     const blocks = { pinned: [], goal: "Be brief.", latestUserMessage: "l".repeat(9_000), files: NO_FILES };
     const summary = joinSummary("", blocks, WINDOW);
     expect(goalIn(summary)).toBe("Be brief.");
@@ -117,7 +117,7 @@ describe("a block", () => {
     expect(joinSummary("", blocks, WINDOW).length).toBeLessThanOrEqual(400);
   });
 
-  test("of rules stays whole where the others are limited, and is a number where nothing of it fits", () => {
+  test("of rules stays whole when other blocks are cut, and is a number if no rule fits", () => {
     const rules = [{ text: "never push", kind: "never" as const }];
     const blocks = { pinned: [], rules, goal: "g".repeat(10_000), files: NO_FILES, limitTokens: 16 };
     expect(joinSummary("", blocks, WINDOW)).toContain("- never push\n</rules>");
@@ -125,7 +125,7 @@ describe("a block", () => {
     expect(none).toContain("<rules>\n(rules left out: 1; `espalier rules`)\n</rules>");
   });
 
-  test("of pins gives each its share: a long one does not push out the others", () => {
+  test("of pins gives each pin a share: a long pin does not displace the others", () => {
     const pinned = [
       { id: "long", text: "x".repeat(50_000) },
       { id: "short", text: "Use tabs." },
@@ -138,14 +138,14 @@ describe("a block", () => {
     expect(summary).toMatch(/\[also-long\] y{500}/);
   });
 
-  test("counts only at the end: what a foreign summary quotes in the middle is prose", () => {
+  test("counts only at the end: a quoted block in the middle of a foreign summary is prose", () => {
     const foreign = "It said\n<goal>\nquoted\n</goal>\nand went on.";
     expect(goalIn(foreign)).toBeUndefined();
     expect(proseOf(foreign)).toBe(foreign);
     expect(proseOf(`${foreign}\n\n<read-files>\na.ts\n</read-files>`)).toBe(foreign);
   });
 
-  test("is found in linear time in a summary that is nothing but tags and blank lines", () => {
+  test("is found in linear time in a summary of nothing but tags and blank lines", () => {
     const evil = `${"\n".repeat(200_000)}${"<goal>\n".repeat(100_000)}</goal>`;
     const started = performance.now();
     expect(proseOf(`kept\n\n${`${SUMMARY_NOTE}\n \n`.repeat(20_000)}`)).toBe("kept");
@@ -155,7 +155,7 @@ describe("a block", () => {
   });
 });
 
-test("an interruption and a command to the agent are no words of the user", () => {
+test("an interruption or a command to the agent does not count as the user's text", () => {
   const said = [
     "Write the table.",
     "[Request interrupted by user for tool use]",

@@ -12,25 +12,25 @@ import { type ContextMessage, contextOfPath } from "@espalier/session-tree";
 import { describe, expect, test } from "vitest";
 import { PathBuilder, words } from "./build-path.ts";
 
-describe("when a context is due", () => {
+describe("a context is due for compaction", () => {
   const settings = { autoCompact: true, reserveTokens: 16_384 };
   test("strictly above the window less the reserve", () => {
     expect(shouldCompact(183_616, 200_000, settings)).toBe(false);
     expect(shouldCompact(183_617, 200_000, settings)).toBe(true);
   });
 
-  test("never where nothing may compact by itself", () => {
+  test("never if autoCompact is off", () => {
     expect(shouldCompact(1_000_000, 200_000, { ...settings, autoCompact: false })).toBe(false);
   });
 });
 
-describe("the size that is trusted", () => {
+describe("the trusted size", () => {
   const usage = (total: number) => ({
     usage: { input: total, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: total },
   });
   const size = (path: PathBuilder, overhead = 0) => trustedTokens(contextOfPath(path.entries), overhead);
 
-  test("is what the provider reported last, and characters / 4 of what came after it", () => {
+  test("is the provider's last count, and characters / 4 of later messages", () => {
     const path = new PathBuilder();
     path.user(words(50));
     path.answer("hi", usage(1_234));
@@ -38,7 +38,7 @@ describe("the size that is trusted", () => {
     expect(size(path)).toBe(1_284);
   });
 
-  test("counts system prompt and tools once: the provider has counted them already", () => {
+  test("counts system prompt and tools once: the provider's count includes them", () => {
     const path = new PathBuilder();
     path.user(words(50));
     expect(size(path, 900)).toBe(950);
@@ -56,7 +56,7 @@ describe("the size that is trusted", () => {
     ).toBe("threshold");
   });
 
-  test("is the sum of the parts of a usage whose total is 0 or no number", () => {
+  test("is the sum of the parts if the total of a usage is 0 or not a number", () => {
     for (const totalTokens of [0, Number.NaN, null as unknown as number]) {
       const path = new PathBuilder();
       path.user(words(50));
@@ -65,7 +65,7 @@ describe("the size that is trusted", () => {
     }
   });
 
-  test("is estimated where nothing is reported: no usage, an empty one, one of a failed answer", () => {
+  test("is estimated without a usable count: no usage, an empty one, one of a failed answer", () => {
     for (const more of [
       {},
       usage(0),
@@ -79,7 +79,7 @@ describe("the size that is trusted", () => {
     }
   });
 
-  test("is not taken from before a compaction or an edit of what stood before it", () => {
+  test("ignores a count from before a compaction or an edit of an earlier message", () => {
     const path = new PathBuilder();
     const first = path.user(words(50));
     path.answer(words(10), usage(150_000));
@@ -106,7 +106,7 @@ describe("an overflow", () => {
       ...more,
     }) as never as ContextMessage;
 
-  test("is told by the words of the providers", () => {
+  test("is recognised by the words of the providers", () => {
     for (const words of [
       "400 prompt is too long: 213462 tokens > 200000 maximum",
       "Your input exceeds the context window of this model",
@@ -136,14 +136,14 @@ describe("an overflow", () => {
     );
   });
 
-  test("is not an error that another program wrote as something else than a text", () => {
+  test("is not an error that another program stored as something other than text", () => {
     for (const errorMessage of [{ toString: "none" }, ["prompt is too long"], 413, null]) {
       expect(isContextOverflow(failed("", { errorMessage }), 200_000)).toBe(false);
       expect(namedWindow(failed("", { errorMessage }))).toBeUndefined();
     }
   });
 
-  test("names the window in the words of most providers", () => {
+  test("gives the window size in the words of most providers", () => {
     for (const [words, tokens] of [
       ["400 prompt is too long: 213462 tokens > 200000 maximum", 200_000],
       [
@@ -168,7 +168,7 @@ describe("an overflow", () => {
     expect(namedWindow(failed(words, { stopReason: "stop" }))).toBe(undefined);
   });
 
-  test("is told by a usage above the window, whatever the answer says, unless it was aborted", () => {
+  test("is recognised by a usage above the window, for any answer that was not aborted", () => {
     const usage = { input: 150_000, cacheRead: 50_000, cacheWrite: 1, output: 9 };
     for (const stopReason of ["stop", "toolUse", "length", "error"]) {
       expect(isContextOverflow(failed("", { stopReason, usage }), 200_000)).toBe(true);
@@ -177,19 +177,19 @@ describe("an overflow", () => {
     expect(isContextOverflow(failed("", { stopReason: "aborted", usage }), 200_000)).toBe(false);
   });
 
-  test("is told by an answer without a token from a full window", () => {
+  test("is recognised by an answer without tokens at a full window", () => {
     const usage = { input: 150_000, cacheRead: 50_000, cacheWrite: 0, output: 0 };
     expect(isContextOverflow(failed("", { stopReason: "length", usage }), 200_000)).toBe(true);
     expect(isContextOverflow(failed("", { stopReason: "length", usage }), 200_001)).toBe(false);
     expect(isContextOverflow(failed("", { stopReason: "stop", usage }), 200_000)).toBe(false);
   });
 
-  test("is not told by the words of an answer that is none of an error", () => {
+  test("is not recognised by the text of an answer that is not an error", () => {
     expect(isContextOverflow(failed("prompt is too long", { stopReason: "stop" }), 200_000)).toBe(false);
   });
 });
 
-describe("the windows that a path has learnt", () => {
+describe("windows recorded on a path", () => {
   const refused = (path: PathBuilder, model: string, tokens: number) =>
     path.answer("", {
       provider: "p",
@@ -199,7 +199,7 @@ describe("the windows that a path has learnt", () => {
     });
   const learntOf = (path: PathBuilder) => learntWindows(path.entries);
 
-  test("are those that its refusals named, and the newest of a model counts", () => {
+  test("come from refusals, and the newest one of a model counts", () => {
     const path = new PathBuilder();
     path.user("Hello?");
     expect(learntOf(path)).toEqual({});
@@ -213,7 +213,7 @@ describe("the windows that a path has learnt", () => {
     expect(effectiveWindow(200_000, path.entries, null)).toBe(200_000);
   });
 
-  test("are what the newest compaction recorded, and what was told since", () => {
+  test("come from the newest compaction and later refusals", () => {
     const path = new PathBuilder();
     refused(path, "a", 40_000);
     const kept = path.user("Hello?");

@@ -77,7 +77,7 @@ const names = [
   "prepare a request",
 ] as const;
 
-test("property: whatever is done at once, each act is done or refused by name, and reopening gives what closing left", async () => {
+test("property: of simultaneous acts each is done or refused with its name, and reopening gives the closed state", async () => {
   const step = fc.record({ does: fc.constantFrom(...names), at: fc.nat(99), wait: fc.nat(6) });
   await fc.assert(
     fc.asyncProperty(

@@ -20,7 +20,7 @@ beforeEach(async () => {
   file = session.file;
 });
 
-test("a session is held from opening to closing, and who comes meanwhile is told by whom", async () => {
+test("a session is leased from opening to closing, and a second opener gets an error that names the holder", async () => {
   const first = await openSession({ file }, { home });
   await expect(openSession({ file }, { home })).rejects.toMatchObject({
     code: "busy",
@@ -35,13 +35,13 @@ test("a session is held from opening to closing, and who comes meanwhile is told
   await (await openSession({ file }, { home })).close();
 });
 
-test("a new session is held too", async () => {
+test("a new session is leased too", async () => {
   const session = await createSession({ home });
   await expect(openSession({ file: session.file }, { home })).rejects.toMatchObject({ code: "busy" });
   await session.close();
 });
 
-test("where somebody writes, one may read", async () => {
+test("a session with a writer can be read", async () => {
   const first = await openSession({ file }, { home });
   const second = await openSession({ file }, { home, onBusy: "read-only" });
   expect(second.heldBy).toMatchObject({ pid: process.pid });
@@ -51,7 +51,7 @@ test("where somebody writes, one may read", async () => {
   await first.close();
 });
 
-test("who only reads asks nobody for what could not be written", async () => {
+test("a reader is not asked about entries that it cannot write", async () => {
   const { session, store } = await plant();
   const [, second] = session.getBranch();
   const main = session.leafId!;
@@ -86,7 +86,7 @@ test("who only reads asks nobody for what could not be written", async () => {
   await reader.close();
 });
 
-test("nobody is asked for what a newer version keeps from being written", async () => {
+test("an extension is not called for an entry that a newer version prevents from being written", async () => {
   const { session, store } = await plant();
   await session.close();
   const [header, ...lines] = Buffer.from(bytesOf(session)).toString().trimEnd().split("\n");
@@ -103,7 +103,7 @@ test("nobody is asked for what a newer version keeps from being written", async 
   await later.close();
 });
 
-test("where somebody writes, one may fork and write that", async () => {
+test("a session with a writer can be forked, and the fork can be written", async () => {
   const first = await openSession({ file }, { home });
   const before = readFileSync(file);
   const fork = await openSession({ file }, { home, onBusy: "fork" });
@@ -118,7 +118,7 @@ test("where somebody writes, one may fork and write that", async () => {
   await first.close();
 });
 
-test("where somebody writes, one may write beside him: two branches, nothing lost", async () => {
+test("a session with a writer can be shared: two branches, nothing lost", async () => {
   const first = await openSession({ file }, { home });
   const second = await openSession({ file }, { home, onBusy: "share" });
   const leaf = first.leafId;
@@ -133,7 +133,7 @@ test("where somebody writes, one may write beside him: two branches, nothing los
   await first.close();
 });
 
-test("a label is appended beside whoever writes", async () => {
+test("a label can be appended while another process writes", async () => {
   const first = await openSession({ file }, { home });
   const beside = await openSession({ file }, { home, lease: false });
   await beside.label(first.leafId!, "here");
@@ -151,14 +151,14 @@ test("two short acts wait for each other", async () => {
   await (await second).close();
 });
 
-test("an opening that fails holds nothing", async () => {
+test("a failed opening holds no lease", async () => {
   await expect(openSession({ file }, { home, leafId: "nobody" })).rejects.toMatchObject({
     code: "unknown-entry",
   });
   await (await openSession({ file }, { home })).close();
 });
 
-test("a lease that cannot be had for no known reason is an error, whatever is done about others who write", async () => {
+test("a lease that fails for an unknown reason is an error, for every `onBusy`", async () => {
   const near = fileStore({ home });
   const refused = new EspalierError("busy", "Somebody writes it; nobody knows who.");
   const closed: string[] = [];
@@ -187,7 +187,7 @@ test("a lease that cannot be had for no known reason is an error, whatever is do
   expect(closed).toEqual([made, join(home, "copy.jsonl"), join(home, "copy.jsonl")]);
 });
 
-test("a store in memory has leases of its own", async () => {
+test("a store in memory has its own leases", async () => {
   const store = memoryStore();
   const first = await createSession({ store });
   await expect(openSession({ file: first.file }, { store })).rejects.toMatchObject({ code: "busy" });

@@ -49,14 +49,14 @@ async function listening() {
   return { session, ask, clock };
 }
 
-test("before a request that only goes on no extension hears of a break", async () => {
+test("a request that continues normally reports no cache break to extensions", async () => {
   const { session, ask } = await listening();
   expect(await ask()).toEqual([]);
   await converse(session, 1);
   expect(await ask()).toEqual([]);
 });
 
-test("a break is told before its request goes out, with its cause, its entry and its price", async () => {
+test("a break is reported before its request is sent, with cause, entry and price", async () => {
   const { session, ask } = await listening();
   const third = session.getBranch().filter(({ type }) => type === "message")[4]!;
   const [edit] = await session.append([contextEdit.of({ targetId: third.id, replacement: null })]);
@@ -69,7 +69,7 @@ test("a break is told before its request goes out, with its cause, its entry and
   expect(event!.cost).toBeCloseTo((event!.tokens * 3.45) / 1e6, 6);
 });
 
-test("what no file records is heard of too: another system prompt, and a pause", async () => {
+test("breaks without a record in the file are reported too: another system prompt, and a pause", async () => {
   const { session, ask, clock } = await listening();
   await ask();
   await converse(session, 1);
@@ -79,7 +79,7 @@ test("what no file records is heard of too: another system prompt, and a pause",
   expect(await ask("You tend a garden. It is 09:41.")).toMatchObject([{ cause: "pause" }]);
 });
 
-test("a plan of a compaction says what it writes anew and when that has paid", async () => {
+test("a plan of a compaction has the tokens written anew, and the calls after which it has paid", async () => {
   const { session } = await plant({ turns: 0, compaction: { keepRecentTokens: 3_000 } });
   await converse(session, 20);
   const plan = session.planCompaction();
@@ -95,7 +95,7 @@ test("a plan of a compaction says what it writes anew and when that has paid", a
   expect(rows.find(({ policy }) => policy === "token-budget")!.cache).toEqual(cache);
 });
 
-test("to go back writes nothing anew; to another branch what is not shared", async () => {
+test("navigating back writes nothing anew; navigating to another branch writes the part that is not shared", async () => {
   const { session } = await plant({ turns: 0 });
   await converse(session, 4);
   const fork = session.getBranch().filter(({ type }) => type === "message")[3]!.id;
@@ -111,7 +111,7 @@ test("to go back writes nothing anew; to another branch what is not shared", asy
   expect(anew).toBeLessThan(1.2 * 2_050);
 });
 
-test("what a branch says in the same words is shared, whenever it was said", async () => {
+test("equal beginnings of branches are shared, whatever their entries' times are", async () => {
   const { session } = await plant({ turns: 0 });
   await converse(session, 4);
   const fork = session.getBranch().filter(({ type }) => type === "message")[3]!.id;
@@ -124,7 +124,7 @@ test("what a branch says in the same words is shared, whenever it was said", asy
   expect(forecastAct(session, branch)).toMatchObject({ anew: 0 });
 });
 
-test("a policy sees the price of the model, the session's own before the catalogue's", async () => {
+test("a policy gets the price of the model: the session's own before the catalogue's", async () => {
   const seen: unknown[] = [];
   const policy: typeof tokenBudget = {
     ...tokenBudget,
@@ -144,13 +144,13 @@ test("a policy sees the price of the model, the session's own before the catalog
   expect(seen.at(-1)).toEqual(own);
 });
 
-test("where no price is known a forecast has tokens alone", async () => {
+test("a forecast without a known price has only tokens", async () => {
   const { session } = await plant({ turns: 0, compaction: { keepRecentTokens: 3_000 } });
   await converse(session, 20, "a-model-of-one's-own");
   expect(session.planCompaction()).toMatchObject({ cache: { cost: null, paysBackAfter: null } });
 });
 
-test("a budget ends in a sentence before the money is spent: for an answer, and for a summary", async () => {
+test("a budget refuses in one sentence before the money is spent: for an answer, and for a summary", async () => {
   let asked = 0;
   const summarizer = scriptedSummarizer((request) => {
     asked++;
@@ -185,7 +185,7 @@ test("a budget ends in a sentence before the money is spent: for an answer, and 
   expect(await session.compact({ fallback: true })).toMatchObject({ eligible: true, source: "extractive" });
 });
 
-test("a budget counts the sessions of sub-agents, in the session that started them and in theirs", async () => {
+test("a budget counts the sessions of sub-agents, in the parent session and in their own", async () => {
   const store = memoryStore();
   const settings = { store, maxCost: 1, compaction: { keepRecentTokens: 3_000 } };
   const spend = async (session: Session, total: number) => {

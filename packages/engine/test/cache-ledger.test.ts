@@ -219,7 +219,7 @@ describe("the cause of a break of the prompt cache", () => {
     expect(cacheLedger(session.tree).breaks).toEqual(breaks);
   });
 
-  test("unknown is what nothing in the file explains: the provider dropped a part", async () => {
+  test("is unknown if nothing in the file explains it: the provider dropped a part", async () => {
     const { talk, session } = await converse();
     talk.cache = new PromptCache();
     // Of all that it had, the provider kept the first two turns.
@@ -229,7 +229,7 @@ describe("the cause of a break of the prompt cache", () => {
     expect(cacheLedger(session.tree).breaks).toMatchObject([{ cause: "unknown", entryId: said }]);
   });
 
-  test("a request that lacks what the file has above it comes from another program: a branch from its last entry", async () => {
+  test("a request that lacks entries of the file comes from another program: a branch from its last entry", async () => {
     const { talk, session, asked } = await converse();
     // A second program that had read the session after its sixth turn, and that starts with a system prompt of its own.
     const own = session.leafId!;
@@ -252,7 +252,7 @@ describe("the cause of a break of the prompt cache", () => {
     expect(cacheLedger(session.tree).breaks).toMatchObject([{ cause: "branch", entryId: sixth }]);
   });
 
-  test("a request that began before the answer above it was written comes from another program", async () => {
+  test("a request that began before the previous answer was written comes from another program", async () => {
     const { talk, session } = await converse();
     const asked = await talk.say("And elsewhere?");
     const startedAt = Date.parse(session.tree.getEntry(asked)!.timestamp);
@@ -265,7 +265,7 @@ describe("the cause of a break of the prompt cache", () => {
     expect(cacheLedger(session.tree).breaks).toMatchObject([{ cause: "branch", entryId: asked }]);
   });
 
-  test("settings that change while a request is on its way are no part of it", async () => {
+  test("settings that change after a request was sent are not part of it", async () => {
     const { talk, session } = await converse();
     talk.system = "You tend a garden. It is 09:41:07.";
     const asked = await talk.say("And now?");
@@ -284,7 +284,7 @@ describe("the cause of a break of the prompt cache", () => {
     });
   });
 
-  test("a compaction that begins a path of its own is one all the same", async () => {
+  test("a compaction at the beginning of a path counts as a compaction", async () => {
     const { talk, session } = await converse();
     const summary = {
       id: "a-root",
@@ -297,7 +297,7 @@ describe("the cause of a break of the prompt cache", () => {
     expect(cacheLedger(session.tree).breaks).toMatchObject([{ cause: "compaction", entryId: root!.id }]);
   });
 
-  test("a small edit near the end does not explain what a long pause lost", async () => {
+  test("a small edit near the end does not explain a loss after a long pause", async () => {
     const { talk, session, asked } = await converse();
     await session.append([contextEdit.of({ targetId: asked[7]!, replacement: null })]);
     talk.pause(10);
@@ -307,7 +307,7 @@ describe("the cause of a break of the prompt cache", () => {
     expect(cacheLedger(session.tree, { lifeMs: 60 * MINUTE }).breaks).toMatchObject([{ cause: "hide" }]);
   });
 
-  test("entries beside the conversation break nothing", async () => {
+  test("entries outside of the conversation break nothing", async () => {
     const { talk, session, asked } = await converse();
     await session.label(asked[0]!, "first");
     await session.append([custom.of({ customType: "garden", data: 1 })]);
@@ -331,7 +331,7 @@ describe("the cause of a break of the prompt cache", () => {
 });
 
 describe("what a break costs", () => {
-  test("is the price of writing less that of reading, of the catalogue where the bill has none", async () => {
+  test("is the price of writing less that of reading, from the catalogue if the usage has no price", async () => {
     const { talk, session } = await converse();
     talk.pause(6);
     await talk.turn("Next");
@@ -342,7 +342,7 @@ describe("what a break costs", () => {
     expect(cost.lost).toBe(breaks[0]!.cost);
   });
 
-  test("follows prices of one's own", async () => {
+  test("uses the user's own prices", async () => {
     const { talk, session } = await converse();
     talk.pause(6);
     await talk.turn("Next");
@@ -362,7 +362,7 @@ function randomOf(seed: number): (below: number) => number {
 }
 
 test.each(Array.from({ length: 60 }, (_, seed) => seed))(
-  "a request differs from the one before exactly where it says so (seed %i)",
+  "a request differs from the previous one exactly at the reported position (seed %i)",
   async (seed) => {
     const random = randomOf(seed + 1);
     const { session } = await plant({ turns: 0 });
@@ -454,7 +454,7 @@ test.each(Array.from({ length: 60 }, (_, seed) => seed))(
 const corpus = fileURLToPath(new URL("../../../../shared/corpus/pi/large-session.jsonl", import.meta.url));
 
 test.skipIf(!existsSync(corpus))(
-  "a real session of 439 calls has 37 breaks, 4.12 million tokens, $14.2 (skipped where it is not at hand)",
+  "a real session of 439 calls has 37 breaks, 4.12 million tokens, $14.2 (skipped without the corpus)",
   async () => {
     const { tree } = await SessionTree.open(FileLog.open(corpus, "read"));
     const { calls, breaks, cost, byCause } = cacheLedger(tree);

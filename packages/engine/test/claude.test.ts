@@ -65,7 +65,7 @@ describe("a compaction by Claude", () => {
     expect((await contextOf(session, store)).messages[0]).toMatchObject({ role: "compactionSummary" });
   });
 
-  test("asks for both parts of a split turn before either is answered, or one by one", async () => {
+  test("requests both parts of a split turn before either is answered, or one by one", async () => {
     const slow = (request: ReceivedRequest) => ({ ...answer(request), delayMs: 30 });
     for (const [concurrency, inFlight] of [
       [2, [1, 2]],
@@ -82,7 +82,7 @@ describe("a compaction by Claude", () => {
     }
   });
 
-  test("waits for what passes: 429, 529, overloaded in the middle, a torn connection", async () => {
+  test("retries temporary failures: 429, 529, overloaded during a stream, a broken connection", async () => {
     for (const trouble of [
       rateLimitedReply(1),
       overloadedReply(),
@@ -101,7 +101,7 @@ describe("a compaction by Claude", () => {
     }
   });
 
-  test("that fails for good leaves the context as it was, and the bill of what came through", async () => {
+  test("that fails permanently leaves the context unchanged, and bills the received part", async () => {
     for (const [reply, code, bills] of [
       [errorReply(401, "invalid x-api-key"), "unauthorized", 0],
       [textReply(""), "empty", 1],
@@ -124,7 +124,7 @@ describe("a compaction by Claude", () => {
     }
   });
 
-  test("that is aborted in the middle ends at once and leaves the bill of what had been streamed", async () => {
+  test("that is aborted during the answer ends at once, and bills the streamed tokens", async () => {
     const { session, server } = await withClaude({
       reply: textReply(HISTORY_ANSWER, { deltaDelayMs: 30 }),
     });
@@ -146,7 +146,7 @@ describe("a compaction by Claude", () => {
     expect(bytesOf(silent.session).equals(untouched)).toBe(true);
   });
 
-  test("of a history larger than the model's window goes out in parts that fit", async () => {
+  test("of a history larger than the model's window is sent in parts that fit", async () => {
     const { session, server } = await withClaude(
       { reply: answer, contextWindow: 12_000 },
       { turns: 0, compaction: { keepRecentTokens: 100 } },
@@ -157,19 +157,19 @@ describe("a compaction by Claude", () => {
     expect(server.requests.flatMap(({ problems }) => problems)).toEqual([]);
   });
 
-  test("by a model that calls every size too long is made without it, and said to be", async () => {
+  test("falls back, and reports it, if the model refuses every size as too long", async () => {
     const { session, store } = await withClaude({ reply: tooLongReply() });
     expect(await session.compact()).toMatchObject({ source: "extractive" });
     expect((await contextOf(session, store)).messages[0]).toMatchObject({ role: "compactionSummary" });
   });
 
-  test("falls back where that is wanted", async () => {
+  test("falls back if that is requested", async () => {
     const { session } = await withClaude({ reply: errorReply(403, "not allowed") }, { fallback: true });
     expect(await session.compact()).toMatchObject({ source: "extractive" });
   });
 });
 
-test("a branch that is left is summarised by Claude too", async () => {
+test("an abandoned branch is summarised by Claude too", async () => {
   const { session, server } = await withClaude({ reply: answer });
   const { summaryEntryId } = await session.navigate(session.getBranch()[3]!.id, { summarize: true });
   expect(session.getEntry(summaryEntryId!)).toMatchObject({ details: { source: "anthropic" }, usage: {} });

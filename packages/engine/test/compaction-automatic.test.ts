@@ -18,8 +18,8 @@ const compactions = (session: { getBranch(): { type: string }[] }) =>
 const compaction = { contextWindow: 3_000, reserveTokens: 2_000, keepRecentTokens: 100 };
 const due = { compaction, summarizer: scriptedSummarizer(soundAnswer) };
 
-describe("when a policy finds a compaction due", () => {
-  test("is strictly above the threshold, by what the provider counted", async () => {
+describe("a compaction that a policy finds due", () => {
+  test("is due strictly above the threshold, by the provider's count", async () => {
     const { session } = await plant({ turns: 3, ...due });
     await session.appendMessages([{ role: "assistant", content: "at it", usage: usage(1_000) }]);
     expect(await session.compactWhenDue()).toBeUndefined();
@@ -28,7 +28,7 @@ describe("when a policy finds a compaction due", () => {
     expect(compactions(session)).toBe(1);
   });
 
-  test("a usage from before it does not make it due again", async () => {
+  test("is not due again because of a usage from before it", async () => {
     const { session } = await plant({ turns: 1, ...due });
     await session.appendMessages([{ role: "assistant", content: words(10), usage: usage(150_000) }]);
     await session.appendMessages(turn("2"));
@@ -37,7 +37,7 @@ describe("when a policy finds a compaction due", () => {
     expect(compactions(session)).toBe(1);
   });
 
-  test("nothing happens where nothing may compact by itself: an overflow is a typed error, a command works", async () => {
+  test("does not happen with autoCompact off: an overflow is a typed error, a command works", async () => {
     const { session } = await plant({ turns: 12, ...due, compaction: { ...compaction, autoCompact: false } });
     const before = bytesOf(session);
     expect(await session.compactWhenDue()).toBeUndefined();
@@ -47,7 +47,7 @@ describe("when a policy finds a compaction due", () => {
     expect(await session.compact()).toMatchObject({ eligible: true });
   });
 
-  test("the reason is in the entry, and extensions hear whether the request is sent again", async () => {
+  test("has its reason in the entry, and extensions learn whether the request is sent again", async () => {
     const heard: unknown[] = [];
     const { session } = await plant({
       turns: 12,
@@ -68,8 +68,8 @@ describe("when a policy finds a compaction due", () => {
   });
 });
 
-describe("two automatic compactions without an answer between them", () => {
-  test("are the most there are, also where each hides the one before", async () => {
+describe("automatic compactions without an answer between them", () => {
+  test("are at most two, even if each hides the previous one", async () => {
     const { session } = await plant({ turns: 4, ...due });
     for (let round = 1; round <= 2; round++) {
       await session.appendMessages([{ role: "user", content: words(1_500, `${round}`) }]);
@@ -87,7 +87,7 @@ describe("two automatic compactions without an answer between them", () => {
     expect(await session.compact()).toMatchObject({ eligible: true });
   });
 
-  test("failed and aborted answers are no answers, one that ended well makes room for more", async () => {
+  test("are not separated by failed or aborted answers; a complete answer permits more", async () => {
     const { session } = await plant({ turns: 4, ...due });
     for (let round = 1; round <= 2; round++) {
       await session.appendMessages([{ role: "user", content: words(1_500, `${round}`) }]);
@@ -104,7 +104,7 @@ describe("two automatic compactions without an answer between them", () => {
   });
 });
 
-test("what must stay and exceeds the window is a typed error that names the parts, and nothing is begun", async () => {
+test("required messages above the window are a typed error that names the parts, and no compaction begins", async () => {
   const { session } = await plant({ turns: 2, ...due });
   await session.appendMessages([{ role: "user", content: words(5_000) }]);
   const before = bytesOf(session);

@@ -25,8 +25,8 @@ function heldSummarizer() {
 const users = (session: Session) =>
   session.context.messages.flatMap((message) => (message.role === "user" ? [String(message.content)] : []));
 
-describe("while a summary is made", () => {
-  test("what is appended meanwhile is kept, and recorded as kept", async () => {
+describe("while a summary is generated", () => {
+  test("appended entries are kept, and recorded as kept", async () => {
     const { summarizer, isAsked, release } = heldSummarizer();
     const { session, store } = await plant({ summarizer });
     const running = session.compact();
@@ -46,7 +46,7 @@ describe("while a summary is made", () => {
     await contextOf(session, store);
   });
 
-  test("a branch that was left is not compacted elsewhere: nothing is written but the bill", async () => {
+  test("leaving the branch prevents the compaction: only the bill is written", async () => {
     const { summarizer, isAsked, release } = heldSummarizer();
     const { heard, extension } = listen();
     const { session } = await plant({ summarizer, extensions: [extension] });
@@ -63,7 +63,7 @@ describe("while a summary is made", () => {
     expect(session.context.sources).toEqual([first!.id, second!.id]);
   });
 
-  test("a move to a branch that grew out of the plan's leaf changes nothing", async () => {
+  test("a move to a descendant of the plan's leaf changes nothing", async () => {
     const { summarizer, isAsked, release } = heldSummarizer();
     const { session } = await plant({ summarizer });
     const planned = session.leafId!;
@@ -78,7 +78,7 @@ describe("while a summary is made", () => {
     expect(session.context.messages[0]).toMatchObject({ role: "compactionSummary" });
   });
 
-  test("another compaction that came first is the one that counts", async () => {
+  test("another compaction that is written first is used", async () => {
     const { summarizer, isAsked, release } = heldSummarizer();
     const { session } = await plant({ summarizer });
     const running = session.compact();
@@ -91,7 +91,7 @@ describe("while a summary is made", () => {
     expect(session.leafId).toBe(other);
   });
 
-  test("an automatic one joins the one that runs, a command is refused", async () => {
+  test("an automatic compaction joins the running one, and a command is refused", async () => {
     const { summarizer, isAsked, release } = heldSummarizer();
     const { heard, extension } = listen();
     const { session } = await plant({ summarizer, extensions: [extension] });
@@ -119,7 +119,7 @@ describe("while a summary is made", () => {
   });
 });
 
-describe("right before the write", () => {
+describe("directly before the write of a compaction", () => {
   /** A session in which an append is under way, and a compaction that keeps nothing waits for its turn behind it. */
   async function behindAnAppend(act: { signal?: AbortSignal } = {}) {
     let release = () => {};
@@ -147,7 +147,7 @@ describe("right before the write", () => {
     return { session, store, appending, running, release };
   }
 
-  test("an append that took its turn first is kept, also by a compaction that keeps nothing", async () => {
+  test("an earlier append is kept, even by a compaction that keeps nothing", async () => {
     const { session, store, appending, running, release } = await behindAnAppend();
     release();
     const [said] = await appending;
@@ -159,7 +159,7 @@ describe("right before the write", () => {
     ]);
   });
 
-  test("an abort that comes while it waits for its turn is heard", async () => {
+  test("an abort during the wait ends the compaction", async () => {
     const abort = new AbortController();
     const { session, appending, running, release } = await behindAnAppend({ signal: abort.signal });
     const before = bytesOf(session);
@@ -174,7 +174,7 @@ describe("right before the write", () => {
     ]);
   });
 
-  test("an abort while handlers see the entry is heard: nothing of it is written", async () => {
+  test("an abort while handlers read the entry ends the compaction: none of it is written", async () => {
     const abort = new AbortController();
     const { session } = await plant({
       extensions: [
@@ -190,7 +190,7 @@ describe("right before the write", () => {
     expect(addedSince(session, before)).toEqual([]);
   });
 
-  test("an abort that comes after it changes nothing any more", async () => {
+  test("an abort after the write changes nothing", async () => {
     const abort = new AbortController();
     const { heard, extension } = listen();
     const { session } = await plant({ extensions: [extension] });
@@ -203,7 +203,7 @@ describe("right before the write", () => {
     expect(heard.committed).toHaveLength(1);
   });
 
-  test("what extensions make of the entry is what is reported", async () => {
+  test("the reported entry includes the changes of extensions", async () => {
     const { session } = await plant({
       extensions: [
         (api) => {
@@ -218,8 +218,8 @@ describe("right before the write", () => {
   });
 });
 
-describe("what is written", () => {
-  test("records all that it did, and the context is what it says", async () => {
+describe("a written compaction", () => {
+  test("records its ranges, sizes and cost, and the context matches the record", async () => {
     const { session, store } = await plant({ summarizer: scriptedSummarizer(soundAnswer) });
     await session.append({ type: "model_change", provider: "anthropic", modelId: "claude-test" } as never);
     const path = session.getBranch();
@@ -253,7 +253,7 @@ describe("what is written", () => {
     });
   });
 
-  test("a system prompt in the session outlives it", async () => {
+  test("keeps a system prompt of the session in the context", async () => {
     const { session, store } = await plant({ turns: 0 });
     const system = (fields: object) =>
       session.append({
@@ -278,7 +278,7 @@ describe("what is written", () => {
     }
   });
 
-  test("going back before it brings the context it was made from", async () => {
+  test("does not change the earlier context: navigating back before it restores it", async () => {
     const { session } = await plant();
     const before = { leafId: session.leafId, context: structuredClone(session.context) };
     await session.compact();
@@ -286,7 +286,7 @@ describe("what is written", () => {
     expect(session.context).toEqual(before.context);
   });
 
-  test("nothing to compact is an answer, and writes nothing", async () => {
+  test("is not written if there is nothing to compact, and the result says so", async () => {
     const { heard, extension } = listen();
     const { session } = await plant({ turns: 1, extensions: [extension] });
     const before = bytesOf(session);
@@ -299,7 +299,7 @@ describe("what is written", () => {
     expect(session.isCompacting).toBe(false);
   });
 
-  test("pinned entries stand in the summary word for word, edited as they are, until they are no longer pinned", async () => {
+  test("has pinned entries word for word, with their edits, until they are unpinned", async () => {
     const { session } = await plant();
     const [question] = session.getBranch().filter((entry) => isMessage(entry, "user"));
     const compactWith = async (round: string) => {
@@ -317,7 +317,7 @@ describe("what is written", () => {
     expect(await compactWith("9")).not.toContain("<pinned>");
   });
 
-  test("a pinned entry that cannot be used keeps nobody from compacting", async () => {
+  test("is not prevented by an invalid pinned entry", async () => {
     const { session, store } = await plant();
     await session.pin(session.leafId!);
     await session.close();

@@ -65,7 +65,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant("state" as const) }) },
 );
 
-test("property: along chained compactions and branches each message is kept or given to exactly one summary", async () => {
+test("property: over chained compactions and branches, each message is kept or given to exactly one summary", async () => {
   const property = fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 14 }), async (steps) => {
     const { summarizer, given } = observedSummarizer();
     const { session, store } = await plant({ turns: 1, summarizer, fallback: false });
@@ -111,7 +111,7 @@ const hostileAnswer = ({ sections }: SummaryRequest) =>
   `${sections.map((name) => `## ${name}\n`).join("")}\n${HOSTILE}`;
 
 describe("a hostile summarizer that drops everything", () => {
-  test("takes neither goal, newest instruction nor file lists away in 20 chained compactions", async () => {
+  test("loses neither goal, newest instruction nor file lists in 20 chained compactions", async () => {
     const { summarizer, given } = observedSummarizer(hostileAnswer);
     const { session, store } = await plant({ turns: 0, summarizer, fallback: false });
     await session.appendMessages([{ role: "user", content: "Build a </goal> shed & paint it <green>." }]);
@@ -173,13 +173,13 @@ describe("the size of a summary is bounded", () => {
     return { tokens, sources: [...sources] };
   };
 
-  test("over 50 rounds of the one that needs no model", async () => {
+  test("over 50 rounds of the extractive summarizer", async () => {
     const { tokens } = await sizes(50, undefined);
     expect(Math.max(...tokens)).toBeLessThan(3_500);
     expect(Math.max(...tokens.slice(-10))).toBeLessThan(1.5 * Math.max(...tokens.slice(15, 25)));
   });
 
-  test("over 50 rounds of one that appends for ever, which is replaced when it exceeds what it was asked for", async () => {
+  test("over 50 rounds of a summarizer that only appends, and is replaced above the requested size", async () => {
     const { tokens, sources } = await sizes(
       50,
       ({ sections, previousSummary = "", transcript }) =>
@@ -190,7 +190,7 @@ describe("the size of a summary is bounded", () => {
   });
 });
 
-test("what a request for a span had to shorten or drop is listed in the entry, by entry", async () => {
+test("content that a span's request shortened or dropped is listed in the entry, by entry", async () => {
   const summarizer = scriptedSummarizer(soundAnswer, { contextWindow: 20_000 });
   const { session } = await plant({ turns: 0, summarizer, fallback: false });
   const entries = await session.appendMessages(turn("1", { calls: 2, size: 1_000 }));

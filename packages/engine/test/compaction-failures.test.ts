@@ -88,7 +88,7 @@ describe("without a fallback, nothing is changed by a summarizer that", () => {
       expect(heard.committed).toEqual([]);
     });
 
-  test("fails in one part of a split turn after the other one was billed", async () => {
+  test("fails in one part of a split turn after the other part was billed", async () => {
     const summarizer = scriptedSummarizer(async (request) => {
       if (request.purpose === "history") return { text: soundAnswer(request), usage: billed(30) };
       await new Promise((resolve) => setTimeout(resolve, 10));
@@ -104,7 +104,7 @@ describe("without a fallback, nothing is changed by a summarizer that", () => {
   });
 });
 
-test("property: aborted at any moment a compaction is either whole in the log or not there at all, and says which", async () => {
+test("property: after an abort at any moment, a compaction is in the log as a whole or not at all, and the result says which", async () => {
   const property = fc.asyncProperty(
     fc.nat(12),
     fc.nat(4),
@@ -178,7 +178,7 @@ describe("with a fallback", () => {
       expect(heard.committed).toHaveLength(1);
     });
 
-  test("what the failed attempts were billed is in the entry", async () => {
+  test("the entry has the bills of failed attempts", async () => {
     const summarizer = scriptedSummarizer(emptyAnswer(billed(10)));
     const { session } = await plant({ turns: 20, summarizer, fallback: true });
     const before = bytesOf(session);
@@ -186,20 +186,20 @@ describe("with a fallback", () => {
     expect(addedSince(session, before).map(({ type }) => type)).not.toContain("usage");
   });
 
-  test("an automatic compaction falls back by itself, a command whose summarizer was named does not", async () => {
+  test("an automatic compaction falls back, but not a command with a named summarizer", async () => {
     const summarizer = scriptedSummarizer(failingAnswer("unauthorized"));
     const { session } = await plant({ turns: 20, summarizer });
     await expect(session.compact()).rejects.toMatchObject({ code: "unauthorized" });
     expect(await session.compact({ reason: "threshold" })).toMatchObject({ source: "extractive" });
   });
 
-  test("what is too long for the model is summarised without it, fallback or not", async () => {
+  test("a history too long for the model is summarised without the model, with or without a fallback", async () => {
     const summarizer = scriptedSummarizer(failingAnswer("too-long"), { contextWindow: 50_000 });
     const { session } = await plant({ turns: 20, summarizer, fallback: false });
     expect(await session.compact()).toMatchObject({ source: "extractive" });
   });
 
-  test("an abort is no reason to fall back", async () => {
+  test("an abort does not start the fallback", async () => {
     const summarizer = scriptedSummarizer(hangingAnswer("for-ever"));
     const { session } = await plant({ turns: 20, summarizer, fallback: true });
     const before = bytesOf(session);
@@ -209,7 +209,7 @@ describe("with a fallback", () => {
   });
 });
 
-test("a signal that has fired before anything began is heard, and of what never began nobody is told", async () => {
+test("an already aborted signal ends the compaction, and nothing is reported as begun", async () => {
   const summarizer = scriptedSummarizer(soundAnswer);
   const { heard, extension } = listen();
   const { session } = await plant({ summarizer, extensions: [extension] });
@@ -227,7 +227,7 @@ test("a signal that has fired before anything began is heard, and of what never 
 });
 
 test.each(["token-budget", "offload", "message-count"] as const)(
-  "under %s a summary in another language or with four of six headings is committed at once, and told of",
+  "under %s a summary in another language or with four of six headings is committed at once, and reported",
   async (policy) => {
     const chinese = "## 目标\n修复测试。\n\n## 下一步\n1. 运行全部测试。";
     const four = HISTORY_ANSWER.split(/\n(?=## )/)
@@ -249,8 +249,8 @@ test.each(["token-budget", "offload", "message-count"] as const)(
   },
 );
 
-describe("a number that JSON cannot hold", () => {
-  test("in the usage that a summarizer reports counts nothing, and the compaction is committed", async () => {
+describe("a number that JSON cannot represent", () => {
+  test("in the usage of a summarizer counts as nothing, and the compaction is committed", async () => {
     const usage = { ...billed(10), cacheRead: Number.NaN, totalTokens: Number.POSITIVE_INFINITY };
     const summarizer = scriptedSummarizer((request) => ({ text: soundAnswer(request), usage }));
     const { session } = await plant({ summarizer });
@@ -259,7 +259,7 @@ describe("a number that JSON cannot hold", () => {
     await session.close();
   });
 
-  test("in the usage of a call that failed does not hide why it failed", async () => {
+  test("in the usage of a failed call does not hide the reason of the failure", async () => {
     const error = new EspalierError("unauthorized", "no", { usage: { ...billed(10), output: Number.NaN } });
     const { session, store } = await plant({ summarizer: scriptedSummarizer({ error }), fallback: false });
     const before = bytesOf(session);
@@ -268,7 +268,7 @@ describe("a number that JSON cannot hold", () => {
     await contextOf(session, store);
   });
 
-  test("in the details of an extension's compaction refuses that answer, and the core's own stands", async () => {
+  test("in the details of an extension's compaction makes the engine refuse it and use its own", async () => {
     const extension: Extension = (api) => {
       api.on("session_before_compact", () => ({
         compaction: { summary: "Mine.", details: { score: Number.NaN } },

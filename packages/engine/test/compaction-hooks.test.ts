@@ -40,8 +40,8 @@ async function compactWith(...extensions: Extension[]) {
   return { ...planted, ...ended, heard, summarizer, before };
 }
 
-describe("a handler may cancel", () => {
-  test("and nothing is written, nobody is asked, everybody is told by whom", async () => {
+describe("a handler can cancel", () => {
+  test("and nothing is written or requested, and all listeners learn which extension cancelled", async () => {
     const { session, store, error, heard, summarizer, before } = await compactWith(
       answering("cautious", () => ({ cancel: true, reason: "a call is open" })),
     );
@@ -56,7 +56,7 @@ describe("a handler may cancel", () => {
     expect(heard.failed[0]).not.toHaveProperty("errorMessage");
   });
 
-  test("whatever another one answers", async () => {
+  test("for any answers of other handlers", async () => {
     const { error } = await compactWith(
       answering("own", () => ({ compaction: { summary: "Mine." } })),
       answering("cautious", () => ({ cancel: true })),
@@ -64,7 +64,7 @@ describe("a handler may cancel", () => {
     expect(error).toMatchObject({ code: "cancelled", by: "cautious" });
   });
 
-  test("by failing, where it is critical", async () => {
+  test("by failing, if it is critical", async () => {
     const broken = answering("broken", () => Promise.reject(new Error("no disk")), { critical: true });
     const { error, heard } = await compactWith(broken);
     expect(error).toMatchObject({ code: "cancelled", by: "broken" });
@@ -75,8 +75,8 @@ describe("a handler may cancel", () => {
   });
 });
 
-describe("a handler may make the compaction", () => {
-  test("with a summary alone; the rest is the plan's, and the very entry is announced", async () => {
+describe("a handler can make the compaction", () => {
+  test("with a summary alone; the rest comes from the plan, and the written entry is reported", async () => {
     const { session, store, result, heard, summarizer } = await compactWith(
       answering("own", () => ({
         compaction: { summary: "## Mine", details: { index: [1, 2] }, usage: billed(3) },
@@ -110,7 +110,7 @@ describe("a handler may make the compaction", () => {
     expect((await contextOf(session, store)).messages[0]).toMatchObject({ summary: "## Mine" });
   });
 
-  test("keep nothing, by the id that the compaction will have", async () => {
+  test("and keep nothing, by the id that the compaction will have", async () => {
     const { session, result } = await compactWith(
       answering("own", ({ compactionId }) => ({
         compaction: { summary: "All.", firstKeptEntryId: compactionId },
@@ -124,7 +124,7 @@ describe("a handler may make the compaction", () => {
     });
   });
 
-  test("keep less, or more: what is covered and the file lists follow", async () => {
+  test("and keep less, or more: covered range and file lists follow", async () => {
     const { session, result } = await compactWith(
       answering("own", ({ branchEntries }) => ({
         compaction: {
@@ -152,7 +152,7 @@ describe("a handler may make the compaction", () => {
     });
   });
 
-  test("and keep from an entry that says nothing, which goes with what follows it", async () => {
+  test("and keep from an entry without content, which stays with the next one", async () => {
     const summarizer = scriptedSummarizer(soundAnswer);
     const note = { id: "" };
     const own = answering("own", () => ({ compaction: { summary: "Mine.", firstKeptEntryId: note.id } }));
@@ -168,7 +168,7 @@ describe("a handler may make the compaction", () => {
     });
   });
 
-  test("and what the user pinned stays in the context all the same", async () => {
+  test("and pinned entries of the user stay in the context", async () => {
     const own = answering("own", () => ({ compaction: { summary: "Mine." } }));
     const { session } = await plant({ turns: 4, extensions: [own] });
     const [question] = session.getBranch().filter((entry) => isMessage(entry, "user"));
@@ -178,7 +178,7 @@ describe("a handler may make the compaction", () => {
     });
   });
 
-  test("its file lists outlive it in the compactions that follow", async () => {
+  test("and its file lists are kept in later compactions", async () => {
     let isFirst = true;
     const own = answering("own", () => {
       const answer = isFirst ? { compaction: { summary: "Mine." } } : undefined;
@@ -198,7 +198,7 @@ describe("a handler may make the compaction", () => {
   });
 });
 
-describe("an answer that cannot stand is refused with its owner's name, and the default goes on", () => {
+describe("an invalid answer is refused with its owner's name, and the default is used", () => {
   const illegal: [what: string, answer: Answer, why: string][] = [
     ["has no summary", () => ({ compaction: {} }), "`compaction.summary` is missing or empty"],
     [
@@ -239,7 +239,7 @@ describe("an answer that cannot stand is refused with its owner's name, and the 
     ["cannot be copied", () => ({ compaction: { summary: "x", details: () => 1 } }), ""],
   ];
   for (const [what, answer, why] of illegal)
-    test(`when it ${what}`, async () => {
+    test(`if it ${what}`, async () => {
       const { result, reports, heard, summarizer } = await compactWith(answering("wrong", answer));
       expect(result).toMatchObject({ eligible: true, source: "scripted" });
       expect(summarizer.requests).toHaveLength(1);
@@ -248,7 +248,7 @@ describe("an answer that cannot stand is refused with its owner's name, and the 
       expect(heard).toMatchObject({ before: 1, failed: [] });
     });
 
-  test("when it names an entry of another branch", async () => {
+  test("if it names an entry of another branch", async () => {
     const off = { id: "" };
     const { session, reports } = await plant({
       turns: 4,
@@ -265,7 +265,7 @@ describe("an answer that cannot stand is refused with its owner's name, and the 
     ]);
   });
 
-  test("when it goes back behind what the last compaction kept, also where it is shown the whole branch", async () => {
+  test("if it keeps entries from before the last kept one, even when it can read the whole branch", async () => {
     let first: string | undefined;
     const { session, reports } = await plant({
       turns: 4,
@@ -289,7 +289,7 @@ describe("an answer that cannot stand is refused with its owner's name, and the 
 });
 
 describe("several handlers", () => {
-  test("first come first: a second compaction is reported with both owners, instructions are joined", async () => {
+  test("the first answer is used: a second compaction is reported with both owners, instructions are joined", async () => {
     const { result, reports, session } = await compactWith(
       answering("later", () => ({ compaction: { summary: "Later." } })),
       answering("first", () => ({ compaction: { summary: "First." } }), { priority: 10 }),
@@ -305,7 +305,7 @@ describe("several handlers", () => {
     expect(summarizer.requests[0]!.customInstructions).toBe("Keep the ids.\n\nBe brief.");
   });
 
-  test("what the user asks for goes before what extensions ask for", async () => {
+  test("the user's instructions come before those of extensions", async () => {
     const summarizer = scriptedSummarizer(soundAnswer);
     const extensions = [answering("a", () => ({ instructions: "Keep the ids." }))];
     const { session } = await plant({ turns: 4, summarizer, extensions });
@@ -317,13 +317,13 @@ describe("several handlers", () => {
 describe("a handler that never returns", () => {
   const never = () => new Promise<undefined>(() => {});
 
-  test("is given up after its time", async () => {
+  test("is abandoned after its time limit", async () => {
     const { result, reports } = await compactWith(answering("slow", never, { timeoutMs: 20 }));
     expect(result).toMatchObject({ eligible: true });
     expect(reports).toMatchObject([{ kind: "timed-out", owners: ["slow"] }]);
   });
 
-  test("does not hold an abort", async () => {
+  test("does not delay an abort", async () => {
     const { heard, extension } = listen();
     const { session } = await plant({ turns: 4, extensions: [extension, answering("slow", never)] });
     const before = bytesOf(session);
@@ -335,7 +335,7 @@ describe("a handler that never returns", () => {
     expect(session.isCompacting).toBe(false);
   });
 
-  test("does not hold the session after the compaction is in the log", async () => {
+  test("does not block the session once the compaction is in the log", async () => {
     const slow: Extension = (api) => {
       api.on("session_compact", never, { timeoutMs: 20 });
     };
@@ -345,8 +345,8 @@ describe("a handler that never returns", () => {
   });
 });
 
-describe("the handler that is told how it ended", () => {
-  test("can use the session again, with a signal that has not fired", async () => {
+describe("a handler that is notified of the end", () => {
+  test("can use the session again, with a signal that is not aborted", async () => {
     const seen: unknown[] = [];
     const abort = new AbortController();
     const own: Extension = (api) => {
@@ -364,7 +364,7 @@ describe("the handler that is told how it ended", () => {
     expect(seen).toEqual([false, false, "it was aborted"]);
   });
 
-  test("cannot undo it by failing, however critical it is", async () => {
+  test("cannot undo the compaction by failing, even if it is critical", async () => {
     const broken: Extension = (api) => {
       api.on("session_compact", () => Promise.reject(new Error("no mirror")), { critical: true });
     };
@@ -376,8 +376,8 @@ describe("the handler that is told how it ended", () => {
   });
 });
 
-describe("what a handler is shown", () => {
-  test("is the whole branch, the plan with its files as sets, and the reason", async () => {
+describe("the event of a handler", () => {
+  test("has the whole branch, the plan with its files as sets, and the reason", async () => {
     let shown: BeforeCompactEvent | undefined;
     const { session } = await plant({
       turns: 4,
@@ -413,7 +413,7 @@ describe("what a handler is shown", () => {
     expect(shown!.signal).toBeInstanceOf(AbortSignal);
   });
 
-  test("cannot be changed, and what is done to the sets of files changes nothing", async () => {
+  test("cannot be changed, and changes of its file sets have no effect", async () => {
     const { result } = await compactWith(
       answering("meddling", ({ preparation }) => {
         preparation.fileOps.read.clear();
@@ -429,7 +429,7 @@ describe("what a handler is shown", () => {
     expect(result).toMatchObject({ summary: expect.not.stringContaining("forged.ts") });
   });
 
-  test("does not stop the session from going on: nothing of it is frozen that still grows", async () => {
+  test("does not freeze objects that the session still changes", async () => {
     const { session, store } = await compactWith(answering("curious", () => undefined));
     await session.appendMessages(turn("5"));
     await session.pin(session.leafId!);

@@ -9,7 +9,7 @@ import { expect, test } from "vitest";
 const corpus = fileURLToPath(new URL("../../../../shared/corpus/pi/large-session.jsonl", import.meta.url));
 
 test.skipIf(!existsSync(corpus))(
-  "a real session is compacted, and going back before it brings the old context",
+  "a real session is compacted, and navigating back before it restores the old context",
   async () => {
     const folder = mkdtempSync(join(tmpdir(), "espalier-"));
     const path = join(folder, "session.jsonl");

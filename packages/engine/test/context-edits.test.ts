@@ -2,7 +2,7 @@ import { createSession, openSession } from "@espalier/engine";
 import { anthropicFormat, buildRequest, contextEdit, memoryStore } from "@espalier/session-tree";
 import { expect, test } from "vitest";
 
-test("one append takes what is too large out of the context, and nothing out of the log", async () => {
+test("one append removes a too large part from the context, and nothing from the log", async () => {
   const store = memoryStore();
   const session = await createSession({ store });
   const data = Buffer.alloc(3_000_000, "picture").toString("base64");

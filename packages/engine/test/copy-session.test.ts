@@ -22,7 +22,7 @@ const LINES = [
 const TEXT = `${LINES.join("\n")}\n`;
 const odd = () => memoryLog(new TextEncoder().encode(TEXT), "odd");
 
-test("a sound session is the same bytes wherever it is copied to, and back", async () => {
+test("a valid session has the same bytes wherever it is copied to and back", async () => {
   expect((await diagnose(odd())).issues).toEqual([]);
   const memory = memoryStore();
   const there = await copySession(odd(), memory);
@@ -32,7 +32,7 @@ test("a sound session is the same bytes wherever it is copied to, and back", asy
   expect(readFileSync(path, "utf8")).toBe(TEXT);
 });
 
-test("a copy that was interrupted is finished by the next, and a whole one is left as it is", async () => {
+test("an interrupted copy is completed by the next one, and a complete copy stays unchanged", async () => {
   for (let cut = 1; cut <= LINES.length; cut++) {
     const path = join(folder, `cut-${cut}.jsonl`);
     const begun = `${LINES.slice(0, cut).join("\n")}\n`;
@@ -43,7 +43,7 @@ test("a copy that was interrupted is finished by the next, and a whole one is le
   }
 });
 
-test("what has gone its own way is not written to", async () => {
+test("a copy that has diverged is not overwritten", async () => {
   const path = join(folder, "own.jsonl");
   for (const there of [
     `${HEADER}\n{"type":"custom","id":"x","parentId":null}\n`,
@@ -58,7 +58,7 @@ test("what has gone its own way is not written to", async () => {
   }
 });
 
-test("a session of an old format is copied as it stands, and the copy of an earlier state is left alone", async () => {
+test("a session of an old format is copied unchanged, and a copy of an earlier state stays unchanged", async () => {
   const old = LINES.map((line) => line.replace("3.0", "2"));
   const whole = `${old.join("\n")}\n`;
   const log = (text: string) => memoryLog(new TextEncoder().encode(text), "odd");

@@ -200,7 +200,7 @@ describe.each(WAYS)("through $name", ({ open, isThere }) => {
     },
   );
 
-  test.skipIf(!isThere)("a session is the same bytes exactly if doctor finds nothing in it", async () => {
+  test.skipIf(!isThere)("a session has the same bytes exactly if doctor finds no damage", async () => {
     const seen = { sound: 0, old: 0, unsound: 0 };
     await fc.assert(
       fc.asyncProperty(sessions, async (bytes) => {
@@ -217,7 +217,7 @@ describe.each(WAYS)("through $name", ({ open, isThere }) => {
   });
 
   test.skipIf(!isThere || !existsSync(CORPUS))(
-    "sessions of agents, of whatever format, are the same bytes",
+    "sessions of agents in any format have the same bytes",
     async () => {
       for (const name of readdirSync(CORPUS)) {
         const path = join(CORPUS, name);
@@ -228,7 +228,7 @@ describe.each(WAYS)("through $name", ({ open, isThere }) => {
   );
 });
 
-test("from any store to any other, sessions of every format stay the same bytes", async () => {
+test("from any store to any other, sessions of every format have the same bytes", async () => {
   const ways = WAYS.filter(({ isThere }) => isThere);
   // Of the last also another namespace.
   const stores = await Promise.all([...ways, ways.at(-1)!].map(({ open }) => open()));

@@ -22,7 +22,7 @@ afterAll(() => rmSync(home, { recursive: true }));
 const question = [{ role: "user", content: "What grows here?" }];
 const answer = [{ role: "assistant", content: [{ type: "text", text: "Pears." }] }];
 
-test("what was never sent, what was sent without an answer, and what is answered are told apart", async () => {
+test("a prompt that was never sent, sent without an answer, or answered is distinguished", async () => {
   const session = await createSession({ home });
   const reopened = async () => {
     const again = await openSession({ file: session.file }, { home, mode: "read" });
@@ -51,7 +51,7 @@ test("what was never sent, what was sent without an answer, and what is answered
   await session.close();
 });
 
-test("a process killed at the moment of sending leaves a session that says so", async () => {
+test("a process killed while sending leaves a session that records it", async () => {
   const program = join(home, "sender.mjs");
   buildSync({
     entryPoints: [fileURLToPath(new URL("sender.ts", import.meta.url))],
@@ -73,7 +73,7 @@ test("a process killed at the moment of sending leaves a session that says so", 
   await session.close();
 });
 
-test("a session whose file was removed is put back, and one that was replaced is saved beside it", async () => {
+test("a removed session file is restored, and a replaced one is saved next to the new file", async () => {
   const session = await createSession({ home });
   await session.appendMessages(question as never);
   const content = readFileSync(session.file);
@@ -95,7 +95,7 @@ test("a session whose file was removed is put back, and one that was replaced is
   await saved.close();
 });
 
-test("a session whose file was emptied is refused, and nothing is written into what is left", async () => {
+test("a session whose file was emptied is refused, and nothing is written into it", async () => {
   const session = await createSession({ home });
   await session.appendMessages(question as never);
   truncateSync(session.file, 0);

@@ -18,7 +18,7 @@ const redacting: Extension = (api) => {
 };
 
 describe("entry_before_append", () => {
-  test("reaches the disk and the memory: what comes out is the only truth", async () => {
+  test("changes both disk and memory: only its result is used", async () => {
     const { session, store } = await plantWith(redacting);
     const before = bytesOf(session);
     await session.appendMessages([{ role: "user", content: "The password is hunter2." }]);
@@ -27,7 +27,7 @@ describe("entry_before_append", () => {
     expect(messages.at(-1)).toMatchObject({ content: "The password is [secret]." });
   });
 
-  test("reaches every way in: summaries, labels, names, pins, forks", async () => {
+  test("is called for every kind of append: summaries, labels, names, pins, forks", async () => {
     const summarizer = scriptedSummarizer((request) => `${soundAnswer(request)}\nhunter2`);
     const { session, store } = await plant({ extensions: [redacting], summarizer });
     const path = session.getBranch();
@@ -41,7 +41,7 @@ describe("entry_before_append", () => {
     expect(session.name).toBe("[secret]");
   });
 
-  test("that fails although it is critical keeps the entry out, and the caller hears of it", async () => {
+  test("that is critical and fails prevents the entry, and the caller gets the error", async () => {
     const { session } = await plantWith((api) => {
       api.on(
         "entry_before_append",
@@ -59,7 +59,7 @@ describe("entry_before_append", () => {
     await session.appendMessages([{ role: "user", content: "fine" }]);
   });
 
-  test("may not make something else of an entry: what cannot stand is refused, and reported", async () => {
+  test("cannot change the identity of an entry: an invalid answer is refused and reported", async () => {
     const { session, reports } = await plantWith((api) => {
       api.on("entry_before_append", () => ({ entry: null }) as never);
     });
@@ -67,7 +67,7 @@ describe("entry_before_append", () => {
     expect(reports[0]).toMatchObject({ kind: "invalid-answer" });
   });
 
-  test("may not append to the session that waits for it: it hears so at once, and later it may", async () => {
+  test("cannot append to the session that waits for it: it gets an error at once, and can append later", async () => {
     const refused: unknown[] = [];
     let later: Promise<unknown> | undefined;
     let open = (): void => {};
@@ -93,7 +93,7 @@ describe("entry_before_append", () => {
     expect(session.getEntries().at(-1)).toMatchObject({ type: "custom", data: 2 });
   });
 
-  test("in a circle through another session is refused as well", async () => {
+  test("cannot append to it through another session either", async () => {
     const sessions: Session[] = [];
     const refused: unknown[] = [];
     const appendingTo =
@@ -117,7 +117,7 @@ describe("entry_before_append", () => {
 });
 
 describe("entry_appended", () => {
-  test("tells of every entry, in order, with the entry itself; closing waits for the last", async () => {
+  test("reports every entry in order, with the entry itself; closing waits for the last one", async () => {
     const mirror: string[] = [];
     const { session } = await plant({
       turns: 2,
@@ -138,7 +138,7 @@ describe("entry_appended", () => {
     expect(mirror).toEqual(ids);
   });
 
-  test("closing waits too for mirrors of what is written while it waits, and by handlers that are told of it", async () => {
+  test("closing also waits for entries written during the wait, and by handlers of them", async () => {
     const mirror: string[] = [];
     const { session } = await plantWith((api) => {
       const notes = api.state("notes", { initial: "" });
@@ -155,7 +155,7 @@ describe("entry_appended", () => {
     expect(mirror).toEqual(entries.map(({ id }) => id));
   });
 
-  test("a mirror that fails or hangs stops nothing", async () => {
+  test("a mirror that fails or hangs does not stop appends", async () => {
     const { session, reports } = await plantWith((api) => {
       api.on("entry_appended", () => Promise.reject(new Error("no mirror")), { critical: true });
       api.on("entry_appended", () => new Promise<void>(() => {}), { timeoutMs: 5 });
@@ -174,7 +174,7 @@ describe("context", () => {
     };
   };
 
-  test("changes what is sent, and nothing of the session", async () => {
+  test("changes the sent messages, and nothing in the session", async () => {
     const { session, store } = await plantWith(
       shaping((messages) => {
         messages[0]!.content = "Changed.";
@@ -195,13 +195,13 @@ describe("context", () => {
     await contextOf(session, store);
   });
 
-  test("that changes nothing sends the session's own context", async () => {
+  test("without changes sends the session's own context", async () => {
     const { session } = await plantWith(shaping(() => {}));
     expect(await session.contextToSend()).toBe(session.context);
     expect(await session.contextToSend()).toBe(session.context);
   });
 
-  test("is passed from one to the next in order of priority", async () => {
+  test("is passed from handler to handler in order of priority", async () => {
     const adding = (text: string, priority: number): Extension => {
       return (api) => {
         api.on(
@@ -220,7 +220,7 @@ describe("context", () => {
 });
 
 describe("summary_request", () => {
-  test("shows every call to a summarizer with its purpose, parts and their combination too", async () => {
+  test("reports every call to a summarizer with its purpose, for parts and their combination too", async () => {
     const purposes: string[] = [];
     const summarizer = scriptedSummarizer(soundAnswer, { contextWindow: 8_000 });
     const { session } = await plant({
@@ -243,7 +243,7 @@ describe("summary_request", () => {
     expect(purposes).toEqual(["branch", "merge"]);
   });
 
-  test("may change what is asked, not how it is waited for", async () => {
+  test("can change the request, but not its time limit", async () => {
     const summarizer = scriptedSummarizer(soundAnswer);
     const { session } = await plant({
       summarizer,
@@ -266,7 +266,7 @@ describe("summary_request", () => {
     expect(progress.length).toBeGreaterThan(0);
   });
 
-  test("an answer that is no request is refused; a critical handler that fails keeps the request from going out", async () => {
+  test("an invalid request is refused; a critical handler that fails prevents the request", async () => {
     const summarizer = scriptedSummarizer(soundAnswer);
     const wrong = await plant({
       summarizer,
@@ -295,7 +295,7 @@ describe("summary_request", () => {
 });
 
 describe("session_start and session_shutdown", () => {
-  test("are told once, with which session it is", async () => {
+  test("are sent once, with the session", async () => {
     const told: object[] = [];
     const { session } = await plantWith((api) => {
       api.on("session_start", (event) => void told.push({ ...event }));
@@ -312,7 +312,7 @@ describe("session_start and session_shutdown", () => {
     ]);
   });
 
-  test("a critical one that fails keeps a session from opening, and never one from closing", async () => {
+  test("a critical failing handler prevents opening, and never closing", async () => {
     const failing: Extension = (api) => {
       api.on("session_shutdown", () => Promise.reject(new Error("no")), { critical: true });
     };

@@ -190,7 +190,7 @@ const evaluated = (judge: JudgeOptions, summarizers: readonly Summarizer[] = [])
 const PRICES = { scripted: { input: 1, output: 1, cacheRead: 1, cacheWrite: 1 } };
 
 describe("a judge", () => {
-  test("gives everything 1, nothing 0, a paraphrase as much as the original; what is left out is lost", async () => {
+  test("gives everything 1, nothing 0, a paraphrase as much as the original; left out facts are listed as lost", async () => {
     const report = await evaluated(await judgeWith(), [everything, paraphrase, undecided]);
     expect(server!.requests.flatMap(({ problems }) => problems)).toEqual([]);
     const [judged] = report.judged!;
@@ -205,13 +205,13 @@ describe("a judge", () => {
     expect(judged!.spent.requests).toBe(server!.requests.length);
   });
 
-  test("drops and counts what has no literal quotation, cannot be read, or the kept messages answer", async () => {
+  test("drops and counts questions without a literal quotation, unreadable ones, and those that the kept messages answer", async () => {
     const report = await evaluated(await judgeWith(), [paraphrase]);
     // "Item" is in every message, the kept ones too.
     expect(report.judged![0]!.dropped).toEqual({ unquoted: 1, unreadable: 2, inTail: 1, ungraded: 0 });
   });
 
-  test("writes its questions before any summary is shown to it, and grades without knowing whose answer it is", async () => {
+  test("writes its questions before it sees a summary, and grades without knowing the source of an answer", async () => {
     await evaluated(await judgeWith(), [paraphrase, undecided]);
     const tasks = server!.requests.map(({ body }) => textsOf(body).task);
     expect(tasks[0]).toContain("Write questions");
@@ -234,7 +234,7 @@ describe("a judge", () => {
     expect(await again(2)).not.toBe(order(tasks));
   });
 
-  test("compares the call that it proposes with the one that was made", async () => {
+  test("compares its proposed call with the recorded one", async () => {
     const proposing = async (call: unknown) => {
       await server?.close();
       const judge = await judgeWith((task) =>
@@ -248,7 +248,7 @@ describe("a judge", () => {
     expect(await proposing("I would read it")).toBeNull();
   });
 
-  test("that answers rubbish is told, asked once more, and not counted", async () => {
+  test("with unreadable answers is asked once more, and then not counted", async () => {
     const confused = await judgeWith((task) =>
       task.includes(FACTS[0].other) ? "I would love to help! [ {" : JSON.stringify(scripted(task)),
     );
@@ -267,7 +267,7 @@ describe("a judge", () => {
     expect((await evaluated(wordy)).judged![0]).toMatchObject({ probes: 7, rubbish: 0 });
   });
 
-  test("whose grades lack or are no grades loses those questions alone", async () => {
+  test("whose grades are missing or invalid loses only those questions", async () => {
     const judge = await judgeWith((task) => {
       const value = scripted(task);
       if (!task.includes("<answers>")) return JSON.stringify(value);
@@ -279,13 +279,13 @@ describe("a judge", () => {
     expect(judged!.dropped.ungraded).toBeLessThanOrEqual(1);
   });
 
-  test("stops before it costs more than it may", async () => {
+  test("stops before it exceeds the maximum cost", async () => {
     const judge = { ...(await judgeWith()), prices: PRICES, maxCost: 0.000_5 };
     await expect(evaluated(judge)).rejects.toMatchObject({ code: "over-budget" });
     expect(server!.requests.length).toBeLessThan(3);
   });
 
-  test("is forecast: about as many requests as it takes, and their price where it is known", async () => {
+  test("has a forecast: about the real number of requests, and their price if it is known", async () => {
     const judge = await judgeWith();
     const forecast = forecastJudgement(session, 2, { ...judge, prices: PRICES, keepTokens: 200 });
     await evaluated(judge, [paraphrase]);
@@ -296,7 +296,7 @@ describe("a judge", () => {
     expect(forecastJudgement([user("hi")], 2, judge).requests).toBe(0);
   });
 
-  test("reads a history that is longer than its window in parts", async () => {
+  test("reads a history longer than its window in parts", async () => {
     const judge = await judgeWith();
     const small = { ...judge.provider, contextWindow: 4_000 };
     const [judged] = (await evaluated({ provider: small }, [paraphrase])).judged!;
@@ -306,7 +306,7 @@ describe("a judge", () => {
   });
 });
 
-test("a page has the figures, needs no script, and escapes what sessions say", async () => {
+test("a page has the figures, needs no script, and escapes the text of sessions", async () => {
   const hostile = [
     ...session,
     user("never use <script>alert(1)</script> in pages"),

@@ -62,7 +62,7 @@ async function measured(messages: readonly ContextMessage[], text: string) {
 }
 
 describe("the ends of the scale", () => {
-  test("a summary of everything has everything, an empty one nothing", async () => {
+  test("a full summary has everything, an empty one nothing", async () => {
     const { mean } = await evaluate([{ name: "queue", messages: queue }], { policies: ["token-budget"] });
     const all = rowOf(mean, "identity");
     expect(all).toMatchObject({
@@ -89,7 +89,7 @@ describe("the ends of the scale", () => {
     expect(ours.price).toBeLessThan(all.price! * 0.75);
   });
 
-  test("a bare list is a dump, and reaches what it names", async () => {
+  test("a bare list has a high `dump`, and reaches its names", async () => {
     const { mean } = await evaluate([{ name: "queue", messages: queue }], { policies: [] });
     const list = rowOf(mean, "frequency");
     expect(list.dump).toBeGreaterThan(0.8);
@@ -97,7 +97,7 @@ describe("the ends of the scale", () => {
     expect(list.found).toBeLessThan(0.3);
   });
 
-  test("a report is the same each time, and says nothing of when or where", async () => {
+  test("a report is the same each time, and has no time or place", async () => {
     const sessions: EvaluatedSession[] = [
       { name: "shop", messages: shop },
       { name: "search", messages: search },
@@ -108,7 +108,7 @@ describe("the ends of the scale", () => {
     expect(JSON.stringify(first)).not.toMatch(/20\d\d-\d\d-\d\dT/);
   });
 
-  test("summaries in languages that run words together are told apart", async () => {
+  test("summaries in languages without spaces between words are distinguished", async () => {
     for (const messages of [shop, search]) {
       const { mean } = await evaluate([{ name: "s", messages }], { policies: ["token-budget"] });
       expect(rowOf(mean, "extractive").found).toBeGreaterThan(0.8);
@@ -126,7 +126,7 @@ describe("rules", () => {
     ...filler(20, 30),
   ];
 
-  test("fall in the round whose summary lacks them, and are held by the core's block", async () => {
+  test("are lost in the round whose summary lacks them, and are kept by the core's block", async () => {
     const { rows } = await measured(session, "## Goal\nItems are looked at.");
     const atOnce = rows.find((row) => row.summarizer === "given" && row.policy === null)!;
     expect(atOnce.rules).toBe(0);
@@ -138,7 +138,7 @@ describe("rules", () => {
     expect(under.ruleFigures.fallen).toEqual([]);
   });
 
-  test("are held by a summary that words them almost the same", async () => {
+  test("are kept by a summary that words them almost the same", async () => {
     const { row } = await measured(
       session,
       "- from now on, the agent must never push to the **main branch**",
@@ -170,7 +170,7 @@ describe("values that changed", () => {
   });
 });
 
-describe("what is not in the session", () => {
+describe("a name or number that is not in the session", () => {
   test("is an invention: names, paths and numbers", async () => {
     const session = [user("Look at src/real/file.ts, it has 4711 lines."), ...filler(0, 40)];
     const text =
@@ -181,8 +181,8 @@ describe("what is not in the session", () => {
   });
 });
 
-describe("the bill afterwards", () => {
-  test("counts results that are fetched again, and not those that the summary has", async () => {
+describe("the cost after a compaction", () => {
+  test("counts results that are fetched again, except those in the summary", async () => {
     const line = "the schema of the table has eleven columns and two keys";
     const session = [
       user("go"),
@@ -197,7 +197,7 @@ describe("the bill afterwards", () => {
     expect(having.row.refetch).toBe(0);
   });
 
-  test("grows with what the next requests carry", async () => {
+  test("grows with the size of the next requests", async () => {
     const session = [...filler(0, 40)];
     const short = await measured(session, "short");
     const long = await measured(session, "a long summary that says little ".repeat(200));
@@ -232,8 +232,8 @@ describe("a session with too little after its cuts", () => {
   });
 });
 
-describe("sessions and summarizers that are no good", () => {
-  test("too short to cut is a sentence", async () => {
+describe("unsuitable sessions and summarizers", () => {
+  test("a session that is too short to cut gives a sentence", async () => {
     const report = await evaluate([{ name: "s", messages: [user("hi"), answer("hello")] }]);
     expect(report.mean).toEqual([]);
     expect(report.sessions[0]).toMatchObject({
@@ -243,14 +243,14 @@ describe("sessions and summarizers that are no good", () => {
     expect((await evaluate([])).sessions).toEqual([]);
   });
 
-  test("without a user's turn there is a score, and nothing of users", async () => {
+  test("a session without a user's turn has a score, with no figures about users", async () => {
     const messages = filler(0, 60).filter(({ role }) => role === "assistant");
     const { row } = await measured(messages, "Item 3 is plain.");
     expect(row).toMatchObject({ user: null, rules: null });
     expect(row.tokens).toBeGreaterThan(0);
   });
 
-  test("in ten languages is a score", async () => {
+  test("sessions in ten languages have a score", async () => {
     const said = [
       "Bitte niemals direkt nach main pushen",
       "Ne jamais pousser sur main",
@@ -273,7 +273,7 @@ describe("sessions and summarizers that are no good", () => {
     ["hyphens", "a-".repeat(2_500_000)],
     ["Chinese", "测试".repeat(2_500_000)],
   ])(
-    "one message of five million characters is a score: %s",
+    "a message of five million characters has a score: %s",
     async (_, long) => {
       const messages = [...filler(0, 20), user(long), answer("That was long."), ...filler(40, 20)];
       const report = await evaluate([{ name: "s", messages }], {
@@ -285,7 +285,7 @@ describe("sessions and summarizers that are no good", () => {
     600_000,
   );
 
-  test("messages with fields that are missing or odd are read for what they have", async () => {
+  test("messages with missing or odd fields are read as far as possible", async () => {
     const odd = [
       { role: "assistant" },
       { role: "user", content: null },
@@ -298,7 +298,7 @@ describe("sessions and summarizers that are no good", () => {
     expect(row.rounds).toBeGreaterThan(0);
   });
 
-  test("a summarizer that fails is a sentence in its row, and the others are measured", async () => {
+  test("a failing summarizer gives a sentence in its row, and the others are measured", async () => {
     const failing = summarizer(
       () => {
         throw summaryError("failed", "The disk is full.");
@@ -321,13 +321,13 @@ describe("sessions and summarizers that are no good", () => {
     expect(rowOf(mean, "extractive", "token-budget").found).toBeGreaterThan(0.8);
   });
 
-  test("an abort ends it", async () => {
+  test("an abort ends the evaluation", async () => {
     const signal = AbortSignal.abort(new Error("enough"));
     await expect(evaluate([{ name: "queue", messages: queue }], { signal })).rejects.toThrow();
   });
 });
 
-test("what a provider counted in the recorded run is not the size of the context that is played", async () => {
+test("a provider's count in the recorded run is not used as the size of the replayed context", async () => {
   const usage = { input: 500_000, output: 10, cacheRead: 0, cacheWrite: 0, totalTokens: 500_010 };
   const played = async (more: object) => {
     const messages = [

@@ -36,7 +36,7 @@ const marking = (mark: string) => `
 `;
 
 describe("extensions of a project", () => {
-  test("run none of their code until somebody trusts the folder, and then they do", async () => {
+  test("do not run before the user trusts the folder, and run afterwards", async () => {
     const mark = join(root, "mark");
     writeFileSync(join(project, ".espalier", "extensions", "own.ts"), marking(mark));
     const reports: ExtensionReport[] = [];
@@ -64,7 +64,7 @@ describe("extensions of a project", () => {
     expect(reports).toEqual([]);
   });
 
-  test("are trusted by the real path of the folder, not by what leads to it", async () => {
+  test("are trusted by the real path of the folder, not by a link to it", async () => {
     const mark = join(root, "mark");
     writeFileSync(join(project, ".espalier", "extensions", "own.ts"), marking(mark));
     const link = join(root, "link");
@@ -83,7 +83,7 @@ describe("extensions of a project", () => {
     expect(existsSync(mark)).toBe(false);
   });
 
-  test("that changed since do not run, which is told once, and are asked about where somebody can answer", async () => {
+  test("that changed do not run; this is reported once, and the user is asked if that is possible", async () => {
     const mark = join(root, "mark");
     const file = join(project, ".espalier", "extensions", "own.ts");
     writeFileSync(file, marking(mark));
@@ -106,7 +106,7 @@ describe("extensions of a project", () => {
     expect(reports).toHaveLength(1);
   });
 
-  test("one that cannot be loaded is reported and left out; one that was named is an error", async () => {
+  test("that cannot be loaded are reported and left out; a named extension gives an error", async () => {
     const broken = join(project, ".espalier", "extensions", "broken.ts");
     writeFileSync(broken, "export default 7");
     await openTrust(home).trust(project);
@@ -138,8 +138,8 @@ test("extensions of the user's own folder need no trust, and run before those of
   expect(readFileSync(mark, "utf8")).toBe("mine\nproject\n");
 });
 
-describe("what trust writes", () => {
-  test("is for its owner alone, whatever the umask", async () => {
+describe("a trust file", () => {
+  test("is readable only by its owner, under any umask", async () => {
     const before = process.umask(0);
     try {
       await openTrust(home).trust(project);
@@ -159,7 +159,7 @@ describe("what trust writes", () => {
     }
   });
 
-  test("leaves nothing beside it, and trusting twice is trusting once", async () => {
+  test("leaves no other file, and trusting twice has no further effect", async () => {
     const trust = openTrust(home);
     await trust.trust(project);
     await trust.trust(project);
@@ -172,7 +172,7 @@ describe("what trust writes", () => {
     expect(readdirSync(join(home, "trusted"))).toHaveLength(1);
   });
 
-  test("is refused by a code where the home cannot be written", async () => {
+  test("is refused with a code if the home cannot be written", async () => {
     const file = join(root, "file");
     writeFileSync(file, "");
     // Names that the system refuses, also to its superuser.
@@ -183,7 +183,7 @@ describe("what trust writes", () => {
     }
   });
 
-  test("that cannot be understood trusts nothing and says so", async () => {
+  test("that is unreadable trusts nothing, and is reported", async () => {
     await openTrust(home).trust(project);
     for (const text of ["{", '{"a": 1}', "[1]"]) {
       for (const name of readdirSync(join(home, "trusted"))) writeFileSync(join(home, "trusted", name), text);
@@ -266,7 +266,7 @@ describe("the pattern of the Pi agent", () => {
     await session.close();
   });
 
-  test("one that runs what only Pi has is stopped by one sentence with its name", async () => {
+  test("that uses members that only Pi has stops with one sentence that names them", async () => {
     const file = join(root, "pi.ts");
     writeFileSync(
       file,
@@ -280,7 +280,7 @@ describe("the pattern of the Pi agent", () => {
   });
 });
 
-test("an extension of ours gets the program's own modules", async () => {
+test("an extension for Espalier gets the program's own modules", async () => {
   const file = join(root, "ours.ts");
   writeFileSync(
     file,
@@ -311,7 +311,7 @@ test("an extension of ours gets the program's own modules", async () => {
   await session.close();
 });
 
-test("an extension that imports a name that moved is told the new door", async () => {
+test("an extension that imports a moved name gets an error with the new door", async () => {
   const file = join(root, "moved.ts");
   writeFileSync(
     file,
@@ -325,7 +325,7 @@ test("an extension that imports a name that moved is told the new door", async (
   });
 });
 
-test("the error classes of earlier versions are the one of today", async () => {
+test("the error classes of earlier versions are today's class", async () => {
   const file = join(root, "errors.ts");
   writeFileSync(
     file,

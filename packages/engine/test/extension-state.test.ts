@@ -36,7 +36,7 @@ describe("the state of an extension", () => {
     await contextOf(session, store);
   });
 
-  test("is the newest data where nothing is folded", async () => {
+  test("is the newest data if there is no fold", async () => {
     let notes: ExtensionState<unknown> | undefined;
     const { session } = await plantWith((api) => {
       notes = api.state("notes", { initial: "none" });
@@ -48,7 +48,7 @@ describe("the state of an extension", () => {
   });
 });
 
-test("a handler asks about the session in its own words, and can change nothing of it", async () => {
+test("a handler can query the session with its own functions, and change nothing", async () => {
   const asked: unknown[] = [];
   const said: string[] = [];
   const { session } = await plant({

@@ -21,7 +21,7 @@ async function listed(home: string, options: { subAgents?: boolean; parent?: str
   return ids.sort();
 }
 
-test("a session is found by its id from anywhere, also when its folder was moved or is gone", async () => {
+test("a session is found by its id from any folder, even if its own folder was moved or removed", async () => {
   const home = newHome();
   const cwd = join(folder, "garden");
   mkdirSync(cwd);
@@ -44,7 +44,7 @@ test("a session is found by its id from anywhere, also when its folder was moved
   }
 });
 
-test("after going back, the branch that was left is listed by what was said on it, and one call away", async () => {
+test("after navigating back, the abandoned branch is listed by its text, and one call returns to it", async () => {
   const session = await createSession({ home: newHome() });
   await session.appendMessages([
     { role: "user", content: "Plant pears." },
@@ -70,7 +70,7 @@ test("after going back, the branch that was left is listed by what was said on i
   await forked.close();
 });
 
-test("the run of a sub-agent is a session of its own: its length is not its parent's, and it outlives it", async () => {
+test("a sub-agent's run is a separate session, which does not count in its parent's length, and remains after it", async () => {
   const home = newHome();
   const parent = await createSession({ home, cwd: folder });
   const [call] = await parent.appendMessages([{ role: "user", content: "Have somebody count the pears." }]);
@@ -94,7 +94,7 @@ test("the run of a sub-agent is a session of its own: its length is not its pare
   await orphan.close();
 });
 
-test("whose sessions are listed is told by the folder they lie in, not by one whose name begins alike", async () => {
+test("sessions are listed by their folder, and not by another folder with a similar name", async () => {
   const home = newHome();
   const own = await createSession({ home, file: join(pi, "sessions", "theirs.jsonl") });
   const beside = await createSession({ home, file: join(pi, "sessions-of-old", "ours.jsonl") });

@@ -30,7 +30,7 @@ const summaryAt = (session: { getEntry(id: string): unknown }, id: string | null
 };
 
 describe("before a branch is left", () => {
-  test("a handler is shown where from, where to and what is left behind", async () => {
+  test("a handler gets the source, the target and the abandoned entries", async () => {
     const shown: unknown[] = [];
     const { session, path } = await planted(
       leaving("curious", (event) => {
@@ -66,7 +66,7 @@ describe("before a branch is left", () => {
     ]);
   });
 
-  test("a veto is one typed error for navigation, fork and compaction, with extension and reason", async () => {
+  test("a veto is the same typed error for navigation, fork and compaction, with extension and reason", async () => {
     const { session, path } = await planted(
       leaving("cautious", () => ({ cancel: true, reason: "not now" })),
       defineExtension("cautious", (api) => {
@@ -90,7 +90,7 @@ describe("before a branch is left", () => {
     expect(await session.undo()).not.toHaveProperty("cancelled");
   });
 
-  test("a summary of an extension that no caller asked for is told in the reports", async () => {
+  test("a summary that no caller requested is reported", async () => {
     const { session, path, reports } = await planted(
       leaving("own", () => ({ summary: { summary: "Three dead ends." } })),
     );
@@ -108,7 +108,7 @@ describe("before a branch is left", () => {
     expect(reports[2]!.message).toContain("the abandoned branch has nothing to summarize");
   });
 
-  test("an extension without a name of its own is told by its place, one with a name by that", async () => {
+  test("an extension without a name is reported by its path, one with a name by that name", async () => {
     const vetoing: Extension = (api) => void api.on("session_before_fork", () => ({ cancel: true }));
     const unnamed = Object.defineProperty(((api) => vetoing(api)) as Extension, "name", { value: "" });
     const named = defineExtension("careful", vetoing);
@@ -121,7 +121,7 @@ describe("before a branch is left", () => {
     }
   });
 
-  test("a handler may write the summary, which counts only where one is wanted", async () => {
+  test("a handler can write the summary, which is used only if one is requested", async () => {
     const { session, store, path, summarizer } = await planted(
       leaving("own", () => ({
         summary: { summary: "Three dead ends.", details: { attempts: 3 }, usage: billed(2) },
@@ -142,7 +142,7 @@ describe("before a branch is left", () => {
     expect(summarizer.requests).toEqual([]);
   });
 
-  test("an answer that cannot stand is refused with its owner's name, and the default goes on", async () => {
+  test("an invalid answer is refused with its owner's name, and the default is used", async () => {
     for (const answer of [
       { summary: {} },
       { summary: { summary: " " } },
@@ -157,7 +157,7 @@ describe("before a branch is left", () => {
     }
   });
 
-  test("instructions join those of the user, or stand in place of the prompt; a label is put where one arrives", async () => {
+  test("instructions are added to the user's, or replace the prompt; a label is set at the target", async () => {
     const { session, path, summarizer } = await planted(
       leaving("a", () => ({ instructions: "Keep the ids.", label: "from a" })),
     );
@@ -181,7 +181,7 @@ describe("before a branch is left", () => {
     expect(replacing.summarizer.requests[0]).not.toHaveProperty("customInstructions");
   });
 
-  test("a handler that never returns holds neither the session nor an abort", async () => {
+  test("a handler that never returns delays neither the session nor an abort", async () => {
     const never = () => new Promise<undefined>(() => {});
     const slow = await planted(leaving("slow", never, "session_before_fork", { timeoutMs: 20 }));
     expect(await slow.session.navigate(slow.path[3]!.id)).toMatchObject({ leafId: slow.path[3]!.id });
@@ -196,8 +196,8 @@ describe("before a branch is left", () => {
   });
 });
 
-describe("the names that the Pi agent has for it", () => {
-  test("are for navigation alone, with the event also under `preparation` and its own word for instructions", async () => {
+describe("Pi's names of these hooks", () => {
+  test("are for navigation alone, with the event also under `preparation` and Pi's name for the instructions", async () => {
     const shown: string[] = [];
     const { session, path, summarizer } = await planted(
       leaving(
@@ -220,7 +220,7 @@ describe("the names that the Pi agent has for it", () => {
     expect(summarizer.requests[1]).toMatchObject({ customInstructions: "Keep the ids." });
   });
 
-  test("may bring the summary and cancel like the hook itself", async () => {
+  test("can give the summary and cancel like the hook itself", async () => {
     const own = await planted(
       leaving("pi", () => ({ summary: { summary: "By Pi." } }), "session_before_tree"),
     );
@@ -231,7 +231,7 @@ describe("the names that the Pi agent has for it", () => {
   });
 });
 
-test("an undo moves the leaf too, and extensions are told", async () => {
+test("an undo moves the leaf too, and extensions are notified", async () => {
   const told: object[] = [];
   const { session, path } = await planted((api) => {
     api.on("session_navigate", (event) => void told.push({ ...event }));
@@ -249,7 +249,7 @@ test("an undo moves the leaf too, and extensions are told", async () => {
   ]);
 });
 
-test("after it happened, extensions are told once", async () => {
+test("extensions are notified once, afterwards", async () => {
   const told: object[] = [];
   const { session, path } = await planted((api) => {
     api.on("session_navigate", (event) => void told.push({ ...event }));

@@ -15,7 +15,7 @@ async function opened(store: SessionStore, { file }: ForkResult): Promise<Sessio
 }
 
 describe("a fork with a summary", () => {
-  test("has it as the first entry behind the copied path, and labels behind that", async () => {
+  test("has it as the first entry after the copied path, and then the labels", async () => {
     const { session, store, path } = await planted();
     await session.label(path[3]!.id, "turning point");
     await session.rename("shed");
@@ -41,7 +41,7 @@ describe("a fork with a summary", () => {
     expect(entries[9]!.parentId).toBe(summary.id);
   });
 
-  test("before a prompt hands its text back and does not count it as left out", async () => {
+  test("before a prompt returns its text and does not count it as left out", async () => {
     const { session, store, path, summarizer } = await planted();
     const result = await session.fork(path[12]!.id, { position: "before", summarize: true });
     expect(result.selectedText).toMatch(/^Question 4\. /);
@@ -53,14 +53,14 @@ describe("a fork with a summary", () => {
     expect(JSON.stringify(summarizer.requests[1]!.messages)).toContain("Answer 3.");
   });
 
-  test("of the leaf leaves nothing out: no summary", async () => {
+  test("at the leaf leaves nothing out: no summary", async () => {
     const { session, store, path } = await planted();
     const result = await session.fork(path.at(-1)!.id, { summarize: true });
     expect(result.summaryEntryId).toBeNull();
     expect((await opened(store, result)).getEntries()).toHaveLength(16);
   });
 
-  test("that fails or is aborted makes no session, and leaves the bill in the one it was to be made of", async () => {
+  test("that fails or is aborted creates no session, and leaves the bill in the source session", async () => {
     const { session, store, path } = await planted();
     const before = bytesOf(session);
     const failing = scriptedSummarizer(failingAnswer("unauthorized", billed(10)));
@@ -87,7 +87,7 @@ describe("a fork with a summary", () => {
     expect(addedSince(session, before)).toMatchObject([{ type: "usage", usage: { input: 10 } }]);
   });
 
-  test("passes what is new through the handlers that redact", async () => {
+  test("passes the new entries through the handlers that redact", async () => {
     const { session, store, path } = await planted({
       extensions: [
         (api) => {

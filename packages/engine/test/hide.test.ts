@@ -36,7 +36,7 @@ const requestOf = (session: Session, at = session.leafId): string =>
 const idOf = (session: Session, text: string): string =>
   session.getBranch().find((entry) => JSON.stringify(entry).includes(text))!.id;
 
-test("pictures of 20 MB that no provider takes are hidden by a call each, and the session works again", async () => {
+test("pictures of 20 MB that no provider accepts are hidden by one call each, and the session works again", async () => {
   const home = mkdtempSync(join(tmpdir(), "espalier-hide-"));
   folders.push(home);
   const store = fileStore({ home });
@@ -79,7 +79,7 @@ test("pictures of 20 MB that no provider takes are hidden by a call each, and th
   }
 });
 
-test("a picture that another program wrote on a longer line than is written here is hidden too, and undo shows it", async () => {
+test("a picture on a longer line than Espalier writes is hidden too, and undo shows it", async () => {
   const folder = mkdtempSync(join(tmpdir(), "espalier-hide-"));
   folders.push(folder);
   const file = join(folder, "foreign.jsonl");
@@ -104,8 +104,8 @@ test("a picture that another program wrote on a longer line than is written here
   await session.close();
 });
 
-describe("bringing back", () => {
-  test("everything an entry says comes back as it was, whatever says it", async () => {
+describe("showing a hidden entry", () => {
+  test("restores its whole content, for every kind of entry", async () => {
     const { session } = await plant({ turns: 6 });
     await session.compact();
     await session.appendMessages([
@@ -143,7 +143,7 @@ describe("bringing back", () => {
     expect(session.context).toMatchObject({ messages, sources, tokens });
   });
 
-  test("what was shortened before it was hidden comes back short", async () => {
+  test("restores the shortened form of an entry that was shortened before", async () => {
     const { session } = await plant({ turns: 1 });
     const id = idOf(session, "Result 1-1");
     await session.append(contextEdit.of({ targetId: id, replacement: { content: "Result, in short." } }));
@@ -153,7 +153,7 @@ describe("bringing back", () => {
     expect(messageText(said)).toBe("Result, in short.");
   });
 
-  test("what is so already costs no entry", async () => {
+  test("writes no entry if nothing changes", async () => {
     const { session } = await plant({ turns: 1 });
     const id = idOf(session, "Answer 1");
     expect(await session.hide(id, false)).toBeNull();
@@ -164,7 +164,7 @@ describe("bringing back", () => {
   });
 });
 
-test("what the model does not read cannot be hidden, and the sentence names the cure", async () => {
+test("an entry outside of the context cannot be hidden, and the error names the cure", async () => {
   const { session } = await plant();
   const [covered, answer] = [idOf(session, "Question 1"), idOf(session, "Answer 4")];
   await session.label(answer, "here");
@@ -195,7 +195,7 @@ test("what the model does not read cannot be hidden, and the sentence names the 
   await refuses(answer, "not-in-context", "on another branch: navigate");
 });
 
-test("what is hidden is not taken for what a summary stands for", async () => {
+test("a hidden entry does not count as covered by a summary", async () => {
   const { session } = await plant();
   await session.compact();
   const archived = archivedRows(session);
@@ -207,8 +207,8 @@ test("what is hidden is not taken for what a summary stands for", async () => {
   expect(archivedRows(session).count).toBe(archived.count);
 });
 
-describe("requests", () => {
-  test("a hidden call takes its result along, and a hidden result leaves a call that is answered", async () => {
+describe("requests with hidden entries", () => {
+  test("a hidden call hides its result, and a hidden result leaves a call with an answer", async () => {
     const { session } = await plant({ turns: 2 });
     const [call, result] = [idOf(session, '"call-1-1","name"'), idOf(session, "Result 2-1")];
     await session.hide(call);
@@ -223,7 +223,7 @@ describe("requests", () => {
     expect(requestOf(session)).not.toContain(NO_RESULT);
   });
 
-  test("whatever is hidden, each call has exactly its results and a user begins", async () => {
+  test("have exactly one result for each call and begin with a user message", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.nat(11), { maxLength: 8 }), async (picks) => {
         const { session } = await plant({ turns: 3 });
@@ -249,10 +249,10 @@ describe("requests", () => {
   });
 });
 
-describe("taking it back", () => {
+describe("undo of hiding", () => {
   const texts = (messages: readonly ContextMessage[]) => messages.map(messageText).join("\n");
 
-  test("hiding and bringing back are acts of somebody: undo takes them back in their order", async () => {
+  test("hiding and showing are acts of the user: undo reverses them in order", async () => {
     const { session } = await plant({ turns: 1 });
     const id = idOf(session, "Answer 1");
     const leafId = session.leafId;
@@ -266,7 +266,7 @@ describe("taking it back", () => {
     expect((await session.undo()).editorText).toMatch(/^Question 1/);
   });
 
-  test("an edit that a program made is nobody's act", async () => {
+  test("an edit that a program made is not an act of the user", async () => {
     const { session } = await plant({ turns: 1 });
     const id = idOf(session, "Answer 1");
     await session.append(contextEdit.of({ targetId: id, replacement: null }));

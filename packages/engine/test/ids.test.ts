@@ -46,7 +46,7 @@ test("the beginning of an id opens and removes nothing", async () => {
   expect(await deleteSession("user-12", { home })).toEqual([file]);
 });
 
-test("no id is read as a path: not that of a session, nor of any other file", async () => {
+test("an id is never read as a path, of a session or of any other file", async () => {
   const home = newHome();
   const file = await made(home, "s1");
   const named = join(folder, "s2");
@@ -68,7 +68,7 @@ test("no id is read as a path: not that of a session, nor of any other file", as
   await session.close();
 });
 
-test("a second session of one id is refused, and the first is what it was", async () => {
+test("a second session with the same id is refused, and the first stays unchanged", async () => {
   const home = newHome();
   const file = await made(home, "user-1");
   for (const options of [{}, { cwd: "/orchard" }, { file: join(home, "sessions", "elsewhere", "x.jsonl") }])
@@ -79,7 +79,7 @@ test("a second session of one id is refused, and the first is what it was", asyn
   await session.close();
 });
 
-test("two files with one id are told by their names, wherever the second came from, until one is gone", async () => {
+test("two files with one id are reported by their paths, wherever the second came from, until one is removed", async () => {
   const home = newHome();
   for (const [id, name] of [
     ["beside", "copy.jsonl"],
@@ -111,7 +111,7 @@ test("two files with one id are told by their names, wherever the second came fr
   }
 });
 
-test("ids are found without what is remembered of them, and with what is wrong of it", async () => {
+test("ids are found without their index, and with a wrong one", async () => {
   const home = newHome();
   const files = new Map<string, string>();
   for (const id of ["a", "b", "A"]) files.set(id, await made(home, id));
@@ -133,7 +133,7 @@ test("ids are found without what is remembered of them, and with what is wrong o
   }
 });
 
-test("an id whose session was removed by hand, or never came about, is free again", async () => {
+test("an id whose session was removed by hand, or was never completed, is free again", async () => {
   const home = newHome();
   rmSync(await made(home, "a"));
   const again = await made(home, "a");
@@ -149,7 +149,7 @@ test("an id whose session was removed by hand, or never came about, is free agai
   expect(existsSync(await made(home, "a"))).toBe(true);
 });
 
-test("an id whose file holds another session by now, or none, is free again, also while nobody knows the file", async () => {
+test("an id whose file has another session, or none, is free again, even if no process has noticed it", async () => {
   for (const text of ["", "no session\n"]) {
     const home = newHome();
     writeFileSync(await made(home, "a"), text);
@@ -158,7 +158,7 @@ test("an id whose file holds another session by now, or none, is free again, als
   }
 }, 20_000);
 
-test("a session that somebody puts there by hand is found, and its id taken", async () => {
+test("a session file that a user adds by hand is found, and its id is taken", async () => {
   const home = newHome();
   const header = {
     type: "session",
@@ -176,7 +176,7 @@ test("a session that somebody puts there by hand is found, and its id taken", as
   }
 });
 
-test("of processes that make a session of one id at once exactly one does, and the others are told", async () => {
+test("of several processes that create one id at once, exactly one succeeds, and the others get an error", async () => {
   const program = join(folder, "making.mjs");
   const source = `import { createSession } from "@espalier/engine";
     const [home, id, start] = process.argv.slice(2);
@@ -256,7 +256,7 @@ test("opening by id reads no folder, however many sessions there are, also when 
   }
 });
 
-test("openOrCreate makes a session once and opens it from then on, by id and by file, in files and in memory", async () => {
+test("openOrCreate creates a session once and then opens it, by id and by file, in files and in memory", async () => {
   const home = newHome();
   for (const options of [{ home }, { store: memoryStore() }])
     for (const ref of ["user-7", { id: "user-8" }, { file: join(home, "notes.jsonl") }]) {
@@ -272,7 +272,7 @@ test("openOrCreate makes a session once and opens it from then on, by id and by 
     }
 });
 
-test("of many that open or make a session at once one makes it, and each that waits has its turn", async () => {
+test("of many that open or create a session at once, one creates it, and waiting callers take turns", async () => {
   const home = newHome();
   const act = async (): Promise<Session["id"]> => {
     const session = await openOrCreate("shared", { home, waitMs: 20_000 });

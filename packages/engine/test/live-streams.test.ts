@@ -19,7 +19,7 @@ function spoken() {
 
 const read = (stream: ReadableStream | null) => new Response(stream).text();
 
-test("who comes in the middle gets everything from the beginning", async () => {
+test("a reader that joins later gets everything from the beginning", async () => {
   const streams = liveStreams();
   const { stream, say, end } = spoken();
   expect(streams.resume("ada")).toBeNull();
@@ -38,7 +38,7 @@ test("who comes in the middle gets everything from the beginning", async () => {
   await vi.waitFor(() => expect(streams.resume("ada")).toBeNull());
 });
 
-test("a stream is read to its end though no client listens, or the only one leaves", async () => {
+test("a stream is read to its end without any client, or after the only one left", async () => {
   const streams = liveStreams();
   let pulled = 0;
   const stream = new ReadableStream<string>({
@@ -53,7 +53,7 @@ test("a stream is read to its end though no client listens, or the only one leav
   expect(pulled).toBe(51);
 });
 
-test("a stream that breaks off breaks off for those who read it, and another takes its place", async () => {
+test("a stream that breaks also breaks for its readers, and another one can replace it", async () => {
   const streams = liveStreams();
   const { stream, say, controller } = spoken();
   streams.keep("ada", stream);

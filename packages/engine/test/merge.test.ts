@@ -22,8 +22,8 @@ const summaryAt = (session: Session, id: string) => {
   return entry;
 };
 
-describe("merging", () => {
-  test("brings the conclusion of another branch here, with where it is from", async () => {
+describe("merging a branch", () => {
+  test("adds its conclusion here, with its source", async () => {
     const { session, store, summarizer, fork, side, main } = await planted();
     const before = bytesOf(session);
     const { entryId, leafId } = await session.merge(side.at(-1)!);
@@ -46,7 +46,7 @@ describe("merging", () => {
     expect(session.branches().map(({ leafId: end }) => end)).toContain(side.at(-1));
   });
 
-  test("the same leaf again writes nothing, also when the session was opened anew", async () => {
+  test("a second time writes nothing, also in a reopened session", async () => {
     const { session, store, side, summarizer } = await planted();
     const first = await session.merge(side.at(-1)!);
     await session.appendMessages(turn("after"));
@@ -60,7 +60,7 @@ describe("merging", () => {
     expect(summarizer.requests).toHaveLength(asked);
   });
 
-  test("a branch that went on brings what is new, and nothing twice", async () => {
+  test("that has grown adds the new part, and nothing twice", async () => {
     const { session, side, main, summarizer } = await planted();
     await session.merge(side.at(-1)!);
     const here = session.leafId!;
@@ -73,7 +73,7 @@ describe("merging", () => {
     expect(main).toHaveLength(4);
   });
 
-  test("into another place leaves the leaf where it is, and an undo passes over it", async () => {
+  test("into another entry's branch does not move the leaf, and an undo skips it", async () => {
     const { session, store, side, main } = await planted();
     const before = { bytes: bytesOf(session), context: await contextOf(session, store) };
     const { entryId, leafId } = await session.merge(main.at(-1)!, { into: side.at(-1)! });
@@ -87,13 +87,13 @@ describe("merging", () => {
     expect((await session.undo()).editorText).toMatch(/^Question main/);
   });
 
-  test("here is one act, which an undo takes back", async () => {
+  test("here is one act that an undo reverses", async () => {
     const { session, side, main } = await planted();
     await session.merge(side.at(-1)!);
     expect(await session.undo()).toMatchObject({ leafId: main.at(-1) });
   });
 
-  test("what is here already is an error, and nothing is asked", async () => {
+  test("that is already part of this path is an error, and nothing is requested", async () => {
     const { session, summarizer, fork, main } = await planted();
     for (const from of [fork, main.at(-1)!, main[0]!])
       await expect(session.merge(from)).rejects.toMatchObject({ code: "nothing-to-merge" });
@@ -113,7 +113,7 @@ describe("merging", () => {
     expect(addedSince(session, before)).toMatchObject([{ type: "usage", usage: { input: 10 } }]);
   });
 
-  test("comes behind what was said meanwhile, and nowhere when one has gone elsewhere", async () => {
+  test("writes after entries appended in the meantime, and nothing if the leaf is on another branch", async () => {
     const { session, side, main, fork } = await planted();
     let meanwhile = async (): Promise<unknown> =>
       session.appendMessages([{ role: "user", content: "One thing more." }]);

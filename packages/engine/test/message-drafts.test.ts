@@ -28,7 +28,7 @@ async function refusal(session: Session, draft: unknown): Promise<string> {
   return (error as EspalierError).message;
 }
 
-describe("a prompt that says nothing is refused when it is appended", () => {
+describe("a prompt without content is refused when it is appended", () => {
   test.each([
     { role: "user", content: "" },
     { role: "user", content: " \n\t" },
@@ -39,7 +39,7 @@ describe("a prompt that says nothing is refused when it is appended", () => {
     expect(await refusal(await begun(), draft)).toContain("blank");
   });
 
-  test("one with a picture alone is none", async () => {
+  test("a prompt with only a picture is accepted", async () => {
     const session = await begun();
     const picture = { type: "image", data: "iVBORw0KGgo=", mimeType: "image/png" } as const;
     await session.appendMessages([{ role: "user", content: [picture] }]);
@@ -47,7 +47,7 @@ describe("a prompt that says nothing is refused when it is appended", () => {
   });
 });
 
-describe("what no model would read as it was meant is refused when it is appended", () => {
+describe("a message that no model would read as intended is refused when it is appended", () => {
   test.each([
     [{ role: "assistant", content: [{ type: "tool_use", id: "a", name: "b", input: {} }] }, "fromAnthropic"],
     [{ role: "assistant", content: [{ type: "redacted_thinking", data: "x" }] }, "redacted_thinking"],
@@ -79,7 +79,7 @@ describe("what no model would read as it was meant is refused when it is appende
   });
 });
 
-test("the library's own messages are taken, and the compiler knows that they are", async () => {
+test("the library's own messages are accepted, also by the compiler", async () => {
   const session = await begun();
   const asked: UserMessage = { role: "user", content: "Look.", timestamp: 1 };
   const answered: AssistantMessage = {
@@ -106,7 +106,7 @@ test("the library's own messages are taken, and the compiler knows that they are
   expect(session.context.messages).toHaveLength(14);
 });
 
-test("a call of Pi's that broke off is taken as Pi wrote it", async () => {
+test("an interrupted call of Pi is accepted as Pi wrote it", async () => {
   const session = await begun();
   const call = { type: "toolCall", id: "c1", name: "edit", arguments: {}, partialJson: '{"path": "a' };
   const broken = { role: "assistant", content: [call], stopReason: "aborted" } as unknown as StoredMessage;
@@ -114,7 +114,7 @@ test("a call of Pi's that broke off is taken as Pi wrote it", async () => {
   expect(session.context.messages.at(-1)).toMatchObject({ content: [call] });
 });
 
-describe("a tool whose schema would be sent empty is refused, by name", () => {
+describe("a tool whose schema would be sent empty is refused by name", () => {
   const schema = { type: "object", properties: { path: { type: "string" } } };
   test.each([
     [{ name: "read", input_schema: schema }, "input_schema"],
@@ -134,7 +134,7 @@ describe("a tool whose schema would be sent empty is refused, by name", () => {
     expect(() => buildRequest(session.context, { format: anthropicFormat, tools })).toThrow(named);
   });
 
-  test("a tool without arguments is none, and the compiler refuses a tool of Anthropic's", async () => {
+  test("a tool without arguments is accepted, and the compiler refuses a tool in Anthropic's shape", async () => {
     const session = await begun();
     await session.appendMessages([{ role: "user", content: "When?" }]);
     const tools: ToolDefinition[] = [{ name: "now" }, { name: "then", parameters: { type: "object" } }];

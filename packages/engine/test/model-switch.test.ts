@@ -31,7 +31,7 @@ async function begun(): Promise<{ session: Session; errors: string[] }> {
 const choose = (session: Session, modelId: string) =>
   session.append(modelChange.of({ provider: "anthropic", modelId }));
 
-test("another model brings its own settings with it, at once, and going back those of the one before", async () => {
+test("another model changes the settings at once, and switching back restores the earlier ones", async () => {
   settings({ models: { small: { contextWindow: 2_000, keepRecentTokens: 200 } } });
   const { session } = await begun();
   const [chosen] = await choose(session, "large");
@@ -49,7 +49,7 @@ test("another model brings its own settings with it, at once, and going back tho
   expect(session.options.compaction).toMatchObject({ contextWindow: 200_000 });
 });
 
-test("an answer by another model is a change too, and the next request waits for its settings", async () => {
+test("an answer by another model also changes the model, and the next request waits for its settings", async () => {
   let open = (): void => {};
   const found = new Promise<void>((resolve) => {
     open = resolve;
@@ -74,7 +74,7 @@ test("an answer by another model is a change too, and the next request waits for
   await answered;
 });
 
-test("a policy that judges appends judges them by the settings of the model that is in force", async () => {
+test("a policy that evaluates appends uses the settings of the current model", async () => {
   settings({ policy: "message-count", models: { small: { maxMessages: 6, keepLast: 2 } } });
   const { session } = await begun();
   await choose(session, "large");
@@ -91,7 +91,7 @@ test("a policy that judges appends judges them by the settings of the model that
   expect(session.context.messages.length).toBeLessThanOrEqual(5);
 });
 
-test("settings that do not suit the new model are said to be so, by its name, and those before stay", async () => {
+test("invalid settings for a new model are reported with its name, and the earlier settings stay", async () => {
   settings({ reserveTokens: 80_000, models: { tiny: { contextWindow: 20_000 } } });
   const { session, errors } = await begun();
   await choose(session, "large");

@@ -24,7 +24,7 @@ const summaryOf = (session: Session, { summaryEntryId }: NavigateResult) => {
 };
 
 describe("navigating with a summary", () => {
-  test("moves the leaf and tells there what was left behind, in one append", async () => {
+  test("moves the leaf and writes the summary of the abandoned branch there, in one append", async () => {
     const { session, store, path, told, summarizer } = await planted();
     const [target, oldLeafId] = [path[7]!.id, session.leafId];
     const before = bytesOf(session);
@@ -54,7 +54,7 @@ describe("navigating with a summary", () => {
     expect(context.messages).toHaveLength(9);
   });
 
-  test("to a user message hands its text back, and does not count it as left behind", async () => {
+  test("to a user message returns its text, and does not count it as abandoned", async () => {
     const { session, path, told } = await planted();
     const result = await session.navigate(path[8]!.id, { summarize: true });
     expect(result.editorText).toMatch(/^Question 3\. /);
@@ -63,7 +63,7 @@ describe("navigating with a summary", () => {
     expect(told().join("")).toContain("Question 4.");
   });
 
-  test("to the very prompt that is the leaf there is nothing to tell: the text comes back, and no entry", async () => {
+  test("to the prompt that is the leaf has nothing to summarize: the text is returned, without an entry", async () => {
     const { session, path, summarizer } = await planted();
     const [asked] = await session.appendMessages([{ role: "user", content: "What now?" }]);
     const result = await session.navigate(asked!.id, { summarize: true });
@@ -88,7 +88,7 @@ describe("navigating with a summary", () => {
     expect(told()).toHaveLength(5);
   });
 
-  test("through a compaction tells what it covers once: by the messages", async () => {
+  test("across a compaction includes its messages once", async () => {
     const { session, path, told } = await planted();
     await session.compact();
     await session.appendMessages(turn("5"));
@@ -99,7 +99,7 @@ describe("navigating with a summary", () => {
       expect(told().filter((said) => said.includes(`Question ${name}.`))).toHaveLength(1);
   });
 
-  test("or, where those do not fit, by its summary", async () => {
+  test("across a compaction whose messages do not fit includes its summary", async () => {
     const { session, path, told } = await planted();
     await session.compact();
     await session.appendMessages(turn("5"));
@@ -117,7 +117,7 @@ describe("navigating with a summary", () => {
     });
   });
 
-  test("back over a compaction alone writes no entry: what it covers is where one goes", async () => {
+  test("back over nothing but a compaction writes no entry: the target path has the covered messages", async () => {
     const { session, path, summarizer } = await planted();
     await session.compact();
     const asked = summarizer.requests.length;
@@ -126,7 +126,7 @@ describe("navigating with a summary", () => {
     expect(summarizer.requests).toHaveLength(asked);
   });
 
-  test("from a branch with labels, names and settings alone writes no entry", async () => {
+  test("from a branch with only labels, names and settings writes no entry", async () => {
     const { session, path } = await planted();
     await session.label(session.leafId!, "here");
     await session.rename("a name");
@@ -135,7 +135,7 @@ describe("navigating with a summary", () => {
     expect(result).toMatchObject({ leafId: path.at(-1)!.id, summaryEntryId: null });
   });
 
-  test("what the budget did not hold is listed by entry", async () => {
+  test("lists the entries beyond the budget", async () => {
     const { session, path, told } = await planted();
     Object.assign(session.options.compaction!, { contextWindow: 700, reserveTokens: 400 });
     const result = await session.navigate(path[3]!.id, { summarize: true });
@@ -146,12 +146,12 @@ describe("navigating with a summary", () => {
   });
 });
 
-describe("a summary that does not come about", () => {
+describe("a summary that fails", () => {
   for (const [what, script, code] of [
     ["fails", failingAnswer("unauthorized", billed(10)), "unauthorized"],
     ["is refused", refusingAnswer(billed(5)), "refused"],
   ] as const)
-    test(`because it ${what} leaves the leaf where it is, and the bill`, async () => {
+    test(`because it ${what} does not move the leaf, and leaves the bill`, async () => {
       const { session, store, path } = await planted();
       const before = {
         bytes: bytesOf(session),
@@ -167,7 +167,7 @@ describe("a summary that does not come about", () => {
       expect(await contextOf(session, store)).toEqual(before.context);
     });
 
-  test("because it is aborted leaves no trace at all", async () => {
+  test("because it is aborted leaves nothing in the log", async () => {
     const { session, path } = await planted();
     const before = bytesOf(session);
     for (const how of ["until-aborted", "for-ever"] as const) {
@@ -185,7 +185,7 @@ describe("a summary that does not come about", () => {
     expect(bytesOf(session).equals(before)).toBe(true);
   });
 
-  test("because it is aborted while handlers see its entry is billed, and the leaf stays", async () => {
+  test("because it is aborted while handlers read its entry is billed, and the leaf stays", async () => {
     const abort = new AbortController();
     const { session, path } = await planted({
       extensions: [
@@ -204,7 +204,7 @@ describe("a summary that does not come about", () => {
     expect(addedSince(session, before)).toMatchObject([{ type: "usage", usage: { input: 10 } }]);
   });
 
-  test("because the branch went on meanwhile is billed, and can be tried again", async () => {
+  test("because the branch has grown is billed, and can be tried again", async () => {
     const { session, path } = await planted();
     const summarizer = scriptedSummarizer(async (request) => {
       await session.appendMessages([{ role: "user", content: "One thing more." }]);
@@ -219,7 +219,7 @@ describe("a summary that does not come about", () => {
     });
   });
 
-  test("falls back to one without a model where that is wanted", async () => {
+  test("falls back to the extractive one if that is requested", async () => {
     const { session, path } = await planted();
     const summarizer = scriptedSummarizer(failingAnswer("unauthorized", billed(10)));
     const result = await session.navigate(path[3]!.id, { summarize: true, summarizer, fallback: true });
@@ -230,8 +230,8 @@ describe("a summary that does not come about", () => {
   });
 });
 
-describe("a label for the place arrived at", () => {
-  test("is in the same append as the move, behind it", async () => {
+describe("a label for the target", () => {
+  test("is in the same append as the move, after it", async () => {
     const { session, path } = await planted();
     const before = bytesOf(session);
     await session.navigate(path[3]!.id, { label: "second try" });
@@ -242,7 +242,7 @@ describe("a label for the place arrived at", () => {
     expect(session.leafId).toBe(path[3]!.id);
   });
 
-  test("is on the summary where there is one", async () => {
+  test("is on the summary if there is one", async () => {
     const { session, path } = await planted();
     const before = bytesOf(session);
     const { summaryEntryId } = await session.navigate(path[3]!.id, { summarize: true, label: "second try" });
@@ -251,7 +251,7 @@ describe("a label for the place arrived at", () => {
     expect(session.leafId).toBe(summaryEntryId);
   });
 
-  test("is kept as one line, whoever gives it; a blank one is no label", async () => {
+  test("is kept as one line, from any caller; a blank label is no label", async () => {
     const { session, store, path } = await planted({
       extensions: [(api) => void api.on("session_before_fork", () => ({ label: " third\n try " }))],
     });
@@ -266,7 +266,7 @@ describe("a label for the place arrived at", () => {
     expect(session.getLabel(path[9]!.id)).toBeUndefined();
   });
 
-  test("is given also where one is already", async () => {
+  test("is set even if the target has a label already", async () => {
     const { session } = await planted();
     const before = bytesOf(session);
     await session.navigate(session.leafId, { label: "here" });
@@ -276,8 +276,8 @@ describe("a label for the place arrived at", () => {
   });
 });
 
-describe("taking it back", () => {
-  test("a navigation with a summary is undone whole, and then the prompts before it", async () => {
+describe("undo of a navigation", () => {
+  test("reverses a navigation with a summary as a whole, and then the earlier prompts", async () => {
     const { session, store, path } = await planted();
     const before = await contextOf(session, store);
     await session.navigate(path[3]!.id, { summarize: true, label: "second try" });
@@ -286,7 +286,7 @@ describe("taking it back", () => {
     expect((await session.undo()).editorText).toMatch(/^Question 4\. /);
   });
 
-  test("the summary can be gone back to", async () => {
+  test("leaves the summary as a possible target", async () => {
     const { session, path } = await planted();
     const { summaryEntryId } = await session.navigate(path[3]!.id, { summarize: true });
     await session.undo();
@@ -295,7 +295,7 @@ describe("taking it back", () => {
   });
 });
 
-test("requests of a branch that takes several go out one by one where a server takes one at a time", async () => {
+test("requests of a long branch are sent one by one if the server takes one at a time", async () => {
   const summarizer = scriptedSummarizer(
     async (request) => {
       await new Promise((resolve) => setTimeout(resolve, 1));

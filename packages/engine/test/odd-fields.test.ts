@@ -172,7 +172,7 @@ test.each<[string, Oddity]>([
   ["a compaction without words", { entry: 11, path: ["summary"], value: {} }],
   ["pins that are no ids", { entry: 11, path: ["details", "pinned"], value: [null, 5, {}] }],
   ["a cost that is a text", { entry: 2, path: ["message", "usage", "cost", "total"], value: "1" }],
-])("%s stops nothing", (_, oddity) => examine([oddity]));
+])("%s does not stop reading", (_, oddity) => examine([oddity]));
 
 const pathsIn = (value: unknown, above: readonly string[] = []): (readonly string[])[] =>
   typeof value === "object" && value !== null
@@ -202,7 +202,7 @@ const odd = fc.oneof(
   fc.jsonValue({ maxDepth: 2 }),
 );
 
-test("property: whatever stands in the fields of a session's lines, it is read, planned for and gone on with", async () => {
+test("property: with any values in the fields of its lines, a session can be read, planned for and continued", async () => {
   const oddity = fc.tuple(fc.constantFrom(...FIELDS), odd).map(([field, value]) => ({ ...field, value }));
   await fc.assert(
     fc.asyncProperty(fc.array(oddity, { minLength: 1, maxLength: 4 }), (oddities) => examine(oddities)),

@@ -31,7 +31,7 @@ const weather = defineEntry<Weather>("garden.weather", {
 const kinds = [weather];
 const texts = ({ context }: { context: SessionContext }) => context.messages.map(messageText);
 
-test("a kind given with the options says what its entries tell the model, now and when the session is opened again", async () => {
+test("a kind in the options defines the messages of its entries, now and after reopening", async () => {
   const session = await stage({ kinds });
   await session.appendMessages([{ role: "user", content: "How is it?" }]);
   const [entry] = await session.append(weather.of({ degrees: 21 }));
@@ -47,7 +47,7 @@ test("a kind given with the options says what its entries tell the model, now an
   await reopened.close();
 });
 
-test("a reader without the kind keeps the entry as data, in the same process too, and finds the same leaf", async () => {
+test("a reader without the kind keeps the entry as data, also in the same process, and finds the same leaf", async () => {
   const session = await stage({ kinds });
   await session.appendMessages([{ role: "user", content: "How is it?" }]);
   const [entry] = await session.append(weather.of({ degrees: 21 }));
@@ -67,7 +67,7 @@ test("a reader without the kind keeps the entry as data, in the same process too
   await again.close();
 });
 
-test("an append is refused for what the kind finds wrong, and as durable as it says", async () => {
+test("an append is refused for a problem that the kind reports, and has the durability of the kind", async () => {
   const session = await stage({ kinds });
   const before = readFileSync(session.file, "utf8");
   await expect(session.append(weather.of({ degrees: Number.NaN }))).rejects.toMatchObject({
@@ -88,7 +88,7 @@ test("an append is refused for what the kind finds wrong, and as durable as it s
   await session.close();
 });
 
-test("an extension registers a kind, in its setup or later, and what is in the log already is told by it", async () => {
+test("an extension registers a kind, in its setup or later, and it applies to existing entries", async () => {
   const early: Extension = (api) => api.registerKind(weather);
   const late = defineExtension("late", (api) => {
     api.on("session_start", () => api.registerKind(weather));
@@ -105,7 +105,7 @@ test("an extension registers a kind, in its setup or later, and what is in the l
   }
 });
 
-test("an extension file takes defineEntry from the host, by name", async () => {
+test("an extension file gets defineEntry from the host, by name", async () => {
   const session = await stage();
   await session.append({ type: "garden.weather", degrees: 5 } as never);
   await session.close();
@@ -123,7 +123,7 @@ export default (api: any) => api.registerKind(defineEntry("garden.weather", {
   await reopened.close();
 });
 
-test("a kind that would change the path for readers without it, or the type of another one, is refused", async () => {
+test("a kind that would change the path for readers without it, or that takes an existing type, is refused", async () => {
   const refused = async (kind: EntryKind, code: string, words: string) => {
     const error: unknown = await createSession({ store: memoryStore(), kinds: [weather, kind] }).catch(
       (e) => e,
@@ -143,7 +143,7 @@ test("a kind that would change the path for readers without it, or the type of a
   await refused(defineEntry("garden.weather", { movesLeaf: true }), "exists", "already");
 });
 
-test("an entry on which its kind fails says nothing, stops nothing, and doctor names it", async () => {
+test("an entry whose kind throws gives no messages, stops nothing, and is reported by doctor", async () => {
   const session = await stage();
   await session.appendMessages([{ role: "user", content: "How is it?" }]);
   const [entry] = await session.append({ type: "garden.weather" });

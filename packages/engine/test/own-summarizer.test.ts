@@ -20,7 +20,7 @@ async function grown(options: Parameters<typeof createSession>[0]) {
   return session;
 }
 
-test("a function is a summarizer: it is given the transcript and the instructions, and its text is the summary", async () => {
+test("a function can be a summarizer: it gets the transcript and the instructions, and returns the summary", async () => {
   const asked: { transcript: string; instructions: string }[] = [];
   const own = summarizer(({ transcript, instructions }) => {
     asked.push({ transcript, instructions });
@@ -33,7 +33,7 @@ test("a function is a summarizer: it is given the transcript and the instruction
   expect(JSON.stringify(session.context.messages[0])).toContain("Tend the pears.");
 });
 
-test("what such a function throws fails the compaction, and an abort reaches it", async () => {
+test("an error of such a function fails the compaction, and an abort reaches it", async () => {
   const failing = summarizer(() => {
     throw new Error("The model sleeps.");
   });

@@ -64,7 +64,7 @@ function longSession({ name, naming = [], behind = [] }: Named): string {
   return file;
 }
 
-test("a session that names no model above its compaction is opened without keeping what the compaction hides", () => {
+test("opening a session without a model above its compaction keeps no hidden entries in memory", () => {
   const file = longSession({ name: "unnamed.jsonl" });
   expect(outcomeOf(file)).toEqual({ before: 3, after: 3, model: null });
   // A model that the first entry names is found all the same.
@@ -76,12 +76,12 @@ test("a session that names no model above its compaction is opened without keepi
   });
 }, 120_000);
 
-test("navigating to the beginning holds nothing of the branch that is left", () => {
+test("navigating to the beginning keeps nothing of the abandoned branch in memory", () => {
   const file = longSession({ name: "left.jsonl", behind: [MODEL, THINKING] });
   expect(outcomeOf(file, "navigate")).toEqual({ before: 3, after: 0, model: null });
 }, 120_000);
 
-test("a walk over all entries of a session keeps no more of them at hand than a few megabytes", () => {
+test("a walk over all entries of a session keeps at most a few megabytes in memory", () => {
   const file = longSession({ name: "walked.jsonl", behind: [MODEL, THINKING] });
   expect(outcomeOf(file, "walk")).toMatchObject({ before: 3, after: 3 });
 }, 120_000);

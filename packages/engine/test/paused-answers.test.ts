@@ -48,7 +48,7 @@ const problemsOf = ({ requests }: { requests: { problems: string[] }[] }) =>
   requests.flatMap(({ problems }) => problems);
 
 test.each(["streamed", "whole"])(
-  "a paused answer goes back as it is, and the turn goes on, %s",
+  "a paused answer is sent back unchanged, and the turn continues, %s",
   async (way) => {
     const { server, client, provider } = await claude([paused, whole]);
     const session = await sessionOf();
@@ -80,7 +80,7 @@ test.each(["streamed", "whole"])(
   },
 );
 
-test("a pause whose continuation failed goes on with the next request", async () => {
+test("a pause whose continuation failed continues with the next request", async () => {
   const { server, provider } = await claude([
     paused,
     { kind: "error", status: 500, type: "api_error", message: "" },
@@ -94,7 +94,7 @@ test("a pause whose continuation failed goes on with the next request", async ()
   expect(problemsOf(server)).toEqual([]);
 });
 
-test("a pause that a crash ended is known on the way back", async () => {
+test("a pause that ended in a crash is recognised after reopening", async () => {
   const store = memoryStore();
   const { server, provider } = await claude([paused, whole]);
   const log = { warn() {}, error() {} };
@@ -113,7 +113,7 @@ test("a pause that a crash ended is known on the way back", async () => {
   expect(problemsOf(server)).toEqual([]);
 });
 
-test("a search that was never continued is left out once something else was said", async () => {
+test("a search that was never continued is left out after a later message", async () => {
   const { server, provider } = await claude([
     paused,
     { kind: "error", status: 500, type: "api_error", message: "" },
@@ -127,7 +127,7 @@ test("a search that was never continued is left out once something else was said
   expect(JSON.stringify(server.requests.at(-1)!.body)).not.toContain("srvtoolu_1");
 });
 
-test("the server refuses a search without a result, and an answer that nobody paused", async () => {
+test("the server refuses a search without a result, and a continuation of an answer without a pause", async () => {
   const { server, client } = await claude([]);
   const ask = (messages: Anthropic.MessageParam[]) =>
     client.messages.create({ model: "claude-haiku-4-5", max_tokens: 100, messages });

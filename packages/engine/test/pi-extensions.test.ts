@@ -44,8 +44,8 @@ async function planted(
   return { session, reports, said, file };
 }
 
-describe("members of the api", () => {
-  test("append, label and name without being waited for; the command waits for them", async () => {
+describe("members of Pi's API", () => {
+  test("append, label and name can be called without `await`; the command waits for them", async () => {
     const { session, said } = await planted(`
       pi.registerCommand("mark", {
         description: "Mark the last answer",
@@ -75,7 +75,7 @@ describe("members of the api", () => {
     await session.close();
   });
 
-  test("run programs in the session's folder, and talk on a bus", async () => {
+  test("run programs in the session's folder, and communicate on a bus", async () => {
     execFileSync("git", ["init", "-q", root]);
     const { session, said } = await planted(`
       pi.events.on("told", (data) => { pi.appendEntry("told", data); });
@@ -91,7 +91,7 @@ describe("members of the api", () => {
     expect(readFileSync(session.file, "utf8")).toContain('"customType":"told","data":{"by":"bus"}');
   });
 
-  test("that are missing are named in a sentence, and what only registers them goes on", async () => {
+  test("that are missing are reported by name, and code that only registers them continues", async () => {
     const { session, reports, file } = await planted(`
       pi.registerTool({ name: "hello" });
       pi.registerFlag("plan", { type: "boolean", default: false });
@@ -128,7 +128,7 @@ describe("members of the api", () => {
 });
 
 describe("Pi's packages", () => {
-  test("are there for types, defineTool, schemas and conversations; what is missing is named when it is used", async () => {
+  test("provide types, defineTool, schemas and conversations; a missing member is reported when it is used", async () => {
     const { session, said } = await planted(
       `
       const tool = defineTool({ name: "t", parameters: Type.Object({ a: Type.String(), b: Type.Optional(StringEnum(["x"])) }) });
@@ -187,7 +187,7 @@ describe("a guard", () => {
     await session.close();
   });
 
-  test("that throws for another reason is reported and skipped, and one that returns early without a dialog lets through", async () => {
+  test("that throws for another reason is reported and skipped; one that returns early without a dialog permits", async () => {
     const { session, reports } = await planted(`
       pi.on("session_before_fork", () => { throw new Error("no disk"); });
       pi.on("session_before_fork", (_event, ctx) => { if (!ctx.hasUI) return; return { cancel: true }; });`);
@@ -196,7 +196,7 @@ describe("a guard", () => {
     await session.close();
   });
 
-  test("that asks where no dialog can be shown gets no, and nothing", async () => {
+  test("that needs a dialog gets no answer where none can be shown", async () => {
     const { session } = await planted(`
       pi.on("session_before_fork", async (_event, ctx) => {
         const answers = [await ctx.ui.confirm("Sure?", ""), await ctx.ui.select("Which?", ["a"]), await ctx.ui.input("What?")];
@@ -208,7 +208,7 @@ describe("a guard", () => {
     await session.close();
   });
 
-  test("asks by the shell's dialogs, one after the other, and an abort or the end of its time closes one", async () => {
+  test("uses the shell's dialogs, one after the other, and an abort or the time limit closes one", async () => {
     const asked: string[] = [];
     const closing = <Answer>(title: string, without: Answer, signal?: AbortSignal) =>
       new Promise<Answer>((resolve) => {
@@ -251,7 +251,7 @@ describe("navigation and forks", () => {
   const askedIn = (entries: readonly Entry[]) =>
     entries.flatMap((entry) => (isCustom(entry, "asked") && custom.is(entry) ? [entry.data] : []));
 
-  test("an extension of Pi's shape is asked for navigation by session_before_tree alone", async () => {
+  test("an extension of Pi's shape is called for navigation by session_before_tree alone", async () => {
     const { session } = await planted(HANDLERS);
     const entry = session.getBranch()[3]!;
     await session.fork(entry.id);
@@ -263,7 +263,7 @@ describe("navigation and forks", () => {
     ]);
   });
 
-  test("one of ours is asked by session_before_fork for both, with entryId and position on both", async () => {
+  test("an extension for Espalier is called by session_before_fork for both, with entryId and position", async () => {
     const shown: unknown[] = [];
     const ours = defineExtension("ours", (api) => {
       api.on(
@@ -286,7 +286,7 @@ describe("navigation and forks", () => {
     ]);
   });
 
-  test("session_before_tree tells what was asked of the summary, and session_tree brings its entry", async () => {
+  test("session_before_tree has the requested summary options, and session_tree has its entry", async () => {
     const told: unknown[] = [];
     const pi: Extension = (api) => {
       api.on("session_before_tree", ({ preparation }) => {
@@ -319,7 +319,7 @@ describe("navigation and forks", () => {
   });
 });
 
-test("a context handler that slices messages keeps the system's words, and with them the tools", async () => {
+test("a context handler that removes messages keeps the system prompt and the tools", async () => {
   const { session } = await planted(
     'pi.on("context", ({ messages }) => ({ messages: messages.slice(-2) }));',
   );
@@ -331,7 +331,7 @@ test("a context handler that slices messages keeps the system's words, and with 
   await session.close();
 });
 
-test("a failed compaction tells why and whose it was, in Pi's words", async () => {
+test("a failed compaction is reported with reason and extension, in Pi's terms", async () => {
   const failing = scriptedSummarizer(() => {
     throw new Error("no network");
   });
@@ -346,7 +346,7 @@ test("a failed compaction tells why and whose it was, in Pi's words", async () =
 });
 
 describe("compaction", () => {
-  test("is begun by a handler that does not wait for it, and told when it is done", async () => {
+  test("is started by a handler that does not wait for it, and its end is reported", async () => {
     const { session, said } = await planted(`
       pi.registerCommand("shrink", {
         handler: (args, ctx) => {
@@ -366,7 +366,7 @@ describe("compaction", () => {
     await session.close();
   });
 
-  test("is written by a model that the program lends, and by the core where there is none", async () => {
+  test("is written by a model that the program provides, or by the core", async () => {
     const body = `
       pi.on("session_before_compact", async ({ preparation, signal }, ctx) => {
         const model = ctx.modelRegistry.find("test", "flash");

@@ -41,7 +41,7 @@ async function requested(session: Session, options?: RequestPreparation) {
   return { pictures: blocks.filter(({ type }) => type === "image").length, words, told: picturesLeftOut };
 }
 
-describe("a picture that the provider never takes is left out, even where it waits for an answer", () => {
+describe("a picture that the provider never accepts is left out, even in an unanswered message", () => {
   test.each([
     ["of 9,000 pixels", picture(png(9_000, 10)), "9000 pixels"],
     ["of more than 5 MB", picture(png(10, 10, 4_200_000)), "characters of base64"],
@@ -61,8 +61,8 @@ describe("a picture that the provider never takes is left out, even where it wai
   });
 });
 
-describe("where there are many pictures", () => {
-  test("more than 100: the oldest are left out, and room is made for the next ones", async () => {
+describe("a request with many pictures", () => {
+  test("above 100 leaves out the oldest, and makes room for the next ones", async () => {
     const session = await begun("anthropic");
     for (let at = 0; at < 101; at++) await show(session, small());
     expect(await requested(session)).toMatchObject({ pictures: 75, told: { length: 26 } });
@@ -74,7 +74,7 @@ describe("where there are many pictures", () => {
     expect(addedSince(session, before).some(({ type }) => type === "context_edit")).toBe(false);
   });
 
-  test("more than 20, old ones of them over 2,000 pixels: those go", async () => {
+  test("above 20 leaves out old pictures of more than 2,000 pixels", async () => {
     const session = await begun("anthropic");
     for (let at = 0; at < 3; at++) await show(session, large());
     for (let at = 0; at < 17; at++) await show(session, small());
@@ -83,7 +83,7 @@ describe("where there are many pictures", () => {
     expect(await requested(session)).toMatchObject({ pictures: 18, told: { length: 3 } });
   });
 
-  test("more than 20, and one that waits is over 2,000 pixels: the oldest go, and it stays", async () => {
+  test("above 20, with an unanswered picture of more than 2,000 pixels, leaves out the oldest and keeps it", async () => {
     const session = await begun("anthropic");
     for (let at = 0; at < 25; at++) await show(session, small());
     await session.appendMessages([{ role: "user", content: [large()] }]);
@@ -91,7 +91,7 @@ describe("where there are many pictures", () => {
     expect({ pictures, told: told.length }).toEqual({ pictures: 15, told: 11 });
   });
 
-  test("a result that no model has seen counts as waiting", async () => {
+  test("counts a result that no model has read as unanswered", async () => {
     const session = await begun("anthropic");
     for (let at = 0; at < 25; at++) await show(session, small());
     const call = { type: "toolCall", id: "c1", name: "look", arguments: {} };
@@ -104,7 +104,7 @@ describe("where there are many pictures", () => {
     expect(JSON.stringify(context.messages.at(-1))).toContain(large().data);
   });
 
-  test("all of them new and too many: what is too large goes, and else the oldest", async () => {
+  test("all new and too many leaves out the too large ones, otherwise the oldest", async () => {
     const session = await begun("anthropic");
     await session.appendMessages([
       { role: "user", content: [...Array.from({ length: 30 }, small), large()] },
@@ -115,7 +115,7 @@ describe("where there are many pictures", () => {
   });
 });
 
-test("each provider has its own limits, and a caller can set others", async () => {
+test("uses the limits of its provider, which a caller can change", async () => {
   const openai = await begun("openai");
   for (let at = 0; at < 120; at++) await show(openai, at % 2 ? small() : large());
   await show(openai, picture(png(9_000, 10)));
@@ -126,7 +126,7 @@ test("each provider has its own limits, and a caller can set others", async () =
   expect(await requested(unknown)).toMatchObject({ pictures: 0 });
 });
 
-test("where nothing may happen by itself, nothing is left out", async () => {
+test("leaves out nothing with autoCompact off", async () => {
   const session = await createSession({ store: memoryStore(), compaction: { autoCompact: false } });
   await show(session, picture(png(9_000, 10)));
   expect(await requested(session)).toMatchObject({ pictures: 1, told: [] });

@@ -51,7 +51,7 @@ beforeAll(async () => {
   await session.close();
 });
 
-test("at the end of a long session a compaction is planned and made of the end alone, once there is one in front", async () => {
+test("after the first compaction, a long session is compacted with reads of its end only", async () => {
   const session = await openSession({ file }, { home: folder, compaction: { keepRecentTokens: 1_000 } });
   const whole = vi.spyOn(session, "tree", "get");
   await session.appendMessages([...turn("1", { size: 500 }), ...turn("2", { size: 500 })]);
@@ -106,7 +106,7 @@ function distantStore(near: SessionStore): { store: SessionStore; loads: () => n
   return { store: { ...near, open }, loads: () => loads };
 }
 
-test("a policy that counts from the root has the log fetched for it, whoever asks for it by name", async () => {
+test("a policy that counts from the root loads the whole log, for every caller that selects it", async () => {
   const { session, store: near } = await plant({ turns: 6 });
   await session.compact({ summarizer: scriptedSummarizer(soundAnswer) });
   await session.appendMessages([...turn("7"), ...turn("8")]);
@@ -125,7 +125,7 @@ test("a policy that counts from the root has the log fetched for it, whoever ask
   await again.close();
 });
 
-test("a log that is somewhere else is fetched only where the end of the path does not say enough", async () => {
+test("a remote log is loaded only if the end of the path is not enough", async () => {
   const { session, store: near } = await plant({ turns: 6 });
   await session.compact({ summarizer: scriptedSummarizer(soundAnswer) });
   await session.appendMessages([...turn("7"), ...turn("8")]);

@@ -36,9 +36,9 @@ const LIMITS: Record<PolicyName, (context: { messages: readonly never[]; tokens:
   pressure: ({ messages }) => expect(TokenCounter.messages(messages)).toBeLessThanOrEqual(4_800),
 };
 
-describe.skipIf(!existsSync(corpus))("a real session (skipped where it is not at hand)", () => {
+describe.skipIf(!existsSync(corpus))("a real session (skipped without the corpus)", () => {
   test.each(POLICY_NAMES)(
-    "%s ends in a valid request below its limit; going back restores the old context",
+    "%s ends in a valid request below its limit; navigating back restores the old context",
     async (policy) => {
       const session = await opened({ policy });
       const before = structuredClone(session.context);
@@ -75,23 +75,26 @@ describe.skipIf(!existsSync(corpus))("a real session (skipped where it is not at
     },
   );
 
-  test.each(POLICY_NAMES)("%s keeps a growing session in bounds, request after request", async (policy) => {
-    const session = await opened({ policy });
-    for (let turn = 0; turn < 4; turn++) {
-      await session.appendMessages([{ role: "user", content: `turn ${turn}: ${"go on ".repeat(300)}` }]);
-      const { context, failure } = await session.prepareRequest();
-      expect(failure).toBeNull();
-      const request = buildRequest(context, { format: anthropicFormat });
-      expect(checkAnthropicRequest({ model: "m", max_tokens: 1_000, ...request } as never)).toEqual([]);
-      expect(context.tokens).toBeLessThan(100_000);
-      if (policy === "sliding-window") expect(context.messages.length).toBeLessThanOrEqual(76);
-      await session.appendMessages([{ role: "assistant", content: `done ${"and more ".repeat(300)}` }]);
-    }
-    // A reader by the published rules reads the same, files moved out and all.
-    const text = readFileSync(session.file, "utf8");
-    expect(readByTheRules(text, session.leafId!)).toEqual(
-      JSON.parse(JSON.stringify(session.context.messages)),
-    );
-    await session.close();
-  });
+  test.each(POLICY_NAMES)(
+    "%s keeps a growing session within its limit, request after request",
+    async (policy) => {
+      const session = await opened({ policy });
+      for (let turn = 0; turn < 4; turn++) {
+        await session.appendMessages([{ role: "user", content: `turn ${turn}: ${"go on ".repeat(300)}` }]);
+        const { context, failure } = await session.prepareRequest();
+        expect(failure).toBeNull();
+        const request = buildRequest(context, { format: anthropicFormat });
+        expect(checkAnthropicRequest({ model: "m", max_tokens: 1_000, ...request } as never)).toEqual([]);
+        expect(context.tokens).toBeLessThan(100_000);
+        if (policy === "sliding-window") expect(context.messages.length).toBeLessThanOrEqual(76);
+        await session.appendMessages([{ role: "assistant", content: `done ${"and more ".repeat(300)}` }]);
+      }
+      // A reader by the published rules reads the same, files moved out and all.
+      const text = readFileSync(session.file, "utf8");
+      expect(readByTheRules(text, session.leafId!)).toEqual(
+        JSON.parse(JSON.stringify(session.context.messages)),
+      );
+      await session.close();
+    },
+  );
 });

@@ -82,7 +82,7 @@ async function killEverywhere(original: string, scenario: string): Promise<Set<s
   return seen;
 }
 
-test("killing the process at any call of an offload and the compaction behind it loses nothing", async () => {
+test("a kill at any call of an offload and its compaction loses nothing", async () => {
   const session = await stage();
   await session.appendMessages([{ role: "user", content: "read both" }]);
   for (const id of ["one", "two"]) {
@@ -103,7 +103,7 @@ test("killing the process at any call of an offload and the compaction behind it
   expect(readdirSync(join(folder, "offload.offloaded"))).toEqual([]);
 });
 
-test("killing the process at any call of compactions in the background loses nothing", async () => {
+test("a kill at any call of compactions in the background loses nothing", async () => {
   const session = await stage();
   await say(session, 6);
   await session.close();

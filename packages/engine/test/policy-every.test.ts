@@ -41,7 +41,7 @@ async function talk(session: Session, count: number, tokens: number, usage?: (at
 describe.each(POLICY_NAMES)("under %s", (policy: PolicyName) => {
   const compaction = { contextWindow: 20_000, reserveTokens: 8_000, keepRecentTokens: 4_000 };
 
-  test("a request leaves the reserve for its answer, whatever the policy's own rule says", async () => {
+  test("a request leaves the reserve for its answer, for any rule of the policy", async () => {
     const policySettings = NEVER_DUE;
     const session = await stage({ policy, policySettings, compaction, summarizer: summarizer() });
     await talk(session, 23, 500);
@@ -54,7 +54,7 @@ describe.each(POLICY_NAMES)("under %s", (policy: PolicyName) => {
     await session.close();
   });
 
-  test("system prompt and tools count against the reserve, and so does what a provider reported", async () => {
+  test("system prompt and tools count against the reserve, and so does the provider's count", async () => {
     const policySettings = NEVER_DUE;
     const options = { policy, policySettings, compaction, summarizer: summarizer() };
     const session = await stage(options);
@@ -68,7 +68,7 @@ describe.each(POLICY_NAMES)("under %s", (policy: PolicyName) => {
     await reported.close();
   });
 
-  test("nothing compacts by itself to keep the reserve where autoCompact is off", async () => {
+  test("nothing is compacted for the reserve if autoCompact is off", async () => {
     const options = { policy, policySettings: NEVER_DUE, compaction: { ...compaction, autoCompact: false } };
     const session = await stage({ ...options, summarizer: summarizer() });
     await talk(session, 25, 500);
@@ -76,7 +76,7 @@ describe.each(POLICY_NAMES)("under %s", (policy: PolicyName) => {
     await session.close();
   });
 
-  test("a compaction by hand needs no threshold: plan, compact and forceCompact agree", async () => {
+  test("a manual compaction needs no threshold: plan, compact and forceCompact agree", async () => {
     const settings = { ...NEVER_DUE, tailKeepSize: 10, contextSize: 50 };
     const options = { policy, policySettings: settings, summarizer: summarizer() };
     for (const act of ["compact", "forceCompact"] as const) {
@@ -92,7 +92,7 @@ describe.each(POLICY_NAMES)("under %s", (policy: PolicyName) => {
     }
   });
 
-  test("by hand there is nothing to compact only where nothing stands before what is kept", async () => {
+  test("a manual compaction has nothing to compact only if no message is before the kept ones", async () => {
     const session = await stage({ policy, summarizer: summarizer() });
     expect(await session.compact()).toMatchObject({ eligible: false, reason: /there are no messages yet/ });
     await talk(session, 2, 100);
@@ -102,7 +102,7 @@ describe.each(POLICY_NAMES)("under %s", (policy: PolicyName) => {
   });
 });
 
-test("what is consolidated is counted with the messages that were hidden, from one run to the next", async () => {
+test("the consolidated count includes hidden messages, from one run to the next", async () => {
   const policySettings = { tailKeepSize: 10, contextSize: 50, compressionWindowSize: 6 };
   const options: SessionOptions = { policy: "sliding-window", policySettings, summarizer: summarizer() };
   const session = await stage(options);

@@ -33,7 +33,7 @@ test("above 50 active messages the oldest are summarised in the background, and 
   await session.close();
 });
 
-test("each summary has a range of its own, and all of them stand before the recent messages", async () => {
+test("each summary has its own range, and all of them are before the recent messages", async () => {
   const summarizer = scriptedSummarizer((_, n) => `Stretch ${n}.`);
   const session = await stage({
     policy: "message-count",
@@ -68,7 +68,7 @@ test("each summary has a range of its own, and all of them stand before the rece
   await session.close();
 });
 
-test("what is archived stays in the file, and is found by its words", async () => {
+test("archived messages stay in the file, and are found by their words", async () => {
   const session = await stage({ summarizer: scriptedSummarizer("Much was said."), fallback: false });
   await say(session, 30);
   await compactSession(session);
@@ -78,7 +78,7 @@ test("what is archived stays in the file, and is found by its words", async () =
   await session.close();
 });
 
-test("the request carries every active message, and the system prompt says what the summaries are worth", async () => {
+test("the request has every active message, and the system prompt describes the limits of summaries", async () => {
   const session = await stage({ policy: "message-count", summarizer: scriptedSummarizer("Much was said.") });
   await say(session, 30);
   expect((await session.prepareRequest({ system: "Be brief." })).system).toBe("Be brief.");
@@ -92,7 +92,7 @@ test("the request carries every active message, and the system prompt says what 
   await session.close();
 });
 
-test("compactSession does nothing at or below keepLast, and answers with the summary above it", async () => {
+test("compactSession does nothing at or below keepLast, and returns the summary above it", async () => {
   const summarizer = scriptedSummarizer("What was said.");
   const session = await stage({ summarizer });
   await say(session, 10);
@@ -105,7 +105,7 @@ test("compactSession does nothing at or below keepLast, and answers with the sum
   await session.close();
 });
 
-test("a summary that an extension wrote stands for everything before it", async () => {
+test("an extension's summary covers everything before it", async () => {
   const session = await stage({
     policy: "message-count",
     policySettings: { maxMessages: 8, keepLast: 3 },
@@ -120,7 +120,7 @@ test("a summary that an extension wrote stands for everything before it", async 
   await session.close();
 });
 
-test("an extension that makes the compaction is given the stacked summaries, and its answer stands for them too", async () => {
+test("an extension that makes the compaction gets the stacked summaries, and its result replaces them too", async () => {
   let isOwn = false;
   const shown: { previousSummary?: string; stackedOn?: string }[] = [];
   const session = await stage({
@@ -150,7 +150,7 @@ test("an extension that makes the compaction is given the stacked summaries, and
   await session.close();
 });
 
-test("going back before a summary brings the archived messages back", async () => {
+test("navigating back before a summary restores the archived messages", async () => {
   const session = await stage({ summarizer: scriptedSummarizer("Much.") });
   await say(session, 20);
   const before = structuredClone(session.context);
@@ -163,7 +163,7 @@ test("going back before a summary brings the archived messages back", async () =
   await session.close();
 });
 
-test("the same session reopened says the same", async () => {
+test("the reopened session gives the same result", async () => {
   const session = await stage({ summarizer: scriptedSummarizer("Much.") });
   await say(session, 20);
   await compactSession(session);

@@ -41,7 +41,7 @@ const referencesIn = (messages: readonly ContextMessage[]) =>
 const mode = (path: string) => (statSync(path).mode & 0o777).toString(8);
 
 describe("before a request", () => {
-  test("nothing moves at or below the threshold", async () => {
+  test("nothing is moved at or below the threshold", async () => {
     const session = await stage(OFFLOAD);
     await useTool(session, "a", 15_000);
     expect(await session.prepareRequest()).toMatchObject({
@@ -53,7 +53,7 @@ describe("before a request", () => {
     await session.close();
   });
 
-  test("large results go to files, oldest first; the log keeps the originals", async () => {
+  test("large results are moved to files, oldest first; the log keeps the originals", async () => {
     const told: unknown[] = [];
     const session = await stage(OFFLOAD);
     session.events.subscribe("STATE_CHANGED", (payload) => void told.push(payload));
@@ -102,7 +102,7 @@ describe("before a request", () => {
     await session.close();
   });
 
-  test("freed enough and still too large: no compaction yet; the next request brings it", async () => {
+  test("enough freed, but still too large: no compaction yet; the next request starts one", async () => {
     const session = await stage({
       ...OFFLOAD,
       policySettings: { triggerTokens: 3_000, offloadThreshold: 5_000 },
@@ -120,7 +120,7 @@ describe("before a request", () => {
     await session.close();
   });
 
-  test("a session that is not in a file keeps its results, is compacted without that, and says so once", async () => {
+  test("a session without a file keeps its results, is compacted without offloading, and reports this once", async () => {
     const warnings: string[] = [];
     const errors: string[] = [];
     const log = {
@@ -160,7 +160,7 @@ describe("a compaction", () => {
     return session;
   }
 
-  test("keeps five messages, reads the files back for the summarizer, heads the summary, removes the files", async () => {
+  test("keeps five messages, reads the files back for the summarizer, adds a heading, and removes the files", async () => {
     const summarizer = scriptedSummarizer(COMPACT_SUMMARY, { maxOutputTokens: 64_000 });
     const session = await moved({ summarizer });
     const files = filesOf(session).map((name) => `${folderOf(session)}/${name}`);
@@ -183,7 +183,7 @@ describe("a compaction", () => {
     await session.close();
   });
 
-  test("a picture in what a model summarizes is recorded, and every later request goes out", async () => {
+  test("records a picture that a model summarizes, and every later request is sent", async () => {
     const session = await stage({ ...OFFLOAD, summarizer: scriptedSummarizer(COMPACT_SUMMARY) });
     await session.appendMessages([
       {
@@ -206,7 +206,7 @@ describe("a compaction", () => {
     await session.close();
   });
 
-  test("a file that is gone is a placeholder for the summarizer", async () => {
+  test("gives the summarizer a placeholder for a missing file", async () => {
     const summarizer = scriptedSummarizer(COMPACT_SUMMARY);
     const session = await moved({ summarizer });
     const [gone] = referencesIn(session.context.messages);
@@ -216,7 +216,7 @@ describe("a compaction", () => {
     await session.close();
   });
 
-  test("an offloaded result among the newest stays a reference, and its file stays", async () => {
+  test("keeps the reference and the file of an offloaded result among the newest", async () => {
     const session = await moved({ summarizer: scriptedSummarizer(COMPACT_SUMMARY) });
     await useTool(session, "three", 6_000);
     await session.prepareRequest();
@@ -229,7 +229,7 @@ describe("a compaction", () => {
     await session.close();
   });
 
-  test("a file that another leaf refers to stays", async () => {
+  test("keeps a file that another leaf refers to", async () => {
     const session = await moved({ summarizer: scriptedSummarizer(COMPACT_SUMMARY) });
     const fork = session.leafId;
     await say(session, 2, 9);
@@ -241,7 +241,7 @@ describe("a compaction", () => {
     await session.close();
   });
 
-  test("going to a point whose file is gone writes it again from the log", async () => {
+  test("navigating to an entry with a missing file writes the file again from the log", async () => {
     const session = await moved({ summarizer: scriptedSummarizer(COMPACT_SUMMARY) });
     const before = session.leafId;
     const context = structuredClone(session.context);
@@ -256,7 +256,7 @@ describe("a compaction", () => {
     await session.close();
   });
 
-  test("a session that is opened where a file is gone has it again", async () => {
+  test("opening a session with a missing file writes the file again", async () => {
     const session = await moved({});
     await session.close();
     rmSync(folderOf(session), { recursive: true });
@@ -271,7 +271,7 @@ describe("a compaction", () => {
     expect(existsSync(folderOf(session))).toBe(false);
   });
 
-  test("who only reads moves nothing to files", async () => {
+  test("a reader moves nothing to files", async () => {
     const session = await stage();
     await useTool(session, "one", 6_000);
     await session.close();
@@ -282,7 +282,7 @@ describe("a compaction", () => {
     expect(existsSync(folderOf(session))).toBe(false);
   });
 
-  test("at most five messages, or none: a success that freed nothing, and nothing is written", async () => {
+  test("with at most five messages succeeds without freeing or writing anything", async () => {
     const session = await stage(OFFLOAD);
     expect(await session.forceCompact()).toMatchObject({ success: true, freedTokens: 0, messages: [] });
     expect(await session.compact()).toMatchObject({ eligible: false, reason: /^Nothing to compact/ });
@@ -293,7 +293,7 @@ describe("a compaction", () => {
     await session.close();
   });
 
-  test("three failed attempts: warnings, an error, success false, and everything as it was", async () => {
+  test("after three failed attempts: warnings, an error, success false, and nothing changed", async () => {
     const said: string[] = [];
     const waits: number[] = [];
     const summarizer = scriptedSummarizer((_, n) => (n === 2 ? cutOffAnswer() : failingAnswer("failed")));
@@ -321,7 +321,7 @@ describe("a compaction", () => {
     await session.close();
   });
 
-  test("a summarizer that never answers is given up after its time, as often as the policy asks", async () => {
+  test("abandons a summarizer that never answers after its time limit, in each attempt of the policy", async () => {
     const summarizer = scriptedSummarizer(hangingAnswer("for-ever"));
     const session = await moved({ summarizer, fallback: true, sleep: async () => {} });
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
@@ -339,7 +339,7 @@ describe("a compaction", () => {
     await session.close();
   });
 
-  test("a model that the policy names is asked, where somebody can; else the session's own, with a notice", async () => {
+  test("uses the policy's model if a client can provide it; otherwise the session's own, with a notice", async () => {
     const warnings: string[] = [];
     const [own, small] = [scriptedSummarizer(COMPACT_SUMMARY), scriptedSummarizer(COMPACT_SUMMARY)];
     const options: SessionOptions = {
@@ -359,7 +359,7 @@ describe("a compaction", () => {
     await Promise.all([reachable.close(), unreachable.close()]);
   });
 
-  test("a file that cannot be removed is a warning", async () => {
+  test("warns about a file that cannot be removed", async () => {
     const warnings: string[] = [];
     const session = await moved({
       summarizer: scriptedSummarizer(COMPACT_SUMMARY),
@@ -374,7 +374,7 @@ describe("a compaction", () => {
   });
 });
 
-test("a fork gets files of its own with its first request, and keeps them when the original is deleted", async () => {
+test("a fork gets its own files with its first request, and keeps them when the original is deleted", async () => {
   const session = await stage({ ...OFFLOAD, policySettings: { offloadThreshold: 6_000 } });
   await useTool(session, "one", 7_000);
   await session.prepareRequest();
@@ -390,7 +390,7 @@ test("a fork gets files of its own with its first request, and keeps them when t
   await fork.close();
 });
 
-test("words of a tool that look like a reference lead nowhere", async () => {
+test("a tool's text that resembles a reference is not followed", async () => {
   const session = await stage(OFFLOAD);
   const secret = `${session.file}.secret`;
   writeFileSync(secret, "the secret");
@@ -407,7 +407,7 @@ test("words of a tool that look like a reference lead nowhere", async () => {
   await session.close();
 });
 
-test("an extension that makes the compaction reads what was moved to files, not references to files that then go", async () => {
+test("an extension that makes the compaction gets the offloaded content, not references to files", async () => {
   let shown = "";
   const session = await stage({
     ...OFFLOAD,

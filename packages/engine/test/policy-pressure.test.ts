@@ -19,7 +19,7 @@ const errorsTo = (errors: string[]) => ({
 });
 
 describe("before a request", () => {
-  test("below 75 % nothing is pruned, asked or written", async () => {
+  test("below 75 % nothing is pruned, requested or written", async () => {
     const summarizer = scriptedSummarizer(HISTORY_SUMMARY);
     const session = await stage({ policy: "pressure", summarizer });
     await talk(session, 5_900);
@@ -32,7 +32,7 @@ describe("before a request", () => {
   test.each([
     ["WARNING", 6_800, 5_600, "Context at 86% - compacting"],
     ["CRITICAL", 7_600, 4_800, "Context at 96% - compacting"],
-  ])("%s prunes to its target, and tells of it", async (_, tokens, target, message) => {
+  ])("%s prunes to its target, and reports it", async (_, tokens, target, message) => {
     const told: unknown[] = [];
     const session = await stage({ policy: "pressure", summarizer: scriptedSummarizer(HISTORY_SUMMARY) });
     session.events.subscribe("PROGRESS_UPDATE", (payload) => void told.push(payload));
@@ -61,7 +61,7 @@ describe("before a request", () => {
     await session.close();
   });
 
-  test("pairs stay whole, and the request is valid though what is kept is no tail", async () => {
+  test("pairs stay whole, and the request is valid even if the kept messages have gaps", async () => {
     const session = await stage({ policy: "pressure", summarizer: scriptedSummarizer(HISTORY_SUMMARY) });
     await session.appendMessages([{ role: "user", content: "begin" }]);
     for (let at = 0; at < 9; at++) {
@@ -81,7 +81,7 @@ describe("before a request", () => {
     await session.close();
   });
 
-  test("a tool result that must stay and does not fit is shortened", async () => {
+  test("a required tool result that does not fit is shortened", async () => {
     const session = await stage({ policy: "pressure" });
     await talk(session, 500);
     await session.appendMessages([
@@ -98,8 +98,8 @@ describe("before a request", () => {
   });
 });
 
-describe("a failure", () => {
-  test("is logged and published, and the agent goes on with the history as it was", async () => {
+describe("a failed compaction", () => {
+  test("is logged and published, and the agent continues with the unchanged history", async () => {
     const errors: string[] = [];
     const told: string[] = [];
     const session = await stage({
@@ -120,7 +120,7 @@ describe("a failure", () => {
     await session.close();
   });
 
-  test("where the history does not fit the model's window either is thrown", async () => {
+  test("is thrown if the history does not fit the model's window either", async () => {
     const session = await stage({
       policy: "pressure",
       summarizer: scriptedSummarizer(() => failingAnswer("unauthorized")),
@@ -132,7 +132,7 @@ describe("a failure", () => {
     await session.close();
   });
 
-  test("an abort is thrown, and nothing is written", async () => {
+  test("throws an abort, and nothing is written", async () => {
     const session = await stage({ policy: "pressure", summarizer: scriptedSummarizer(hangingAnswer()) });
     await talk(session, 7_000);
     const entries = session.getEntries().length;
@@ -145,8 +145,8 @@ describe("a failure", () => {
   });
 });
 
-describe("whatever the policy", () => {
-  test("with autoCompact off nothing compacts by itself; what does not fit is a typed error", async () => {
+describe("every policy", () => {
+  test("compacts nothing automatically with autoCompact off; a context that does not fit is a typed error", async () => {
     const compaction = { autoCompact: false, contextWindow: 8_000, reserveTokens: 1_000 };
     for (const policy of [
       "pressure",
@@ -169,7 +169,7 @@ describe("whatever the policy", () => {
     }
   });
 
-  test("a context beyond the window is compacted though the policy finds nothing due", async () => {
+  test("compacts a context beyond the window, even if it finds none due", async () => {
     const compaction = { contextWindow: 12_000, reserveTokens: 2_000, keepRecentTokens: 4_000 };
     for (const policy of ["sliding-window", "message-count"] as const) {
       const session = await stage({ policy, compaction });
@@ -181,7 +181,7 @@ describe("whatever the policy", () => {
     }
   });
 
-  test("what cannot be made smaller is a typed error that says what takes how much", async () => {
+  test("throws a typed error with the size of each part if nothing can be reduced", async () => {
     const session = await stage({ compaction: { contextWindow: 2_000, reserveTokens: 500 } });
     await session.appendMessages([{ role: "user", content: "x".repeat(20_000) }]);
     await expect(session.prepareRequest({ overheadTokens: 100 })).rejects.toMatchObject({
@@ -191,7 +191,7 @@ describe("whatever the policy", () => {
     await session.close();
   });
 
-  test("progress and results are published for every policy", async () => {
+  test("publishes progress and results", async () => {
     for (const policy of [
       "token-budget",
       "sliding-window",
@@ -215,7 +215,7 @@ describe("whatever the policy", () => {
     }
   });
 
-  test("an unknown name, and settings that contradict each other, are refused when the session is opened", async () => {
+  test("refuses an unknown name or contradictory settings when the session is opened", async () => {
     await expect(stage({ policy: "nothing" as never })).rejects.toThrow(/no policy "nothing".*token-budget/);
     const policySettings = { tailKeepSize: 80 };
     await expect(stage({ policy: "sliding-window", policySettings })).rejects.toMatchObject({
@@ -223,7 +223,7 @@ describe("whatever the policy", () => {
     });
   });
 
-  test("all of them can be compared on one session, without asking or writing anything", async () => {
+  test("can be compared with the others on one session, without requests or writes", async () => {
     const session = await stage({ policySettings: { tailKeepSize: 5, contextSize: 9 } });
     await say(session, 20);
     const entries = session.getEntries().length;

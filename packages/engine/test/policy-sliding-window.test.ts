@@ -8,8 +8,8 @@ import { type HeldSummarizer, heldSummarizer, newFile, say, settled, stage, unti
 const compactionsOf = (session: Session) => session.getBranch().filter((entry) => compaction.is(entry));
 const messagesOf = (session: Session) => session.getBranch().filter(({ type }) => type === "message").length;
 
-describe("the rhythm", () => {
-  test("tail 40 and window 12: runs at message 52 and at message 64", async () => {
+describe("the schedule of runs", () => {
+  test("has runs at messages 52 and 64 for tail 40 and window 12", async () => {
     const session = await stage({ policy: "sliding-window" });
     const runs: number[] = [];
     for (let at = 0; at < 80; at++) {
@@ -25,7 +25,7 @@ describe("the rhythm", () => {
     await session.close();
   });
 
-  test("a user who speaks alone is summarised just the same", async () => {
+  test("includes a session with only user messages", async () => {
     const session = await stage({
       policy: "sliding-window",
       policySettings: { tailKeepSize: 4, contextSize: 8, compressionWindowSize: 2 },
@@ -40,7 +40,7 @@ describe("the rhythm", () => {
     await session.close();
   });
 
-  test("with autoCompact off nothing runs by itself, and a command still does", async () => {
+  test("is empty with autoCompact off, and a command still runs", async () => {
     const session = await stage({ policy: "sliding-window", compaction: { autoCompact: false } });
     await say(session, 60);
     expect(compactionsOf(session)).toHaveLength(0);
@@ -50,12 +50,12 @@ describe("the rhythm", () => {
   });
 });
 
-describe("one at a time", () => {
+describe("one run at a time", () => {
   const tight = { tailKeepSize: 4, contextSize: 8, compressionWindowSize: 2 };
   const tightStage = (summarizer: HeldSummarizer, options: CreateOptions = {}) =>
     stage({ policy: "sliding-window", policySettings: tight, summarizer, fallback: false, ...options });
 
-  test("what is due meanwhile is remembered, and judged once more at the end", async () => {
+  test("a run that becomes due during another one is remembered, and evaluated at its end", async () => {
     const summarizer = heldSummarizer();
     const session = await tightStage(summarizer);
     await say(session, 6);
@@ -75,7 +75,7 @@ describe("one at a time", () => {
     await session.close();
   });
 
-  test("a failed run moves nothing, is told of, and honours what is pending", async () => {
+  test("a failed run changes nothing, is reported, and honours the pending one", async () => {
     const summarizer = heldSummarizer();
     const errors: string[] = [];
     const session = await tightStage(summarizer, {
@@ -95,7 +95,7 @@ describe("one at a time", () => {
     await session.close();
   });
 
-  test("meanwhile the conversation goes on, and a request carries at most contextSize messages", async () => {
+  test("during a run the conversation continues, and a request has at most contextSize messages", async () => {
     const summarizer = heldSummarizer();
     const session = await tightStage(summarizer);
     await say(session, 20);
@@ -109,7 +109,7 @@ describe("one at a time", () => {
     await session.close();
   });
 
-  test("closing waits for the run, and begins no other", async () => {
+  test("closing waits for the run, and starts no other", async () => {
     const summarizer = heldSummarizer();
     const session = await tightStage(summarizer);
     await say(session, 6);
@@ -124,7 +124,7 @@ describe("one at a time", () => {
   });
 });
 
-test("position and time survive a restart; the rhythm goes on", async () => {
+test("position and time survive a restart, and the schedule continues", async () => {
   const file = newFile();
   let clock = Date.UTC(2026, 0, 1);
   const options = {
@@ -160,7 +160,7 @@ test("position and time survive a restart; the rhythm goes on", async () => {
   await second.close();
 });
 
-test("before the first run the cooldown counts from the session's beginning", async () => {
+test("before the first run the cooldown counts from the session's header", async () => {
   const session = await stage({ policy: "sliding-window", now: () => Date.now() + 900_000 });
   await say(session, 41);
   await settled(session);
@@ -230,7 +230,7 @@ const step = fc.oneof(
   { weight: 3, arbitrary: fc.record({ does: fc.constant("finish" as const), succeeds: fc.boolean() }) },
 );
 
-test("the policy does what the document says, over arrivals, clock jumps, slow and failing summarizers", async () => {
+test("the policy matches the document, over arrivals, clock jumps, slow and failing summarizers", async () => {
   await fc.assert(
     fc.asyncProperty(numbers, fc.array(step, { maxLength: 40 }), async (given, steps) => {
       let clock = Date.now();

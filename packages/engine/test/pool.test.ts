@@ -55,7 +55,7 @@ test("simultaneous uses of one id get the same open session, one after the other
   await pool.close();
 });
 
-test("the use that makes a session names its folder and parent, and later uses do not change them", async () => {
+test("the use that creates a session sets its folder and parent, and later uses do not change them", async () => {
   const pool = sessionPool({ home: freshHome(), cwd: "/pool" });
   const parent = { sessionId: "main", entryId: null, kind: "subagent" } as const;
   const headerOf = (session: Session) => session.header;
@@ -66,7 +66,7 @@ test("the use that makes a session names its folder and parent, and later uses d
   await pool.close();
 });
 
-test("a session is deleted in its turn, and the next use makes another one", async () => {
+test("a session is deleted in its turn, and the next use creates another one", async () => {
   const home = freshHome();
   const pool = sessionPool({ home });
   const [first, removed, next] = await Promise.all([
@@ -86,7 +86,7 @@ test("a session is deleted in its turn, and the next use makes another one", asy
   await expect(pool.delete("ada")).rejects.toMatchObject({ code: "closed" });
 });
 
-test("a session that nobody uses is closed, and another process can have it", async () => {
+test("an unused session is closed, and another process can open it", async () => {
   const home = freshHome();
   const pool = sessionPool({ home, idleMs: 20 });
   const first = await pool.use("ada", say("One."));
@@ -113,7 +113,7 @@ test("two servers without idle time share users at random, and nothing is lost",
   }
 });
 
-test("beyond `max` the one unused longest is closed; where all are in use, the next waits", async () => {
+test("above `max` the longest unused one is closed; if all are in use, the next caller waits", async () => {
   const pool = sessionPool({ home: freshHome(), max: 2 });
   const ada = await pool.use("ada", say("A."));
   const bob = await pool.use("bob", say("B."));
@@ -139,7 +139,7 @@ test("beyond `max` the one unused longest is closed; where all are in use, the n
   await pool.close();
 });
 
-test("work that throws gets its own error, and the next use a session that was opened again", async () => {
+test("a function that throws gets its own error, and the next use gets a reopened session", async () => {
   const pool = sessionPool({ home: freshHome() });
   const first = await pool.use("ada", say("One."));
   const failing = pool.use("ada", async (session) => {
@@ -158,7 +158,7 @@ test("work that throws gets its own error, and the next use a session that was o
   expect(pool.size).toBe(0);
 });
 
-test("closing waits for uses that were accepted, and refuses later ones", async () => {
+test("closing waits for accepted uses, and refuses later ones", async () => {
   const home = freshHome();
   const pool = sessionPool({ home });
   await pool.use("idle", say("Hello."));
@@ -178,7 +178,7 @@ test("closing waits for uses that were accepted, and refuses later ones", async 
   await expect(openSession("bob", { home })).rejects.toMatchObject({ code: "not-found" });
 });
 
-test("a use of the same id inside of its own work is refused instead of waiting for ever", async () => {
+test("a nested use of the same id is refused instead of waiting forever", async () => {
   const pool = sessionPool({ home: freshHome() });
   const nested = pool.use("ada", () => pool.use("bob", () => pool.use("ada", say("Me again."))));
   await expect(nested).rejects.toMatchObject({ code: "bad-input" });
@@ -212,7 +212,7 @@ const users = async (place: StoreOptions) => {
     expect(await stored(id, place)).toMatchObject({ texts: { length: 2 }, branches: 1 });
 };
 
-test("500 users at once, twice each, with 200 seats", () => users({ home: freshHome() }));
+test("500 users at once, twice each, with 200 places", () => users({ home: freshHome() }));
 
 test.skipIf(serverPrograms() === undefined)("500 users at once on PostgreSQL", async () => {
   server = await startPrivateServer();

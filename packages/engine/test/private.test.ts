@@ -38,7 +38,7 @@ function everythingBelow(folder: string): string[] {
   return [folder, ...readdirSync(folder, { recursive: true }).map((name) => join(folder, String(name)))];
 }
 
-test("nothing that is written can be read by others, whatever the process masks", async () => {
+test("no written file can be read by other users, under any umask", async () => {
   for (const mask of [0, 0o002, 0o022, 0o077]) {
     const home = join(work, `mask${mask}`);
     const before = process.umask(mask);
@@ -65,7 +65,7 @@ test("nothing that is written can be read by others, whatever the process masks"
   }
 });
 
-test("a loose file of the store is made private when it is opened for writing; one elsewhere is left as it is, and told of", async () => {
+test("a store's file with a wider mode is made private when opened for writing; a file elsewhere is only reported", async () => {
   const home = join(work, "loose");
   const session = await createSession({ home });
   await session.close();
@@ -86,7 +86,7 @@ test("a loose file of the store is made private when it is opened for writing; o
   expect(othersMayRead(home)).toBe(false);
 });
 
-test("no id and no name becomes a path that leads out of the store", async () => {
+test("no id or name becomes a path outside of the store", async () => {
   const home = join(work, "names");
   for (const id of [
     "../evil",
@@ -114,7 +114,7 @@ test("no id and no name becomes a path that leads out of the store", async () =>
     });
 });
 
-test("a link is no session: it is not listed, not opened, not removed", async () => {
+test("a link is not a session: it is not listed, opened or removed", async () => {
   const home = join(work, "links");
   const folder = join(home, "sessions", "project");
   mkdirSync(folder, { recursive: true });
@@ -145,7 +145,7 @@ describe("a linked folder below the root", () => {
   const before = readFileSync(theirs);
   const follow = { code: "not-a-file", message: expect.stringContaining(link) };
 
-  test("is not listed, not searched, and no id leads into it", async () => {
+  test("is not listed or searched, and no id leads into it", async () => {
     expect(await idsIn(listSessions({ home }))).toEqual([]);
     expect(await idsIn(listSessions({ home, folder: join(home, "sessions") }))).toEqual([]);
     expect(await idsIn(searchSessions("custom", { home }))).toEqual([]);
@@ -154,7 +154,7 @@ describe("a linked folder below the root", () => {
     expect(existsSync(theirs)).toBe(true);
   });
 
-  test("is not read, written or deleted through, however the path is given", async () => {
+  test("is not read, written or deleted through any form of path", async () => {
     for (const ref of [through, relative(process.cwd(), through)]) {
       for (const mode of ["read", "write"] as const)
         await expect(openSession({ file: ref }, { home, mode })).rejects.toMatchObject(follow);
@@ -163,19 +163,19 @@ describe("a linked folder below the root", () => {
     expect(readFileSync(theirs)).toEqual(before);
   });
 
-  test("takes no new session", async () => {
+  test("gets no new session", async () => {
     await expect(createSession({ home, cwd })).rejects.toMatchObject(follow);
     await expect(createSession({ home, file: join(link, "new.jsonl") })).rejects.toMatchObject(follow);
     expect(readdirSync(elsewhere)).toEqual([basename(theirs)]);
   });
 
-  test("is named by its own path, which is read and written", async () => {
+  test("can be read and written by its real path", async () => {
     const session = await openSession({ file: theirs }, { home });
     await session.label("e1", "seen");
     await session.close();
   });
 
-  test("is every folder below the home, `sessions` too", async () => {
+  test("is every linked folder below the home, also `sessions`", async () => {
     const other = join(work, "linked-sessions");
     mkdirSync(other);
     symlinkSync(join(home, "sessions"), join(other, "sessions"));
@@ -207,7 +207,7 @@ test("the root may be a link: the home, and a folder that is named", async () =>
   expect(await idsIn(listSessions({ home: real }))).toEqual([]);
 });
 
-test("a home in which nothing can be made is refused at once, by a code", async () => {
+test("a home that cannot be written is refused at once, with a code", async () => {
   const file = join(work, "a-file");
   writeFileSync(file, "");
   // Names that the system refuses, also to its superuser.
@@ -220,7 +220,7 @@ test("a home in which nothing can be made is refused at once, by a code", async 
     await expect(createSession({ home }), home).rejects.toMatchObject({ code: "write-failed" });
 });
 
-test("a file where a folder is to be listed is named as what it is", async () => {
+test("a file in place of a listed folder is reported as a file", async () => {
   const folder = join(work, "no-folder");
   writeFileSync(folder, "");
   for (const found of [listSessions({ home: work, folder }), searchSessions("x", { home: work, folder })])
@@ -236,7 +236,7 @@ async function idsIn(found: AsyncIterable<{ id?: string; sessionId?: string }>):
   return ids;
 }
 
-test("an own key __proto__ changes nobody, and cannot be written", async () => {
+test("an own key __proto__ changes no object, and cannot be written", async () => {
   const line = ENTRY.replace('"customType"', '"__proto__":{"polluted":true},"customType"');
   const session = await SessionTree.open(memoryLog(Buffer.from(`${HEADER}\n${line}\n`)));
   expect(session.tree.getEntry("e1")).toMatchObject({ customType: "test" });
@@ -246,7 +246,7 @@ test("an own key __proto__ changes nobody, and cannot be written", async () => {
   expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
 });
 
-test("a hundred thousand brackets are read, told of, and harm nobody; nothing like it is written", async () => {
+test("a hundred thousand brackets are read and reported without harm; such an entry is never written", async () => {
   const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
   const line = ENTRY.replace('"customType":"test"', `"customType":"test","data":${deep}`);
   const log = memoryLog(Buffer.from(`${HEADER}\n${line}\n`));
@@ -263,7 +263,7 @@ test("a hundred thousand brackets are read, told of, and harm nobody; nothing li
   expect(issues.map(({ kind }) => kind)).toEqual(["corrupt", "corrupt"]);
 });
 
-test("what throws while it is read is refused by a code, and the session goes on", async () => {
+test("a value that throws while it is read is refused with a code, and the session continues", async () => {
   const session = await createSession({ home: join(work, "getters") });
   const throwing = (key: string, thrown: unknown, beside: object = {}) =>
     Object.defineProperty({ ...beside }, key, {
@@ -300,7 +300,7 @@ test("what throws while it is read is refused by a code, and the session goes on
   await session.close();
 });
 
-test("what is too long to be written is refused by name, and the session goes on", async () => {
+test("a value that is too long is refused by name, and the session continues", async () => {
   const session = await createSession({ home: join(work, "long") });
   const data = "x".repeat(17 * 1024 * 1024);
   await expect(session.append({ type: "custom", customType: "test", data } as never)).rejects.toMatchObject({

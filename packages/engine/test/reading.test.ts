@@ -7,7 +7,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { billed, plant, soundAnswer, turn } from "./build-session.ts";
 
-test("what reads sessions runs in a browser: nothing of Node is loaded", async () => {
+test("the reading functions run in a browser: no Node module is loaded", async () => {
   const { metafile } = await build({
     entryPoints: [fileURLToPath(import.meta.resolve("@espalier/engine/reading"))],
     bundle: true,
@@ -23,7 +23,7 @@ test("what reads sessions runs in a browser: nothing of Node is loaded", async (
 });
 
 describe("the history of a session", () => {
-  test("has what a compaction covers and what stands on other branches, each marked", async () => {
+  test("has entries that a compaction covers and entries on other branches, each marked", async () => {
     const { session } = await plant({ turns: 6 });
     const [first] = session.getBranch();
     await session.compact();
@@ -41,8 +41,8 @@ describe("the history of a session", () => {
   });
 });
 
-describe("two branches side by side", () => {
-  test("are told from their common entry on: entries, messages, tokens, cost, files", async () => {
+describe("a comparison of two branches", () => {
+  test("starts at their common entry: entries, messages, tokens, cost, files", async () => {
     const { session } = await plant({ turns: 1 });
     const shared = session.leafId!;
     await session.appendMessages([
@@ -62,7 +62,7 @@ describe("two branches side by side", () => {
     expect(compared.a.tokens).toBeGreaterThan(compared.b.tokens);
   });
 
-  test("an ancestor has nothing of its own, nor has the place before the first entry", async () => {
+  test("has nothing for an ancestor, or for the state before the first entry", async () => {
     const { session } = await plant({ turns: 2 });
     const [first] = session.getBranch();
     const up = compareBranches(session.tree, first!.id, session.leafId);
@@ -77,7 +77,7 @@ describe("two branches side by side", () => {
   });
 });
 
-test("statistics and history take the same: a session, read at its leaf, or its tree", async () => {
+test("statistics and history accept a session, read at its leaf, or its tree", async () => {
   const { session } = await plant({ turns: 1 });
   const shared = session.leafId!;
   await session.appendMessages([{ role: "assistant", content: "dear", usage: billed(3) }]);
@@ -88,15 +88,15 @@ test("statistics and history take the same: a session, read at its leaf, or its 
   expect(historyOf(reader, "dear")).toMatchObject([{ onPath: false }]);
 });
 
-describe("what a session cost", () => {
-  test("by its parts where a host wrote a total of 0", async () => {
+describe("the cost of a session", () => {
+  test("is the sum of its parts if a host wrote a total of 0", async () => {
     const { session } = await plant({ turns: 1 });
     const usage = { input: 70, output: 20, cacheRead: 9, cacheWrite: 1, totalTokens: 0 };
     await session.appendMessages([{ role: "assistant", content: "unpriced", usage }]);
     expect(statsOf(session.tree).total).toMatchObject({ calls: 1, totalTokens: 100, cost: 0 });
   });
 
-  test("in total, on the path, by model and by what for, and its compactions over time", async () => {
+  test("is in total, on the path, by model and purpose, and has its compactions over time", async () => {
     const summarizer = scriptedSummarizer((request) => ({ text: soundAnswer(request), usage: billed(100) }));
     const { session } = await plant({ turns: 3, summarizer });
     const start = session.getBranch()[3]!.id;
@@ -128,7 +128,7 @@ describe("what a session cost", () => {
     });
   });
 
-  test("what is no number costs nothing, wherever it is summed", async () => {
+  test("a value that is not a number costs nothing, in every sum", async () => {
     const { session } = await plant({ turns: 1 });
     const start = session.leafId;
     const cost = { total: "0.25" } as unknown as { total: number };
@@ -152,7 +152,7 @@ describe("what a session cost", () => {
     });
   });
 
-  test("property: the sums are those of the entries, and each branch has those of its path", async () => {
+  test("property: the sums are those of the entries, and each branch has the sums of its path", async () => {
     const { session } = await plant({ turns: 1 });
     const act = fc.record({ to: fc.nat(), cost: fc.integer({ min: 1, max: 9 }) });
     await fc.assert(

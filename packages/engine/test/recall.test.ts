@@ -33,7 +33,7 @@ async function compactTo(session: Session, kept: number): Promise<void> {
 const textsOf = ({ entries }: Recalled) => entries.map(({ text }) => text);
 
 describe("recall", () => {
-  test("finds what a compaction took away, and nothing that the model still reads", async () => {
+  test("finds entries that a compaction removed, and none that the model still reads", async () => {
     const session = await conversation(
       "The staging port is 7431",
       "Unrelated",
@@ -47,7 +47,7 @@ describe("recall", () => {
     expect(found.hasMore).toBe(false);
   });
 
-  test("finds nothing where nothing left the context", async () => {
+  test("finds nothing if nothing was removed from the context", async () => {
     const session = await conversation("The staging port is 7431");
     expect(await recall(session, "staging")).toEqual({ entries: [], hasMore: false });
   });
@@ -69,7 +69,7 @@ describe("recall", () => {
     expect(textsOf(next).length).toBeGreaterThan(0);
   });
 
-  test("shows of a long text the lines around the words, within the room", async () => {
+  test("shows the lines around the words of a long text, within the limit", async () => {
     const filler = Array.from({ length: 400 }, (_, at) => `line ${at} of a long log`).join("\n");
     const session = await conversation(
       `${filler}\nerror E4711: disk full\n${filler}\nretry with --force-space\n${filler}`,
@@ -83,7 +83,7 @@ describe("recall", () => {
     expect(text.startsWith("…")).toBe(true);
   });
 
-  test("marks what is on an abandoned branch", async () => {
+  test("marks entries of an abandoned branch", async () => {
     const session = await conversation("Start");
     const fork = session.leafId;
     await exchange(session, "Try the quux approach");
@@ -93,7 +93,7 @@ describe("recall", () => {
     expect(found.entries.map(({ place }) => place)).toContain("abandoned");
   });
 
-  test("finds the whole text of an entry that an edit shortened, and nothing that a user hid", async () => {
+  test("finds the whole text of an entry that an edit shortened, and none that a user hid", async () => {
     const session = await conversation("The port is 7431", "The key is K9");
     const [port, , key] = session.getBranch();
     await session.append(
@@ -104,13 +104,13 @@ describe("recall", () => {
     expect(textsOf(await recall(session, "K9"))).toEqual([]);
   });
 
-  test("prefers a word in the case of the query", async () => {
+  test("prefers a word in the letter case of the query", async () => {
     const session = await conversation("OUTPUT goes there", "the output", "the output of it", "now");
     await compactTo(session, 2);
     expect(textsOf(await recall(session, "OUTPUT", { limit: 1 }))).toEqual(["OUTPUT goes there"]);
   });
 
-  test("leaves out calls of Espalier's own tools and their results, in a search too", async () => {
+  test("leaves out calls of Espalier's own tools and their results, also in a search", async () => {
     const session = await conversation("The heron nests in the reeds");
     const called = {
       type: "toolCall",
@@ -138,7 +138,7 @@ describe("recall", () => {
     expect(hits).toEqual(["user"]);
   });
 
-  test("searches words in any order where that is asked for", async () => {
+  test("searches words in any order on request", async () => {
     const session = await conversation("The port of the staging server is 7431", "port alone");
     const store = { ...memoryStore(), open: async () => session.log };
     const found = async (query: string) => {
@@ -154,7 +154,7 @@ describe("recall", () => {
 });
 
 describe("reading entries", () => {
-  test("gives back every character over any number of pages", async () => {
+  test("returns every character over any number of pages", async () => {
     const long = Array.from({ length: 300 }, (_, at) => `🌳 ${at} `).join("");
     const session = await conversation("one", long, "three");
     await compactTo(session, 2);
@@ -172,7 +172,7 @@ describe("reading entries", () => {
     expect(whole.entries.map(({ place }) => place).slice(0, 2)).toEqual(["compacted", "compacted"]);
   });
 
-  test("shows the newest entries that fit without a range, and an abandoned branch to its end", async () => {
+  test("shows without a range the newest entries that fit, and an abandoned branch to its end", async () => {
     const session = await conversation("first");
     const fork = session.leafId;
     const [aside] = await exchange(session, "aside one");
@@ -191,7 +191,7 @@ describe("reading entries", () => {
     expect(branch.entries.every(({ place }) => place === "abandoned")).toBe(true);
   });
 
-  test("refuses an entry that is not there", async () => {
+  test("refuses an unknown entry", async () => {
     const session = await conversation("first");
     expect(() => readEntries(session, { from: "nowhere" })).toThrow(/nowhere/);
   });

@@ -13,7 +13,7 @@ const SECRET = `sk-${"ant"}-api03-${"aB3dE5gH7jK9mN1pQ".repeat(6).slice(0, 90)}`
 
 const open = (options = {}) => createSession({ home, ...options });
 
-test("a key never reaches the disk, by whatever entry it comes, nor the context", async () => {
+test("a key never reaches the disk or the context, in any kind of entry", async () => {
   const session = await open();
   await session.appendMessages([{ role: "user", content: `Use ${SECRET}` }]);
   await session.append([
@@ -41,7 +41,7 @@ test("a key never reaches the disk, by whatever entry it comes, nor the context"
   expect(readFileSync(session.file, "utf8").match(/\[redacted anthropic key\]/g)?.length).toBe(7);
 });
 
-test("what an extension adds is redacted too, and a redactor of one's own takes the place of the built-in one", async () => {
+test("an extension's additions are redacted too, and a custom redactor replaces the built-in one", async () => {
   const adding = defineExtension((api) => {
     api.on("entry_before_append", ({ entry }) => ({ entry: { ...entry, extra: SECRET } as typeof entry }));
   });
@@ -55,7 +55,7 @@ test("what an extension adds is redacted too, and a redactor of one's own takes 
   await own.close();
 });
 
-test("a folder whose name holds a key is written without it, the same each time, and its sessions work there", async () => {
+test("a folder name with a key is written without it, always in the same way, and sessions work there", async () => {
   const folder = join(mkdtempSync(join(tmpdir(), "espalier-")), `checkout-${SECRET}`);
   mkdirSync(folder);
   const before = process.cwd();
@@ -85,7 +85,7 @@ test("a folder whose name holds a key is written without it, the same each time,
   }
 });
 
-test("redacting can be turned off, by name", async () => {
+test("redacting can be switched off, by name", async () => {
   const session = await open({ redact: false });
   await session.append(custom.of({ customType: "test", data: SECRET }));
   expect(readFileSync(session.file, "utf8")).toContain(SECRET);

@@ -48,14 +48,14 @@ const sayings = ({ messages, model, thinkingLevel }: SessionContext) => ({
 
 const idsOf = (session: SessionTree) => [...session.tree.entries()].map(({ id }) => id);
 
-test("a sound session is copied line for line", async () => {
+test("a valid session is copied line by line", async () => {
   const content = [HEADER, ...lines('u1 > a1 > u2 > a2; a1 > u3 > l1(u3 "x")'), ""].join("\n");
   const { report } = await repaired(content);
   expect(readFileSync(report.file, "utf8")).toBe(content);
   expect(report).toMatchObject({ issues: [], changes: [], lost: [], entries: 6 });
 });
 
-test("the copy and its report are for their owner alone, and overwrite nothing", async () => {
+test("the copy and its report are readable only by their owner, and overwrite nothing", async () => {
   const { report, file } = await repaired(`${HEADER}\n${lines("u1").join("\n")}\n`);
   expect(statSync(report.file).mode & 0o777).toBe(0o600);
   expect(statSync(report.report).mode & 0o777).toBe(0o600);
@@ -65,7 +65,7 @@ test("the copy and its report are for their owner alone, and overwrite nothing",
   await expect(repairSession(FileLog.open(file, "read"), file)).rejects.toMatchObject({ code: "exists" });
 });
 
-test("a torn tail is named by place and digest, and is not in the copy", async () => {
+test("a torn last line is reported by position and digest, and is not in the copy", async () => {
   const [u1, a1] = lines("u1 > a1");
   const { copy, report } = await repaired(`${HEADER}\n${u1}\n${a1!.slice(0, 40)}`);
   expect(idsOf(copy)).toEqual(["u1"]);
@@ -74,14 +74,14 @@ test("a torn tail is named by place and digest, and is not in the copy", async (
   expect(JSON.stringify(report)).not.toContain(a1!.slice(10, 40));
 });
 
-test("an entry glued to a torn one is kept", async () => {
+test("an entry joined to a torn one is kept", async () => {
   const [u1, a1, u2] = lines("u1 > a1 > u2");
   const { copy, report } = await repaired(`${HEADER}\n${u1}\n${a1!.slice(0, 30)}${u2}\n`);
   expect(idsOf(copy)).toEqual(["u1", "u2"]);
   expect(report.lost).toMatchObject([{ length: 30 }]);
 });
 
-test("whole entries on one line stand on two in the copy, and nothing is lost", async () => {
+test("whole entries on one line are on separate lines in the copy, and nothing is lost", async () => {
   const [u1, a1, u2, a2] = lines("u1 > a1 > u2 > a2");
   const { copy, report } = await repaired(`${HEADER}${u1}\n${a1}${u2}${a2}\n`);
   expect(readFileSync(report.file, "utf8")).toBe(`${[HEADER, u1, a1, u2, a2].join("\n")}\n`);
@@ -96,14 +96,14 @@ test("whole entries on one line stand on two in the copy, and nothing is lost", 
   expect([ok, entries]).toEqual([true, 4]);
 });
 
-test("of a second header, and of a piece between whole entries, no more is lost than itself", async () => {
+test("a second header, or a fragment between whole entries, loses only itself", async () => {
   const [u1, a1, u2] = lines("u1 > a1 > u2");
   const { copy, report } = await repaired(`${HEADER}\n${HEADER}${u1}\n${a1}torn${u2}\n`);
   expect(idsOf(copy)).toEqual(["u1", "a1", "u2"]);
   expect(report.lost.map(({ length }) => length)).toEqual([HEADER.length, 4]);
 });
 
-test("a line that can be read only in part keeps its place, and says what it was", async () => {
+test("a partly readable line keeps its position, with its original content", async () => {
   const [u1, a1, u2] = lines("u1 > a1 > u2");
   const broken = a1!.replace('"role"', '"role');
   const { copy, report } = await repaired(`${HEADER}\n${u1}\n${broken}\n${u2}\n`);
@@ -113,7 +113,7 @@ test("a line that can be read only in part keeps its place, and says what it was
   expect(report.lost).toMatchObject([{ length: broken.length }]);
 });
 
-test("an id that two entries have is made two, and those below keep whom they meant", async () => {
+test("of two entries with one id, one gets a new id, and their descendants keep their parent", async () => {
   const [u1, a1, u2, a2] = lines("u1 > a1 > u2 > a2");
   const second = a1!.replace('"id":"a1"', '"id":"u1"').replace('"parentId":"u1"', '"parentId":null');
   const below = u2!.replace('"parentId":"a1"', '"parentId":"u1"');
@@ -138,7 +138,7 @@ test("a session without a header gets one, and can be written again", async () =
   await copy.append({ type: "custom", customType: "test" } as never);
 });
 
-test("a label and a leaf that name nothing are left out, and the leaf stays", async () => {
+test("a label or leaf with an unknown target is left out, and the leaf stays", async () => {
   const content = [HEADER, ...lines("u1 > a1 > u2"), ""].join("\n");
   const at = { parentId: "u2", timestamp: "2026-01-01T00:00:09.000Z" };
   const label = JSON.stringify({ type: "label", id: "l1", targetId: "nobody", label: "x", ...at });
@@ -148,7 +148,7 @@ test("a label and a leaf that name nothing are left out, and the leaf stays", as
   expect(report.changes.map(({ action }) => action)).toEqual(["left-out", "left-out"]);
 });
 
-test("a compaction that keeps from nowhere goes on saying nothing", async () => {
+test("a compaction with an unknown first kept entry still has no effect", async () => {
   const [u1, a1, k1, u2] = lines("u1 > a1 > k1(a1) > u2");
   const { copy } = await repaired(
     `${HEADER}\n${u1}\n${a1}\n${k1!.replace('"firstKeptEntryId":"a1"', '"firstKeptEntryId":"gone"')}\n${u2}\n`,
@@ -156,7 +156,7 @@ test("a compaction that keeps from nowhere goes on saying nothing", async () => 
   expect(copy.getBranch().map(({ id }) => id)).toEqual(["u1", "a1", "k1", "u2"]);
 });
 
-test("a session of a newer format is not touched", async () => {
+test("a session of a newer format is not changed", async () => {
   const file = written(`${HEADER.replace('"version":3', '"version":4')}\n`);
   await expect(repairSession(FileLog.open(file, "read"), `${file}.out`)).rejects.toMatchObject({
     code: "version",
@@ -164,7 +164,7 @@ test("a session of a newer format is not touched", async () => {
   expect(existsSync(`${file}.out`)).toBe(false);
 });
 
-test("whatever was done to the lines of a session, its copy is sound and says the same", async () => {
+test("after any damage of its lines, a session's copy is valid and gives the same context", async () => {
   const sound = lines(`u1 > a1 > u2 > a2 > k1(u2) > u3 > a3 > e1(u3) > u4 > l1(u2 "x") > n1("name")
     a2 > u5 > a5 > s1(u4) > u6 > a6; u1 > u7 > a7`);
   const mutation = fc.record({
@@ -241,7 +241,7 @@ function mutate(all: string[], what: string, at: number, other: number): string[
   return all;
 }
 
-test("a real opening says what doctor says, and the engine opens the copy", async () => {
+test("a real opening agrees with doctor, and the engine opens the copy", async () => {
   const { report } = await repaired(`${HEADER}\n${lines("u1 > a1").join("\n")}\n{"type":"mess`);
   const session = await openSession({ file: report.file }, { home: folder });
   expect(session.diagnose()).toEqual({ ok: true, entries: 2, issues: [] });

@@ -40,9 +40,9 @@ async function requested(session: Session) {
 
 const picturesIn = (json: string): number => json.split('"type":"image"').length - 1;
 
-describe("where a request would have more bytes than its provider takes", () => {
+describe("a request with more bytes than its provider accepts", () => {
   test.each(POLICY_NAMES)(
-    "the oldest pictures are left out, no word is lost and the log keeps all: %s",
+    "leaves out the oldest pictures; no text is lost and the log keeps all: %s",
     async (policy) => {
       const session = await planted({ policy });
       for (let at = 1; at <= 4; at++) await session.appendMessages(shown(`picture ${at}`, 60_000));
@@ -59,7 +59,7 @@ describe("where a request would have more bytes than its provider takes", () => 
     },
   );
 
-  test("one more picture changes nothing of what was sent before", async () => {
+  test("with one more picture changes nothing of the parts already sent", async () => {
     const session = await planted();
     for (let at = 1; at <= 10; at++) await session.appendMessages(shown(`picture ${at}`, 40_000));
     const first = await requested(session);
@@ -73,7 +73,7 @@ describe("where a request would have more bytes than its provider takes", () => 
     await session.close();
   });
 
-  test("those of the message that waits stay, although smaller ones have to go for it", async () => {
+  test("keeps pictures of the unanswered message, even if smaller ones must be left out", async () => {
     const session = await planted();
     for (let at = 1; at <= 4; at++) await session.appendMessages(shown(`picture ${at}`, 20_000));
     await session.appendMessages(shown("this one", 170_000).slice(0, 1));
@@ -85,7 +85,7 @@ describe("where a request would have more bytes than its provider takes", () => 
     await session.close();
   });
 
-  test("words that are too many for it are compacted, although the window would hold them", async () => {
+  test("with too much text is compacted, even if it fits the window", async () => {
     const session = await planted({ compaction: { requestBytes: 40_000 } });
     for (let at = 1; at <= 12; at++)
       await session.appendMessages([
@@ -99,7 +99,7 @@ describe("where a request would have more bytes than its provider takes", () => 
     await session.close();
   });
 
-  test("pictures that a compaction keeps are left out in the same write", async () => {
+  test("leaves out pictures that a compaction keeps in the same write", async () => {
     const session = await planted({ compaction: { keepRecentTokens: 6_000 } });
     for (let at = 1; at <= 10; at++) await session.appendMessages(shown(`picture ${at}`, 60_000));
     const before = bytesOf(session);
@@ -113,7 +113,7 @@ describe("where a request would have more bytes than its provider takes", () => 
     await session.close();
   });
 
-  test("after a refusal for its bytes no picture goes out again, but those that wait for an answer", async () => {
+  test("after a refusal for bytes has no pictures but those of the unanswered message", async () => {
     const session = await planted({ compaction: { requestBytes: 10_000_000 } });
     for (let at = 1; at <= 20; at++) await session.appendMessages(shown(`picture ${at}`, 3_000));
     await session.appendMessages(shown("the last", 3_000).slice(0, 1));
@@ -127,8 +127,8 @@ describe("where a request would have more bytes than its provider takes", () => 
   });
 });
 
-describe("what cannot be helped is a typed error, and nothing goes out", () => {
-  test("a newest message that has too many bytes by itself", async () => {
+describe("an unavoidable excess is a typed error, and no request is sent", () => {
+  test("for a newest message with too many bytes", async () => {
     const session = await planted();
     await session.appendMessages(shown("a picture", 50_000));
     await session.appendMessages(shown("a large picture", 2 * MOST).slice(0, 1));
@@ -143,7 +143,7 @@ describe("what cannot be helped is a typed error, and nothing goes out", () => {
     await session.close();
   });
 
-  test("words that an extension's compactions keep all the same", async () => {
+  test("for text that an extension's compactions keep", async () => {
     let compactions = 0;
     const keepMost: Extension = (api) => {
       api.on("session_before_compact", ({ branchEntries }) => {
@@ -165,7 +165,7 @@ describe("what cannot be helped is a typed error, and nothing goes out", () => {
     await session.close();
   });
 
-  test("anything where nothing may happen by itself", async () => {
+  test("for anything with autoCompact off", async () => {
     const session = await planted({ compaction: { autoCompact: false } });
     for (let at = 1; at <= 10; at++) await session.appendMessages(shown(`picture ${at}`, 40_000));
     const before = bytesOf(session);
@@ -175,7 +175,7 @@ describe("what cannot be helped is a typed error, and nothing goes out", () => {
   });
 });
 
-test("property: whatever the sizes, what goes out is within both budgets, or there is a typed error", async () => {
+test("property: for any sizes, the sent request is within both budgets, or there is a typed error", async () => {
   const turn = fc.record({
     words: fc.integer({ min: 1, max: 6_000 }),
     word: fc.constantFrom("pears ", "数据", "\u0001"),

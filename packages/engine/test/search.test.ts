@@ -50,8 +50,8 @@ async function found(query: string, options: SearchOptions): Promise<SearchHit[]
 const idsOf = async (query: string, options: SearchOptions) =>
   (await found(query, options)).map(({ entryId }) => entryId);
 
-describe("searching what was said", () => {
-  test("finds messages, calls, results and summaries, wherever they stand, and says where", async () => {
+describe("searching messages", () => {
+  test("finds messages, calls, results and summaries at any position, with their position", async () => {
     const file = sessionFile(
       [
         said("u1", null, "Where does the Heron nest?"),
@@ -113,7 +113,7 @@ describe("searching what was said", () => {
     expect(hits[0]!.sessionId).toMatch(/^session-/);
   });
 
-  test("tells capital letters from small ones only when asked, and beyond ASCII always", async () => {
+  test("ignores ASCII letter case unless requested, and never ignores it beyond ASCII", async () => {
     const file = sessionFile(
       ["Größe", "grÖße", "GRöSSE"].map((text, at) =>
         JSON.stringify(said(`u${at}`, at ? `u${at - 1}` : null, text)),
@@ -123,7 +123,7 @@ describe("searching what was said", () => {
     expect(await idsOf("Grö", { files: [file], caseSensitive: true })).toEqual(["u0"]);
   });
 
-  test("finds every entry of a line whose newlines were lost, each once", async () => {
+  test("finds every entry of a line with lost newlines, each once", async () => {
     const words = (id: string, parentId: string | null, text = "a heron") =>
       JSON.stringify(said(id, parentId, text));
     const file = sessionFile([
@@ -136,7 +136,7 @@ describe("searching what was said", () => {
     expect(await idsOf("nothing", { files: [file] })).toEqual(["u3"]);
   });
 
-  test("a snippet is one line, shows what stands around, and splits no letter", async () => {
+  test("a snippet is one line with the surrounding text, and splits no character", async () => {
     const file = sessionFile([
       JSON.stringify(said("u1", null, `${"🌊".repeat(80)}\n\nneedle\t${"🌾".repeat(80)}`)),
     ]);
@@ -145,7 +145,7 @@ describe("searching what was said", () => {
     expect(hit!.snippet.length).toBeLessThan(140);
   });
 
-  test("lines longer than a block are searched to their end, and each is told once", async () => {
+  test("lines longer than a block are searched to their end, and each is reported once", async () => {
     const long = "x".repeat(20 * BLOCK);
     const file = sessionFile([
       JSON.stringify(said("u1", null, `needle ${long} needle`)),
@@ -155,7 +155,7 @@ describe("searching what was said", () => {
     expect(await idsOf("needle", { files: [file] })).toEqual(["u1", "u2", "u3"]);
   });
 
-  test("what straddles two blocks is found, wherever it is cut", async () => {
+  test("a match across two blocks is found, at any cut", async () => {
     const first = (length: number) => JSON.stringify(said("u1", null, "x".repeat(length)));
     const second = JSON.stringify(said("u2", "u1", "needle"));
     const before = (file: string) => readFileSync(file).indexOf("needle");
@@ -167,7 +167,7 @@ describe("searching what was said", () => {
     }
   });
 
-  test("property: it finds what a search of the parsed texts finds, however the writer escapes them", async () => {
+  test("property: it equals a search of the parsed texts, for any escaping in the file", async () => {
     const letters = fc.constantFrom(..."abAB \"\\/\n\t<&'é€🌊ñÑ\u0001{}[].*+?^$()|-");
     const text = fc.array(letters, { maxLength: 12 }).map((parts) => parts.join(""));
     const writer = fc.constantFrom(...WRITERS);
@@ -192,7 +192,7 @@ describe("searching what was said", () => {
     );
   });
 
-  test("an empty query is refused, and a limit is kept", async () => {
+  test("an empty query is refused, and a limit is respected", async () => {
     const file = sessionFile(
       [said("u1", null, "needle"), said("u2", "u1", "needle")].map((line) => JSON.stringify(line)),
     );
@@ -200,7 +200,7 @@ describe("searching what was said", () => {
     expect(await idsOf("needle", { files: [file], limit: 1 })).toEqual(["u1"]);
   });
 
-  test("an abort ends it with its reason", async () => {
+  test("an abort ends it with the abort's reason", async () => {
     const file = sessionFile([JSON.stringify(said("u1", null, "needle"))]);
     const abort = new AbortController();
     abort.abort(new Error("enough"));
@@ -227,7 +227,7 @@ const escaped = (letter: string) =>
   ).join("");
 
 describe("searching many sessions", () => {
-  test("goes through a folder and all below it, newest first, and passes over what is no session", async () => {
+  test("covers a folder and all folders below it, newest first, and skips files that are not sessions", async () => {
     const folder = join(home, "project");
     mkdirSync(join(folder, "deeper"), { recursive: true });
     const older = sessionFile([JSON.stringify(said("old", null, "needle"))], folder);
@@ -245,7 +245,7 @@ describe("searching many sessions", () => {
     });
   });
 
-  test("works on another store, and leaves every session as it was", async () => {
+  test("works on another store, and changes no session", async () => {
     const store = memoryStore();
     const session = await createSession({ store });
     await session.appendMessages([{ role: "user", content: "A needle in memory." }]);

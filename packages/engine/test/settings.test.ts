@@ -71,7 +71,7 @@ async function problem(sources: SettingsSources = {}): Promise<EspalierError> {
   return error as EspalierError;
 }
 
-it("repeats no key that was given as a value, as a name, or in a file that cannot be read", async () => {
+it("errors never repeat a key given as a value, as a name, or in an unreadable file", async () => {
   const known = `gh${"p"}_${"aB3dE5gH7jK9".repeat(3)}`;
   const unknown = "3f2c1b0a9d8e7f6a".repeat(2);
   for (const key of [known, unknown]) {
@@ -90,8 +90,8 @@ it("repeats no key that was given as a value, as a name, or in a file that canno
   expect(() => resolvePolicy(known)).toThrow(/^There is no policy "\[redacted github token\]"/);
 });
 
-describe("where a setting comes from", () => {
-  it("is the default where nobody says anything", async () => {
+describe("the origin of a setting", () => {
+  it("is the default if no layer sets it", async () => {
     const { values, origins, ignored } = await resolved();
     expect(values).toEqual(DEFAULT_SETTINGS);
     expect(origins.map(({ key }) => key)).toEqual(SETTINGS_KEYS);
@@ -99,7 +99,7 @@ describe("where a setting comes from", () => {
     expect(ignored).toEqual([]);
   });
 
-  it("is the last of user file, project file, environment and flags that says so", async () => {
+  it("is the last of user file, project file, environment and flags that sets it", async () => {
     const steps: [() => SettingsSources | undefined, number, string][] = [
       [() => void user({ keepLast: 11 }), 11, "user"],
       [() => void project({ keepLast: 12 }), 12, "project"],
@@ -129,7 +129,7 @@ describe("where a setting comes from", () => {
     });
   });
 
-  it("is any of the layers that say it, the highest, whichever those are", async () => {
+  it("is the highest layer that sets it, for any combination of layers", async () => {
     const layers = ["user", "project", "environment", "flag"] as const;
     await fc.assert(
       fc.asyncProperty(
@@ -166,7 +166,7 @@ describe("a settings file", () => {
     expect(values).toMatchObject({ maxContextTokens: 8100, compactionThreshold: 70, autoCompact: false });
   });
 
-  it("may spell every key in snake_case, and means the same", async () => {
+  it("may have every key in snake_case, with the same meaning", async () => {
     const { policy, extensions: _, ...sizes } = DEFAULT_SETTINGS;
     const snake = (key: string) => key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
     const changed = Object.fromEntries(
@@ -201,7 +201,7 @@ describe("a settings file", () => {
     expect(message).toContain(told);
   });
 
-  it("cannot say the same key in both spellings", async () => {
+  it("cannot have the same key in both spellings", async () => {
     user({ keepLast: 5, keep_last: 6 });
     expect((await problem()).message).toContain("keepLast is in it twice");
   });
@@ -220,7 +220,7 @@ describe("a bad value", () => {
     ["autoCompact", "yes", "true or false"],
     ["summarizer", "gpt", "anthropic:MODEL"],
     ["extensions", "one.ts", "a list of files"],
-  ])("%s: %j names the file, the key and what is allowed", async (key, value, allowed) => {
+  ])("%s: %j names the file, the key and the allowed values", async (key, value, allowed) => {
     const file = user({ [key]: value });
     const error = await problem();
     expect(error.message).toContain(file);
@@ -237,7 +237,7 @@ describe("a bad value", () => {
     expect(message).toContain('fallback is "constructor"; give it true or false');
   });
 
-  it("that lacks a part names the part", async () => {
+  it("with a missing part names the part", async () => {
     user({ prices: { "provider/model": { input: 1 } } });
     expect((await problem()).message).toMatch(
       /prices lacks output; give it a table of input and output, and of/,
@@ -246,12 +246,12 @@ describe("a bad value", () => {
     await expect(resolved({})).resolves.toBeDefined();
   });
 
-  it("under a key that there is not tells which there are", async () => {
+  it("under an unknown key lists the known keys", async () => {
     user({ keepLats: 3 });
     expect((await problem()).message).toMatch(/keepLats.*keepLast/);
   });
 
-  it("that only two settings together show to be wrong names both, and the file of the one that was written", async () => {
+  it("that contradicts another setting names both, and the file of the written one", async () => {
     const file = project({ tail_keep_size: 75 });
     await trusted();
     const { message } = await problem();
@@ -261,7 +261,7 @@ describe("a bad value", () => {
 });
 
 describe("the environment", () => {
-  it("has the five variables of origins 003 under both names, ours above", async () => {
+  it("has the five variables of origins 003 under both names; Espalier's name has priority", async () => {
     const synapse = {
       SYNAPSE_COMPACT_TRIGGER_THRESHOLD: "1000",
       SYNAPSE_COMPACT_TARGET_TOKENS: "2000",
@@ -285,20 +285,20 @@ describe("the environment", () => {
     });
   });
 
-  it("says nothing where a variable is empty", async () => {
+  it("an empty variable sets nothing", async () => {
     expect(await originOf("model", { env: { ESPALIER_COMPACT_MODEL: "" } })).toMatchObject({
       origin: "default",
     });
   });
 
-  it("reads true and false, and shares", async () => {
+  it("accepts true and false, and shares", async () => {
     const env = { ESPALIER_COMPACT_AUTO_COMPACT: "false", ESPALIER_COMPACT_RESERVE_TOKENS: "0.25" };
     expect((await resolved({ env })).values).toMatchObject({ autoCompact: false, reserveTokens: 50_000 });
   });
 });
 
 describe("sizes", () => {
-  it("may be shares of the window, thresholds in percent shares of one", async () => {
+  it("may be shares of the window, and thresholds in percent", async () => {
     user({
       contextWindow: 100_000,
       reserveTokens: 0.1,
@@ -314,7 +314,7 @@ describe("sizes", () => {
     });
   });
 
-  it("of a model are its own, and the rest is everyone's", async () => {
+  it("of a model apply only to it, and all others to every model", async () => {
     user({
       keepRecentTokens: 0.1,
       models: {
@@ -335,14 +335,14 @@ describe("sizes", () => {
     });
   });
 
-  it("of a model stand below what a higher layer says of all models", async () => {
+  it("of a model have a lower priority than a higher layer's value for all models", async () => {
     user({ models: { m: { keepLast: 20 } } });
     project({ keepLast: 21 });
     await trusted();
     expect(await originOf("keepLast", { model: "m" })).toMatchObject({ value: 21, origin: "project" });
   });
 
-  it("that somebody wrote for a larger window are refused, by the model's name", async () => {
+  it("that a user wrote for a larger window are refused, with the model's name", async () => {
     user({ reserveTokens: 800_000, models: { "claude-272": { contextWindow: 272_000 } } });
     const { message } = await problem({ model: "anthropic/claude-272" });
     expect(message).toMatch(/reserveTokens is 800000.*claude-272 is 272000 tokens.*between 0 and 1/);
@@ -382,7 +382,7 @@ describe("sizes", () => {
   });
 });
 
-it("the user's file is the user's where the home lies in the folder too", async () => {
+it("the user's file counts as the user's even if the home is the current folder", async () => {
   const ownHome = join(cwd, ".espalier");
   project({ keepLast: 12, extensions: ["mine.ts"] });
   const { values, ignored } = await resolved({ home: ownHome });
@@ -424,8 +424,8 @@ const VALUES: Settings = {
   criticalThreshold: 95,
 };
 
-describe("the settings of a project that nobody trusts", () => {
-  it("do not count, and those that are left out are named with what they would decide", async () => {
+describe("the settings of an untrusted project", () => {
+  it("have no effect, and are listed with their possible effects", async () => {
     const file = project(VALUES);
     const before = await resolved();
     expect(before.values).toEqual(DEFAULT_SETTINGS);
@@ -439,7 +439,7 @@ describe("the settings of a project that nobody trusts", () => {
     expect(after).toMatchObject({ leftOut: [], ignored: [] });
   });
 
-  it("are in the guide's table, key by key, as they are in the code", async () => {
+  it("are in the guide's table, key by key, as in the code", async () => {
     const guide = readFileSync(new URL("../../../docs/guides/choose-a-policy.md", import.meta.url), "utf8");
     const rows = [...guide.matchAll(/^\| `(\w+)` +\| (yes|no) +\| ([^|]+?) +\|$/gm)];
     expect(rows.map(([, key]) => key)).toEqual(SETTINGS_KEYS);
@@ -452,7 +452,7 @@ describe("the settings of a project that nobody trusts", () => {
     }
   });
 
-  it("do not count for a model either, by whatever name", async () => {
+  it("have no effect for a model either, under any name", async () => {
     project({ models: { "a-model": { context_window: 1_000, summarizer: "anthropic" } } });
     const { values, leftOut } = await resolved({ model: "a-model" });
     expect(values).toEqual(DEFAULT_SETTINGS);
@@ -473,7 +473,7 @@ describe("the settings of a project that nobody trusts", () => {
     ["no JSON", (file: string) => writeFileSync(file, "{")],
     ["a key of underscores alone", (file: string) => writeFileSync(file, `{"${"_".repeat(250_000)}":1}`)],
   ])(
-    "hurt nobody where the file is %s; who trusts the project, and the user's own, are told",
+    "cause no harm if the file is %s; after trust, and for the user's own file, it is reported",
     async (_, make) => {
       make(join(cwd, ".espalier", "settings.json"));
       const { values, ignored } = await resolved();
@@ -484,7 +484,7 @@ describe("the settings of a project that nobody trusts", () => {
     },
   );
 
-  it("may be a link to a file, as the user's may", async () => {
+  it("may be a link to a file, like the user's", async () => {
     const elsewhere = write(home, "dotfile.json", { keepLast: 12 });
     symlinkSync(elsewhere, join(cwd, ".espalier", "settings.json"));
     symlinkSync(elsewhere, join(home, "settings.json"));
@@ -537,7 +537,7 @@ describe("a project that changed since it was trusted", () => {
     expect(ignored[0]).toContain(named);
   });
 
-  it("is asked about, and counts as it is now where the answer is yes", async () => {
+  it("needs a new answer, and its new state applies after yes", async () => {
     project({ keepLast: 12 });
     await trusted();
     project({ keepLast: 13 });
@@ -554,7 +554,7 @@ describe("a project that changed since it was trusted", () => {
     expect(asked).toEqual([[".espalier/settings.json"], [".espalier/settings.json"]]);
   });
 
-  it("is no more than can be compared each time", async () => {
+  it("is never larger than the comparable size", async () => {
     await trusted();
     extension("own.ts");
     const file = join(cwd, ".espalier", "extensions", "large.bin");
@@ -568,9 +568,9 @@ describe("a project that changed since it was trusted", () => {
   });
 });
 
-describe("what a project may say", () => {
+describe("settings that a project can set", () => {
   it.each(["openaiApiKey", "openai_base_url", "anthropicBaseUrl"])(
-    "is never %s, which a user may set",
+    "never include %s, which a user can set",
     async (key) => {
       const value = key.endsWith("Key") ? "a-key" : "http://127.0.0.1:1/v1";
       user({ [key]: value });
@@ -582,7 +582,7 @@ describe("what a project may say", () => {
     },
   );
 
-  it("are the user's modules without asking", async () => {
+  it("include the user's modules without a question", async () => {
     user({ extensions: ["mine.ts", "/else/where.ts"] });
     expect((await resolved()).values.extensions).toEqual([join(home, "mine.ts"), "/else/where.ts"]);
   });
@@ -595,7 +595,7 @@ describe("what a project may say", () => {
     "base_url",
     "ANTHROPIC_BASE_URL",
     "ANTHROPIC_AUTH_TOKEN",
-  ])("is never %s, trusted or not", async (key) => {
+  ])("never include %s, trusted or not", async (key) => {
     await trusted();
     project({ [key]: "sk-ant-secret-value" });
     const { message } = await problem({ confirmTrust: () => true });
@@ -611,7 +611,7 @@ it("resolving changes nothing", async () => {
   expect(readFileSync(file)).toEqual(before);
 });
 
-it("a session takes what was resolved", () => {
+it("a session uses the resolved settings", () => {
   const { policy, policySettings, compaction } = sessionOptionsOf({
     ...DEFAULT_SETTINGS,
     policy: "offload",
@@ -628,7 +628,7 @@ it("a session takes what was resolved", () => {
   });
 });
 
-it("the JSON Schema has every key, what it may be, and no other", async () => {
+it("the JSON Schema has exactly the known keys, with their allowed values", async () => {
   const schema = (await settingsJsonSchema()) as {
     properties: Record<string, object>;
     additionalProperties: boolean;

@@ -33,7 +33,7 @@ async function halfWritten(name: string) {
   return { session, last, goOn: (from: number, to?: number) => appendFileSync(file, last.slice(from, to)) };
 }
 
-test("a line that somebody is busy writing is no damage, however many pieces it comes in", async () => {
+test("a line that another process is writing is not damage, in any number of pieces", async () => {
   const { session, goOn } = await halfWritten("busy.jsonl");
   const settled = settleTail(session);
   goOn(900, 910);
@@ -43,7 +43,7 @@ test("a line that somebody is busy writing is no damage, however many pieces it 
   await session.close();
 });
 
-test("a line that nobody goes on with is told of", async () => {
+test("an incomplete line that does not grow is reported", async () => {
   const { session } = await halfWritten("abandoned.jsonl");
   await settleTail(session);
   expect(session.diagnose()).toMatchObject({
@@ -54,7 +54,7 @@ test("a line that nobody goes on with is told of", async () => {
   await session.close();
 });
 
-test("a file that is whole is not waited for", async () => {
+test("a complete file is not waited for", async () => {
   const file = join(folder, "whole.jsonl");
   writeFileSync(file, `${line(header)}${line(said("a", null))}`);
   const session = await openSession({ file }, { home: folder, mode: "read" });

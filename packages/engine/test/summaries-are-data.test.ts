@@ -78,8 +78,8 @@ async function poisonedSession(options: Parameters<typeof plant>[0] = {}) {
   return { ...planted, before: leafId! };
 }
 
-describe("a summary that the core writes without a model", () => {
-  test("quotes what tools said, as a compaction, after another one, of a branch, and of a merge", async () => {
+describe("an extractive summary of the core", () => {
+  test("quotes tools: as a compaction, after another one, of a branch, and of a merge", async () => {
     const { session, before } = await poisonedSession({ summarizer: extractiveSummarizer() });
     const first = await session.compact();
     await session.appendMessages(poisoned);
@@ -109,7 +109,7 @@ describe("a summary that the core writes without a model", () => {
     expect(summaries.some(({ summary }) => ORDERS.test(summary))).toBe(true);
   });
 
-  test("says that it is history, and stands in the request between its own tags", async () => {
+  test("is marked as history, and is between its own tags in the request", async () => {
     const { session } = await poisonedSession({ summarizer: extractiveSummarizer() });
     await session.compact();
     const { messages } = buildRequest<{ messages: AnthropicMessage[] }>(session.context, {
@@ -124,7 +124,7 @@ describe("a summary that the core writes without a model", () => {
 });
 
 describe("a request for a summary", () => {
-  test("has what tools said between tags that it cannot close, whoever asks and for what", async () => {
+  test("has tool output between tags that it cannot close, for every caller and purpose", async () => {
     const server = await startMessagesServer({
       reply: ({ raw }) =>
         textReply(
@@ -154,7 +154,7 @@ describe("a request for a summary", () => {
     }
   });
 
-  test("of the policy that writes lines has no line that a tool could pass off as the user's", async () => {
+  test("in the policy that writes lines has no line of a tool that looks like the user's", async () => {
     const summarizer = scriptedSummarizer(soundAnswer);
     // By itself, in the background: there are more messages than it lets be.
     const { session } = await poisonedSession({ summarizer, policy: "message-count" });

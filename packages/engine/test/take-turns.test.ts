@@ -61,7 +61,7 @@ const said = (role: string, content: string) => [{ role, content }] as never;
 
 for (const { name, open, isThere } of PLACES)
   describe.skipIf(!isThere)(`in ${name}`, () => {
-    test("who waits for a session has it as soon as its holder lets go, whoever that is", async () => {
+    test("a waiting caller gets a session as soon as its holder of any kind releases it", async () => {
       const { servers, close } = await open();
       const holder = await createSession({ ...servers[0], id: "s1" });
       setTimeout(() => void holder.close(), 200);
@@ -94,7 +94,7 @@ for (const { name, open, isThere } of PLACES)
       await close();
     });
 
-    test("a server that holds nothing is told that the leaf moved, writes nothing, and goes on from there", async () => {
+    test("a server without a lease learns that the leaf moved, writes nothing, and continues from there", async () => {
       const { servers, close } = await open();
       await (await createSession({ ...servers[0], id: "s1" })).close();
       const beside = { lease: false };
@@ -116,7 +116,7 @@ for (const { name, open, isThere } of PLACES)
       await close();
     });
 
-    test("what is asked of an open session is answered without waiting", async () => {
+    test("reading an open session does not wait", async () => {
       const { servers, close } = await open();
       const made = await createSession({ ...servers[0], id: "s1" });
       await made.appendMessages([...said("user", "What grows?"), ...said("assistant", "Pears.")] as never);

@@ -34,7 +34,7 @@ function thoughtsIn(session: Session): unknown[] {
   return blocks.flatMap(({ thinking, data }) => thinking ?? data ?? []);
 }
 
-test("a key in one thought of an answer keeps all thoughts of that answer from being sent, and none of others", async () => {
+test("a key in one thinking block keeps all thinking of that answer from being sent, and no other", async () => {
   const session = await begun();
   await session.appendMessages(answer(tells("first"), calls("c1")));
   await session.appendMessages([
@@ -46,13 +46,13 @@ test("a key in one thought of an answer keeps all thoughts of that answer from b
   expect(thoughtsIn(session)).toEqual(["first"]);
 });
 
-test("sealed thoughts come back as they were", async () => {
+test("encrypted thinking is sent back unchanged", async () => {
   const session = await begun();
   await session.appendMessages([...answer(tells("first"), sealed, calls("c1")), result("c1")]);
   expect(thoughtsIn(session)).toEqual(["first", sealed.data]);
 });
 
-test("a compaction inside a running loop of tools keeps the thoughts of the answers that it keeps", async () => {
+test("a compaction during a tool loop keeps the thinking of the kept answers", async () => {
   const session = await begun();
   for (const id of ["c1", "c2", "c3"])
     await session.appendMessages([...answer(tells(id), calls(id)), result(id, words(2_000))]);
@@ -63,7 +63,7 @@ test("a compaction inside a running loop of tools keeps the thoughts of the answ
   expect(thoughtsIn(session)).toEqual(["c1", "c2", "c3"].slice(-kept));
 });
 
-test("hiding something in a running loop of tools keeps its thoughts; when the loop is over they are left out", async () => {
+test("hiding an entry during a tool loop keeps its thinking; after the loop it is left out", async () => {
   const session = await begun();
   for (const id of ["c1", "c2"]) await session.appendMessages([...answer(tells(id), calls(id)), result(id)]);
   const prompt = session.getBranch().find((entry) => isMessage(entry, "user"))!;

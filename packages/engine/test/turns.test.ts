@@ -188,7 +188,7 @@ describe.each(Object.entries(places))("%s", (_name, at) => {
     expect(runStateOf(session).state).toBe("answered");
   });
 
-  test("an answer whose connection breaks is kept as it came, the error is thrown, and the next request goes out", async () => {
+  test("an answer whose connection breaks is kept as received, the error is thrown, and the next request is sent", async () => {
     const { provider, problems } = await at([
       { text: "The pears are ripe, and so are the plums.", breaksAfter: 2 },
       { text: "And the plums." },
@@ -203,7 +203,7 @@ describe.each(Object.entries(places))("%s", (_name, at) => {
     expect(problems()).toEqual([]);
   });
 
-  test("an abort ends the answer, which is kept as aborted, and the reason is thrown", async () => {
+  test("an abort ends the answer, which is kept as aborted, and the abort's reason is thrown", async () => {
     const { provider } = await at([{ text: "The pears are ripe." }]);
     const session = await sessionOf();
     await session.say("What grows here?");
@@ -217,7 +217,7 @@ describe.each(Object.entries(places))("%s", (_name, at) => {
     await expect(session.next(provider, { signal: controller.signal })).rejects.toThrow("The user left.");
   });
 
-  test("calls of an answer that was cut off are not run; the model is told", async () => {
+  test("calls of an answer that was cut off do not run, and the model is told so", async () => {
     const calls = [{ id: "c1", name: "look", input: {} }];
     const { provider, sent } = await at([{ text: "I look.", calls, isCutOff: true }, { text: "Well." }]);
     const session = await sessionOf();
@@ -249,7 +249,7 @@ describe.each(Object.entries(places))("%s", (_name, at) => {
   });
 });
 
-test("a tool that throws gives an error result, and one that an abort ends says so", async () => {
+test("a tool that throws, or that an abort ends, gives an error result", async () => {
   const calls = ["c1", "c2"].map((id) => ({ id, name: "look", input: {} }));
   const { provider } = await anthropicAt([{ calls }]);
   const session = await sessionOf();
@@ -265,7 +265,7 @@ test("a tool that throws gives an error result, and one that an abort ends says 
   expect(ended).toMatchObject({ isError: true, content: [{ text: expect.stringContaining("interrupted") }] });
 });
 
-test("calls that a process left without a result get one that says so, before the next request", async () => {
+test("calls without a result of an earlier process get one that says so, before the next request", async () => {
   const { provider, problems, sent } = await anthropicAt([
     { calls: [{ id: "c1", name: "look", input: {} }] },
     { text: "Well." },
@@ -278,7 +278,7 @@ test("calls that a process left without a result get one that says so, before th
   expect(sent()[1]).toContain("its result was never recorded");
 });
 
-test("a conversation that ends in an answer has nothing to ask", async () => {
+test("a conversation that ends in an answer has nothing to send", async () => {
   const { provider } = await anthropicAt([{ text: "Pears." }]);
   const session = await sessionOf();
   await expect(session.next(provider)).rejects.toMatchObject({ code: "empty-context" });
@@ -340,7 +340,7 @@ test("a whole answer is recorded like a stream", async () => {
   expect(turn.message).toMatchObject({ stopReason: "stop", usage: { totalTokens: 7 } });
 });
 
-test("a provider without its client, or its model, says what it needs", () => {
+test("a provider without its client, or its model, says what is missing", () => {
   const nothing = undefined as never;
   const makers = [
     () => anthropic(nothing),
@@ -356,7 +356,7 @@ test("a provider without its client, or its model, says what it needs", () => {
     );
 });
 
-test("the loopback server of OpenAI's APIs answers what it does not know as the provider does", async () => {
+test("the loopback server of OpenAI's APIs answers unknown requests like the provider", async () => {
   const server = await startOpenaiServer(() => ({ text: "Pears." }));
   endings.push(server.close);
   const statusOf = async (path: string, init: RequestInit) => {

@@ -176,7 +176,7 @@ const act = fc.oneof(
   fc.record({ act: fc.constantFrom("reload" as const, "crash" as const) }),
 );
 
-test("whatever a page does, it shows what the log has, and no request is refused", async () => {
+test("after any actions of a page, it shows the content of the log, and no request is refused", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(act, { minLength: 3, maxLength: 12, size: "max" }), async (acts) => {
       server.requests.length = 0;

@@ -157,7 +157,7 @@ const messages = fc
   )
   .map((list) => plain(list) as unknown as UIMessage[]);
 
-test("UI messages come back as they were saved, in every state that the SDK knows", async () => {
+test("UI messages are returned as they were saved, in every state of the SDK", async () => {
   await fc.assert(
     fc.asyncProperty(messages, async (saved) => {
       const session = await open({ redact: false });
@@ -186,7 +186,7 @@ const look = { type: "tool-look", toolCallId: "c1", input: { bed: "north" } } as
 const textsOf = (list: readonly UIMessage[]) =>
   list.map(({ parts }) => parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join(" "));
 
-test("an answer that grows is one answer, however it is cut", async () => {
+test("a growing answer stays one answer, for any division into parts", async () => {
   await fc.assert(
     fc.asyncProperty(messageOf("assistant", answerPart, 1), fc.nat(6), async (drawn, cut) => {
       const whole = plain(drawn) as unknown as UIMessage;
@@ -205,7 +205,7 @@ test("an answer that grows is one answer, however it is cut", async () => {
   );
 });
 
-test("a call is saved with each of its states, and what the model reads grows by what is new", async () => {
+test("a call is saved with each of its states, and the model's context grows only by new content", async () => {
   const session = await open();
   const asked = user("q", "What grows here?");
   const states = [
@@ -273,7 +273,7 @@ test("nothing is in the log twice", async () => {
   expect(await uiMessages(session)).toEqual([list[0], withData]);
 });
 
-test("edit and resend is a branch, and the picker goes from one version to another", async () => {
+test("edit and resend creates a branch, and the picker switches between the versions", async () => {
   const session = await open();
   const first = [user("q1", "What grows here?"), answer("a1", step, says("Pears."))];
   await saveUiMessages(session, [...first, user("q2", "And there?"), answer("a2", step, says("Plums."))]);
@@ -296,7 +296,7 @@ test("edit and resend is a branch, and the picker goes from one version to anoth
   expect(await uiVersions(session)).toEqual({ q1: { index: 1, ids: ["q1", expect.any(String)] } });
 });
 
-test("regenerate moves back before the answer; the next one is another version of it", async () => {
+test("regenerate moves the leaf back before the answer; the next one is another version", async () => {
   const session = await open();
   const asked = user("q1", "What grows here?");
   await saveUiMessages(session, [asked, answer("a1", step, says("Pears."))]);
@@ -319,7 +319,7 @@ test("the end of the list is enough", async () => {
   expect(textsOf(await uiMessages(session))).toEqual(["One.", "Two."]);
 });
 
-test("a page that shows another version goes on where it is", async () => {
+test("a page that shows another version continues from it", async () => {
   const session = await open();
   const asked = user("q1", "What grows here?");
   await saveUiMessages(session, [asked, answer("a1", step, says("Pears.")), user("q2", "And there?")]);
@@ -332,7 +332,7 @@ test("a page that shows another version goes on where it is", async () => {
   expect(await uiVersions(session)).toMatchObject({ a1: { index: 0 }, q3: { index: 1, ids: ["q2", "q3"] } });
 });
 
-test("a client is believed in what a user may say, and in nothing else", async () => {
+test("a client can change what a user may say, and nothing else", async () => {
   const session = await open();
   const asked = user("q1", "What grows here?");
   const open2 = { ...look, toolCallId: "c2", state: "input-available" } as const;
@@ -371,7 +371,7 @@ test("a client is believed in what a user may say, and in nothing else", async (
   await expect(receiveUiMessages(session, "hello")).rejects.toMatchObject({ code: "bad-input" });
 });
 
-test("secrets are cut out of everything, and a message sent again is the same message", async () => {
+test("secrets are removed everywhere, and a repeated message is the same message", async () => {
   const session = await open();
   const key = `sk-ant-${"api03"}-${"Ab3dE6gH".repeat(6)}`;
   const said = [user("q1", `My key is ${key}.`)];
@@ -387,7 +387,7 @@ test("secrets are cut out of everything, and a message sent again is the same me
   expect(session.getEntries().length).toBe(entries + 1);
 });
 
-test("a session of any other agent is shown, page by page, as the SDK reads it", async () => {
+test("a session of any other agent is shown page by page in the SDK's format", async () => {
   const session = await open();
   await session.appendMessages([
     {

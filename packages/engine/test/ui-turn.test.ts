@@ -59,7 +59,7 @@ async function send(session: Session, sent: UIMessage[], signal?: AbortSignal): 
 const called = (body: string): boolean => /tool_result[^}]*\}\]\}\]/.test(body);
 const shape = (session: Session) => session.context.messages.map(({ role }) => role).join(" ");
 
-test("an answer with tools is in the log step by step, with its bill, and shown as the page saw it", async () => {
+test("an answer with tools is in the log step by step, with its cost, and shown as on the page", async () => {
   const session = await open();
   const during: string[] = [];
   reply = (n) => {
@@ -156,7 +156,7 @@ test("metadata and data of a stream are kept with its answer", async () => {
   });
 });
 
-test("a step that cannot be recorded ends the answer, and is told", async () => {
+test("a step that cannot be recorded ends the answer, and is reported", async () => {
   const errors: string[] = [];
   const log = { ...console, error: (message: string) => errors.push(message) };
   const session = await createSession({ cwd: "/garden", store: memoryStore(), log });
@@ -171,7 +171,7 @@ test("a step that cannot be recorded ends the answer, and is told", async () => 
   expect(server.requests).toHaveLength(1);
 });
 
-test("an answer that is aborted keeps what came of it, and the next message goes on", async () => {
+test("an aborted answer keeps its received part, and the next message continues", async () => {
   const session = await open();
   const abort = new AbortController();
   reply = () => textReply("Pears and plums and cherries.", { breaks: { afterDeltas: 1, how: "hang" } });
@@ -188,7 +188,7 @@ test("an answer that is aborted keeps what came of it, and the next message goes
   expect(shown).toHaveLength(4);
 });
 
-test("an answer that failed is asked for again", async () => {
+test("a failed answer is requested again", async () => {
   const session = await open();
   reply = () => ({ kind: "error", status: 400, type: "invalid_request_error", message: "No." });
   const messages = await receiveUiMessages(session, [says("q1", "What grows here?")]);

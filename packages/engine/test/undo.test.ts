@@ -3,8 +3,8 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { contextOf, plant } from "./build-session.ts";
 
-describe("taking back a compaction", () => {
-  test("one that was asked for is an act: the leaf and the context are what they were before it", async () => {
+describe("undo of a compaction", () => {
+  test("that was requested restores the leaf and the context from before it", async () => {
     const { session, store } = await plant();
     const before = { leafId: session.leafId, context: await contextOf(session, store) };
     expect((await session.compact()).eligible).toBe(true);
@@ -12,7 +12,7 @@ describe("taking back a compaction", () => {
     expect(await contextOf(session, store)).toEqual(before.context);
   });
 
-  test("acts come back in the order in which they were done", async () => {
+  test("reverses acts in the opposite order", async () => {
     const { session } = await plant();
     await session.compact();
     const compacted = session.leafId;
@@ -25,15 +25,15 @@ describe("taking back a compaction", () => {
     expect((await session.undo()).editorText).toMatch(/^Question 4\. /);
   });
 
-  test("one that came because the context was long is passed over, to the prompt before it", async () => {
+  test("that was automatic is skipped, and the prompt before it is undone", async () => {
     const { session } = await plant();
     expect((await session.compact({ reason: "threshold" })).eligible).toBe(true);
     expect((await session.undo()).editorText).toMatch(/^Question 4\. /);
   });
 });
 
-describe("a label, a name and a pin", () => {
-  test("become what they were, the newest first, and again what they became", async () => {
+describe("undo of a label, a name or a pin", () => {
+  test("restores the earlier values, newest first, and redo the later ones", async () => {
     const { session } = await plant();
     const target = session.leafId!;
     await session.label(target, "first");
@@ -57,7 +57,7 @@ describe("a label, a name and a pin", () => {
 });
 
 describe("a redo", () => {
-  test("brings back what several undos took away, and can be undone again", async () => {
+  test("reverses several undos, and can be undone again", async () => {
     const { session, store } = await plant();
     await session.compact();
     const compacted = { leafId: session.leafId, context: await contextOf(session, store) };
@@ -70,7 +70,7 @@ describe("a redo", () => {
     expect((await session.undo()).act.kind).toBe("compaction");
   });
 
-  test("is none once something else was done, nor behind a merge", async () => {
+  test("does nothing after another act, or after a merge", async () => {
     const { session } = await plant();
     await expect(session.redo()).rejects.toMatchObject({ code: "nothing-to-redo" });
     await session.undo();
@@ -78,7 +78,7 @@ describe("a redo", () => {
     await expect(session.redo()).rejects.toMatchObject({ code: "nothing-to-redo" });
   });
 
-  test("property: any acts, undone and done again, leave what there was", async () => {
+  test("property: any acts, undone and redone, restore the state", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.constantFrom("prompt", "label", "unlabel", "name", "navigate", "pin"), {

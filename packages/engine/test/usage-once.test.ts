@@ -58,7 +58,7 @@ describe("every call to a model is counted once", () => {
     expect(costOf(...opened)).toBeLessThan(costOf(session, ...opened));
   });
 
-  test("what an extension spent is billed by its name, also where its summary is refused or cannot be written", async () => {
+  test("the cost of an extension is billed by its name, even if its summary is refused or cannot be written", async () => {
     const { summarizer, total } = meteredSummarizer();
     const spending = (api: EspalierApi) => {
       api.on("session_before_compact", () => ({ compaction: { summary: "Mine.", usage: billed(7) } }));
@@ -81,7 +81,7 @@ describe("every call to a model is counted once", () => {
     await session.close();
   });
 
-  test("property: whatever fails, and however often", async () => {
+  test("property: for any failures, and any number of them", async () => {
     const outcome = fc.constantFrom(
       "sound",
       "empty",

@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 const versionOf = (name: string): string =>
   JSON.parse(readFileSync(new URL(`../../${name}/package.json`, import.meta.url), "utf8")).version;
 
-test("a new session and a fork say which program made them, in the version of its packages", async () => {
+test("a new session and a fork name the program and version that created them", async () => {
   const store = memoryStore();
   const session = await createSession({ store });
   await session.appendMessages([{ role: "user", content: "Hello" }]);

@@ -24,7 +24,7 @@ describe.each(WRITTEN)("a written session: %s", (name) => {
   const { cuts } = cutsOf(transcript);
   const historyOf = ({ summarized }: (typeof cuts)[number]) => summarized.map((at) => messages[at]!);
 
-  it("is carried by a readable summary: what was asked, what was found, the state", async () => {
+  it("keeps its requests, findings and state in a readable summary", async () => {
     expect(cuts.length).toBeGreaterThanOrEqual(2);
     for (const cut of cuts) {
       const text = await ask(historyOf(cut));
@@ -38,7 +38,7 @@ describe.each(WRITTEN)("a written session: %s", (name) => {
     }
   });
 
-  it("is told by six summaries, each an update of the one before, as well as by one", async () => {
+  it("is covered by six successive summaries as well as by one", async () => {
     const cut = cuts.at(-1)!;
     const history = historyOf(cut);
     const examination = new Examination(transcript, cut);
@@ -53,7 +53,7 @@ describe.each(WRITTEN)("a written session: %s", (name) => {
     expect(updated.found ?? 1).toBeGreaterThanOrEqual((once.found ?? 1) - 0.05);
   });
 
-  it("is told in nothing but its own words", async () => {
+  it("has a summary only of its own words", async () => {
     const history = historyOf(cuts.at(-1)!);
     const said = withoutMarks(JSON.stringify(history).replace(/\\+n/g, " "));
     const text = await ask(history);

@@ -82,7 +82,7 @@ function archivedByReading(tree: Tree, leafRow: number): { compactionRow: number
   return { compactionRow, archived };
 }
 
-test("what is archived is told as if the whole path were read, and no message is read for it", async () => {
+test("archived messages are the same as after reading the whole path, and no message is read for them", async () => {
   let withEdits = 0;
   await fc.assert(
     fc.asyncProperty(fc.array(seed, { minLength: 1, maxLength: 30 }), fc.nat(), async (seeds, at) => {
@@ -104,7 +104,7 @@ test("what is archived is told as if the whole path were read, and no message is
   expect(withEdits).toBeGreaterThan(0);
 });
 
-test("what an edit hides is told as if the whole path were read, whether or not anything was compacted", async () => {
+test("hidden messages are the same as after reading the whole path, with or without a compaction", async () => {
   let found = 0;
   await fc.assert(
     fc.asyncProperty(fc.array(seed, { minLength: 1, maxLength: 30 }), fc.nat(), async (seeds, at) => {

@@ -60,7 +60,7 @@ const header = {
 };
 
 describe.each(policies.map((policy) => [policy.name, policy] as const))("%s", (_, policy) => {
-  test("hands each message over exactly once, keeps pairs whole, and leaves a valid request", async () => {
+  test("gives each message to a summary exactly once, keeps pairs whole, and leaves a valid request", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.array(piece, { minLength: 3, maxLength: 14 }), { minLength: 1, maxLength: 3 }),

@@ -40,7 +40,7 @@ function compactor(script: Script, options: ContextCompactorOptions = {}) {
 }
 
 describe("the prompt", () => {
-  test("is the document's own, whole, in a file of its own", () => {
+  test("is the document's own prompt, complete, in a separate file", () => {
     const file = readFileSync(
       new URL("../../src/policies/prompts/compact-summary.md", import.meta.url),
       "utf8",
@@ -56,7 +56,7 @@ describe("the prompt", () => {
 });
 
 describe("the steps", () => {
-  test("splitting leaves the newest five, whole pairs", () => {
+  test("splitting keeps the newest five messages, with whole pairs", () => {
     const messages = talk(8);
     expect(splitMessages(messages)).toEqual({
       toCompress: messages.slice(0, 3),
@@ -70,14 +70,14 @@ describe("the steps", () => {
     expect(splitMessages(pair.slice(1), 2).toCompress).toEqual([]);
   });
 
-  test("a compressed history is one user message and what stayed", () => {
+  test("a compressed history is one user message and the kept messages", () => {
     expect(buildCompressedHistory("## Technical Context\nvim", talk(1), 7)).toEqual([
       { role: "user", content: "[Compressed History]\n\n## Technical Context\nvim", timestamp: 7 },
       ...talk(1),
     ]);
   });
 
-  test("a summary is asked for with the prompt as system prompt, results whole, 1.2 times the target", async () => {
+  test("a summary request has the prompt as system prompt, whole results, and 1.2 times the target", async () => {
     const summarizer = scriptedSummarizer(SUMMARY);
     const whole = "line\n".repeat(2_000);
     await generateSummary([calling("x"), result("x", whole)], { summarizer, targetTokens: 1_000 });
@@ -86,7 +86,7 @@ describe("the steps", () => {
     expect(request!.transcript).toContain(whole.trimEnd());
   });
 
-  test("files that nothing refers to are removed; one that cannot be is a warning", async () => {
+  test("files without references are removed; a file that cannot be removed gives a warning", async () => {
     const storage = memoryOffloadStorage();
     const [one, two, three] = [await storage.write("1"), await storage.write("2"), await storage.write("3")];
     const { said, options } = witnesses();
@@ -131,7 +131,7 @@ describe("attempts", () => {
     expect(summarizer.requests).toHaveLength(1);
   });
 
-  test("cut off at the limit is a failed attempt, longer than the target and complete is not", async () => {
+  test("an answer cut off at the limit is a failed attempt; a complete one above the target is not", async () => {
     const { said, options } = witnesses();
     const long = `${SUMMARY}\n${"word ".repeat(2_000)}`.trim();
     const { it } = compactor([cutOffAnswer(), long], { ...options, targetTokens: 256 });
@@ -140,7 +140,7 @@ describe("attempts", () => {
     expect(said).toEqual(["warn: Compact summary attempt 1 failed"]);
   });
 
-  test("in another language is a summary at the first attempt; which of the eight headings it lacks is told", async () => {
+  test("a summary in another language is accepted at the first attempt, and its missing headings are reported", async () => {
     const { options, said } = witnesses();
     const { it, summarizer } = compactor("## 技术背景\nNode 20\n\n## Key Decisions\n- 用 vitest", options);
     const result = await it.compact(talk(12));
@@ -150,7 +150,7 @@ describe("attempts", () => {
     expect(await compactor(SUMMARY, options).it.compact(talk(12))).not.toHaveProperty("missingSections");
   });
 
-  test("an abort ends it at once, also between two attempts, and is thrown", async () => {
+  test("an abort ends the attempts at once, even between two of them, and is thrown", async () => {
     const { said, options } = witnesses();
     const stop = new AbortController();
     const { log } = options;
@@ -162,8 +162,8 @@ describe("attempts", () => {
   });
 });
 
-describe("the whole", () => {
-  test("goes in order: split, restore, summarise, build, commit, delete, tell", async () => {
+describe("a whole compaction", () => {
+  test("has the order: split, restore, summarise, build, commit, delete, notify", async () => {
     const order: string[] = [];
     const storage = memoryOffloadStorage();
     const old = await storage.write("the old content");
@@ -209,7 +209,7 @@ describe("the whole", () => {
     expect(await storage.list()).toEqual([kept]);
   });
 
-  test("at most five messages: success, nothing freed, nothing asked, nothing written", async () => {
+  test("of at most five messages succeeds, and frees, requests and writes nothing", async () => {
     for (const messages of [talk(5), []]) {
       const { it, summarizer } = compactor(SUMMARY, { commit: () => Promise.reject(new Error("written")) });
       expect(await it.compact(messages)).toMatchObject({ success: true, freedTokens: 0, messages });
@@ -217,20 +217,20 @@ describe("the whole", () => {
     }
   });
 
-  test("nothing offloaded: the restoring is skipped", async () => {
+  test("skips restoring if nothing is offloaded", async () => {
     const reading = { ...memoryOffloadStorage(), read: () => Promise.reject(new Error("read")) };
     const it = new ContextCompactor(reading, scriptedSummarizer(SUMMARY));
     expect(await it.compact(talk(9))).toMatchObject({ success: true });
   });
 
-  test("a commit that fails aborts, and keeps every file", async () => {
+  test("is aborted by a failed commit, and keeps every file", async () => {
     const { it, storage } = compactor(SUMMARY, { commit: () => Promise.reject(new Error("disk full")) });
     const path = await storage.write("content");
     await expect(it.compact(talk(9))).rejects.toThrow("disk full");
     expect(await storage.list()).toEqual([path]);
   });
 
-  test("a failed listing of files is a warning, and the committed result is still notified", async () => {
+  test("warns after a failed listing of files, and still reports the committed result", async () => {
     const { said, options } = witnesses();
     const closed = { ...memoryOffloadStorage(), list: () => Promise.reject(new Error("not allowed")) };
     const it = new ContextCompactor(closed, scriptedSummarizer(SUMMARY), options);
@@ -238,7 +238,7 @@ describe("the whole", () => {
     expect(said).toEqual([expect.stringMatching(/^warn: Offloaded files could not be listed/)]);
   });
 
-  test("a model may be named, and whoever makes summarizers is asked for it", async () => {
+  test("can name a model, which is requested from the factory of summarizers", async () => {
     const asked: (string | undefined)[] = [];
     const pick = (model: string | undefined) => {
       asked.push(model);

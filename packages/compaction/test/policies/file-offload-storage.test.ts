@@ -18,7 +18,7 @@ import { expect, test } from "vitest";
 const newFolder = () => join(mkdtempSync(join(tmpdir(), "espalier-")), "session.offloaded");
 const mode = (path: string) => (statSync(path).mode & 0o777).toString(8);
 
-test("a text lies under its digest, for its owner alone, whatever the umask is", async () => {
+test("a text is in a file named by its digest, readable only by the owner under any umask", async () => {
   const before = process.umask(0);
   try {
     const folder = newFolder();
@@ -32,7 +32,7 @@ test("a text lies under its digest, for its owner alone, whatever the umask is",
   }
 });
 
-test("writing a text again writes nothing, and leaves no draft", async () => {
+test("writing a text again writes nothing, and leaves no temporary file", async () => {
   const folder = newFolder();
   const storage = fileOffloadStorage(folder);
   const path = await storage.write("once");
@@ -42,7 +42,7 @@ test("writing a text again writes nothing, and leaves no draft", async () => {
   expect(readdirSync(folder)).toHaveLength(1);
 });
 
-test("a text that is written twice at the same time is there once, whole", async () => {
+test("a text written twice at the same time is in the folder once, and whole", async () => {
   const folder = newFolder();
   const storage = fileOffloadStorage(folder);
   const text = "the same result\n".repeat(100_000);
@@ -52,7 +52,7 @@ test("a text that is written twice at the same time is there once, whole", async
   expect(readdirSync(folder)).toHaveLength(1);
 });
 
-test("a file that was cut short is written whole again", async () => {
+test("a truncated file is written again", async () => {
   const storage = fileOffloadStorage(newFolder());
   const path = await storage.write("the whole text");
   writeFileSync(path, "the wh");
@@ -60,7 +60,7 @@ test("a file that was cut short is written whole again", async () => {
   expect(await storage.read(path)).toBe("the whole text");
 });
 
-test("only paths of the folder are its own, and nothing else is read", async () => {
+test("only paths in its folder are valid, and nothing else is read", async () => {
   const folder = newFolder();
   const storage = fileOffloadStorage(folder);
   const name = `${"0".repeat(64)}.txt`;
@@ -77,7 +77,7 @@ test("only paths of the folder are its own, and nothing else is read", async () 
   }
 });
 
-test("links are not followed, and a file that holds something else than its name says does not count", async () => {
+test("links are not followed, and a file whose content does not match its name does not count", async () => {
   const folder = newFolder();
   const storage = fileOffloadStorage(folder);
   const path = await storage.write("the result");
@@ -109,7 +109,7 @@ test("links are not followed, and a file that holds something else than its name
   await expect(linked.write("the result")).rejects.toMatchObject({ code: "no-storage" });
 });
 
-test("what is gone is told so", async () => {
+test("a missing file is reported as missing", async () => {
   const storage = fileOffloadStorage(newFolder());
   expect(await storage.list()).toEqual([]);
   const path = await storage.write("x");
@@ -123,7 +123,7 @@ test("what is gone is told so", async () => {
   await expect(storage.remove(path)).rejects.toThrow(/ENOENT/);
 });
 
-test("a draft that a dead process left is listed for removal once it is old; other files never", async () => {
+test("an old temporary file of a dead process is listed for removal; other files never are", async () => {
   const folder = newFolder();
   const storage = fileOffloadStorage(folder);
   const path = await storage.write("x");
@@ -135,7 +135,7 @@ test("a draft that a dead process left is listed for removal once it is old; oth
   expect((await storage.list()).sort()).toEqual([path, draft].sort());
 });
 
-test("what cannot be written is an error of the system", async () => {
+test("a failed write is an error of the system", async () => {
   const folder = newFolder();
   writeFileSync(folder, "a file where the folder should be");
   await expect(fileOffloadStorage(folder).write("x")).rejects.toThrow(/EEXIST|ENOTDIR/);

@@ -27,11 +27,11 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { answer, calling, pathOf, planned, result, situationAt, talk, user } from "./conversation.ts";
 
-test("the defaults are those of the document and its page", () => {
+test("the defaults are those of the document", () => {
   expect(DEFAULT_MESSAGE_COUNT_SETTINGS).toEqual({ maxMessages: 50, keepLast: 10 });
 });
 
-test("maxMessages has to be above keepLast; the error names both", () => {
+test("maxMessages must be above keepLast, and the error names both", () => {
   expect(() => messageCount({ maxMessages: 10 })).toThrow(EspalierError);
   expect(() => messageCount({ maxMessages: 10, keepLast: 10 })).toThrow(/keepLast.*maxMessages/);
   expect(() => messageCount({ keepLast: 0 })).toThrow(/keepLast/);
@@ -40,7 +40,7 @@ test("maxMessages has to be above keepLast; the error names both", () => {
 test.each([
   [50, undefined],
   [51, "policy"],
-])("%i active messages are judged %s", (count, due) => {
+])("%i active messages are evaluated as %s", (count, due) => {
   expect(messageCount().judge(situationAt(pathOf(talk(count))))).toBe(due);
 });
 
@@ -51,14 +51,14 @@ describe("a compaction", () => {
     expect(plan.firstKeptEntryId).toBe("e41");
   });
 
-  test("keeps more where the tenth would part a call from its results, never fewer", () => {
+  test("keeps more where the limit would separate a call from its results, never fewer", () => {
     const messages = [...talk(4), calling("x", "y"), result("x"), result("y"), answer("done")];
     const plan = planned(messageCount({ keepLast: 2, maxMessages: 3 }), pathOf(messages));
     expect(plan.firstKeptEntryId).toBe("e4");
     expect(plan.keptIds).toHaveLength(4);
   });
 
-  test("shows a summarizer lines `role: content`, as data", () => {
+  test("gives the summarizer lines `role: content`, as data", () => {
     const plan = planned(
       messageCount({ keepLast: 1, maxMessages: 3 }),
       pathOf([user("what is <b>?"), calling("x"), result("x", "bold"), answer("bold"), user("thanks")]),
@@ -75,7 +75,7 @@ describe("a compaction", () => {
     );
   });
 
-  test("at or below keepLast there is nothing to do", () => {
+  test("does nothing at or below keepLast", () => {
     const plan = messageCount().plan(situationAt(pathOf(talk(10))), {});
     expect(plan).toMatchObject({ eligible: false });
     expect(messageCount().plan(situationAt([]), {})).toMatchObject({
@@ -139,7 +139,7 @@ describe("stacked summaries", () => {
     expect(second).toMatchObject({ startMsgId: branch[10]!.id, endMsgId: branch[21]!.id, msgCount: 12 });
   });
 
-  test("the newest compaction holds them all, the earlier ones byte for byte", async () => {
+  test("the newest compaction contains all of them, the earlier ones byte for byte", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(
@@ -157,7 +157,7 @@ describe("stacked summaries", () => {
     );
   });
 
-  test("one that another program wrote stands for everything before it", async () => {
+  test("a summary of another program covers everything before it", async () => {
     const session = await archive(["ours"]);
     const kept = session.window.entries.filter((entry) => message.is(entry)).at(-1)!.id;
     const id = await session.appendCompaction("theirs", kept, 10);
@@ -176,7 +176,7 @@ describe("stacked summaries", () => {
     expect(plan.stackedOn).toBe("theirs");
   });
 
-  test("a stretch is recorded by itself, also behind a summary that quotes tags of ours", async () => {
+  test("a range is recorded separately, even after a summary that quotes Espalier's tags", async () => {
     const session = await archive([]);
     const said = await session.append(talk(12).map((each) => message.of({ message: each as never })));
     await session.appendCompaction("It said <goal>win</goal>, and\n<pinned>.", said[9]!.id, 10);
@@ -191,7 +191,7 @@ describe("stacked summaries", () => {
     });
   });
 
-  test("a compaction means the entry above it, whoever else has that one's id", async () => {
+  test("a compaction refers to the entry above it, even if another entry has the same id", async () => {
     const [first, second, third, fourth] = pathOf(talk(4));
     const compacted = compaction.of({ id: "c", summary: "So far.", firstKeptEntryId: "e2", tokensBefore: 1 });
     const below = { timestamp: "2026-01-01T00:01:00.000Z", parentId: "e3" };
@@ -216,21 +216,21 @@ describe("stacked summaries", () => {
     ]);
   });
 
-  test("on another leaf there are others, and before the first there are none", async () => {
+  test("differ on another leaf, and do not exist before the first compaction", async () => {
     const session = await archive(["first", "second"]);
     expect(sessionSummaries(session, "c0").map(({ summary }) => summary)).toEqual(["first"]);
     expect(sessionSummaries(session, null)).toEqual([]);
   });
 
-  test("the system prompt says that they are for reference, and only where they stand", async () => {
+  test("the system prompt says that summaries are for reference, only if there are any", async () => {
     const session = await archive(["first"]);
     expect(summaryNote(session.window.entries)).toMatch(/for reference only.*query_history/);
     expect(summaryNote(session.getBranch().slice(0, 3))).toBeUndefined();
   });
 });
 
-describe("what is archived", () => {
-  test("are the messages that only a summary speaks for, on the path of the leaf", async () => {
+describe("archived entries", () => {
+  test("are the messages that only a summary represents, on the path of the leaf", async () => {
     const session = await archive(["first"]);
     const ids = session.getBranch().map(({ id }) => id);
     expect(ids.map((id) => isArchived(session, id))).toEqual([
@@ -243,7 +243,7 @@ describe("what is archived", () => {
     expect(() => isArchived(session, "nobody")).toThrow(/nobody/);
   });
 
-  test("and what an edit took out of what is kept, and settings that stand above it", async () => {
+  test("include kept messages that an edit removed, and settings above the kept messages", async () => {
     const session = await archive([]);
     const [change] = await session.append(modelChange.of({ provider: "p", modelId: "m" }));
     const said = await session.append(talk(4).map((said) => message.of({ message: said as UserMessage })));
@@ -259,7 +259,7 @@ describe("what is archived", () => {
     ]);
   });
 
-  test("entries of another branch are not", async () => {
+  test("do not include entries of another branch", async () => {
     const session = await archive(["first"]);
     const [first] = session.getBranch();
     await session.moveTo(first!.id);
@@ -285,14 +285,14 @@ describe("history as text", () => {
     ]);
   });
 
-  test("before the first entry there is none, whatever stands at the leaf", async () => {
+  test("before the first entry is empty, whatever the leaf has", async () => {
     const session = await archive(["first days"]);
     expect(getHistoryContext(session, { leafId: null })).toBe(
       "## PREVIOUS CONTEXT SUMMARY\n\n\n## RECENT MESSAGES\n",
     );
   });
 
-  test("a limit cuts this text alone; ten messages without one", async () => {
+  test("is cut by the limit, and only this text is; the default is ten messages", async () => {
     const session = await archive(["first"], 30);
     expect(getHistory(session)).toHaveLength(2);
     await session.append(talk(14).map((said) => message.of({ message: said as never })));
@@ -311,7 +311,7 @@ describe("history as text", () => {
     );
   });
 
-  test("what nobody is to read is not among the lines", () => {
+  test("leaves out messages that the model must not read", () => {
     const hidden = { role: "bashExecution" as const, command: "env", output: "KEY=1", timestamp: 1 };
     expect(formatMessages([{ ...hidden, excludeFromContext: true }, hidden])).toBe(
       "bashExecution: $ env\nKEY=1",

@@ -68,7 +68,7 @@ describe("offloadIfNeeded", () => {
     expect(offloadIfNeeded(messages, { tokens: threshold + 1 }).offloadedCount).toBe(1);
   });
 
-  test("moves results out oldest first, until the messages are no longer above it", () => {
+  test("moves results to files, oldest first, until the messages are within the threshold", () => {
     const messages = history();
     const tokens = estimateTotal(messages);
     const once = offloadIfNeeded(messages, { offloadThreshold: tokens - 1 });
@@ -82,7 +82,7 @@ describe("offloadIfNeeded", () => {
     expect(offloadIfNeeded(messages, { offloadThreshold: tokens - 3_000 }).offloadedCount).toBe(2);
   });
 
-  test("leaves small results, and those after the newest answer, however much is too much", () => {
+  test("keeps small results, and results after the newest answer, however large the context is", () => {
     const all = offloadIfNeeded(history(), { offloadThreshold: 1 });
     expect(all.files.map(({ index }) => index)).toEqual([2, 4]);
     expect(all.stillExceedsThreshold).toBe(true);
@@ -90,12 +90,12 @@ describe("offloadIfNeeded", () => {
     expect(offloadIfNeeded([...history(), answer("read")], { offloadThreshold: 1 }).offloadedCount).toBe(3);
   });
 
-  test("a failed answer has read nothing", () => {
+  test("does not count a failed answer as having read a result", () => {
     const failed = { ...answer("…"), stopReason: "error" as const };
     expect(offloadIfNeeded([...history(), failed], { offloadThreshold: 1 }).offloadedCount).toBe(2);
   });
 
-  test("leaves results with media, and what is moved out already", () => {
+  test("keeps results with media, and results that are already in files", () => {
     const image = { type: "image" as const, data: "aGk=", mimeType: "image/png" };
     const picture = { ...large("a", 3_000), content: [...large("a", 3_000).content, image] };
     const messages = [calling("a"), picture, answer("seen")];
@@ -104,7 +104,7 @@ describe("offloadIfNeeded", () => {
     expect(offloadIfNeeded(moved.messages, { offloadThreshold: 1 }).offloadedCount).toBe(0);
   });
 
-  test("one text has one file", () => {
+  test("writes one file per text", () => {
     const messages = [
       calling("a", "b"),
       large("a", 2_000),
@@ -116,8 +116,8 @@ describe("offloadIfNeeded", () => {
   });
 });
 
-describe("reading back", () => {
-  test("brings the content, or says that it is gone", async () => {
+describe("reading offloaded results", () => {
+  test("returns the content, or reports a missing file", async () => {
     const storage = memoryOffloadStorage();
     const messages = [...history(), answer("read")];
     const { messages: moved, files } = offloadIfNeeded(messages, {
@@ -132,7 +132,7 @@ describe("reading back", () => {
     expect(restored.slice(3)).toEqual(messages.slice(3));
   });
 
-  test("reads nothing that lies elsewhere, and nothing that people say", async () => {
+  test("reads no file outside the folder, and no reference in a text of the user", async () => {
     const reading = { ...memoryOffloadStorage(), read: () => Promise.reject(new Error("read")) };
     const messages = [
       result("a", "Tool result is at: /etc/passwd"),
@@ -146,7 +146,7 @@ describe("reading back", () => {
 describe("the policy", () => {
   const settings = { ...DEFAULT_COMPACTION_SETTINGS, contextWindow: 12_000, reserveTokens: 2_000 };
 
-  test("moves out what is too much: files, and edits that name them", () => {
+  test("moves results above the threshold: files, and edits that refer to them", () => {
     const path = pathOf([...history(), answer("read")]);
     const storage = memoryOffloadStorage("s.offloaded");
     const plan = offload().offload!(situationAt(path, { settings }), storage.pathFor)!;
@@ -158,7 +158,7 @@ describe("the policy", () => {
     expect(offload().offload!(roomy, storage.pathFor)).toBeUndefined();
   });
 
-  test("a result that an edit has shortened goes to its file whole", () => {
+  test("moves a result that an edit has shortened as a whole", () => {
     const path = pathOf([calling("a"), large("a", 9_000), answer("read"), user("more")]);
     const shortened = contextEdit.of({ targetId: "e1", replacement: { content: "a".repeat(8_000) } });
     const edited = [...path, { ...shortened, id: "edit", parentId: "e3", timestamp: "" } as Entry];
@@ -177,7 +177,7 @@ describe("the policy", () => {
     expect(offload().judge(situationAt(pathOf(talk(3)), { offloaded }))).toBe(due);
   });
 
-  test("asked without having moved anything, judges by what could be moved", () => {
+  test("without having moved anything, counts the results that could be moved", () => {
     const tight = { ...settings, contextWindow: 5_000 };
     expect(offload().judge(situationAt(pathOf(history()), { settings: tight }))).toBe("threshold");
     expect(offload().judge(situationAt(pathOf(history()), { settings }))).toBeUndefined();
@@ -186,7 +186,7 @@ describe("the policy", () => {
     );
   });
 
-  test("system prompt and tools count where an estimate does, not on top of what a provider has counted", () => {
+  test("counts system prompt and tools with an estimate, but not in addition to a provider's count", () => {
     const counted = { input: 9_000, output: 100, cacheRead: 0, cacheWrite: 0 };
     const judged = (messages: ReturnType<typeof history>) =>
       offload({ offloadThreshold: 10_000, triggerTokens: 20_000 }).judge(
@@ -198,13 +198,13 @@ describe("the policy", () => {
     expect(judged([...asked, { ...answer("read"), usage: { ...counted, input: 9_901 } }])).toBe("threshold");
   });
 
-  test("keeps the newest five, and more where a call would be parted from its results", () => {
+  test("keeps the newest five messages, and more where a call would be separated from its results", () => {
     expect(planned(offload(), pathOf(talk(12))).keptIds).toHaveLength(5);
     const pairs = [...talk(4), calling("x", "y", "z"), result("x"), result("y"), result("z"), ...talk(3)];
     expect(planned(offload(), pathOf(pairs)).firstKeptEntryId).toBe("e4");
   });
 
-  test("at most five messages, or none, are nothing to compact", () => {
+  test("has nothing to compact for at most five messages", () => {
     expect(offload().plan(situationAt(pathOf(talk(5))), {})).toMatchObject({ eligible: false });
     expect(offload().plan(situationAt([]), {})).toMatchObject({
       eligible: false,
@@ -212,7 +212,7 @@ describe("the policy", () => {
     });
   });
 
-  test("asks for a summary of the target's length under its own system prompt, and heads it", () => {
+  test("requests a summary of the target length with its own system prompt, and adds a heading", () => {
     const plan = planned(offload(), pathOf(talk(12)));
     expect(plan.style).toMatchObject({
       heading: "[Compressed History]\n\n",
@@ -225,7 +225,7 @@ describe("the policy", () => {
     expect(model).toMatchObject({ model: "small", maxOutputTokens: 1_200 });
   });
 
-  test("says which files have to be read back, those of the summarised part alone", () => {
+  test("lists the files to read back, only those of the summarised part", () => {
     const referring = (id: string, path: string) => result(id, `Tool result is at: ${path}`);
     const messages = [
       calling("x"),
@@ -240,7 +240,7 @@ describe("the policy", () => {
     expect(plan.keptMessages).toContainEqual(referring("y", "f/2.txt"));
   });
 
-  test("a second compaction brings the first up to date, without its heading", () => {
+  test("updates the first summary in a second compaction, without its heading", () => {
     const compacted = {
       type: "compaction",
       id: "c",
@@ -255,7 +255,7 @@ describe("the policy", () => {
   });
 });
 
-describe("files of a path", () => {
+describe("offloaded files of a path", () => {
   const storage = memoryOffloadStorage("own.offloaded");
   const text = "x".repeat(5_000);
   const edit = (path: string, id = "edit") =>
@@ -270,7 +270,7 @@ describe("files of a path", () => {
     }) as Entry;
   const path = pathOf([calling("a"), result("a", text), answer("read")]);
 
-  test("are told from its edits, the newest of each entry", () => {
+  test("come from its edits, the newest of each entry", () => {
     expect(offloadedEntries([...path, edit("p/1.txt")])).toEqual([{ targetId: "e1", path: "p/1.txt" }]);
     expect(offloadedEntries([...path, edit("p/1.txt"), edit("p/2.txt", "later")])).toEqual([
       { targetId: "e1", path: "p/2.txt" },
@@ -280,7 +280,7 @@ describe("files of a path", () => {
     expect(offloadedEntries([edit("p/1.txt")])).toEqual([]);
   });
 
-  test("are had again from the log", () => {
+  test("are restored from the log", () => {
     const own = storage.pathFor(text);
     expect(planOffloadRepair([...path, edit(own)], storage)).toEqual({
       texts: [{ path: own, text }],
@@ -288,7 +288,7 @@ describe("files of a path", () => {
     });
   });
 
-  test("get a place of their own after a fork or a move", () => {
+  test("get their own folder after a fork or a move", () => {
     const own = storage.pathFor(text);
     const repair = planOffloadRepair([...path, edit("other.offloaded/1.txt")], storage);
     expect(repair.texts).toEqual([{ path: own, text }]);
@@ -300,7 +300,7 @@ describe("files of a path", () => {
     ]);
   });
 
-  test("that we did not name are left alone", () => {
+  test("do not include files that Espalier did not name", () => {
     expect(planOffloadRepair([...path, edit("/etc/passwd")], storage)).toEqual({ texts: [], edits: [] });
   });
 });

@@ -34,14 +34,14 @@ describe("counting", () => {
     expect(TokenCounter.estimate(user(text))).toBe(Math.ceil(weight));
   });
 
-  test("calls and results are code", () => {
+  test("calls and results count as code", () => {
     // read, path, a, txt: four tokens; the quotes, braces, colon and dot are special.
     const call = calling("a");
     expect(TokenCounter.estimate(call)).toBe(Math.ceil(4 * 0.75 + 8 * 0.25));
     expect(TokenCounter.estimate(result("a", "x1 = 2"))).toBe(Math.ceil(2 * 0.75 + 0.25));
   });
 
-  test("a request is history, system prompt, and fifty", () => {
+  test("a request counts history, system prompt, and fifty", () => {
     expect(TokenCounter.request([user("one word"), answer("two words")], "be brief")).toBe(2 + 2 + 2 + 50);
   });
 });
@@ -62,11 +62,11 @@ describe("levels", () => {
     [7_199, "WARNING"],
     [7_200, "CRITICAL"],
     [9_000, "CRITICAL"],
-  ])("%i of 8,000 tokens are %s", (tokens, level) => {
+  ])("%i of 8,000 tokens give %s", (tokens, level) => {
     expect(CompactionTrigger.checkLevel(tokens)).toBe(level);
   });
 
-  test("a threshold above 90 % goes straight to critical", () => {
+  test("a threshold above 90 % gives CRITICAL directly", () => {
     expect(CompactionTrigger.checkLevel(7_500, { compactionThreshold: 95 })).toBe("NONE");
     expect(CompactionTrigger.checkLevel(7_600, { compactionThreshold: 95 })).toBe("CRITICAL");
   });
@@ -85,7 +85,7 @@ describe("pruning", () => {
   const keptOf = (messages: ContextMessage[], budget: number) =>
     HistoryPruner.prune(messages, budget, one).keptIndexes;
 
-  test("keeps system, newest user, newest answer and five newest tool messages whatever the budget is", () => {
+  test("keeps system, newest user, newest answer and five newest tool messages under any budget", () => {
     const system = { role: "system" as const, content: "be kind", timestamp: 1 };
     const tools = Array.from({ length: 7 }, (_, at) => [calling(`t${at}`), result(`t${at}`)]).flat();
     const messages = [
@@ -101,7 +101,7 @@ describe("pruning", () => {
     expect(keptOf(messages, 0)).toEqual([0, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19]);
   });
 
-  test("fills what is left with other messages, newest first, before any older tool result", () => {
+  test("fills the rest with other messages, newest first, before any older tool result", () => {
     const tools = Array.from({ length: 6 }, (_, at) => [calling(`t${at}`), result(`t${at}`)]).flat();
     const messages = [user("a"), ...tools, answer("b"), user("c"), answer("d")];
     const required = 12; // five pairs, the newest prompt, the newest answer
@@ -112,7 +112,7 @@ describe("pruning", () => {
     expect(keptOf(messages, required + 4)).toHaveLength(16);
   });
 
-  test("passes over a message that does not fit for an older one that does", () => {
+  test("skips a message that does not fit, and keeps an older one that does", () => {
     const messages = [user("small"), user("large"), user("new"), answer("new")];
     const sizes = new Map(messages.map((message, at) => [message, [1, 9, 1, 1][at]!]));
     const pruned = HistoryPruner.prune(messages, 4, (message) => sizes.get(message as never)!);
@@ -125,13 +125,13 @@ describe("pruning", () => {
     expect(keptOf(messages, 0)).toEqual([0, 1, 2, 3]);
   });
 
-  test("never keeps a result without its call, nor a failed answer for the newest", () => {
+  test("never keeps a result without its call, and never treats a failed answer as the newest", () => {
     const failed = { ...answer("…"), stopReason: "error" as const };
     expect(keptOf([result("lost"), user("a"), answer("b"), failed], 0)).toEqual([1, 2]);
     expect(keptOf([result("lost"), user("a")], 99)).toEqual([1]);
   });
 
-  test("parts every history in two, pairs whole, within the budget or at what must stay", () => {
+  test("divides every history in two, with whole pairs, within the budget or with only the required messages", () => {
     const message = fc.oneof(
       fc.constant("u"),
       fc.constant("a"),
@@ -162,7 +162,7 @@ describe("pruning", () => {
     );
   });
 
-  test("weighs each message once, however many there are, and one that was weighed before not again", () => {
+  test("counts each message once, for any number of messages, and none again", () => {
     const messages = Array.from({ length: 500 }, (_, at) => [says(20 + (at % 30)), answer(words(30))]).flat();
     let weighed = 0;
     HistoryPruner.prune(messages, 10_000, () => ++weighed);
@@ -185,7 +185,7 @@ describe("the policy", () => {
   const path = (tokens: number): Entry[] =>
     pathOf(Array.from({ length: tokens / 100 }, (_, at) => (at % 2 ? answer(words(100)) : says(100))));
 
-  test("judges history, system prompt and tools, and fifty", () => {
+  test("counts history, system prompt and tools, and fifty", () => {
     expect(pressure().judge(situationAt(path(5_900)))).toBeUndefined();
     expect(pressure().judge(situationAt(path(5_900), { overheadTokens: 49 }))).toBeUndefined();
     expect(pressure().judge(situationAt(path(5_900), { overheadTokens: 50 }))).toBe("threshold");
@@ -196,14 +196,14 @@ describe("the policy", () => {
   test.each([
     ["warning", 6_500, 5_600],
     ["critical", 7_500, 4_800],
-  ])("at %s prunes to its target, the summary included", (_, tokens, target) => {
+  ])("at %s prunes to its target, with the summary included", (_, tokens, target) => {
     const plan = planned(pressure(), path(tokens), { overheadTokens: 100 });
     expect(plan.tokensAfter + 100 + 50).toBeLessThanOrEqual(target);
     expect(plan.tokensAfter).toBeGreaterThan(target - 150 - 400);
     expect(plan.historyIds.length + plan.keptIds.length).toBe(tokens / 100);
   });
 
-  test("what falls out behind the first kept entry is taken out by edits, and all of it is summarised", () => {
+  test("removes later gaps by edits, and summarises all removed messages", () => {
     const tools = Array.from({ length: 8 }, (_, at) => [
       calling(`t${at}`),
       result(`t${at}`, words(800)),
@@ -218,7 +218,7 @@ describe("the policy", () => {
     expect(plan.historyIds).toEqual(gone);
   });
 
-  test("what must stay and does not fit is shortened", () => {
+  test("shortens a required message that does not fit", () => {
     const tools = Array.from({ length: 5 }, (_, at) => [
       calling(`t${at}`),
       result(`t${at}`, words(2_000)),
@@ -229,7 +229,7 @@ describe("the policy", () => {
     expect(shortened.length).toBeGreaterThan(0);
   });
 
-  test("judges by what the provider reported, where it did, and by words for what follows", () => {
+  test("uses the provider's count if there is one, and counts words after it", () => {
     const usage = { input: 5_000, output: 400, cacheRead: 0, cacheWrite: 0 };
     const reported = (more: ContextMessage[]) =>
       situationAt(pathOf([says(100), { ...answer("done"), usage } as ContextMessage, ...more]), {
@@ -244,7 +244,7 @@ describe("the policy", () => {
     expect(pressure().judge({ ...edited, context })).toBeUndefined();
   });
 
-  test("prunes further where the provider counts more than words do", () => {
+  test("prunes further if the provider counts more than the words", () => {
     const usage = { input: 7_600, output: 0, cacheRead: 0, cacheWrite: 0 };
     const messages = Array.from({ length: 40 }, (_, at) => (at % 2 ? answer(words(95)) : says(95)));
     const plan = planned(pressure(), pathOf([...messages, { ...answer("end"), usage } as ContextMessage]));
@@ -253,7 +253,7 @@ describe("the policy", () => {
     expect(plan.tokensAfter).toBeGreaterThan(1_800);
   });
 
-  test("a sole prompt that is kept is not repeated as the goal; one of several is", () => {
+  test("does not repeat a single kept prompt as the goal, but one of several", () => {
     const middle = Array.from({ length: 30 }, () => answer(words(100)));
     const sole = planned(pressure(), pathOf([says(100), ...middle]));
     expect(sole.keptIds[0]).toBe("e0");
@@ -262,13 +262,13 @@ describe("the policy", () => {
     expect(two.blocks).toMatchObject({ goal: "first" });
   });
 
-  test("by hand something goes below every level too", () => {
+  test("removes something on command below every level too", () => {
     const plan = planned(pressure(), path(3_000));
     expect(plan.historyIds.length).toBeGreaterThan(5);
     expect(plan.tokensAfter).toBeLessThanOrEqual(2_050);
   });
 
-  test("by hand there is nothing to compact only where all that is left always stays", () => {
+  test("has nothing to compact on command only if all remaining messages are required", () => {
     expect(pressure().plan(situationAt(pathOf([])), {})).toEqual({
       eligible: false,
       reason: "Nothing to compact: there are no messages yet.",
@@ -280,14 +280,14 @@ describe("the policy", () => {
     expect(pressure().plan(situationAt(path(300)), {})).toMatchObject({ eligible: true, historyIds: ["e0"] });
   });
 
-  test("keeps the reserve for the answer: what is full is never more than the window less that", () => {
+  test("keeps the reserve for the answer: at most the window less the reserve is full", () => {
     const settings = { ...DEFAULT_COMPACTION_SETTINGS, contextWindow: 8_000, reserveTokens: 4_000 };
     expect(pressure().judge(situationAt(path(2_900), { settings }))).toBeUndefined();
     expect(pressure().judge(situationAt(path(3_000), { settings }))).toBe("threshold");
     expect(planned(pressure(), path(3_000), { settings }).tokensAfter).toBeLessThanOrEqual(2_800);
   });
 
-  test("a model with a smaller window presses earlier", () => {
+  test("reaches its levels earlier for a model with a smaller window", () => {
     const settings = { ...DEFAULT_COMPACTION_SETTINGS, contextWindow: 4_000 };
     expect(pressure().judge(situationAt(path(3_000), { settings }))).toBe("threshold");
     expect(planned(pressure(), path(3_000), { settings }).tokensAfter).toBeLessThan(2_800);
@@ -314,7 +314,7 @@ describe("a plain history", () => {
     return { it, told, errors, summarizer, kept };
   }
 
-  test("is pruned, summarised, kept and told of", async () => {
+  test("is pruned, summarised, kept and reported", async () => {
     const { it, told, kept } = compactor("What was said before.");
     const outcome = await it.maybeCompact("s1", history, "");
     expect(outcome).toMatchObject({ performed: true, level: "WARNING", tokensBefore: 6_850 });
@@ -340,7 +340,7 @@ describe("a plain history", () => {
     expect(await it.maybeCompact("s", short, words(2_200))).toMatchObject({ level: "CRITICAL" });
   });
 
-  test("below 75 % nothing is pruned, asked or written", async () => {
+  test("below 75 % is not pruned, and nothing is requested or written", async () => {
     const { it, told, summarizer, kept } = compactor("never");
     const outcome = await it.maybeCompact("s", history.slice(0, 59), "");
     expect(outcome).toMatchObject({
@@ -353,7 +353,7 @@ describe("a plain history", () => {
     expect([told, summarizer.requests, kept]).toEqual([[], [], []]);
   });
 
-  test("a failure is logged and told of, and the history is as it was", async () => {
+  test("is unchanged after a failure, which is logged and reported", async () => {
     const { it, told, errors } = compactor(() => failingAnswer("unauthorized"));
     const outcome = await it.maybeCompact("s1", history, "");
     expect(outcome).toMatchObject({ performed: false, messagesRemoved: 0, tokensAfter: 6_850 });
@@ -362,20 +362,20 @@ describe("a plain history", () => {
     expect(told.at(-1)).toEqual(["ERROR", { name: "session.compaction", message: errors[0] }]);
   });
 
-  test("what cannot be kept is a failure too", async () => {
+  test("that cannot be stored is a failure too", async () => {
     const manager = { compactSession: () => Promise.reject(new Error("disk full")) };
     const log = { warn: () => {}, error: () => {} };
     const it = new SessionCompactor(scriptedSummarizer("x"), manager, { log });
     expect(await it.maybeCompact("s", history, "")).toMatchObject({ performed: false });
   });
 
-  test("with autoCompact off nothing happens", async () => {
+  test("is unchanged with autoCompact off", async () => {
     const { it, summarizer } = compactor("never", { autoCompact: false });
     expect(await it.maybeCompact("s", history, "")).toMatchObject({ performed: false, level: "WARNING" });
     expect(summarizer.requests).toEqual([]);
   });
 
-  test("an abort is thrown, not told of as a failure", async () => {
+  test("throws an abort, and does not report it as a failure", async () => {
     const stop = new AbortController();
     const { it } = compactor(hangingAnswer(), { signal: stop.signal });
     const running = it.maybeCompact("s", history, "");
@@ -383,7 +383,7 @@ describe("a plain history", () => {
     await expect(running).rejects.toMatchObject({ code: "aborted" });
   });
 
-  test("a listener that throws is heard, and stops nothing", async () => {
+  test("reports a listener that throws, and continues", async () => {
     const heard: unknown[] = [];
     const events = new EventBus((error) => void heard.push(error));
     const oops = new Error("oops");

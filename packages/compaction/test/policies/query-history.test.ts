@@ -22,7 +22,7 @@ async function session(): Promise<SessionTree> {
   return session;
 }
 
-test("finds entries by all their words, in any case and order, and says what stands for them", async () => {
+test("finds entries by all their words, in any case and order, with the summary that replaces them", async () => {
   expect(queryHistory(await session(), { query: "RED key" })).toEqual([
     {
       entryId: "q",
@@ -49,13 +49,13 @@ test("finds calls by their tool and arguments", async () => {
   ]);
 });
 
-test("covers other branches, marked as such", async () => {
+test("includes other branches, marked as such", async () => {
   const marks = queryHistory(await session(), {}).map(({ entryId, onPath }) => [entryId, onPath]);
   expect(marks).toContainEqual(["u2", false]);
   expect(marks).toContainEqual(["u1", true]);
 });
 
-test("a range is a stretch of a path, ends included; the summary itself is no original", async () => {
+test("a range is a part of a path with both ends; the summary itself is not an original", async () => {
   const found = async (range: { from?: string; to?: string }) =>
     queryHistory(await session(), { range, limit: 50 }).map(({ entryId }) => entryId);
   expect(await found({ from: "a1", to: "a3" })).toEqual(["a1", "u3", "a3"]);
@@ -64,20 +64,20 @@ test("a range is a stretch of a path, ends included; the summary itself is no or
   expect(await found({ from: "u2" })).toEqual(["u2"]);
 });
 
-test("a limit keeps the newest, oldest first; ten without one", async () => {
+test("a limit keeps the newest, oldest first; the default is ten", async () => {
   const tree = await session();
   expect(queryHistory(tree, { limit: 2 }).map(({ entryId }) => entryId)).toEqual(["call", "found"]);
   await tree.append(Array.from({ length: 12 }, (_, at) => message.of({ message: user(`more ${at}`) })));
   expect(queryHistory(tree, {})).toHaveLength(10);
 });
 
-test("an end of a range that is not there is an error for programs, and an answer for models", async () => {
+test("an unknown end of a range is an error for programs, and an answer for models", async () => {
   const tree = await session();
   expect(() => queryHistory(tree, { range: { from: "nobody" } })).toThrow(/nobody/);
   expect(runQueryHistory(tree, { from: "nobody" })).toMatch(/There is no entry "nobody"/);
 });
 
-test("the tool answers in words, with ids and marks", async () => {
+test("the tool answers with text, ids and marks", async () => {
   const tree = await session();
   expect(runQueryHistory(tree, { query: "red stone" })).toMatch(
     /^\[found\] toolResult, .*\nthe key is under/,
@@ -88,7 +88,7 @@ test("the tool answers in words, with ids and marks", async () => {
   expect(runQueryHistory(tree, "nonsense")).toContain("[found]");
 });
 
-test("long results are cut so that all of them together can be read", async () => {
+test("long results are cut so that all of them together fit", async () => {
   const tree = await session();
   await tree.append(
     Array.from({ length: 5 }, () => message.of({ message: user(`needle ${"x".repeat(100_000)}`) })),
@@ -98,7 +98,7 @@ test("long results are cut so that all of them together can be read", async () =
   expect(said.match(/characters left out/g)).toHaveLength(5);
 });
 
-test("the definitions for both providers are one tool", () => {
+test("the definitions for both providers describe the same tool", () => {
   const { name, description, parameters } = queryHistoryTool;
   expect(name).toBe("query_history");
   expect(queryHistoryAnthropicTool).toEqual({ name, description, input_schema: parameters });

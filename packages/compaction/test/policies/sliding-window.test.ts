@@ -44,7 +44,7 @@ describe("settings", () => {
   });
 });
 
-describe("judging after an append", () => {
+describe("evaluation after an append", () => {
   test.each([
     ["40 messages: all of them are tail", 40, minutes(60), undefined],
     ["one beyond the tail, a minute old", 41, minutes(1), undefined],
@@ -57,19 +57,19 @@ describe("judging after an append", () => {
     expect(slidingWindow().judge(situationAt(pathOf(talk(messages)), { now }))).toBe(due);
   });
 
-  test("the hard limit counts where the window is wider", () => {
+  test("the hard limit applies if the window is larger", () => {
     const policy = slidingWindow({ compressionWindowSize: 100 });
     expect(policy.judge(situationAt(pathOf(talk(69))))).toBeUndefined();
     expect(policy.judge(situationAt(pathOf(talk(70))))).toBe("policy");
   });
 
-  test("a clock that jumps back, and a header without a time, never pass a cooldown", () => {
+  test("a clock that jumps back, or a header without a time, never ends a cooldown", () => {
     const path = pathOf(talk(41));
     expect(slidingWindow().judge(situationAt(path, { now: 0 }))).toBeUndefined();
     expect(slidingWindow().judge(situationAt(path, { now: minutes(999), startedAt: "" }))).toBeUndefined();
   });
 
-  test("after a run the cooldown counts from its end, and what was summarised no longer counts", () => {
+  test("after a run, the cooldown counts from its end, and summarised messages no longer count", () => {
     const path = withRun(pathOf(talk(53)), 12, "2026-01-01T01:00:00.000Z");
     expect(slidingWindow().judge(situationAt(path, { now: minutes(74) }))).toBeUndefined();
     expect(slidingWindow().judge(situationAt(path, { now: minutes(75) }))).toBe("policy");
@@ -89,7 +89,7 @@ function withRun(path: Entry[], kept: number, at: string): Entry[] {
 }
 
 describe("a run", () => {
-  test("summarises from the last one up to the tail, as one span", () => {
+  test("summarises from the last run to the tail, as one span", () => {
     const plan = planned(slidingWindow(), pathOf(talk(52)));
     expect(plan.historyIds).toEqual(Array.from({ length: 12 }, (_, at) => `e${at}`));
     expect(plan.firstKeptEntryId).toBe("e12");
@@ -97,13 +97,13 @@ describe("a run", () => {
     expect(plan).toMatchObject({ isSplitTurn: false, turnPrefixIds: [] });
   });
 
-  test("brings the previous summary up to date with what came since", () => {
+  test("updates the previous summary with the newer messages", () => {
     const plan = planned(slidingWindow(), withRun(pathOf(talk(64)), 12, "2026-01-01T01:00:00.000Z"));
     expect(plan.previousSummary).toBe("what was said");
     expect(plan.historyIds).toEqual(Array.from({ length: 12 }, (_, at) => `e${at + 12}`));
   });
 
-  test("ends at the call where it would end between a call and its results", () => {
+  test("ends at the call if the limit is between a call and its results", () => {
     // The tail of 2 begins at the second result.
     const messages = [user("a"), answer("b"), calling("x", "y"), result("x"), result("y"), answer("c")];
     const plan = planned(slidingWindow({ tailKeepSize: 2, contextSize: 4 }), pathOf(messages));
@@ -111,7 +111,7 @@ describe("a run", () => {
     expect(plan.keptIds).toHaveLength(4);
   });
 
-  test("records how far it came, and when, counted from the root", () => {
+  test("records its position and time, counted from the root", () => {
     const policy = slidingWindow();
     const path = withRun(pathOf(talk(64)), 12, "2026-01-01T01:00:00.000Z");
     const covered = { firstEntryId: "e12", lastEntryId: "e23", messages: 12 };
@@ -123,7 +123,7 @@ describe("a run", () => {
     });
   });
 
-  test("of a session that another policy or program compacted goes on from there", () => {
+  test("continues in a session that another policy or program compacted", () => {
     const policy = slidingWindow({ tailKeepSize: 4, contextSize: 8 });
     const path = withRun(pathOf(talk(20)), 5, "2026-01-01T00:00:00.000Z");
     const foreign = path.map((entry) => (compaction.is(entry) ? { ...entry, details: undefined } : entry));
@@ -142,7 +142,7 @@ describe("a request", () => {
   const shaped = (messages: ContextMessage[], contextSize: number) =>
     slidingWindow({ contextSize, tailKeepSize: 1 }).shape!(contextOfPath(pathOf(messages)));
 
-  test("carries at most contextSize messages, the newest", () => {
+  test("has at most contextSize messages, the newest", () => {
     const messages = talk(80);
     expect(shaped(messages, 75)).toEqual(messages.slice(5));
     expect(shaped(messages.slice(0, 75), 75)).toHaveLength(75);
@@ -155,13 +155,13 @@ describe("a request", () => {
     expect(messages.slice(1)).toEqual(talk(90).slice(-75));
   });
 
-  test("has a call and its results together or not at all", () => {
+  test("has a call with all its results or not at all", () => {
     const messages = [user("a"), calling("x", "y"), result("x"), result("y"), user("b"), answer("c")];
     expect(shaped(messages, 4)).toEqual(messages.slice(4));
     expect(shaped(messages, 5)).toEqual(messages.slice(1));
   });
 
-  test("keeps the newest call with all its results even where they are more than may be", () => {
+  test("keeps the newest call with all its results, even above contextSize", () => {
     const messages = [user("a"), calling("x", "y", "z"), result("x"), result("y"), result("z")];
     expect(shaped(messages, 2)).toEqual(messages.slice(1));
   });
