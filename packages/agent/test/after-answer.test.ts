@@ -74,7 +74,7 @@ test.each([
   expect(afterAnswer(given, model, tokens, DEFAULT_COMPACTION_SETTINGS)).toBe(expected);
 });
 
-test("where nothing may compact by itself, a full context triggers nothing", () => {
+test("with autoCompact off, a full context triggers nothing", () => {
   const settings = { ...DEFAULT_COMPACTION_SETTINGS, autoCompact: false };
   expect(afterAnswer(answer({}), model, FULL + 1, settings)).toBe("nothing");
 });

@@ -6,7 +6,7 @@ import { createSession, openSession } from "@espalier/engine";
 import { expect, test } from "vitest";
 import { workingFolder } from "./stage.ts";
 
-test("a prompt goes out, tools run, and the answer is in the session when the run ends", async () => {
+test("a prompt is sent, tools run, and the answer is in the session when the run ends", async () => {
   const cwd = workingFolder();
   writeFileSync(join(cwd, "notes.txt"), "the tide is high");
   const session = await createSession({ cwd, home: cwd });

@@ -6,7 +6,7 @@ import { textReply } from "@espalier/summarizer/testing";
 import { expect, test } from "vitest";
 import { claude, quiet, SUMMARY, server } from "./stage.ts";
 
-test("thinking that is fixed has its tokens beside those of the answer", async () => {
+test("a fixed budget for thinking is added to the tokens of the answer", async () => {
   const { url, requests } = await server({ reply: textReply("Pears.") });
   const session = await createSession({ store: memoryStore(), log: quiet });
   const model = claude(url, { parameters: { thinking: { type: "enabled", budget_tokens: 20_000 } } });
@@ -14,7 +14,7 @@ test("thinking that is fixed has its tokens beside those of the answer", async (
   expect(requests[0]).toMatchObject({ problems: [], body: { max_tokens: 36_384 } });
 });
 
-test("a context that leaves no room for fixed thinking is compacted before it is sent, not after it was refused", async () => {
+test("a context without room for fixed thinking is compacted before it is sent, not after a refusal", async () => {
   const contextWindow = 60_000;
   const { url, requests } = await server({ reply: textReply(SUMMARY), contextWindow });
   const compaction = { keepRecentTokens: 5_000 };
@@ -37,7 +37,7 @@ test("a context that leaves no room for fixed thinking is compacted before it is
   expect(requests.filter(({ body }) => body["thinking"]).length).toBe(1);
 });
 
-test("a refusal is told alike, whether Claude answers here or its answer is imported", async () => {
+test("a refusal is reported in the same way for a direct answer of Claude and an imported one", async () => {
   const { url } = await server({ reply: textReply("I cannot.", { stopReason: "refusal" }) });
   const session = await createSession({ store: memoryStore(), log: quiet });
   const model = claude(url);

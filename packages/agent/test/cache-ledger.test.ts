@@ -87,7 +87,7 @@ test.each([1, 2])(
   300_000,
 );
 
-test("a break of the agent's own cache is billed as the ledger says: an edit, a compaction", async () => {
+test("a break of the agent's own cache is billed like in the ledger: after an edit, after a compaction", async () => {
   const { url } = await server({ reply: () => textReply(`So it is. ${"Pears. ".repeat(100)}`) });
   const { agent, session } = await stage({ url, open: { compaction: { keepRecentTokens: 1_500 } } });
   for (let turn = 1; turn <= 20; turn++) await agent.run(`Turn ${turn}: ${"how? ".repeat(200)}`);
@@ -99,7 +99,7 @@ test("a break of the agent's own cache is billed as the ledger says: an edit, a 
   expect(breaks[0]!.cost).toBeGreaterThan(0);
 });
 
-test("what stays is read after an edit: a mark is where the request before and this one part", async () => {
+test("the unchanged part is read from the cache after an edit: a mark is at the first difference from the previous request", async () => {
   const words = "The pears are ripe. ".repeat(120);
   const { url, requests } = await server({ reply: () => textReply(words) });
   const { agent, session } = await stage({ url, contextWindow: 1_000_000 });
@@ -114,7 +114,7 @@ test("what stays is read after an edit: a mark is where the request before and t
   expect(marksOf(requests.at(-1)!)).toMatchObject({ all: 2, head: 1 });
 }, 120_000);
 
-test("a forecast is within two percent of what a provider with a prefix cache bills", async () => {
+test("a forecast is within two percent of the bill of a provider with a prefix cache", async () => {
   const words = "The pears are ripe. ".repeat(120);
   const { url } = await server({
     reply: ({ body }) =>

@@ -12,7 +12,7 @@ const acts = fc.array(
   { minLength: 1, maxLength: 14 },
 );
 
-test("whatever happens meanwhile, what is said is delivered in its order and once", async () => {
+test("input during any event is delivered in order and once", async () => {
   const home = workingFolder();
   await fc.assert(
     fc.asyncProperty(acts, async (happening) => {
@@ -78,7 +78,7 @@ test("whatever happens meanwhile, what is said is delivered in its order and onc
   );
 });
 
-test("what is said in the moment in which a run ends is asked with its words, by that run or by one of its own", async () => {
+test("input at the moment when a run ends is sent with its text, by that run or by a new one", async () => {
   for (let steps = 0; steps < 60; steps++) {
     const session = await createSession({ store: memoryStore(), log: quiet });
     const model = scriptedModel([{ text: "Pears." }, { text: "Plums." }]);
@@ -144,7 +144,7 @@ function farStore(): SessionStore {
   };
 }
 
-test("what is said during a run is delivered in a session that lies elsewhere too", async () => {
+test("input during a run is delivered in a remote session too", async () => {
   const store = farStore();
   const session = await createSession({ store, whole: false, log: quiet });
   const { model, isAsked, release } = waitingModel([{ text: "Pears." }, { text: "Plums." }]);
@@ -159,7 +159,7 @@ test("what is said during a run is delivered in a session that lies elsewhere to
   expect(agent.queued).toEqual([]);
 });
 
-test("what waits is delivered although a compaction kept nothing of the path that it waits on", async () => {
+test("queued input is delivered even if a compaction keeps nothing of its path", async () => {
   const forgetful = defineExtension((api) => {
     api.on("session_before_compact", ({ compactionId }) => ({
       compaction: { summary: "They asked what grows here.", firstKeptEntryId: compactionId },

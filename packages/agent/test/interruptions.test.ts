@@ -171,7 +171,7 @@ test("an abort ends the wait before a request is sent again", REPEATED, async ()
   expect(asked).toBe(1);
 });
 
-test("a model ends with its answer, and with the run whose listener fails on a piece of it", async () => {
+test("a model call ends with its answer, and with the run if a listener fails on a part of it", async () => {
   const cwd = workingFolder();
   const session = await createSession({ cwd, home: cwd, log: quiet });
   const ended: string[] = [];
@@ -200,7 +200,7 @@ test("a model ends with its answer, and with the run whose listener fails on a p
   await session.close();
 });
 
-test("a connection that breaks keeps the text there was, as a failed answer, and the next prompt goes on", async () => {
+test("a broken connection keeps the received text as a failed answer, and the next prompt continues", async () => {
   let asked = 0;
   const { url, requests } = await server({
     reply: () =>
@@ -215,7 +215,7 @@ test("a connection that breaks keeps the text there was, as a failed answer, and
   expect(requests.flatMap(({ problems }) => problems)).toEqual([]);
 });
 
-test("what a model thought before its answer was torn is kept for people, and never sent", async () => {
+test("thinking before a broken answer is kept for people, and never sent", async () => {
   let asked = 0;
   const { url, requests } = await server({
     reply: () =>
@@ -243,7 +243,7 @@ test("what a model thought before its answer was torn is kept for people, and ne
   expect(requests.flatMap(({ problems }) => problems)).toEqual([]);
 });
 
-test("what is typed during an answer waits on disk and is delivered in order and once", async () => {
+test("input during an answer is queued on disk and delivered in order and once", async () => {
   const { url, requests } = await server({
     reply: (_, n) => textReply(`Answer ${n}.`, { delayMs: n === 1 ? 200 : 0 }),
   });
@@ -261,7 +261,7 @@ test("what is typed during an answer waits on disk and is delivered in order and
   await forked.close();
 });
 
-test("what an append could not deliver still waits, also for the process that opens the session next", async () => {
+test("input that an append could not deliver stays queued, also for the next process that opens the session", async () => {
   const { url, requests } = await server({ reply: hangingReply() });
   const { agent, session, cwd } = await stage({ url });
   const run = agent.run("First?");
@@ -281,7 +281,7 @@ test("what an append could not deliver still waits, also for the process that op
   await again.close();
 });
 
-test("who goes elsewhere during an answer is not dragged back, and the answer is where it was asked for", async () => {
+test("navigating during an answer stays at its target, and the answer is on the branch of its prompt", async () => {
   const { url, requests } = await server({
     reply: (_, n) => textReply(`Answer ${n}.`, { delayMs: n === 2 ? 200 : 0 }),
   });
@@ -301,7 +301,7 @@ test("who goes elsewhere during an answer is not dragged back, and the answer is
   expect(requests.at(-1)!.problems).toEqual([]);
 });
 
-test("a compaction that keeps nothing leaves the run where it is", async () => {
+test("a compaction that keeps nothing does not move the run", async () => {
   let release = () => {};
   const isReleased = new Promise<void>((resolve) => {
     release = resolve;
@@ -339,7 +339,7 @@ test("a compaction that keeps nothing leaves the run where it is", async () => {
   await expect(run).rejects.toMatchObject({ code: "moved" });
 });
 
-test("a compaction that is asked for during a run waits for its turn", async () => {
+test("a compaction requested during a run waits for its turn", async () => {
   const { url } = await server({
     reply: ({ body }, n) =>
       JSON.stringify(body).includes("You tend") && n < 8

@@ -146,7 +146,7 @@ const TYPES = [
   "agent_end",
 ];
 
-test("a process that is killed at each of its events leaves a session that goes on, nothing lost and nothing twice", async () => {
+test("a process killed at each of its events leaves a session that continues, with nothing lost or repeated", async () => {
   const { url } = await gardener();
   const home = workingFolder();
   const all = await killedAt(0, home, await past(home), url);

@@ -8,7 +8,7 @@ import { entriesOf, quiet, SUMMARY, server, stage } from "./stage.ts";
 const REAL = 40_000;
 const BELIEVED = 200_000;
 
-test("a window that is smaller than it was thought is learnt from the first refusal, and remembered in the session", async () => {
+test("a window smaller than configured is taken from the first refusal, and recorded in the session", async () => {
   const { url, requests } = await server({
     contextWindow: REAL,
     reply: ({ body }) =>
@@ -58,7 +58,7 @@ test("a window that is smaller than it was thought is learnt from the first refu
   await planning.close();
 });
 
-test("a window that was configured smaller than the provider's stays as it was", async () => {
+test("a window configured smaller than the provider's stays unchanged", async () => {
   const { url } = await server({
     reply: ({ body }, at) =>
       at === 1

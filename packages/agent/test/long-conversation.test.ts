@@ -119,7 +119,7 @@ test("sixty turns with tools pass the threshold three times and overflow once; e
   expect(sent.some(({ request }) => request.raw.toString("utf8").includes(exact))).toBe(true);
 }, 300_000);
 
-test("the file as each event of that conversation left it goes on, nothing lost and nothing twice", async () => {
+test("a copy of the file at each event of that conversation continues, with nothing lost or repeated", async () => {
   expect(moments.size).toBeGreaterThan(300);
   const home = workingFolder();
   const file = join(home, "killed.jsonl");
@@ -145,7 +145,7 @@ test("the file as each event of that conversation left it goes on, nothing lost 
   }
 }, 300_000);
 
-test("a second overflow in a row is an error that lists what cannot shrink", async () => {
+test("a second overflow in a row is an error that lists the parts that cannot shrink", async () => {
   const { url } = await server({
     reply: (request) =>
       isSummaryRequest(request)
@@ -170,7 +170,7 @@ test("a second overflow in a row is an error that lists what cannot shrink", asy
   expect(agent.isRunning).toBe(false);
 });
 
-test("an answer without a word from a full window is an overflow too: it is left out and asked for again", async () => {
+test("an empty answer at a full window is an overflow too: it is left out and requested again", async () => {
   let asked = 0;
   const { url } = await server({
     reply: (request) => {
@@ -207,7 +207,7 @@ test("an answer without a word from a full window is an overflow too: it is left
   expect(events.map(({ type }) => type)).toContain("retry");
 });
 
-test("a whole answer to a request above the window stands: the path is compacted, and nothing is sent again", async () => {
+test("a complete answer to a request above the window is kept: the path is compacted, and nothing is sent again", async () => {
   let asked = 0;
   const { url, requests } = await server({
     reply: (request) => {
@@ -239,7 +239,7 @@ test("a whole answer to a request above the window stands: the path is compacted
   expect(requests.flatMap(({ problems }) => problems)).toEqual([]);
 });
 
-test("after a compaction whoever draws the messages hears of the list that the model reads now", async () => {
+test("after a compaction, listeners get the list of messages that the model now reads", async () => {
   const { url } = await server({ reply: () => textReply(SUMMARY) });
   const { agent, session, events } = await stage({ url, open: { compaction: { keepRecentTokens: 200 } } });
   for (let at = 0; at < 4; at++) {
@@ -254,7 +254,7 @@ test("after a compaction whoever draws the messages hears of the list that the m
   expect(told[1]).toMatchObject({ messages: buildSessionContext(session.tree).messages });
 });
 
-test("where nothing may compact by itself, an overflow is an error, and nothing is compacted", async () => {
+test("with autoCompact off, an overflow is an error, and nothing is compacted", async () => {
   const { url } = await server({
     reply: { kind: "error", status: 400, type: "invalid_request_error", message: "prompt is too long" },
   });
@@ -263,7 +263,7 @@ test("where nothing may compact by itself, an overflow is an error, and nothing 
   expect(entriesOf(session.file).some(({ type }) => type === "compaction")).toBe(false);
 });
 
-test("a model that asks for tools for ever is stopped, and what it got is stored", async () => {
+test("a model that calls tools forever is stopped, and its results are stored", async () => {
   const { url } = await server({ reply: () => toolReply([{ name: "list_files", input: {} }]) });
   const { agent, session } = await stage({ url });
   const failure = await agent.run("What grows here?", { maxIterations: 3 }).catch((error) => error);

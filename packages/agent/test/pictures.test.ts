@@ -43,7 +43,7 @@ async function daysOf({ agent, session, events }: Stage, days: number, bytes: nu
   return (type: string) => events.filter((event) => event.type === type).length;
 }
 
-test("a conversation with more pictures than a request may carry goes on, and none is refused", async () => {
+test("a conversation with more pictures than one request may have continues, and no request is refused", async () => {
   const { url, requests } = await taking(400_000);
   const open = { compaction: { requestBytes: 400_000 } };
   const staged = await stage({ url, open });
@@ -56,7 +56,7 @@ test("a conversation with more pictures than a request may carry goes on, and no
   for (const { body } of requests) expect(JSON.stringify(body)).toContain('"type":"image"');
 });
 
-test("a limit that nobody knew of costs one refusal, and the conversation goes on", async () => {
+test("an unknown limit causes one refusal, and the conversation continues", async () => {
   const { url, requests } = await taking(300_000);
   const staged = await stage({ url });
   const count = await daysOf(staged, 8, 90_000);

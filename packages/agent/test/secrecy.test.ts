@@ -5,7 +5,7 @@ import { errorReply, textReply, toolReply } from "@espalier/summarizer/testing";
 import { expect, test } from "vitest";
 import { server, stage, textsOf, workingFolder } from "./stage.ts";
 
-test("nothing that was said, read or used as a key is logged, also where all goes wrong, and nobody else can read a file", async () => {
+test("no message, result or key is ever logged, even after errors, and no other user can read a file", async () => {
   const { url } = await server({
     apiKey: "key-of-the-test",
     reply: ({ body }) => {

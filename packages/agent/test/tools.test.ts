@@ -6,7 +6,7 @@ import { workingFolder } from "./stage.ts";
 
 const contextIn = (cwd: string) => ({ cwd, signal: new AbortController().signal });
 
-test("tools read nothing outside the folders they are given, whatever leads there", async () => {
+test("tools read nothing outside the given folders, through any path or link", async () => {
   const cwd = workingFolder();
   const outside = workingFolder();
   writeFileSync(join(outside, "secret.txt"), "the key is under the pot\n");
@@ -41,7 +41,7 @@ test("tools read nothing outside the folders they are given, whatever leads ther
   );
 });
 
-test("what a search finds is named from the working folder, also where a link leads there", async () => {
+test("search results have paths relative to the working folder, also through a link", async () => {
   const real = workingFolder();
   const cwd = join(workingFolder(), "work");
   symlinkSync(real, cwd);
@@ -52,7 +52,7 @@ test("what a search finds is named from the working folder, also where a link le
 const isRoot = process.getuid?.() === 0;
 const whySkipped = isRoot ? " (skipped: root may read everything)" : "";
 
-test.skipIf(isRoot)(`a search tells of what it may not read, and goes on${whySkipped}`, async () => {
+test.skipIf(isRoot)(`a search reports unreadable files, and continues${whySkipped}`, async () => {
   const cwd = workingFolder();
   writeFileSync(join(cwd, "closed.txt"), "The pears are hidden.\n", { mode: 0 });
   mkdirSync(join(cwd, "closed"), { mode: 0 });
@@ -60,7 +60,7 @@ test.skipIf(isRoot)(`a search tells of what it may not read, and goes on${whySki
   expect(found).toBe("garden/notes.txt:1: The pears are ripe.\n[2 files or folders could not be read]");
 });
 
-test("a long file is read in parts, and a folder is no file", async () => {
+test("a long file is read in parts, and a folder is refused as a file", async () => {
   const cwd = workingFolder();
   writeFileSync(join(cwd, "long.txt"), Array.from({ length: 5 }, (_, at) => `line ${at + 1}`).join("\n"));
   const read = readFileTool([cwd]);
@@ -71,7 +71,7 @@ test("a long file is read in parts, and a folder is no file", async () => {
   await expect(read.run({ path: "nothing" }, contextIn(cwd))).rejects.toThrow("no file or folder nothing");
 });
 
-test("a folder is listed with its folders marked, and an empty one says so", async () => {
+test("a listed folder marks its subfolders, and an empty one is reported as empty", async () => {
   const cwd = workingFolder();
   mkdirSync(join(cwd, "empty"));
   const list = listFilesTool([cwd]);

@@ -4,7 +4,7 @@ import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import { expect, test } from "vitest";
 import { SUMMARY, stage, until } from "./stage.ts";
 
-test("extensions are told of a run, its turns and its tools, and the run waits for them", async () => {
+test("extensions are notified of a run, its turns and its tools, and the run waits for them", async () => {
   const told: unknown[] = [];
   const watching = defineExtension("watching", (api) => {
     api.on("agent_start", () => void told.push("start"));
@@ -42,7 +42,7 @@ test("extensions are told of a run, its turns and its tools, and the run waits f
   expect(agent.session.context.messages.length).toBeGreaterThan(4);
 });
 
-test("an extension compacts when the context has crossed its threshold, and the run goes on", async () => {
+test("an extension compacts when the context crosses its threshold, and the run continues", async () => {
   const notified: string[] = [];
   const eager = defineExtension("eager", (api) => {
     let before = Number.POSITIVE_INFINITY;

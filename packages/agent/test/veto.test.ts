@@ -8,7 +8,7 @@ const careful = defineExtension("careful", (api) => {
   api.on("session_before_compact", () => ({ cancel: true, reason: "a deploy is running" }));
 });
 
-test("a vetoed compaction after an answer costs no answer: the run ends with it, and the veto is told and logged", async () => {
+test("a vetoed compaction after an answer keeps the answer: the run ends with it, and the veto is reported and logged", async () => {
   const logged: string[] = [];
   const { agent, events } = await stage({
     model: scriptedModel(

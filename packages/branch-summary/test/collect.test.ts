@@ -15,30 +15,30 @@ async function left(tree: string, oldLeafId: string | null, targetId: string | n
   };
 }
 
-describe("what is left behind", () => {
+describe("the abandoned branch", () => {
   const fork = "u1 > a1 > u2 > a2 > u3 > a3; a1 > u4 > a4*";
 
-  test("lies between the deepest common ancestor and the old leaf, oldest first", async () => {
+  test("has the entries between the deepest common ancestor and the old leaf, oldest first", async () => {
     expect(await left(fork, "a4", "a2")).toEqual({ left: "u4 a4", from: "a1", tells: true });
     expect(await left(fork, "a3", "a4")).toEqual({ left: "u2 a2 u3 a3", from: "a1", tells: true });
   });
 
-  test("is what came after, when one goes back on the same path", async () => {
+  test("has the later entries after navigating back on the same path", async () => {
     expect(await left(fork, "a3", "u2")).toEqual({ left: "a2 u3 a3", from: "u2", tells: true });
   });
 
-  test("is nothing when one goes forward, stays, or comes from nowhere", async () => {
+  test("is empty after navigating forward, to the leaf, or from no entry", async () => {
     expect(await left(fork, "a1", "a3")).toEqual({ left: "", from: "a1", tells: false });
     expect(await left(fork, "a3", "a3")).toEqual({ left: "", from: "a3", tells: false });
     expect(await left(fork, null, "a3")).toEqual({ left: "", from: null, tells: false });
   });
 
-  test("is the whole path when one goes before the first entry, or to another root", async () => {
+  test("is the whole path before the first entry, or at another root", async () => {
     expect(await left(fork, "a4", null)).toEqual({ left: "u1 a1 u4 a4", from: null, tells: true });
     expect(await left("u1 > a1; u2 > a2*", "a2", "a1")).toEqual({ left: "u2 a2", from: null, tells: true });
   });
 
-  test("goes through compactions", async () => {
+  test("includes entries that a compaction covers", async () => {
     expect(await left("u1 > a1 > u2 > a2 > k1(u2) > u3 > a3*", "a3", "a1")).toEqual({
       left: "u2 a2 k1 u3 a3",
       from: "a1",
@@ -46,7 +46,7 @@ describe("what is left behind", () => {
     });
   });
 
-  test("an id that nobody has is an error", async () => {
+  test("an unknown id is an error", async () => {
     const { session } = await growTree(fork);
     expect(() => collectEntriesForBranchSummary(session, "a4", "nobody")).toThrow(
       expect.objectContaining({ code: "unknown-entry" }),
@@ -54,14 +54,14 @@ describe("what is left behind", () => {
   });
 });
 
-describe("there is nothing to tell of a branch", () => {
+describe("a branch has no content for a summary", () => {
   for (const [what, branch] of [
-    ["of labels and names", "l1(u1 here) > n1(name)"],
-    ["of settings and state", "m1 > h1 > x1 > z1"],
-    ["that is a compaction alone: what that covers is on the path one goes to", "k1(a1)"],
-    ["of a message that was edited out", "u2 > e1(u2)"],
-    ["of the system's words", "y1"],
-    ["of an answer without a word", 'a2("")'],
+    ["if it has only labels and names", "l1(u1 here) > n1(name)"],
+    ["if it has only settings and state", "m1 > h1 > x1 > z1"],
+    ["if it has only a compaction, whose covered entries are on the target path", "k1(a1)"],
+    ["if its only message was edited out", "u2 > e1(u2)"],
+    ["if it has only a system message", "y1"],
+    ["if it has only an empty answer", 'a2("")'],
   ] as const)
     test(what, async () => {
       const end = branch.split(" > ").at(-1)!.slice(0, 2);
@@ -69,12 +69,12 @@ describe("there is nothing to tell of a branch", () => {
     });
 
   for (const [what, branch] of [
-    ["of a failed answer", 'f1(error "half")'],
-    ["of a branch summary", "s1"],
-    ["of a shell run", "b1"],
-    ["of an injected message", "i1"],
+    ["a failed answer", 'f1(error "half")'],
+    ["a branch summary", "s1"],
+    ["a shell run", "b1"],
+    ["an injected message", "i1"],
   ] as const)
-    test(`but there is ${what}`, async () => {
+    test(`but ${what} is content`, async () => {
       const end = branch.slice(0, 2);
       expect(await left(`u1 > a1 > ${branch}`, end, "a1")).toMatchObject({ tells: true });
     });

@@ -40,7 +40,7 @@ interface Weather extends BaseEntry {
   degrees: number;
 }
 
-test("an entry narrows by its type, and a kind of one's own is an entry", () => {
+test("an entry is narrowed by its type, and a custom kind is an entry", () => {
   const weather = defineEntry<Weather>("garden.weather", { movesLeaf: true });
   const place = { id: "w1", parentId: null, timestamp: "2026-01-05T09:00:00.000Z" };
   const entry: Entry = { ...place, ...weather.of({ degrees: 21 }) } as Weather;

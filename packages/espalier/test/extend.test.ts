@@ -44,7 +44,7 @@ test("a store reads the header of its bytes, lists them, and lends leases", asyn
   await (await leases.take("kept/pears")).release();
 });
 
-test("a policy of one's own plans with what the others plan with", async () => {
+test("a custom policy plans with the same functions as the others", async () => {
   const newestTwo: Policy = {
     name: "newest-two",
     judgedAt: "request",

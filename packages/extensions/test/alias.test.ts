@@ -2,7 +2,7 @@ import { createExtensionHost, decideHook, hookAlias, notifyHook, transformHook }
 import { expect, it } from "vitest";
 import { context, createTestHost, heard, planned, told } from "./test-host.ts";
 
-it("a handler under an alias sees its own type and shape, and only the events the alias is for", async () => {
+it("a handler under an alias gets the alias's type and shape, and only its events", async () => {
   const { host } = createTestHost();
   const seen: unknown[] = [];
   await host.register("a", (api) => {
@@ -18,7 +18,7 @@ it("a handler under an alias sees its own type and shape, and only the events th
   expect(Object.isFrozen(seen[0])).toBe(true);
 });
 
-it("handlers of a hook and of its aliases stand in one order", async () => {
+it("handlers of a hook and of its aliases have one common order", async () => {
   const { host } = createTestHost();
   const order: string[] = [];
   await host.register("a", (api) => {
@@ -30,7 +30,7 @@ it("handlers of a hook and of its aliases stand in one order", async () => {
   expect(order).toEqual(["early alias", "own", "alias"]);
 });
 
-it("answers under an alias are turned into the hook's, judged by the hook, and merged with the others", async () => {
+it("answers under an alias are converted to the hook's shape, validated by the hook, and merged with the others", async () => {
   const { host, reports } = createTestHost();
   await host.register("a", (api) => void api.on("planned", () => ({ instructions: "From a." })));
   await host.register(
@@ -64,11 +64,11 @@ it.each([
   ],
   ["a transform hook whose field is the type", () => transformHook<string, "type">("x", { field: "type" })],
   ["a hook without time", () => notifyHook("x", { timeoutMs: -1 })],
-])("%s cannot be made", (_, make) => {
+])("%s cannot be created", (_, make) => {
   expect(make).toThrow(expect.objectContaining({ code: "bad-hook" }));
 });
 
-it("an alias without a filter or a mapping is another name, and no more", async () => {
+it("an alias without a filter or a mapping is only another name", async () => {
   const also = hookAlias("also_told", { of: told });
   const host = createExtensionHost({ hooks: { told, also_told: also } });
   const seen: unknown[] = [];

@@ -2,7 +2,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { expect, it } from "vitest";
 
-it("the root entry runs in a browser: it bundles without anything of Node", async () => {
+it("the root entry runs in a browser: its bundle has no Node module", async () => {
   const { metafile } = await build({
     entryPoints: [fileURLToPath(import.meta.resolve("@espalier/extensions"))],
     bundle: true,

@@ -4,7 +4,7 @@ import { context, createTestHost, type Plan, planned } from "./test-host.ts";
 const plan: Plan = { size: 10 };
 const nothing = { answer: {}, owners: {}, cancelled: null, aborted: false, reports: [] };
 
-it("nobody asked, nothing decided", async () => {
+it("without handlers there is no decision", async () => {
   const { host } = createTestHost();
   expect(await host.decide(planned, plan, context)).toEqual(nothing);
 });
@@ -25,7 +25,7 @@ it.each([
   expect(reports).toEqual([]);
 });
 
-it("answers are merged by field, and the decision says whose words each field holds", async () => {
+it("answers are merged by field, and the decision names the owner of each field", async () => {
   const { host, reports } = createTestHost();
   await host.register(
     "a",
@@ -50,7 +50,7 @@ it("answers are merged by field, and the decision says whose words each field ho
   expect(reports).toEqual([]);
 });
 
-it("of two answers to one field the first stands, and the second is reported with both owners", async () => {
+it("of two answers to one field the first is used, and the second is reported with both owners", async () => {
   const { host, reports } = createTestHost();
   await host.register("a", (api) => void api.on("planned", () => ({ replacement: { text: "of a" } })));
   await host.register(
@@ -67,7 +67,7 @@ it("of two answers to one field the first stands, and the second is reported wit
   expect(decision.reports).toEqual(reports);
 });
 
-it("an answer that the hook finds invalid is refused with its owner's name and makes room for the next", async () => {
+it("an answer that the hook finds invalid is refused with its owner's name, and the next one is used", async () => {
   const { host, reports } = createTestHost();
   await host.register(
     "wordy",
@@ -110,7 +110,7 @@ it.each([
   expect(reports[0]?.message).toBe(`The answer of odd to planned was refused: ${reason}`);
 });
 
-it("a field the hook does not know is reported and left out; the rest of the answer stands", async () => {
+it("an unknown field is reported and left out; the rest of the answer is used", async () => {
   const { host, reports } = createTestHost();
   await host.register(
     "typo",
@@ -122,7 +122,7 @@ it("a field the hook does not know is reported and left out; the rest of the ans
   expect(reports[0]?.message).toContain('"instructionz", which is none of replacement, instructions');
 });
 
-it("any cancellation wins, whoever else answered, and the others are asked all the same", async () => {
+it("any cancellation wins over other answers, and all handlers still run", async () => {
   const { host, reports } = createTestHost();
   const asked: string[] = [];
   await host.register("a", (api) => void api.on("planned", () => ({ replacement: { text: "of a" } })));
@@ -156,7 +156,7 @@ it("any cancellation wins, whoever else answered, and the others are asked all t
   expect(reports).toMatchObject([{ kind: "threw", owners: ["d"] }]);
 });
 
-it("a cancellation stands even beside a field that would be refused", async () => {
+it("a cancellation is used even next to an invalid field", async () => {
   const { host, reports } = createTestHost();
   await host.register(
     "a",
@@ -183,7 +183,7 @@ it("a handler that throws is skipped; a critical one cancels", async () => {
   }
 });
 
-it("what was judged is what is used, whatever the owner does to its answer later", async () => {
+it("the validated answer is used, even if its owner changes it later", async () => {
   const { host } = createTestHost();
   const kept = { text: "short", details: { list: [1] } };
   await host.register("a", (api) => void api.on("planned", () => ({ replacement: kept })));
@@ -193,7 +193,7 @@ it("what was judged is what is used, whatever the owner does to its answer later
   expect(answer).toEqual({ replacement: { text: "short", details: { list: [1] } } });
 });
 
-it("an abort ends the asking, leaves no answer, and asks nobody when it came first", async () => {
+it("an abort ends the run without an answer; if it came first, no handler is called", async () => {
   const { host } = createTestHost();
   const controller = new AbortController();
   const asked: string[] = [];

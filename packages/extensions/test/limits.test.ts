@@ -4,7 +4,7 @@ import { context, createManualClock, createTestHost, letter, planned, settle, to
 
 const never = () => new Promise<void>(() => {});
 
-it("a handler that never returns is given up after 10 seconds, and the next one is told", async () => {
+it("a handler that never returns is abandoned after 10 seconds, and the next one runs", async () => {
   const { clock, advance } = createManualClock();
   const { host, reports } = createTestHost(clock);
   const seen: string[] = [];
@@ -20,7 +20,7 @@ it("a handler that never returns is given up after 10 seconds, and the next one 
   expect(reports[0]?.message).toContain("longer than 10000 ms");
 });
 
-it("a hook may give its handlers five minutes, and a handler may ask for another limit", async () => {
+it("a hook can give its handlers five minutes, and a handler can set another limit", async () => {
   const { clock, advance } = createManualClock();
   const { host, reports } = createTestHost(clock);
   await host.register("hook's", (api) => void api.on("planned", never));
@@ -37,7 +37,7 @@ it("a hook may give its handlers five minutes, and a handler may ask for another
   ]);
 });
 
-it("a critical handler that hangs cancels what a decide hook asks about", async () => {
+it("a critical handler that hangs cancels a decide hook", async () => {
   const { clock, advance } = createManualClock();
   const { host } = createTestHost(clock);
   await host.register("guard", (api) => void api.on("planned", never, { critical: true, timeoutMs: 5 }));
@@ -46,7 +46,7 @@ it("a critical handler that hangs cancels what a decide hook asks about", async 
   expect((await done).cancelled).toMatchObject({ by: "guard" });
 });
 
-it("a handler of a draft that was given up cannot change the value any more", async () => {
+it("an abandoned handler can no longer change the draft", async () => {
   const { clock, advance, pending } = createManualClock();
   const { host, reports } = createTestHost(clock);
   let wakeUp = () => {};
@@ -73,7 +73,7 @@ it("a handler of a draft that was given up cannot change the value any more", as
   expect(reports.map((report) => report.kind)).toEqual(["timed-out"]);
 });
 
-it("what a handler throws after it was given up is a report, never an unhandled rejection", async () => {
+it("an error of an abandoned handler is a report, never an unhandled rejection", async () => {
   const unhandled: unknown[] = [];
   const listen = (reason: unknown) => unhandled.push(reason);
   process.on("unhandledRejection", listen);
@@ -131,7 +131,7 @@ it.each([
   expect(reports.map(({ kind }) => kind)).toEqual(kinds);
 });
 
-it("no timer and no listener is left behind", async () => {
+it("no timer or listener remains", async () => {
   const { clock, pending } = createManualClock();
   const { host } = createTestHost(clock);
   const { signal } = new AbortController();
@@ -147,7 +147,7 @@ it("no timer and no listener is left behind", async () => {
   expect(uncount.mock.calls.map((call) => call[1])).toEqual(count.mock.calls.map((call) => call[1]));
 });
 
-it("with the clock of the machine, a limit of 20 ms ends a handler", async () => {
+it("with the machine's clock, a limit of 20 ms ends a handler", async () => {
   const { host, reports } = createTestHost();
   await host.register("hangs", (api) => void api.on("told", never, { timeoutMs: 20 }));
   await host.notify(told, { words: [] }, context);

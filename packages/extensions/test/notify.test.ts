@@ -2,7 +2,7 @@ import { ExtensionError } from "@espalier/extensions";
 import { expect, it } from "vitest";
 import { context, createTestHost, settle, told } from "./test-host.ts";
 
-it("every handler is told, in order, and the caller waits for all of them", async () => {
+it("every handler is called, in order, and the caller waits for all of them", async () => {
   const { host } = createTestHost();
   const seen: string[] = [];
   await host.register("a", (api) => {
@@ -18,7 +18,7 @@ it("every handler is told, in order, and the caller waits for all of them", asyn
   expect(seen).toEqual(["first x,y", "second x,y"]);
 });
 
-it("a handler gets the hook's name as type, and the caller's context as it is", async () => {
+it("a handler gets the hook's name as type, and the caller's context unchanged", async () => {
   const { host } = createTestHost();
   const calls: unknown[] = [];
   await host.register("a", (api) => api.on("told", (event, ctx) => calls.push(event.type, ctx)) as never);
@@ -27,7 +27,7 @@ it("a handler gets the hook's name as type, and the caller's context as it is", 
   expect(calls[1]).toBe(context);
 });
 
-it("a payload is frozen to its depths, but sets and signals in it work", async () => {
+it("a payload is frozen at any depth, but its sets and signals work", async () => {
   const { host, reports } = createTestHost();
   const signal = new AbortController().signal;
   const payload = { words: ["x"], seen: new Set(["file"]), deep: { list: [{ n: 1 }] }, signal };
@@ -54,7 +54,7 @@ it("a payload is frozen to its depths, but sets and signals in it work", async (
   expect(payload.deep.list[0]!.n).toBe(1);
 });
 
-it("the caller's own payload object stays open; what it holds does not", async () => {
+it("the caller's own payload object is not frozen; its content is", async () => {
   const { host } = createTestHost();
   await host.register("a", (api) => void api.on("told", () => {}));
   const payload = { words: ["x"] };
@@ -63,7 +63,7 @@ it("the caller's own payload object stays open; what it holds does not", async (
   expect(Object.isFrozen(payload.words)).toBe(true);
 });
 
-it("without a handler nothing is frozen and nothing is copied", async () => {
+it("without a handler nothing is frozen or copied", async () => {
   const { host } = createTestHost();
   const payload = {
     get words(): string[] {
@@ -74,7 +74,7 @@ it("without a handler nothing is frozen and nothing is copied", async () => {
   expect(host.has(told)).toBe(false);
 });
 
-it("a handler that throws is reported with its owner and the next one is told", async () => {
+it("a handler that throws is reported with its owner, and the next one is called", async () => {
   const { host, reports } = createTestHost();
   const seen: string[] = [];
   const error = new Error("no disk");
@@ -99,7 +99,7 @@ it("a handler that throws is reported with its owner and the next one is told", 
   ]);
 });
 
-it("a critical handler that throws is an error for the caller, after everybody was told", async () => {
+it("a critical handler that throws is an error for the caller, after all handlers were called", async () => {
   const { host, reports } = createTestHost();
   const seen: string[] = [];
   await host.register(
@@ -128,14 +128,14 @@ it.each([[null], [undefined], ["words"], [Symbol("s")], [Object.create(null)], [
   },
 );
 
-it("what a handler of a notify hook returns is not looked at", async () => {
+it("the answer of a handler of a notify hook is ignored", async () => {
   const { host, reports } = createTestHost();
   await host.register("a", (api) => void api.on("told", () => ({ cancel: true })));
   await host.notify(told, { words: [] }, context);
   expect(reports).toEqual([]);
 });
 
-it("an abort ends the waiting, and those who are left are still told", async () => {
+it("an abort ends the wait, and the remaining handlers are still called", async () => {
   const { host, reports } = createTestHost();
   const controller = new AbortController();
   const seen: string[] = [];
@@ -150,7 +150,7 @@ it("an abort ends the waiting, and those who are left are still told", async () 
   expect(reports).toEqual([]);
 });
 
-it("a signal that was aborted before still lets everybody be told", async () => {
+it("with an already aborted signal, all handlers are still called", async () => {
   const { host } = createTestHost();
   const seen: string[] = [];
   await host.register("a", (api) => {

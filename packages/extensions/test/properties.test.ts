@@ -38,7 +38,7 @@ const registrations = fc.array(
 const options = (priority: number | undefined): HandlerOptions =>
   priority === undefined ? {} : { priority };
 
-it("handlers are asked by priority, then in the order of registration, however long they take", () =>
+it("handlers are called by priority, then in the order of registration, for any durations", () =>
   fc.assert(
     fc.asyncProperty(registrations, async (list) => {
       const host = createExtensionHost({ hooks: { ring } });
@@ -65,7 +65,7 @@ it("handlers are asked by priority, then in the order of registration, however l
     }),
   ));
 
-it("the same handlers always decide the same, and as the rules of the fields say", () =>
+it("the same handlers always give the same decision, by the rules of the fields", () =>
   fc.assert(
     fc.asyncProperty(registrations, async (list) => {
       const decide = async () => {
@@ -147,7 +147,7 @@ it("freezing a chain of 100,000 objects and a circle does not overflow", () => {
   expect(Object.isFrozen(last)).toBe(true);
 });
 
-it("freezing leaves getters uncalled and instances, buffers and signals open", () => {
+it("freezing calls no getters and does not freeze instances, buffers and signals", () => {
   class Counter {
     count = 0;
   }
@@ -165,7 +165,7 @@ it("freezing leaves getters uncalled and instances, buffers and signals open", (
   expect([value.counter.count, value.bytes[0], Object.isFrozen(value.signal)]).toEqual([1, 1, false]);
 });
 
-it("a value that could not be frozen whole does not count as frozen", () => {
+it("a partly frozen value does not count as frozen", () => {
   const { proxy, revoke } = Proxy.revocable({}, {});
   revoke();
   const value = { inner: { open: true }, proxy };

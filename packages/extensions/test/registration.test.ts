@@ -2,7 +2,7 @@ import { createExtensionHost, ExtensionError, notifyHook } from "@espalier/exten
 import { expect, expectTypeOf, it } from "vitest";
 import { context, createManualClock, createTestHost, hooks, settle, type Told, told } from "./test-host.ts";
 
-it("a higher priority is asked earlier; equals are asked in the order in which they registered", async () => {
+it("a higher priority is called first; equal ones are called in the order of registration", async () => {
   const { host } = createTestHost();
   const order: string[] = [];
   const say = (word: string) => () => void order.push(word);
@@ -20,7 +20,7 @@ it("a higher priority is asked earlier; equals are asked in the order in which t
   expect(order).toEqual(["first", "early 1", "early 2", "plain 1", "plain 2", "last"]);
 });
 
-it("on returns the function that removes the handler, as often as it is called", async () => {
+it("`on` returns the function that removes the handler, which can be called repeatedly", async () => {
   const { host } = createTestHost();
   const seen: string[] = [];
   const removers: (() => void)[] = [];
@@ -36,7 +36,7 @@ it("on returns the function that removes the handler, as often as it is called",
   expect(host.has(told)).toBe(false);
 });
 
-it("register returns the function that removes the whole extension, which can then register no more", async () => {
+it("`register` returns the function that removes the whole extension, which then can register nothing more", async () => {
   const { host } = createTestHost();
   let late = () => {};
   const remove = await host.register("a", (api) => {
@@ -69,7 +69,7 @@ it("a handler added during a run waits for the next; one removed before its turn
   expect(seen).toEqual(["last", "last", "added"]);
 });
 
-it("a hook that does not exist here is reported, and the extension runs on", async () => {
+it("an unknown hook is reported, and the extension continues", async () => {
   const { host, reports } = createTestHost();
   await host.register("foreign.ts", (api) => {
     const remove = api.on("tool_call" as "told", () => {});
@@ -84,7 +84,7 @@ it("a hook that does not exist here is reported, and the extension runs on", asy
   ]);
 });
 
-it("a handler may be registered with the hook itself, also with another instance of it", async () => {
+it("a handler can be registered with the hook itself, also with another instance of it", async () => {
   const { host } = createTestHost();
   const seen: string[][] = [];
   await host.register("a", (api) => {
@@ -95,14 +95,14 @@ it("a handler may be registered with the hook itself, also with another instance
   expect(seen).toEqual([["x"], ["x"]]);
 });
 
-it("has answers for a hook and for its aliases before a payload is made", async () => {
+it("`has` answers for a hook and for its aliases before a payload is built", async () => {
   const { host } = createTestHost();
   expect([host.has(hooks.told), host.has(hooks.heard)]).toEqual([false, false]);
   await host.register("a", (api) => void api.on("heard", () => {}));
   expect([host.has(hooks.told), host.has(hooks.heard), host.has(hooks.planned)]).toEqual([true, true, false]);
 });
 
-it("a setup that throws leaves no handler behind", async () => {
+it("a setup that throws leaves no handler", async () => {
   const { host } = createTestHost();
   const failure = await host
     .register("half.ts", async (api) => {
@@ -121,7 +121,7 @@ it("a setup that throws leaves no handler behind", async () => {
   expect(host.has(told)).toBe(false);
 });
 
-it("a setup that never ends is given up after 10 seconds; what it throws later is a report", async () => {
+it("a setup that never ends is abandoned after 10 seconds; a later error of it is a report", async () => {
   const { clock, advance } = createManualClock();
   const { host, reports } = createTestHost(clock);
   let fail = (_: Error) => {};
@@ -148,7 +148,7 @@ it.each([
   ["no time", () => {}, { timeoutMs: 0 }],
   ["all the time", () => {}, { timeoutMs: Number.POSITIVE_INFINITY }],
   ["more time than a timer takes", () => {}, { timeoutMs: 2 ** 31 }],
-])("a handler with %s is refused where it registers", async (_, handler, options) => {
+])("a handler with %s is refused at its registration", async (_, handler, options) => {
   const { host } = createTestHost();
   await host.register("a", (api) => {
     expect(() => api.on("told", handler as () => void, options)).toThrow(
@@ -158,12 +158,12 @@ it.each([
   expect(host.has(told)).toBe(false);
 });
 
-it("a hook that the host was not given cannot be run", async () => {
+it("a hook outside of the host's list cannot be run", async () => {
   const host = createExtensionHost({ hooks: {} });
   await expect(host.notify(told, { words: [] }, {})).rejects.toMatchObject({ code: "unknown-hook" });
 });
 
-it("nothing is printed and a host without onReport works", async () => {
+it("a host without onReport works, and nothing is printed", async () => {
   const host = createExtensionHost({ hooks: { told } });
   await host.register("a", (api) => void api.on("told", () => Promise.reject(new Error("x"))));
   await expect(host.notify(told, { words: [] }, {})).resolves.toBeUndefined();

@@ -4,7 +4,7 @@ import { context, createTestHost, type Letter, letter } from "./test-host.ts";
 
 const written = (): Letter => ({ lines: [{ text: "one" }, { text: "two" }], tags: new Set(["t"]) });
 
-it("a handler changes a draft; the caller's value stays as it was and the result is frozen", async () => {
+it("a handler changes a draft; the caller's value stays unchanged, and the result is frozen", async () => {
   const { host } = createTestHost();
   await host.register(
     "a",
@@ -21,7 +21,7 @@ it("a handler changes a draft; the caller's value stays as it was and the result
   expect(Object.isFrozen(after) && Object.isFrozen(after.lines[0])).toBe(true);
 });
 
-it("what no handler changed is shared with the caller's value", async () => {
+it("unchanged parts are shared with the caller's value", async () => {
   const { host } = createTestHost();
   await host.register(
     "a",
@@ -35,21 +35,21 @@ it("what no handler changed is shared with the caller's value", async () => {
   expect(after.lines[1]).toBe(before.lines[1]);
 });
 
-it("a handler that changes nothing hands on the very value", async () => {
+it("a handler that changes nothing returns the same object", async () => {
   const { host } = createTestHost();
   await host.register("a", (api) => void api.on("letter", () => {}));
   const before = written();
   expect(await host.transform(letter, before, context)).toBe(before);
 });
 
-it("without a handler the value comes back untouched and open", async () => {
+it("without a handler, the same unfrozen value is returned", async () => {
   const { host } = createTestHost();
   const before = written();
   expect(await host.transform(letter, before, context)).toBe(before);
   expect(Object.isFrozen(before)).toBe(false);
 });
 
-it("each handler gets what the one before left", async () => {
+it("each handler gets the result of the previous one", async () => {
   const { host } = createTestHost();
   for (const word of ["b", "c"]) {
     await host.register(
@@ -61,7 +61,7 @@ it("each handler gets what the one before left", async () => {
   expect(after.lines.map((line) => line.text).join("")).toBe("abc");
 });
 
-it("a handler may assign to the event, or answer with another value that holds parts of the draft", async () => {
+it("a handler can assign to the event, or answer with another value that contains parts of the draft", async () => {
   const { host, reports } = createTestHost();
   await host.register(
     "assigns",
@@ -81,7 +81,7 @@ it("a handler may assign to the event, or answer with another value that holds p
   expect(reports).toEqual([]);
 });
 
-it("what a throwing handler had changed is gone", async () => {
+it("the changes of a handler that throws are dropped", async () => {
   const { host, reports } = createTestHost();
   await host.register(
     "a",
@@ -109,7 +109,7 @@ it("a change that the hook finds invalid is refused with its owner's name", asyn
   expect(reports[0]?.message).toContain("a letter needs its lines.");
 });
 
-it("a critical handler that fails or is refused stops the caller, since the value went unseen", async () => {
+it("a critical handler that fails or is refused stops the caller, since it has not checked the value", async () => {
   for (const handler of [() => Promise.reject(new Error("broken")), () => ({ letter: {} as Letter })]) {
     const { host, reports } = createTestHost();
     await host.register("redactor", (api) => void api.on("letter", handler, { critical: true }));
@@ -121,7 +121,7 @@ it("a critical handler that fails or is refused stops the caller, since the valu
   }
 });
 
-it("an abort is an error, since a handler may not have seen the value", async () => {
+it("an abort is an error, since a handler may not have checked the value", async () => {
   const { host } = createTestHost();
   const controller = new AbortController();
   await host.register("a", (api) => void api.on("letter", () => new Promise<void>(() => {})));
@@ -133,7 +133,7 @@ it("an abort is an error, since a handler may not have seen the value", async ()
   ).rejects.toMatchObject({ code: "aborted" });
 });
 
-it("an answer without the field is refused, unless the draft was changed and the answer is a by-product", async () => {
+it("an answer without the field is refused, unless the draft was changed and the answer is a side effect", async () => {
   const { host, reports } = createTestHost();
   await host.register("wrong", (api) => void api.on("letter", (() => ({ lines: [] })) as never));
   await host.register(
@@ -154,7 +154,7 @@ it("an answer without the field is refused, unless the draft was changed and the
   expect(reports[0]?.message).toBe('The answer of wrong to letter was refused: it has no "letter".');
 });
 
-it("an answer that hides a draft where it cannot be resolved is refused and leaves the value whole", async () => {
+it("an answer with a draft at an unreachable position is refused, and the value stays unchanged", async () => {
   const { host, reports } = createTestHost();
   await host.register(
     "a",
@@ -166,7 +166,7 @@ it("an answer that hides a draft where it cannot be resolved is refused and leav
   expect(reports).toMatchObject([{ kind: "invalid-answer", owners: ["a"] }]);
 });
 
-it("a value need not be an object", async () => {
+it("a value can be other than an object", async () => {
   const title = transformHook<string, "title">("title", { field: "title" });
   const host = createExtensionHost({ hooks: { title } });
   await host.register(

@@ -134,7 +134,7 @@ describe.each(Object.entries(sdks))("%s", (_name, goOn) => {
     expect(removed).toEqual(runs);
   });
 
-  test("an approval counts whoever answers next, and where the id of its call is too long for other providers", async () => {
+  test("an approval counts for any answering provider, also if its call's id is too long for it", async () => {
     const long = `call_${"x".repeat(60)}`;
     const messages = [asked, answer(call(long), asks(long)), tool(says(long, true))];
     for (const provider of ["anthropic", "openai"]) {
@@ -145,7 +145,7 @@ describe.each(Object.entries(sdks))("%s", (_name, goOn) => {
     }
   });
 
-  test("what the SDK answered goes into the session, and the call does not run again", async () => {
+  test("the SDK's answer is written into the session, and the call does not run again", async () => {
     const first = [asked, answer(call("c1"), asks("c1")), tool(says("c1", true))];
     const { removed, answered } = await goOn(sentAs(first));
     expect(removed).toEqual(["c1.txt"]);
@@ -160,12 +160,12 @@ describe.each(Object.entries(sdks))("%s", (_name, goOn) => {
   });
 });
 
-test("a result keeps the name of its tool, also where its call is not among the messages", () => {
+test("a result keeps the name of its tool, even if its call is not among the messages", () => {
   const { messages } = fromAiSdk([tool(gave("c1"))]);
   expect(messages).toMatchObject([{ role: "toolResult", toolCallId: "c1", toolName: "remove" }]);
 });
 
-test("approvals come back as they were", () => {
+test("approvals are converted and back unchanged", () => {
   const messages = [
     asked,
     answer(call("c1"), asks("c1")),
@@ -177,7 +177,7 @@ test("approvals come back as they were", () => {
   expect(sentAs(messages)).toEqual(messages);
 });
 
-test("an approval whose call is gone leaves no hole: the user begins, and roles alternate", () => {
+test("an approval without its call leaves a valid request: the user begins, and roles alternate", () => {
   const said = (text: string) => answer({ type: "text", text });
   const roles = (messages: object[]) => sentAs(messages).map(({ role }) => role);
   expect(roles([tool(says("c1", true)), said("Gone.")])).toEqual(["user", "assistant"]);

@@ -100,7 +100,7 @@ async function sendThroughSdk(messages: ModelMessage[]): Promise<void> {
 }
 
 describe("a conversation of the AI SDK", () => {
-  it("comes back equal with every type of part, addresses as text", () => {
+  it("is restored with every type of part, addresses as text", () => {
     const imported = fromAiSdk({ system: "Be brief.", messages: everything }, { model });
     const expected = structuredClone(everything.slice(1)) as unknown[];
     expect(toAiSdk(imported)).toEqual({
@@ -125,7 +125,7 @@ describe("a conversation of the AI SDK", () => {
     ]);
   });
 
-  it("has the paragraphs of OpenAI's reasoning as one block, and gives them back apart", () => {
+  it("has the paragraphs of OpenAI's reasoning as one block, and restores them separately", () => {
     const openai = { itemId: "rs_1", reasoningEncryptedContent: "ZW5j" };
     const messages: ModelMessage[] = [
       { role: "user", content: [{ type: "text", text: "Why?" }] },
@@ -152,7 +152,7 @@ describe("a conversation of the AI SDK", () => {
     expect(JSON.stringify(toAiSdk(imported))).not.toContain("c2ln");
   });
 
-  it("can be what the SDK itself takes", async () => {
+  it("can have the SDK's own types", async () => {
     const { messages } = toAiSdk(fromAiSdk(everything, { model }));
     await sendThroughSdk(messages);
   });
@@ -164,14 +164,14 @@ describe("a conversation of the AI SDK", () => {
     expect(jsonSchema(request.tools![0]!.inputSchema).jsonSchema).toEqual(tools[0]!.inputSchema);
   });
 
-  it("writes a picture in a result as version 5 reads it where it is told to", () => {
+  it("writes a picture in a result in the format of version 5 on request", () => {
     const { messages } = toAiSdk(fromAiSdk(everything, { model }), { format: aiSdk5Format });
     expect(JSON.stringify(messages)).toContain(`{"type":"media","data":"${PNG}","mediaType":"image/png"}`);
   });
 });
 
 describe("any conversation of the AI SDK", () => {
-  it("comes back equal", () => {
+  it("is restored unchanged", () => {
     fc.assert(
       fc.property(aiSdkMessages, (messages) => {
         const imported = fromAiSdk(messages, { model });
@@ -181,7 +181,7 @@ describe("any conversation of the AI SDK", () => {
     );
   });
 
-  it("never throws however damaged it is, stays writable, and has reached its normal form after one way", () => {
+  it("never throws for damaged input, can be written, and is in its normal form after one conversion", () => {
     fc.assert(
       fc.property(aiSdkMessages.chain(damaged), (input) => {
         const imported = fromAiSdk(input);
@@ -195,7 +195,7 @@ describe("any conversation of the AI SDK", () => {
 });
 
 describe("messages for the AI SDK", () => {
-  it("are what the SDK takes, however broken the history", async () => {
+  it("are valid for the SDK, for any damaged history", async () => {
     await fc.assert(
       fc.asyncProperty(brokenHistory, async (messages) => {
         const request = written(() => buildRequest(contextOf(messages, model), { format: aiSdkFormat }));
@@ -209,7 +209,7 @@ describe("messages for the AI SDK", () => {
     );
   });
 
-  it("begin with the user and have each call answered at once by the messages of the role `tool`", () => {
+  it("begin with the user, and each call is answered directly by messages of the role `tool`", () => {
     fc.assert(
       fc.property(brokenHistory, (messages) => {
         const request = written(() => buildRequest(contextOf(messages, model), { format: aiSdkFormat }));
@@ -248,7 +248,7 @@ function pairProblems(messages: readonly object[]): string[] {
   return problems;
 }
 
-it("an answer of a model that signs nothing keeps its reasoning for that model", () => {
+it("keep the reasoning of a model without signatures for that model", () => {
   const messages: ContextMessage[] = [
     { role: "user", content: "Why?", timestamp: 0 },
     {

@@ -99,12 +99,12 @@ const everything = [
 ] satisfies MessageParam[];
 
 describe("a conversation of the Messages API", () => {
-  it("comes back equal with every type of block", () => {
+  it("is restored with every type of block", () => {
     const imported = fromAnthropic({ messages: everything }, { model });
     expect(toAnthropic(imported).messages).toEqual(everything);
   });
 
-  it("comes back with its system prompt and tools", () => {
+  it("is restored with its system prompt and tools", () => {
     const request = {
       system: "Be brief.",
       messages: everything,
@@ -156,7 +156,7 @@ describe("a conversation of the Messages API", () => {
 });
 
 describe("any conversation of the Messages API", () => {
-  it("comes back equal", () => {
+  it("is restored unchanged", () => {
     fc.assert(
       fc.property(anthropicMessages, (messages) => {
         const imported = fromAnthropic(messages, { model });
@@ -166,7 +166,7 @@ describe("any conversation of the Messages API", () => {
     );
   });
 
-  it("never throws however damaged it is, stays writable, and has reached its normal form after one way", () => {
+  it("never throws for damaged input, can be written, and is in its normal form after one conversion", () => {
     fc.assert(
       fc.property(
         anthropicMessages.chain((messages) => damaged({ system: "x", messages })),

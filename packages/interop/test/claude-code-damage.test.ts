@@ -11,7 +11,7 @@ const DAMAGED = ["../shared", "../../../shared", "../../shared"]
   .map((place) => resolve(place, "corpus/long/claude-code-mclaude-broken-21.jsonl"))
   .reduce((found, path) => (existsSync(found) ? found : path));
 
-test("a parent that was lost with a damaged line is bridged in the order of the file, marked, and told", async () => {
+test("a parent lost with a damaged line is replaced by the previous line, marked and reported", async () => {
   const { entries, session, report } = await read([
     user("u1", null),
     answer("a1", "u1"),
@@ -30,7 +30,7 @@ test("a parent that was lost with a damaged line is bridged in the order of the 
   ]);
 });
 
-test("progress that leads to nothing is no branch, and no leaf", async () => {
+test("progress lines without successors are not a branch or a leaf", async () => {
   const progress = (id: string, parent: string) => ({
     ...user(id, parent),
     type: "progress",
@@ -53,7 +53,7 @@ test("progress that leads to nothing is no branch, and no leaf", async () => {
 });
 
 test.skipIf(!existsSync(DAMAGED))(
-  "of a long session with 28 damaged lines all messages but those are on the path (skipped where the corpus is not there)",
+  "of a long session with 28 damaged lines, all other messages are on the path (skipped without the corpus)",
   async () => {
     const { session, report } = await imported(DAMAGED);
     const messages = session.getBranch().filter((entry) => entry.type === "message");

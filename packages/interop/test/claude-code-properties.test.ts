@@ -80,7 +80,7 @@ function transcript(happenings: readonly { what: string; choice: number }[]): Li
   return lines;
 }
 
-test("whatever happened in a session, its context is what the format says, and makes a valid request", async () => {
+test("the context of any session follows the format, and makes a valid request", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(happening, { maxLength: 14 }), async (happenings) => {
       const lines = transcript(happenings);
@@ -93,7 +93,7 @@ test("whatever happened in a session, its context is what the format says, and m
   );
 });
 
-test("importing a part first and the rest later gives the same", async () => {
+test("importing a part first and the rest later gives the same result", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(happening, { maxLength: 14 }), fc.nat(1_000), async (happenings, cut) => {
       const lines = transcript(happenings);

@@ -51,7 +51,7 @@ describe("messages of Claude Code", () => {
     expect(session.leafId).toBe("u2");
   });
 
-  test("the header says where the session comes from", async () => {
+  test("the header names the source of the session", async () => {
     const { session, report } = await read([user("u1", null), answer("a1", "u1")]);
     expect(session.header).toMatchObject({
       id: SESSION,
@@ -93,7 +93,7 @@ describe("messages of Claude Code", () => {
     expect(entryWith(entries, "r1").parentId).toBe("a1");
   });
 
-  test("blocks that have a number stay in that order when thinking comes first", async () => {
+  test("numbered blocks stay in order when thinking comes first", async () => {
     const { entries } = await read([
       user("u1", null),
       answer("a1", "u1", thinking("one"), { id: "m", apiBlockIndex: 0 }),
@@ -106,7 +106,7 @@ describe("messages of Claude Code", () => {
     expect(types).toEqual(["one", "two", "three"]);
   });
 
-  test("one answer on two lines that do not follow one another is two messages with one bill", async () => {
+  test("one answer on two separate lines is two messages with one bill", async () => {
     const { entries } = await read([
       user("u1", null),
       answer("a1", "u1", "one", { id: "m" }),
@@ -119,7 +119,7 @@ describe("messages of Claude Code", () => {
     expect(entryWith(entries, "a3").message.usage).toBeUndefined();
   });
 
-  test("each result on a line becomes a message of its own, text beside them a user message", async () => {
+  test("each result of a line becomes a separate message, and the text next to them a user message", async () => {
     const { entries, session } = await read([
       user("u1", null),
       answer("a1", "u1", call("c1"), { id: "m" }),
@@ -150,7 +150,7 @@ describe("messages of Claude Code", () => {
     expect(requestProblems(session.context)).toEqual([]);
   });
 
-  test("results that hang side by side under parallel calls are all on the path of what comes next", async () => {
+  test("results under parallel calls are all on the path of the next message", async () => {
     const { session } = await read([
       user("u1", null),
       answer("a1", "u1", call("c1"), { id: "m" }),
@@ -174,7 +174,7 @@ describe("messages of Claude Code", () => {
     expect(requestProblems(session.context)).toEqual([]);
   });
 
-  test("pictures become images, documents stay what they are for their provider", async () => {
+  test("pictures become images, and documents stay unchanged for their provider", async () => {
     const { entries } = await read([
       user("u1", null, [
         { type: "text", text: "look" },
@@ -189,7 +189,7 @@ describe("messages of Claude Code", () => {
     ]);
   });
 
-  test("an answer that the agent wrote in place of a failed one is a failed one, of the model before", async () => {
+  test("an answer that the agent wrote in place of a failed one is a failed answer of the previous model", async () => {
     const { entries } = await read([
       user("u1", null),
       answer("a1", "u1"),
@@ -203,7 +203,7 @@ describe("messages of Claude Code", () => {
     });
   });
 
-  test("a structured copy of a result is kept beside it", async () => {
+  test("a structured copy of a result is kept next to it", async () => {
     const { entries } = await read([
       user("u1", null),
       answer("a1", "u1", call("c1")),
@@ -229,15 +229,15 @@ describe("messages of Claude Code", () => {
     expect(report.issues.flatMap(({ kind, lines }) => (kind === "content" ? [lines] : []))).toEqual(told);
   });
 
-  test("what cannot be kept of a message is told with every line it stood in", async () => {
+  test("omitted content of a message is reported with each of its lines", async () => {
     const odd = (at: number) => answer(`a${at}`, `u${at}`, { type: "text", text: "yes", cache_control: {} });
     const { report } = await read([user("u1", null), odd(1), user("u2", "a1"), odd(2)]);
     expect(report.issues).toMatchObject([{ kind: "content", count: 2, lines: "2, 4" }]);
   });
 });
 
-describe("what stands beside the conversation", () => {
-  test("what a model saw of an attachment is a hidden message, anything else is state", async () => {
+describe("lines outside of the conversation", () => {
+  test("the visible part of an attachment is a hidden message, everything else is state", async () => {
     const { entries, session } = await read([
       user("u1", null),
       attachment("x1", "u1", "environment", "You are in a folder"),
@@ -258,7 +258,7 @@ describe("what stands beside the conversation", () => {
     expect(session.context.messages.map(({ role }) => role)).toEqual(["user", "custom", "assistant"]);
   });
 
-  test("a prompt that waited while the agent was busy is kept as what the user said", async () => {
+  test("a prompt that was queued while the agent was busy is a message of the user", async () => {
     const line = {
       ...attachment("x1", "u1", "queued_command"),
       attachment: { type: "queued_command", prompt: "also this" },
@@ -267,7 +267,7 @@ describe("what stands beside the conversation", () => {
     expect(entryWith(entries, "x1")).toMatchObject({ type: "custom_message", content: "also this" });
   });
 
-  test("what was not typed is no user message", async () => {
+  test("text that was not typed is not a user message", async () => {
     const { entries } = await read([
       user("u1", null, "caveat", { isMeta: true }),
       user("u2", "u1"),
@@ -281,7 +281,7 @@ describe("what stands beside the conversation", () => {
     });
   });
 
-  test("state stands in the path where it was written, and says nothing to a model", async () => {
+  test("state stays at its position on the path, and gives no messages", async () => {
     const { session, entries, report } = await read([
       aside("mode", { mode: "plan" }),
       user("u1", null),
@@ -301,7 +301,7 @@ describe("what stands beside the conversation", () => {
     expect(report.branches).toBe(1);
   });
 
-  test("the name that the user gave stands against names that were made up", async () => {
+  test("a name by the user has priority over generated names", async () => {
     const { session } = await read([
       aside("summary", { summary: "made of the first lines" }),
       user("u1", null),
@@ -314,7 +314,7 @@ describe("what stands beside the conversation", () => {
     expect(session.leafId).not.toBe(names.at(-1).id);
   });
 
-  test("a summary of a conversation in another file is no name of this one", async () => {
+  test("a summary of a conversation in another file is not a name of this one", async () => {
     const { entries } = await read([
       aside("summary", { summary: "Other", leafUuid: "elsewhere" }),
       user("u1", null),
@@ -323,7 +323,7 @@ describe("what stands beside the conversation", () => {
     expect(entries[0]).toMatchObject({ type: "custom", customType: "claude-code.summary" });
   });
 
-  test("bookkeeping is left out and told with its lines", async () => {
+  test("bookkeeping is left out and reported with its lines", async () => {
     const { report, entries } = await read([
       aside("queue-operation"),
       aside("queue-operation"),
@@ -341,7 +341,7 @@ describe("what stands beside the conversation", () => {
 });
 
 describe("the tree", () => {
-  test("all branches are there, and the leaf is the last line that nothing follows", async () => {
+  test("all branches are imported, and the leaf is the last line without a successor", async () => {
     const lines = [
       user("u1", null),
       answer("a1", "u1"),
@@ -356,7 +356,7 @@ describe("the tree", () => {
     expect(session.contextAt("a2").sources).toEqual(["u1", "a1", "u2", "a2"]);
   });
 
-  test("where the last line is not the leaf, a leaf entry says which is", async () => {
+  test("if the last line is not the leaf, a leaf entry names the leaf", async () => {
     const lines = [user("u1", null), answer("a1", "u1"), user("m1", "u1", "note", { isMeta: true })];
     const { session, entries } = await read(lines);
     expect(session.leafId).toBe("a1");
@@ -364,12 +364,12 @@ describe("the tree", () => {
     expect(said(session.context.messages)).toEqual(rebuildConversation(lines));
   });
 
-  test("a line that stands above its parent comes after it", async () => {
+  test("a line above its parent is moved after it", async () => {
     const { entries } = await read([answer("a1", "u1"), user("u1", null), user("u2", "a1")]);
     expect(entries.map(({ id }) => id)).toEqual(["u1", "a1", "u2"]);
   });
 
-  test("a parent that is nowhere makes a root, and is told", async () => {
+  test("an unknown parent makes a root, and is reported", async () => {
     const { entries, report } = await read([
       user("u1", null),
       answer("a1", "u1"),
@@ -380,7 +380,7 @@ describe("the tree", () => {
     expect(report.issues).toMatchObject([{ kind: "phantom-parent", lines: "3" }]);
   });
 
-  test("lines that follow one another in a circle are all there, and the circle is told", async () => {
+  test("lines whose parents form a circle are all imported, and the circle is reported", async () => {
     const { entries, report } = await read([
       user("u1", "a2"),
       answer("a1", "u1"),
@@ -392,7 +392,7 @@ describe("the tree", () => {
     expect(report.issues).toMatchObject([{ kind: "cycle", count: 2 }]);
   });
 
-  test("the same line twice counts once; another line with the same id is kept under an id of its own", async () => {
+  test("a repeated line counts once; another line with the same id is kept under a new id", async () => {
     const first = user("u1", null);
     const { entries, report } = await read([
       first,
@@ -408,7 +408,7 @@ describe("the tree", () => {
     ]);
   });
 
-  test("an unknown type keeps its place when it has one, and what it says in any case", async () => {
+  test("an unknown type keeps its position if it has one, and always its content", async () => {
     const strange = { ...user("s1", "u1"), type: "strange", message: undefined, says: "something" };
     const { entries, report } = await read([
       user("u1", null),
@@ -426,7 +426,7 @@ describe("the tree", () => {
     expect(report.issues).toMatchObject([{ kind: "unknown-type", lines: "2, 4" }]);
   });
 
-  test("lines that cannot be read cost themselves alone, and a whole line behind a torn one counts", async () => {
+  test("unreadable lines affect no other line, and a whole line after a torn one counts", async () => {
     const { entries, report } = await read([
       user("u1", null),
       "{ not json",
@@ -441,7 +441,7 @@ describe("the tree", () => {
     ]);
   });
 
-  test("a line whose place can be read and whose content cannot holds what follows together", async () => {
+  test("a line with readable ids and unreadable content keeps its successors connected", async () => {
     const damaged = JSON.stringify(answer("a1", "u1")).replace('"text":"a1"', '"text":"\\x"');
     const { entries, report } = await read([user("u1", null), damaged, user("u2", "a1")]);
     expect(entries).toHaveLength(3);
@@ -455,8 +455,8 @@ describe("the tree", () => {
   });
 });
 
-describe("a file too large to be held in memory", () => {
-  test("reads the same as a small one", async () => {
+describe("a file larger than the memory limit", () => {
+  test("gives the same result as a small one", async () => {
     const lines = [
       aside("mode", { mode: "plan", 'escaped "key"': "\u2028" }),
       user("u1", null, 'with "quotes", \\ and {brackets}'),
@@ -489,7 +489,7 @@ describe("compactions", () => {
     answer("a3", "u3"),
   ];
 
-  test("boundary and summary are one compaction under the leaf before it, with what it keeps", async () => {
+  test("boundary and summary are one compaction under the previous leaf, with its kept messages", async () => {
     const lines = [
       ...before,
       boundary("b", "a3", ["u3", "a3"], "s"),
@@ -512,7 +512,7 @@ describe("compactions", () => {
     expect(session.contextAt("a3").sources).toEqual(["u1", "a1", "u2", "a2", "u3", "a3"]);
   });
 
-  test("attachments between boundary and summary stay between them and what follows", async () => {
+  test("attachments between boundary and summary stay between them and the next message", async () => {
     const lines = [
       ...before,
       boundary("b", "a3", ["a3"], "s"),
@@ -533,7 +533,7 @@ describe("compactions", () => {
     expect(said(session.context.messages)).toEqual(["compactionSummary: Summary s", "user: u4"]);
   });
 
-  test("a compaction whose leaf was never written follows the message before it", async () => {
+  test("a compaction whose leaf was never written follows the previous message", async () => {
     const { session, report } = await read([
       ...before,
       boundary("b", "gone"),
@@ -545,7 +545,7 @@ describe("compactions", () => {
     expect(report.issues).toMatchObject([{ kind: "bridged", lines: `${before.length + 1}` }]);
   });
 
-  test("what is not kept between kept lines is left out of the context, and stays in the log", async () => {
+  test("lines between kept lines are left out of the context, and stay in the log", async () => {
     const lines = [...before, boundary("b", "a3", ["u2", "a3"], "s"), summary("s", "b"), user("u4", "s")];
     const { session, entries } = await read(lines);
     expect(said(session.context.messages)).toEqual(rebuildConversation(lines));
@@ -587,7 +587,7 @@ describe("compactions", () => {
     expect(said(session.context.messages)).toEqual(rebuildConversation(lines));
   });
 
-  test("one that follows a kept line that is not the last does without the later ones", async () => {
+  test("a line that follows a kept line other than the last has no later kept lines in its context", async () => {
     const lines = [...before, boundary("b", "a3", ["u3", "a3"], "s"), summary("s", "b"), answer("a4", "u3")];
     const { session } = await read(lines);
     expect(said(session.context.messages)).toEqual(rebuildConversation(lines));
@@ -598,7 +598,7 @@ describe("compactions", () => {
     ]);
   });
 
-  test("the newest of several compactions speaks", async () => {
+  test("the newest of several compactions is used", async () => {
     const lines = [
       ...before,
       boundary("b", "a3", ["a3"], "s"),
@@ -614,7 +614,7 @@ describe("compactions", () => {
     expect(said(session.context.messages)).toEqual(rebuildConversation(lines));
   });
 
-  test("right after a compaction the compaction is the leaf", async () => {
+  test("directly after a compaction, the compaction is the leaf", async () => {
     const branch = [user("u9", "a1"), answer("a9", "u9")];
     const lines = [...branch, ...before, boundary("b", "a3", ["a3"], "s"), summary("s", "b")];
     const { session } = await read(lines);
@@ -622,7 +622,7 @@ describe("compactions", () => {
     expect(said(session.context.messages)).toEqual(rebuildConversation(lines));
   });
 
-  test("kept lines that are not above the compaction are told", async () => {
+  test("kept lines that are not above the compaction are reported", async () => {
     const { report, session } = await read([
       ...before,
       user("b1", "u1"),
@@ -634,7 +634,7 @@ describe("compactions", () => {
     expect(said(session.context.messages)).toEqual(["compactionSummary: Summary s", "user: u4"]);
   });
 
-  test("a boundary without a summary compacts nothing, and is told", async () => {
+  test("a boundary without a summary compacts nothing, and is reported", async () => {
     const { report, session } = await read([...before, boundary("b", "a3", ["a3"], "s"), user("u4", "b")]);
     expect(report.issues).toMatchObject([{ kind: "no-summary", lines: "7" }]);
     expect(report.compactions).toBe(0);
@@ -656,7 +656,7 @@ describe("sub-agents and forks", () => {
       ...fields,
     }));
 
-  test("a run in a file of its own is a session of its own, linked to its call and named", async () => {
+  test("a run in a separate file is a separate session, linked to its call and named", async () => {
     const folder = scratchFolder();
     writeSession(main, folder);
     const path = writeLines(join(folder, SESSION, "subagents", "agent-abc.jsonl"), side({ agentId: "abc" }));
@@ -675,7 +675,7 @@ describe("sub-agents and forks", () => {
     expect(alone.session.header?.parent).toEqual({ sessionId: SESSION, entryId: "a1", kind: "subagent" });
   });
 
-  test("a run between the lines of a conversation is a session of its own, linked by what it was asked to do", async () => {
+  test("a run between the lines of a conversation is a separate session, linked by its prompt", async () => {
     const store = scratchStore();
     const lines = [...main.slice(0, 2), ...side({}), ...main.slice(2)];
     const reports = await importAll(writeSession(lines), store);
@@ -686,7 +686,7 @@ describe("sub-agents and forks", () => {
     expect(run!.entries.map(({ id }) => id)).toEqual(["s1", "s2"]);
   });
 
-  test("a fork made by the library has the ids of its original, and so one bill", async () => {
+  test("a fork made by the library has the ids of its original, so its cost counts once", async () => {
     const other = "99999999-2222-4333-8444-555555555555";
     const copy = [user("f1", null, "u1"), answer("f2", "f1", "a1", { id: "msg_a1" })].map((line, at) => ({
       ...line,
@@ -697,7 +697,7 @@ describe("sub-agents and forks", () => {
     expect(session.header?.parent).toEqual({ sessionId: SESSION, entryId: "a1", kind: "fork" });
   });
 
-  test("a fork that kept the session of its lines is linked to the file of that name, whichever is older", async () => {
+  test("a fork that kept the session id of its lines is linked to the file of that name, whichever is older", async () => {
     const folder = scratchFolder();
     const store = scratchStore();
     const shared = [user("u1", null), answer("a1", "u1")];
@@ -714,7 +714,7 @@ describe("sub-agents and forks", () => {
     });
   });
 
-  test("a fork made on the command line is known by the lines it shares with an older file", async () => {
+  test("a fork made on the command line is recognised by the lines that it shares with an older file", async () => {
     const folder = scratchFolder();
     const store = scratchStore();
     const shared = [user("u1", null), answer("a1", "u1")];
@@ -735,13 +735,13 @@ describe("sub-agents and forks", () => {
 
 const corpus = fileURLToPath(new URL("../../../../shared/corpus/claude-code", import.meta.url));
 
-describe.skipIf(!existsSync(corpus))("real files of Claude Code (skipped where they are not at hand)", () => {
+describe.skipIf(!existsSync(corpus))("real files of Claude Code (skipped without the corpus)", () => {
   const files = existsSync(corpus)
     ? readdirSync(corpus, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".jsonl"))
     : [];
 
   test.each(files)(
-    "%s: each line is an entry or told, and the context is what the format says",
+    "%s: each line is an entry or in the report, and the context follows the format",
     async (name) => {
       const lines: Line[] = readFileSync(join(corpus, name), "utf8")
         .trim()

@@ -70,7 +70,7 @@ function rollout(isOld: boolean, happenings: readonly { what: string; choice: nu
   return thread.lines;
 }
 
-test("whatever happened in a thread, its context is what the format says, and makes a valid request", async () => {
+test("the context of any thread follows the format, and makes a valid request", async () => {
   await fc.assert(
     fc.asyncProperty(fc.boolean(), fc.array(happening, { maxLength: 14 }), async (isOld, happenings) => {
       const lines = rollout(isOld, [{ what: "turn", choice: 4 }, ...happenings]);
@@ -83,7 +83,7 @@ test("whatever happened in a thread, its context is what the format says, and ma
   );
 });
 
-test("importing a part first and the rest later gives the same", async () => {
+test("importing a part first and the rest later gives the same result", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.boolean(),

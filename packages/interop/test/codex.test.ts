@@ -49,7 +49,7 @@ describe("messages of Codex", () => {
     .items(output("c1"), message("assistant", "done"))
     .record();
 
-  test("the items of one response become one message, with what it cost", async () => {
+  test("the items of one response become one message, with its cost", async () => {
     const { entries, session, report } = await read(tooled);
     expect(typesOf(entries)).toEqual([
       "codex.session_meta",
@@ -76,7 +76,7 @@ describe("messages of Codex", () => {
     expect(report.issues).toMatchObject([{ kind: "repeats", lines: "7" }]);
   });
 
-  test("the header says where the thread comes from", async () => {
+  test("the header names the source of the thread", async () => {
     const folder = scratchFolder();
     const { session } = await read(tooled, folder);
     const digest = createHash("sha256")
@@ -89,7 +89,7 @@ describe("messages of Codex", () => {
     });
   });
 
-  test("encrypted reasoning is kept for its provider beside the message, and in no request of anybody", async () => {
+  test("encrypted reasoning is kept next to the message for its provider, and never sent", async () => {
     const { entries, session } = await read(tooled);
     const answer = (entries as AnyEntry[]).find(({ message: said }) => said?.role === "assistant");
     expect(answer.details).toEqual({
@@ -101,14 +101,14 @@ describe("messages of Codex", () => {
       expect(JSON.stringify(write(session.context))).not.toContain("secret");
   });
 
-  test("reasoning that says nothing to people is no thinking", async () => {
+  test("reasoning without visible text is not thinking", async () => {
     const { entries } = await read(
       new Rollout({ ordinal: 0 }).meta().items(prompt("hi"), reasoning(""), message("assistant", "yes")),
     );
     expect((entries as AnyEntry[]).at(-1).message.content).toEqual([{ type: "text", text: "yes" }]);
   });
 
-  test("in new files each part says whether the user said it", async () => {
+  test("in new files each part says if the user wrote it", async () => {
     const mixed = message("user", "", {
       content: [
         { type: "input_text", text: "<environment_context>here</environment_context>" },
@@ -143,7 +143,7 @@ describe("messages of Codex", () => {
     expect((entries[4] as AnyEntry).message.content).toBe("hello");
   });
 
-  test("in old files what the agent puts in is known by its beginning, unless the user interface was told of it", async () => {
+  test("in old files the agent's additions are recognised by their beginning, unless an event says that the user wrote them", async () => {
     const rollout = new Rollout()
       .meta()
       .items(
@@ -164,7 +164,7 @@ describe("messages of Codex", () => {
     ]);
   });
 
-  test("results are texts, parts, or say that they failed", async () => {
+  test("results are texts or parts, or are marked as failed", async () => {
     const rollout = new Rollout({ ordinal: 0 })
       .meta()
       .items(prompt("go"), call("c1"), call("c2"), call("c3"), call("c4"))
@@ -191,7 +191,7 @@ describe("messages of Codex", () => {
     expect(requestProblems(session.context)).toEqual([]);
   });
 
-  test("calls of every kind that ran on this machine are calls; what the provider ran is for the provider", async () => {
+  test("calls that ran on this machine are calls, of every kind; those that the provider ran are for the provider", async () => {
     const rollout = new Rollout({ ordinal: 0 }).meta().items(
       prompt("go"),
       { type: "custom_tool_call", call_id: "c1", name: "apply_patch", input: "*** Begin" },
@@ -227,7 +227,7 @@ describe("messages of Codex", () => {
     expect(JSON.stringify(toAnthropic(session.context))).not.toContain("ws1");
   });
 
-  test("model and effort that change are entries; a turn that repeats the one before is told", async () => {
+  test("changes of model and effort are entries; a turn that repeats the previous one is reported", async () => {
     const effort = (level: string | null) => ({
       collaboration_mode: { settings: { reasoning_effort: level } },
     });
@@ -254,7 +254,7 @@ describe("messages of Codex", () => {
     expect(report.issues).toMatchObject([{ kind: "repeats", lines: "5" }]);
   });
 
-  test("what is state, and what is not known, is kept under its own name", async () => {
+  test("state and unknown content are kept under their own names", async () => {
     const rollout = new Rollout({ ordinal: 0 })
       .meta()
       .items(prompt("hi"))
@@ -295,7 +295,7 @@ describe("messages of Codex", () => {
     ]);
   });
 
-  test("the name of a thread stands in an event, or in the index beside the folders", async () => {
+  test("the name of a thread is in an event, or in the index next to the folders", async () => {
     const named = await read(
       new Rollout({ ordinal: 0 })
         .meta()
@@ -321,8 +321,8 @@ describe("messages of Codex", () => {
   });
 });
 
-describe("tokens", () => {
-  test("old files repeat counts and leave them empty: each response counts once", async () => {
+describe("tokens of responses", () => {
+  test("are counted once per response in old files, which repeat counts and leave some empty", async () => {
     const rollout = new Rollout()
       .meta()
       .items(message("user", "hi"))
@@ -338,7 +338,7 @@ describe("tokens", () => {
     expect((entries as AnyEntry[]).filter(({ message: said }) => said?.usage)).toHaveLength(2);
   });
 
-  test("new files say it twice, and it counts once", async () => {
+  test("are counted once in new files, which have them twice", async () => {
     const { entries } = await read(
       new Rollout({ ordinal: 0 }).meta().items(prompt("hi"), message("assistant", "one")).record().count(112),
     );
@@ -347,7 +347,7 @@ describe("tokens", () => {
     );
   });
 
-  test("what was billed and belongs to no answer stands alone", async () => {
+  test("that belong to no answer are separate entries", async () => {
     const { entries } = await read(
       new Rollout({ ordinal: 0 })
         .meta()
@@ -370,7 +370,7 @@ describe("compactions and roll-backs", () => {
       .count(112)
       .items(message("user", "two"));
 
-  test("what a compaction keeps is said again behind it, where it is not the end of what was said", async () => {
+  test("kept messages are repeated after a compaction if they are not the end of the conversation", async () => {
     const rollout = start()
       .items(message("assistant", "TWO"))
       .count(224)
@@ -394,7 +394,7 @@ describe("compactions and roll-backs", () => {
     expect(requestProblems(session.context)).toEqual([]);
   });
 
-  test("what it keeps is the kept tail, where it is", async () => {
+  test("kept messages are the kept tail if they are the end", async () => {
     const rollout = start()
       .add("compacted", {
         message: "The summary",
@@ -407,7 +407,7 @@ describe("compactions and roll-backs", () => {
     expect(said(session.context.messages)).toEqual(rebuildThread(rollout.lines));
   });
 
-  test("without a list of what is kept it is what the user said", async () => {
+  test("without a list of kept messages, the user's messages are kept", async () => {
     const rollout = start().items(message("assistant", "TWO")).add("compacted", { message: "The summary" });
     const { session } = await read(rollout);
     expect(said(session.context.messages)).toEqual([
@@ -418,7 +418,7 @@ describe("compactions and roll-backs", () => {
     expect(said(session.context.messages)).toEqual(rebuildThread(rollout.lines));
   });
 
-  test("the summary as the model gave it is no part of the conversation, and its tokens are those of the compaction", async () => {
+  test("the model's summary answer is not part of the conversation, and its tokens are those of the compaction", async () => {
     const rollout = new Rollout({ ordinal: 0 })
       .meta()
       .items(prompt("one"), message("assistant", "ONE"))
@@ -447,7 +447,7 @@ describe("compactions and roll-backs", () => {
       })
       .items(prompt("three"));
 
-  test("a summary that only its provider can read is kept for that one, and excerpts stand in its place", async () => {
+  test("a summary that only its provider can read is kept for that provider, and excerpts replace it", async () => {
     const retained = {
       user_messages: [
         { text: "kept one", order: 0 },
@@ -473,7 +473,7 @@ describe("compactions and roll-backs", () => {
     }
   });
 
-  test("or a summary of the originals, where somebody writes one", async () => {
+  test("a summarizer's summary of the originals replaces it on request", async () => {
     const path = writeRollout(opaque().lines);
     const seen: string[][] = [];
     const { entries } = await imported(path, {
@@ -491,7 +491,7 @@ describe("compactions and roll-backs", () => {
     expect(failed.report.issues.map(({ message: told }) => told).join()).toContain("no network");
   });
 
-  test("turns that were taken back stay as a branch", async () => {
+  test("rolled back turns stay as a branch", async () => {
     const rollout = new Rollout()
       .meta()
       .turn()
@@ -517,13 +517,13 @@ describe("compactions and roll-backs", () => {
     expect(session.context.messages.some(({ role }) => role === "custom")).toBe(false);
   });
 
-  test("after a roll-back at the end the session stands where it went back to", async () => {
+  test("after a roll-back at the end, the leaf is its target", async () => {
     const rollout = start().items(message("assistant", "TWO")).event("thread_rolled_back", { num_turns: 1 });
     const { session } = await read(rollout);
     expect(said(session.context.messages)).toEqual(["user: one", "assistant: ONE"]);
   });
 
-  test("more turns than there are: back to the first, and told", async () => {
+  test("a roll-back of more turns than exist goes to the first one, and is reported", async () => {
     const { session, report } = await read(start().event("thread_rolled_back", { num_turns: 9 }));
     expect(said(session.context.messages)).toEqual([]);
     expect(report.issues).toMatchObject([{ kind: "rollback" }]);
@@ -560,7 +560,7 @@ describe("threads in several files", () => {
     return { folder, grandchild };
   }
 
-  test("a fork begins with what it was forked from, up to the byte, with the same ids", async () => {
+  test("a fork begins with its source, up to the byte, with the same ids", async () => {
     const { folder } = family();
     const store = scratchStore();
     const reports = await importAll(folder, store);
@@ -602,7 +602,7 @@ describe("threads in several files", () => {
     expect(session.header?.parent?.sessionId).toBe(OTHER);
   });
 
-  test("a segment that goes back is a branch of its thread, and the newest one says where that stands", async () => {
+  test("a segment that rolls back is a branch of its thread, and the newest one has the leaf", async () => {
     const { folder } = family();
     const store = scratchStore();
     const reports = await importAll(folder, store);
@@ -622,7 +622,7 @@ describe("threads in several files", () => {
     expect((await importAll(folder, store)).map(({ added }) => added)).toEqual([0, 0, 0, 0]);
   });
 
-  test("the order in which files are imported makes no difference to what is there", async () => {
+  test("the order of importing files does not change the result", async () => {
     const { folder } = family();
     const paths = [join(folder, rolloutName()), join(folder, rolloutName(THREAD, SEGMENT))];
     const contexts: string[][] = [];
@@ -644,7 +644,7 @@ describe("threads in several files", () => {
     expect(ids[0]).toEqual(ids[1]);
   });
 
-  test("a file that is missing is told, and the rest is imported", async () => {
+  test("a missing file is reported, and the rest is imported", async () => {
     const { folder } = family();
     const alone = scratchFolder();
     writeFileSync(join(alone, rolloutName(OTHER)), readFileSync(join(folder, rolloutName(OTHER))));
@@ -653,7 +653,7 @@ describe("threads in several files", () => {
     expect(report.issues).toMatchObject([{ kind: "missing-base", line: null }]);
   });
 
-  test("where the bytes of a base have moved, the positions of its lines decide, and it is told", async () => {
+  test("if the bytes of a base have moved, the positions of its lines are used, and this is reported", async () => {
     const { folder } = family();
     const path = join(folder, rolloutName());
     writeFileSync(path, readFileSync(path, "utf8").replaceAll("/home/me/project", "/home/me/a/longer/path"));
@@ -662,7 +662,7 @@ describe("threads in several files", () => {
     expect(report.issues).toMatchObject([{ kind: "base-mismatch" }]);
   });
 
-  test("files that continue one another come to an end", async () => {
+  test("files that continue each other in a circle end", async () => {
     const folder = scratchFolder();
     const from = (id: string) => ({
       history_base: { thread_id: id, end_ordinal_exclusive: 9, end_byte_offset: 1_000_000 },
@@ -677,7 +677,7 @@ describe("threads in several files", () => {
     expect(reports[0]!.issues.map(({ kind }) => kind)).toContain("missing-base");
   });
 
-  test("copies in an old fork are their originals: same ids, same times, tokens once", async () => {
+  test("copies in an old fork become their originals: same ids, same times, tokens counted once", async () => {
     const folder = scratchFolder();
     const original = new Rollout()
       .meta()
@@ -713,7 +713,7 @@ describe("threads in several files", () => {
     expect(said(orphan.session.context.messages)).toEqual(said(second!.session.context.messages));
   });
 
-  test("the thread of a sub-agent is linked to the thread it works for", async () => {
+  test("the thread of a sub-agent is linked to its parent thread", async () => {
     const rollout = new Rollout({ ordinal: 0 })
       .meta({ id: OTHER, session_id: THREAD, source: { subagent: "review" } })
       .items(prompt("hi"));
@@ -721,7 +721,7 @@ describe("threads in several files", () => {
     expect(session.header?.parent).toEqual({ sessionId: THREAD, entryId: null, kind: "subagent" });
   });
 
-  test("a compressed file is read, and one that is cut costs itself alone", async () => {
+  test("a compressed file is read, and a truncated one affects no other file", async () => {
     const folder = scratchFolder();
     const path = join(folder, `${rolloutName()}.zst`);
     writeFileSync(path, Buffer.from(COMPRESSED, "base64"));
@@ -749,19 +749,19 @@ const COMPRESSED =
 
 const corpus = fileURLToPath(new URL("../../../../shared/corpus/codex", import.meta.url));
 
-describe.skipIf(!existsSync(corpus))("real rollouts of Codex (skipped where they are not at hand)", () => {
+describe.skipIf(!existsSync(corpus))("real rollouts of Codex (skipped without the corpus)", () => {
   const files = existsSync(corpus)
     ? readdirSync(corpus, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".jsonl"))
     : [];
 
-  test.each(files)("%s: the context is what the format says", async (name) => {
+  test.each(files)("%s: the context follows the format", async (name) => {
     const { session, entries } = await imported(join(corpus, name));
     expect(said(session.context.messages)).toEqual(rebuildThread(historyOf(name)));
     expect(requestProblems(session.context)).toEqual([]);
     expect(entries.every(({ id, parentId }) => id !== parentId)).toBe(true);
   });
 
-  test.each(files)("%s: no line can be missing without its entry or its mention missing", async (name) => {
+  test.each(files)("%s: removing any line removes its entry or its report", async (name) => {
     const lines = readFileSync(join(corpus, name), "utf8").trim().split("\n");
     const path = join(scratchFolder(), basename(name));
     const fromLines = async (some: readonly string[]) => outcomeOf(await imported(writeLines(path, some)));

@@ -111,7 +111,7 @@ function given(
 }
 
 it.each(Object.entries(blocks))(
-  "a block %s comes back from Anthropic's messages equal",
+  "a block %s is restored unchanged from Anthropic's messages",
   (_type, { messages }) => {
     const model = { provider: "anthropic", modelId: "claude-test" };
     expect(toAnthropic(fromAnthropic(messages, { model })).messages).toEqual(messages);
@@ -266,8 +266,11 @@ const conversations: { [Type in Kept]: ResponseInputItem[] } = {
   mcp_call: called({ type: "mcp_call", id: "mc_1", name: "look", server_label: "eyes", arguments: "{}" }),
 };
 
-it.each(Object.entries(conversations))("an item %s comes back from OpenAI's input equal", (_type, input) => {
-  const model = { provider: "openai", modelId: "gpt-test" };
-  const { input: again } = toOpenaiResponses(fromOpenaiResponses(input, { model }));
-  expect(again).toEqual(input);
-});
+it.each(Object.entries(conversations))(
+  "an item %s is restored unchanged from OpenAI's input",
+  (_type, input) => {
+    const model = { provider: "openai", modelId: "gpt-test" };
+    const { input: again } = toOpenaiResponses(fromOpenaiResponses(input, { model }));
+    expect(again).toEqual(input);
+  },
+);

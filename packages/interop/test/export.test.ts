@@ -39,7 +39,7 @@ const GARDEN =
   'u1("Plant a tree") > c1(2) > t1("dug") > t2("watered") > a1("Planted."); a1 > u2("Where?") > a2("There."); a1 > u3("Why?") > a3("Because.") > k1(u3 "We planted a tree.") > u4("Thanks")*';
 
 describe("a session exported as json", () => {
-  it("is one document with every entry as its line says, in file order", async () => {
+  it("is one document with every entry as on its line, in file order", async () => {
     const { session } = await growTree(GARDEN);
     const document: SessionDocument = JSON.parse(exported(session, { format: "json" }));
     expect(document).toMatchObject({
@@ -53,7 +53,7 @@ describe("a session exported as json", () => {
     expect(document.entries).toEqual([...session.tree.entries()]);
   });
 
-  it("tells what is wrong with a damaged log, and keeps the place of what cannot be read", async () => {
+  it("reports the problems of a damaged log, and keeps the position of unreadable lines", async () => {
     const header = '{"type":"session","version":3,"id":"x","timestamp":"","cwd":"/"}';
     const lines = [
       header,
@@ -90,7 +90,7 @@ describe("a session exported as jsonl", () => {
     expect(lines).not.toContain("elsewhere");
   });
 
-  it("of any path of any tree opens at its end", async () => {
+  it("of any path of any tree opens at the end of that path", async () => {
     await fc.assert(
       fc.asyncProperty(life, fc.nat(), async (steps, pick) => {
         const session = await live(steps);
@@ -120,12 +120,12 @@ describe("a session exported as a request", () => {
     },
   );
 
-  it("says that there is nothing to send before it gives a piece", async () => {
+  it("reports an empty context before it gives the first piece", async () => {
     const { session } = await growTree("m1(anthropic claude-test)");
     expect(() => exportSession(session, { format: "anthropic" }).next()).toThrow(/nothing to send/i);
   });
 
-  it("holds what only its format can say", async () => {
+  it("contains content that only its format can express", async () => {
     const store = memoryStore();
     const session = await SessionTree.open(
       await store.create({
@@ -146,7 +146,7 @@ describe("a session exported as a request", () => {
 });
 
 describe("a session exported as markdown", () => {
-  it("tells the path: what was said, calls, results, and the compaction on it", async () => {
+  it("has the path: messages, calls, results, and its compaction", async () => {
     const { session } = await growTree(
       'u1("Plant a tree") > c1 > t1("dug") > a1("Planted.") > u2("Why?") > k1(u2 "We planted.") > a2("Because.")*; a1 > u3("Aside")',
     );
@@ -221,7 +221,7 @@ describe("a session exported as markdown", () => {
     `);
   });
 
-  it("tells all branches, each entry once, when asked", async () => {
+  it("has all branches on request, each entry once", async () => {
     const { session } = await growTree(GARDEN);
     const document = exported(session, { format: "markdown", all: true });
     for (const id of ["u1", "a1", "u2", "a2", "u3", "k1", "u4"])
@@ -231,7 +231,7 @@ describe("a session exported as markdown", () => {
     expect(exported(session, { format: "markdown" })).not.toContain("There.");
   });
 
-  it("cannot be imitated or ended by what was said", async () => {
+  it("cannot be imitated or ended by a message", async () => {
     const { session } = await growTree("u1 > a1*");
     const said = "---\n# Title\n```\n<!-- \n## Assistant\r\n\u001b[31mred\u001b[0m\n> quoted";
     await session.append(message.of({ message: { role: "user", content: said, timestamp: 0 } }));
@@ -261,7 +261,7 @@ describe("a session exported as markdown", () => {
     expect(document).not.toContain("\r");
   });
 
-  it("holds nothing that acts on who reads it, wherever a file may say it", () => {
+  it("contains nothing that its reader's program would execute, from any part of a file", () => {
     const acts =
       "a\u001b[2J\u001b]0;title\u0007b\u0007\u009b31mc\u0085d\u200e\u202e\u2066\u061c\u2028e\u007f\ud800f";
     const timestamp = acts;
@@ -389,22 +389,19 @@ function reopened(session: SessionTree): Promise<SessionTree> {
 }
 
 describe("an export of any session", () => {
-  it.each(formats)(
-    "in %s is the same for a session that runs and one that was opened again",
-    async (format) => {
-      await fc.assert(
-        fc.asyncProperty(life, fc.boolean(), async (steps, all) => {
-          const session = await live(steps);
-          const again = await reopened(session);
-          const [one, other] = [session, again].map((each) => written(() => exported(each, { format, all })));
-          expect(other).toBe(one);
-        }),
-        { numRuns: 25 },
-      );
-    },
-  );
+  it.each(formats)("in %s is the same for a running session and a reopened one", async (format) => {
+    await fc.assert(
+      fc.asyncProperty(life, fc.boolean(), async (steps, all) => {
+        const session = await live(steps);
+        const again = await reopened(session);
+        const [one, other] = [session, again].map((each) => written(() => exported(each, { format, all })));
+        expect(other).toBe(one);
+      }),
+      { numRuns: 25 },
+    );
+  });
 
-  it("is not changed by what becomes of an object after it was appended", async () => {
+  it("is not affected by later changes of an appended object", async () => {
     const session = await live([]);
     const said = { role: "user" as const, content: "before", timestamp: 0 };
     await session.append(message.of({ message: said }));
@@ -414,7 +411,7 @@ describe("an export of any session", () => {
       expect(exported(session, { format })).not.toContain("after");
   });
 
-  it("comes in pieces, soon, and at twenty thousand entries too", async () => {
+  it("comes in pieces, without delay, also for twenty thousand entries", async () => {
     const lines = [JSON.stringify(HEADER)];
     let parentId: string | null = null;
     for (let number = 0; number < 20_000; number++) {
@@ -442,7 +439,7 @@ describe("an export of any session", () => {
     }
   });
 
-  it("takes damaged files as they are", () => {
+  it("accepts damaged files", () => {
     fc.assert(
       fc.property(fc.array(fc.nat({ max: 255 }), { maxLength: 40 }), fc.nat(), (noise, at) => {
         const whole = new TextEncoder().encode(DAMAGED_LOG);
@@ -505,7 +502,7 @@ const DAMAGED_LOG = [
 describe("a redacted export", () => {
   const hide = (text: string) => text.replaceAll("SECRET", "[hidden]");
 
-  it.each(formats)("in %s holds nothing that was to be hidden, wherever it stood", async (format) => {
+  it.each(formats)("in %s contains no secret, from any position", async (format) => {
     const session = await secretive();
     expect(exported(session, { format })).toContain("SECRET");
     expect(exported(session, { format, redact: hide, all: true })).not.toContain("SECRET");
@@ -520,7 +517,7 @@ describe("a redacted export", () => {
     expect([...tree.entries()].map(shape)).toEqual([...session.tree.entries()].map(shape));
   });
 
-  it("is never asked of ids, names of tools and models, signatures, or pictures", async () => {
+  it("is not called for ids, names of tools and models, signatures, or pictures", async () => {
     const session = await secretive();
     const asked = new Set<string>();
     const note = (text: string): string => {
@@ -554,7 +551,7 @@ describe("a redacted export", () => {
       expect(asked).toContain(said);
   });
 
-  it("leaves out a signature that vouches for reasoning it changed, and sends no reasoning behind a change", async () => {
+  it("leaves out a signature of changed reasoning, and sends no reasoning after a change", async () => {
     const session = await secretive();
     const before: SessionDocument = JSON.parse(exported(session, { format: "json" }));
     const after: SessionDocument = JSON.parse(exported(session, { format: "json", redact: hide }));
@@ -566,7 +563,7 @@ describe("a redacted export", () => {
     expect(exported(session, { format: "anthropic", redact: hide })).not.toContain("c2lnbmVk");
   });
 
-  it("that finds nothing to hide is the export", async () => {
+  it("without secrets equals the plain export", async () => {
     const session = await live([{ what: "answer", at: 0, text: "so" }]);
     for (const format of formats)
       expect(exported(session, { format, redact: hide })).toBe(exported(session, { format }));

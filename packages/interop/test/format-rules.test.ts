@@ -45,7 +45,7 @@ describe("Claude Code", () => {
     ["file-history-snapshot", "claude-code.file-history-snapshot"],
     ["content-replacement", "claude-code.content-replacement"],
     ["bridge-session", "claude-code.bridge-session"],
-  ])("a line `%s` is kept as state, and is no surprise", async (type, customType) => {
+  ])("a line `%s` is kept as state, and is not reported", async (type, customType) => {
     const { entries, report } = await read([...talk, aside(type, { value: 7 })]);
     expect(entries.at(-1)).toMatchObject({ type: "custom", customType, data: { value: 7 } });
     expect(report.issues).toEqual([]);
@@ -59,14 +59,14 @@ describe("Claude Code", () => {
     "api-request",
     "api-request-shape",
     "api-request-blob",
-  ])("a line `%s` is left out, and told with its number", async (type) => {
+  ])("a line `%s` is left out, and reported with its number", async (type) => {
     const { entries, report } = await read([...talk, aside(type, { value: 7 })]);
     expect(namesOf(entries)).toEqual(["user", "assistant"]);
     expect(report.issues).toMatchObject([{ kind: "bookkeeping", line: 3, lines: "3" }]);
     expect(report.issues[0]!.message).toContain(type);
   });
 
-  test("old progress lines are places in the tree: what follows them stays on the path", async () => {
+  test("old progress lines are positions in the tree: their successors stay on the path", async () => {
     const progress = { ...user("p1", "a1"), type: "progress", message: undefined, data: { step: 1 } };
     const { session, entries } = await read([...talk, progress, user("u2", "p1"), answer("a2", "u2")]);
     expect(said(session.context.messages)).toEqual([
@@ -78,7 +78,7 @@ describe("Claude Code", () => {
     expect(entryWith(entries, "p1")).toMatchObject({ parentId: "a1", customType: "claude-code.progress" });
   });
 
-  test("what an automatic compaction says of itself stays with it, though ids it names are not in the file", async () => {
+  test("the metadata of an automatic compaction stays with it, even if it names ids that are not in the file", async () => {
     const metadata = {
       trigger: "auto",
       postTokens: 900,
@@ -112,7 +112,7 @@ describe("Claude Code", () => {
     ]);
   });
 
-  test("a sub-agent without a note beside its file is linked by what came back to its call", async () => {
+  test("a sub-agent without a note next to its file is linked by its call's result", async () => {
     const folder = scratchFolder();
     writeSession(
       [
@@ -133,7 +133,7 @@ describe("Claude Code", () => {
     expect(session.header?.parent).toEqual({ sessionId: SESSION, entryId: "a1", kind: "subagent" });
   });
 
-  test("a fork that went on for long finds where it left", async () => {
+  test("a fork with a long continuation finds its source entry", async () => {
     const folder = scratchFolder();
     const other = "99999999-2222-4333-8444-555555555555";
     const lines: object[] = [...talk];
@@ -161,7 +161,7 @@ describe("Codex", () => {
     "dynamic_tools_updated",
     "realtime_item",
     "security_risk_score",
-  ])("a line `%s` is kept as state, and is no surprise", async (type) => {
+  ])("a line `%s` is kept as state, and is not reported", async (type) => {
     const { entries, report } = await read(
       begun().add(type, { value: 7 }).items(message("assistant", "done")),
     );
@@ -190,7 +190,7 @@ describe("Codex", () => {
     ],
     [call("c1"), "exec_command", "function_call_output"],
   ])(
-    "a call like %j is a call, and its output its result, whatever stands between",
+    "a call like %j is a call, and its output its result, with any items between",
     async (item, name, answered) => {
       const given = { ...output("c1"), type: answered };
       const between = injected("a word of the agent's");
@@ -207,7 +207,7 @@ describe("Codex", () => {
   );
 
   test.each(["web_search_call", "image_generation_call"])(
-    "what the provider did (%s) is for the provider alone",
+    "a call that the provider ran (%s) is for the provider alone",
     async (type) => {
       const { session } = await read(
         begun().items({ type, id: "h1", status: "completed" }, message("assistant", "done")),
@@ -221,7 +221,7 @@ describe("Codex", () => {
   );
 
   test.each(["compaction", "context_compaction", "additional_tools", "configuration_update"])(
-    "an item `%s` is state, and nothing that a model reads",
+    "an item `%s` is state, and is not sent to a model",
     async (type) => {
       const { session, entries, report } = await read(
         begun().items({ type, value: 7 }, message("assistant", "done")),
@@ -232,7 +232,7 @@ describe("Codex", () => {
     },
   );
 
-  test("what another agent says is told with its name, and read by the model", async () => {
+  test("a message of another agent has that agent's name, and is sent to the model", async () => {
     const item = {
       type: "agent_message",
       author: "/root/a",
@@ -247,7 +247,7 @@ describe("Codex", () => {
     expect(JSON.stringify(session.context.messages)).toContain("found it");
   });
 
-  test("archived sessions, and a home of another name, are found", async () => {
+  test("archived sessions, and a home with another name, are found", async () => {
     const home = scratchFolder();
     const lines = begun().items(message("assistant", "done")).lines;
     writeLines(join(home, "archived_sessions", rolloutName()), lines);

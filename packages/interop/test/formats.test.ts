@@ -112,10 +112,10 @@ function neutralHistory(name: Name): fc.Arbitrary<StoredMessage[]> {
 
 const PICTURE = { type: "image", data: PNG, mimeType: "image/png" };
 
-describe.each(names)("neutral messages by way of %s", (name) => {
+describe.each(names)("neutral messages converted to %s and back", (name) => {
   const { from, to, provider } = formats[name];
 
-  it("come back equal where nothing needed healing", () => {
+  it("are unchanged if nothing needed healing", () => {
     fc.assert(
       fc.property(neutralHistory(name), (messages) => {
         const request: unknown = to(messages);
@@ -130,7 +130,7 @@ it.each([
   ["openai", toOpenaiChat, "openai"],
   ["openai-responses", toOpenaiResponses, "openai"],
 ] as const)(
-  "a request in %s is what `buildRequest` makes where nothing is in it that only one format has",
+  "a request in %s equals `buildRequest` if it has no content that only one format has",
   (name, to, provider) => {
     const format: RequestFormat<object> = requestFormats[name];
     fc.assert(
@@ -146,7 +146,7 @@ it.each([
   ["anthropic", toAnthropic, fromAnthropic, anthropicMessages],
   ["openai-responses", toOpenaiResponses, fromOpenaiResponses, responsesInput],
 ] as const)(
-  "`buildRequest` with the native format of %s gives its provider back what only that can say",
+  "`buildRequest` with the native format of %s includes content that only that provider knows",
   (name, to, from, histories) => {
     const format: RequestFormat<object> = nativeFormats[name];
     fc.assert(
@@ -210,7 +210,7 @@ describe("provenance", () => {
     null,
   ];
 
-  it("what a provider encrypted reaches its own requests", () => {
+  it("a provider's encrypted content is in requests for that provider", () => {
     const [one, two, three] = [1, 2, 3].map((number) => `${encrypted}${number}`);
     const request = JSON.stringify(toOpenaiResponses(fromOpenai));
     for (const content of [one, two, three]) expect(request).toContain(content);
@@ -218,7 +218,7 @@ describe("provenance", () => {
     for (const number of [4, 5, 6, 7]) expect(own).toContain(`${encrypted}${number}`);
   });
 
-  it("what a provider encrypted never reaches a request for another", () => {
+  it("a provider's encrypted content is never in a request for another one", () => {
     for (const conversation of [fromOpenai, fromClaude]) {
       for (const model of elsewhere) {
         if (model?.provider === conversation.model.provider) continue;
@@ -228,24 +228,24 @@ describe("provenance", () => {
     }
   });
 
-  it("what a provider encrypted never reaches a format that cannot carry it, even for the same provider", () => {
+  it("a provider's encrypted content is never in a format that cannot carry it, even for the same provider", () => {
     for (const write of [toAnthropic, toOpenaiChat])
       expect(JSON.stringify(write(fromOpenai, { model: openai }))).not.toContain(encrypted);
     for (const write of [toOpenaiResponses, toOpenaiChat])
       expect(JSON.stringify(write(fromClaude, { model: claude }))).not.toContain(encrypted);
   });
 
-  it("a format that knows nothing of a compaction of OpenAI says that something is left out", () => {
+  it("a format without OpenAI's compactions says that something is left out", () => {
     const request = JSON.stringify(toAnthropic(fromOpenai, { model: claude }));
     expect(request).toContain("[Content of type openai-responses.compaction left out]");
   });
 
-  it("text that one provider cited from is text for the others", () => {
+  it("text with citations of one provider is plain text for the others", () => {
     for (const write of writers)
       expect(JSON.stringify(write(fromClaude, { model: openai }))).toContain("Done");
   });
 
-  it("reasoning stays with its model, hosted tools with their provider", () => {
+  it("reasoning is kept for its model, hosted tools for their provider", () => {
     const other = { provider: "openai", modelId: "gpt-other" };
     const request = JSON.stringify(toOpenaiResponses(fromOpenai, { model: other }));
     expect(request).not.toContain(`${encrypted}2`);
@@ -254,7 +254,7 @@ describe("provenance", () => {
   });
 });
 
-it("what was imported can be appended to a session, and a session that is opened again says the same", async () => {
+it("imported messages can be appended to a session, and the reopened session has the same messages", async () => {
   await fc.assert(
     fc.asyncProperty(anthropicMessages, async (history) => {
       const store = memoryStore();

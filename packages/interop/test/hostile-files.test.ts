@@ -51,7 +51,7 @@ describe("a compressed file", () => {
   };
 
   test.skipIf(!hasZstd)(
-    `that becomes thousands of times its size costs that file, which is named${whyNoZstd}`,
+    `that grows to thousands of times its size is reported, and other files are imported${whyNoZstd}`,
     async () => {
       const folder = folderWithSession();
       const path = bomb(folder, 1_000);
@@ -64,7 +64,7 @@ describe("a compressed file", () => {
     60_000,
   );
 
-  test.skipIf(!hasZstd)(`that becomes 100 times its size is imported${whyNoZstd}`, async () => {
+  test.skipIf(!hasZstd)(`that grows to 100 times its size is imported${whyNoZstd}`, async () => {
     const path = join(scratchFolder(), rolloutName());
     const rollout = new Rollout().meta();
     rollout.items(...Array.from({ length: 2_000 }, () => message("user", "the same again ".repeat(20))));
@@ -85,7 +85,7 @@ describe("a compressed file", () => {
   });
 
   test.skipIf(!isMounted)(
-    `that takes more than half of the free room costs that file${isMounted ? "" : " (skipped: nothing can be mounted)"}`,
+    `that takes more than half of the free space is reported${isMounted ? "" : " (skipped: nothing can be mounted)"}`,
     async () => {
       const folder = folderWithSession();
       const path = bomb(folder, 12);
@@ -96,7 +96,7 @@ describe("a compressed file", () => {
     },
   );
 
-  test("of gzip is named as such", async () => {
+  test("of gzip is reported as such", async () => {
     const path = join(scratchFolder(), "session.jsonl.gz");
     writeFileSync(path, Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
     expect(await toldOf(path)).toMatchObject([
@@ -105,7 +105,7 @@ describe("a compressed file", () => {
   });
 });
 
-test("a line that no text can hold costs that line, by its number, and keeps its place", async () => {
+test("a line longer than a string can be is reported by its number, and keeps its position", async () => {
   const folder = scratchFolder();
   const path = writeSession(good, folder);
   const [begin, end] = JSON.stringify(user("long", "a1", { mark: "MARK" })).split("MARK") as [string, string];
@@ -128,8 +128,8 @@ test("a line that no text can hold costs that line, by its number, and keeps its
   await session.close();
 }, 120_000);
 
-describe("what is no file", () => {
-  test("is named as what it is, alone and in a folder, and nothing waits for it", async () => {
+describe("a path that is not a regular file", () => {
+  test("is reported by its type, alone and in a folder, without waiting", async () => {
     const folder = folderWithSession();
     const names = ["fifo.jsonl", `${rolloutName()}.zst`];
     for (const name of names) execFileSync("mkfifo", [join(folder, name)]);
@@ -147,7 +147,7 @@ describe("what is no file", () => {
   });
 });
 
-describe("a folder that cannot be read", () => {
+describe("an unreadable folder", () => {
   /** Its path is longer than the system takes, so nobody can read it, the superuser included. */
   const unreadable = (above: string): void => {
     const script = `process.chdir(process.argv[1]);
@@ -155,7 +155,7 @@ describe("a folder that cannot be read", () => {
     execFileSync(process.execPath, ["-e", script, above]);
   };
 
-  test("costs what is in it, and is told", async () => {
+  test("is reported, and other folders are imported", async () => {
     const folder = folderWithSession();
     mkdirSync(join(folder, "deep"));
     unreadable(join(folder, "deep"));

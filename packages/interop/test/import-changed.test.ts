@@ -38,7 +38,7 @@ async function reportsOf(imports: AsyncIterable<ImportReport>): Promise<string[]
 
 const line = (value: Line): string => `${JSON.stringify(value)}\n`;
 
-describe("an import of what changed", () => {
+describe("an import of changed files", () => {
   test("reads a file once, and again when it has grown", async () => {
     const { one, ...options } = machine();
     expect(await reportsOf(importChanged(options))).toEqual(["created", "created"]);
@@ -50,7 +50,7 @@ describe("an import of what changed", () => {
     expect(await reportsOf(importChanged(options))).toEqual(["unchanged"]);
   });
 
-  test("begins with the files that changed last, or with those that are wanted", async () => {
+  test("starts with the newest files, or with requested ones", async () => {
     const { one, two, ...options } = machine();
     utimesSync(one, new Date(2026, 1, 2), new Date(2026, 1, 2));
     utimesSync(two, new Date(2026, 1, 3), new Date(2026, 1, 3));
@@ -66,7 +66,7 @@ describe("an import of what changed", () => {
     expect(sources).toEqual([two, one]);
   });
 
-  test("that is broken off goes on where it was", async () => {
+  test("that was interrupted continues where it stopped", async () => {
     const options = machine();
     for await (const { status } of importChanged(options)) {
       expect(status).toBe("created");
@@ -76,7 +76,7 @@ describe("an import of what changed", () => {
     expect(await reportsOf(importChanged(options))).toEqual([]);
   });
 
-  test("reads everything where the record is none, and nothing while another process imports", async () => {
+  test("reads everything without a record, and nothing while another process imports", async () => {
     const options = machine();
     await reportsOf(importChanged(options));
     for (const text of ["", "{", "[]", "null", '{"a":1}']) {
@@ -90,7 +90,7 @@ describe("an import of what changed", () => {
     expect(await reportsOf(importChanged(options))).toEqual(["unchanged", "unchanged"]);
   });
 
-  test("on a machine without these agents does nothing, and leaves nothing", async () => {
+  test("on a machine without these agents does nothing, and writes nothing", async () => {
     const home = scratchFolder();
     const store = fileStore({ home: join(home, ".espalier") });
     const record = join(home, ".espalier", "imported.json");
@@ -99,7 +99,7 @@ describe("an import of what changed", () => {
   });
 });
 
-test("imports of one session at once write each entry once, while it grows", async () => {
+test("and simultaneous imports of one growing session write each entry once", async () => {
   const { one, store } = machine();
   let count = 1;
   for (let round = 0; round < 6; round++) {

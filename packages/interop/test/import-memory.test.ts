@@ -97,7 +97,7 @@ test.each<[string, string, number, Turns]>([
   ["Pi, format 1", "first.jsonl", 20_000, piTurns(1)],
   ["Pi, format 3", "third.jsonl", 60_000, piTurns(3)],
 ])(
-  "an import of %s takes the same memory for four times the lines, and so does the import of what was added",
+  "an import of %s needs the same memory for four times the lines, also an import of added lines",
   (_agent, name, turns, lines) => {
     const measured = (length: number): number[] => {
       const home = scratchFolder();
@@ -140,7 +140,7 @@ function* longCodexTurns(turns: number): Generator<Line> {
 }
 
 test.skipIf(!hasZstd)(
-  `a compressed file takes the same memory for four times the bytes${whySkipped}`,
+  `a compressed file needs the same memory for four times the bytes${whySkipped}`,
   () => {
     const measured = (turns: number): number => {
       const path = writeLong(join(scratchFolder(), rolloutName()), longCodexTurns(turns));
@@ -158,7 +158,7 @@ test.skipIf(!hasZstd)(
   300_000,
 );
 
-test("an import that finds no room for what it has to remember names the folder, and ends", () => {
+test("an import without space for its scratch file names the folder, and ends", () => {
   const path = writeLong(join(scratchFolder(), `${SESSION}.jsonl`), claudeCodeTurns(0, 100_000));
   const missing = join(scratchFolder(), "missing");
   const env = { ...process.env, TMPDIR: missing, TEMP: missing };

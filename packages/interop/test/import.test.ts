@@ -82,7 +82,7 @@ const sources = {
 };
 
 describe.each(Object.entries(sources))("importing %s again", (agent, { name, lines, id }) => {
-  test("adds nothing when nothing is new, not even by another path", async () => {
+  test("adds nothing if nothing is new, also through another path", async () => {
     const store = scratchStore();
     const path = writeLines(join(scratchFolder(), name), lines);
     const [first] = await importAll(path, store);
@@ -99,7 +99,7 @@ describe.each(Object.entries(sources))("importing %s again", (agent, { name, lin
     expect(statSync(first!.file!).mode & 0o777).toBe(0o600);
   });
 
-  test("after any number of lines gives in the end what importing once gives", async () => {
+  test("after any number of lines gives the same final result as one import", async () => {
     const whole = await imported(writeLines(join(scratchFolder(), name), lines));
     const expected = said(whole.session.context.messages);
     for (let count = 2; count < lines.length; count++) {
@@ -119,7 +119,7 @@ describe.each(Object.entries(sources))("importing %s again", (agent, { name, lin
     }
   });
 
-  test("leaves what was said here where it is", async () => {
+  test("does not move messages that were added here", async () => {
     const folder = scratchFolder();
     const store = scratchStore();
     const path = join(folder, name);
@@ -137,7 +137,7 @@ describe.each(Object.entries(sources))("importing %s again", (agent, { name, lin
     expect(said(session.context.messages).at(-1)).toBe("user: mine");
   });
 
-  test("makes another session where one of other origin has its id", async () => {
+  test("creates another session if one of other origin has its id", async () => {
     const store = scratchStore();
     await (
       await store.create({ type: "session", version: 3, id, timestamp: "2026-01-01T00:00:00.000Z", cwd: "/" })
@@ -163,8 +163,8 @@ describe.each(Object.entries(sources))("importing %s again", (agent, { name, lin
 const bills = (entries: readonly AnyEntry[]): number =>
   entries.filter(({ usage, message }) => usage ?? message?.usage).length;
 
-describe("what is imported", () => {
-  test("is found where agents keep it, and reports come one a session", async () => {
+describe("an imported source", () => {
+  test("is found in the folders of agents, with one report per session", async () => {
     const home = scratchFolder();
     writeLines(join(home, ".claude", "projects", "-home-me-project", `${SESSION}.jsonl`), claudeLines);
     writeLines(join(home, ".codex", "sessions", "2026", "11", "21", rolloutName()), codexLines);
@@ -185,7 +185,7 @@ describe("what is imported", () => {
     ]);
   });
 
-  test("is counted by the names of files, without runs of sub-agents and without Pi, which needs no import", () => {
+  test("is counted by file names, without sub-agent runs and without Pi, which needs no import", () => {
     const home = scratchFolder();
     const env = { HOME: home };
     expect(describeFound(foundSessions(env))).toBe("");
@@ -206,7 +206,7 @@ describe("what is imported", () => {
     expect(describeFound(found.slice(1))).toBe("1 Codex session");
   });
 
-  test("is told by its content in a folder of anything, and the rest is told too", async () => {
+  test("is recognised by its content in any folder, and other files are reported", async () => {
     const folder = scratchFolder();
     writeLines(join(folder, "a.jsonl"), claudeLines);
     writeLines(join(folder, "deep", "b.jsonl"), codexLines);
@@ -230,13 +230,13 @@ describe("what is imported", () => {
     ]);
   });
 
-  test("can be limited to one folder that agents worked in", async () => {
+  test("can be limited to one working folder", async () => {
     const path = writeSession(claudeLines);
     expect(await importAll(path, scratchStore(), { cwd: "/home/me/other" })).toEqual([]);
     expect(await importAll(path, scratchStore(), { cwd: "/home/me/project/" })).toHaveLength(1);
   });
 
-  test("carries the digest of its source, and the source is left as it is", async () => {
+  test("is not changed, and its session has the digest of the source", async () => {
     const path = writeSession(claudeLines);
     const before = readFileSync(path);
     const { session } = await imported(path);
@@ -244,7 +244,7 @@ describe("what is imported", () => {
     expect(readFileSync(path)).toEqual(before);
   });
 
-  test("is refused in one sentence when it is not there", async () => {
+  test("is refused in one sentence if it does not exist", async () => {
     const run = (what: string) => importAll(what, scratchStore(), { env: { HOME: scratchFolder() } });
     await expect(run("/nowhere/at/all")).rejects.toMatchObject({
       code: "not-found",
@@ -253,13 +253,13 @@ describe("what is imported", () => {
     await expect(run("codex")).rejects.toMatchObject({ code: "not-found" });
   });
 
-  test("is told when it cannot be read", async () => {
+  test("is reported if it cannot be read", async () => {
     const folder = scratchFolder();
     mkdirSync(join(folder, "folder.jsonl"));
     expect(await importAll(folder, scratchStore())).toEqual([]);
   });
 
-  test("stops when nobody asks for more, and goes on the next time", async () => {
+  test("is read only as far as reports are requested, and completed by the next import", async () => {
     const folder = scratchFolder();
     for (const at of [1, 2, 3]) {
       const id = SESSION.replace(/^1/, String(at + 3));
@@ -277,7 +277,7 @@ describe("what is imported", () => {
     ]);
   });
 
-  test("leaves well-known keys behind, the first time and later, and says so; nothing does where that is not wanted", async () => {
+  test("loses well-known keys, at every import, which is reported; redaction can be switched off", async () => {
     const key = `gh${"p"}_${"aB3dE5gH7jK9mN1pQ".repeat(3).slice(0, 36)}`;
     const lines: Line[] = [
       user("u1", null, `Use ${key}`),
@@ -305,7 +305,7 @@ describe("what is imported", () => {
     }
   });
 
-  test("keeps values that no session can hold as text", async () => {
+  test("keeps values that no session can store as text", async () => {
     let deep: unknown = "bottom";
     for (let level = 0; level < 300; level++) deep = [deep];
     const input = `{"deep":${JSON.stringify(deep)},"__proto__":{"a":1},"half":"\\ud83d"}`;
@@ -318,7 +318,7 @@ describe("what is imported", () => {
     expect(report.issues).toMatchObject([{ kind: "content", id: "a1" }]);
   });
 
-  test("reads in a browser, from bytes alone", () => {
+  test("can be read in a browser, from bytes alone", () => {
     const bytes = (lines: readonly Line[]) =>
       new TextEncoder().encode(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
     const read = (importer: SessionImporter, path: string, lines: readonly Line[]) => {
@@ -392,7 +392,7 @@ function damage(lines: readonly string[], next: (below: number) => number): Buff
 }
 
 describe.each(Object.entries(sources))("a damaged file of %s", (_agent, { name, lines }) => {
-  test("never crashes an import, never hangs it, and loses no line that can be read", async () => {
+  test("never crashes or hangs an import, and loses no readable line", async () => {
     const store = memoryStore();
     const texts = lines.map((line) => JSON.stringify(line));
     const path = join(scratchFolder(), name);

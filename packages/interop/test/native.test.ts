@@ -236,7 +236,7 @@ describe.skipIf(corpus.length === 0)("the corpora", () => {
   const isBroken = (name: string) => name.includes("broken");
 
   test.each(corpus.filter((name) => !name.startsWith("pi")))(
-    "%s has the shapes that written lines are held to",
+    "%s has the shapes that written lines are checked against",
     (name) => {
       const lines = readFileSync(join(CORPUS, name), "utf8")
         .split("\n")
@@ -258,7 +258,7 @@ describe.skipIf(corpus.length === 0)("the corpora", () => {
   );
 
   test.each(corpus)(
-    "%s: export and import give the same conversation, or the report says what differs",
+    "%s: export and import give the same conversation, or the report lists the differences",
     { timeout: 60_000 },
     async (name) => {
       const { session } = await imported(join(CORPUS, name));
@@ -435,7 +435,7 @@ describe("a path", () => {
   const signed = { type: "thinking", thinking: "Hm.", thinkingSignature: "c2ln" };
   const said = { type: "text", text: "Yes." };
 
-  test("its compaction is the agent's own: what it keeps is named for Claude Code, and repeated for Codex", async () => {
+  test("has the agent's own compaction: kept messages are named for Claude Code, and repeated for Codex", async () => {
     const session = await sessionOf(growEntries('u1 > a1 > u2 > c3 > t3 > k4(c3 "All of it.") > u5'));
     const claude = written(session, "claude-code").lines;
     const at = claude.findIndex(({ subtype }) => subtype === "compact_boundary");
@@ -473,7 +473,7 @@ describe("a path", () => {
     expect(again.filter(({ type }) => type === "message")).toHaveLength(6);
   });
 
-  test("signed and encrypted reasoning goes to its own provider only, and the report says what stayed behind", async () => {
+  test("sends signed and encrypted reasoning to its own provider only, and reports what is left out", async () => {
     const [first] = growEntries("u1") as [Entry];
     const encrypted = {
       provider: "openai",
@@ -511,7 +511,7 @@ describe("a path", () => {
     expect(left("pi")).toEqual([["reasoning", "a3", 1]]);
   });
 
-  test("an entry that was hidden stays out of what the model reads, before and behind a compaction", async () => {
+  test("leaves hidden entries out of the model's context, before and after a compaction", async () => {
     const session = await sessionOf(
       growEntries('u1("HIDDEN ONE") > a1 > e1(u1) > u2("HIDDEN TWO") > a2 > k3(u2) > e4(u2) > u5'),
     );
@@ -522,7 +522,7 @@ describe("a path", () => {
     }
   });
 
-  test("what a file says of itself opens no way to other lines or roles", async () => {
+  test("contains no text of a message that changes lines or roles", async () => {
     const crafted = [
       {
         type: "custom",

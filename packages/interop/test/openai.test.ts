@@ -96,7 +96,7 @@ const everyItem = [
 ] satisfies ResponseInputItem[];
 
 describe("a conversation of the Responses API", () => {
-  it("comes back equal with every type of item, in the normal form", () => {
+  it("is restored with every type of item, in the normal form", () => {
     const imported = fromOpenaiResponses({ instructions: "Be brief.", input: everyItem }, { model });
     expect(toOpenaiResponses(imported)).toEqual({
       instructions: "Be brief.",
@@ -133,7 +133,7 @@ describe("a conversation of the Responses API", () => {
     ]);
   });
 
-  it("tells of what it leaves out", () => {
+  it("reports left out content", () => {
     const { issues, messages, system } = fromOpenaiResponses([
       { role: "developer", content: "Rules" },
       {
@@ -196,7 +196,7 @@ const everyMessage = [
 ] satisfies ChatCompletionMessageParam[];
 
 describe("a conversation of Chat Completions", () => {
-  it("comes back equal with every type of message, with `system` for `developer`", () => {
+  it("is restored with every type of message, with `system` for `developer`", () => {
     const imported = fromOpenaiChat({ messages: everyMessage }, { model });
     expect(imported.system).toBe("Be brief.");
     expect(toOpenaiChat(imported)).toEqual({
@@ -204,7 +204,7 @@ describe("a conversation of Chat Completions", () => {
     });
   });
 
-  it("comes back with its tools", () => {
+  it("is restored with its tools", () => {
     const tools = [
       {
         type: "function",
@@ -214,7 +214,7 @@ describe("a conversation of Chat Completions", () => {
     expect(toOpenaiChat(fromOpenaiChat({ messages: everyMessage, tools })).tools).toEqual(tools);
   });
 
-  it("tells a refusal as an answer that failed, and leaves it out for other providers", () => {
+  it("has a refusal as a failed answer, and leaves it out for other providers", () => {
     const asked = [
       { role: "user", content: "How?" },
       { role: "assistant", content: null, refusal: "No." },
@@ -241,7 +241,7 @@ describe("a conversation of Chat Completions", () => {
     expect(fromOpenaiChat([calling]).messages[0]).toMatchObject({ stopReason: "toolUse" });
   });
 
-  it("has its lists of texts as one string in the normal form, a refusal among texts too", () => {
+  it("has its lists of texts as one string in the normal form, also with a refusal", () => {
     const imported = fromOpenaiChat([
       {
         role: "user",
@@ -264,7 +264,7 @@ describe("a conversation of Chat Completions", () => {
     ]);
   });
 
-  it("keeps the reasoning of servers that show it, and sends it to nobody", () => {
+  it("keeps the reasoning of servers that show it, and never sends it", () => {
     const imported = fromOpenaiChat([
       { role: "user", content: "a" },
       { role: "assistant", content: "b", reasoning_content: "because", name: "bot", audio: null },
@@ -296,7 +296,7 @@ describe.each([
     to: toOpenaiChat,
   },
 ] as const)("any conversation of $name", ({ histories, key, from, to }) => {
-  it("comes back equal", () => {
+  it("is restored unchanged", () => {
     fc.assert(
       fc.property(histories as fc.Arbitrary<unknown[]>, (items) => {
         const imported = from(items, { model });
@@ -306,7 +306,7 @@ describe.each([
     );
   });
 
-  it("never throws however damaged it is, stays writable, and has reached its normal form after one way", () => {
+  it("never throws for damaged input, can be written, and is in its normal form after one conversion", () => {
     fc.assert(
       fc.property(
         (histories as fc.Arbitrary<unknown[]>).chain((items) => damaged({ [key]: items })),

@@ -30,7 +30,7 @@ const tree = growEntries("u1 > a1 > u2 > a2; a1 > u3 > a3 > k1(u3) > u4 > l1(u1 
 const write = (lines: readonly unknown[], folder = scratchFolder()) => writeLines(join(folder, NAME), lines);
 
 describe("sessions of Pi", () => {
-  test("a file without a header is imported with one made for it, and that is told", async () => {
+  test("without a header are imported with a new one, and this is reported", async () => {
     const { session, report } = await imported(write(tree), { store: scratchStore() });
     expect(report).toMatchObject({ status: "created", agent: "pi", entries: tree.length, branches: 2 });
     expect(report.issues).toMatchObject([{ kind: "no-header" }]);
@@ -39,7 +39,7 @@ describe("sessions of Pi", () => {
     expect(session.getBranch().length).toBeGreaterThan(0);
   });
 
-  test("are copied line by line, byte by byte, and say where they come from", async () => {
+  test("are copied line by line, byte by byte, and name their source", async () => {
     const path = write([header({ parentSession: "/old.jsonl", unheard: 1 }), ...tree]);
     const { session, report } = await imported(path, { store: scratchStore() });
     const lines = (file: string) => readFileSync(file, "utf8").split("\n").slice(1);
@@ -82,7 +82,7 @@ describe("sessions of Pi", () => {
     expect(first.entries).toEqual(second.entries);
   });
 
-  test("of the second version lose their old name for messages of extensions", async () => {
+  test("of the second version lose the old name of extension messages", async () => {
     const hook = {
       type: "message",
       id: "h1",
@@ -94,13 +94,13 @@ describe("sessions of Pi", () => {
     expect(entries).toMatchObject([{ message: { role: "custom", content: "put in" } }]);
   });
 
-  test("of a newer version are copied, and it is told", async () => {
+  test("of a newer version are copied, and this is reported", async () => {
     const { session, report } = await imported(write([header({ version: 4 }), ...tree]));
     expect(session.header?.version).toBe(4);
     expect(report.issues).toMatchObject([{ kind: "newer-version", line: 1 }]);
   });
 
-  test("that are damaged are copied with their damage, and it is told", async () => {
+  test("that are damaged are copied with their damage, and this is reported", async () => {
     const path = write([header(), ...tree.slice(0, 2), "{ torn", ...tree.slice(2, 3)]);
     writeFileSync(path, `${readFileSync(path, "utf8")}{"type":"message","id":"cut`);
     const { entries, report } = await imported(path, { store: scratchStore() });
@@ -112,7 +112,7 @@ describe("sessions of Pi", () => {
     ]);
   });
 
-  test("in which newlines were lost stand on lines of their own, and nothing is told", async () => {
+  test("with lost newlines have one entry per line, and nothing is reported", async () => {
     const folder = scratchFolder();
     const store = scratchStore();
     const path = write([header(), ...tree], folder);
@@ -130,7 +130,7 @@ describe("sessions of Pi", () => {
     expect(await importAll(path, store)).toMatchObject([{ status: "unchanged", added: 0 }]);
   });
 
-  test("that grew give what is new", async () => {
+  test("that have grown add only their new entries", async () => {
     const folder = scratchFolder();
     const store = scratchStore();
     await importAll(write([header(), ...tree.slice(0, 4)], folder), store);
@@ -142,7 +142,7 @@ describe("sessions of Pi", () => {
     expect(await importAll(join(folder, NAME), store)).toMatchObject([{ status: "unchanged", added: 0 }]);
   });
 
-  test("that grew by a line of which only the place can be read keep together what follows it", async () => {
+  test("that have grown by a line with readable ids only keep its successors connected", async () => {
     const folder = scratchFolder();
     const store = scratchStore();
     await importAll(write([header(), ...tree.slice(0, 2)], folder), store);
@@ -164,7 +164,7 @@ describe("sessions of Pi", () => {
     expect(await importAll(path, store)).toMatchObject([{ added: 0 }]);
   });
 
-  test("are found where Pi keeps them", async () => {
+  test("are found in Pi's folders", async () => {
     const home = scratchFolder();
     write([header(), ...tree], join(home, ".pi", "agent", "sessions", "--home-me-project--"));
     for (const env of [
@@ -180,8 +180,8 @@ describe("sessions of Pi", () => {
 
 const corpus = fileURLToPath(new URL("../../../../shared/corpus/pi/large-session.jsonl", import.meta.url));
 
-describe.skipIf(!existsSync(corpus))("a real session of Pi (skipped where it is not at hand)", () => {
-  test("comes whole", async () => {
+describe.skipIf(!existsSync(corpus))("a real session of Pi (skipped without the corpus)", () => {
+  test("is imported completely", async () => {
     const { report, session } = await imported(corpus);
     expect(report).toMatchObject({ entries: 1_018, issues: [] });
     expect(session.context.messages).toHaveLength(914);

@@ -65,7 +65,7 @@ const lines = longSession();
 const path = writeSession(lines);
 const [entries, draft] = entriesOf(path);
 
-test("what is remembered of lines says the same from a file with two pages in memory as from memory", () => {
+test("data about lines is the same with two pages in memory as completely in memory", () => {
   const pages = new Pages();
   const scratch = new ScratchSpace(() => pages, 2);
   const [fromFile, draftFromFile] = entriesOf(path, scratch);
@@ -77,7 +77,7 @@ test("what is remembered of lines says the same from a file with two pages in me
   expect(draftFromFile.issues.list()).toEqual(draft.issues.list());
 });
 
-test("parts of an answer are one message however many answers there are, and results know their tools", () => {
+test("parts of an answer are one message for any number of answers, and results know their tools", () => {
   const messages = entries.map((entry) => (entry as { message?: Line }).message);
   expect(messages.filter((message) => message?.["role"] === "assistant")).toHaveLength(TURNS);
   const results = messages.filter((message) => message?.["role"] === "toolResult");
@@ -85,7 +85,7 @@ test("parts of an answer are one message however many answers there are, and res
   expect(new Set(results.map((message) => message?.["toolName"]))).toEqual(new Set(["Bash"]));
 });
 
-test("of lines that come twice far apart one counts, and what follows an id follows its first line", () => {
+test("of lines repeated far apart one counts, and successors of an id follow its first line", () => {
   const unlike = new Map(lines.toReversed().map((line) => [line["uuid"], line]));
   const again = [...unlike.values()].reverse();
   const twice = writeSession([...lines, ...again, user("end", "u3")]);

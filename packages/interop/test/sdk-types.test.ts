@@ -16,7 +16,7 @@ import { contextOf } from "./broken-history.ts";
 const context = contextOf([{ role: "user", content: "hello", timestamp: 0 }], null);
 const tools = [{ name: "look", parameters: { type: "object", properties: {} } }];
 
-test("a request for Anthropic is what the SDK takes, and its tools stand alone", () => {
+test("a request for Anthropic has the SDK's types, and so have its tools alone", () => {
   const plain = buildRequest(context, { format: anthropicFormat, tools });
   const native = buildRequest(context, { format: nativeFormats.anthropic, tools });
   for (const request of [plain, native, toAnthropic(context, { tools })]) {
@@ -27,7 +27,7 @@ test("a request for Anthropic is what the SDK takes, and its tools stand alone",
   }
 });
 
-test("a request for Chat Completions is what the SDK takes", () => {
+test("a request for Chat Completions has the SDK's types", () => {
   const plain = buildRequest(context, { format: openaiChatFormat, tools });
   const native = buildRequest(context, { format: nativeFormats.openai, tools });
   for (const request of [plain, native, toOpenaiChat(context, { tools })]) {
@@ -36,7 +36,7 @@ test("a request for Chat Completions is what the SDK takes", () => {
   }
 });
 
-test("a request for Responses is what the SDK takes", () => {
+test("a request for Responses has the SDK's types", () => {
   const plain = buildRequest(context, { format: openaiResponsesFormat, tools });
   const native = buildRequest(context, { format: nativeFormats["openai-responses"], tools });
   for (const request of [plain, native, toOpenaiResponses(context, { tools })]) {
@@ -45,7 +45,7 @@ test("a request for Responses is what the SDK takes", () => {
   }
 });
 
-test("messages for the AI SDK are what versions 6 and 7 take", () => {
+test("messages for the AI SDK have the types of versions 6 and 7", () => {
   const { messages } = toAiSdk(context);
   const six: ModelMessage[] = messages;
   const seven: ModelMessage7[] = messages;

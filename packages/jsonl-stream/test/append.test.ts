@@ -34,7 +34,7 @@ const withRival = (before: (attempt: number) => void): FileCalls => {
   };
 };
 
-test("lines that could not be read back at first are found at once, so that memory is the file", () => {
+test("lines that could not be read back at first are found on retry, so that memory equals the file", () => {
   const name = path();
   let failing = 0;
   const calls: FileCalls = {
@@ -53,7 +53,7 @@ test("lines that could not be read back at first are found at once, so that memo
 });
 
 describe("appending", () => {
-  test("puts lines behind each other and says where they stand", () => {
+  test("writes lines one after another and returns their positions", () => {
     const name = path();
     const file = write(name);
     expect(file.append(encodeLines(["one", "two"]))).toEqual({ offset: 0, length: 8, from: 0, to: 8 });
@@ -65,7 +65,7 @@ describe("appending", () => {
     expect(readFileSync(name, "utf8")).toBe("one\ntwo\nthree\nno newline\n");
   });
 
-  test("a view stays what it was while the file grows, and the next one has what was appended", () => {
+  test("leaves a view unchanged while the file grows, and the next view has the new lines", () => {
     const file = write(path());
     file.append(encodeLines(["one"]));
     const before = file.view();
@@ -79,7 +79,7 @@ describe("appending", () => {
     expect(failure(() => file.takeIn()).code).toBe("closed");
   });
 
-  test("after a tear at any byte, the next line stands by itself and nothing else is lost", () => {
+  test("starts a new line after a tear at any byte, and loses nothing else", () => {
     const whole = encodeLines(['{"id":"a"}', '{"id":"é"}', '{"id":"c"}']);
     const name = path();
     for (let cut = 0; cut <= whole.length; cut += 1) {
@@ -98,7 +98,7 @@ describe("appending", () => {
     }
   });
 
-  test("takes in what others appended: whole lines, each once", () => {
+  test("reads the appends of others: whole lines, each once", () => {
     const name = path();
     const file = write(name);
     const reader = openAppendFile(name, { mode: "read" });
@@ -117,7 +117,7 @@ describe("appending", () => {
     reader.close();
   });
 
-  test("an unterminated line can be read, and is taken in when it is whole", () => {
+  test("reads an unterminated line, and counts it when it is whole", () => {
     const name = path();
     writeFileSync(name, '{"id":"a"}\n{"id":"b"}');
     const file = openAppendFile(name, { mode: "read" });
@@ -128,7 +128,7 @@ describe("appending", () => {
     file.close();
   });
 
-  test("a torn line that was cut off and written anew is taken in", () => {
+  test("counts a torn line that was cut off and written again", () => {
     const name = path();
     writeFileSync(name, "one\ntorn and long");
     const file = write(name);
@@ -138,7 +138,7 @@ describe("appending", () => {
     file.close();
   });
 
-  test("the whole lines at the end of a long file are found at once, behind a long torn line too", () => {
+  test("finds the whole lines at the end of a long file at once, also after a long torn line", () => {
     const name = path();
     writeFileSync(name, `${"x".repeat(300_000)}\n${"y".repeat(300_000)}`);
     const file = write(name);
@@ -150,7 +150,7 @@ describe("appending", () => {
 });
 
 describe("appending beside another writer", () => {
-  test("a line that came in between is taken in with the own one", () => {
+  test("counts a line of the other writer before the own line", () => {
     const name = path();
     const file = write(
       name,
@@ -161,7 +161,7 @@ describe("appending beside another writer", () => {
     file.close();
   });
 
-  test("an own line glued to a torn one is written again behind a newline", () => {
+  test("writes an own line again after a newline if it was joined to a torn one", () => {
     const name = path();
     const file = write(
       name,
@@ -173,7 +173,7 @@ describe("appending beside another writer", () => {
     file.close();
   });
 
-  test("a line that the other writer was still writing stays whole, at the cost of a blank line", () => {
+  test("keeps a line that the other writer was writing whole, at the cost of a blank line", () => {
     const name = path();
     writeFileSync(name, "one\nhal");
     const file = write(
@@ -186,7 +186,7 @@ describe("appending beside another writer", () => {
     file.close();
   });
 
-  test("a foreign line that begins like ours is not taken for it", () => {
+  test("does not mistake another writer's line with the same beginning for its own", () => {
     const name = path();
     const file = write(
       name,
@@ -196,7 +196,7 @@ describe("appending beside another writer", () => {
     file.close();
   });
 
-  test("against a writer that tears every line it gives up after five writes, with an error", () => {
+  test("ends with an error after five writes if the other writer tears every line", () => {
     const name = path();
     let writes = 0;
     const file = write(name, {
@@ -214,7 +214,7 @@ describe("appending beside another writer", () => {
     file.close();
   });
 
-  test("a long append is compared to its last byte", () => {
+  test("compares a long append to its last byte", () => {
     const name = path();
     const line = "x".repeat(1_000_000);
     let corrupt = true;
@@ -236,7 +236,7 @@ describe("writes that fail", () => {
   const half: FileCalls["writeSync"] = (fd, bytes, offset, length, position) =>
     nodeFileCalls.writeSync(fd, bytes, offset, Math.floor(length / 2), position);
 
-  test("a short write is an error, and the next line does not stick to it", () => {
+  test("a short write is an error, and the next line is not joined to it", () => {
     const name = path();
     let full = true;
     const file = write(name, {
@@ -251,7 +251,7 @@ describe("writes that fail", () => {
     file.close();
   });
 
-  test("an error of the system is passed on as the cause, and nothing is taken in", () => {
+  test("an error of the system is the cause of the thrown error, and nothing counts as appended", () => {
     const name = path();
     const noSpace = Object.assign(new Error("ENOSPC"), { code: "ENOSPC" });
     let full = true;
@@ -270,7 +270,7 @@ describe("writes that fail", () => {
     file.close();
   });
 
-  test("interrupted calls are made again", () => {
+  test("interrupted calls are repeated", () => {
     const name = path();
     let interruptions = 0;
     const interrupted =
@@ -292,7 +292,7 @@ describe("writes that fail", () => {
     file.close();
   });
 
-  test("reads that give less than asked for are continued", () => {
+  test("short reads are continued", () => {
     const name = path();
     writeFileSync(name, "one\ntwo\n");
     const file = write(name, {
@@ -307,7 +307,7 @@ describe("writes that fail", () => {
 });
 
 describe("syncing", () => {
-  test("syncs the file, and the folder once after it was made", () => {
+  test("syncs the file, and the folder once after creating the file", () => {
     const name = path();
     const synced: string[] = [];
     const calls: FileCalls = {
@@ -334,7 +334,7 @@ describe("syncing", () => {
     again.close();
   });
 
-  test("a failed sync is final until the file is opened anew", () => {
+  test("fails permanently after one failure, until the file is reopened", () => {
     const name = path();
     let failing = true;
     const calls: FileCalls = {
@@ -360,7 +360,7 @@ describe("syncing", () => {
   });
 });
 
-test("a file made here is 0600, even where the process masks nothing", () => {
+test("a file created here is 0600, under any umask", () => {
   const name = path();
   const mask = process.umask(0);
   try {
@@ -371,7 +371,7 @@ test("a file made here is 0600, even where the process masks nothing", () => {
   expect(statSync(name).mode & 0o777).toBe(0o600);
 });
 
-test("a descriptor opened by somebody else before us does not keep us from seeing his lines", () => {
+test("a descriptor that another process opened earlier still sees its lines", () => {
   const name = path();
   const rival = openSync(name, "a");
   const file = write(name);

@@ -8,8 +8,8 @@ import { temporaryFolder } from "./temporary-folder.ts";
 
 const { path } = temporaryFolder();
 
-describe("lines that are encoded for the moment", () => {
-  test("are the bytes that they are otherwise", () => {
+describe("lines encoded into reused memory", () => {
+  test("have the same bytes as otherwise", () => {
     const line = fc.oneof(
       fc.string({ unit: "binary" }),
       fc.integer({ min: 0, max: 90_000 }).map((length) => "é".repeat(length)),
@@ -24,7 +24,7 @@ describe("lines that are encoded for the moment", () => {
     expect(failure(() => encodeBriefly(["two\nlines"])).code).toBe("invalid-entry");
   });
 
-  test("leave nothing behind in a file that remembers its end", () => {
+  test("leave no data in a file that remembers its end", () => {
     const name = path();
     const file = openAppendFile(name, { mode: "write", create: true });
     file.append(encodeBriefly(["a line of its own, longer than what is remembered"]));

@@ -3,7 +3,7 @@ import { runInNewContext } from "node:vm";
 import { buildSync } from "esbuild";
 import { expect, test } from "vitest";
 
-test("the root entry is bundled for a browser, and works without anything of Node's", () => {
+test("the root entry is bundled for a browser, and works without any Node module", () => {
   const program = `
     import { bytesView, encodeLines, formatLine, forEachLineBackward, parseLine, scanLines } from "@espalier/jsonl-stream";
     const view = bytesView(encodeLines([formatLine({ id: 1 }), formatLine({ id: "é" })]));

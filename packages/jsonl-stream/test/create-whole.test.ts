@@ -27,7 +27,7 @@ const ways: [string, typeof createWholeAsync][] = [
 describe.each(ways)("creating a whole file %s", (_way, make) => {
   const { path } = temporaryFolder();
 
-  test("writes every chunk, 0600 even where the process masks nothing, and leaves nothing beside it", async () => {
+  test("writes every chunk, with mode 0600 under any umask, and leaves no other file", async () => {
     const name = path("created.jsonl");
     const mask = process.umask(0);
     try {
@@ -41,7 +41,7 @@ describe.each(ways)("creating a whole file %s", (_way, make) => {
     expect(beside(name)).toEqual(["created.jsonl"]);
   });
 
-  test("never overwrites: a file, a link to nowhere", async () => {
+  test("never overwrites a file, or a link without a target", async () => {
     const name = path("taken.jsonl");
     writeFileSync(name, "his\n");
     expect((await rejection(make(name, chunks("ours\n")))).code).toBe("exists");
@@ -52,7 +52,7 @@ describe.each(ways)("creating a whole file %s", (_way, make) => {
     expect(beside(name)).toEqual(["created.jsonl", "dangling", "taken.jsonl"]);
   });
 
-  test("where there are no hard links it still never overwrites", async () => {
+  test("never overwrites on a file system without hard links", async () => {
     const name = path("linkless.jsonl");
     const calls: FileCalls = { ...nodeFileCalls, linkSync: refuse("EPERM") };
     await make(name, chunks("one\n"), { calls });
@@ -63,7 +63,7 @@ describe.each(ways)("creating a whole file %s", (_way, make) => {
     expect(beside(name)).not.toContainEqual(expect.stringMatching(/tmp$/));
   });
 
-  test("a disk that takes a little at a time gets it all", async () => {
+  test("writes everything to a disk that accepts little at a time", async () => {
     const name = path("bits.jsonl");
     const writeSync: FileCalls["writeSync"] = (fd, bytes, offset, length, position) =>
       nodeFileCalls.writeSync(fd, bytes, offset, Math.min(length, 3), position);
@@ -71,14 +71,14 @@ describe.each(ways)("creating a whole file %s", (_way, make) => {
     expect(text(name)).toBe("0123456789\n");
   });
 
-  test("a folder that is missing, or is a file, is named", async () => {
+  test("names a folder that is missing, or is a file", async () => {
     expect((await rejection(make(path("no/such/file"), chunks("x\n")))).code).toBe("not-found");
     writeFileSync(path("a file"), "");
     expect((await rejection(make(path("a file/file"), chunks("x\n")))).code).toBe("not-found");
   });
 });
 
-describe.each(ways)("creating a whole file %s that fails leaves nothing", (_way, make) => {
+describe.each(ways)("a failure while creating a whole file %s leaves nothing", (_way, make) => {
   const { path } = temporaryFolder();
 
   test.each(failures)("at %s", async (_name, broken) => {
@@ -89,7 +89,7 @@ describe.each(ways)("creating a whole file %s that fails leaves nothing", (_way,
     expect(beside(name)).toEqual([]);
   });
 
-  test("nor when the bytes fail to come", async () => {
+  test("nor if the bytes cannot be produced", async () => {
     const name = path("never.jsonl");
     const source = function* (): Generator<Uint8Array> {
       yield* chunks("one\n");
@@ -99,7 +99,7 @@ describe.each(ways)("creating a whole file %s that fails leaves nothing", (_way,
     expect(beside(name)).toEqual([]);
   });
 
-  test("nor where there are no hard links and the last step fails", async () => {
+  test("nor without hard links if the last step fails", async () => {
     const name = path("never.jsonl");
     const calls: FileCalls = { ...nodeFileCalls, linkSync: refuse("ENOTSUP"), renameSync: refuse("EIO") };
     expect((await rejection(make(name, chunks("one\n"), { calls }))).code).toBe("write-failed");
@@ -107,7 +107,7 @@ describe.each(ways)("creating a whole file %s that fails leaves nothing", (_way,
   });
 });
 
-describe("files that are made at the same time", () => {
+describe("files created at the same time", () => {
   const { path } = temporaryFolder();
 
   /** What was done, in its order: `sync <name>` when a sync ends, `link <name>`. */
@@ -134,7 +134,7 @@ describe("files that are made at the same time", () => {
     return { calls, acts };
   }
 
-  test("share one sync of their folder, behind the sync of each and its name", async () => {
+  test("share one sync of their folder, after the sync and the naming of each", async () => {
     const folder = path();
     mkdirSync(folder);
     const { calls, acts } = recorded();
@@ -151,7 +151,7 @@ describe("files that are made at the same time", () => {
     expect(readdirSync(folder).sort()).toEqual(names.sort());
   });
 
-  test("fail each for itself", async () => {
+  test("fail separately", async () => {
     const taken = path("taken.jsonl");
     writeFileSync(taken, "his\n");
     const [refused, made] = await Promise.allSettled([
@@ -163,7 +163,7 @@ describe("files that are made at the same time", () => {
     expect(beside(taken)).not.toContainEqual(expect.stringMatching(/tmp$/));
   });
 
-  test("fail all when their folder cannot be synced", async () => {
+  test("all fail if their folder cannot be synced", async () => {
     const folder = path();
     mkdirSync(folder);
     const calls: FileCalls = {

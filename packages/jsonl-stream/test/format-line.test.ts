@@ -46,7 +46,7 @@ describe("formatting a line", () => {
     );
   });
 
-  test("lone surrogates are healed in strings and keys, and the text is what is written of it again", () => {
+  test("replaces lone surrogates in strings and keys, and its text gives the same line again", () => {
     const value = fc.letrec((tie) => ({
       node: fc.oneof(
         treacherous,
@@ -65,15 +65,15 @@ describe("formatting a line", () => {
     );
   });
 
-  test("keys that healing makes equal are written once", () => {
+  test("writes keys that become equal by this once", () => {
     expect(formatLine({ "\ud800": 1, other: 2, "\udfff": 3 })).toBe('{"\ufffd":3,"other":2}');
   });
 
-  test("keys whose value is undefined are left out, as JSON does", () => {
+  test("leaves out keys with the value undefined, like JSON", () => {
     expect(formatLine({ a: undefined, b: 1 })).toBe('{"b":1}');
   });
 
-  test("objects without prototype and of another realm are objects", async () => {
+  test("accepts objects without prototype and of another realm", async () => {
     const { runInNewContext } = await import("node:vm");
     expect(formatLine(Object.assign(Object.create(null), { a: 1 }))).toBe('{"a":1}');
     expect(formatLine(runInNewContext('({ a: [1, { b: "c" }] })'))).toBe('{"a":[1,{"b":"c"}]}');
@@ -93,13 +93,13 @@ describe("formatting a line", () => {
     ["bytes", { data: new Uint8Array(2) }, "data is an instance of Uint8Array"],
     ["an object of a class", { error: new RangeError("x") }, "error is an instance of RangeError"],
     ["an own toJSON", { toJSON: () => 1 }, "toJSON is a function"],
-  ])("refuses %s and says where it stands", (_name, value, where) => {
+  ])("refuses %s and names its position", (_name, value, where) => {
     const error = failure(() => formatLine(value));
     expect(error.code).toBe("not-json");
     expect(error.message).toContain(where);
   });
 
-  test("shows of a long key path its beginning and its end, in well-formed Unicode", () => {
+  test("shows the beginning and the end of a long key path, in well-formed Unicode", () => {
     for (const before of ["a", "ab"]) {
       const { message } = failure(() => formatLine({ [`${before}${"😀".repeat(200)}`]: [undefined] }));
       expect(message).toMatch(/^\["ab?😀+.*….*😀"\]\[0\] is undefined/u);
@@ -114,7 +114,7 @@ describe("formatting a line", () => {
     expect(error.message).toContain("details[0].__proto__");
   });
 
-  test("the depth limit is exact, and far beyond it nothing overflows", () => {
+  test("has an exact depth limit, and does not overflow far beyond it", () => {
     expect(formatLine(nested(256))).toContain("[]");
     expect(failure(() => formatLine(nested(257))).code).toBe("too-deep");
     expect(failure(() => formatLine(nested(1_000_000))).code).toBe("too-deep");
@@ -122,13 +122,13 @@ describe("formatting a line", () => {
     expect(failure(() => formatLine({ a: 1, b: [{}] }, { depth: 2 })).message).toContain("b[0]");
   });
 
-  test("a cycle is too deep", () => {
+  test("refuses a cycle as too deep", () => {
     const cycle: Record<string, unknown> = {};
     cycle["self"] = cycle;
     expect(failure(() => checkJson(cycle)).code).toBe("too-deep");
   });
 
-  test("the length limit is exact in bytes, not characters", () => {
+  test("has an exact length limit in bytes, not characters", () => {
     expect(formatLine("é".repeat(10), { bytes: 22 })).toHaveLength(12);
     expect(failure(() => formatLine("é".repeat(10), { bytes: 21 })).code).toBe("line-too-long");
     expect(formatLine("x".repeat(LINE_LIMITS.bytes - 2))).toHaveLength(16 * 1024 * 1024);
@@ -136,7 +136,7 @@ describe("formatting a line", () => {
     expect(failure(() => formatLine("\0".repeat(3_000_000))).code).toBe("line-too-long");
   });
 
-  test("the length limit is exact for every JSON value, however much of its text is brackets", () => {
+  test("has an exact length limit for every JSON value, also for text that is mostly brackets", () => {
     fc.assert(
       fc.property(fc.jsonValue({ noUnicodeString: false }), (value) => {
         const text = JSON.stringify(value);
@@ -149,14 +149,14 @@ describe("formatting a line", () => {
     );
   });
 
-  test("an object referred to again and again is given up early", () => {
+  test("stops early at an object that is repeated again and again", () => {
     let value: unknown = { a: 1 };
     // 2^100 objects, to whoever looks at them all: this test would not end.
     for (let level = 0; level < 100; level += 1) value = [value, value];
     expect(failure(() => formatLine(value)).code).toBe("line-too-long");
   });
 
-  test("what checkJson lets through under the length limit is what formatLine writes", () => {
+  test("writes every value that checkJson accepts under the length limit", () => {
     fc.assert(
       fc.property(
         fc.anything({ withBigInt: true, withDate: true, withMap: true, withSparseArray: true }),
@@ -179,7 +179,7 @@ describe("formatting a line", () => {
 });
 
 describe("encoding lines", () => {
-  test("puts a newline behind each", () => {
+  test("puts a newline after each line", () => {
     expect(Buffer.from(encodeLines(['{"a":"é"}', "[]"])).toString()).toBe('{"a":"é"}\n[]\n');
     expect(encodeLines([])).toHaveLength(0);
   });

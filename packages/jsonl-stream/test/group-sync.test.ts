@@ -32,7 +32,7 @@ function slowFile(): { file: AppendFile; begun: () => number; end: (error?: Erro
 
 const turn = () => new Promise((resolve) => setTimeout(resolve, 5));
 
-test("all who wait in one turn share one sync, and who comes while it runs waits for the next", async () => {
+test("all callers in one turn share one sync, and later callers wait for the next", async () => {
   const { file, begun, end } = slowFile();
   const done: string[] = [];
   const append = (name: string) => {
@@ -56,7 +56,7 @@ test("all who wait in one turn share one sync, and who comes while it runs waits
   file.close();
 });
 
-test("a sync that fails on another thread is final for all who wait and all who come", async () => {
+test("a failed sync on another thread is final for all waiting and later callers", async () => {
   const { file, end } = slowFile();
   file.append(encodeLines(["a"]));
   const waiting = [file.synced(), file.synced()];
@@ -69,7 +69,7 @@ test("a sync that fails on another thread is final for all who wait and all who 
   file.close();
 });
 
-test("a sync that a signal interrupted is made again", async () => {
+test("a sync that a signal interrupted is repeated", async () => {
   let count = 0;
   const calls: FileCalls = {
     ...nodeFileCalls,
@@ -86,7 +86,7 @@ test("a sync that a signal interrupted is made again", async () => {
   file.close();
 });
 
-test("closing keeps the descriptor for a sync that runs, and no longer", async () => {
+test("closing keeps the descriptor for a running sync, and no longer", async () => {
   let syncing = -1;
   const calls: FileCalls = {
     ...nodeFileCalls,
@@ -109,7 +109,7 @@ test("closing keeps the descriptor for a sync that runs, and no longer", async (
   await expect(file.synced()).rejects.toMatchObject({ code: "closed" });
 });
 
-test("nothing to write or read is synced for a file opened to read", async () => {
+test("nothing is synced for a file opened for reading", async () => {
   const name = path();
   openAppendFile(name, { mode: "write", create: true }).close();
   const file = openAppendFile(name, { mode: "read" });

@@ -25,7 +25,7 @@ function virtualView(size: number, lineLength: number): ByteView {
   return { size, read, readInto };
 }
 
-test("a file longer than the longest string is walked both ways, offsets exact", () => {
+test("a file longer than the longest string is walked in both directions, with exact offsets", () => {
   const lineLength = 1_000_003;
   const view = virtualView(lineLength * 600, lineLength);
   expect(view.size).toBeGreaterThan(LONGEST_PARSED);
@@ -53,7 +53,7 @@ test("offsets beyond 4 GiB are exact", () => {
   expect(offsets).toEqual([one, two, three, three, two, one]);
 });
 
-test("a line of 100 MB costs its reading, not its square", () => {
+test("a line of 100 MB takes linear time", () => {
   const size = 100_000_000;
   for (const walk of [forEachLine, forEachLineBackward]) {
     const inner = virtualView(size, size);
@@ -74,7 +74,7 @@ test("a line of 100 MB costs its reading, not its square", () => {
   }
 });
 
-test("a file without newlines is cut instead of exhausting memory", () => {
+test("a file without newlines is cut instead of filling the memory", () => {
   const view = virtualView(300_000_000, 300_000_000);
   const visited: (number | boolean)[] = [];
   const longest = 2_000_000;
@@ -96,7 +96,7 @@ test("a file without newlines is cut instead of exhausting memory", () => {
   expect(visited).toEqual([0, longest, true, 0, longest, true]);
 });
 
-test("a line longer than the longest string is a problem, not a crash", () => {
+test("a line longer than the longest string is a problem, and does not crash", () => {
   const parsed = parseLine(new Uint8Array(LONGEST_PARSED + 1));
   expect(parsed).toMatchObject({ ok: false, problem: { kind: "too-long", length: LONGEST_PARSED + 1 } });
 });

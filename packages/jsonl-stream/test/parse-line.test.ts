@@ -18,13 +18,13 @@ describe("parsing a line", () => {
     );
   });
 
-  test("a byte order mark, a CR and a newline do not matter", () => {
+  test("ignores a byte order mark, a CR and a newline", () => {
     for (const text of ["\ufeff[1]", "[1]\r", "[1]\r\n", "\ufeff[1]\r\n"]) {
       expect(parseLine(bytes(text))).toEqual({ ok: true, value: [1] });
     }
   });
 
-  test("a character that stands for lost bytes is one, and lost bytes are none", () => {
+  test("accepts a replacement character, and refuses invalid bytes", () => {
     const strict = new TextDecoder("utf-8", { fatal: true });
     const isText = (line: Uint8Array): boolean => {
       try {
@@ -47,11 +47,11 @@ describe("parsing a line", () => {
     );
   });
 
-  test("U+2028 inside a string is a character like any other", () => {
+  test("accepts U+2028 inside a string like any other character", () => {
     expect(parseLine(bytes('"a\u2028b"'))).toEqual({ ok: true, value: "a\u2028b" });
   });
 
-  test("names what is wrong", () => {
+  test("names the problem", () => {
     expect(kindOf(bytes(""))).toBe("blank");
     expect(kindOf(bytes(" \t\r"))).toBe("blank");
     expect(kindOf(bytes("\ufeff"))).toBe("blank");
@@ -63,7 +63,7 @@ describe("parsing a line", () => {
     expect(kindOf(bytes('\0\0{"a":1}'))).toBe("nul-bytes");
   });
 
-  test("never quotes the line, whatever is wrong with it", () => {
+  test("never quotes the line in a problem", () => {
     const secret = "hunter2";
     const lines = [`{"key":"${secret}"`, `${secret}`, `{"key":"${secret}\0"}`, `{"${secret}":}`];
     for (const line of lines) {
@@ -74,7 +74,7 @@ describe("parsing a line", () => {
     }
   });
 
-  test("a depth of a million is no problem", () => {
+  test("accepts a depth of a million", () => {
     expect(kindOf(bytes("[".repeat(1_000_000) + "]".repeat(1_000_000)))).toBe("ok");
   });
 });

@@ -73,7 +73,7 @@ function readAll(file: string): Reading {
   return reading;
 }
 
-test("two processes appending at once lose nothing and tear nothing, and a reader sees whole lines only", async () => {
+test("two processes that append at once lose and tear nothing, and a reader sees only whole lines", async () => {
   const file = path("two.jsonl");
   const reader = openAppendFile(file, { mode: "write", create: true });
   const appenders = ["left", "right"].map((writer) => startAppender(file, writer, 500, 20_000));
@@ -107,7 +107,7 @@ test("two processes appending at once lose nothing and tear nothing, and a reade
   expect(seen).toBe(1_000);
 });
 
-test("of a process killed in the middle of appending nothing acknowledged is lost, nor of its live neighbour", async () => {
+test("a process killed during appends loses nothing acknowledged, and neither does a running process", async () => {
   const file = path("killed.jsonl");
   const neighbour = openAppendFile(file, { mode: "write", create: true });
   const acked: string[] = [];

@@ -34,7 +34,7 @@ const read = (file: string): unknown => openAppendFile(file, { mode: "read" });
 const makeFifo = (name: string): unknown => execFileSync("sh", ["-c", 'mkfifo "$0"', name]);
 const doors = [write, read, openView];
 
-describe("what is no regular file of our own is refused in one sentence", () => {
+describe("a path that is not a regular file of the user is refused in one sentence", () => {
   test("a folder", () => {
     mkdirSync(path("folder"));
     for (const open of doors) {
@@ -45,7 +45,7 @@ describe("what is no regular file of our own is refused in one sentence", () => 
     }
   });
 
-  test("a symbolic link, whether it leads somewhere or not", () => {
+  test("a symbolic link, with or without a target", () => {
     writeFileSync(path("target"), "one\n");
     symlinkSync(path("target"), path("link"));
     symlinkSync(path("nowhere"), path("dangling"));
@@ -59,7 +59,7 @@ describe("what is no regular file of our own is refused in one sentence", () => 
     expect(existsSync(path("nowhere"))).toBe(false);
   });
 
-  test("a link that takes the file's place between looking and opening", () => {
+  test("a link that replaces the file between check and opening", () => {
     writeFileSync(path("swapped-target"), "secret\n");
     const calls: FileCalls = {
       ...nodeFileCalls,
@@ -79,7 +79,7 @@ describe("what is no regular file of our own is refused in one sentence", () => 
     for (const open of doors) expect(failure(() => open(path("fifo"))).message).toContain("is a FIFO");
   });
 
-  test("a FIFO that takes the file's place between looking and opening", () => {
+  test("a FIFO that replaces the file between check and opening", () => {
     const calls: FileCalls = {
       ...nodeFileCalls,
       openSync(name, flags, mode) {
@@ -127,7 +127,7 @@ describe("what is no regular file of our own is refused in one sentence", () => 
     file.close();
   });
 
-  test("a file that is not there, unless it is to be made", () => {
+  test("a missing file, unless it is to be created", () => {
     expect(failure(() => openAppendFile(path("missing"), { mode: "write" })).code).toBe("not-found");
     expect(failure(() => openAppendFile(path("missing"), { mode: "read", create: true })).code).toBe(
       "not-found",
@@ -139,7 +139,7 @@ describe("what is no regular file of our own is refused in one sentence", () => 
     expect(existsSync(path("missing"))).toBe(false);
   });
 
-  test("a file that somebody else makes at the same moment is opened", () => {
+  test("a file that another process creates at the same moment is opened", () => {
     const name = path();
     const calls: FileCalls = {
       ...nodeFileCalls,
@@ -153,7 +153,7 @@ describe("what is no regular file of our own is refused in one sentence", () => 
     file.close();
   });
 
-  test("rights that are missing are named, and the cure", () => {
+  test("missing rights are reported with the cure", () => {
     const denied = (code: string): FileCalls => ({
       ...nodeFileCalls,
       openSync() {
@@ -173,7 +173,7 @@ describe("what is no regular file of our own is refused in one sentence", () => 
   });
 });
 
-describe("a file that is no longer what was opened is not written to", () => {
+describe("a file that changed since it was opened is not written to", () => {
   const opened = (): { name: string; append: () => unknown; takeIn: () => unknown } => {
     const name = path();
     const file = openAppendFile(name, { mode: "write", create: true });
@@ -181,7 +181,7 @@ describe("a file that is no longer what was opened is not written to", () => {
     return { name, append: () => file.append(encodeLines(["three"])), takeIn: () => file.takeIn() };
   };
 
-  test("removed, or renamed", () => {
+  test("if it was removed or renamed", () => {
     const { name, append, takeIn } = opened();
     renameSync(name, `${name}.old`);
     expect(failure(append).code).toBe("removed");
@@ -193,7 +193,7 @@ describe("a file that is no longer what was opened is not written to", () => {
     expect(readFileSync(name, "utf8")).toBe("one\ntwo\nthree\n");
   });
 
-  test("replaced by another file, even while the old one lives on under another name", () => {
+  test("if it was replaced by another file, even if the old one still exists under another name", () => {
     const { name, append, takeIn } = opened();
     linkSync(name, `${name}.v1`);
     writeFileSync(`${name}.new`, "one\ntwo\n");
@@ -204,7 +204,7 @@ describe("a file that is no longer what was opened is not written to", () => {
     expect(readFileSync(`${name}.v1`, "utf8")).toBe("one\ntwo\n");
   });
 
-  test("shortened", () => {
+  test("if it was shortened", () => {
     const { name, append, takeIn } = opened();
     truncateSync(name, 5);
     expect(failure(append).code).toBe("shrunk");
@@ -212,21 +212,21 @@ describe("a file that is no longer what was opened is not written to", () => {
     expect(readFileSync(name, "utf8")).toBe("one\nt");
   });
 
-  test("rewritten in place", () => {
+  test("if it was rewritten in place", () => {
     const { name, append } = opened();
     writeFileSync(name, "something else altogether");
     expect(failure(append).code).toBe("changed");
     expect(readFileSync(name, "utf8")).toBe("something else altogether");
   });
 
-  test("rewritten in place with other lines, even where one of them ends as the old ones did", () => {
+  test("if it was rewritten in place with other lines, even if one of them has the same end", () => {
     const { name, append } = opened();
     writeFileSync(name, "two\none\nthree\n");
     expect(failure(append).code).toBe("changed");
     expect(readFileSync(name, "utf8")).toBe("two\none\nthree\n");
   });
 
-  test("rewritten in place with as many bytes", async () => {
+  test("if it was rewritten in place with as many bytes", async () => {
     const { name, append, takeIn } = opened();
     await new Promise((resolve) => setTimeout(resolve, 20));
     writeFileSync(name, "ONE\ntwo\n");
@@ -235,7 +235,7 @@ describe("a file that is no longer what was opened is not written to", () => {
     expect(readFileSync(name, "utf8")).toBe("ONE\ntwo\n");
   });
 
-  test("rewritten in place with as many bytes right after a sync", async () => {
+  test("if it was rewritten in place with as many bytes directly after a sync", async () => {
     const name = path();
     const file = openAppendFile(name, { mode: "write", create: true });
     file.append(encodeLines(["one", "two"]));
@@ -245,7 +245,7 @@ describe("a file that is no longer what was opened is not written to", () => {
     expect(failure(() => file.append(encodeLines(["three"]))).code).toBe("changed");
   });
 
-  test("rewritten in place so that the end stays what it was, and more follows", () => {
+  test("if it was rewritten in place with the same end and more bytes after it", () => {
     const name = path();
     const lines = Array.from({ length: 40 }, (_, at) => `line ${at} ${"x".repeat(60)}`);
     const file = openAppendFile(name, { mode: "write", create: true });
@@ -261,7 +261,7 @@ describe("a file that is no longer what was opened is not written to", () => {
     }
   });
 
-  test("touched, and nothing else: that is no change", async () => {
+  test("and one that was only touched counts as unchanged", async () => {
     const { name, append } = opened();
     await new Promise((resolve) => setTimeout(resolve, 20));
     utimesSync(name, new Date(), new Date());
@@ -269,7 +269,7 @@ describe("a file that is no longer what was opened is not written to", () => {
     expect(readFileSync(name, "utf8")).toBe("one\ntwo\nthree\n");
   });
 
-  test("gone from its server, whatever call is told so", () => {
+  test("if its server no longer has it, whichever call reports that", () => {
     for (const call of ["lstatSync", "writeSync", "readSync"] as const) {
       const name = path();
       let isStale = false;
@@ -288,7 +288,7 @@ describe("a file that is no longer what was opened is not written to", () => {
     }
   });
 
-  test("opened for reading", () => {
+  test("if it was opened for reading", () => {
     const { name } = opened();
     const file = openAppendFile(name, { mode: "read" });
     expect(failure(() => file.append(encodeLines(["three"]))).code).toBe("read-only");
@@ -297,7 +297,7 @@ describe("a file that is no longer what was opened is not written to", () => {
   });
 });
 
-test("a close that fails is told by name, and one that a signal interrupted is a close", () => {
+test("a failed close is reported by name, and an interrupted close counts as a close", () => {
   for (const [code, expected] of [
     ["EIO", "write-failed"],
     ["EINTR", undefined],
@@ -321,7 +321,7 @@ test("a close that fails is told by name, and one that a signal interrupted is a
 });
 
 describe("a view of a file", () => {
-  test("is the file as it was when it was opened", () => {
+  test("has the file's content at opening", () => {
     const name = path();
     writeFileSync(name, "0123456789");
     const view = openView(name);
@@ -337,7 +337,7 @@ describe("a view of a file", () => {
     expect(failure(() => view.read(0, 1)).code).toBe("closed");
   });
 
-  test("says that the file was shortened, instead of giving less", () => {
+  test("reports that the file was shortened, instead of giving less", () => {
     const name = path();
     writeFileSync(name, "0123456789");
     const view = openView(name);
@@ -348,7 +348,7 @@ describe("a view of a file", () => {
   });
 });
 
-test("others lose their rights on a file where that is asked for and can be done, or it is not opened for writing", () => {
+test("others lose their rights on a file on request, or it is not opened for writing", () => {
   const file = path("loose.jsonl");
   const rights = () => statSync(file).mode & 0o777;
   const open = (mode: "read" | "write", code?: string) => {

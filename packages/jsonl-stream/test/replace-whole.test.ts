@@ -31,7 +31,7 @@ function original(): { name: string; keepAs: string } {
   return { name, keepAs: `${name}.v1` };
 }
 
-test("the original stays, the same file under its other name", () => {
+test("the original stays, as the same file under its other name", () => {
   const { name, keepAs } = original();
   const { ino } = statSync(name);
   chmodSync(name, 0o640);
@@ -42,7 +42,7 @@ test("the original stays, the same file under its other name", () => {
 });
 
 test.each([...failures, ["renaming", () => ({ renameSync: refuse("EIO") })] as const])(
-  "when %s fails, the original has its name, and a second try succeeds",
+  "when %s fails, the original keeps its name, and a second try succeeds",
   (_name, broken) => {
     const { name, keepAs } = original();
     const run = (calls: Partial<FileCalls>): void =>
@@ -56,7 +56,7 @@ test.each([...failures, ["renaming", () => ({ renameSync: refuse("EIO") })] as c
   },
 );
 
-test("a line appended meanwhile is not left behind", () => {
+test("a line appended in the meantime is not lost", () => {
   const { name, keepAs } = original();
   const source = function* (): Generator<Uint8Array> {
     yield* chunks("new\n");
@@ -66,7 +66,7 @@ test("a line appended meanwhile is not left behind", () => {
   expect(text(name)).toBe("old\nlate\n");
 });
 
-test("of two that replace it at the same time one wins, and the original stays", () => {
+test("of two simultaneous replacements one succeeds, and the original stays", () => {
   const { name, keepAs } = original();
   const calls: FileCalls = {
     ...nodeFileCalls,
@@ -80,14 +80,14 @@ test("of two that replace it at the same time one wins, and the original stays",
   expect(beside(name)).toEqual(["session.jsonl", "session.jsonl.v1"]);
 });
 
-test("what an attempt left that went no further, the same bytes under the other name, is taken for the original", () => {
+test("the leftover of an interrupted attempt with the same bytes counts as the original", () => {
   const { name, keepAs } = original();
   writeFileSync(keepAs, "old\n");
   replaceWhole(name, chunks("new\n"), { keepAs });
   expect([text(name), text(keepAs)]).toEqual(["new\n", "old\n"]);
 });
 
-test("a disk that gives back other bytes than were written puts nothing in the original's place", () => {
+test("a disk that returns other bytes than written does not replace the original", () => {
   const { name, keepAs } = original();
   const calls: FileCalls = {
     ...nodeFileCalls,
@@ -100,7 +100,7 @@ test("a disk that gives back other bytes than were written puts nothing in the o
   expect([text(name), beside(name)]).toEqual(["old\n", ["session.jsonl"]]);
 });
 
-test("another file under the name to keep is left alone", () => {
+test("a different file under the name for the original is not changed", () => {
   const { name, keepAs } = original();
   writeFileSync(keepAs, "his\n");
   expect(failure(() => replaceWhole(name, chunks("new\n"), { keepAs })).code).toBe("exists");
@@ -114,7 +114,7 @@ test("the original may already have its other name", () => {
   expect([text(name), text(keepAs)]).toEqual(["new\n", "old\n"]);
 });
 
-test("where there are no hard links the original is copied, and the copy of a failure is removed", () => {
+test("without hard links the original is copied, and a failed copy is removed", () => {
   const { name, keepAs } = original();
   const calls: FileCalls = { ...nodeFileCalls, linkSync: refuse("EPERM") };
   const failing: FileCalls = {
@@ -130,7 +130,7 @@ test("where there are no hard links the original is copied, and the copy of a fa
   expect(beside(name)).toEqual(["session.jsonl", "session.jsonl.v1"]);
 });
 
-test("what is no file of ours is refused", () => {
+test("a file of another kind or user is refused", () => {
   const { name, keepAs } = original();
   symlinkSync(name, `${name}.link`);
   expect(failure(() => replaceWhole(`${name}.link`, chunks("x\n"), { keepAs })).code).toBe("not-a-file");

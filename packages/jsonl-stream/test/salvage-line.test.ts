@@ -25,7 +25,7 @@ function slowly(line: Uint8Array, marker: string): { start: number; value: unkno
 }
 
 describe("salvaging a line", () => {
-  test("a whole entry glued to a torn one is found, wherever the tear is", () => {
+  test("finds a whole entry joined to a torn one, at any tear", () => {
     fc.assert(
       fc.property(entry, entry, fc.double({ min: 0, max: 1, noNaN: true }), (torn, whole, share) => {
         const first = bytes(JSON.stringify(torn));
@@ -37,7 +37,7 @@ describe("salvaging a line", () => {
     );
   });
 
-  test("it finds what trying every marker finds", () => {
+  test("finds the same as trying every marker", () => {
     const parts = fc.constantFrom(
       '{"type":',
       '"a"',
@@ -65,12 +65,12 @@ describe("salvaging a line", () => {
     );
   });
 
-  test("another marker can be looked for", () => {
+  test("can search for another marker", () => {
     expect(salvageLine(bytes('{"id":"a{"id":"b"}'), '{"id":')).toEqual({ start: 8, value: { id: "b" } });
     expect(salvageLine(bytes('{"id":"a{"id":"b"}'))).toBeUndefined();
   });
 
-  test("bytes that are no UTF-8 before it do not matter, nor does a hole of NULs", () => {
+  test("ignores invalid UTF-8 or NUL bytes before the entry", () => {
     const whole = bytes('{"type":"label"}');
     for (const head of [[0xe2, 0x82], [0, 0, 0], [0x22]]) {
       expect(salvageLine(Buffer.concat([new Uint8Array(head), whole]))).toMatchObject({
@@ -79,7 +79,7 @@ describe("salvaging a line", () => {
     }
   });
 
-  test("a line made to be slow is not", () => {
+  test("takes linear time for a hostile line", () => {
     const hostile = [
       '{"type":'.repeat(500_000),
       `${'{"type":'.repeat(500_000)}1}`,

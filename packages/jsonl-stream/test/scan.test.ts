@@ -75,7 +75,7 @@ const file = fc.array(piece, { maxLength: 40 }).map((pieces) => Buffer.from(piec
 const blockSize = fc.integer({ min: 1, max: 64 });
 
 describe("walking lines", () => {
-  test("forward and backward find what a naive reader finds, at every block size", () => {
+  test("finds the same lines forward and backward as a naive reader, for every block size", () => {
     fc.assert(
       fc.property(file, blockSize, (bytes, size) => {
         const wanted = naiveLines(bytes);
@@ -88,7 +88,7 @@ describe("walking lines", () => {
     );
   });
 
-  test("the generator finds the same, with the length that reads a line again", () => {
+  test("finds the same lines in the generator, with the length for reading a line again", () => {
     fc.assert(
       fc.property(file, blockSize, (bytes, size) => {
         const view = bytesView(bytes);
@@ -105,7 +105,7 @@ describe("walking lines", () => {
     );
   });
 
-  test("each byte is read once in either direction", () => {
+  test("reads each byte once in either direction", () => {
     fc.assert(
       fc.property(file, blockSize, (bytes, size) => {
         const ahead = countingView(bytes);
@@ -118,7 +118,7 @@ describe("walking lines", () => {
     );
   });
 
-  test("a range between line boundaries gives the lines in it, with offsets of the whole view", () => {
+  test("gives the lines in a range between line boundaries, with offsets of the whole view", () => {
     fc.assert(
       fc.property(file, blockSize, fc.nat(), fc.nat(), (bytes, size, one, other) => {
         const starts = [...naiveLines(bytes).map((line) => line.offset), bytes.length];
@@ -141,7 +141,7 @@ describe("walking lines", () => {
     );
   });
 
-  test("a line beyond `longest` is cut to its beginning, and the lines around it are whole", () => {
+  test("cuts a line beyond `longest` to its beginning, and gives the lines around it whole", () => {
     fc.assert(
       fc.property(
         file,
@@ -157,7 +157,7 @@ describe("walking lines", () => {
     );
   });
 
-  test("false stops, and going backward little more than the last lines was read", () => {
+  test("stops at false, and backward reads little more than the last lines", () => {
     const bytes = Buffer.from("0123456789\n".repeat(10_000));
     const seen: number[] = [];
     forEachLine(bytesView(bytes), (_block, _start, _end, _offset, lineNumber) => {
@@ -172,13 +172,13 @@ describe("walking lines", () => {
     expect(view.bytesRead).toBe(100);
   });
 
-  test("a byte order mark counts at the beginning of the file only, and the offset stays that of the line", () => {
+  test("ignores a byte order mark only at the beginning of the file, and the offset is that of the line", () => {
     const bytes = Buffer.from("\ufeffone\n\ufefftwo\n");
     expect(forward(bytesView(bytes)).lines.map((line) => line.offset)).toEqual([0, 7]);
     expect(forward(bytesView(bytes)).lines.map((line) => line.content)).toEqual(["one", "\xef\xbb\xbftwo"]);
   });
 
-  test("a view that ends before its size is reported as shrunk", () => {
+  test("reports a view that ends before its size as shrunk", () => {
     const short: ByteView = { ...bytesView(Buffer.from("a\nb\n")), size: 100 };
     expect(() => forward(short)).toThrow(expect.objectContaining({ code: "shrunk" }));
     expect(() => backward(short)).toThrow(expect.objectContaining({ code: "shrunk" }));

@@ -16,7 +16,7 @@ const { value } = fc.letrec((tie) => ({
   object: fc.dictionary(text, tie("value"), { maxKeys: 4 }),
 }));
 
-test("a value ends where its JSON ends, whatever stands behind it", () => {
+test("a value ends where its JSON ends, with any text after it", () => {
   fc.assert(
     fc.property(value, fc.constantFrom(",", "}", "]", ' "next"'), (given, behind) => {
       const json = new TextEncoder().encode(JSON.stringify(given));
@@ -28,7 +28,7 @@ test("a value ends where its JSON ends, whatever stands behind it", () => {
   );
 });
 
-test("a value that is cut has no end, also where a quote stands behind the cut", () => {
+test("a truncated value has no end, even before a quote", () => {
   fc.assert(
     fc.property(value, fc.nat(1_000), (given, cut) => {
       const bytes = new TextEncoder().encode(`${JSON.stringify(given)}"",`);

@@ -39,14 +39,14 @@ function losing(database: Database): Database {
 
 const idsOf = (tree: Tree) => [...tree.ids()];
 
-test("a session whose making was committed unheard is made once", async () => {
+test("a session whose creation was committed without an answer is created once", async () => {
   const store = postgresStore(losing(shared.open()), freshNamespace());
   const log = await store.create(header("s1"), [line("a"), line("b", "a")]);
   expect(idsOf(new Tree(await log.load()))).toEqual(["a", "b"]);
   await store.close();
 });
 
-test("a session whose making is still on its way when it is tried again is made once", async () => {
+test("a session whose creation is still running when it is retried is created once", async () => {
   const database = shared.open();
   let slow: Promise<unknown> | undefined;
   const store = postgresStore(
@@ -75,7 +75,7 @@ test("a session whose making is still on its way when it is tried again is made 
   await store.close();
 });
 
-test("a fork inside the database whose making was committed unheard is made once", async () => {
+test("a fork inside the database whose creation was committed without an answer is created once", async () => {
   const namespace = freshNamespace();
   const source = await postgresStore(shared.open(), namespace).create(header("s1"), [
     line("a"),
@@ -93,7 +93,7 @@ test("a fork inside the database whose making was committed unheard is made once
   await store.close();
 });
 
-test("a session of an old format that became current unheard goes on", async () => {
+test("a session of an old format that was upgraded without an answer continues", async () => {
   const store = postgresStore(losing(shared.open()), freshNamespace());
   const old = `{"type":"session","id":"old","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/garden"}`;
   // Making it takes the first transaction.
@@ -105,7 +105,7 @@ test("a session of an old format that became current unheard goes on", async () 
   await Promise.all([store.close(), again.close()]);
 });
 
-test("sessions are listed and found by their ids and names although an answer is lost", async () => {
+test("sessions are listed and found by their ids and names after a lost answer", async () => {
   const namespace = freshNamespace();
   await postgresStore(shared.open(), namespace).create(header("pear"));
   const database = shared.open();
@@ -127,7 +127,7 @@ test("sessions are listed and found by their ids and names although an answer is
   await store.close();
 });
 
-test("a listing during which the connection is lost fails as unreadable, like any other reading", async () => {
+test("a listing fails as unreadable if the connection is lost, like any other reading", async () => {
   const database = shared.open();
   const store = postgresStore(
     like(database, {
@@ -146,7 +146,7 @@ test("a listing during which the connection is lost fails as unreadable, like an
   await store.close();
 });
 
-test("a connection on which no lease can live is given back", async () => {
+test("a connection that cannot hold a lease is returned", async () => {
   const database = shared.open();
   let released = 0;
   const store = postgresStore(

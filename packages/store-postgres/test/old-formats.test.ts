@@ -23,7 +23,7 @@ const said = (text: string, place = "") =>
 const FIRST = `{"type":"session","id":"first","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/garden"}`;
 const makeFirst = (ref: string) => store.create(FIRST, [said("one"), said("two")], ref);
 
-test("who follows a session of an old format goes on when it becomes current", async () => {
+test("a follower of an old session continues when it is upgraded", async () => {
   const log = await makeFirst("followed");
   const seen: string[] = [];
   const decoder = new TextDecoder();
@@ -37,7 +37,7 @@ test("who follows a session of an old format goes on when it becomes current", a
   expect(JSON.parse(seen[3]!)).toMatchObject({ type: "custom", data: "next" });
 });
 
-test("views show what an old format reads as, and never a session twice", async () => {
+test("views show the upgraded form of an old format, and never a session twice", async () => {
   const log = await makeFirst("viewed");
   const ids = (await SessionTree.open(log)).getBranch().map(({ id }) => id);
   const seen = () =>
@@ -53,7 +53,7 @@ test("views show what an old format reads as, and never a session twice", async 
   expect(await seen()).toEqual(wanted);
 });
 
-test("of two who write first at the same moment one makes it current, and the other is told", async () => {
+test("of two first writers at the same moment one upgrades the session, and the other gets an error", async () => {
   for (let round = 0; round < 5; round++) {
     const { ref } = await makeFirst(`raced-${round}`);
     const writers = await Promise.all(
@@ -72,7 +72,7 @@ test("of two who write first at the same moment one makes it current, and the ot
   }
 });
 
-test("a name that is taken for what stood there keeps an old format from being written", async () => {
+test("a name that is already taken for the original prevents writing an old format", async () => {
   const log = await makeFirst("named");
   await store.create(header("other"), [], "named.v1");
   await expect(log.append([JSON.stringify({ ...next, id: "x", parentId: null })])).rejects.toMatchObject({
@@ -84,7 +84,7 @@ test("a name that is taken for what stood there keeps an old format from being w
   expect((await store.open({ file: "named.v1" }, "read")).header?.id).toBe("other");
 });
 
-test("an old format that was damaged is made current as it reads", async () => {
+test("a damaged old format is upgraded as it is read", async () => {
   const damaged = Uint8Array.of(...new TextEncoder().encode('{"type":"message"'), 0xff);
   const log = await store.create(FIRST, [said("one"), damaged, "{torn", said("two")], "damaged");
   const session = await SessionTree.open(log);
@@ -101,7 +101,7 @@ test("an old format that was damaged is made current as it reads", async () => {
   expect(again.getBranch()).toEqual(session.getBranch());
 });
 
-test("tables of the version before are brought up to date with what they hold", async () => {
+test("tables of the previous version are upgraded with their content", async () => {
   const database = shared.open();
   // As a program left them that knew nothing of originals.
   await database.query({ text: "ALTER TABLE espalier.session DROP COLUMN original_of CASCADE" });

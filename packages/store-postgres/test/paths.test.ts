@@ -63,7 +63,7 @@ function grown(all: readonly Step[]): string[] {
 let number = 0;
 const make = (lines: readonly string[]) => store.create({ ...header("s"), id: `s${number++}` }, lines);
 
-test("every path is what reading the whole log gives, although only the path is read", async () => {
+test("every path equals that of the whole log, although only the path is read", async () => {
   await fc.assert(
     fc.asyncProperty(steps, async (all) => {
       const lines = grown(all);
@@ -79,7 +79,7 @@ test("every path is what reading the whole log gives, although only the path is 
   );
 });
 
-test("settings that are named far above the newest compaction are found", async () => {
+test("settings far above the newest compaction are found", async () => {
   const filler = Array.from({ length: 700 }, (_, at) => `x${at}`).join(" > ");
   const entries = growEntries(`m1 > h1 > ${filler} > u1 > k1(u1) > u2`);
   const { ref } = await make(entries.map((entry) => formatLine(entry)));
@@ -90,7 +90,7 @@ test("settings that are named far above the newest compaction are found", async 
   expect(readPathWindow(await (await store.open({ file: ref }, "read")).load())).toMatchObject(path);
 });
 
-test("a session as damaged as can be is kept byte for byte, and read as a file would be", async () => {
+test("a session with any damage is kept byte for byte, and read like a file", async () => {
   const damaged = [
     line("a"),
     line("a", null, "another of this id"),
@@ -114,7 +114,7 @@ test("a session as damaged as can be is kept byte for byte, and read as a file w
   expect(again.leafId).toBe(session.leafId);
 });
 
-test("a session that another program wrote in its own way is kept byte for byte, and its path is read alone", async () => {
+test("a session in another program's style is kept byte for byte, and only its path is read", async () => {
   const odd = [
     `${line("a")}\r`,
     "",
@@ -137,7 +137,7 @@ const bytesOf = async (log: SessionLog) => {
   return createHash("sha256").update(view.read(0, view.size)).digest("hex");
 };
 
-test("a fork that is copied inside the database has the bytes of one that went over the wire", async () => {
+test("a fork copied inside the database has the same bytes as one copied over the wire", async () => {
   const entries = growEntries(`n1("trees") > u1("Hello") > a1 > l1(a1 "here") > u2 > k1(u2) > u3; a1 > u4`);
   const log = await make(entries.map((entry) => formatLine(entry)));
   const tree = new Tree(await log.load());
@@ -155,7 +155,7 @@ test("a fork that is copied inside the database has the bytes of one that went o
   }
 });
 
-test("a listing says the same of a fork that was copied inside the database as of one made line by line", async () => {
+test("the listing of a fork copied inside the database equals that of one copied line by line", async () => {
   const own = postgresStore(shared.open(), freshNamespace());
   const entries = growEntries(`n1("trees") > u1("Hello") > a1 > u2 > k1(u2) > u3`);
   const log = await own.create(
@@ -176,7 +176,7 @@ test("a listing says the same of a fork that was copied inside the database as o
   await own.close();
 });
 
-test("a context is read without the rest of the session, and an append asks for no more", async () => {
+test("a context is read without the rest of the session, and an append reads no more", async () => {
   const rest = Array.from({ length: 2_000 }, (_, at) => `x${at}`).join(" > ");
   const entries: Entry[] = growEntries(`m1 > h1 > ${rest} > u1 > k1(u1) > m2 > h2 > u2`);
   const { ref } = await make(entries.map((entry) => formatLine(entry)));

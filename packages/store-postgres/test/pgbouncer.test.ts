@@ -83,7 +83,7 @@ describe.skipIf(!hasServer || !program)("through PgBouncer", () => {
     await server.remove();
   });
 
-  test("tables are made, and limits of the address hold", async () => {
+  test("tables are created, and limits in the address apply", async () => {
     await migratePostgres(pooler.url);
     const store = openPostgresStore(
       `${pooler.url}?statement_timeout=5000&lock_timeout=1000&namespace=limits`,
@@ -93,7 +93,7 @@ describe.skipIf(!hasServer || !program)("through PgBouncer", () => {
     await store.close();
   });
 
-  test("in transaction mode it is refused in a sentence that says what to do", async () => {
+  test("transaction mode is refused in a sentence that names the cure", async () => {
     const shared = await startPooler(server, "transaction");
     try {
       for (const act of [
@@ -112,7 +112,7 @@ describe.skipIf(!hasServer || !program)("through PgBouncer", () => {
     }
   });
 
-  test("a setting that it does not pass on is named, not told as a server that cannot be reached", async () => {
+  test("a setting that it does not pass on is named, and not reported as an unreachable server", async () => {
     const odd = `${pooler.url}?options=-c%20geqo%3Doff`;
     const told = await migratePostgres(odd, { reconnectMs: 0 }).catch((error: Error) => error);
     // Newer ones pass it on.

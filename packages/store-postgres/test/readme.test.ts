@@ -4,7 +4,7 @@ import { hasServer } from "./some-database.ts";
 
 const read = (path: string) => readFileSync(new URL(path, import.meta.url), "utf8");
 
-test.skipIf(!hasServer)("the example of the README runs, and is the one that was run", async () => {
+test.skipIf(!hasServer)("the example of the README runs, and equals the tested program", async () => {
   const fences = [...read("../README.md").matchAll(/```ts\n(.*?)```/gs)].map((fence) => fence[1]);
   expect(fences).toEqual([read("./readme-example.ts")]);
   await import("./readme-example.ts");

@@ -17,7 +17,7 @@ describe.skipIf(!hasServer)("a server that crashes", () => {
   });
   afterAll(() => server.remove());
 
-  test("loses nothing that it acknowledged, and what is asked again is there once", async () => {
+  test("loses no acknowledged entry, and a retried append is written once", async () => {
     const store = openPostgresStore(server.url);
     const log = await store.create(header("s1"));
     const acknowledged: string[] = [];
@@ -43,7 +43,7 @@ describe.skipIf(!hasServer)("a server that crashes", () => {
     await store.close();
   });
 
-  test("is told as trouble of the session while it is down, and what was kept drains when it is up", async () => {
+  test("is reported as trouble of the session while it is down, and queued entries are written when it is up", async () => {
     const store = openPostgresStore(server.url, { reconnectMs: 500 });
     const session = await SessionTree.open(await store.create(header("s2")));
     await session.append({ type: "custom", customType: "test", data: 0 } as never);
@@ -62,7 +62,7 @@ describe.skipIf(!hasServer)("a server that crashes", () => {
     await store.close();
   });
 
-  test("whoever held a lease through a connection that is gone is taken over", async () => {
+  test("leaves leases of lost connections free for others", async () => {
     const one = openPostgresStore(server.url);
     const two = openPostgresStore(server.url);
     const { ref } = await one.create(header("s3"));

@@ -57,13 +57,13 @@ function certificates(folder: string) {
   return { authority: at("authority.crt"), settings };
 }
 
-describe.skipIf(!hasServer)("setting up", () => {
+describe.skipIf(!hasServer)("setting up the tables", () => {
   beforeAll(async () => {
     server = await startPrivateServer({ settings: { synchronous_commit: "off" } });
   });
   afterAll(() => server.remove());
 
-  test("is done once, however many begin at once, and changes nothing after", async () => {
+  test("happens once for any number of simultaneous callers, and changes nothing later", async () => {
     await asOperator("CREATE DATABASE many");
     const reports = await Promise.all([1, 2, 3, 4].map(() => migratePostgres(databaseNamed("many"))));
     expect(reports.filter(({ applied }) => applied.length > 0).length).toBe(1);
@@ -75,7 +75,7 @@ describe.skipIf(!hasServer)("setting up", () => {
     await store.close();
   });
 
-  test("tables of a newer program are left alone, and missing ones are told with the cure", async () => {
+  test("does not change tables of a newer program; missing tables are reported with the cure", async () => {
     await asOperator("CREATE DATABASE newer", "CREATE DATABASE empty");
     await migratePostgres(databaseNamed("newer"));
     const client = new Client({ connectionString: databaseNamed("newer") });
@@ -94,12 +94,12 @@ describe.skipIf(!hasServer)("setting up", () => {
     await bare.close();
   });
 
-  test("a database that does not keep text as UTF-8 is refused", async () => {
+  test("a database that does not store text as UTF-8 is refused", async () => {
     await asOperator("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0");
     await expect(migratePostgres(databaseNamed("latin"))).rejects.toMatchObject({ code: "unsuitable" });
   });
 
-  test("a commit is acknowledged when it is on disk, whatever the server is set to", async () => {
+  test("a commit is acknowledged when it is on disk, with any setting of the server", async () => {
     const database = poolDatabase(server.url, "here");
     await migrate(database);
     const rows = await database.query<{ commit: string; encoding: string }>({
@@ -109,13 +109,13 @@ describe.skipIf(!hasServer)("setting up", () => {
     await database.close();
   });
 
-  test("a statement that takes too long is taken back and told", async () => {
+  test("a statement that takes too long is cancelled and reported", async () => {
     const database = poolDatabase(server.url, "here", { statementMs: 100 });
     await expect(database.query({ text: "SELECT pg_sleep(30)" })).rejects.toMatchObject({ code: "timeout" });
     await database.close();
   });
 
-  test("an address may allow a statement more time than is usual, or all the time it takes", async () => {
+  test("an address can allow a statement more time than the default, or unlimited time", async () => {
     await Promise.all(
       ["60000", "0"].map(async (limit) => {
         const address = `${server.url}?statement_timeout=${limit}`;
@@ -130,7 +130,7 @@ describe.skipIf(!hasServer)("setting up", () => {
     await brief.close();
   });
 
-  test("who has no password for a server that asks for one is told so", async () => {
+  test("a missing password is reported", async () => {
     const asking = await startPrivateServer();
     const client = new Client({ connectionString: asking.url });
     await client.connect();
@@ -152,7 +152,7 @@ describe.skipIf(!hasServer)("setting up", () => {
     }
   });
 
-  test("TLS is as the address says: a server without it is refused where it is demanded", async () => {
+  test("TLS follows the address: a server without it is refused if it is required", async () => {
     const store = openPostgresStore(`${server.url}?sslmode=verify-full`, { reconnectMs: 0 });
     await expect(store.open("s1", "read")).rejects.toMatchObject({
       code: "unreadable",
@@ -162,7 +162,7 @@ describe.skipIf(!hasServer)("setting up", () => {
   });
 
   test.skipIf(!hasOpenssl)(
-    "TLS is as the address says: only a server that somebody vouches for is spoken to",
+    "TLS follows the address: only a server with a valid certificate is used",
     async () => {
       const folder = mkdtempSync(join(tmpdir(), "espalier-tls-"));
       const { authority, settings } = certificates(folder);
@@ -200,7 +200,7 @@ describe.skipIf(!hasServer)("setting up", () => {
     },
   );
 
-  test("no error holds the password, in whatever way it is looked at", async () => {
+  test("no error contains the password, in any form", async () => {
     await asOperator(`CREATE ROLE guest LOGIN PASSWORD '${PASSWORD}'`);
     const host = new URL(server.url).host;
     const addresses = [
@@ -231,7 +231,7 @@ describe.skipIf(!hasServer)("setting up", () => {
     }
   });
 
-  test("an address that cannot be read is refused before anything is sent", () => {
+  test("an invalid address is refused before anything is sent", () => {
     for (const address of ["", "postgres", "http://localhost/x", "postgres://[x", "postgres://localhost/%zz"])
       expect(() => openPostgresStore(address)).toThrow(EspalierError);
   });
@@ -261,7 +261,7 @@ describe.skipIf(!hasServer)("setting up", () => {
     expect(told).not.toContain("sesame");
   });
 
-  test("a table that something else has locked is told of long before a minute is over", async () => {
+  test("a table that another client has locked is reported long before a minute has passed", async () => {
     const address = databaseNamed("locked");
     await asOperator("CREATE DATABASE locked");
     await migratePostgres(address);
@@ -293,7 +293,7 @@ describe.skipIf(!hasServer)("setting up", () => {
     await store.close();
   }, 60_000);
 
-  test("what was closed says so at once", async () => {
+  test("a closed store reports it at once", async () => {
     const address = databaseNamed("closing");
     await asOperator("CREATE DATABASE closing");
     await migratePostgres(address);

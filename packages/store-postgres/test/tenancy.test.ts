@@ -75,7 +75,7 @@ async function everything(store: PostgresStore): Promise<void> {
   await store.delete({ file: ref });
 }
 
-test("every statement on sessions names the namespace it is for, and is given it", async () => {
+test("every statement on sessions names its namespace as a parameter", async () => {
   const namespace = freshNamespace();
   const { through, strangers } = watched(shared.open(), namespace);
   const store = postgresStore(through, namespace);
@@ -84,7 +84,7 @@ test("every statement on sessions names the namespace it is for, and is given it
   await store.close();
 });
 
-test("no call reaches the sessions of another namespace, whatever it is called", async () => {
+test("no call reaches the sessions of another namespace, for any name", async () => {
   const mine = freshNamespace();
   const [one, other] = [postgresStore(shared.open(), mine), postgresStore(shared.open(), freshNamespace())];
   const log = await one.create(header("secret"), [line("a")]);
@@ -113,7 +113,7 @@ test("no call reaches the sessions of another namespace, whatever it is called",
   await Promise.all([one.close(), other.close()]);
 });
 
-test("views show the namespace that is set, and nothing of another", async () => {
+test("views show only the namespace of the setting", async () => {
   const [mine, theirs] = [freshNamespace(), freshNamespace()];
   const database = shared.open();
   for (const namespace of [mine, theirs])

@@ -15,7 +15,7 @@ afterAll(() => shared.remove());
 const EACH = 60;
 const WRITERS = Array.from({ length: 8 }, (_, writer) => writer);
 
-test("eight writers on one session: no entry is lost, none is there twice, and no position is left out", async () => {
+test("eight writers on one session: no entry is lost or repeated, and positions have no gaps", async () => {
   const namespace = freshNamespace();
   const stores = WRITERS.map(() => postgresStore(shared.open(), namespace));
   const { ref } = await stores[0]!.create(header("s1"));
@@ -54,7 +54,7 @@ test("eight writers on one session: no entry is lost, none is there twice, and n
   await Promise.all([database.close(), ...stores.map((store) => store.close())]);
 });
 
-test("who follows a session is told of every line once, in order, hints or not", async () => {
+test("a follower gets every line once, in order, with or without hints", async () => {
   const namespace = freshNamespace();
   const [writer, other, follower] = [1, 2, 3].map(() => postgresStore(shared.open(), namespace));
   const { ref } = await writer!.create(header("s1"));
@@ -82,7 +82,7 @@ test("who follows a session is told of every line once, in order, hints or not",
   await Promise.all([writer!, other!, follower!].map((store) => store.close()));
 });
 
-test("the same line again is written once; another one under its id is a conflict", async () => {
+test("a repeated line is written once; another one with the same id is a conflict", async () => {
   const namespace = freshNamespace();
   const store = postgresStore(shared.open(), namespace);
   const log = await store.create(header("s1"));
@@ -101,7 +101,7 @@ test("the same line again is written once; another one under its id is a conflic
 });
 
 describe.skipIf(!hasServer)("on a server", () => {
-  test("a hint comes long before the next look", async () => {
+  test("a hint arrives long before the next check", async () => {
     const store = postgresStore(shared.open(), freshNamespace());
     const log = await store.create(header("s1"));
     const lines = store.follow({ file: log.ref }, { pollMs: 3_600_000 });
@@ -120,7 +120,7 @@ describe.skipIf(!hasServer)("on a server", () => {
     await store.close();
   });
 
-  test("who follows is told without waiting for the next look although the connection that hears was cut", async () => {
+  test("a follower is notified without waiting for the next check, although the listening connection was cut", async () => {
     const store = postgresStore(shared.open(), freshNamespace());
     const log = await store.create(header("s1"));
     const lines = store.follow({ file: log.ref }, { pollMs: 3_600_000 });
@@ -140,7 +140,7 @@ describe.skipIf(!hasServer)("on a server", () => {
     await Promise.all([store.close(), database.close()]);
   });
 
-  test("a client that is killed between the commit and the answer appends again, and nothing is there twice", async () => {
+  test("a client killed between the commit and the answer appends again, and nothing is repeated", async () => {
     const namespace = freshNamespace();
     const store = postgresStore(shared.open(), namespace);
     const { ref } = await store.create(header("s1"));

@@ -12,7 +12,7 @@ describe("anthropicSummarizer counts tokens", () => {
     Math.ceil(JSON.stringify([messages, system]).length / 4);
   const big = request(Array.from({ length: 40 }, () => user("word ".repeat(150))));
 
-  it("when it is asked to", async () => {
+  it("on request", async () => {
     const { server, summarizer } = await start(
       textReply("S"),
       { parameters: { metadata: { user_id: "x" } } },
@@ -23,7 +23,7 @@ describe("anthropicSummarizer counts tokens", () => {
     expect(server.counted[0]!.body).not.toHaveProperty("metadata");
   });
 
-  it("where the bound does not settle whether a request fits, and only there", async () => {
+  it("if the bound does not decide whether a request fits, and only then", async () => {
     const { server, summarizer } = await start(
       textReply("S"),
       { contextWindow: 12_000 },
@@ -36,7 +36,7 @@ describe("anthropicSummarizer counts tokens", () => {
     expect(server.counted).toHaveLength(1);
   });
 
-  it("or does without, where it may not or the server cannot", async () => {
+  it("or works without counting, if it must not or the server cannot", async () => {
     for (const [options, more] of [
       [{ countTokens: false }, {}],
       [{}, { counts: false }],

@@ -42,7 +42,7 @@ describe("anthropicSummarizer extends the last request", () => {
     last: () => LastRequest | undefined = () => ({ body: sent() }),
   ) => start(textReply("S"), { lastRequest: last, ...more });
 
-  it("to the byte, so that the cache serves it", async () => {
+  it("byte for byte, so that the cache serves it", async () => {
     const { server, summarizer } = await extending();
     const client = await fetch(`${server.url}/v1/messages`, {
       method: "POST",
@@ -68,7 +68,7 @@ describe("anthropicSummarizer extends the last request", () => {
       expect(instruction).toContain(part);
   });
 
-  it("unless it went to another model, ends with a call, is missing, or is asked not to", async () => {
+  it("unless that was for another model, ends with a call, is missing, or extending is off", async () => {
     const open = sent();
     const refused: (LastRequest | undefined)[] = [
       { body: { ...sent(), model: "claude-opus-4-5" } },
@@ -85,7 +85,7 @@ describe("anthropicSummarizer extends the last request", () => {
     expect(server.requests[0]!.body["messages"]).toHaveLength(1);
   });
 
-  it("as long as that holds what is summarised: not what was said since, or on another branch", async () => {
+  it("as long as it contains exactly the summarised messages: no later ones, or ones of another branch", async () => {
     const called = assistant("", [{ id: "t1", name: "read", arguments: {} }]);
     const escaped = 'Say "ä\n😀"';
     for (const [messages, count] of [
@@ -110,7 +110,7 @@ describe("anthropicSummarizer extends the last request", () => {
     expect(server.requests[0]!.body["messages"]).toHaveLength(2);
   });
 
-  it("as long as it fits: else it stands alone", async () => {
+  it("as long as it fits; otherwise the request is standalone", async () => {
     for (const [inputTokens, messages] of [
       [100_000, 4],
       [199_500, 1],
@@ -128,7 +128,7 @@ describe("anthropicSummarizer extends the last request", () => {
     expect(server.requests.map(({ body }) => (body["messages"] as unknown[]).length)).toEqual([1, 1, 1]);
   });
 
-  it("whatever the size of the transcript, since that is not sent", async () => {
+  it("for any size of the transcript, since that is not sent", async () => {
     const long = user("long ".repeat(100_000));
     const body = {
       ...sent(),
@@ -148,7 +148,7 @@ describe("anthropicSummarizer extends the last request", () => {
     expect(server.requests[0]).toMatchObject({ problems: [], body: { max_tokens: 6_000 } });
   });
 
-  it("unless the thinking that it fixes finds no room in what the window leaves", async () => {
+  it("unless the window has no room for that thinking", async () => {
     const thinking = { type: "enabled", budget_tokens: 10_000 };
     const { server, summarizer } = await extending({}, () => ({
       body: { ...sent(), thinking },

@@ -9,7 +9,7 @@ import fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
 
 describe("anthropicModels", () => {
-  it("knows a model with and without its date, and guesses small sizes for any other", () => {
+  it("knows a model with and without its date, and uses small sizes for any other", () => {
     expect(anthropicModel("claude-sonnet-4-5-20250929")).toBe(anthropicModels["claude-sonnet-4-5"]);
     expect(anthropicModel("claude-3-5-haiku-latest")).toBe(anthropicModels["claude-3-5-haiku"]);
     expect(anthropicModel("claude-opus-4@20250514")).toBe(anthropicModels["claude-opus-4"]);
@@ -17,7 +17,7 @@ describe("anthropicModels", () => {
       expect(anthropicModel(stranger)).toEqual({ contextWindow: 200_000, maxOutputTokens: 8_192 });
   });
 
-  it("knows the window of the model of a session, and guesses none", () => {
+  it("knows the window of a session's model, and guesses none", () => {
     expect(contextWindowOf({ provider: "anthropic", modelId: "claude-opus-4-8-20260101" })).toBe(1_000_000);
     expect(contextWindowOf({ provider: "anthropic", modelId: "constructor" })).toBeUndefined();
     expect(contextWindowOf({ provider: "openai", modelId: "claude-opus-4-8" })).toBeUndefined();
@@ -33,7 +33,7 @@ describe("anthropicModels", () => {
   });
 });
 
-test("own prices count first, and an absent price equals that of the input", () => {
+test("own prices have priority, and an absent price equals that of the input", () => {
   const own = { "openai/gpt-5": { input: 2, output: 8, cacheRead: 0.5 } };
   expect(pricesOf({ provider: "openai", modelId: "gpt-5" }, 0, own)).toEqual({
     input: 2,
@@ -44,7 +44,7 @@ test("own prices count first, and an absent price equals that of the input", () 
   expect(pricesOf({ provider: "openai", modelId: "a-model-of-ones-own" })).toBeUndefined();
 });
 
-test("models of OpenAI are priced by their names, whichever provider passes them on, and long prompts as such", () => {
+test("models of OpenAI have prices by name, for every provider that offers them, and higher ones for long prompts", () => {
   const prices = { input: 2.5, output: 15, cacheRead: 0.25, cacheWrite: 2.5 };
   expect(pricesOf({ provider: "openai", modelId: "gpt-5.4-2026-03-05" })).toEqual(prices);
   expect(pricesOf({ provider: "a-proxy", modelId: "gpt-5.4" }, 272_000)).toEqual(prices);
@@ -59,7 +59,7 @@ test("models of OpenAI are priced by their names, whichever provider passes them
 
 describe("clampOutput", () => {
   it.each(Object.entries(anthropicModels))(
-    "never asks more of %s than it gives, nor than its window leaves",
+    "never requests more of %s than its maximum, or than its window leaves",
     (_, model) => {
       const { contextWindow, maxOutputTokens } = model;
       for (const wanted of [1, 4_096, 13_107, 64_000, 339_835, 1_000_000]) {

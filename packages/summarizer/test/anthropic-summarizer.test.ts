@@ -69,7 +69,7 @@ describe("anthropicSummarizer", () => {
     ["a refusal", textReply("", { stopReason: "refusal" }), { stopReason: "refusal", text: "" }],
     ["a call", toolReply([{ name: "read", input: {} }]), { stopReason: "toolUse" }],
     ["something new", textReply("x", { stopReason: "pause_turn" }), { stopReason: "error" }],
-  ])("says that an answer ended with %s", async (_, reply, expected) => {
+  ])("reports that an answer ended with %s", async (_, reply, expected) => {
     const { summarizer } = await start(reply);
     expect(await summarizer.summarize(asked)).toMatchObject(expected);
   });
@@ -94,13 +94,13 @@ describe("anthropicSummarizer", () => {
     ["bad-request", errorReply(400, "messages: unexpected role")],
     ["bad-request", errorReply(404)],
     ["timeout", errorReply(408)],
-  ])("fails as %s and asks only once", async (code, reply) => {
+  ])("fails as %s and sends one request only", async (code, reply) => {
     const { server, summarizer } = await start(reply);
     await expect(summarizer.summarize(asked)).rejects.toMatchObject({ code, name: "EspalierError" });
     expect(server.requests).toHaveLength(1);
   });
 
-  it("reports what was billed before a stream broke off, and how long to wait", async () => {
+  it("reports the bill of a broken stream, and the time to wait", async () => {
     const reply = {
       ...brokenReply("a text of some length", "overloaded"),
       usage: { input_tokens: 321, output_tokens: 50 },
@@ -110,7 +110,7 @@ describe("anthropicSummarizer", () => {
     await expect(summarizer.summarize(asked)).rejects.toMatchObject({ retryAfterMs: 7_000 });
   });
 
-  it("fails as connection where nobody listens, as unauthorized with a wrong key, as timeout after its time", async () => {
+  it("fails as connection without a server, as unauthorized with a wrong key, as timeout after its time", async () => {
     const { server, summarizer } = await start(hangingReply(), { timeoutMs: 50 });
     await expect(summarizer.summarize(asked)).rejects.toMatchObject({ code: "timeout" });
     await server.close();
@@ -123,7 +123,7 @@ describe("anthropicSummarizer", () => {
     ["before the answer", hangingReply()],
     ["inside the answer", brokenReply("a text of some length", "hang")],
     ["between the deltas", textReply("word ".repeat(200), { deltaDelayMs: 1_000 })],
-  ])("ends when it is aborted %s, with what was billed", async (when, reply) => {
+  ])("ends when it is aborted %s, with its bill", async (when, reply) => {
     const { server, summarizer } = await start(reply);
     const controller = new AbortController();
     const isBilled = when !== "before the answer";
@@ -147,7 +147,7 @@ describe("anthropicSummarizer", () => {
     });
   });
 
-  it("is tried again by withRetry, which is the only one to do so", async () => {
+  it("is retried by withRetry, and by no other code", async () => {
     const replies = [overloadedReply(), brokenReply("half of a text, and more", "cut"), textReply("S")];
     const { server, summarizer } = await start((_, n) => replies[n - 1]!);
     const answer = await withRetry(summarizer, { delayMs: () => 1 }).summarize(asked);
@@ -156,9 +156,9 @@ describe("anthropicSummarizer", () => {
     expect(server.requests).toHaveLength(3);
   });
 
-  describe("asks for an output", () => {
+  describe("a request for output tokens", () => {
     it.each(Object.entries(anthropicModels))(
-      "that %s can give",
+      "has at most the maximum of %s",
       async (model, { maxOutputTokens, contextWindow, thinksByDefault }) => {
         const { server, summarizer } = await start(textReply("S"), { model });
         expect(summarizer).toMatchObject({ maxOutputTokens, contextWindow });
@@ -169,7 +169,7 @@ describe("anthropicSummarizer", () => {
       },
     );
 
-    it("that the window leaves beside the prompt", async () => {
+    it("has at most the rest of the window after the prompt", async () => {
       const { server, summarizer } = await start(
         textReply("S"),
         { contextWindow: 4_000 },
@@ -179,7 +179,7 @@ describe("anthropicSummarizer", () => {
       expect(server.requests[0]!.body["max_tokens"]).toBeLessThan(3_400);
     });
 
-    it("that has room for the thinking asked for, for which a history is split more", async () => {
+    it("has room for the requested thinking, for which a history is split further", async () => {
       const words = request(
         Array.from({ length: 60 }, (_, index) => user(`${index} ${"word ".repeat(200)}`)),
       );
@@ -192,14 +192,14 @@ describe("anthropicSummarizer", () => {
       expect(server.requests.flatMap(({ problems }) => problems)).toEqual([]);
     });
 
-    it("and none at all where it cannot fit", async () => {
+    it("is not sent if it cannot fit", async () => {
       const { server, summarizer } = await start(textReply("S"), { contextWindow: 900, countTokens: false });
       await expect(summarizer.summarize(asked)).rejects.toMatchObject({ code: "too-long" });
       expect(server.requests).toEqual([]);
     });
   });
 
-  it("makes a summary of ten times the window against a server that refuses what is too long", async () => {
+  it("makes a summary of ten times the window against a server that refuses too long requests", async () => {
     const words = request(
       Array.from({ length: 100 }, (_, index) => user(`${index} ${"word ".repeat(400)}`)),
       { sections: ["Goal"] },

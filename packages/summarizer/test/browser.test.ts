@@ -2,7 +2,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { expect, it } from "vitest";
 
-it("the root entry runs in a browser, and loads no SDK before a request needs it", async () => {
+it("the root entry runs in a browser, and loads no SDK before the first request", async () => {
   const { metafile, outputFiles } = await build({
     entryPoints: [fileURLToPath(import.meta.resolve("@espalier/summarizer"))],
     bundle: true,

@@ -3,24 +3,24 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 describe("cutText", () => {
-  it("leaves a text alone that is not longer than the limit", () => {
+  it("does not change a text within the limit", () => {
     expect(cutText("abc", 3)).toBe("abc");
   });
 
-  it("keeps the beginning and counts what is left out", () => {
+  it("keeps the beginning and counts the omitted characters", () => {
     expect(cutText("x".repeat(2_010), 2_000)).toBe(`${"x".repeat(2_000)}\n[… 10 characters left out]`);
   });
 
-  it("keeps the beginning and the end in the other shape", () => {
+  it("keeps the beginning and the end in the other form", () => {
     expect(cutText("abcdefghij", 4, "head-tail")).toBe("ab\n[… 6 characters left out]\nij");
   });
 
-  it("leaves a code point out whole where the cut falls into it", () => {
+  it("leaves out a whole code point if the cut is inside it", () => {
     expect(cutText("a👍b", 2)).toBe("a\n[… 3 characters left out]");
     expect(cutText("a👍bcd👍", 3, "head-tail")).toBe("a\n[… 7 characters left out]");
   });
 
-  it("never splits a code point, never keeps more than the limit, and counts every character", () => {
+  it("never splits a code point, never exceeds the limit, and counts every character", () => {
     const anyText = fc.string({ unit: "grapheme", maxLength: 60 });
     const shapes = fc.constantFrom("head" as const, "head-tail" as const);
     fc.assert(

@@ -39,7 +39,7 @@ describe("collectFileOps", () => {
       "modified",
     ],
     ["rename_file", { from: "a" }, "modified"],
-  ])("knows what %s %j does", (name, args, kind) => {
+  ])("knows the effect of %s %j", (name, args, kind) => {
     const lists = listsOf([call(name, args)]);
     expect(lists).toEqual({
       readFiles: kind === "read" ? ["a"] : [],
@@ -72,14 +72,14 @@ describe("collectFileOps", () => {
     expect(listsOf([call("exec", { input })]).modifiedFiles).toEqual(modifiedFiles);
   });
 
-  it("reads no program in the arguments of other tools, and takes a hostile one in one go", () => {
+  it("does not run programs in the arguments of other tools, and reads hostile ones in linear time", () => {
     const input = "await tools.write_file({path: 'a'})";
     expect(listsOf([call("note", { input })]).modifiedFiles).toEqual([]);
     const hostile = "tools.a({a:".repeat(20_000);
     expect(listsOf([call("exec", { input: hostile })]).modifiedFiles).toEqual([]);
   });
 
-  it("asks a tool's own declaration first, and knows nothing of other tools", () => {
+  it("uses a tool's own declaration first, and knows nothing of other tools", () => {
     const mine: FileTool = { name: "read", files: ({ what }) => ({ edited: [String(what)] }) };
     const calls = [call("READ", { what: "z", path: "a" }), call("deploy", { path: "b" })];
     expect(listsOf(calls, [...fileTools, mine])).toEqual({ readFiles: [], modifiedFiles: ["z"] });
@@ -95,7 +95,7 @@ describe("collectFileOps", () => {
     expect(listsOf(messages).modifiedFiles).toEqual(["open"]);
   });
 
-  it("carries on the lists of earlier summaries, and a file that is modified later is not only read", () => {
+  it("includes the lists of earlier summaries, and a file that is modified later is no longer only read", () => {
     const earlier = formatFileLists({ readFiles: ["a", "b"], modifiedFiles: ["c"] });
     const messages: ContextMessage[] = [
       { role: "compactionSummary", summary: `## Goal\nx\n\n${earlier}`, tokensBefore: 1, timestamp: 1 },
@@ -105,7 +105,7 @@ describe("collectFileOps", () => {
     expect(listsOf(messages)).toEqual({ readFiles: ["a"], modifiedFiles: ["b", "c"] });
   });
 
-  it("adds to what was collected before, and takes arguments of any shape", () => {
+  it("adds to the files collected before, and accepts arguments of any shape", () => {
     const into = newFileOps();
     into.read.add("before");
     const strange = [null, "text", 5, ["x"], { path: 7 }, { paths: [null, { path: "deep" }] }];
@@ -115,7 +115,7 @@ describe("collectFileOps", () => {
 });
 
 describe("patchedFiles", () => {
-  it("reads headers of both forms of patches", () => {
+  it("reads the headers of both patch formats", () => {
     const patch =
       "*** Add File: new.ts\n*** Update File: old.ts\n*** Move to: moved.ts\n*** Delete File: gone.ts";
     expect(patchedFiles(patch)).toEqual({ written: ["new.ts", "moved.ts"], edited: ["old.ts", "gone.ts"] });
@@ -125,14 +125,14 @@ describe("patchedFiles", () => {
 });
 
 describe("formatFileLists", () => {
-  it("writes a path a line, and no block for nothing", () => {
+  it("writes one path per line, and no block for an empty list", () => {
     expect(formatFileLists({ readFiles: ["a", "b"], modifiedFiles: ["c"] })).toBe(
       "<read-files>\na\nb\n</read-files>\n\n<modified-files>\nc\n</modified-files>",
     );
     expect(formatFileLists({ readFiles: [], modifiedFiles: [] })).toBe("");
   });
 
-  it("leaves out the middle at a limit, of read files first, and says how many", () => {
+  it("leaves out the middle at a limit, first of read files, with the number", () => {
     const readFiles = Array.from({ length: 100 }, (_, index) => `src/read-${index}.ts`);
     const text = formatFileLists({ readFiles, modifiedFiles: ["src/main.ts"] }, 100);
     expect(text.length).toBeLessThanOrEqual(400);
@@ -143,7 +143,7 @@ describe("formatFileLists", () => {
     expect(parseFileLists(text).readFiles).toHaveLength(100 - Number(count));
   });
 
-  it("is understood by parseFileLists, whatever the paths are, and keeps its limit", () => {
+  it("can be parsed by parseFileLists, for any paths, and respects its limit", () => {
     const paths = fc.uniqueArray(
       fc.oneof(
         fc.string({ minLength: 1 }),
@@ -164,7 +164,7 @@ describe("formatFileLists", () => {
     );
   });
 
-  it("takes the last of several blocks, as in a summary that quotes another one", () => {
+  it("uses the last of several blocks, as in a summary that quotes another one", () => {
     const quoted = formatFileLists({ readFiles: ["old"], modifiedFiles: [] });
     expect(
       parseFileLists(`${quoted}\n${formatFileLists({ readFiles: ["new"], modifiedFiles: [] })}`).readFiles,

@@ -48,7 +48,7 @@ const calls = (count: number, size: number): ContextMessage[] =>
   ]).flat();
 
 describe("fitRequest", () => {
-  it("leaves a request that fits as it is, and lists what its transcript already left out", async () => {
+  it("does not change a request that fits, and lists content that its transcript already left out", async () => {
     const messages = [user("hi"), result("1", "r".repeat(2_500)), picture()];
     const asked = request(messages);
     const { requests, omitted } = await fitRequest(asked, { contextWindow: 20_000 });
@@ -74,7 +74,7 @@ describe("fitRequest", () => {
     expectFit(messages, split, 5_000);
   });
 
-  it("asks for notes on each part, with the user's wishes and without the previous summary", async () => {
+  it("requests notes on each part, with the user's wishes and without the previous summary", async () => {
     const messages = calls(30, 1_000);
     const asked = request(messages, {
       sections: ["Goal"],
@@ -91,7 +91,7 @@ describe("fitRequest", () => {
     expect(requests.every(({ messages: [first] }) => first?.role === "assistant")).toBe(true);
   });
 
-  it("drops the oldest messages when there would be too many parts, and says so where they stood", async () => {
+  it("drops the oldest messages if there would be too many parts, and says so at their position", async () => {
     const messages = Array.from({ length: 100 }, (_, index) => user(`message ${index} ${"w".repeat(900)}`));
     const fitted = await fitRequest(request(messages), { contextWindow: 6_000, maxChunks: 3 });
     expect(fitted.requests).toHaveLength(3);
@@ -102,14 +102,14 @@ describe("fitRequest", () => {
     expectFit(messages, fitted, 6_000);
   });
 
-  it("cuts one message that is larger than a part, at both ends of it the text is there", async () => {
+  it("cuts a message larger than a part, and keeps both of its ends", async () => {
     const messages = [user(`BEGIN${"m".repeat(5_000_000)}END`), assistant("done")];
     const fitted = await fitRequest(request(messages), { contextWindow: 30_000 });
     expect(fitted.requests[0]!.transcript).toMatch(/BEGINm+\n\[… \d+ characters left out\]\nm+END/);
     expectFit(messages, fitted, 30_000);
   });
 
-  it("cuts a previous summary and wishes that take more than their share", async () => {
+  it("cuts a previous summary and wishes that exceed their share", async () => {
     const asked = request([user("hi")], {
       previousSummary: "s".repeat(90_000),
       customInstructions: "c".repeat(90_000),
@@ -124,14 +124,14 @@ describe("fitRequest", () => {
     expect(mostTokens(requests[0]!)).toBeLessThanOrEqual(40_000);
   });
 
-  it("says that a window is too small for the instructions alone", async () => {
+  it("reports a window that is too small for the instructions alone", async () => {
     await expect(fitRequest(request([user("hi")]), { contextWindow: 900 })).rejects.toMatchObject({
       code: "too-long",
       message: expect.stringContaining("larger window"),
     });
   });
 
-  it("makes any history fit into any window that holds the instructions", async () => {
+  it("fits any history into any window that has room for the instructions", async () => {
     const text = fc.oneof(
       fc.string({ maxLength: 200 }),
       fc

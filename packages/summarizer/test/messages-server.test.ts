@@ -57,7 +57,7 @@ describe("the loopback server", () => {
     expect(server.requests.map(({ body }) => body["stream"])).toEqual([undefined, true]);
   });
 
-  it("keeps every request as the bytes it came in", async () => {
+  it("keeps every request with its original bytes", async () => {
     const { client, server } = await start({ reply: textReply("ok") });
     await client.messages.create(ask("grüße"));
     const [received] = server.requests;
@@ -70,7 +70,7 @@ describe("the loopback server", () => {
     });
   });
 
-  it("plays a conversation with tools, by what it is asked", async () => {
+  it("replays a conversation with tools, by the received messages", async () => {
     const { client, server } = await start({
       reply: ({ body }) => {
         const last = (body["messages"] as { content: unknown }[]).at(-1);
@@ -91,7 +91,7 @@ describe("the loopback server", () => {
     expect(server.requests.flatMap(({ problems }) => problems)).toEqual([]);
   });
 
-  it("refuses what the API would refuse, in its own words", async () => {
+  it("refuses requests that the API would refuse, with the API's messages", async () => {
     const { client, server } = await start({ reply: textReply("never") });
     await expect(client.messages.create(ask(""))).rejects.toMatchObject({
       status: 400,
@@ -128,7 +128,7 @@ describe("the loopback server", () => {
     expect(texts).toHaveLength(1);
   });
 
-  it("counts tokens, where it does, and has a window", async () => {
+  it("counts tokens, if this is on, and has a window", async () => {
     const { client, server } = await start({
       reply: textReply("ok"),
       contextWindow: 1_000,
@@ -143,7 +143,7 @@ describe("the loopback server", () => {
     await expect(without.client.messages.countTokens(counted)).rejects.toMatchObject({ status: 404 });
   });
 
-  it("serves from its cache what an earlier request with a marker had, to the byte", async () => {
+  it("serves the part of an earlier request with a marker from its cache, to the byte", async () => {
     const { client } = await start({ reply: textReply("ok") });
     const marked: Anthropic.MessageParam = {
       role: "user",
@@ -161,7 +161,7 @@ describe("the loopback server", () => {
     expect(usages[0]!.cache_creation_input_tokens).toBeGreaterThan(100);
   });
 
-  it("says what a reply threw, and closes at once whatever hangs", async () => {
+  it("reports an error of a reply function, and closes at once despite hanging requests", async () => {
     const failing = await start({
       reply: () => {
         throw new Error("no reply today");

@@ -41,7 +41,7 @@ const asked = request([user("hi")], { sections: ["Goal"] });
 const good = "## Goal\nShip";
 
 describe("withRetry", () => {
-  it("tries again after trouble that passes, and reports what it cost", async () => {
+  it("retries temporary failures, and reports their cost", async () => {
     const { summarizer, waits } = retrying([
       failingAnswer("overloaded", usage(3, 0)),
       failingAnswer("connection"),
@@ -57,7 +57,7 @@ describe("withRetry", () => {
     ]);
   });
 
-  it("gives up after the last attempt with everything that was billed", async () => {
+  it("fails after the last attempt with the whole bill", async () => {
     const { summarizer, scripted } = retrying(failingAnswer("rate-limited", usage(2, 0)));
     await expect(summarizer.summarize(asked)).rejects.toMatchObject({
       code: "rate-limited",
@@ -68,7 +68,7 @@ describe("withRetry", () => {
   });
 
   it.each(["too-long", "unauthorized", "bad-request", "failed"] as const)(
-    "does not try again after %s",
+    "does not retry after %s",
     async (code) => {
       const { summarizer, scripted } = retrying(failingAnswer(code));
       await expect(summarizer.summarize(asked)).rejects.toMatchObject({ code });
@@ -81,7 +81,7 @@ describe("withRetry", () => {
     ["tool-call", callingAnswer(), "No tool"],
     ["empty", emptyAnswer(), "empty"],
     ["cut-off", cutOffAnswer(), "too long"],
-  ])("asks once more, more strictly, after an answer that is %s", async (code, bad, sentence) => {
+  ])("asks once more with stricter instructions after an answer that is %s", async (code, bad, sentence) => {
     const { summarizer, scripted, waits } = retrying([bad, good]);
     const answer = await summarizer.summarize(asked);
     expect(answer.text).toBe(good);
@@ -92,7 +92,7 @@ describe("withRetry", () => {
     expect(waits).toEqual([]);
   });
 
-  it("does so once alone", async () => {
+  it("asks so only once", async () => {
     const { summarizer, scripted } = retrying(emptyAnswer(usage(1, 0)));
     await expect(summarizer.summarize(asked)).rejects.toMatchObject({ code: "empty", usage: { input: 2 } });
     expect(scripted.requests).toHaveLength(2);
@@ -101,7 +101,7 @@ describe("withRetry", () => {
     expect(lenient.scripted.requests).toHaveLength(1);
   });
 
-  it("waits as long as the provider asks, and not at all when that is too long", async () => {
+  it("waits as long as the provider requests, and not at all if that is too long", async () => {
     const wait = (retryAfterMs: number) => ({
       error: new EspalierError("rate-limited", "Slow down.", { retryAfterMs }),
     });
@@ -116,7 +116,7 @@ describe("withRetry", () => {
     expect(hasty.waits).toEqual([]);
   });
 
-  it("ends one attempt that takes too long, and the whole when it is aborted", async () => {
+  it("ends one attempt that takes too long, and all attempts after an abort", async () => {
     const slow = retrying([hangingAnswer("for-ever"), good], { timeoutMs: 20 });
     expect((await slow.summarizer.summarize(asked)).attempts).toMatchObject([{ code: "timeout" }]);
     const unhurried = retrying([{ text: good, delayMs: 20 }], { timeoutMs: Number.POSITIVE_INFINITY });
@@ -131,7 +131,7 @@ describe("withRetry", () => {
     await expect(running).rejects.toMatchObject({ code: "aborted", usage: { input: 4 } });
   });
 
-  it("takes what is thrown at once for a failure like any other", async () => {
+  it("treats a synchronous error like any other failure", async () => {
     const hasty: Summarizer = {
       ...scriptedSummarizer(good, { name: "hasty" }),
       summarize: () => {
@@ -144,7 +144,7 @@ describe("withRetry", () => {
     });
   });
 
-  it("keeps what an attempt was billed until it was aborted", async () => {
+  it("keeps the bill of an attempt until it was aborted", async () => {
     const controller = new AbortController();
     const summarizer = withRetry({
       ...scriptedSummarizer(""),
@@ -177,7 +177,7 @@ describe("withRetry", () => {
 });
 
 describe("withFallback", () => {
-  it("takes the first valid answer, and says whose it is and what the others failed with", async () => {
+  it("uses the first valid answer, and names its summarizer and the failures of the others", async () => {
     const first = scriptedSummarizer(failingAnswer("unauthorized", usage(1, 0)), { name: "first" });
     const second = scriptedSummarizer({ text: " ", usage: usage(2, 0) }, { name: "second" });
     const third = scriptedSummarizer(good, { name: "third" });
@@ -189,7 +189,7 @@ describe("withFallback", () => {
     ]);
   });
 
-  it("names the first when it answers, and asks nobody else", async () => {
+  it("names the first if it answers, and calls no other", async () => {
     const second = scriptedSummarizer(good);
     const answer = await withFallback(scriptedSummarizer(good, { name: "first" }), second).summarize(asked);
     expect(answer.source).toBe("first");
@@ -209,7 +209,7 @@ describe("withFallback", () => {
     });
   });
 
-  it("never goes on after an abort, whether the first listens to it or not", async () => {
+  it("never continues after an abort, even if the first ignores it", async () => {
     for (const how of ["until-aborted", "for-ever"] as const) {
       const controller = new AbortController();
       const second = scriptedSummarizer(good);
@@ -223,7 +223,7 @@ describe("withFallback", () => {
     }
   });
 
-  it("can be for size alone", async () => {
+  it("can be limited to requests that are too long", async () => {
     const extractive = scriptedSummarizer(good, { name: "extractive" });
     const chain = (code: "too-long" | "overloaded") =>
       withFallbackFor(["too-long"], scriptedSummarizer(failingAnswer(code)), extractive);
@@ -246,7 +246,7 @@ describe("chainOf", () => {
   const goal = { ...asked, transcript: "<transcript>\nuser: hi\n</transcript>" };
   const repeated = (summarizer: Summarizer) => withRetry(summarizer, { sleep: async () => undefined });
 
-  it("asks again, sizes, and lets the extractive one step in for what is too long alone", async () => {
+  it("retries, fits the size, and uses the extractive one only for too long requests", async () => {
     const passing = scriptedSummarizer((_, n) => (n === 1 ? failingAnswer("overloaded") : { text: good }));
     expect(await chainOf(passing, { repeated }).summarize(goal)).toMatchObject({
       text: good,
@@ -263,7 +263,7 @@ describe("chainOf", () => {
     });
   });
 
-  it("tells which model it asks, and leaves the extractive one as it is", () => {
+  it("names its model, and does not change the extractive one", () => {
     const model = { provider: "p", modelId: "m" };
     expect(chainOf({ ...scriptedSummarizer(() => ({ text: good })), model }).model).toEqual(model);
     const extractive = extractiveSummarizer();

@@ -17,7 +17,7 @@ function scores({ right, wrong, missed }: Tally): { precision: number; recall: n
   return { precision: right / (right + wrong.length), recall: right / (right + missed.length) };
 }
 
-describe("rules that people labelled before there was a detector", () => {
+describe("rules labelled by people before the detector existed", () => {
   test.each(["dev en", "dev ko", "dev zh", "held en", "held ko", "held zh"])("are found in %s", (set) => {
     const counts: Tally = { right: 0, wrong: [], missed: [] };
     for (const turn of writtenTurns(set)) tally(counts, turn, found(turn.text));
@@ -102,7 +102,7 @@ function readLine(line: string): ClaudeCodeLine {
   }
 }
 
-describe("what is no rule", () => {
+describe("texts without a rule", () => {
   test.each([
     "can we avoid the second request?",
     "I never managed to get this test green myself.",
@@ -125,15 +125,15 @@ describe("what is no rule", () => {
     expect(found(text)).toEqual([]);
   });
 
-  test("the same words inside a tag that is closed, however many lines it has", () => {
+  test("the same words inside a closed tag, over any number of lines", () => {
     expect(texts(`<file name="AGENTS.md">\nNever push.\n\nAlways test.\n</file>\nnever rebase`)).toEqual([
       "never rebase",
     ]);
   });
 });
 
-describe("a rule that was found", () => {
-  test("is the clause without the request beside it, at its place in the text", () => {
+describe("a found rule", () => {
+  test("is the clause without the adjacent request, with its position in the text", () => {
     const text = "Great, thanks!\n\nPlease never push to main; then fix the   import.";
     const [rule, ...others] = findRules(text);
     expect(others).toEqual([]);
@@ -152,7 +152,7 @@ describe("a rule that was found", () => {
     expect(findRules(text).map((rule) => rule.kind)).toEqual([kind]);
   });
 
-  test("is one of twenty at the most, and in a pasted document only what binds beyond it", () => {
+  test("is one of at most twenty, and in a pasted document only a clause that is stricter than its text counts", () => {
     expect(findRules("never push. ".repeat(50))).toHaveLength(20);
     const document = Array.from({ length: 400 }, (_, at) => `Section ${at}: the value must be set.`).join(
       "\n",
@@ -161,7 +161,7 @@ describe("a rule that was found", () => {
   });
 });
 
-describe("messages that nobody expects", () => {
+describe("unusual messages", () => {
   const million = 5_000_000;
   test.each([
     ["of one word", "never ".repeat(million / 6)],
@@ -174,7 +174,7 @@ describe("messages that nobody expects", () => {
     ["in Chinese", "以后每次，".repeat(million / 5)],
     ["of digits", "1".repeat(million)],
     ["of broken pairs", "\ud83d never \udc00".repeat(million / 9)],
-  ])("%s, five million characters long, are read in time that grows with their length alone", (_, text) => {
+  ])("%s, five million characters long, are read in linear time", (_, text) => {
     // Quadratic work would take minutes.
     const started = performance.now();
     const rules = findRules(text);

@@ -34,7 +34,7 @@ const strict = (script: Script, contextWindow = 8_000) =>
   scriptedSummarizer(script, { contextWindow, tokens: bytes });
 
 describe("summarizeFitting", () => {
-  it("asks once where the request fits", async () => {
+  it("sends one request if it fits", async () => {
     const summarizer = strict("S");
     const asked = request([user("hi")]);
     const answer = await summarizeFitting(summarizer, asked);
@@ -59,7 +59,7 @@ describe("summarizeFitting", () => {
     expect(answer.calls).toBe(order.length + 1);
   });
 
-  it("has at most as many requests open as it is told, and one after the other with 1", async () => {
+  it("has at most the given number of requests open, and one after the other with 1", async () => {
     for (const [concurrency, most] of [
       [undefined, 2],
       [3, 3],
@@ -71,7 +71,7 @@ describe("summarizeFitting", () => {
     }
   });
 
-  it("merges notes again and again until they fit", async () => {
+  it("combines notes again and again until they fit", async () => {
     const script: Script = ({ purpose, sections }) =>
       purpose === "chunk" || sections.length === 0 ? words(100) : "## Goal\nx";
     const summarizer = strict(script);
@@ -81,7 +81,7 @@ describe("summarizeFitting", () => {
     expect(answer.text).toBe("## Goal\nx");
   });
 
-  it("ends, within the limit, when every answer is larger than what it was made of", async () => {
+  it("ends, within the limit, even if every answer is larger than its input", async () => {
     const summarizer = strict((asked) => largerAnswer(asked));
     const answer = await summarizeFitting(summarizer, request(long(60)));
     expect(answer.omitted.summaryCharacters).toBeGreaterThan(0);
@@ -109,7 +109,7 @@ describe("summarizeFitting", () => {
     expect(summarizer.events.filter((event) => event.startsWith("failure"))).toEqual([]);
   });
 
-  it("believes a provider whose window is smaller than announced", async () => {
+  it("accepts a provider's report of a smaller window", async () => {
     const summarizer = scriptedSummarizer("S", {
       contextWindow: 200_000,
       tokens: (asked) => (bytes(asked) > 9_000 ? Infinity : 0),
@@ -119,12 +119,12 @@ describe("summarizeFitting", () => {
     expect(answer.attempts?.map(({ code }) => code)).toContain("too-long");
   });
 
-  it("gives up with the provider's words when nothing is small enough", async () => {
+  it("fails with the provider's message if nothing is small enough", async () => {
     const summarizer = scriptedSummarizer("S", { contextWindow: 100_000, tokens: () => Infinity });
     await expect(summarizeFitting(summarizer, request(long(30)))).rejects.toMatchObject({ code: "too-long" });
   });
 
-  it("asks for the exact size where the bound does not settle it, and does not split what fits", async () => {
+  it("requests the exact size if the bound does not decide, and does not split a request that fits", async () => {
     const summarizer = scriptedSummarizer("S", {
       contextWindow: 10_000,
       counts: (asked) => bytes(asked) / 4,
@@ -134,7 +134,7 @@ describe("summarizeFitting", () => {
     expect(answer).toMatchObject({ calls: 1, omitted: { toolResultLimit: 2_000, chunks: [] } });
   });
 
-  it("makes fewer parts of what is known to be less dense than the bound", async () => {
+  it("makes fewer parts of text that is known to be less dense than the bound", async () => {
     const tokens = (asked: SummaryRequest) => bytes(asked) / 4;
     const counting = scriptedSummarizer("S", { contextWindow: 8_000, counts: tokens, tokens });
     const bounding = scriptedSummarizer("S", { contextWindow: 8_000, tokens });
@@ -144,7 +144,7 @@ describe("summarizeFitting", () => {
     expect(counting.events.some((event) => event.startsWith("failure"))).toBe(false);
   });
 
-  it("leaves a message that nothing makes small enough to whoever takes any size, when there is no other", async () => {
+  it("leaves a message that cannot be made small enough to the extractive one, and omits it if there are others", async () => {
     const calls = Array.from({ length: 400 }, (_, at) => ({ id: `${at}`, name: "read", arguments: { at } }));
     const many = assistant("", calls);
     await expect(summarizeFitting(strict("S"), request([many]))).rejects.toMatchObject({ code: "too-long" });
@@ -155,7 +155,7 @@ describe("summarizeFitting", () => {
     expect(strictly.requests[0]!.transcript).toContain("<note>1 message is not shown</note>");
   });
 
-  it("asks nobody where notes on the parts could not be combined afterwards", async () => {
+  it("sends nothing if notes on the parts could not be combined afterwards", async () => {
     const summarizer = strict("S", 6_000);
     const asked = request(long(40), { instructions: "i".repeat(4_700) });
     await expect(summarizeFitting(summarizer, asked)).rejects.toMatchObject({ code: "too-long" });
@@ -173,7 +173,7 @@ describe("summarizeFitting", () => {
     expect(seen).toEqual(seen.map((_, index) => index + 1));
   });
 
-  it("gives up when a part fails, aborts the others, and reports all that was billed", async () => {
+  it("fails when a part fails, aborts the others, and reports the whole bill", async () => {
     const script: Script = (_, n) =>
       n === 2
         ? { ...failingAnswer("unauthorized", usage(5, 0)), delayMs: 10 }
@@ -186,7 +186,7 @@ describe("summarizeFitting", () => {
     expect(summarizer.requests).toHaveLength(3);
   });
 
-  it("does not build a summary on notes that were cut off", async () => {
+  it("does not base a summary on notes that were cut off", async () => {
     const script: Script = ({ purpose }) => (purpose === "chunk" ? cutOffAnswer("half", usage(3, 3)) : "S");
     await expect(
       summarizeFitting(strict(script), request(long(25)), { concurrency: 1 }),
@@ -196,7 +196,7 @@ describe("summarizeFitting", () => {
     });
   });
 
-  it("ends after an abort, even with a summarizer that does not listen", async () => {
+  it("ends after an abort, even if the summarizer ignores it", async () => {
     for (const how of ["until-aborted", "for-ever"] as const) {
       const controller = new AbortController();
       const running = summarizeFitting(
@@ -208,7 +208,7 @@ describe("summarizeFitting", () => {
     }
   });
 
-  it("is a summarizer without a window of its own as withFitting", async () => {
+  it("as withFitting is a summarizer without a window limit", async () => {
     const fitting = withFitting(strict("S"));
     expect(fitting).toMatchObject({ name: "scripted", contextWindow: Number.POSITIVE_INFINITY });
     expect(await fitting.summarize(request(long(60)))).toMatchObject({ text: "S" });

@@ -34,14 +34,14 @@ describe("upperBoundEstimator", () => {
     expect(upperBoundEstimator.text(text)).toBeGreaterThanOrEqual(real);
   });
 
-  it("is needed: characters / 4 is far below for most of them", () => {
+  it("is necessary: characters / 4 is far below for most of them", () => {
     const tooLow = Object.entries(denseTexts).filter(
       ([name, text]) => charsEstimator.text(text) < REAL_TOKENS[name as keyof typeof denseTexts],
     );
     expect(tooLow.length).toBeGreaterThan(10);
   });
 
-  it("is the length in UTF-8, also of half a pair, which is healed before it is sent", () => {
+  it("is the length in UTF-8, also of half a pair, which is replaced before sending", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary" }), (text) => {
         expect(upperBoundEstimator.text(text)).toBe(Buffer.byteLength(text.toWellFormed()));
@@ -50,7 +50,7 @@ describe("upperBoundEstimator", () => {
     expect(upperBoundEstimator.text("\ud83d!")).toBe(Buffer.byteLength("\ufffd!"));
   });
 
-  it("counts every part of a message, a picture as the most that one costs, and nothing for what is not sent", () => {
+  it("counts every part of a message, a picture with its maximum cost, and nothing for unsent parts", () => {
     const call = assistant("ab", [{ id: "1", name: "read", arguments: { path: "x" } }]);
     expect(upperBoundEstimator.estimate(call)).toBeGreaterThan('ab read {"path":"x"}'.length);
     expect(upperBoundEstimator.estimate(picture())).toBeGreaterThanOrEqual(IMAGE_UPPER_BOUND);
@@ -89,7 +89,7 @@ describe("wordEstimator", () => {
     expect(wordEstimator.text(text)).toBe(Math.ceil(weight));
   });
 
-  it("takes calls and results for code, a message at a time, and adds 50 to a total", () => {
+  it("counts calls and results as code, a message at a time, and adds 50 to a total", () => {
     const call = assistant("", [{ id: "1", name: "read_file", arguments: { path: "a1" } }]);
     // read_file, path and a1; braces, colon and four quotation marks.
     expect(wordEstimator.estimate(call)).toBe(Math.ceil(3 * 0.75 + 7 * 0.25));
@@ -119,15 +119,15 @@ describe("the size of a context", () => {
     user("y".repeat(40)),
   ];
 
-  it("trusts the last usage and estimates what follows", () => {
+  it("uses the last usage and estimates later messages", () => {
     expect(contextTokens(messages)).toEqual({ tokens: 1_010, usageIndex: 1 });
   });
 
-  it("is estimated where no usage can be trusted", () => {
+  it("is estimated if there is no usable usage", () => {
     expect(contextTokens(messages, charsEstimator, () => false)).toEqual({ tokens: 21, usageIndex: null });
   });
 
-  it("passes over usages that are zero, of failed answers, or not there", () => {
+  it("skips usages that are zero, of failed answers, or missing", () => {
     const passedOver = [
       assistant("ok", [], { usage: usage(5, 5) }),
       assistant("zero", [], { usage: usage(0, 0) }),

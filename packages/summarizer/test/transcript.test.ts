@@ -39,13 +39,13 @@ const hostileText = fc
   .map((parts) => parts.join(""));
 
 describe("the escape", () => {
-  it("leaves commands and code alone that hold no tag", () => {
+  it("does not change commands and code without tags", () => {
     expect(escapeText("npm test && x => a > b; R&D &c. &nbsp;")).toBe(
       "npm test && x => a > b; R&D &c. &nbsp;",
     );
   });
 
-  it("gives back every text, healed, and lets no tag through", () => {
+  it("restores every text, with lone surrogates replaced, and no tag passes", () => {
     fc.assert(
       fc.property(hostileText, (text) => {
         expect(escapeText(text)).not.toContain("<");
@@ -87,7 +87,7 @@ describe("renderTranscript", () => {
     );
   });
 
-  it("cuts results, output of commands and arguments to 2,000 characters, and texts of people and models not", () => {
+  it("cuts results, output of commands and arguments to 2,000 characters, but not texts of users and models", () => {
     const long = "y".repeat(3_000);
     const shown = renderTranscript([
       user(long),
@@ -102,7 +102,7 @@ describe("renderTranscript", () => {
     expect(shown).toContain('<message role="user-command" exit="1">\n$ cat x\n');
   });
 
-  it("leaves out thinking, system prompts and excluded commands, and puts a word for a picture", () => {
+  it("leaves out thinking, system prompts and excluded commands, and has a word for a picture", () => {
     const shown = renderTranscript([
       { role: "system", content: "You are secret", timestamp: 1 },
       { role: "bashExecution", command: "env", output: "TOKEN=1", excludeFromContext: true, timestamp: 1 },
@@ -112,7 +112,7 @@ describe("renderTranscript", () => {
     expect(shown).toBe('<transcript>\n<message role="user">\n[image]\n</message>\n</transcript>');
   });
 
-  it("says which answers failed, and includes earlier summaries", () => {
+  it("marks failed answers, and includes earlier summaries", () => {
     const shown = renderTranscript([
       assistant("Half", [], { stopReason: "aborted" }),
       assistant("", [], { stopReason: "error", errorMessage: "overloaded" }),
@@ -127,7 +127,7 @@ describe("renderTranscript", () => {
     expect(shown).toContain('<message role="custom" from="notes">\nRemember');
   });
 
-  it("has no tag that a message could have written, whatever stands in it", () => {
+  it("has no tag that a message could have written, for any text", () => {
     const anyMessage: fc.Arbitrary<ContextMessage> = fc.oneof(
       hostileText.map(user),
       fc
@@ -162,7 +162,7 @@ describe("renderTranscript", () => {
     );
   });
 
-  it("takes what files of other writers hold", () => {
+  it("accepts content of files from other programs", () => {
     const broken = [
       { role: "assistant", content: null, timestamp: 1 },
       { role: "toolResult", content: [{ type: "text" }, null, "x"], toolCallId: 1 },

@@ -13,7 +13,7 @@ const sections = ["Goal", "Constraints & Preferences", "Next Steps"];
 const complete = "## Goal\nx\n\n## Constraints & Preferences\n(none)\n\n## Next Steps\n1. y";
 
 describe("validateSummary", () => {
-  it("takes a summary with every section", () => {
+  it("accepts a summary with every section", () => {
     expect(() => validateSummary(answer(complete), { sections })).not.toThrow();
     expect(() => validateSummary(answer("any words"), { sections: [] })).not.toThrow();
   });
@@ -24,7 +24,7 @@ describe("validateSummary", () => {
     ["no headings at all", "The user wants the tests fixed; one of three is left."],
     ["a text that begins like a refusal, under a heading", "## Goal\nx\n\nI cannot say more."],
     ["a heading behind words that begin like a refusal", "I'm sorry to say I can't be brief.\n\n## Goal\nx"],
-  ])("takes a summary in other words: %s", (_, text) => {
+  ])("accepts a summary with other headings: %s", (_, text) => {
     expect(() => validateSummary(answer(text), { sections })).not.toThrow();
   });
 
@@ -40,18 +40,18 @@ describe("validateSummary", () => {
     ["tool-call", answer('<function_calls>\n<invoke name="read">\n</invoke>\n</function_calls>')],
     ["tool-call", answer('{"type": "tool_use", "name": "read", "input": {}}')],
     ["tool-call", answer('```json\n{"name": "read", "arguments": {"path": "x"}}\n```')],
-  ])("refuses as %s what must not be kept", (code, given) => {
+  ])("refuses as %s a text that must not be kept", (code, given) => {
     expect(() => validateSummary(given, { sections })).toThrow(expect.objectContaining({ code }));
   });
 
-  it("keeps the bill of an answer it refuses", () => {
+  it("keeps the bill of a refused answer", () => {
     const billed = answer("", { usage: usage(9, 1) });
     expect(() => validateSummary(billed, { sections })).toThrow(
       expect.objectContaining({ usage: usage(9, 1) }),
     );
   });
 
-  it("does not take for a refusal or a call what a summary reports of one", () => {
+  it("does not mistake a reported refusal or call for one", () => {
     const reporting = `${complete}\n\nThe model said "I'm sorry, but I can't help" once.\n\`\`\`xml\n<invoke name="read">\n\`\`\``;
     expect(() => validateSummary(answer(reporting), { sections })).not.toThrow();
     expect(() =>
@@ -76,7 +76,7 @@ describe("missingSections", () => {
     expect(missingSections(`intro\n${line}\ntext`, ["Goal"])).toEqual([]);
   });
 
-  it("takes `and` for `&`, and a sentence for no heading", () => {
+  it("accepts `and` for `&`, and does not accept a sentence as a heading", () => {
     expect(missingSections("## Constraints and preferences", ["Constraints & Preferences"])).toEqual([]);
     expect(missingSections("Goal: ship it\nThe Goal\n- Goals", ["Goal"])).toEqual(["Goal"]);
   });

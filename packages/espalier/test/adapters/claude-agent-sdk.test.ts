@@ -380,7 +380,7 @@ function withFreshIds(acts: readonly Act[]): Act[] {
 }
 const ID_NAMES = ["", "u1", "u2", "u3", "../u4"];
 
-test("500 random sequences of a host see the same as with the SDK's own store", async () => {
+test("500 random sequences of calls by a host have the same results as the SDK's own store", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(act, { maxLength: 10 }).map(withFreshIds), async (acts) => {
       const memory = memoryStore();
@@ -398,7 +398,7 @@ test("500 random sequences of a host see the same as with the SDK's own store", 
   );
 }, 600_000);
 
-test("a line with a uuid is kept once, however often it comes; one without is kept each time", async () => {
+test("a line with a uuid is kept once, however often it is written; one without is kept each time", async () => {
   const store = open();
   const lines = [line({ uuid: "a", n: 1 }), line({ uuid: "b", n: 2 }), line({ title: "x" })];
   await store.append(KEY, lines);
@@ -483,7 +483,7 @@ const transcript: SessionStoreEntry[] = [
 
 /** Every way to cut the transcript into appends that matters: all at once, line by line, and by threes. */
 test.each([100, 1, 3])(
-  "a transcript that comes %i lines at a time is a tree that says what was said",
+  "a transcript written %i lines at a time is a tree with the same messages",
   async (size) => {
     const home = temporaryFolder();
     const store = open({ home });
@@ -641,7 +641,7 @@ describe("the SDK's own functions", () => {
   }
 });
 
-test("a session written without summaries has them where they are asked for later", async () => {
+test("a session written without summaries has them once they are requested", async () => {
   const memory = memoryStore();
   const plain = claudeSessionStore({ store: memory });
   expect(plain.listSessionSummaries).toBeUndefined();
@@ -683,7 +683,7 @@ test("keys that name no transcript are refused in one sentence, and none leads t
   expect(await store.load({ ...KEY, projectKey: "tenant-a" })).toEqual(transcript);
 });
 
-test("two stores write one transcript in turns, and it is read while one holds it", async () => {
+test("two stores write one transcript in turns, and it can be read while one holds it", async () => {
   const home = temporaryFolder();
   const [one, two] = [open({ home, idleMs: 0 }), open({ home, idleMs: 0 })];
   const lines = Array.from({ length: 24 }, (_, n) =>
@@ -698,7 +698,7 @@ test("two stores write one transcript in turns, and it is read while one holds i
   expect(await waiter.load(KEY)).toHaveLength(25);
 });
 
-test("a write that a crash cut anywhere gives whole lines from the first on, and the SDK can repeat it", async () => {
+test("a write cut by a crash leaves a beginning of whole lines, and the SDK can repeat it", async () => {
   const home = temporaryFolder();
   const files = fileStore({ home });
   const first = claudeSessionStore({ store: files, foldSessionSummary });
@@ -724,7 +724,7 @@ test("a write that a crash cut anywhere gives whole lines from the first on, and
   }
 });
 
-test("a text that speaks of half characters or of __proto__ is read like any other", async () => {
+test("a text with half characters or __proto__ is read like any other", async () => {
   const memory = memoryStore();
   const store = open({ store: memory });
   const code = prompt("u1", null, 0, String.raw`const face = "\ud83d\ude00"; object.__proto__ = null;`);

@@ -34,7 +34,7 @@ async function textsOf(saver: EspalierSaver, thread: unknown) {
   return values?.messages.map(({ text }) => text);
 }
 
-describe("a thread_id that names no session", () => {
+describe("a thread_id that cannot name a session", () => {
   const bad = [
     "../../etc/passwd",
     "/tmp/x",
@@ -86,7 +86,7 @@ test("writes without a checkpoint are refused", async () => {
   await saver.close();
 });
 
-test("another tenant's thread is not there, neither to read nor to delete nor to list", async () => {
+test("another tenant's thread cannot be read, deleted or listed", async () => {
   const stores: [EspalierSaver, EspalierSaver][] = [
     [new EspalierSaver({ home: freshHome() }), new EspalierSaver({ home: freshHome() })],
   ];
@@ -114,7 +114,7 @@ test("another tenant's thread is not there, neither to read nor to delete nor to
   await server?.remove();
 });
 
-test("threads of savers that share a home take turns, and each reads what the other wrote", async () => {
+test("threads of savers with the same home take turns, and each reads the other's writes", async () => {
   const home = freshHome();
   const savers = [new EspalierSaver({ home, idleMs: 0 }), new EspalierSaver({ home, idleMs: 0 })];
   for (let turn = 0; turn < 6; turn++) {
@@ -124,7 +124,7 @@ test("threads of savers that share a home take turns, and each reads what the ot
   await Promise.all(savers.map((saver) => saver.close()));
 });
 
-test("a thread that another process writes is read, and refused for writing in one sentence", async () => {
+test("a thread that another process writes can be read, and writing is refused in one sentence", async () => {
   const home = freshHome();
   const before = new EspalierSaver({ home });
   await save(before, "busy", "Before.");
@@ -150,7 +150,7 @@ test("more threads than stay open are written and read at once", async () => {
   await saver.close();
 });
 
-test("a thread that another process removed is gone, and can begin again", async () => {
+test("a thread that another process removed is gone, and can start again", async () => {
   const home = freshHome();
   for (const place of [{ home }, { store: memoryStore() }]) {
     const saver = new EspalierSaver({ ...place, idleMs: 0 });
@@ -164,7 +164,7 @@ test("a thread that another process removed is gone, and can begin again", async
   }
 });
 
-test("secrets are taken out of values and messages on request, and what was said is not written again", async () => {
+test("secrets are removed from values and messages on request, and existing messages are not written again", async () => {
   const home = freshHome();
   const saver = new EspalierSaver({ home, redact: redactText });
   const secret = `ghp_${"aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hI6"}`;
@@ -196,7 +196,7 @@ class Sealed extends JsonPlusSerializer {
   }
 }
 
-test("a serializer that encrypts leaves no plain text in the session", async () => {
+test("an encrypting serializer leaves no plain text in the session", async () => {
   const home = freshHome();
   const saver = new EspalierSaver({ home, serde: new Sealed() });
   const config = await save(saver, "sealed", "The treasure is below the pear tree.");
@@ -209,7 +209,7 @@ test("a serializer that encrypts leaves no plain text in the session", async () 
   await saver.close();
 });
 
-test("values of any shape come back, those among them that no line can hold", async () => {
+test("values of any shape are restored, also those that no line can contain", async () => {
   const saver = new EspalierSaver({ store: memoryStore() });
   const odd = JSON.parse('{"__proto__": {"polluted": true}, "constructor": [1]}') as object;
   const values = {
@@ -240,7 +240,7 @@ test("values of any shape come back, those among them that no line can hold", as
   await saver.close();
 });
 
-test("a value whose line was lost is named, with the next command", async () => {
+test("a value whose line was lost is reported with the next command", async () => {
   const home = freshHome();
   const saver = new EspalierSaver({ home });
   await save(saver, "lost", "A message that is long enough to be stored by its digest.");
@@ -256,7 +256,7 @@ test("a value whose line was lost is named, with the next command", async () => 
   await other.close();
 });
 
-test("a list that names itself is lost, and not read for ever", async () => {
+test("a list that contains itself is reported as lost, and does not loop", async () => {
   const home = freshHome();
   const saver = new EspalierSaver({ home });
   await save(saver, "circle", "A message.");
@@ -271,7 +271,7 @@ test("a list that names itself is lost, and not read for ever", async () => {
   await other.close();
 });
 
-test("half a line at the end of the file is no checkpoint", async () => {
+test("half a line at the end of the file is not read as a checkpoint", async () => {
   const home = freshHome();
   const saver = new EspalierSaver({ home });
   await save(saver, "torn", "Whole.");

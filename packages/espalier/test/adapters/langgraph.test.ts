@@ -116,7 +116,7 @@ const checkpointOf = (version: number, messages: unknown) => ({
 });
 
 test.each(["sync", "async", "exit"] as const)(
-  "the thread is one line with durability %s",
+  "a thread has one branch with durability %s",
   async (durability) => {
     const home = freshHome();
     const saver = new EspalierSaver({ home });
@@ -132,7 +132,7 @@ test.each(["sync", "async", "exit"] as const)(
   },
 );
 
-test("late writes leave the leaf at the newest checkpoint", async () => {
+test("late writes do not move the leaf from the newest checkpoint", async () => {
   const home = freshHome();
   const saver = new EspalierSaver({ home });
   const [first, second] = [checkpointOf(1, []), checkpointOf(2, ["b"])];
@@ -220,7 +220,7 @@ test("an interrupted step is resumed from the session", async () => {
   await session.close();
 });
 
-test("a subgraph is a branch: below the graph where it shares messages, else with a beginning of its own", async () => {
+test("a subgraph is a branch: below the graph if it shares messages, otherwise with a separate root", async () => {
   const home = freshHome();
   const saver = new EspalierSaver({ home });
   const expert = (name: string) =>
@@ -278,7 +278,7 @@ const change = fc.oneof(
   fc.record({ act: fc.constant("fork" as const), at: fc.nat(9) }),
 );
 
-test("at every checkpoint the session tells a model the messages of the state, whatever changed in them", async () => {
+test("at every checkpoint, the session's context has the messages of the state, after any change of them", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(change, { minLength: 1, maxLength: 25 }), async (changes) => {
       const store = memoryStore();
@@ -319,7 +319,7 @@ test("at every checkpoint the session tells a model the messages of the state, w
   );
 });
 
-test("a step writes what is new: the hundredth as much as the tenth", async () => {
+test("a step writes only new data: the hundredth as much as the tenth", async () => {
   const home = freshHome();
   const saver = new EspalierSaver({ home });
   const notes = Annotation<Record<string, string>>({

@@ -202,7 +202,7 @@ async function sameAsMemory(store: SessionStore, steps: readonly Step[], id: str
   }
 }
 
-test("2,000 random sequences of a host have the results and items of MemorySession", async () => {
+test("2,000 random sequences of calls by a host have the results and items of MemorySession", async () => {
   const store = memoryStore();
   let run = 0;
   await fc.assert(
@@ -257,7 +257,7 @@ function open(options: Parameters<typeof openaiSessions>[0] = { store: memorySto
   return sessions;
 }
 
-test("what is popped, cleared, replaced or compacted stays in the session", async () => {
+test("items that are popped, cleared, replaced or compacted stay in the session", async () => {
   const sessions = open();
   const session = sessions.session("garden");
   const words = ["one", "two", "three", "four", "five", "six"];
@@ -285,7 +285,7 @@ test("what is popped, cleared, replaced or compacted stays in the session", asyn
   await sessions.use("garden", (open) => open.undo());
 });
 
-test("a compaction of the SDK is a compaction of the session, which keeps what the SDK keeps", async () => {
+test("a compaction of the SDK is a compaction of the session, with the same kept items", async () => {
   const sessions = open();
   const session = sessions.session("garden");
   await session.addItems([said("one"), answered("two"), said("three")]);
@@ -318,7 +318,7 @@ test("a compaction of the SDK is a compaction of the session, which keeps what t
   );
 });
 
-test("the SDK reads what others do to the session: messages, hidden entries, edits, compactions, undo", async () => {
+test("the SDK reads changes by other programs: messages, hidden entries, edits, compactions, undo", async () => {
   const sessions = open();
   const session = sessions.session("garden");
   await session.addItems([said("one"), answered("two")]);
@@ -352,7 +352,7 @@ test("the SDK reads what others do to the session: messages, hidden entries, edi
   expect(rest).toEqual(items);
 });
 
-test("another agent goes on where the SDK was: calls and results are paired in its request", async () => {
+test("another agent continues after the SDK, with paired calls and results in its request", async () => {
   const sessions = open();
   await sessions.session("garden").addItems([
     said("What grows here?"),
@@ -376,7 +376,7 @@ test("another agent goes on where the SDK was: calls and results are paired in i
   expect(JSON.stringify(request)).toContain("Plums.");
 });
 
-test("a write that a crash cut anywhere is there whole or not at all, and its operation is applied once", async () => {
+test("a write cut by a crash is in the file as a whole or not at all, and its operation is applied once", async () => {
   const home = temporaryFolder();
   const store = fileStore({ home });
   const before = [said("one"), answered("two")];
@@ -413,7 +413,7 @@ test("a write that a crash cut anywhere is there whole or not at all, and its op
   expect([...seen].sort()).toEqual([2, 4]);
 });
 
-test("a process that is killed leaves whole operations, and every one that it acknowledged", async () => {
+test("a killed process leaves whole operations, and every acknowledged one", async () => {
   const folder = temporaryFolder();
   const home = join(folder, "home");
   const program = bundled(new URL("openai-agents-killed.ts", import.meta.url), folder);
@@ -444,7 +444,7 @@ test("a process that is killed leaves whole operations, and every one that it ac
   }
 });
 
-test("what JSON cannot hold is refused in one sentence, and nothing of it is written", async () => {
+test("a value that JSON cannot represent is refused in one sentence, and nothing of it is written", async () => {
   const session = open().session("garden");
   const circle: Record<string, unknown> = { role: "user", content: "x" };
   circle["providerData"] = { circle };
@@ -486,7 +486,7 @@ test("ids that are paths, names of JavaScript or too long are refused in one sen
   expect(() => sessions.session("constructor")).not.toThrow();
 });
 
-test("two pools take turns where sessions are not kept open, and a call stays one write", async () => {
+test("two pools that close idle sessions take turns, and a call is one write", async () => {
   const home = temporaryFolder();
   const [one, two] = [open({ home, idleMs: 0 }), open({ home, idleMs: 0 })];
   const adding = Array.from({ length: 12 }, (_, at) =>
@@ -501,7 +501,7 @@ test("two pools take turns where sessions are not kept open, and a call stays on
   }
 });
 
-test("sessions of two tenants with the same id know nothing of each other", async () => {
+test("sessions of two tenants with the same id are independent", async () => {
   const [one, two] = [open({ store: memoryStore() }), open({ store: memoryStore() })];
   await one.session("garden").addItems([said("secret")]);
   expect(await two.session("garden").getItems()).toEqual([]);

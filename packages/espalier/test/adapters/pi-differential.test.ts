@@ -96,7 +96,7 @@ test.skipIf(!isPiThere)(
 );
 
 test.skipIf(!isPiThere)(
-  `Pi reads what is exported for it like the session here, with whole pairs${whySkipped}`,
+  `Pi reads an exported session like Espalier, with whole pairs${whySkipped}`,
   { timeout: 600_000 },
   async () => {
     const sequences = fc.sample(fc.array(call, { minLength: 5, maxLength: 40 }), {

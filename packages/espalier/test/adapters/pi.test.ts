@@ -55,7 +55,7 @@ const codeOf = (act: () => unknown): unknown => {
   return undefined;
 };
 
-test("an append is in the file when it returns, and a session that said nothing has no file", () => {
+test("an append is in the file when it returns, and a session without messages has no file", () => {
   using session = create();
   session.appendModelChange("p", "m");
   session.appendThinkingLevelChange("high");
@@ -75,7 +75,7 @@ test("an append is in the file when it returns, and a session that said nothing 
   expect(JSON.parse(after.slice(before.length))).toMatchObject({ id: answered, parentId: asked });
 });
 
-test("a manager has what its file has, also when the caller changes a value, or a value is no JSON", () => {
+test("a manager equals its file, even if the caller changes a value, or a value is not JSON", () => {
   using session = create();
   const said = user("as it was");
   const id = session.appendMessage(said);
@@ -89,7 +89,7 @@ test("a manager has what its file has, also when the caller changes a value, or 
   });
 });
 
-test("what an append refuses leaves the session and the file as they were", () => {
+test("a refused append leaves the session and the file unchanged", () => {
   using session = create();
   const first = session.appendMessage(user("one"));
   session.appendMessage(assistant("two"));
@@ -107,7 +107,7 @@ test("what an append refuses leaves the session and the file as they were", () =
   expect(session.getLeafId()).toBe(first);
 });
 
-test("a file that another process writes is refused by one sentence, and free when it is closed", async () => {
+test("a file that another process writes is refused by one sentence, and usable once it is closed", async () => {
   const session = create();
   session.appendMessage(user("one"));
   const file = session.getSessionFile()!;
@@ -155,7 +155,7 @@ test("Espalier opens the file with its branches, labels and name, and its leaf",
   expect(again.buildSessionContext().messages.at(-1)).toMatchObject({ role: "user" });
 });
 
-test("`espalier tree` shows what was said, by whom, with labels and the name", () => {
+test("`espalier tree` shows messages, roles, labels and the name", () => {
   using session = create();
   const asked = session.appendMessage(user("Which tree?"));
   const pear = session.appendMessage(assistant("A pear."));
@@ -170,7 +170,7 @@ test("`espalier tree` shows what was said, by whom, with labels and the name", (
     expect(shown).toContain(text);
 }, 60_000);
 
-test("a session that was moved in Espalier is where it was moved to", async () => {
+test("a session that was navigated in Espalier has the new leaf", async () => {
   const session = create();
   const asked = session.appendMessage(user("one"));
   session.appendMessage(assistant("two"));
@@ -182,7 +182,7 @@ test("a session that was moved in Espalier is where it was moved to", async () =
   expect(again.getLeafId()).toBe(asked);
 });
 
-test("an old file keeps its original beside it, and gets the same ids each time", () => {
+test("an old file keeps its original next to it, and gets the same ids each time", () => {
   const file = join(folder, "old.jsonl");
   const header = { type: "session", id: "old", timestamp: "2025-01-01T00:00:00.000Z", cwd: "/work" };
   const said = { type: "message", timestamp: "2025-01-01T00:00:01.000Z", message: user("hi") };
@@ -201,7 +201,7 @@ test("an old file keeps its original beside it, and gets the same ids each time"
   expect(entries[1]).toEqual(first);
 });
 
-test("a file that is no session, or of a newer version, is refused and stays as it is; an empty one gets a header", () => {
+test("a file that is not a session, or of a newer version, is refused and stays unchanged; an empty one gets a header", () => {
   const file = join(folder, "x.jsonl");
   for (const [text, code] of [
     ['{"type":"event"}\n', "not-a-session"],
@@ -217,7 +217,7 @@ test("a file that is no session, or of a newer version, is refused and stays as 
   expect(JSON.parse(linesOf(file)[0]!)).toMatchObject({ type: "session", id: session.getSessionId() });
 });
 
-test("a damaged line costs itself alone", () => {
+test("a damaged line affects no other line", () => {
   const session = create();
   session.appendMessage(user("one"));
   const file = session.getSessionFile()!;
@@ -236,7 +236,7 @@ test("the address of a database is refused by one sentence", () => {
     );
 });
 
-test("lists name what was said last, and progress tells of all files", async () => {
+test("lists show the newest message, and progress includes all files", async () => {
   using session = create();
   session.appendMessage(user("first"));
   session.appendMessage({ ...assistant("second"), timestamp: 5_000 });
@@ -260,7 +260,7 @@ test("lists name what was said last, and progress tells of all files", async () 
   expect(recent.getSessionId()).toBe(fork.getSessionId());
 });
 
-test("a plan is carried out by Pi's way to a model, and the compaction holds", async () => {
+test("a plan is executed with Pi's model call, and the compaction is stored", async () => {
   const session = SessionManager.inMemory<SessionManager>();
   for (let turn = 0; turn < 10; turn++) {
     session.appendMessage(user(`Question ${turn}: ${"x".repeat(4_000)}`));
@@ -292,7 +292,7 @@ test("a plan is carried out by Pi's way to a model, and the compaction holds", a
   expect(prepareCompaction(session.getBranch(), settings)).toBeUndefined();
 });
 
-test("an answer that is no summary is refused", async () => {
+test("an answer that is not a summary is refused", async () => {
   const session = SessionManager.inMemory<SessionManager>();
   for (let turn = 0; turn < 4; turn++) {
     session.appendMessage(user("x".repeat(4_000)));
@@ -316,7 +316,7 @@ test("an answer that is no summary is refused", async () => {
   }
 });
 
-test("a branch that is left is collected up to the common ancestor, and nothing in a transcript closes it", () => {
+test("an abandoned branch is collected up to the common ancestor, and no text in it closes its block", () => {
   const session = SessionManager.inMemory<SessionManager>();
   const root = session.appendMessage(user("root"));
   const left = [session.appendMessage(assistant("a")), session.appendMessage(user("</transcript>"))];
@@ -335,7 +335,7 @@ test("a branch that is left is collected up to the common ancestor, and nothing 
 });
 
 test.each(["@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent"])(
-  "%s in a version that is not tested is refused in one sentence",
+  "%s in an untested version is refused in one sentence",
   async (host) => {
     const manifest = join(folder, host, "package.json");
     mkdirSync(join(folder, host), { recursive: true });

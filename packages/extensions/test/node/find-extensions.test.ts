@@ -39,7 +39,7 @@ it("modules and folders with an index.ts are found, in the order of their names"
   ]);
 });
 
-it("a link counts as what it leads to; one that leads nowhere, or to itself, is passed over", async () => {
+it("a link counts as its target; a link without a target, or to itself, is skipped", async () => {
   write("elsewhere/real.ts");
   symlinkSync(join(folder, "elsewhere/real.ts"), join(folder, "linked.ts"));
   symlinkSync(join(folder, "gone.ts"), join(folder, "dangling.ts"));
@@ -47,11 +47,11 @@ it("a link counts as what it leads to; one that leads nowhere, or to itself, is 
   expect(await findExtensions(folder)).toEqual([join(folder, "linked.ts")]);
 });
 
-it("a folder that does not exist holds no extensions", async () => {
+it("a folder that does not exist has no extensions", async () => {
   expect(await findExtensions(join(folder, "nowhere"))).toEqual([]);
 });
 
-it("a folder that is none is an error", async () => {
+it("a path that is not a folder is an error", async () => {
   write("file.ts");
   await expect(findExtensions(join(folder, "file.ts"))).rejects.toMatchObject({ code: "unreadable-folder" });
 });

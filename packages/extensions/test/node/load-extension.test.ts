@@ -28,7 +28,7 @@ class Ground {
 }
 const ground = { Ground, seen: [] as unknown[] };
 
-it("a TypeScript file loads with what it imports, its enums, and the host's own instance of a module", async () => {
+it("a TypeScript file loads with its imports, its enums, and the host's own instance of a module", async () => {
   write(
     "parts/season.ts",
     "export enum Season { Spring = 1, Autumn = 3 }\nexport const state = { loads: 0 };",
@@ -56,7 +56,7 @@ it("a TypeScript file loads with what it imports, its enums, and the host's own 
   expect(ground.seen[0]).toBeInstanceOf(Ground);
 });
 
-it("a file is read anew each time, also where what it imports has changed", async () => {
+it("a file is read again each time, also after a change of its imports", async () => {
   write("word.ts", 'export const word = "old";');
   const file = write(
     "again.ts",
@@ -80,7 +80,7 @@ it.each([
   expect(setup).toBeTypeOf("function");
 });
 
-it("translated files are kept in the folder that is named, and nowhere else", async () => {
+it("compiled files are kept only in the given folder", async () => {
   const cacheDir = join(folder, "cache");
   const file = write("kept.ts", "export default (said: string[]): void => { said.push('x'); };");
   const temporary = join(folder, "temporary");
@@ -155,14 +155,14 @@ it.each([
     "load-failed",
     /^\S+lost\.ts failed while it was loaded: Cannot find module '\.\/nowhere\.ts'$/,
   ],
-])("one sentence says that %s", async (_, name, text, code, message) => {
+])("one sentence reports that %s", async (_, name, text, code, message) => {
   const file = text === undefined ? join(folder, name) : write(name, text);
   const error = await failure(file);
   expect(error).toBeInstanceOf(ExtensionError);
   expect(error).toMatchObject({ code, owner: file, message: expect.stringMatching(message) });
 });
 
-it("a module that never finishes loading is given up", async () => {
+it("a module that never finishes loading is abandoned", async () => {
   const file = write("hangs.ts", "await new Promise(() => {});\nexport default () => {};");
   await expect(loadExtension(file, { timeoutMs: 300 })).rejects.toMatchObject({
     code: "load-timed-out",
@@ -170,7 +170,7 @@ it("a module that never finishes loading is given up", async () => {
   });
 });
 
-it("a limit that no timer takes is refused, not taken for none", async () => {
+it("a limit that no timer accepts is refused, and not treated as no limit", async () => {
   const file = write("quick.ts", "export default () => {};");
   await expect(loadExtension(file, { timeoutMs: Number.POSITIVE_INFINITY })).rejects.toMatchObject({
     code: "load-failed",
@@ -211,7 +211,7 @@ it.each([
   );
 });
 
-it("a module of that name which the host lends is no foreign one", async () => {
+it("a module of that name that the host provides is accepted", async () => {
   const file = write(
     "lent.ts",
     'import { uuidv7 } from "@earendil-works/pi-ai";\nexport default (said: string[]) => { said.push(uuidv7()); };',
@@ -231,7 +231,7 @@ const beforeCompact = decideHook<
   { compaction: { summary: string } & Partial<Preparation>; instructions: string }
 >("session_before_compact", { fields: { compaction: "one", instructions: "join" } });
 
-it("an extension written for Pi runs as it is, types and hooks that exist only there included", async () => {
+it("an extension written for Pi runs unchanged, even with types and hooks that only Pi has", async () => {
   const file = write(
     "pi-extension.ts",
     `import type { ExtensionAPI } from "@earendil-works/pi-coding-agent";
