@@ -102,16 +102,9 @@ const LEAF = "leaf";
  */
 export function entryNamed(session: ReadableSession, reference: string): string | null {
   const { tree } = session;
-  if (tree.has(reference)) return reference;
-  const labelled = entriesLabelled(session, reference);
-  if (labelled.length > 0) return only(labelled, reference, "are labelled");
-  if (reference === START) return null;
-  if (reference === LEAF) return session.leafId;
-  if (reference.length >= SHORTEST_BEGINNING) {
-    const beginning = new Set<string>();
-    for (const id of tree.ids()) if (id.startsWith(reference)) beginning.add(id);
-    if (beginning.size > 0) return only([...beginning], reference, "have an id that begins with");
-  }
+  const { ids, what } = entriesNamed(session, reference);
+  if (ids.length === 1) return ids[0]!;
+  if (ids.length > 1) throw ambiguous(ids as string[], reference, what);
   const meant = nearest(reference, labelsOf(session));
   if (meant !== undefined)
     throw new EspalierError(
@@ -132,12 +125,39 @@ const labelsOf = ({ tree }: ReadableSession): string[] =>
 
 /** Like {@link entryNamed}, but throws for the position before the first entry. */
 export function existingEntry(session: ReadableSession, reference: string): string {
-  const id = entryNamed(session, reference);
+  return existing(entryNamed(session, reference), reference);
+}
+
+/** Throws for the position before the first entry, `null`. @throws CommandError `usage` */
+export function existing(id: string | null, reference: string): string {
   if (id !== null) return id;
   throw new CommandError(
     "usage",
     `${JSON.stringify(reference)} is the position before the first entry; name an entry instead.`,
   );
+}
+
+/**
+ * Returns all entries that a reference can name, by the first rule of {@link entryNamed} that finds any, and a phrase for
+ * that rule.
+ *
+ * @param shortest minimum length of an abbreviated id; default 4
+ */
+export function entriesNamed(
+  session: ReadableSession,
+  reference: string,
+  shortest = SHORTEST_BEGINNING,
+): { ids: readonly (string | null)[]; what: string } {
+  const { tree } = session;
+  if (tree.has(reference)) return { ids: [reference], what: "have the id" };
+  const labelled = entriesLabelled(session, reference);
+  if (labelled.length > 0) return { ids: labelled, what: "are labelled" };
+  if (reference === START) return { ids: [null], what: "" };
+  if (reference === LEAF) return { ids: [session.leafId], what: "" };
+  const beginning = new Set<string>();
+  if (reference.length >= shortest)
+    for (const id of tree.ids()) if (id.startsWith(reference)) beginning.add(id);
+  return { ids: [...beginning], what: "have an id that begins with" };
 }
 
 function entriesLabelled({ tree }: ReadableSession, reference: string): string[] {
@@ -150,11 +170,10 @@ function entriesLabelled({ tree }: ReadableSession, reference: string): string[]
 /** Maximum number of entries that an error lists. */
 const NAMED = 3;
 
-function only(ids: readonly string[], reference: string, what: string): string {
-  if (ids.length === 1) return ids[0]!;
+function ambiguous(ids: readonly string[], reference: string, what: string): CommandError {
   const named = ids.slice(0, NAMED).join(", ");
   const more = ids.length > NAMED ? ", …" : "";
-  throw new CommandError(
+  return new CommandError(
     "ambiguous",
     `${ids.length} entries ${what} ${JSON.stringify(reference)}: ${named}${more}; name one of them.`,
   );

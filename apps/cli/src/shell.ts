@@ -46,7 +46,7 @@ export interface Shell {
   store: SessionStore | undefined;
   /** Answers about changed projects, by folder, so that each is asked about once. */
   readonly trustAnswers: Map<string, Promise<boolean>>;
-  /** Prints a sentence for people to stderr. */
+  /** Prints a sentence for people to stderr; on a terminal, wrapped between words. */
   complain(sentence: string): void;
   /** Like {@link complain}, but prints the same sentence only once. */
   complainOnce(sentence: string): void;

@@ -1,15 +1,17 @@
 import { type Dirent, readdirSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
+import type { Agent } from "@espalier/agent";
 import { POLICY_NAMES, type PolicyName, type Session, sessionFolder } from "@espalier/engine";
 import { labelsInForce, promptText, type Tree } from "@espalier/session-tree";
 import { anthropicModels } from "@espalier/summarizer";
 import { actName, navigate } from "../commands/changes.ts";
 import { viewContext } from "../commands/context.ts";
-import { viewTree } from "../commands/tree.ts";
+import { describeEntry, viewTree } from "../commands/tree.ts";
 import { previewEntry } from "../entry-preview.ts";
-import { entryNamed, existingEntry } from "../entry-reference.ts";
+import { entriesNamed, entryNamed, existing } from "../entry-reference.ts";
 import { CommandError, nearest } from "../failure.ts";
+import { wrapWords } from "../markdown/markdown.ts";
 import { formatAge, formatCount, formatMany } from "../numbers.ts";
 import { cutToColumns, plainLine } from "../text.ts";
 import type { Chat } from "./chat.ts";
@@ -40,7 +42,9 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
     run(chat, argument) {
       if (argument !== "" && argument !== "--all")
         throw new CommandError("usage", "The only option is --all: /tree [--all].");
-      chat.say(newest([...viewTree(chat.session, chat.shell, { all: argument !== "" })]));
+      const { session, shell, agent } = chat;
+      const options = { all: argument !== "", tokens: agent.contextTokens };
+      chat.say(newest([...viewTree(session, shell, options)]));
     },
   },
   {
@@ -53,7 +57,7 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
     name: "navigate",
     description:
       "Continue from another entry: /navigate <id, label or number of /branches> [--summarize [focus]]",
-    candidates: entriesNamed,
+    candidates: offeredEntries,
     run: goTo,
   },
   {
@@ -61,14 +65,15 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
     description: "Show what the model reads",
     anytime: true,
     run: (chat) => {
-      const { session, shell } = chat;
-      chat.say(newest([...viewContext(session, session.leafId, session.context, shell)]));
+      const { session, shell, agent } = chat;
+      const { leafId, context } = session;
+      chat.say(newest([...viewContext(session, leafId, context, shell, { tokens: agent.contextTokens })]));
     },
   },
   {
     name: "fork",
     description: "Fork into a new session: /fork [id] [--summarize]",
-    candidates: entriesNamed,
+    candidates: offeredEntries,
     run: fork,
   },
   { name: "compact", description: "Compress conversation history", anytime: true, run: compact },
@@ -91,15 +96,15 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
   {
     name: "hide",
     description: "Hide an entry from the model: /hide <id>",
-    candidates: entriesNamed,
+    candidates: offeredEntries,
     async run(chat, reference) {
       if (!reference) return chat.say("Name an entry: /hide <id>; /context lists them.");
-      const id = existingEntry(chat.session, reference);
+      const meant = entryMeant(chat, reference);
+      if (meant === undefined) return;
+      const id = existing(meant, reference);
       await chat.session.hide(id);
-      const { tokens } = chat.session.context;
-      chat.say(
-        `${plainLine(id)} is hidden, and the model reads ${formatCount(tokens)} tokens; /undo shows it again.`,
-      );
+      const tokens = formatCount(chat.agent.contextTokens);
+      chat.say(`${plainLine(id)} is hidden, and the model reads ${tokens} tokens; /undo shows it again.`);
     },
   },
   {
@@ -154,7 +159,7 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
     name: "help",
     description: "Show this help",
     anytime: true,
-    run: (chat) => chat.say(helpText(chat.session)),
+    run: (chat) => chat.say(helpText(chat)),
   },
   { name: "quit", description: "Leave the chat", anytime: true, run: (chat) => chat.quit() },
 ];
@@ -165,8 +170,10 @@ async function fork(chat: Chat, argument: string): Promise<void> {
   const summarize = words.includes("--summarize");
   const [reference, ...more] = words.filter((word) => word !== "--summarize");
   if (more.length > 0) throw new CommandError("usage", "Name only one entry: /fork <id> [--summarize].");
-  const from = reference === undefined ? session.leafId : existingEntry(session, reference);
-  if (from === null) return chat.say("There is nothing to fork yet.");
+  const meant = reference === undefined ? session.leafId : entryMeant(chat, reference);
+  if (meant === undefined) return;
+  if (meant === null && reference === undefined) return chat.say("There is nothing to fork yet.");
+  const from = existing(meant, reference ?? "");
   if (summarize) chat.busy("summarizes the rest of the session");
   // For a named prompt the fork ends before it, so that it can be edited. Without an entry the fork ends at the leaf.
   const isPrompt =
@@ -232,7 +239,8 @@ async function goTo(chat: Chat, argument: string): Promise<void> {
   if (reference === undefined)
     throw new CommandError("usage", "Name an entry: /navigate <id, label or number> [--summarize [focus]].");
   const numbered = /^\d+$/.test(reference) ? listedBranches.get(session)?.[Number(reference) - 1] : undefined;
-  const entryId = numbered ?? entryNamed(session, reference);
+  const entryId = numbered ?? entryMeant(chat, reference);
+  if (entryId === undefined) return;
   if (entryId === session.leafId) return chat.say("The conversation already continues from here.");
   if (summarize) chat.busy("summarizes the branch that you leave");
   const options = {
@@ -240,15 +248,46 @@ async function goTo(chat: Chat, argument: string): Promise<void> {
     ...(summarize ? { summarize: true, ...chat.agent.summaries } : {}),
     ...(focus ? { instructions: focus } : {}),
   };
-  const arrived = await navigate(session, options, { signal }).catch((error: Error & { code?: unknown }) => {
-    if (error.code !== "aborted") throw error;
-    chat.say("Navigation aborted, nothing was changed");
-  });
+  const tokens = () => chat.agent.contextTokens;
+  const arrived = await navigate(session, options, { signal }, tokens).catch(
+    (error: Error & { code?: unknown }) => {
+      if (error.code !== "aborted") throw error;
+      chat.say("Navigation aborted, nothing was changed");
+    },
+  );
   if (!arrived) return;
   chat.say(arrived.sentences.map(plainLine).join("\n"));
   chat.recall();
   if (arrived.editorText) chat.edit(arrived.editorText);
 }
+
+/**
+ * Returns the entry that a user names; the chat takes any beginning of an id. Returns null for the position before the
+ * first entry. When several entries match, prints them and returns undefined.
+ */
+function entryMeant(chat: Chat, reference: string): string | null | undefined {
+  const { session } = chat;
+  // A number is the number of a branch in `/branches`, so it abbreviates an id only when it is long.
+  const { ids, what } = entriesNamed(session, reference, /^\d+$/.test(reference) ? undefined : 1);
+  if (ids.length === 1) return ids[0];
+  if (ids.length === 0) return entryNamed(session, reference);
+  const columns = chat.shell.columns - 1;
+  const lines = ids.slice(-LISTED).map((id) => {
+    const entry = session.getEntry(id!);
+    return cutToColumns(`${INDENT}${entry ? describeEntry(entry) : id}`, columns);
+  });
+  const left = ids.length - lines.length;
+  chat.say(
+    [
+      `${ids.length} entries ${what} ${plainLine(reference)}; name one of them:`,
+      ...(left > 0 ? [`  … ${left} older`] : []),
+      ...lines,
+    ].join("\n"),
+  );
+}
+
+/** Maximum number of entries that are listed when several match. */
+const LISTED = 10;
 
 /**
  * Maximum number of entries that are offered before a character is typed, newest first; and of rows that are searched
@@ -258,7 +297,7 @@ const OFFERED = 8;
 const SEARCHED = 5_000;
 
 /** Returns the entries and labels that begin with the typed text; without a text, labels and the newest prompts. */
-function entriesNamed({ session }: Chat, typed: string): Candidate[] {
+function offeredEntries({ session }: Chat, typed: string): Candidate[] {
   const { tree } = session;
   const labels = [...labelsInForce(tree)].flatMap(([id, { label }]) =>
     /\s/.test(label) || !label.startsWith(typed) ? [] : [{ text: label, note: noteOf(tree, id) }],
@@ -372,12 +411,16 @@ const KEYS = [
 
 /** Width in columns of the names in the help. */
 const NAME_WIDTH = 17;
+const INDENT = "  ";
 
-/** Text of the help, one command per line: `/compact         Compress conversation history`. */
-function helpText({ commands }: Session): string {
+/** Text of the help: `/compact         Compress conversation history`, wrapped in a narrow terminal. */
+function helpText({ session: { commands }, shell }: Chat): string {
   const own = commands.filter(({ name }) => !CHAT_COMMANDS.some((one) => one.name === name));
-  const lines = [...CHAT_COMMANDS, ...own].map(
-    ({ name, description }) => `  ${`/${name}`.padEnd(NAME_WIDTH)}${plainLine(description)}`,
+  const room = Math.max(1, shell.columns - INDENT.length - NAME_WIDTH);
+  const lines = [...CHAT_COMMANDS, ...own].flatMap(({ name, description }) =>
+    wrapWords(plainLine(description), room).map(
+      (part, at) => `${INDENT}${(at === 0 ? `/${name}` : "").padEnd(NAME_WIDTH)}${part}`,
+    ),
   );
   return [...lines, ...KEYS].join("\n");
 }
@@ -398,7 +441,20 @@ export async function runChatCommand(chat: Chat, line: string): Promise<void> {
   }
   if (chat.agent.isRunning && !command.anytime)
     return chat.say("An answer is still coming; wait for it, or abort it with Esc.");
-  await command.run(chat, argument.trim());
+  const waiting = chat.agent.queued;
+  try {
+    await command.run(chat, argument.trim());
+  } finally {
+    restoreWaiting(chat, waiting);
+  }
+}
+
+/** Puts waiting messages back into the input when a command left their path or session, because they would not be sent. */
+function restoreWaiting(chat: Chat, waiting: Agent["queued"]): void {
+  const { agent, session } = chat;
+  const ids = new Set(agent.queued.map(({ entryId }) => entryId));
+  for (const { entryId, text } of waiting)
+    if (!ids.has(entryId) && !session.getEntry(entryId)) chat.restore(text);
 }
 
 /** Result of a compaction by the user. */

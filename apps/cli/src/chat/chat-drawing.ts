@@ -52,7 +52,7 @@ export class ChatDrawing {
     const { columns } = this.#screen;
     const lines = text.split("\n");
     // One call draws both, so that finished text is no longer among the redrawn rows.
-    this.#screen.say(lines.flatMap((line) => wrapWords(line, columns - 1)).join("\n"), this.#rows());
+    this.#screen.say(lines.flatMap((line) => wrapWords(line, columns - 1)).join("\n"), this.rows());
   }
 
   /** Shows an activity until `idle`. */
@@ -80,10 +80,11 @@ export class ChatDrawing {
 
   /** Redraws the rows above the input line. */
   refresh(): void {
-    this.#screen.show(this.#rows());
+    this.#screen.show(this.rows());
   }
 
-  #rows(): string[] {
+  /** Returns the rows above the input line: the running answer, the activity, the waiting messages, the footer. */
+  rows(): string[] {
     const { agent, session } = this.#conversation;
     const { dim, cyan } = this.#colours;
     const row = (text: string, style = dim) => style(cutToColumns(text, this.#screen.columns - 1));
@@ -122,6 +123,12 @@ export class ChatDrawing {
   showPrompt(text: string): void {
     const [first = "", ...rest] = plainText(text).split("\n");
     this.say(["", `${this.#colours.bold("›")} ${first}`, ...rest.map((line) => `  ${line}`)].join("\n"));
+  }
+
+  /** Prints the beginning of an answer whose process ended before the answer did. */
+  showInterrupted(answer: string): void {
+    this.note("\nThe answer was interrupted. This is its beginning; the model does not read it:");
+    this.#block(answer);
   }
 
   /** Adds text of the model. Its finished blocks stay. */

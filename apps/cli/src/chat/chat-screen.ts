@@ -29,6 +29,8 @@ interface ChatScreenOptions {
   history?: readonly string[];
   /** Returns candidates for Tab, for the text before the cursor. */
   complete(before: string): Completion;
+  /** Returns the rows of `show` for the current size of the terminal. */
+  rows(): readonly string[];
   onLine(text: string): void;
   /** Called for Escape. */
   onEscape(): void;
@@ -97,6 +99,14 @@ export class ChatScreen {
     return this.#field.text;
   }
 
+  /** Typed text that is not sent: the draft, and the shown earlier input when it was changed. */
+  get unsent(): string {
+    const { text } = this.#field;
+    if (this.#at === this.#history.length) return text;
+    const draft = this.#changed.get(this.#history.length)?.text ?? "";
+    return [draft, text === this.#history[this.#at] ? "" : text].filter((one) => one !== "").join("\n\n");
+  }
+
   /** Prints finished text above the rows of `show`. */
   say(text: string, rows: readonly string[]): void {
     const said = `${styledText(text)}\n`;
@@ -117,10 +127,14 @@ export class ChatScreen {
     this.#setField(textField(text));
   }
 
-  /** Returns an unused text to the user: into an empty input, else into the history. */
-  restore(text: string): void {
-    if (this.#field.text === "") this.#setField(textField(text));
-    else this.#remember(text);
+  /** Puts an unused text into an empty input, else into the history. Returns where the text is. */
+  restore(text: string): "input" | "history" {
+    if (this.#field.text !== "") {
+      this.#remember(text);
+      return "history";
+    }
+    this.#setField(textField(text));
+    return "input";
   }
 
   /** Removes the draft; the up key restores it. */
@@ -251,7 +265,7 @@ export class ChatScreen {
     });
     const left = candidates.length - listed.length;
     const rows = left > 0 ? [...listed, `  … ${left} more`] : listed;
-    this.#passing = rows.map((one) => cutToColumns(styledText(one), this.columns - 1));
+    this.#passing = rows.map(styledText);
   }
 
   /** Moves by one line; from the first or last line, to an earlier or later input. */
@@ -287,7 +301,10 @@ export class ChatScreen {
     return this.#output.rows || 24;
   }
 
-  readonly #redraw = (): void => this.#draw("", true);
+  readonly #redraw = (): void => {
+    this.#live = this.#options.rows().map(styledText);
+    this.#draw("", true);
+  };
 
   /**
    * Writes `text` at the beginning of the redrawn rows, then these rows and the input below it.
@@ -302,7 +319,9 @@ export class ChatScreen {
     const input = this.#isOpen
       ? inputRows(this.#field, columns, Math.max(1, this.#rows - SPARE_ROWS))
       : NO_INPUT;
-    const passing = this.#passing;
+    const passing = this.#passing.map((one) =>
+      columnsOf(unstyled(one)) < columns ? one : cutToColumns(unstyled(one), columns - 1),
+    );
     const room = Math.max(1, this.#rows - SPARE_ROWS - input.rows.length + 1 - passing.length);
     const below = [...this.#live.slice(-room), ...passing];
     const said =

@@ -7,6 +7,7 @@ import { completeChat, runChatCommand } from "./chat-commands.ts";
 import { ChatDrawing, viewGreeting, viewState } from "./chat-drawing.ts";
 import { ChatScreen } from "./chat-screen.ts";
 import { type ChatChoices, type Conversation, openConversation } from "./conversation.ts";
+import { UnsentFile } from "./unsent-texts.ts";
 
 /** Talks with a person until they leave, and closes the last session. */
 export async function runChat(shell: Shell, ref: string | undefined, choices: ChatChoices): Promise<void> {
@@ -87,6 +88,10 @@ export class Chat {
   #conversation: Conversation;
   #drawing: ChatDrawing;
   #stopListening: () => void = () => {};
+  readonly #unsent: UnsentFile;
+  readonly #keeping: NodeJS.Timeout;
+  /** Received text of the running answer. */
+  #answer = "";
   /** Aborts the running command; undefined when no command runs. */
   #command: AbortController | undefined;
 
@@ -101,6 +106,7 @@ export class Chat {
     this.#screen = new ChatScreen({
       history: promptsOf(first.session),
       complete: (before) => completeChat(this, before),
+      rows: () => this.#drawing.rows(),
       onLine: (line) => this.#take(line),
       onEscape: () => void this.#abort(),
       onInterrupt: () => this.#interrupt(),
@@ -111,9 +117,20 @@ export class Chat {
     this.say(viewGreeting(first.session, shell.colours));
     this.#drawing.recall();
     if (first.session.isReadOnly) this.say(shell.colours.yellow(READ_ONLY));
+    this.#unsent = new UnsentFile((sentence) => this.say(shell.colours.yellow(plainLine(sentence))));
+    const { draft, answer } = this.#unsent.take(first.session);
+    if (answer !== "" && first.agent.state.state === "outcome-unknown") this.#drawing.showInterrupted(answer);
     for (const sentence of viewState(first.agent)) this.say(shell.colours.yellow(sentence));
+    if (draft !== "") this.restore(draft);
+    this.#keeping = setInterval(this.#keep, KEEP_MS).unref();
+    // A signal ends the process when its terminal is closed.
+    process.on("exit", this.#keep);
     this.#drawing.refresh();
   }
+
+  /** Writes the texts that are not in the session to their file. */
+  readonly #keep = (): void =>
+    this.#unsent.keep(this.session, { draft: this.#screen.unsent, answer: this.#answer });
 
   get session(): Session {
     return this.#conversation.session;
@@ -143,6 +160,13 @@ export class Chat {
   /** Puts a text into the input line for editing. */
   edit(text: string): void {
     this.#screen.edit(text);
+  }
+
+  /** Puts an unsent text back into the input, and says so. */
+  restore(text: string): void {
+    const place =
+      this.#screen.restore(text) === "input" ? "Not sent; it is in the input" : "Not sent; ↑ restores it";
+    this.say(`${place}: ${cutToColumns(plainLine(text), NAMED_WIDTH)}`);
   }
 
   /** Signal that aborts the running command. */
@@ -194,7 +218,13 @@ export class Chat {
   #enter(conversation: Conversation): ChatDrawing {
     this.#conversation = conversation;
     const drawing = new ChatDrawing(this.#screen, this.shell.colours, conversation);
-    this.#stopListening = conversation.agent.on((event) => drawing.draw(event));
+    this.#stopListening = conversation.agent.on((event) => {
+      drawing.draw(event);
+      if (event.type === "text") this.#answer += event.text;
+      if (event.type !== "answer") return;
+      this.#answer = "";
+      this.#keep();
+    });
     return drawing;
   }
 
@@ -258,8 +288,7 @@ export class Chat {
     const question = isTyped
       ? "Press Ctrl-C again to clear the text; ↑ restores it."
       : "Press Ctrl-C again to leave.";
-    if (!this.#screen.confirm(this.shell.colours.dim(cutToColumns(question, this.#screen.columns - 1))))
-      return;
+    if (!this.#screen.confirm(this.shell.colours.dim(question))) return;
     if (isTyped) this.#screen.clear();
     else this.quit();
   }
@@ -272,9 +301,15 @@ export class Chat {
     this.#drawing.idle();
     this.#stopListening();
     const { id, leafId } = this.session;
-    const { draft } = this.#screen;
-    if (draft.trim() !== "") this.say(`Not sent: ${draft}`);
-    if (leafId !== null) this.say(this.shell.colours.dim(`To continue: espalier chat ${id}`));
+    const { unsent } = this.#screen;
+    clearInterval(this.#keeping);
+    process.off("exit", this.#keep);
+    this.#keep();
+    const isUnsent = unsent.trim() !== "";
+    if (isUnsent) this.say(`Not sent: ${unsent}`);
+    const command = leafId === null ? "espalier chat" : `espalier chat ${id}`;
+    if (isUnsent || leafId !== null)
+      this.say(this.shell.colours.dim(`To continue${isUnsent ? " with this text" : ""}: ${command}`));
     await this.session.close();
   }
 }
@@ -306,6 +341,12 @@ class ChatLog {
     return reason;
   }
 }
+
+/** Interval in milliseconds at which unsent texts are written to their file. */
+const KEEP_MS = 1_000;
+
+/** Maximum width in columns of a text in a sentence. */
+const NAMED_WIDTH = 60;
 
 const READ_ONLY = "This session is read-only here; /fork creates a session of your own.";
 

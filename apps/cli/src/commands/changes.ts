@@ -42,7 +42,11 @@ export interface Change {
 const placeName = (leafId: string | null): string =>
   plainLine(leafId === null ? "before the first entry" : `at ${leafId}`);
 
-const leafSentence = ({ context: { messages, tokens } }: Session, leafId: string | null): string =>
+const leafSentence = (
+  { context: { messages, tokens: estimate } }: Session,
+  leafId: string | null,
+  tokens = estimate,
+): string =>
   `The leaf is ${placeName(leafId)}: the model reads ${formatMany(messages.length, "message")}, ${formatMany(tokens, "token")}.`;
 
 interface Navigation {
@@ -68,10 +72,17 @@ function planNavigation(session: Session, entryId: string | null): Answer {
   };
 }
 
+/**
+ * Navigates a session, and describes the result.
+ *
+ * @param requestTokens tokens of the next request after the navigation, as its agent counts them; default: an estimate for
+ *   the messages only
+ */
 export async function navigate(
   session: Session,
   { entryId, ...options }: Navigation,
   act: ActOptions,
+  requestTokens: () => number | undefined = () => undefined,
 ): Promise<Change> {
   const { context } = session;
   // Appends to the context change it in place, so its arrays are copied.
@@ -81,7 +92,7 @@ export async function navigate(
   const cache = forecastAct(session, before);
   const summary = summaryEntryId && `The abandoned branch is summarized in ${plainLine(summaryEntryId)}.`;
   const anew = cache.anew > 0 ? [cacheSentence(cache)] : [];
-  const sentences = [leafSentence(session, leafId), ...(summary ? [summary] : []), ...anew];
+  const sentences = [leafSentence(session, leafId, requestTokens()), ...(summary ? [summary] : []), ...anew];
   return { value: { ...arrival, cache }, sentences, entryId: leafId, editorText };
 }
 

@@ -64,7 +64,10 @@ export const context = sessionCommand({
       return undefined;
     }
     const leafId = at === undefined ? named : session.placeOf(named);
-    return { value: contextValue(leafId, context), lines: viewContext(session, leafId, context, shell, all) };
+    return {
+      value: contextValue(leafId, context),
+      lines: viewContext(session, leafId, context, shell, { all }),
+    };
   },
 });
 
@@ -77,19 +80,24 @@ function contextValue(leafId: Session["leafId"], context: SessionContext): objec
 const SHOWN = 3;
 const INDENT = "  ";
 
+interface ViewContextOptions {
+  /** False: bookkeeping messages are counted, not shown. Default true. */
+  all?: boolean;
+  /** Tokens of the next request, as its agent counts them. Default: an estimate for the messages only. */
+  tokens?: number;
+}
+
 /**
  * Draws a context for people: its totals, the number of entries behind a compaction, then each message with its entry.
- *
- * @param all false: bookkeeping messages are counted, not shown
  */
 export function* viewContext(
   session: Session,
   leafId: string | null,
   context: SessionContext,
   { colours, columns }: Pick<Shell, "colours" | "columns">,
-  all = true,
+  { all = true, tokens }: ViewContextOptions = {},
 ): Generator<string> {
-  yield colours.bold(contextHeading(leafId, context));
+  yield colours.bold(contextHeading(leafId, context, tokens));
   const hidden = hiddenBy(session, leafId, context);
   if (hidden) yield colours.magenta(hidden);
   const folded = { messages: 0, tokens: 0 };
@@ -102,10 +110,10 @@ export function* viewContext(
     }
     yield* foldedLines(folded, colours);
     yield "";
-    const tokens = colours.dim(
+    const size = colours.dim(
       `${plainLine(context.sources[at] ?? "")} · ${formatMany(estimateTokens(message), "token")}${noteOf(message)}`,
     );
-    yield `${colours.cyan(plainLine(message.role))} ${tokens}`;
+    yield `${colours.cyan(plainLine(message.role))} ${size}`;
     for (const line of firstLines(message, SHOWN, columns - INDENT.length)) yield `${INDENT}${line}`;
   }
   yield* foldedLines(folded, colours);
@@ -125,11 +133,16 @@ function* foldedLines(folded: { messages: number; tokens: number }, colours: Col
 function contextHeading(
   leafId: string | null,
   { messages, tokens, model, thinkingLevel }: SessionContext,
+  requestTokens: number | undefined,
 ): string {
   const place = leafId === null ? "before the first entry" : `at ${leafId}`;
   const reader = model ? ` · ${plainLine(model.modelId)}` : "";
   const thinking = thinkingLevel === "off" ? "" : ` · thinking ${plainLine(thinkingLevel)}`;
-  return `What the model reads ${plainLine(place)}: ${formatMany(messages.length, "message")}, ${formatMany(tokens, "token")}${reader}${thinking}`;
+  const size =
+    requestTokens === undefined
+      ? formatMany(tokens, "token")
+      : `${formatMany(requestTokens, "token")} with system prompt and tools`;
+  return `What the model reads ${plainLine(place)}: ${formatMany(messages.length, "message")}, ${size}${reader}${thinking}`;
 }
 
 /** Counts the entries that a compaction hides from the model, as one line; undefined without a compaction. */

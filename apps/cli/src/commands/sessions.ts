@@ -19,6 +19,7 @@ import {
 } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { ID_LENGTH, type SessionRef, Tree } from "@espalier/session-tree";
+import { removeUnsent } from "../chat/unsent-texts.ts";
 import { type Call, command, type OptionShape, type SessionCall, sessionCommand } from "../command.ts";
 import { shortIds, shortSessionIds } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
@@ -405,6 +406,7 @@ const deleteCommand = command({
     const named = await sessionNamed(shell.store, ref);
     const id = await idOf(shell, named);
     const deleted = await deleteSession(named, storeOf(shell));
+    for (const file of deleted) removeUnsent(file);
     const orphans = id ? await orphansOf(shell, id) : [];
     return {
       value: { deleted, ...(orphans.length > 0 ? { orphans } : {}) },

@@ -117,6 +117,8 @@ interface ViewTreeOptions {
   all?: boolean;
   /** True: draw with - and | only. */
   ascii?: boolean;
+  /** Tokens of the next request, as its agent counts them. Default: an estimate for the messages only. */
+  tokens?: number;
 }
 
 /** Longest run of ordinary entries that is drawn in full; a longer run becomes one line. */
@@ -131,7 +133,7 @@ export function* viewTree(
   { colours, columns }: Pick<Shell, "colours" | "columns">,
   options: ViewTreeOptions = {},
 ): Generator<string> {
-  yield* sessionHeading(session, colours);
+  yield* sessionHeading(session, colours, options.tokens);
   const leftOut = options.all ? 0 : bookkeepingIn(session.tree);
   if (leftOut > 0) {
     const entries = formatMany(leftOut, "entry of bookkeeping is", "entries of bookkeeping are");
@@ -151,14 +153,18 @@ function bookkeepingIn(tree: Tree): number {
 }
 
 /** Two lines about a session: its name, and its size. */
-export function* sessionHeading(session: Session, colours: Colours): Generator<string> {
+export function* sessionHeading(
+  session: Session,
+  colours: Colours,
+  tokens = session.context.tokens,
+): Generator<string> {
   const { tree, header, context } = session;
   const title = plainLine(titleOf(tree) ?? "") || plainLine(header?.id ?? "") || "A session without a name";
   yield `${colours.bold(title)} ${colours.dim(plainLine(header?.cwd ?? ""))}`.trimEnd();
   const facts = [
     formatMany(tree.length, "entry", "entries"),
     formatMany(tipRows(tree).length, "branch", "branches"),
-    `the model reads ${formatMany(context.messages.length, "message")}, ${formatMany(context.tokens, "token")}`,
+    `the model reads ${formatMany(context.messages.length, "message")}, ${formatMany(tokens, "token")}`,
   ];
   yield colours.dim(facts.join(" · "));
 }
