@@ -62,13 +62,13 @@ function signal(session: string, name: NodeJS.Signals): void {
 const idle = (shown: string): boolean => !shown.includes(" s · Esc aborts it");
 
 test.skipIf(!hasTmux)(
-  "a message that waits is not dropped by a command that leaves its path",
+  "a command that leaves the path of a waiting message returns the message to the input",
   async () => {
     const home = temporaryFolder();
     const tmux = await chat(home, await model());
     tmux.type("Hello.");
     await tmux.until((shown) => shown.includes("Ebb. Flood.") && idle(shown), "an answer");
-    /** A message is sent while an answer comes, which is then aborted. */
+    /** Sends a message during an answer, then aborts the answer. */
     const wait = async (text: string) => {
       tmux.type("Count for ever.");
       await tmux.shows(/I begin to [\s\S]*Esc aborts it/);
@@ -79,7 +79,7 @@ test.skipIf(!hasTmux)(
     };
     await wait("Kept by undo?");
     tmux.type("/undo");
-    await tmux.shows("Not sent; ↑ brings it back: Kept by undo?");
+    await tmux.shows("Not sent; ↑ restores it: Kept by undo?");
     await tmux.shows(/› Count for ever\.\s*$/);
     tmux.keys("Up");
     await tmux.shows(/› Kept by undo\?\s*$/);
@@ -88,18 +88,18 @@ test.skipIf(!hasTmux)(
 
     await wait("Kept by navigate?");
     tmux.type("/navigate start");
-    await tmux.shows("Not sent, and in the input now: Kept by navigate?");
+    await tmux.shows("Not sent; it is in the input: Kept by navigate?");
     await tmux.shows(/› Kept by navigate\?\s*$/);
     tmux.keys("C-u");
 
     await wait("Kept by fork?");
     tmux.type("/fork");
-    await tmux.shows("Not sent, and in the input now: Kept by fork?");
+    await tmux.shows("Not sent; it is in the input: Kept by fork?");
     await tmux.shows(/› Kept by fork\?\s*$/);
     tmux.keys("Enter");
     await tmux.until((shown) => /› Kept by fork\?\s+Ebb/.test(shown) && idle(shown), "its answer");
 
-    // A message that waits where it was sent is not told of.
+    // A message on a path that stays current keeps waiting.
     await wait("Stays.");
     tmux.type("/name Tides");
     await tmux.shows("The session is called Tides");
@@ -111,7 +111,7 @@ test.skipIf(!hasTmux)(
 );
 
 test.skipIf(!hasTmux)(
-  "a text that is typed survives the end of its terminal, for its user alone",
+  "a typed text survives the end of its terminal, in a file that only its user can read",
   async () => {
     const home = temporaryFolder();
     const server = await model();
@@ -126,7 +126,7 @@ test.skipIf(!hasTmux)(
     expect(statSync(draft).mode & 0o777).toBe(0o600);
     expect(statSync(join(home, "drafts")).mode & 0o777).toBe(0o700);
     const second = await chat(home, server);
-    await second.shows("Not sent, and in the input now: A first thought");
+    await second.shows("Not sent; it is in the input: A first thought");
     await second.shows(/› A first thought\s*$/);
     second.keys("Enter");
     await second.until((shown) => shown.includes("Ebb. Flood.") && idle(shown), "an answer");
@@ -161,7 +161,7 @@ test.skipIf(!hasTmux)(
 );
 
 test.skipIf(!hasTmux)(
-  "the part of an answer that had come is shown after the process was killed, and its prompt can be sent again",
+  "the received part of an answer is shown after the process was killed, and its prompt can be sent again",
   async () => {
     const home = temporaryFolder();
     const server = await model();
@@ -175,7 +175,7 @@ test.skipIf(!hasTmux)(
     signal(session, "SIGKILL");
     await first.shows(`${Tmux.LEFT} 137`);
     const second = await chat(home, server, session);
-    await second.shows("The answer was interrupted. It began like this, and the model does not read it:");
+    await second.shows("The answer was interrupted. This is its beginning; the model does not read it:");
     await second.shows(/I begin to \*\*count\*\*[\s\S]*its answer is unknown/);
     second.keys("C-d");
     await second.shows(`${Tmux.LEFT} 0`);
@@ -186,18 +186,18 @@ test.skipIf(!hasTmux)(
   180_000,
 );
 
-test.skipIf(!hasTmux)("where unsent texts cannot be kept, the chat says so once and goes on", async () => {
+test.skipIf(!hasTmux)("the chat warns once when unsent texts cannot be kept, and continues", async () => {
   const home = temporaryFolder();
   writeFileSync(join(home, "drafts"), "a file in the place of the folder");
   const tmux = await chat(home, await model());
   tmux.write("a draft");
-  await tmux.shows(/Texts that are not sent cannot be kept in\s[\s\S]*drafts \(E[A-Z]+\)/);
+  await tmux.shows(/Unsent texts cannot be kept in\s[\s\S]*drafts \(E[A-Z]+\)/);
   tmux.write(" that goes on");
   await tmux.shows(/› a draft that goes on\s*$/);
   expect(tmux.screen.match(/cannot be kept/g)).toHaveLength(1);
 });
 
-test("a deleted session takes the texts with it that were not sent", async () => {
+test("delete removes the unsent texts of the session", async () => {
   const home = temporaryFolder();
   const file = sessionOf(HEADER, said("u1", null, "In short?"));
   const { UnsentFile } = await import("../src/chat/unsent-texts.ts");
@@ -246,7 +246,7 @@ test.skipIf(!hasTmux)("rows and sentences fit the terminal, also after its size 
 });
 
 test.skipIf(!hasTmux)(
-  "one beginning names an entry; of several all are listed with their texts",
+  "a beginning of an id names an entry; when several match, they are listed with their texts",
   async () => {
     const home = temporaryFolder();
     const file = sessionOf(
@@ -273,7 +273,7 @@ test.skipIf(!hasTmux)(
   },
 );
 
-test.skipIf(!hasTmux)("all views name the same size of what the model reads", async () => {
+test.skipIf(!hasTmux)("all views show the same number of tokens for the context", async () => {
   const home = temporaryFolder();
   const tmux = await chat(home, await model());
   tmux.type("Hello.");

@@ -47,12 +47,12 @@ const rows = (scratch: Scratch): string[] =>
 
 test("a turn is one row, a branch is indented at its fork, and the path and its leaf are marked", () => {
   expect(rows(new Scratch().open(forked()))).toEqual([
-    " ● you   question                                                  ▸1",
+    " ● you   question                                                 ▸1",
     " ● model thought2",
     " ├─· you   leftuser",
     " │ · model leftmodel",
-    " ● you   pathuser                                                  ▸1",
-    "▸● model pathlast                                                   *",
+    " ● you   pathuser                                                 ▸1",
+    "▸● model pathlast                                                  *",
   ]);
 });
 

@@ -13,6 +13,7 @@ import {
   HEADER,
   linesOf,
   said,
+  sessionOf,
   temporaryFolder,
 } from "./espalier.ts";
 import { hasTmux, Tmux } from "./tmux.ts";
@@ -418,4 +419,115 @@ test.skipIf(!hasTmux)("a terminal that reports 0 columns counts as one of 80", a
   screen.type(`stty cols 0 rows 0; '${process.execPath}' '${await bundled()}' list; stty size`);
   // A list of fewer columns would cut the title.
   await screen.shows(/tidepool works offline 🌊[\s\S]*^0 0$/m);
+  // The interface fills the 80 columns and 24 rows of the terminal that this is.
+  screen.type(`clear; '${process.execPath}' '${await bundled()}' '${demoCopy()}'`);
+  await screen.shows(/212 entries · 6 branches · turns/);
+  await screen.shows(/^ g go here .* \? help {2}q quit$/m);
+  expect(screen.screen.trimEnd().split("\n")).toHaveLength(24);
+  screen.keys("q");
+  await screen.until(() => !screen.isTaken, "the shell");
 });
+
+/** A session with blanks that count, a summary of a compaction, and one of a branch. */
+function blanksAndSummaries(): string {
+  const at = (id: string, parentId: string | null, rest: object) => ({ ...said(id, parentId, ""), ...rest });
+  const answer = (content: object[]) => ({
+    message: { role: "assistant", content, provider: "p", model: "m", stopReason: "stop", timestamp: 1 },
+  });
+  const call = {
+    type: "toolCall",
+    id: "c1",
+    name: "write",
+    arguments: { text: "    four\n        eight" },
+  };
+  const result = {
+    role: "toolResult",
+    toolCallId: "c1",
+    toolName: "write",
+    content: [{ type: "text", text: "  two\n      six" }],
+    isError: false,
+    timestamp: 1,
+  };
+  const summary = "## Goal\n\n- **Sail** to `port`\n- wait for the tide";
+  return sessionOf(
+    HEADER,
+    said("u1", null, "look:\n    indented\n\n# no heading   here"),
+    at("a1", "u1", answer([call])),
+    at("r1", "a1", { message: result }),
+    at("a2", "r1", answer([{ type: "text", text: "Seen." }])),
+    at("k1", "a2", {
+      type: "compaction",
+      summary,
+      firstKeptEntryId: "a2",
+      tokensBefore: 1_234,
+      message: undefined,
+    }),
+    at("b1", "k1", { type: "branch_summary", summary, fromId: "a2", message: undefined }),
+    said("u2", "b1", "And now?"),
+  );
+}
+
+test.skipIf(!hasTmux)("blanks of prompts, arguments and results are shown as they were written", async () => {
+  const screen = await Tmux.run([blanksAndSummaries()], { rows: 40 });
+  await screen.shows("And now?");
+  screen.keys("<", "Enter", "z");
+  const shown = await screen.shows("        six");
+  const lines = shown.split("\n").map((text) => text.trimEnd());
+  expect(lines).toEqual(expect.arrayContaining(["    indented", "# no heading   here"]));
+  expect(lines).toEqual(
+    expect.arrayContaining(["          four", "              eight", "    two", "        six"]),
+  );
+  screen.keys("Escape", "q");
+  await screen.shows(`${Tmux.LEFT} 0`);
+});
+
+test.skipIf(!hasTmux)(
+  "summaries of compactions and branches are rendered, and one row alone is marked",
+  async () => {
+    const screen = await Tmux.run([blanksAndSummaries()], { rows: 40, env: { NO_COLOR: "" } });
+    await screen.shows("And now?");
+    for (const [key, row] of [
+      ["k", /▸● ⇠/],
+      ["k", /▸● ≡/],
+    ] as const) {
+      screen.keys(key);
+      const shown = await screen.until(
+        (text) => row.test(text) && text.includes("• Sail to port"),
+        "a summary",
+      );
+      const preview = shown.slice(shown.indexOf("[1 what was said]"));
+      expect(preview).toMatch(/^Goal\s*$/m);
+      expect(preview).not.toMatch(/\*\*|##|`/);
+      const marked = screen.coloured.split("\n").filter((text) => /\u001b\[(?:\d+;)*44m/.test(text));
+      expect(marked).toEqual([expect.stringContaining("▸")]);
+    }
+    screen.keys("q");
+    await screen.shows(`${Tmux.LEFT} 0`);
+  },
+);
+
+test.skipIf(!hasTmux)(
+  "the help explains all signs and keys, and no line of it is cut at 80 columns",
+  async () => {
+    const screen = await Tmux.run([blanksAndSummaries()]);
+    await screen.shows("And now?");
+    screen.keys("?");
+    const pages = [await screen.shows("Signs and keys")];
+    expect(pages[0]).toMatch(/● +the model reads this entry/);
+    expect(pages[0]).toMatch(/○ +on the path of the leaf; a compaction replaces it, or it is hidden/);
+    expect(pages[0]).toMatch(/\* +the leaf, from which the session continues/);
+    expect(pages[0]).toMatch(/≡ {2}⇠ +a compaction, a summary of a branch/);
+    expect(pages[0]).toMatch(/┃ +on the right: the part of the tree that is on the screen/);
+    while (/PgDn ↓/.test(pages.at(-1)!)) {
+      const before = pages.at(-1)!;
+      screen.keys("PageDown");
+      pages.push(await screen.until((shown) => shown !== before, "the next page"));
+    }
+    const help = pages.map((page) => page.slice(page.indexOf("Signs and keys"))).join("\n");
+    expect(help).not.toContain("…");
+    expect(help).toMatch(/u +undo the newest prompt, navigation, compaction, hiding, label or\n +name/);
+    expect(help).toMatch(/q .*quit/);
+    screen.keys("Escape", "q");
+    await screen.shows(`${Tmux.LEFT} 0`);
+  },
+);

@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from "commander";
+import { wrapText } from "../../markdown/markdown.ts";
 import { parseSince, parseUntil } from "../../numbers.ts";
 import { projectOf } from "../../text.ts";
 import { EMPTY, type Line, line, span } from "../screen/frame.ts";
@@ -276,9 +277,15 @@ function help(state: TerminalState) {
         ["Everywhere", GENERAL_BINDINGS],
       ];
   const signs = state.tree ? SIGNS_OF_TREE : SIGNS_OF_LIST;
-  return dialog("Signs and keys", () => [
-    ...signs.map(([sign, meaning]) => line(span(`  ${sign.padEnd(10)}`, "heading"), span(meaning))),
-    ...groups.flatMap(([title, listed]) => helpLines(title, listed)),
+  return dialog("Signs and keys", (columns) => [
+    ...signs.flatMap(([sign, meaning]) => helpLines(sign, meaning, columns)),
+    ...groups.flatMap(([title, listed]) => [
+      EMPTY,
+      line(span(title, "strong")),
+      ...listed
+        .filter(({ shown }) => shown !== "")
+        .flatMap((one) => helpLines(shownKeys(one), one.title, columns)),
+    ]),
   ]);
 }
 
@@ -305,12 +312,13 @@ const SIGNS_OF_LIST = [
   ["·  -", "not read yet, or too long to read; no call was billed"],
 ] as const;
 
-function helpLines(title: string, listed: readonly Listed[]): Line[] {
-  return [
-    EMPTY,
-    line(span(title, "strong")),
-    ...listed
-      .filter(({ shown }) => shown !== "")
-      .map((one) => line(span(`  ${shownKeys(one).padEnd(10)}`, "heading"), span(one.title))),
-  ];
+/** Width in columns of the signs and keys in the help. */
+const SIGN_WIDTH = 10;
+
+/** Draws a sign or a key, and its meaning beside it, wrapped between words. */
+function helpLines(sign: string, meaning: string, columns: number): Line[] {
+  const room = Math.max(1, columns - SIGN_WIDTH - 2);
+  return wrapText(meaning, room).map((part, at) =>
+    line(span(`  ${(at === 0 ? sign : "").padEnd(SIGN_WIDTH)}`, "heading"), span(part)),
+  );
 }

@@ -9,6 +9,7 @@ import {
 import { contextWindowOf } from "@espalier/summarizer";
 import { hiddenBy } from "../../commands/context.ts";
 import { previewMessage } from "../../entry-preview.ts";
+import { wrapText } from "../../markdown/markdown.ts";
 import { formatCount, formatMany } from "../../numbers.ts";
 import { cutToColumns, plainLine } from "../../text.ts";
 import { EMPTY, type Line, line, type Span, span } from "../screen/frame.ts";
@@ -76,13 +77,11 @@ export function contextLines(context: ReadContext, columns: number): Line[] {
       span(reader.length > 0 ? ` · ${reader.join(" · ")}` : "", "dim"),
     ),
     windowBar(messages, contextWindow, columns),
-    line(
-      span(
-        `${share} % of ${whose} window of ${formatCount(contextWindow)}; it is compacted above ${formatCount(contextWindow - reserveTokens)}`,
-        "dim",
-      ),
-    ),
-    ...(hidden ? [line(span(hidden, "summary"))] : []),
+    ...wrapText(
+      `${share} % of ${whose} window of ${formatCount(contextWindow)}; it is compacted above ${formatCount(contextWindow - reserveTokens)}`,
+      columns,
+    ).map((text) => line(span(text, "dim"))),
+    ...(hidden ? wrapText(hidden, columns).map((text) => line(span(text, "summary"))) : []),
     EMPTY,
     ...messages.map((one) => messageLine(one, columns)),
   ];

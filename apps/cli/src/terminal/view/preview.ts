@@ -218,7 +218,10 @@ function messageLines(said: ContextMessage, look: EntryLook): Line[] {
   for (const call of toolCalls(said)) lines.push(...callLines(call, look));
   if (isFailedAnswer(said)) {
     const { stopReason, errorMessage } = said as { stopReason: string; errorMessage?: unknown };
-    lines.push(line(span(plainLine(`(${stopReason}) ${fieldText(errorMessage)}`), "error")));
+    const why = fieldText(errorMessage);
+    // Some agents record the message of an error also as the text of the answer.
+    const ending = plainLine(`(${stopReason}) ${why === text ? "" : why}`).trimEnd();
+    lines.push(...wrapText(ending, look.columns).map((one) => line(span(one, "error"))));
   }
   return lines;
 }

@@ -194,10 +194,13 @@ function marks(view: TreeView, position: number, row: number, time: number, look
   if (row === model.leafRow) spans.push(span(" *", "leaf"));
   if (look.columns >= 60) {
     const age = look.now - time;
-    spans.push(span(` ${(Number.isFinite(age) ? formatAge(age) : "").padStart(8)}`, "dim"));
+    spans.push(span((Number.isFinite(age) ? formatAge(age) : "").padStart(AGE_WIDTH), "dim"));
   }
   return spans;
 }
+
+/** Width in columns of an age, with a gap before it: the longest age is `364 days`. */
+const AGE_WIDTH = 10;
 
 /** Draws the count of folded entries, `▸12`; `▾` for unfolded ones. */
 function foldedCount(view: TreeView, position: number, row: number): string {
