@@ -10,7 +10,7 @@ import { context, show } from "./commands/context.ts";
 import { evaluationCommands } from "./commands/evaluate.ts";
 import { exportCommands } from "./commands/export.ts";
 import { agentCommands, interactiveCommands } from "./commands/interactive.ts";
-import { reportCommands } from "./commands/reports.ts";
+import { doctor, reportCommands } from "./commands/reports.ts";
 import { sessionsCommands } from "./commands/sessions.ts";
 import { settingsCommands } from "./commands/settings.ts";
 import { transferCommands } from "./commands/transfer.ts";
@@ -24,7 +24,7 @@ const COMMANDS = {
   "Work with a session:": interactiveCommands,
   "Read a session:": [tree, context, show, ...reportCommands, ...evaluationCommands],
   "Change a session:": [...changeCommands, ...summaryCommands],
-  "Find and keep sessions:": [...sessionsCommands, ...settingsCommands, addCompletion],
+  "Find and keep sessions:": [...sessionsCommands, doctor, ...settingsCommands, addCompletion],
   "Import and export:": [...transferCommands, ...exportCommands],
   "Inside other agents:": agentCommands,
 } as const;

@@ -191,7 +191,7 @@ test.skipIf(!hasTmux)("the chat warns once when unsent texts cannot be kept, and
   writeFileSync(join(home, "drafts"), "a file in the place of the folder");
   const tmux = await chat(home, await model());
   tmux.write("a draft");
-  await tmux.shows(/Unsent texts cannot be kept in\s[\s\S]*drafts \(E[A-Z]+\)/);
+  await tmux.shows(/Unsent texts cannot be kept in\s[\s\S]*drafts\s\(E[A-Z]+\)/);
   tmux.write(" that goes on");
   await tmux.shows(/› a draft that goes on\s*$/);
   expect(tmux.screen.match(/cannot be kept/g)).toHaveLength(1);
@@ -242,7 +242,7 @@ test.skipIf(!hasTmux)("rows and sentences fit the terminal, also after its size 
   expect(text).toMatch(
     /is being written by process \d+ on \S+ since \S+; read it only, fork it, share it, or end/,
   );
-  expect(text).toContain("3 share: write beside the other, each on a branch of its own (--on-busy share)");
+  expect(text).toContain("3 share: both write, each on its own branch (--on-busy share)");
 });
 
 test.skipIf(!hasTmux)(

@@ -309,7 +309,7 @@ test("the cost of a path has a column for tokens that were paid again, and lists
 });
 
 test("the help describes the keys of the reading pane", () => {
-  const scratch = new Scratch(80, 80).open(demoModel()).keys("enter");
+  const scratch = new Scratch(80, 100).open(demoModel()).keys("enter");
   expect(scratch.screen).toMatch(/↑↓ scroll.*←→ other rows.*Esc back.*q quit$/);
   scratch.keys("?");
   expect(scratch.screen).toMatch(

@@ -514,7 +514,7 @@ test.skipIf(!hasTmux)(
     screen.keys("?");
     const pages = [await screen.shows("Signs and keys")];
     expect(pages[0]).toMatch(/● +the model reads this entry/);
-    expect(pages[0]).toMatch(/○ +on the path of the leaf; a compaction replaces it, or it is hidden/);
+    expect(pages[0]).toMatch(/○ +on the path of the leaf, but replaced by a compaction or hidden/);
     expect(pages[0]).toMatch(/\* +the leaf, from which the session continues/);
     expect(pages[0]).toMatch(/≡ {2}⇠ +a compaction, a summary of a branch/);
     expect(pages[0]).toMatch(/┃ +on the right: the part of the tree that is on the screen/);

@@ -72,12 +72,7 @@ function planNavigation(session: Session, entryId: string | null): Answer {
   };
 }
 
-/**
- * Navigates a session, and describes the result.
- *
- * @param requestTokens tokens of the next request after the navigation, as its agent counts them; default: an estimate for
- *   the messages only
- */
+/** @param requestTokens tokens of the next request, as its agent counts them; default: an estimate for the messages */
 export async function navigate(
   session: Session,
   { entryId, ...options }: Navigation,

@@ -3,11 +3,15 @@ import {
   type BranchComparison,
   type BranchSide,
   compareBranches,
+  type Diagnosis,
   type HistoryHit,
   historyOf,
+  othersMayRead,
   type PolicyComparison,
   paced,
+  type RepairReport,
   type ReplayStep,
+  repairSession,
   type Session,
 } from "@espalier/engine";
 import { InvalidArgumentError } from "commander";
@@ -17,7 +21,7 @@ import { entryName, entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatCount, formatMany, formatPrice, formatTime, parseCount } from "../numbers.ts";
 import { currentSettings } from "../opening.ts";
-import { jsonLine, printLine, printLines, printStep, type Shell } from "../shell.ts";
+import { jsonLine, print, printLine, printLines, printStep, type Shell } from "../shell.ts";
 import { viewTable } from "../table.ts";
 import { columnsOf, cutLine, cutToColumns, padToColumns, plainLine, plainText } from "../text.ts";
 import { costCommands } from "./costs.ts";
@@ -274,3 +278,44 @@ export function viewStep(
 /** Ids and types come from the session's author: they may have any length and any characters. */
 const cell = (text: string, columns: number): string =>
   padToColumns(cutToColumns(plainLine(text), columns), columns);
+
+/** Command that checks the file of a session. */
+export const doctor = sessionCommand({
+  usage: "doctor <session>",
+  description: "check every line and report errors with line and offset; exit 1 if there are any",
+  options: [["--repair <file>", "write a healed copy to this file, and a report next to it"]],
+  examples: ["espalier doctor session.jsonl", "espalier doctor session.jsonl --repair healed.jsonl"],
+  use: "read",
+  async run({ session, shell, ref, options: { repair } }: SessionCall<{ repair?: string }>) {
+    if (repair !== undefined) {
+      const report = await repairSession(session.log, repair);
+      return { value: report, lines: viewRepair(report) };
+    }
+    if (othersMayRead(session.file))
+      shell.complain(`Other users of this machine can read ${session.file}; \`chmod 600\` prevents this.`);
+    const diagnosis = session.diagnose();
+    if (!diagnosis.ok) shell.exitCode = 1;
+    await print(shell, diagnosis, viewDiagnosis(shell, diagnosis));
+    if (!diagnosis.ok && !shell.json)
+      shell.complain(`\`espalier doctor ${ref} --repair <file>\` writes a healed copy.`);
+  },
+});
+
+function* viewDiagnosis({ colours }: Shell, { ok, entries, issues }: Diagnosis): Generator<string> {
+  for (const { kind, line, offset, id, message } of issues) {
+    const byte = `byte ${formatCount(offset)}`;
+    const place = line === null ? byte : `line ${formatCount(line)}, ${byte}`;
+    yield `${colours.yellow(kind.padEnd(18))} ${colours.dim(place)} ${plainLine(id ? `${id}: ${message}` : message)}`;
+  }
+  const usable = `${formatMany(entries, "entry", "entries")} can be used`;
+  yield ok
+    ? colours.green(`The session is sound: ${usable}.`)
+    : `${usable}; ${formatMany(issues.length, "issue")}.`;
+}
+
+function* viewRepair({ file, report, entries, issues, changes, lost }: RepairReport): Generator<string> {
+  const bytes = lost.reduce((sum, { length }) => sum + length, 0);
+  yield `The healed copy is ${file}: ${formatMany(entries, "entry", "entries")}, ${formatMany(issues.length, "issue")} repaired.`;
+  yield `${formatMany(changes.length, "change")} to readable lines; ${formatMany(bytes, "byte")} were lost.`;
+  yield `The report is in ${report}; the session itself was only read.`;
+}

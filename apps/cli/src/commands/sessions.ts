@@ -1,15 +1,11 @@
 import { existsSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import {
-  type Diagnosis,
   deleteSession,
   type ListedSession,
   type ListOptions,
   listSessions,
   nothingBilled,
-  othersMayRead,
-  type RepairReport,
-  repairSession,
   type SearchHit,
   type SearchOptions,
   type SessionStats,
@@ -20,13 +16,12 @@ import {
 import { EspalierError } from "@espalier/jsonl-stream";
 import { ID_LENGTH, type SessionRef, Tree } from "@espalier/session-tree";
 import { removeUnsent } from "../chat/unsent-texts.ts";
-import { type Call, command, type OptionShape, type SessionCall, sessionCommand } from "../command.ts";
+import { type Call, command, type OptionShape } from "../command.ts";
 import { shortIds, shortSessionIds } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import {
   costValue,
   formatBill,
-  formatCount,
   formatMany,
   formatWhen,
   parseCount,
@@ -42,7 +37,7 @@ import {
   tellSkipped,
   withSession,
 } from "../opening.ts";
-import { confirmOnTerminal, jsonLine, print, printLine, printLines, type Shell } from "../shell.ts";
+import { confirmOnTerminal, jsonLine, printLine, printLines, type Shell } from "../shell.ts";
 import {
   columnsOf,
   cutToColumns,
@@ -458,45 +453,5 @@ async function confirm(shell: Shell, ref: string): Promise<void> {
   if (!(await confirmOnTerminal(question))) throw new CommandError("confirm", "Nothing was deleted.");
 }
 
-const doctor = sessionCommand({
-  usage: "doctor <session>",
-  description: "check every line and report errors with line and offset; exit 1 if there are any",
-  options: [["--repair <file>", "write a healed copy to this file, and a report next to it"]],
-  examples: ["espalier doctor session.jsonl", "espalier doctor session.jsonl --repair healed.jsonl"],
-  use: "read",
-  async run({ session, shell, ref, options: { repair } }: SessionCall<{ repair?: string }>) {
-    if (repair !== undefined) {
-      const report = await repairSession(session.log, repair);
-      return { value: report, lines: viewRepair(report) };
-    }
-    if (othersMayRead(session.file))
-      shell.complain(`Other users of this machine can read ${session.file}; \`chmod 600\` prevents this.`);
-    const diagnosis = session.diagnose();
-    if (!diagnosis.ok) shell.exitCode = 1;
-    await print(shell, diagnosis, viewDiagnosis(shell, diagnosis));
-    if (!diagnosis.ok && !shell.json)
-      shell.complain(`\`espalier doctor ${ref} --repair <file>\` writes a healed copy.`);
-  },
-});
-
-function* viewDiagnosis({ colours }: Shell, { ok, entries, issues }: Diagnosis): Generator<string> {
-  for (const { kind, line, offset, id, message } of issues) {
-    const byte = `byte ${formatCount(offset)}`;
-    const place = line === null ? byte : `line ${formatCount(line)}, ${byte}`;
-    yield `${colours.yellow(kind.padEnd(18))} ${colours.dim(place)} ${plainLine(id ? `${id}: ${message}` : message)}`;
-  }
-  const usable = `${formatMany(entries, "entry", "entries")} can be used`;
-  yield ok
-    ? colours.green(`The session is sound: ${usable}.`)
-    : `${usable}; ${formatMany(issues.length, "issue")}.`;
-}
-
-function* viewRepair({ file, report, entries, issues, changes, lost }: RepairReport): Generator<string> {
-  const bytes = lost.reduce((sum, { length }) => sum + length, 0);
-  yield `The healed copy is ${file}: ${formatMany(entries, "entry", "entries")}, ${formatMany(issues.length, "issue")} repaired.`;
-  yield `${formatMany(changes.length, "change")} to readable lines; ${formatMany(bytes, "byte")} were lost.`;
-  yield `The report is in ${report}; the session itself was only read.`;
-}
-
-/** Commands that find sessions, check them and delete them. */
-export const sessionsCommands = [list, search, doctor, deleteCommand] as const;
+/** Commands that find and delete sessions. */
+export const sessionsCommands = [list, search, deleteCommand] as const;
