@@ -194,7 +194,7 @@ const ALLOWS =
 
 /** Clauses that have the words of a rule but are not rules. */
 const NO_RULE =
-  /^(?:(?:is|are|does|do (?:you|we|they|I)|did|why|how|what|who|when(?:ever)? (?:I|it) |where|which|isn'?t|aren'?t|doesn'?t|I (?:never(?! want)|always|don'?t(?! ever want)|do not|didn'?t|have|had|was|think|guess|suppose|wonder|just|already|pushed|noticed|saw)|it (?:never|always|must have|should (?:be )?(?:work|fine|ok))|they (?:never|always|don'?t)|he|she|never ?mind|no (?:idea|problem|worries|need|rush|way|one|matter|luck|changes?|thanks|clue|doubt|longer|it|that|this|wonder|response|output|errors?)\b|remember when|remember how|if you (?:want|like|need|have))\b)|\b(?:must|should|may|could|would) have\b|\bdon'?t (?:worry|bother|mind|know|think|understand|care|get it|see|you|we|they|be sorry|look|work|panic)\b|\bnever (?:mind|heard|saw|seen|managed|had|got|been|was|were|happened|worked|did|knew)\b|\b(?:has|have|had|was|were) (?:never|always)\b|\b(?:it|that|this|he|she|they|which|who|I|we all) always\b/i;
+  /^(?:(?:is|are|does|do (?:you|we|they|I)|did|why|how|what|who|when(?:ever)? (?:I|it) |where|which|isn'?t|aren'?t|doesn'?t|I (?:never(?! want)|always|don'?t(?! ever want)|do not|didn'?t|have|had|was|think|guess|suppose|wonder|just|already|pushed|noticed|saw)|it (?:never|always|must have|should (?:be )?(?:work|fine|ok))|they (?:never|always|don'?t)|he|she|never ?mind|no (?:idea|problem|worries|need|rush|way|one|matter|luck|changes?|thanks|clue|doubt|longer|it|that|this|wonder|response|output|errors?)\b|remember when|remember how|if you (?:want|like|need|have))\b)|\b(?:must|should|may|could|would) have\b|\bdon'?t (?:worry|bother|mind|know|think|understand|care|get it|see|you|we|they|be sorry|look|work|panic)\b|\bnever (?:mind|heard|saw|seen|managed|had|got|been|was|were|happened|worked|did|knew)\b|\b(?:has|have|had|was|were) (?:never|always)\b|\b(?:it|that|this|he|she|they|which|who|I|we all) always\b|\bdon'?t (?:change|edit|write|fix|implement|code|start|touch|do|build) .{0,40}\byet\b/i;
 
 /** Words that apply beyond the current task. */
 const STANDING =
@@ -269,7 +269,8 @@ function judgedEastern(sentence: string): Judgement | undefined {
   let range: [number, number] | undefined;
   const before = 0;
   for (const { index, 0: clause } of sentence.matchAll(/[^，,、]+/g)) {
-    const found = NO_RULE_EASTERN.test(clause) ? undefined : kindOfClause(clause);
+    const isNoRule = NO_RULE_EASTERN.test(clause) || OF_ONE_OCCASION.some((pattern) => pattern.test(clause));
+    const found = isNoRule ? undefined : kindOfClause(clause);
     if (found || isLeading) {
       const [from, to] = whole(clause);
       // The denied clause comes after the correct one.
@@ -304,6 +305,16 @@ const ASKS_EASTERN =
 const NO_RULE_EASTERN =
   /(?:不用|不要|别|无需)(?:太|再)?(?:担心|急|慌|客气|管我)|(?:不要紧|别人|别的|从来没|从不知道|要不然|특별히 문제)|(?:걱정|신경|미안해|놀라|염려)(?:은|는|을|를)?\s*(?:하지|쓰지|마|말)/;
 
+/**
+ * Eastern clauses that do not bind what follows: a remark on what code does each time, a refusal that only points at
+ * something, and work that shall not begin yet.
+ */
+const OF_ONE_OCCASION = [
+  /(?:매번|때마다|항상|언제나).*(?:네요|군요|거든요|잖아요|대요|더라고?요?|[는은던]데요?)\s*[.!]?\s*$|(?:매번|때마다).*(?<!말)고요\s*[.!]?\s*$/,
+  /^\s*(?:아니요?\s*)?(?:그건|그거는?|이건|이거는?|저건|그러면|이러면|그렇게(?: 하면)?|이렇게(?: 하면)?)\s*(?:절대\s*)?안\s*(?:돼요?|됩니다|된다)|^\s*(?:그렇게|이렇게)?\s*(?:그러지|이러지|하지)\s*(?:마세요|마라|말아요?|마)\s*[.!]?\s*$|^\s*(?:不要|别)(?:再)?(?:这样|那样)(?:做|了)?\s*[.!]?\s*$/,
+  /(?:아직|일단은?|우선은?).*(?:고치|수정하|바꾸|변경하|건드리|손대|작성하|구현하|만들|시작하)지\s*(?:는|도)?\s*(?:마|말)|(?:先|暂时|目前|还)(?:都)?(?:不要|别|不用)(?:急着|动手|开始|直接)*(?:改|写|动|修|做|实现)/,
+];
+
 const STANDING_EASTERN =
   /以后|今后|从现在|从今|从此|每次|永远|始终|总是|一律|任何情况|绝不|绝对|千万|一定|务必|这次会话|整个会话|앞으로|이제부터|지금부터|항상|언제나|매번|반드시|꼭|무조건|절대|때마다|세션|어떤 경우/;
 
@@ -315,7 +326,7 @@ const ALLOWS_EASTERN =
   /(?:现在|已经|以后)?(?:可以|能|允许|准许).{0,24}了\s*$|(?:不用|不必|无需|不需要)再|(?:取消|忘掉|忽略).{0,16}(?:规则|限制|要求|规定)|(?:이제|지금은|앞으로는?|다시).{0,40}(?:해도|써도|도)\s*(?:돼|됩|되|괜찮|좋)|(?:규칙|제한|금지).{0,10}(?:취소|해제|무시|잊)/;
 
 const FORBIDS_EASTERN =
-  /不要|(?<![区分级类性特个差识])别(?!人|的|处|名|是|墅|致)|勿|禁止|不准|不许|不允许|不得|不可以|严禁|切勿|千万|绝不|绝对不|不能(?=.{0,12}(?:改|写|用|删|动|推|提交|引入|出现|包含|直接|超过|少于|大于|锁|阻塞))|都不能|不想再(?:看|见)|保持不变|不超过|지\s*않게\s*(?:해|하|주)|지\s*(?:는|도|를)?\s*(?:마(?:세요|십시오|라|요|시|셔|$|[\s.!,])|말(?:고|아|라|것|도록|기|자))|지\s*않도록|면\s*안\s*(?:돼|됩|되|된)|(?<![이가]\s*)안\s*(?:돼요|됩니다|된다|돼)(?=\s*[.!]?\s*$)|금지|절대|삼가|그만\s*(?:해|하|둬|두)/;
+  /不要|(?<![区分级类性特个差识])别(?!人|的|处|名|是|墅|致)|勿|禁止|不准|不许|不允许|不得|不可以|严禁|切勿|千万|绝不|绝对不|不能(?=.{0,12}(?:改|写|用|删|动|推|提交|引入|出现|包含|直接|超过|少于|大于|锁|阻塞))|都不能|不想再(?:看|见)|保持不变|不超过|지\s*않게\s*(?:해|하|주)|지\s*(?:는|도|를)?\s*(?:마(?:세요|십시오|라|요|시|셔|$|[\s.!,])|말(?:고|아|라|\s?것|도록|기|자))|지\s*않도록|면\s*안\s*(?:돼|됩|되|된)|(?<![이가]\s*)안\s*(?:돼요|됩니다|된다|돼)(?=\s*[.!]?\s*$)|금지|절대|삼가|그만\s*(?:해|하|둬|두)/;
 
 const PREFERS_EASTERN =
   /尽量|最好|优先|宁可|更喜欢|偏好|가급적|되도록|가능하면|선호|웬만하면|보다.{2,40}(?:좋아요|좋습니다|좋겠|나아요|낫)/;

@@ -121,6 +121,14 @@ describe("texts without a rule", () => {
     "不用担心那个警告",
     "是不是不应该用缓存？",
     "别人正在改那个文件",
+    "of() 도 매번 전체를 거르고요.",
+    "배포할 때마다 캐시가 비네요.",
+    "그건 안 돼요.",
+    "그렇게 하지 마세요",
+    "不要这样",
+    "우선 방안만 말해 주세요. 아직 고치지 마세요.",
+    "先看代码，先别改",
+    "Tell me the plan first, but don't change anything yet.",
   ])("%j", (text) => {
     expect(found(text)).toEqual([]);
   });
@@ -139,6 +147,17 @@ describe("a found rule", () => {
     expect(others).toEqual([]);
     expect(rule).toMatchObject({ text: "never push to main", kind: "never" });
     expect(text.slice(...rule!.range)).toBe("never push to main");
+  });
+
+  test.each([
+    ["원장 형식은 바꾸지 말 것, 새 패키지 추가하지 말 것", 1],
+    ["테스트는 매번 새로 만들지 말고요", 1],
+    ["이 모듈에서는 항상 세전 금액을 씁니다.", 1],
+    ["아직 배포하지 마세요.", 1],
+    ["以后不要再这样写注释", 1],
+    ["don't push yet", 1],
+  ])("%j is one", (text, count) => {
+    expect(findRules(text)).toHaveLength(count);
   });
 
   test.each([
