@@ -78,6 +78,24 @@ describe("the last calls before the cut", () => {
     expect(calls[2]).toMatch(/total 0.*1 failed/);
   });
 
+  it("have outputs without the lines that agents put around them", async () => {
+    const reminder = "\n\n<system-reminder>\nContinue to use the todo list.\n</system-reminder>";
+    const { text } = await ask([
+      user("Find out what is wrong with the clock of the gauge"),
+      ...run("make clock", "Output: 15 passed\nProcess Group PGID: 40153"),
+      ...run("make gauge", "Script completed\nWall time 1.6 seconds\nOutput:\n\n8 passed in 0.62s"),
+      ...run("make report", `3 gauges are late${reminder}`),
+      ...run("arm-gcc -v", "Output: bash: arm-gcc: command not found\nExit Code: 127\nProcess Group PGID: 7"),
+    ]);
+    expect(section(text, "### In Progress").split("\n").slice(1)).toEqual([
+      '- Called: `make clock` → "15 passed"',
+      '- Called: `make gauge` → "8 passed in 0.62s"',
+      '- Called: `make report` → "3 gauges are late"',
+      "- Called: `arm-gcc -v` failed",
+    ]);
+    expect(section(text, "### Blocked")).toBe("- `arm-gcc -v` failed: `bash: arm-gcc: command not found`");
+  });
+
   it("keep the whole message of a commit that has no result yet, or that failed", async () => {
     const message = "Move the nightly job to the fast queue\n\nThe old queue closes in May.\nRefs OPS-118";
     const command = `git add -A && git commit -m "$(cat <<'EOF'\n${message}\nEOF\n)"`;

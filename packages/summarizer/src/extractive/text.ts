@@ -281,7 +281,7 @@ const NAMES =
 /** Calls `found` for each name in a text that has to be spelled exactly. */
 export function eachName(text: string, found: (name: string) => void): void {
   for (const [name] of text.matchAll(NAMES)) {
-    if (name.length >= 5 && name.length <= 60 && !isEncoded(name)) found(name);
+    if (name.length >= 5 && name.length <= 60 && /[A-Za-z]/.test(name) && !isEncoded(name)) found(name);
   }
 }
 

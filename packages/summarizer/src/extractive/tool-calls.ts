@@ -291,6 +291,27 @@ function withoutFilters(row: string): string {
 const LONGEST_EXTRACT = 400;
 const FILE_READERS = /^(?:cat|head|tail|less|sed)\b/;
 
+/** Lines that Codex, Gemini and Claude Code put before an output, and after it. */
+const FRAME_BEFORE =
+  /^(?:(?:Script \w+|Chunk ID: \S+|Wall time:? [\d.]+ \w+|Process (?:exited|running) with .*|Original token count: \d+|Exit code:? -?\d+|Command: .*|Directory: .*)\n+)*(?:Output:(?:\s+|$))?/i;
+const FRAME_AFTER =
+  /(?:\n(?:Error: \(none\)|Exit Code: -?\d+|Signal: \S+|Background PIDs: .*|Process Group PGID: \d+))+$/i;
+const LONGEST_FRAME = 2_000;
+
+/** Returns an output without the lines that an agent put around it: times, exit codes, reminders for the model. */
+function ownOutput(output: string): string {
+  let text = output.trim();
+  while (text.endsWith("</system-reminder>")) {
+    const at = text.lastIndexOf("<system-reminder>");
+    if (at === -1) break;
+    text = text.slice(0, at).trimEnd();
+  }
+  const after = text.slice(-LONGEST_FRAME).search(FRAME_AFTER);
+  if (after !== -1) text = text.slice(0, Math.max(0, text.length - LONGEST_FRAME) + after);
+  text = text.replace(FRAME_BEFORE, "").trim();
+  return text === "(empty)" ? "" : text;
+}
+
 /**
  * Returns what came out of a call: both ends of a long output, or the beginning of structured data. Undefined for the
  * text of a file and for the report of a change.
@@ -302,7 +323,7 @@ export function extractOf(
   const isText =
     command === undefined ? /^\w*(?:read|view|open|cat)/i.test(label) : FILE_READERS.test(command.key);
   if (paths.length > 0 && (isText || purpose === "edit" || purpose === "write")) return undefined;
-  const text = output.trim();
+  const text = ownOutput(output);
   if (text.length <= LONGEST_EXTRACT) return text;
   if (/^[[{]/.test(text)) return text.slice(0, LONGEST_EXTRACT);
   const [head, tail] = [text.slice(0, LONGEST_EXTRACT / 2), text.slice(-LONGEST_EXTRACT / 2)];
@@ -364,7 +385,7 @@ export function outcomeOf(output: string, reported: { isError: boolean; runs: bo
   const code = EXIT_CODE.exec(searched.slice(-500)) ?? EXIT_CODE.exec(searched.slice(0, 500));
   const saysFailed = code !== null && code[1] !== "0";
   if (!reported.isError && !saysFailed && !reported.runs) return { failed: false, errorLine: undefined };
-  const lines = searched
+  const lines = ownOutput(searched)
     .split("\n")
     .filter(({ length }) => length <= LONGEST_LINE * 4)
     .map((line) => oneLine(line).slice(0, LONGEST_LINE));
