@@ -444,6 +444,32 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await page.getByText("ready-to-release").first().waitFor();
   });
 
+  test("keeps an open dialog of a saved page while the address gets its session", async () => {
+    const page = await showDemo();
+    await page.waitForSelector(".entry.selected");
+    await page.getByRole("button", { name: "Export" }).click();
+    await page.getByRole("radio", { name: "HTML" }).click();
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name: "Save" }).click(),
+    ]);
+    const file = scratch.path("dialog.html");
+    await download.saveAs(file);
+    // Opens the dialog in the same task that draws the button, before the page writes its address.
+    await page.addInitScript(() => {
+      new MutationObserver((_, observer) => {
+        const button = [...document.querySelectorAll("button")].find((one) => one.textContent === "Export");
+        if (!button || location.hash !== "") return;
+        observer.disconnect();
+        button.click();
+      }).observe(document, { childList: true, subtree: true });
+    });
+    await page.goto(`file://${file}`);
+    await page.waitForFunction(() => location.hash !== "");
+    await page.evaluate(() => new Promise((done) => setTimeout(done, 100)));
+    expect(await page.locator("dialog[open]").count()).toBe(1);
+  });
+
   test("prints the whole path without buttons", async () => {
     const session = await demo();
     const messages = session.getBranch().filter(({ type }) => type === "message").length;

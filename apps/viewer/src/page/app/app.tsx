@@ -41,10 +41,11 @@ function App({ served, local }: AppProps) {
       setTrouble(error instanceof Error ? error.message : String(error));
     }
   });
-  const isLocal = local.sessions.some(({ key }) => key === address.session);
   const [only] = local.sessions;
-  const source = served && !isLocal ? served : local;
   const session = address.session ?? (served || local.sessions.length > 1 ? null : (only?.key ?? null));
+  // The only session of a page is local before the address names it, too: it must keep its key, and its open dialog.
+  const isLocal = local.sessions.some(({ key }) => key === session);
+  const source = served && !isLocal ? served : local;
   return (
     <>
       {trouble !== "" && (
