@@ -333,10 +333,15 @@ const askOnTerminal: AskLine = (question, signal) =>
     const terminal = createInterface({ input: process.stdin, output: process.stderr });
     const end = (answer: string | undefined) => {
       signal?.removeEventListener("abort", close);
+      terminal.off("close", close);
       resolve(answer);
       terminal.close();
     };
-    const close = () => end(undefined);
+    const close = () => {
+      // The cursor is behind the question, so the next sentence needs a new line.
+      process.stderr.write("\n");
+      end(undefined);
+    };
     terminal.once("close", close);
     terminal.once("SIGINT", close);
     signal?.addEventListener("abort", close, { once: true });

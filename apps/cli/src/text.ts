@@ -47,9 +47,12 @@ export function wrapToColumns(text: string, columns: number): string {
   return wrapped.join("\n");
 }
 
+/** Title of a session without a name and a prompt. */
+export const NO_PROMPT = "(no prompt yet)";
+
 /** Title of a session for people: its name, else its first prompt; the file's name when the header is lost. */
 export const titleOf = ({ name, firstMessage, id, ref }: ListedSession): string =>
-  plainLine(name ?? firstMessage ?? "") || (id === "" ? plainLine(basename(ref)) : "(no prompt yet)");
+  plainLine(name ?? firstMessage ?? "") || (id === "" ? plainLine(basename(ref)) : NO_PROMPT);
 
 /**
  * Prefix for the title of a session with a parent: `└ ` for a sub-agent, `fork of 1284c080: ` for a fork; else empty.

@@ -437,6 +437,41 @@ describe("cache", () => {
   });
 });
 
+test("stats of a fork separates the calls that were paid in the session it was copied from", async () => {
+  const out = join(temporaryFolder(), "fork.jsonl");
+  await espalier(["fork", DEMO, "leaf", "--out", out]);
+  const before = (await espalierJson(["stats", out])).value;
+  const { calls, usage, cost } = before;
+  expect(calls).toBeGreaterThan(1);
+  expect(before.forkOf.copied).toMatchObject({ calls, usage, cost });
+  const answer = {
+    role: "assistant",
+    content: [{ type: "text", text: "Low water is at six." }],
+    provider: "anthropic",
+    model: "claude-sonnet-4-5",
+    stopReason: "stop",
+    usage: {
+      input: 1_000,
+      output: 100,
+      cacheRead: 0,
+      cacheWrite: 0,
+      totalTokens: 1_100,
+      cost: { total: 0.25 },
+    },
+  };
+  await espalier(["append", out], { stdin: `${JSON.stringify(answer)}\n` });
+  const after = (await espalierJson(["stats", out])).value;
+  expect(after.forkOf.copied).toEqual(before.forkOf.copied);
+  expect(after.calls).toBe(calls + 1);
+  const { stdout } = await espalier(["stats", out]);
+  expect(stdout).toMatch(
+    new RegExp(
+      `^Before the fork: .*${calls} calls, which the other session counts too\\. Since the fork: \\$0\\.2500 for 1 call\\.$`,
+      "m",
+    ),
+  );
+});
+
 test("the cost of sub-agents at any depth is added to the session that started them", async () => {
   const bill = (id: string, total: number) => {
     const cost = { input: total, output: 0, cacheRead: 0, cacheWrite: 0, total };

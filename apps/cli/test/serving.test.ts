@@ -1,7 +1,9 @@
 import { once } from "node:events";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, test } from "vitest";
-import { demoCopy, espalier, espalierJson, start } from "./espalier.ts";
+import { demoCopy, espalier, espalierJson, HEADER, start, temporaryFolder } from "./espalier.ts";
 
 /** The first line that a server prints. */
 async function servedAt(child: Awaited<ReturnType<typeof start>>): Promise<string> {
@@ -40,6 +42,30 @@ test("serve --json prints the address as JSON; --write lets the page change the 
   await once(child, "close");
   const { value } = await espalierJson(["tree", file]);
   expect(value.entries.find(({ id }: { id: string }) => id === "kpg9JT9KkzGf").label).toBe("from the page");
+});
+
+test("serve takes the beginning of an id", async () => {
+  const home = temporaryFolder();
+  const folder = join(home, "sessions", "boats");
+  mkdirSync(folder, { recursive: true });
+  for (const id of ["harbour-1", "harbour-2", "jetty-1"])
+    writeFileSync(join(folder, `${id}.jsonl`), `${JSON.stringify({ ...HEADER, id })}\n`);
+  const env = { ESPALIER_HOME: home, PI_CODING_AGENT_DIR: join(home, "pi") };
+  const child = await start(["serve", "jet"], { env });
+  const ended = once(child, "close");
+  const url = await servedAt(child);
+  const sessions = (await (await fetch(`${url}api/sessions`)).json()) as { file: string }[];
+  expect(sessions.map(({ file }) => file)).toEqual([join(folder, "jetty-1.jsonl")]);
+  child.kill("SIGINT");
+  await ended;
+  expect(await espalier(["serve", "harbour"], { env })).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("2 sessions have an id that begins with harbour: harbour-"),
+  });
+  expect(await espalier(["serve", "quay"], { env })).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("quay"),
+  });
 });
 
 test("serve reports a bad place or port", async () => {

@@ -58,6 +58,12 @@ test("a turn is one row, a branch is indented at its fork, and the path and its 
 
 test("a session without a name has its first prompt as title", () => {
   expect(new Scratch().open(forked()).screen).toMatch(/^ question +project/);
+  // Slash commands without arguments are not prompts.
+  const begun = (...texts: string[]) =>
+    modelOf(texts.map((text, at) => user(`u${at}`, at === 0 ? null : `u${at - 1}`, text)));
+  const clear = "<command-name>/clear</command-name>\n<command-args></command-args>";
+  expect(new Scratch().open(begun(clear, "/mode", "What now?")).screen).toMatch(/^ What now\? +project/);
+  expect(new Scratch().open(begun("/mode")).screen).toMatch(/^ \(no prompt yet\) +project/);
 });
 
 test("Space shows the entries of a turn and hides them again; on a branch it folds the branch", () => {

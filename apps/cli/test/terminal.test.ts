@@ -44,7 +44,8 @@ test.skipIf(!hasTmux)("a session is found by its text, navigated and changed", a
   const { home, file } = homeWith(DEMO);
   const before = await treeOf(file);
   const screen = await Tmux.run([], { env: { ESPALIER_HOME: home, PI_CODING_AGENT_DIR: join(home, "pi") } });
-  await screen.shows(/tidepool works offline.* espalier +tidepool +\d+ days +\$1\.34/);
+  // A time more than a week ago is a date, as in `espalier list`.
+  await screen.shows(/tidepool works offline.* espalier +tidepool +2026-03-0\d +\$1\.34/);
 
   // Search as one types; what is found opens where it was said.
   screen.write("/sum of cosines");
@@ -117,9 +118,110 @@ test.skipIf(!hasTmux)("a session is found by its text, navigated and changed", a
   screen.keys("Escape");
   await screen.shows("2 sessions");
   screen.keys("Escape");
-  await screen.shows(/age +cost/);
+  await screen.shows(/updated +cost/);
   screen.keys("q");
   await screen.shows(`${Tmux.LEFT} 0`);
+});
+
+test.skipIf(!hasTmux)("the list of sessions is filtered by date and by project", async () => {
+  const home = temporaryFolder();
+  mkdirSync(join(home, "sessions/all"), { recursive: true });
+  for (const [id, back, project] of [
+    ["now", 0, "boats"],
+    ["days", 5, "gardens"],
+    ["weeks", 20, "boats"],
+  ] as const) {
+    const timestamp = new Date(Date.now() - back * 86_400_000).toISOString();
+    const lines = [
+      { ...HEADER, id, timestamp, cwd: `/home/me/${project}` },
+      { ...said("u1", null, `Question of ${id}`), timestamp },
+    ];
+    const text = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
+    writeFileSync(join(home, "sessions/all", `${id}.jsonl`), text);
+  }
+  const screen = await Tmux.run([], { env: { ESPALIER_HOME: home, PI_CODING_AGENT_DIR: join(home, "pi") } });
+  const shown = async (...ids: string[]) => {
+    const texts = await screen.until(
+      (text) =>
+        text.includes(`${ids.length} session${ids.length === 1 ? "" : "s"} `) && !text.includes("Show only"),
+      `the sessions ${ids.join(", ")}`,
+    );
+    return expect([...texts.matchAll(/Question of (\w+)/g)].map(([, id]) => id)).toEqual(ids);
+  };
+  const filter = async (key: string, answer: string) => {
+    screen.keys("f");
+    await screen.shows("Show only sessions");
+    screen.keys(key);
+    await screen.shows(/Since|Until|Project:/);
+    screen.keys("C-u");
+    screen.type(answer);
+  };
+  await screen.shows("3 sessions");
+  await shown("now", "days", "weeks");
+  await screen.shows(/Question of days .* 5 days/);
+  await screen.shows(/Question of weeks .* \d{4}-\d\d-\d\d/);
+  await filter("s", "2w");
+  await shown("now", "days");
+  expect(screen.screen).toMatch(/2 sessions · since \d{4}-\d\d-\d\d/);
+  await filter("u", "2d");
+  await shown("days");
+  await filter("s", "");
+  await shown("days", "weeks");
+  await filter("p", "boats");
+  await shown("weeks");
+  expect(screen.screen).toMatch(/until \d{4}-\d\d-\d\d.*in boats/);
+  await filter("s", "last week");
+  await screen.shows("last week is not a time; type for example 1w.");
+  screen.keys("f", "x");
+  await shown("now", "days", "weeks");
+  screen.keys("q");
+  await screen.shows(`${Tmux.LEFT} 0`);
+});
+
+test.skipIf(!hasTmux)("undo and redo of labels and names, the newest first", async () => {
+  const screen = await Tmux.run([demoCopy()]);
+  await screen.shows("212 entries");
+  screen.keys("l");
+  await screen.shows("Label of this entry");
+  screen.keys("C-u");
+  screen.type("high water");
+  await screen.shows(/▸.*\[high water\]/);
+  screen.keys("R", "C-u");
+  screen.type("Springs and neaps");
+  await screen.shows(/^ Springs and neaps/);
+  // The first undo is confirmed; the later ones are not.
+  screen.keys("u");
+  await screen.shows(/The name[\s\S]*u {2}undo it/i);
+  screen.keys("u");
+  await screen.shows(/^ tidepool works offline/);
+  expect(screen.screen).toContain("[high water]");
+  screen.keys("u");
+  await screen.until((shown) => /▸.*\[ready-to-release\]/.test(shown), "the earlier label");
+  screen.keys("U");
+  await screen.shows(/▸.*\[high water\]/);
+  expect(screen.screen).toMatch(/^ tidepool works offline/);
+  screen.keys("U");
+  await screen.shows(/^ Springs and neaps/);
+  screen.keys("U");
+  await screen.shows("There is nothing to redo");
+  screen.keys("q");
+  await screen.shows(`${Tmux.LEFT} 0`);
+});
+
+test.skipIf(!hasTmux)("delete asks on a terminal, and deletes nothing without a yes", async () => {
+  const file = demoCopy();
+  for (const answer of ["Enter", "C-d", "C-c"]) {
+    const screen = await Tmux.run(["delete", file]);
+    await screen.shows(/Delete [\s\S]*\? \[y\/N\]/);
+    screen.keys(answer);
+    await screen.shows(new RegExp(`^Nothing was deleted\\.\\n${Tmux.LEFT} 1$`, "m"));
+    expect(existsSync(file)).toBe(true);
+  }
+  const screen = await Tmux.run(["delete", file]);
+  await screen.shows(/Delete [\s\S]*\? \[y\/N\]/);
+  screen.type("y");
+  await screen.shows(`${Tmux.LEFT} 0`);
+  expect(existsSync(file)).toBe(false);
 });
 
 test.skipIf(!hasTmux)("a prompt is reopened, edited and appended", async () => {
@@ -471,7 +573,7 @@ test.skipIf(!hasTmux)("blanks of prompts, arguments and results are shown as the
   const screen = await Tmux.run([blanksAndSummaries()], { rows: 40 });
   await screen.shows("And now?");
   screen.keys("<", "Enter", "z");
-  const shown = await screen.shows("        six");
+  const shown = await screen.shows(/^ {14}eight$/m);
   const lines = shown.split("\n").map((text) => text.trimEnd());
   expect(lines).toEqual(expect.arrayContaining(["    indented", "# no heading   here"]));
   expect(lines).toEqual(

@@ -52,11 +52,11 @@ cost of a session with its sub-agents; that figure is used.`,
     const tokens = breaks.reduce((sum, one) => sum + one.tokens, 0);
     const runs = await subAgentCosts(session, shell, ({ tree }) => statsOf(tree, undefined, prices).total);
     const whole = billWithRuns(figures, runs);
-    const origin = originOf(session);
+    const origin = originOf(session, (entryId) => statsOf(session, entryId, prices).path);
     return {
       value: {
         ...statsValue(figures),
-        ...(origin ? { forkOf: origin } : {}),
+        ...(origin ? { forkOf: { ...origin, copied: origin.copied && apart(origin.copied) } } : {}),
         cache: { breaks: breaks.length, tokens, lost: knownCost(ledger).lost },
         subAgents: runs.map(({ id, file, cost }) => ({ id, file, ...apart(cost) })),
         withSubAgents: apart(whole),
@@ -71,13 +71,17 @@ interface Origin {
   sessionId: string;
   /** Number of path entries that both sessions have; null when the fork does not record it. */
   sharedEntries: number | null;
+  /** Calls of these entries. They were paid in the other session, whose statistics count them too. */
+  copied: UsageTotals | null;
 }
 
-function originOf({ header, tree }: Session): Origin | undefined {
+/** @param billOf calls on the path of an entry */
+function originOf({ header, tree }: Session, billOf: (entryId: string) => UsageTotals): Origin | undefined {
   const { kind, sessionId, entryId } = header?.parent ?? {};
   if (kind !== "fork" || sessionId === undefined) return undefined;
-  const isThere = typeof entryId === "string" && tree.has(entryId);
-  return { sessionId, sharedEntries: isThere ? pathRows(tree, tree.row(entryId)).length : null };
+  if (typeof entryId !== "string" || !tree.has(entryId))
+    return { sessionId, sharedEntries: null, copied: null };
+  return { sessionId, sharedEntries: pathRows(tree, tree.row(entryId)).length, copied: billOf(entryId) };
 }
 
 /** Session of a sub-agent, and its cost. */
@@ -187,6 +191,8 @@ function* viewStats(
         ? `${calls}; ${total.calls === 1 ? "its" : "their"} cost is unknown`
         : `${formatBill(total)} for ${calls}${share}`,
     );
+    if (origin?.copied && origin.copied.calls > 0)
+      yield shareOfFork(total, origin.copied, recordedCost === null);
     const source = sourceOfCost(total, recordedCost);
     if (source !== "") yield colours.dim(source);
     yield* viewSubAgents(runs, whole, recordedCost !== null);
@@ -210,6 +216,20 @@ function* viewStats(
       compactions.map((one) => compactionCells(tree, one)),
       shell,
     );
+}
+
+/**
+ * Describes the part of a fork's bill that was copied from its origin, and the rest.
+ *
+ * @param isSum true: the total cost is a sum of calls, so the rest is a difference; false: only calls are counted
+ */
+function shareOfFork(total: UsageTotals, copied: UsageTotals, isSum: boolean): string {
+  const own = nothingBilled();
+  for (const key of Object.keys(own) as (keyof UsageTotals)[])
+    own[key] = Math.max(0, total[key] - copied[key]);
+  const part = (bill: UsageTotals) =>
+    `${isSum && bill.calls > 0 && !isUnpriced(bill) ? `${formatBill(bill)} for ` : ""}${formatMany(bill.calls, "call")}`;
+  return `Before the fork: ${part(copied)}, which the other session counts too. Since the fork: ${part(own)}.`;
 }
 
 /** Describes the source of a cost that is not only a sum of recorded prices; empty for a sum of recorded prices. */

@@ -1,5 +1,5 @@
 import { existsSync, lstatSync, statSync } from "node:fs";
-import { resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import type { Agent } from "@espalier/agent";
 import { listSessions, missingKey, openSession, searchSessions } from "@espalier/engine";
 import { describeFound, foundSessions } from "@espalier/interop/node";
@@ -89,7 +89,7 @@ interface ServeOptions {
 const serve = command({
   usage: "serve [place]",
   description:
-    "show sessions live in a browser of this machine: of a folder, one file, or by default all of Espalier and Pi",
+    "show sessions live in a browser of this machine: of a folder, one session, or by default all of Espalier and Pi",
   options: [
     ["--write", "allow the page to navigate, fork, label and compact"],
     ["--port <port>", "the port; by default a free one", parsePort],
@@ -100,19 +100,38 @@ const serve = command({
     "espalier serve",
     "espalier serve ~/old-sessions --port 7777",
     "espalier serve session.jsonl --write",
+    "espalier serve 3kq7",
   ],
   async run({ shell, options }: Call<ServeOptions>, place: string | undefined) {
-    if (place !== undefined && !existsSync(place))
-      throw new CommandError("not-found", `There is no file or folder ${place}; check the path.`);
-    if (place !== undefined) refuseOddPlace(place);
+    const sessions = sessionsAt(shell, place === undefined ? {} : await placeNamed(shell, place));
     const { serveViewer } = await import("@espalier/viewer");
-    const server = await serveViewer({ ...options, sessions: sessionsAt(shell, place), page: VIEWER_PAGE });
+    const server = await serveViewer({ ...options, sessions, page: VIEWER_PAGE });
     await print(shell, { url: server.url }, [server.url]);
     await shell.output.flush();
     await untilInterrupted();
     await server.close();
   },
 });
+
+/** Sessions that are served: of a folder or of all places; with `only`, a single one of them. */
+interface ServedPlace {
+  folder?: string;
+  only?: string;
+}
+
+/** Returns the place that a word names: a folder, a session's file, or the id of a session. */
+async function placeNamed(shell: Shell, word: string): Promise<ServedPlace> {
+  if (existsSync(word)) {
+    refuseOddPlace(word);
+    const path = resolve(word);
+    return statSync(path).isFile() ? { folder: dirname(path), only: path } : { folder: path };
+  }
+  if (/[/\\]|\.jsonl$/.test(word))
+    throw new CommandError("not-found", `There is no file or folder ${word}; check the path.`);
+  const log = await storeInUse(shell).open(await sessionNamed(shell.store, word), "read");
+  await log.close();
+  return shell.store ? { only: log.ref } : { folder: dirname(log.ref), only: log.ref };
+}
 
 /** Refuses a symbolic link to a session's file, since lists do not follow such links; a folder may be a link. */
 function refuseOddPlace(place: string): void {
@@ -123,11 +142,8 @@ function refuseOddPlace(place: string): void {
   throw new CommandError("usage", `${place} ${problem}.`);
 }
 
-/** Returns the sessions of a folder, the session of a file, or all. */
-function sessionsAt(shell: Shell, place: string | undefined): ViewerSessions {
-  const path = place === undefined ? undefined : resolve(place);
-  const isFile = path !== undefined && statSync(path).isFile();
-  const folder = path === undefined ? storeOf(shell) : { folder: isFile ? resolve(path, "..") : path };
+function sessionsAt(shell: Shell, { folder: path, only }: ServedPlace): ViewerSessions {
+  const folder = path === undefined ? storeOf(shell) : { folder: path };
   // Pages list sessions repeatedly, and each place is reported once.
   const places = new Set<string>();
   const told: ReturnType<typeof tellSkipped> = {
@@ -139,11 +155,11 @@ function sessionsAt(shell: Shell, place: string | undefined): ViewerSessions {
   return {
     async *list(filter) {
       for await (const session of listSessions({ ...folder, ...told, ...filter, subAgents: true }))
-        if (!isFile || session.ref === path) yield session;
+        if (only === undefined || session.ref === only) yield session;
     },
     read: (ref) => openSession({ file: ref }, { ...openOptions(shell), mode: "read" }),
     plan: (ref) => openSession({ file: ref }, planOptions(shell)),
-    ...(path === undefined ? { found: () => describeFound(foundSessions()) } : {}),
+    ...(path === undefined && only === undefined ? { found: () => describeFound(foundSessions()) } : {}),
     write: (ref, { beside }) =>
       openSession({ file: ref }, { ...changeOptions(shell, !beside), ...(beside ? { lease: false } : {}) }),
     search: (query, { file, ...options }) => searchSessions(query, { ...folder, files: [file], ...options }),

@@ -19,7 +19,15 @@ import { DATE_LENGTH, formatCount, formatMany, formatTime } from "../numbers.ts"
 import { readySummarizer, sessionNamed, storeInUse } from "../opening.ts";
 import { startProgress } from "../progress.ts";
 import { printStep, printWrapped, type Shell } from "../shell.ts";
-import { columnsOf, cutToColumns, markOfParent, padToColumns, plainLine, projectOf } from "../text.ts";
+import {
+  columnsOf,
+  cutToColumns,
+  markOfParent,
+  NO_PROMPT,
+  padToColumns,
+  plainLine,
+  projectOf,
+} from "../text.ts";
 
 const importCommand = command({
   usage: "import [what]",
@@ -139,7 +147,7 @@ function viewImport(report: ImportReport, { colours, columns }: Pick<Shell, "col
     ? columns - columnsOf(`${word}  ${" ".repeat(DATE_LENGTH + 2 + PROJECT_WIDTH + 2)}${size}`) - 2
     : TITLE_WIDTH;
   const words = cutToColumns(
-    `${markOfParent(parent)}${plainLine(title ?? "") || "(no prompt yet)"}`,
+    `${markOfParent(parent)}${plainLine(title ?? "") || NO_PROMPT}`,
     Math.max(NARROWEST, room),
   );
   return `${facts}  ${words}  ${colours.dim(size)}`;

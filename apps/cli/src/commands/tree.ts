@@ -19,7 +19,7 @@ import { entryName } from "../entry-reference.ts";
 import { formatMany } from "../numbers.ts";
 import { warnOfDamage } from "../opening.ts";
 import type { Colours, Shell } from "../shell.ts";
-import { fieldText, plainLine } from "../text.ts";
+import { fieldText, NO_PROMPT, plainLine } from "../text.ts";
 
 interface TreeOptions extends ViewTreeOptions {
   ids?: boolean;
@@ -159,7 +159,7 @@ export function* sessionHeading(
   tokens = session.context.tokens,
 ): Generator<string> {
   const { tree, header, context } = session;
-  const title = plainLine(titleOf(tree) ?? "") || plainLine(header?.id ?? "") || "A session without a name";
+  const title = plainLine(titleOf(tree) ?? "") || NO_PROMPT;
   yield `${colours.bold(title)} ${colours.dim(plainLine(header?.cwd ?? ""))}`.trimEnd();
   const facts = [
     formatMany(tree.length, "entry", "entries"),

@@ -63,7 +63,7 @@ export function factsOf(tree: Tree): SessionFacts {
   return {
     id: header?.id ?? "",
     name: sessionName(tree) ?? null,
-    title: titleOf(tree) ?? tree.header?.id ?? "",
+    title: titleOf(tree) ?? "No prompt yet",
     cwd: header?.cwd ?? "",
     created: header?.timestamp ?? "",
     version: header?.version ?? 0,

@@ -79,10 +79,17 @@ export function importedFrom(header: SessionHeader | undefined): string | null {
   return typeof agent === "string" && agent !== "" ? agent : null;
 }
 
-/** Returns a message as a list shows it: the beginning of the typed text; undefined when that is empty. */
+/** A slash command without arguments, such as `/mode`. It says nothing about a session. */
+const LONE_COMMAND = /^\s*\/[a-z][\w:-]*\s*$/i;
+
+/**
+ * Returns a message as a list shows it: the beginning of the typed text; undefined when that is empty or only the name of
+ * a slash command.
+ */
 export function listedMessage({ message }: MessageEntry): string | undefined {
   const text = messageText(message);
   const start = typedFrom(text);
+  if (LONE_COMMAND.test(text.slice(start, start + FIRST_MESSAGE_LENGTH))) return undefined;
   // A character has at most two code units, so this part is enough and a text of megabytes is not split.
   const beginning = text.slice(start, start + 2 * FIRST_MESSAGE_LENGTH);
   return Array.from(beginning).slice(0, FIRST_MESSAGE_LENGTH).join("") || undefined;

@@ -96,7 +96,7 @@ export interface SessionListing {
   importedFrom: string | null;
   /** Current name; null when it has none. */
   name: string | null;
-  /** First text that the user typed, shortened. It has no blocks that an agent added. */
+  /** First prompt, shortened, without blocks that an agent added; a slash command without arguments is no prompt. */
   firstMessage: string | null;
   /** Last write of the log, ISO 8601. */
   modified: string;

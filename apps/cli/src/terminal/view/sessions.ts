@@ -1,6 +1,6 @@
 import type { ListedSession, SearchHit } from "@espalier/engine";
 import { underParents } from "../../commands/sessions.ts";
-import { formatAge, formatBill, formatBytes, formatCount, formatTime } from "../../numbers.ts";
+import { formatBill, formatBytes, formatCount, formatTime, formatWhen } from "../../numbers.ts";
 import {
   columnsOf,
   cutToColumns,
@@ -43,9 +43,9 @@ const COLUMNS = {
     text: (_, facts) => (facts ? formatCount(facts.branches) : "·"),
   },
   age: {
-    title: "age",
-    width: 8,
-    text: (session, _, now) => formatAge(Math.max(0, now - Date.parse(lastTimeOf(session)))),
+    title: "updated",
+    width: 10,
+    text: (session, _, now) => formatWhen(lastTimeOf(session), now),
   },
   cost: { title: "cost", width: 9, text: (_, facts) => (facts ? formatBill(facts.bill) : "·") },
 } as const satisfies Record<string, Column>;

@@ -1,5 +1,5 @@
 import { formatMany } from "../../numbers.ts";
-import { columnsOf, cutToColumns, plainLine, projectOf } from "../../text.ts";
+import { columnsOf, cutToColumns, NO_PROMPT, plainLine, projectOf } from "../../text.ts";
 import { ACT_BINDINGS, type Binding, shownKeys } from "../keys/act-bindings.ts";
 import { GENERAL_BINDINGS, SESSIONS_BINDINGS } from "../keys/sessions-bindings.ts";
 import { hitCount, TREE_BINDINGS } from "../keys/tree-bindings.ts";
@@ -52,7 +52,7 @@ const FACTS_SHARE = 0.6;
 function treeHeading(tree: TreeState, columns: number): Line {
   const { view: shown, cwd, readOnly } = tree;
   const { model, filter } = shown;
-  const title = plainLine(model.title ?? model.tree.header?.id ?? "") || "A session without a name";
+  const title = plainLine(model.title ?? "") || (model.isPartial ? "" : NO_PROMPT);
   const facts = [
     model.isPartial ? "reading …" : formatMany(model.length, "entry", "entries"),
     ...(model.isPartial ? [] : [formatMany(model.order.branchStarts.length + 1, "branch", "branches")]),

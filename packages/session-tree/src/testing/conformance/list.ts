@@ -34,6 +34,20 @@ export function listConformance({ test, expect }: Trial): void {
     expect(Number.isNaN(Date.parse(listing!.modified))).toBe(false);
   });
 
+  test("blocks of an agent and lone slash commands are not listed as the first message", async (store) => {
+    const commands = `u1("<command-name>/clear</command-name>") > u2("/mode")`;
+    const lines = growEntries(`${commands} > u3("What grows here?")`).map((entry) => JSON.stringify(entry));
+    await store.create(header("s1"), lines.slice(0, 2));
+    await store.create(header("s2"), lines);
+    const found = new Map((await all(store)).map(({ id, firstMessage }) => [id, firstMessage]));
+    expect(found).toEqual(
+      new Map([
+        ["s1", null],
+        ["s2", "What grows here?"],
+      ]),
+    );
+  });
+
   test("a session without entries is listed too", async (store) => {
     await store.create(header("s1"));
     const [listing] = await all(store);
