@@ -204,6 +204,62 @@ describe("failures that are over", () => {
   });
 });
 
+describe("programs that only look something up", () => {
+  const request = user("Let two office rows that touch stay, and test it");
+  const failing = run("python3 -m pytest -q", "E AssertionError: assert (1, ['Brisa']) == (2, [])", true);
+  const probe = run("python3 - <<'EOF'\nprint(1 == 1)\nEOF", "True");
+
+  it("are no check: a test that failed before them is still open", async () => {
+    const { text } = await ask([
+      request,
+      ...edit("quayside/importer.py", "later = True"),
+      ...failing,
+      ...probe,
+      assistant("Both times are equal in Python, which is a surprise. Shall I convert them?"),
+      user("ok but keep it readable"),
+      ...edit("quayside/models.py", "utc = True"),
+    ]);
+    expect(section(text, "### Blocked")).toMatch(/^- `python3 -m pytest -q` failed: `E AssertionError/);
+    expect(section(text, "### Done")).toContain("`python3 -m pytest -q` failed");
+    expect(section(text, "### Done")).not.toContain("`python3 -` succeeded");
+  });
+
+  it("are told where nothing else was run", async () => {
+    const { text } = await ask([
+      request,
+      ...probe,
+      assistant("Both times are equal."),
+      user("Go on with it"),
+    ]);
+    expect(section(text, "### Done")).toContain("`python3 -` succeeded");
+  });
+});
+
+describe("sentences that only announce a look", () => {
+  it("are no decisions and no conclusions: an unfinished turn has its newest finding", async () => {
+    const { text } = await ask([
+      ...run("npm ci", "added 300 packages"),
+      user("Every line of a component must fit its width, find out why this one does not"),
+      ...step("Let me check the box since it draws the lines.", "read", { path: "src/box.ts" }, "box"),
+      ...step(
+        "The lines are too long because the box does not pad them.",
+        "edit",
+        { path: "src/box.ts" },
+        "ok",
+      ),
+      ...run("npm test", "Error: 3 lines are too long", true),
+      ...step("Now let me look at the second box, because it is a copy.", "read", { path: "src/b.ts" }, "b"),
+      user("Stop at a new line as well, please"),
+      assistant("It stops there now."),
+    ]);
+    expect(section(text, "## Key Decisions")).toBe("(none)");
+    expect(section(text, "### Done")).toContain(
+      '`npm test` failed; "The lines are too long because the box does not pad them."; no closing answer',
+    );
+    expect(text).not.toMatch(/Let me check|let me look|^- no closing answer/m);
+  });
+});
+
 describe("whose words they are", () => {
   it("takes no constraint from a question, a quotation or text that the agent wrote before", async () => {
     const advice = "Always use the async driver from here on, and never mix both pools in one process.";
@@ -320,5 +376,18 @@ describe("whose words they are", () => {
     expect(text).toContain("#88");
     expect(handles.join().split(id)).toHaveLength(text.split("### Blocked")[0]!.includes(id) ? 1 : 2);
     expect(handles.join()).not.toMatch(/303030|00000000/);
+  });
+
+  it("names handles without marks of lists and code, and no id twice in its short form", async () => {
+    const id = "53a5d919-1fd5-4372-aa2f-951ee4a7720c";
+    const { text } = await ask([
+      user("Which sessions are stale?"),
+      ...step(`Listed:\n- \`0d9c71e2a\` is committed\n- stale: \`${id}\``, "bash", { command: "ls" }, "a"),
+      ...step("Of these, `53a5d919` has a file.", "bash", { command: "ls b" }, "b"),
+      assistant("I removed the stale one."),
+    ]);
+    expect(section(text, "## Critical Context").split("\n")).toContain(
+      `- Handles: "stale: ${id}"; "0d9c71e2a"`,
+    );
   });
 });

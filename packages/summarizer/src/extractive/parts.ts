@@ -5,6 +5,7 @@ import { codeSpan, eachTerm, quote, quoteEnds, sameness } from "./text.ts";
 import {
   completes,
   hasSameAim,
+  isProbe,
   isTidy,
   leavesConflict,
   type PlanItem,
@@ -266,10 +267,13 @@ function turnLine(turn: Turn, facts: Facts): string | undefined {
   if (turn.changes.size > 0) told.push(`changed ${changesOf(turn, isOpen(turn, facts.record) ? 6 : 1)}`);
   const check = checkOf(turn);
   if (check !== undefined) told.push(`${codeSpan(check[0], 50)} ${check[1].failed ? "failed" : "succeeded"}`);
-  const conclusions = conclusionsOf(turn.lastText, CONCLUSIONS).join(" ");
+  // The last words of a turn without an answer may only announce a call.
+  const said = turn.finished || turn.finding === "" ? turn.lastText : turn.finding;
+  const conclusions = conclusionsOf(said, CONCLUSIONS).join(" ");
   if (conclusions !== "") told.push(quote(conclusions, LONGEST_CONCLUSION));
+  if (request === undefined && told.length === 0) return undefined;
   if (!turn.finished) told.push(isOpen(turn, facts.record) ? "not finished yet" : "no closing answer");
-  if (request === undefined) return told.length > 0 ? told.join("; ") : undefined;
+  if (request === undefined) return told.join("; ");
   // The goal has the newest request in full.
   return `${quote(ownLinesFirst(request), isNewest ? 60 : LONGEST_REQUEST)} → ${told.join("; ") || "no answer"}`;
 }
@@ -277,11 +281,12 @@ function turnLine(turn: Turn, facts: Facts): string | undefined {
 /** Returns the newest run that shows whether the work is correct: not one whose failure was settled later. */
 function checkOf({ runs }: Turn): [string, { failed: boolean }] | undefined {
   const all = [...runs];
-  return all.findLast(
+  const told = all.filter(
     ([key, { failed }], at) =>
       (failed || !isTidy(key)) &&
       !(failed && all.slice(at + 1).some(([later, run]) => !run.failed && completes(later, key))),
   );
+  return told.findLast(([key]) => !isProbe(key)) ?? told.at(-1);
 }
 
 function changesOf(turn: Turn, shown: number): string {
@@ -317,7 +322,7 @@ function decisionLines({ record, previous, branches, focus }: Facts, _room: numb
 function checkAfter({ last }: CommandWork, turn: Turn, { record }: Facts): CommandWork | undefined {
   const end = record.turns.find(({ at }) => at > turn.at)?.at ?? Number.POSITIVE_INFINITY;
   return [...record.commands.values()].findLast(
-    (each) => !each.failed && !each.reads && !isTidy(each.key) && each.last > last && each.last < end,
+    (each) => !each.failed && !each.reads && !isProbe(each.key) && each.last > last && each.last < end,
   );
 }
 

@@ -8,10 +8,12 @@ import {
 import { callsWithin } from "../files.ts";
 import {
   closingQuestion,
+  isAnnouncement,
   isReason,
   isRepeatable,
   isRequest,
   rulesOf,
+  saysFinding,
   userWords,
   wholeSentences,
   withOption,
@@ -71,8 +73,9 @@ export interface Turn {
   /** Commands that report their own success, and whether their last run failed; the newest last. */
   runs: Map<string, { line: string; failed: boolean }>;
   calls: number;
-  /** Newest prose of the agent. */
+  /** Newest prose of the agent, and the newest that says what was found or done. */
   lastText: string;
+  finding: string;
   /** True when the agent's last message has no call: its work was complete. */
   finished: boolean;
 }
@@ -238,6 +241,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     const asked = toolCalls(message);
     if (text.trim() !== "") {
       turn.lastText = text.slice(0, KEPT_TEXT);
+      if (saysFinding(turn.lastText)) turn.finding = turn.lastText;
       remember(text);
       readNames(text, WROTE.agent);
       readHandles(text);
@@ -245,7 +249,8 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
         if (
           sentence.length < (/\p{Lo}/u.test(sentence) ? 10 : 24) ||
           /[?？:：]$/.test(sentence) ||
-          !isReason(sentence)
+          !isReason(sentence) ||
+          isAnnouncement(sentence)
         )
           continue;
         if (isRepeatable(sentence)) record.reasons.push({ text: sentence, at: record.messageCount });
@@ -427,7 +432,16 @@ function keepNewest(summaries: string[], text: string): void {
 }
 
 function beginTurn(request: string | undefined, at: number): Turn {
-  return { request, at, changes: new Map(), runs: new Map(), calls: 0, lastText: "", finished: false };
+  return {
+    request,
+    at,
+    changes: new Map(),
+    runs: new Map(),
+    calls: 0,
+    lastText: "",
+    finding: "",
+    finished: false,
+  };
 }
 
 /** Returns the weight of a turn in a summary. */

@@ -103,6 +103,17 @@ export const isPlan = marks(
   "下一步|接下来|还需要|现在|次に|これから|다음|이제|남은",
 );
 
+/** Sentences that only announce that the agent will look at something. */
+const ANNOUNCEMENTS =
+  /^(?:(?:now|first|next|ok(?:ay)?|alright|so|then|good|great|perfect|also|and)[,!.:]?\s+)*(?:let me|let['’]s|i['’]ll|i will|i need to|i should)\s+(?:(?:also|first|now|quickly|just|then)\s+)*(?:look|check|see|read|view|find|search|grep|run|verify|inspect|examine|explore|investigate|test|try|get|take|double-check|confirm|open|list|understand|analy[sz]e|review|fetch|pull)\b|^(?:现在|先|接下来|下面)?(?:让我|我)(?:先|再|来|去)*(?:看|查|检查|读|确认|找)|(?:확인|살펴|읽어|찾아)(?:해\s*)?\s*보겠습니다[.]?$/iu;
+
+/** Returns whether a sentence only announces that the agent will look at something. */
+export const isAnnouncement = (sentence: string): boolean => ANNOUNCEMENTS.test(sentence);
+
+/** Returns whether a text says what was found or done, and not only what comes next. */
+export const saysFinding = (text: string): boolean =>
+  conclusionsOf(text, 1).some((sentence) => isReason(sentence) || isResult(sentence));
+
 const FILLERS =
   /^(?:perfect|great|excellent|done|sure|ok(?:ay)?|got it|you['’]re (?:absolutely )?right|ah|yes|no|i see|all set|fixed)\b[^.!:]{0,24}[.!]?$/i;
 
@@ -111,7 +122,11 @@ export function conclusionsOf(text: string, count: number): string[] {
   const sentences = splitSentences(text)
     .slice(0, 60)
     .filter(
-      (sentence) => sentence.length >= 12 && sentence.length <= LONGEST_SENTENCE && !FILLERS.test(sentence),
+      (sentence) =>
+        sentence.length >= 12 &&
+        sentence.length <= LONGEST_SENTENCE &&
+        !FILLERS.test(sentence) &&
+        !isAnnouncement(sentence),
     );
   const worth = (sentence: string, index: number) =>
     (isReason(sentence) ? 1 : 0) +

@@ -245,6 +245,8 @@ const HANDLES = 8;
 /** Maximum number of addresses among the handles: they are long, and rarely written again. */
 const ADDRESSES = 2;
 const isAddress = (handle: string) => handle.startsWith("http");
+/** First part of a UUID, as people and agents write it for short. */
+const SHORT_ID = /^[0-9a-f]{8}$/;
 const LONGEST_HANDLE = 160;
 const LONGEST_OUTPUT = 320;
 
@@ -257,15 +259,17 @@ function handleLines({ record, previous, focus }: Facts, told: string): Line[] {
     const worth = share(last, record) + 0.25 * Math.log1p(times) + (focus(words) ? FOCUS : 0);
     known.set(text, { text: `${words}${text}`, worth });
   }
-  const chosen = [...known]
+  const ranked = [...known]
     .filter(([handle]) => !told.includes(handle))
-    .sort(([, a], [, b]) => b.worth - a.worth)
-    .filter(
-      ([handle], at, all) =>
-        !isAddress(handle) || all.slice(0, at).filter(([each]) => isAddress(each)).length < ADDRESSES,
-    )
-    .slice(0, HANDLES)
-    .map(([, { text }]) => quote(text, LONGEST_HANDLE));
+    .sort(([, a], [, b]) => b.worth - a.worth);
+  const shown: string[] = [];
+  for (const [handle] of ranked) {
+    const whole = SHORT_ID.test(handle) ? ranked.find(([each]) => each.startsWith(`${handle}-`)) : undefined;
+    const [each] = whole ?? [handle];
+    const isFull = isAddress(each) && shown.filter(isAddress).length >= ADDRESSES;
+    if (shown.length < HANDLES && !shown.includes(each) && !isFull) shown.push(each);
+  }
+  const chosen = shown.map((handle) => quote(known.get(handle)!.text, LONGEST_HANDLE));
   const { wholeOutput } = record;
   if (wholeOutput !== undefined)
     chosen.push(quote(`${wholeOutput.words}${wholeOutput.text}`, LONGEST_OUTPUT));

@@ -331,12 +331,13 @@ export function handlesIn(given: string): Handle[] {
     .map(({ text: handle, at }) => ({ text: handle, words: wordsBefore(text, at) }));
 }
 
-/** Returns the end of the line before an index, from the beginning of a word. */
+/** Returns the end of the line before an index, from the beginning of a word, without marks of lists and code. */
 function wordsBefore(text: string, at: number): string {
   const line = text
     .slice(Math.max(0, at - 400), at)
     .split("\n")
     .at(-1)!;
   const near = line.slice(-WORDS_BEFORE);
-  return near.length === line.length ? near : near.replace(/^[\w'’-]+\W+/, "");
+  const words = near.length === line.length ? near : near.replace(/^[\w'’-]+\W+/, "");
+  return words.replace(/^\s*(?:[-*+•]\s+)?/, "").replace(/[`*]+/g, "");
 }

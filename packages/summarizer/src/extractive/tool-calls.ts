@@ -242,6 +242,14 @@ const STOPS_AT_CONFLICT = /\bgit (?:-\S+ \S+ )?(merge|pull|cherry-pick|revert|re
 const TIDIES =
   /^(?:cd|chmod|chown|mkdir|cp|mv|rm|ln|touch|kill|pkill|open|export|source|git (?:add|checkout|switch|stash|fetch))\b/;
 
+/** Texts that are printed or saved, and programs without a file, which are rarely run again. */
+const PROBES =
+  /^(?:(?:cat|tee|echo|printf)\b|(?:python[\d.]*|node|ruby|perl|php|deno|bun)\s+(?:-(?=\s|$)|-[cep]\b|--eval\b))/;
+
+/** Returns whether a command only looks something up or saves a text: its success does not show that work is correct. */
+export const isProbe = (key: string): boolean =>
+  stepsOf(key).every((step) => PROBES.test(step) || TIDIES.test(step));
+
 /** Returns whether a command only prepares or tidies, and checks nothing. */
 export const isTidy = (key: string): boolean => stepsOf(key).every((step) => TIDIES.test(step));
 
