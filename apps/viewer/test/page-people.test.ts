@@ -144,6 +144,31 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await soon(() => page.inputValue("#find")).toBe("station");
   });
 
+  test("goes to the entry of a new address that comes while the page is busy", async () => {
+    const page = await showDemo();
+    await page.waitForSelector(".entry.selected");
+    const last = await selectedText(page);
+    await page.keyboard.press("ArrowUp");
+    await soon(() => hash(page)).toContain("entry=");
+    const first = hash(page);
+    await page.keyboard.press("ArrowUp");
+    await soon(() => hash(page)).not.toBe(first);
+    const wanted = await selectedText(page);
+    const target = hash(page);
+    await page.keyboard.press("End");
+    await soon(() => selectedText(page)).toBe(last);
+    await soon(() => hash(page)).not.toBe(target);
+    await page.keyboard.press("Home");
+    // A busy page learns of a new address only after its own timers.
+    await page.evaluate(async (address) => {
+      history.pushState(null, "", address);
+      await new Promise((resolve) => setTimeout(resolve, 600));
+      dispatchEvent(new Event("hashchange"));
+    }, target);
+    await soon(() => selectedText(page)).toBe(wanted);
+    expect(hash(page)).toBe(target);
+  });
+
   test("sees hits counted and marked and moves between them; Escape ends only the search", async () => {
     const session = await demo();
     const page = await showDemo();

@@ -392,10 +392,16 @@ function useAddress(
   useEffect(() => {
     const timer = setTimeout(() => {
       const place = addressOf(model, second);
-      if (going.current === 0 && place) amendAddress(address, place);
+      if (going.current === 0 && place && isDrawn(address)) amendAddress(address, place);
     }, SETTLED);
     return () => clearTimeout(timer);
   });
+}
+
+/** Returns false if the browser has another place in its address already, by Back for example, which is drawn next. */
+function isDrawn({ entry, branch, other }: Address): boolean {
+  const newest = parseAddress(location.hash);
+  return newest.entry === entry && newest.branch === branch && newest.other === other;
 }
 
 /** Shows the path to `end` and selects `row`; -1 means the leaf for `end`, and the end of the path for `row`. */
