@@ -210,11 +210,11 @@ function readingTrace({ log, window, file }: Session): string {
   const size = log.view?.size;
   const { readFrom, complete } = window;
   if (size === undefined || readFrom === undefined)
-    return `The path of ${file} was given by its store, or by an index of the whole.`;
+    return `The path of ${file} came from its store, or from an index of the whole file.`;
   const read = `${formatBytes(size - readFrom)} of ${formatBytes(size)}`;
   return complete
-    ? `Read ${read} of ${file}, once: the path leads to its root.`
-    : `Read ${read} of ${file}, from its end: a compaction stands for the rest.`;
+    ? `Read ${read} of ${file}, once: the path goes back to its root.`
+    : `Read ${read} of ${file}, from its end: a compaction replaces the rest.`;
 }
 
 /** Prints the reason when a session is read-only because of its header. */
@@ -256,7 +256,7 @@ export async function refuseForeign(file: string): Promise<void> {
   if (agent === undefined) return;
   throw new CommandError(
     "foreign",
-    `${file} is a session of ${agent}; \`espalier import ${file}\` brings it here, and \`espalier demo\` takes it as it is.`,
+    `${file} is a session of ${agent}; \`espalier import ${file}\` imports it, and \`espalier demo\` shows it without an import.`,
   );
 }
 

@@ -132,7 +132,7 @@ test("config lists the ignored settings of an untrusted project with the reasons
   });
   expect(rowOf(value, "summarizer")).toMatchObject({ value: null, leftOut: { file, effect: "sends" } });
   expect(stderr).toBe(
-    `${file}: its settings (summarizer, maxMessages) count only after \`espalier trust\` in ${place.cwd}.\n`,
+    `${file}: its settings (summarizer, maxMessages) apply only after \`espalier trust\` in ${place.cwd}.\n`,
   );
   const { stdout } = await espalier(["config"], place);
   expect(stdout).toContain("ignored, because the project is not trusted in its current state:\n");
@@ -181,7 +181,7 @@ test("a project that changed since it was trusted is ignored without a terminal,
   const { code, stderr } = await espalier(["name", file, "second"], place);
   expect(code).toBe(0);
   expect(stderr).toBe(
-    `${place.cwd} has changed since it was trusted (.espalier/mark.ts): its settings and extensions do not count until \`espalier trust ${place.cwd}\`.\n`,
+    `${place.cwd} has changed since it was trusted (.espalier/mark.ts): its settings and extensions do not apply until \`espalier trust ${place.cwd}\`.\n`,
   );
   expect(readFileSync(ran, "utf8")).toBe("found named ");
   await espalier(["trust"], place);

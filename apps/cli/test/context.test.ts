@@ -68,7 +68,7 @@ describe("--trace", () => {
 
   test("reports that a compaction made it unnecessary to read the beginning of a file", async () => {
     expect(await trace(DEMO)).toMatch(
-      /^Read \d+ kB of 242 kB of .*, from its end: a compaction stands for the rest\.\n$/,
+      /^Read \d+ kB of 242 kB of .*, from its end: a compaction replaces the rest\.\n$/,
     );
   });
 
@@ -77,6 +77,6 @@ describe("--trace", () => {
     const [header = ""] = readFileSync(file, "utf8").split("\n");
     const { size } = statSync(file);
     const read = `${size - header.length - 1} B of ${size} B`;
-    expect(await trace(file)).toBe(`Read ${read} of ${file}, once: the path leads to its root.\n`);
+    expect(await trace(file)).toBe(`Read ${read} of ${file}, once: the path goes back to its root.\n`);
   });
 });

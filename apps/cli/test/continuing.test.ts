@@ -129,7 +129,7 @@ test("a session that the agent already has gets another id, and the older file i
     expect(second.code).toBe(0);
     expect(second.value.sessionId).not.toBe(first.value.sessionId);
     expect(second.value.issues).toContainEqual(
-      expect.objectContaining({ field: "id", message: "The new session has an id of its own." }),
+      expect.objectContaining({ field: "id", message: "The new session has a new id." }),
     );
     expect(readFileSync(first.value.file, "utf8")).toBe(before);
   }
@@ -196,18 +196,18 @@ test("an impossible request is reported in one sentence, and nothing is written"
   });
   expect(await refused([DEMO, "--in", "codex", "--cwd", join(folder, "gone")])).toEqual({
     code: "not-found",
-    message: `The folder ${join(folder, "gone")} of this session is not there; name another one with --cwd.`,
+    message: `The folder ${join(folder, "gone")} of this session does not exist; name another one with --cwd.`,
   });
   const never = join(folder, "never");
   const gone = ["--cwd", join(folder, "gone")];
   // Both folders in one error, with a way that mends both; with --out the agent's own is not needed.
   expect(await refused([DEMO, "--in", "codex", ...gone], { CODEX_HOME: never })).toEqual({
     code: "not-found",
-    message: `The folder ${join(folder, "gone")} of this session is not there, and Codex has no folder ${never}: it was never used here. Start Codex once in the folder to go on in, then repeat this command there with --cwd .`,
+    message: `The folder ${join(folder, "gone")} of this session does not exist, and Codex has no folder ${never}: it was never used here. Start Codex once in the folder to work in, then repeat this command there with --cwd .`,
   });
   const out = ["--out", join(folder, "out.jsonl")];
   expect((await refused([DEMO, "--in", "codex", ...gone, ...out], { CODEX_HOME: never })).message).toBe(
-    `The folder ${join(folder, "gone")} of this session is not there; name another one with --cwd.`,
+    `The folder ${join(folder, "gone")} of this session does not exist; name another one with --cwd.`,
   );
   for (const [agent, name, variable] of [
     ["claude-code", "Claude Code", "CLAUDE_CONFIG_DIR"],
@@ -267,7 +267,7 @@ test("export writes the same file to stdout and to a file named after the sessio
   }
   const all = await espalierJson(["export", DEMO, "--format", "codex", "--all"], { cwd });
   expect(all.value.error.message).toBe(
-    "Leave out --all, which is for markdown: such a session is made of one path, which --at names.",
+    "Leave out --all, which is only for markdown: such a session has one path, which --at selects.",
   );
 });
 

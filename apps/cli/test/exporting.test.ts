@@ -43,10 +43,10 @@ test("--all is refused where it has no effect, before anything is written", asyn
   };
   for (const format of ["html", "json", "jsonl"])
     expect(await refused(format)).toBe(
-      `Leave out --all, which is for markdown: ${format} holds all branches without it.`,
+      `Leave out --all, which is only for markdown: ${format} always has all branches.`,
     );
   expect(await refused("anthropic")).toBe(
-    "Leave out --all, which is for markdown: a request is made of one path, which --at names.",
+    "Leave out --all, which is only for markdown: a request has one path, which --at selects.",
   );
   expect(readdirSync(cwd)).toEqual([]);
 });

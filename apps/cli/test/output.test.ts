@@ -68,7 +68,7 @@ describe.skipIf(!hasTmux)("on a terminal of 80 columns (skipped where tmux is mi
     const lines = await shownBy(["export", DEMO, "--out", "session.txt"]);
     expect(lines.filter((line) => line.length > 80 && !line.includes(DEMO))).toEqual([]);
     expect(lines.join(" ")).toContain(
-      "The ending of session.txt names no format: end it with .md, .html, .json or .jsonl, or add --format.",
+      "The ending of session.txt is not that of a format: use .md, .html, .json or .jsonl, or add --format.",
     );
   });
 });

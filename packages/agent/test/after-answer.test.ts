@@ -38,8 +38,8 @@ test.each([
     0,
     "nothing",
   ],
-  ["words of an overflow are one", failed(TOO_LONG), 0, "overflow"],
-  ["the status of an overflow is one", failed("413 request_too_large"), 0, "overflow"],
+  ["an overflow is recognised by its words", failed(TOO_LONG), 0, "overflow"],
+  ["an overflow is recognised by its status", failed("413 request_too_large"), 0, "overflow"],
   [
     "an overflow of another model triggers nothing",
     { ...failed(TOO_LONG), model: "another" },
@@ -52,8 +52,18 @@ test.each([
     FULL + 1,
     "nothing",
   ],
-  ["a usage above the window is one", answer({ usage: usageOf(WINDOW + 1) }), FULL + 1, "overflow"],
-  ["a usage of the whole window is none", answer({ usage: usageOf(WINDOW) }), FULL + 1, "threshold"],
+  [
+    "an overflow is recognised by a usage above the window",
+    answer({ usage: usageOf(WINDOW + 1) }),
+    FULL + 1,
+    "overflow",
+  ],
+  [
+    "a usage of exactly the window is not an overflow",
+    answer({ usage: usageOf(WINDOW) }),
+    FULL + 1,
+    "threshold",
+  ],
   [
     "a usage above the window of an answer that was aborted triggers nothing",
     answer({ usage: usageOf(WINDOW + 1), stopReason: "aborted" }),
@@ -67,9 +77,9 @@ test.each([
     "threshold",
   ],
   ["another error triggers nothing", failed("529 overloaded"), FULL + 1, "nothing"],
-  ["a rate limit is no overflow", failed("429 rate limit: too many tokens per minute"), 0, "nothing"],
-  ["above the threshold is one", answer({}), FULL + 1, "threshold"],
-  ["at the threshold is none", answer({}), FULL, "nothing"],
+  ["a rate limit is not an overflow", failed("429 rate limit: too many tokens per minute"), 0, "nothing"],
+  ["a context above the threshold is compacted", answer({}), FULL + 1, "threshold"],
+  ["a context at the threshold is not compacted", answer({}), FULL, "nothing"],
 ] as const)("%s", (_, given, tokens, expected) => {
   expect(afterAnswer(given, model, tokens, DEFAULT_COMPACTION_SETTINGS)).toBe(expected);
 });

@@ -398,7 +398,7 @@ export interface CompactionDetails {
   pinned?: string[];
   /** Current rules, including those that did not fit into the block. */
   rules?: Rule[];
-  /** Current settings, so that a reader that starts at the file's end need not read entries before the compaction. */
+  /** Current settings, so that a reader that starts at the file's end does not read entries before the compaction. */
   settings: { provider: string | null; modelId: string | null; thinkingLevel: string };
 }
 

@@ -26,11 +26,11 @@ import {
   words,
 } from "./build-session.ts";
 
-/** Why there is no summary, how that is called, and how many times it was billed (an invalid answer is asked for twice). */
+/** Failure of a summarizer, its error code, and its number of bills (an invalid answer is requested twice). */
 const failures: [what: string, script: Script, code: string, bills: number][] = [
   ["throws", { error: new TypeError("no") }, "failed", 0],
-  ["is not allowed in", failingAnswer("unauthorized", billed(10)), "unauthorized", 1],
-  ["answers nothing", emptyAnswer(billed(10)), "empty", 2],
+  ["is unauthorized", failingAnswer("unauthorized", billed(10)), "unauthorized", 1],
+  ["returns an empty answer", emptyAnswer(billed(10)), "empty", 2],
   ["is cut off", cutOffAnswer(HISTORY_ANSWER, billed(10)), "cut-off", 2],
   ["refuses", refusingAnswer(billed(10)), "refused", 2],
   ["calls a tool", callingAnswer(billed(10)), "tool-call", 2],

@@ -207,7 +207,7 @@ describe("an invalid answer is refused with its owner's name, and the default is
       "`compaction.summary` is missing or empty",
     ],
     ["is no object", () => ({ compaction: "done" }), "`compaction` is not an object"],
-    ["is no answer at all", () => "yes" as never, "it is a string"],
+    ["is not an answer", () => "yes" as never, "it is a string"],
     [
       "names an entry that nobody has",
       () => ({ compaction: { summary: "x", firstKeptEntryId: "nobody" } }),
@@ -235,7 +235,7 @@ describe("an invalid answer is refused with its owner's name, and the default is
       () => ({ compaction: { summary: "x", usage: 7 } }),
       "`compaction.usage` is not an object",
     ],
-    ["has instructions that are no text", () => ({ instructions: 7 }), "instructions"],
+    ["has instructions that are not text", () => ({ instructions: 7 }), "instructions"],
     ["cannot be copied", () => ({ compaction: { summary: "x", details: () => 1 } }), ""],
   ];
   for (const [what, answer, why] of illegal)

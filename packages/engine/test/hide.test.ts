@@ -179,11 +179,11 @@ test("an entry outside of the context cannot be hidden, and the error names the 
     expect(session.getEntries()).toHaveLength(length);
   };
   await refuses("nobody", "unknown-entry", "nobody");
-  await refuses(label, "not-in-context", "(label) has no content for it");
+  await refuses(label, "not-in-context", "(label) has no content for the model");
   await refuses(
     state!.id,
     "not-in-context",
-    "(custom) has no content for it: name an entry that the context lists",
+    "(custom) has no content for the model: name an entry that the context lists",
   );
   const cure = `the compaction ${compacted} has replaced ${covered}: hide the compaction, or navigate to before it`;
   await refuses(covered, "not-in-context", cure);

@@ -286,7 +286,7 @@ describe("undo of a navigation", () => {
     expect((await session.undo()).editorText).toMatch(/^Question 4\. /);
   });
 
-  test("leaves the summary as a possible target", async () => {
+  test("leaves a summary to which a later navigation can return", async () => {
     const { session, path } = await planted();
     const { summaryEntryId } = await session.navigate(path[3]!.id, { summarize: true });
     await session.undo();

@@ -164,13 +164,13 @@ const RESULT = { role: "toolResult", toolCallId: "c9", content: [{ type: "text" 
 const SYSTEM = { role: "system", content: "", toolsAdded: [null, { name: 5 }], timestamp: 1 };
 
 test.each<[string, Oddity]>([
-  ["a message that is none", { entry: 19, path: ["message"], value: null }],
-  ["a tool that is none", { entry: 11, path: ["systemMessage"], value: SYSTEM }],
-  ["a text that is none", { entry: 18, path: ["message"], value: RESULT }],
+  ["a message that is not an object", { entry: 19, path: ["message"], value: null }],
+  ["a tool that is not an object", { entry: 11, path: ["systemMessage"], value: SYSTEM }],
+  ["a text that is not a string", { entry: 18, path: ["message"], value: RESULT }],
   ["an output that is a number", { entry: 5, path: ["message", "output"], value: 0 }],
-  ["a branch summary without words", { entry: 12, path: ["summary"], value: { said: "nothing" } }],
-  ["a compaction without words", { entry: 11, path: ["summary"], value: {} }],
-  ["pins that are no ids", { entry: 11, path: ["details", "pinned"], value: [null, 5, {}] }],
+  ["a branch summary without text", { entry: 12, path: ["summary"], value: { said: "nothing" } }],
+  ["a compaction without text", { entry: 11, path: ["summary"], value: {} }],
+  ["pins that are not ids", { entry: 11, path: ["details", "pinned"], value: [null, 5, {}] }],
   ["a cost that is a text", { entry: 2, path: ["message", "usage", "cost", "total"], value: "1" }],
 ])("%s does not stop reading", (_, oddity) => examine([oddity]));
 

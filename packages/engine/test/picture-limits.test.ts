@@ -45,7 +45,7 @@ describe("a picture that the provider never accepts is left out, even in an unan
   test.each([
     ["of 9,000 pixels", picture(png(9_000, 10)), "9000 pixels"],
     ["of more than 5 MB", picture(png(10, 10, 4_200_000)), "characters of base64"],
-    ["that is no base64", picture("this is no base64!"), "base64"],
+    ["that is not base64", picture("this is no base64!"), "base64"],
     ["of a kind that no model reads", { ...picture("QUJD"), mimeType: "image/tiff" }, "models read"],
   ])("%s", async (_what, given, reason) => {
     const session = await begun("anthropic");

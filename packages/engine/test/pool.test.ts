@@ -184,7 +184,7 @@ test("a nested use of the same id is refused instead of waiting forever", async 
   await expect(nested).rejects.toMatchObject({ code: "bad-input" });
   await pool.use("ada", () => pool.use("bob", say("Another one.")));
   await pool.close();
-  expect(() => sessionPool({ max: 0 })).toThrow("max of a pool");
+  expect(() => sessionPool({ max: 0 })).toThrow("max of the pool");
 });
 
 test("a session that another process holds is waited for, then `busy`, and the id stays usable", async () => {

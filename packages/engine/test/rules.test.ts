@@ -230,7 +230,7 @@ describe("manual changes of rules", () => {
     await dropRule(session, rule!.id);
     expect(rulesOf(session)).toEqual([]);
     expect(rulesOf(session, rule!.id)).toHaveLength(1);
-    expect(readText(session)).toContain("This rule holds no longer: keep the log");
+    expect(readText(session)).toContain("This rule no longer applies: keep the log");
   });
 
   test("invalid input is refused with the cure, and nothing is written", async () => {

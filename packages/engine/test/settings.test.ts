@@ -508,7 +508,7 @@ describe("a project that changed since it was trusted", () => {
       () => project({ keepLast: 13, extensions: ["../lib/own.ts"] }),
       ".espalier/settings.json",
     ],
-    ["settings beside them", () => project("", "settings.toml"), ".espalier/settings.toml"],
+    ["settings in the same folder", () => project("", "settings.toml"), ".espalier/settings.toml"],
     [
       "an extension",
       () => extension("own.ts") && write(cwd, ".espalier/extensions/own.ts", "2"),
@@ -520,7 +520,7 @@ describe("a project that changed since it was trusted", () => {
       ".espalier/extensions/deep/helper.ts",
     ],
     ["a module that the settings name", () => write(join(cwd, "lib"), "own.ts", "3"), "lib/own.ts"],
-    ["one that is gone", () => rmSync(join(cwd, "lib", "own.ts")), "lib/own.ts"],
+    ["a removed file", () => rmSync(join(cwd, "lib", "own.ts")), "lib/own.ts"],
   ])("by %s does not count, is named, and counts again once it is trusted", async (_, change, named) => {
     project({ keepLast: 12, extensions: ["../lib/own.ts"] });
     mkdirSync(join(cwd, "lib"));

@@ -1,4 +1,4 @@
-// Reads sessions where there is no Node: trees, contexts, requests, statistics.
+// Reads sessions without Node: trees, contexts, requests, statistics.
 export {
   type BranchComparison,
   compareBranches,

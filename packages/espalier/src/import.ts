@@ -1,4 +1,4 @@
-// Sessions of other agents in; contexts, pages and requests for other programs out.
+// Imports sessions of other agents; exports sessions, and contexts as requests for other programs.
 export {
   aiSdk5Format,
   aiSdkFormat,

@@ -1,4 +1,4 @@
-// The door of agents and programs: sessions, what a model reads of them, and the parts to choose from.
+// The door of agents and programs: sessions, contexts, and the policies, stores and summarizers to choose from.
 
 export { findCutPoint, tokenBudget } from "@espalier/compaction";
 export { messageCount, offload, pressure, slidingWindow } from "@espalier/compaction/policies";

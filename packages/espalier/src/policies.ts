@@ -1,4 +1,4 @@
-// The five designs on plain lists of messages and on sessions, by the names of the documents they come from.
+// The policies of the origin documents, under the names given there: for plain lists of messages and for sessions.
 
 export { fileOffloadStorage } from "@espalier/compaction/node";
 export {

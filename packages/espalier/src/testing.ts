@@ -1,4 +1,4 @@
-// Fakes and suites for those who write stores, summarizers and agents.
+// Fakes and test suites for authors of stores, summarizers and agents.
 export { type ScriptedTurn, scriptedModel } from "@espalier/agent/testing";
 export { type OpenaiReply, startOpenaiServer } from "@espalier/engine/testing";
 export {

@@ -124,10 +124,7 @@ export function decideHook<Payload extends object, Answer extends object>(
   const { fields, validate } = options;
   for (const field of ["cancel", "reason"]) {
     if (!Object.hasOwn(fields, field)) continue;
-    throw new ExtensionError(
-      "bad-hook",
-      `The hook "${name}" has "${field}" by itself; leave it out of fields.`,
-    );
+    throw new ExtensionError("bad-hook", `The hook "${name}" always has "${field}"; leave it out of fields.`);
   }
   const timeoutMs = hookTimeLimit(name, options);
   return { mode: "decide", name, timeoutMs, fields, ...(validate && { validate }) };

@@ -165,7 +165,7 @@ export async function runDecide<Answer extends object>(
       answers.push({ owner, answer: judged.fields });
       const known = Object.keys(hook.fields).join(", ");
       for (const field of judged.unknown) {
-        const message = `${owner} answered ${registration.hookName} with "${field}", which is none of ${known}; the rest of its answer is used.`;
+        const message = `${owner} answered ${registration.hookName} with "${field}", which is not one of ${known}; the rest of its answer is used.`;
         report(reportOn(registration, "invalid-answer", message));
       }
     }

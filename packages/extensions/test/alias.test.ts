@@ -51,8 +51,8 @@ it("a cancellation under an alias cancels", async () => {
 });
 
 it.each([
-  ["a hook under another name than its own", { other: told }],
-  ["an alias without the hook it is for", { heard }],
+  ["a hook under a different name", { other: told }],
+  ["an alias without its hook", { heard }],
 ])("a host refuses %s", (_, hooks) => {
   expect(() => createExtensionHost({ hooks })).toThrow(expect.objectContaining({ code: "bad-hook" }));
 });
@@ -63,7 +63,7 @@ it.each([
     () => decideHook<object, { reason: string }>("x", { fields: { reason: "one" } }),
   ],
   ["a transform hook whose field is the type", () => transformHook<string, "type">("x", { field: "type" })],
-  ["a hook without time", () => notifyHook("x", { timeoutMs: -1 })],
+  ["a hook with a negative time limit", () => notifyHook("x", { timeoutMs: -1 })],
 ])("%s cannot be created", (_, make) => {
   expect(make).toThrow(expect.objectContaining({ code: "bad-hook" }));
 });

@@ -89,9 +89,9 @@ it.each([
     { cancel: "yes" },
     '"cancel" must be true or false, not a string.',
   ],
-  ["joined text that is no text", { instructions: 3 }, '"instructions" must be a string.'],
-  ["a choice that is no choice", { replace: "yes" }, '"replace" must be a boolean.'],
-  ["what is no data", { label: () => "x" }, '() => "x" could not be cloned.'],
+  ["joined text that is not a string", { instructions: 3 }, '"instructions" must be a string.'],
+  ["a choice that is not allowed", { replace: "yes" }, '"replace" must be a boolean.'],
+  ["a value that is not data", { label: () => "x" }, '() => "x" could not be cloned.'],
   [
     "a getter that throws",
     {
@@ -119,7 +119,7 @@ it("an unknown field is reported and left out; the rest of the answer is used", 
   const decision = await host.decide(planned, plan, context);
   expect(decision.answer).toEqual({ label: "kept" });
   expect(reports.map((report) => report.kind)).toEqual(["invalid-answer", "invalid-answer"]);
-  expect(reports[0]?.message).toContain('"instructionz", which is none of replacement, instructions');
+  expect(reports[0]?.message).toContain('"instructionz", which is not one of replacement, instructions');
 });
 
 it("any cancellation wins over other answers, and all handlers still run", async () => {

@@ -144,10 +144,10 @@ it("a setup that never ends is abandoned after 10 seconds; a later error of it i
 
 it.each([
   ["no function", "handler", {}],
-  ["no number as priority", () => {}, { priority: Number.NaN }],
+  ["a priority that is not a number", () => {}, { priority: Number.NaN }],
   ["no time", () => {}, { timeoutMs: 0 }],
   ["all the time", () => {}, { timeoutMs: Number.POSITIVE_INFINITY }],
-  ["more time than a timer takes", () => {}, { timeoutMs: 2 ** 31 }],
+  ["a limit longer than a timer accepts", () => {}, { timeoutMs: 2 ** 31 }],
 ])("a handler with %s is refused at its registration", async (_, handler, options) => {
   const { host } = createTestHost();
   await host.register("a", (api) => {

@@ -213,8 +213,13 @@ describe("messages of Claude Code", () => {
   });
 
   test.each([
-    ["one for each result stands with its own", [{ a: 1 }, { b: 2 }], [{ a: 1 }, { b: 2 }], []],
-    ["one for all stands with the last, and it is told", { c: 3 }, [undefined, { c: 3 }], ["3"]],
+    ["one copy for each result is kept with its result", [{ a: 1 }, { b: 2 }], [{ a: 1 }, { b: 2 }], []],
+    [
+      "one copy for all is kept with the last result, and is reported",
+      { c: 3 },
+      [undefined, { c: 3 }],
+      ["3"],
+    ],
   ])("of structured copies for several results of a line, %s", async (_name, toolUseResult, kept, told) => {
     const blocks = ["c1", "c2"].map((id) => ({ type: "tool_result", tool_use_id: id, content: id }));
     const { entries, report } = await read([

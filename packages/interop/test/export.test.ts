@@ -208,7 +208,7 @@ describe("a session exported as markdown", () => {
 
       \`k1\` · \`2026-01-01T00:00:06.000Z\`
 
-      What stands before \`u2\` is replaced by this summary (the context had \`1000\` tokens).
+      Everything before \`u2\` is replaced by this summary (the context had \`1000\` tokens).
 
       We planted.
 

@@ -58,7 +58,7 @@ describe("a compressed file", () => {
       const [session, refused] = await toldOf(folder);
       expect(session).toMatchObject({ status: "created" });
       expect(refused).toMatchObject({ source: path, status: "skipped" });
-      expect(refused!.problem).toContain(`${path} becomes more than 268 MB`);
+      expect(refused!.problem).toContain(`${path} expands to more than 268 MB`);
       expect(refused!.problem).toContain("zstd -d");
     },
     60_000,
@@ -92,7 +92,9 @@ describe("a compressed file", () => {
       process.env["TMPDIR"] = small;
       const [session, refused] = await toldOf(folder);
       expect(session).toMatchObject({ status: "created" });
-      expect(refused!.problem).toContain(`${path} becomes more than 8 MB, half of the room in ${small}`);
+      expect(refused!.problem).toContain(
+        `${path} expands to more than 8 MB, half of the free space in ${small}`,
+      );
     },
   );
 

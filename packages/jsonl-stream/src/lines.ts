@@ -79,7 +79,7 @@ export const LONGEST_PARSED = 0x1fffffe8;
 
 const MESSAGES: Record<LineProblem["kind"], string> = {
   blank: "The line is blank.",
-  "nul-bytes": "The line holds NUL bytes, as a power cut leaves them.",
+  "nul-bytes": "The line has NUL bytes, as after a power loss.",
   "invalid-utf8": "The line is not valid UTF-8.",
   "invalid-json": "The line is not valid JSON.",
   "too-long": `The line is longer than ${LONGEST_PARSED} bytes, the longest text that can be parsed.`,

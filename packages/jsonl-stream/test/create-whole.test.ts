@@ -21,7 +21,7 @@ const beside = (file: string): string[] => readdirSync(dirname(file)).sort();
 
 const ways: [string, typeof createWholeAsync][] = [
   ["on this thread", async (...given) => createWhole(...given)],
-  ["with syncs on others", createWholeAsync],
+  ["with syncs on other threads", createWholeAsync],
 ];
 
 describe.each(ways)("creating a whole file %s", (_way, make) => {

@@ -19,7 +19,7 @@ function failingSyncs(isFailing: (count: number) => boolean): Pick<FileCalls, "f
 export const failures: [string, () => Partial<FileCalls>][] = [
   ["opening", () => ({ openSync: refuse("EIO") })],
   ["writing", () => ({ writeSync: refuse("ENOSPC") })],
-  ["writing, without a word", () => ({ writeSync: () => 0 })],
+  ["writing, without an error", () => ({ writeSync: () => 0 })],
   ["syncing", () => failingSyncs(() => true)],
   ["syncing the folder", () => failingSyncs((count) => count === 2)],
   ["linking", () => ({ linkSync: refuse("EIO") })],

@@ -173,13 +173,13 @@ describe("an entry that cannot be appended", () => {
     ["the type of a header", { type: "session", version: 3 }, "invalid-entry"],
     ["a message without a role", { type: "message", message: {} }, "invalid-entry"],
     ["no message", { type: "message" }, "invalid-entry"],
-    ["a time that is no text", { ...hello, timestamp: 5 }, "invalid-entry"],
+    ["a time that is not text", { ...hello, timestamp: 5 }, "invalid-entry"],
     [
       "what JSON cannot hold",
       { type: "custom", customType: "t", data: { at: new Date(0) } },
       "invalid-entry",
     ],
-    ["a number that is none", { type: "custom", customType: "t", data: Number.NaN }, "invalid-entry"],
+    ["a NaN", { type: "custom", customType: "t", data: Number.NaN }, "invalid-entry"],
     [
       "an own __proto__",
       { type: "custom", customType: "t", data: JSON.parse('{"__proto__":1}') },
@@ -195,19 +195,19 @@ describe("an entry that cannot be appended", () => {
       contextEdit.of({ targetId: "u10003", replacement: null }),
       "off-path",
     ],
-    ["an edit of nobody", contextEdit.of({ targetId: "nobody", replacement: null }), "off-path"],
+    ["an edit of an unknown entry", contextEdit.of({ targetId: "nobody", replacement: null }), "off-path"],
     [
       "a compaction that keeps from off the path",
       { type: "compaction", summary: "s", firstKeptEntryId: "u10003", tokensBefore: 1 },
       "off-path",
     ],
-    ["a label of nobody", label.of({ targetId: "nobody", label: "x" }), "unknown-entry"],
+    ["a label of an unknown entry", label.of({ targetId: "nobody", label: "x" }), "unknown-entry"],
     [
       "a label under another parent than the leaf",
       { ...label.of({ targetId: "u10001", label: "x" }), parentId: "u10001" },
       "invalid-entry",
     ],
-    ["a leaf at nobody", leaf.of({ targetId: "nobody", parentId: "nobody" }), "unknown-parent"],
+    ["a leaf at an unknown entry", leaf.of({ targetId: "nobody", parentId: "nobody" }), "unknown-parent"],
     ["a leaf at a label", leaf.of({ targetId: "l1", parentId: "l1" }), "invalid-entry"],
     [
       "a leaf that has another parent than its target",

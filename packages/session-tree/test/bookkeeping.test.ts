@@ -16,9 +16,9 @@ const reminder = "<system-reminder>\nBe brief.\n</system-reminder>";
 const SAMPLES: [what: string, is: boolean, body: object][] = [
   ["a prompt", false, user("hello")],
   ["a prompt in blocks", false, user([{ type: "text", text: "<b>hello</b>" }])],
-  ["a prompt behind a reminder", false, user(`${reminder}\nhello`)],
+  ["a prompt after a reminder", false, user(`${reminder}\nhello`)],
   ["an empty prompt", false, user("")],
-  ["a picture beside a reminder", false, user([picture, { type: "text", text: reminder }])],
+  ["a picture with a reminder", false, user([picture, { type: "text", text: reminder }])],
   ["a slash command", false, user("<command-name>/clear</command-name>")],
   ["a shell command", false, user("<bash-input>ls</bash-input>")],
   ["a reminder alone", true, user(reminder)],

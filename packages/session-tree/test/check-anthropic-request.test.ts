@@ -100,7 +100,7 @@ describe("checkAnthropicRequest", () => {
       body([hello, assistant(call("1")), user(text("wait")), assistant(text("ok")), user(answer("1"))]),
       "unexpected tool_use_id 1",
     ],
-    ["a result of nothing", body([user(answer("9"))]), "unexpected tool_use_id 9"],
+    ["a result without a call", body([user(answer("9"))]), "unexpected tool_use_id 9"],
     [
       "two results for one call",
       body([hello, assistant(call("1")), user(answer("1"), answer("1"))]),
@@ -191,7 +191,11 @@ describe("checkAnthropicRequest", () => {
       body([hello], { thinking: { type: "enabled", budget_tokens: 2_000 } }),
       "greater than thinking.budget_tokens",
     ],
-    ["blanks at the end of a begun answer", body([hello, assistant(text("I "))]), "trailing whitespace"],
+    [
+      "spaces at the end of an incomplete answer",
+      body([hello, assistant(text("I "))]),
+      "trailing whitespace",
+    ],
   ])("names %s", (_, given, problem) => {
     expect(checkAnthropicRequest(given).join("\n")).toContain(problem);
   });

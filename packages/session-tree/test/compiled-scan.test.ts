@@ -49,15 +49,15 @@ test("the compiled code matches its source", () => {
 });
 
 test.each([
-  ["where programs run without WebAssembly", "node --jitless", ""],
+  ["without WebAssembly", "node --jitless", ""],
   [
     "where the code cannot be compiled",
     "node",
     "WebAssembly.Module = class { constructor() { throw new WebAssembly.CompileError(); } };",
   ],
-  ["where the processor cannot look at 16 bytes at once", "node --noenable-sse4-1", ""],
-  ["where a program's address space is limited", "ulimit -v 6000000 && node", ""],
-  ["where there is no Buffer, as in a browser", "node", "globalThis.Buffer = undefined;"],
+  ["on a processor without SSE 4.1", "node --noenable-sse4-1", ""],
+  ["with a limited address space", "ulimit -v 6000000 && node", ""],
+  ["without Buffer, as in a browser", "node", "globalThis.Buffer = undefined;"],
 ])("a log is read %s", async (_where, command, before) => {
   const folder = mkdtempSync(join(tmpdir(), "compiled-scan-"));
   const bundle = join(folder, "read.mjs");

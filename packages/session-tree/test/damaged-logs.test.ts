@@ -236,8 +236,8 @@ describe("two entries on one line", () => {
   const torn = (line: string) => line.slice(0, -12);
 
   test.each<[string, string, string[], string]>([
-    ["an entry behind a torn one is found", torn(user("b", "a")) + user("c", "a"), ["a", "c", "d"], "a c d"],
-    ["two whole ones: both are", user("b", "a") + user("c", "b"), ["a", "b", "c", "d"], "a b c d"],
+    ["an entry after a torn one is found", torn(user("b", "a")) + user("c", "a"), ["a", "c", "d"], "a c d"],
+    ["two whole entries are both found", user("b", "a") + user("c", "b"), ["a", "b", "c", "d"], "a b c d"],
     [
       "three whole ones: all are, with space between them",
       `${user("b", "a")} ${user("x", "b")}\r${user("c", "x")}`,

@@ -38,13 +38,13 @@ describe("plain text", () => {
 
   it.each([
     ["a style", "\u001b[1;31mred\u001b[0m", "red"],
-    ["a style of eight bits", "\u009b31mred", "red"],
+    ["an 8-bit control sequence", "\u009b31mred", "red"],
     ["a title", "\u001b]0;owned\u0007red", "red"],
     ["a link", "\u001b]8;;https://example.com\u001b\\red\u001b]8;;\u001b\\", "red"],
     ["a character set", "\u001b(Bred", "red"],
     ["characters without width", "p\u200ba\u2060y\ufeff \u2063m\u180ee", "pay me"],
     ["a text of tags", "hi\u{e0068}\u{e0069}\u{e007f}", "hi"],
-    ["a title without an end, but not what follows", "\u001b]0;red\nblue", "0;red\nblue"],
+    ["a title without an end, but not the text after it", "\u001b]0;red\nblue", "0;red\nblue"],
   ])("leaves out %s", (_what, text, plain) => {
     expect(plainText(text)).toBe(plain);
   });

@@ -232,7 +232,7 @@ async function whyNone(
 
 /** Error for a session that was removed, or replaced by another one. */
 export const gone = (ref: string) =>
-  new EspalierError("removed", `The session ${ref} was removed from the database; open or make another.`);
+  new EspalierError("removed", `The session ${ref} was removed from the database; open or create another.`);
 
 const LINE_FEED = Uint8Array.of(10);
 

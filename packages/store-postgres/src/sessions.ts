@@ -450,5 +450,5 @@ export function upgradeSession(
 export const replaced = (ref: string) =>
   new EspalierError(
     "changed",
-    `${ref} was brought to the current format by another writer, or removed; open it again.`,
+    `${ref} was upgraded to the current format by another writer, or removed; open it again.`,
   );

@@ -353,7 +353,7 @@ export function validateSummary(answer: SummaryAnswer, request: Pick<SummaryRequ
   if (answer.stopReason === "toolUse")
     fail("tool-call", `${who} called a tool instead of summarising; retry.`);
   if (answer.stopReason === "error") fail("failed", `${who} ended its answer with an error; retry.`);
-  if (text === "") fail("empty", `${who} answered nothing; retry or choose another summarizer.`);
+  if (text === "") fail("empty", `${who} returned an empty answer; retry or choose another summarizer.`);
   if (isWrittenCall(text)) fail("tool-call", `${who} wrote a tool call instead of a summary; retry.`);
   // A refusal has no headings.
   const hasHeading = missingSections(text, request.sections).length < request.sections.length;

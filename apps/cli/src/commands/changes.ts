@@ -308,7 +308,7 @@ const rulesCommand = sessionCommand({
     ["--drop <id>", "remove a rule, and inform the model"],
     ["--at <id>", "show the rules at this entry instead of the leaf"],
   ],
-  notes: `Rules are clauses of the user's messages that apply to later turns ("never push"). They are found by their words, and hold on
+  notes: `Rules are clauses of the user's messages that apply to later turns ("never push"). They are found by their words, and apply on
 their branch until the user withdraws them. The setting \`rules\` turns the search off.`,
   examples: [
     "espalier rules session.jsonl",
@@ -326,7 +326,7 @@ their branch until the user withdraws them. The setting \`rules\` turns the sear
       value: { rules },
       lines:
         rules.length === 0
-          ? ["No rules hold here."]
+          ? ["No rules apply here."]
           : rules.map(({ id, kind, text }) => `${plainLine(id)}  ${kind.padEnd(width)}  ${plainLine(text)}`),
     };
   },
@@ -340,7 +340,7 @@ export async function changeRules(
   if (add !== undefined) await addRule(session, add);
   if (drop !== undefined) await dropRule(session, drop);
   const rules = rulesOf(session);
-  const sentence = rules.length === 1 ? "One rule holds." : `${rules.length} rules hold.`;
+  const sentence = rules.length === 1 ? "One rule applies." : `${rules.length} rules apply.`;
   return { value: { rules }, sentences: [sentence], entryId: session.leafId };
 }
 

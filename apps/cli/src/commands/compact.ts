@@ -122,12 +122,12 @@ export function* viewPlan(plan: CompactionPreparation & { cache?: CacheForecast 
   const history = formatMany(historyIds.length, "message");
   yield `Summarised: ${history}${previousSummary ? ", into the existing summary" : ""}.`;
   if (turnStartEntryId !== null)
-    yield `The cut is inside the turn that begins at ${plainLine(turnStartEntryId)}: what it has before the cut (${formatMany(turnPrefixIds.length, "message")}) is summarised beside it.`;
+    yield `The cut is inside the turn that begins at ${plainLine(turnStartEntryId)}: its messages before the cut (${formatMany(turnPrefixIds.length, "message")}) are summarised separately.`;
   yield firstKeptEntryId === null
-    ? "Kept as it is: nothing."
-    : `Kept as they are: ${formatMany(keptIds.length, "message")} from ${plainLine(firstKeptEntryId)} on.`;
+    ? "Kept unchanged: nothing."
+    : `Kept unchanged: ${formatMany(keptIds.length, "message")} from ${plainLine(firstKeptEntryId)} on.`;
   if (edits.length > 0)
-    yield `Left out or shortened, to fit: ${formatMany(edits.length, "message")} behind the first that is kept.`;
+    yield `Left out or shortened to fit: ${formatMany(edits.length, "message")} after the first kept one.`;
   if (plan.cache) yield cacheSentence(plan.cache);
   // An extension may call a model, and a plan never does.
   yield "Extensions were not asked: they may veto it, change it, or write the summary themselves.";
@@ -158,13 +158,13 @@ function* viewCompaction(
   const kept =
     firstKeptEntryId === entryId
       ? "nothing before it is kept"
-      : `${plainLine(firstKeptEntryId)} and what follows is kept`;
+      : `${plainLine(firstKeptEntryId)} and everything after it is kept`;
   yield colours.dim(`${plainLine(entryId)}, written by ${plainLine(source)}; ${kept}.`);
   if (missingSections)
     yield colours.dim(`The summary lacks required headings: ${missingSections.join(", ")}.`);
   if (editIds.length > 0)
     yield colours.dim(
-      `${formatMany(editIds.length, "message")} behind the first that is kept ${editIds.length === 1 ? "was" : "were"} left out or shortened.`,
+      `${formatMany(editIds.length, "message")} after the first kept one ${editIds.length === 1 ? "was" : "were"} left out or shortened.`,
     );
   if (tokens !== tokensAfter)
     yield colours.dim(

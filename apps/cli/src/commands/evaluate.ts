@@ -248,7 +248,7 @@ async function tellCost(
   if (maxCost !== undefined && total === null)
     throw new EspalierError(
       "bad-input",
-      `The price of a model is not known (${who}), so --max-cost cannot be kept; add it to the setting prices, or leave --max-cost out.`,
+      `The price of a model is not known (${who}), so --max-cost cannot be enforced; add it to the setting prices, or leave --max-cost out.`,
     );
   if (maxCost !== undefined && total! > maxCost)
     throw new EspalierError(
@@ -353,7 +353,7 @@ function commandSummarizer(line: string): Summarizer {
       const reason = plainLine(complaint.trim().split("\n").at(-1) ?? "");
       throw summaryError(
         "failed",
-        `The summarizer command ended with ${code}: ${reason || "it said nothing"}.`,
+        `The summarizer command ended with ${code}: ${reason || "it printed no reason"}.`,
       );
     },
     { name: "command" },

@@ -123,7 +123,7 @@ function formatOf({ format, out }: ExportCommandOptions): Format {
     "usage",
     out === undefined
       ? `Name a format with --format, or a file with --out, for example --out session.md. Formats are ${choices}.`
-      : `The ending of ${out} names no format: end it with .md, .html, .json or .jsonl, or add --format. Formats are ${choices}.`,
+      : `The ending of ${out} is not that of a format: use .md, .html, .json or .jsonl, or add --format. Formats are ${choices}.`,
   );
 }
 
@@ -152,9 +152,9 @@ function refuseNeedlessAll(options: ExportCommandOptions): void {
   const format = formatOf(options);
   if (!all || format === "markdown") return;
   const why = HOLDS_ALL.has(format)
-    ? `${format} holds all branches without it`
-    : `${isNative(format) ? "such a session" : "a request"} is made of one path, which --at names`;
-  throw new CommandError("usage", `Leave out --all, which is for markdown: ${why}.`);
+    ? `${format} always has all branches`
+    : `${isNative(format) ? "such a session" : "a request"} has one path, which --at selects`;
+  throw new CommandError("usage", `Leave out --all, which is only for markdown: ${why}.`);
 }
 
 /**

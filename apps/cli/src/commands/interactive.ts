@@ -53,10 +53,7 @@ const open = command({
     // Without a terminal the help is printed, as by commander without a command.
     if (ref === undefined && !isTerminal) throw new CommanderError(2, "commander.help", "(outputHelp)");
     if (!isTerminal)
-      throw new CommandError(
-        "usage",
-        `There is no terminal to open ${ref} on; \`espalier tree ${ref}\` prints it.`,
-      );
+      throw new CommandError("usage", `Opening ${ref} needs a terminal; \`espalier tree ${ref}\` prints it.`);
     const { openTerminal } = await import("../terminal/open-terminal.ts");
     await askAboutProject(shell);
     await openTerminal(shell, { ascii, ...(file === undefined ? {} : { ref: file }) });
@@ -95,7 +92,7 @@ const serve = command({
     ["--port <port>", "the port; by default a free one", parsePort],
   ],
   notes:
-    "Everybody who has the printed address can read these sessions, since it contains a token. Ctrl-C ends the server.",
+    "Anyone with the printed address can read these sessions, because it contains a token. Ctrl-C stops the server.",
   examples: [
     "espalier serve",
     "espalier serve ~/old-sessions --port 7777",
@@ -257,7 +254,7 @@ const chat = command({
       ref === undefined && !isContinued ? missingKey(model ?? "anthropic", { settings: values }) : undefined;
     if (missing) throw noKey(missing);
     if (print === undefined && (!shell.interactive || !process.stdout.isTTY))
-      throw new CommandError("usage", "There is no terminal to talk in; give --print PROMPT.");
+      throw new CommandError("usage", "The chat needs a terminal; without one, use --print PROMPT.");
     const place = ref ?? (isContinued ? await newestHere(shell) : undefined);
     const choices = model === undefined ? {} : { model };
     if (print !== undefined) return answerOne(shell, place, choices, print);
@@ -315,7 +312,7 @@ async function newestHere(shell: Shell): Promise<string> {
   const here = redactFolder(process.cwd());
   for await (const { ref, cwd } of listSessions({ ...storeOf(shell), ...tellSkipped(shell) }))
     if (cwd === here || cwd === process.cwd()) return ref;
-  throw new CommandError("not-found", "There is no session of this folder yet; `espalier chat` begins one.");
+  throw new CommandError("not-found", "This folder has no session yet; `espalier chat` creates one.");
 }
 
 const demo = command({

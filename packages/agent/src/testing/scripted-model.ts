@@ -16,7 +16,7 @@ export interface ScriptedTurn {
   errorMessage?: string;
   /** Tokens that the provider reports for the prompt. Default: the size of the request's JSON / 4. */
   inputTokens?: number;
-  /** Milliseconds before the answer. An abort ends the waiting. */
+  /** Milliseconds before the answer. An abort ends the wait. */
   delayMs?: number;
 }
 

@@ -95,7 +95,7 @@ export interface CacheLedger {
   calls: CacheCall[];
   breaks: CacheBreak[];
   /**
-   * US dollars: `total` of all answers, at known prices when a bill has none; `estimated`, the part computed from
+   * US dollars: `total` of all answers, by known prices if the bill has no cost; `estimated`, the part computed from
    * prices; `lost` to breaks. `unpriced` is the number of answers of unknown price, which add nothing.
    */
   cost: { total: number; estimated: number; lost: number; unpriced: number };

@@ -53,10 +53,10 @@ function placeInContext(core: SessionTree, id: string): { entry: Entry; isInclud
   const { tree, leafId, window } = core;
   const row = tree.row(id);
   const saysNothing = ({ type }: { type: string }) =>
-    notInContext(`${id} (${type}) has no content for it: name an entry that the context lists`);
+    notInContext(`${id} (${type}) has no content for the model: name an entry that the context lists`);
   if (!tree.kindAt(row).toMessages) throw saysNothing(tree.entryAt(row));
   if (leafId === null || !isOnPath(tree, row, tree.row(leafId)))
-    throw notInContext(`${id} is on another branch: navigate to where it is read first`);
+    throw notInContext(`${id} is on another branch: navigate to that branch first`);
   const found = projectPath(window.entries).find(({ entry }) => entry.id === id);
   if (!found) {
     const compaction = tree.idAt(archivedRows({ tree, leafId }).compactionRow);
@@ -289,7 +289,7 @@ interface BlockShape {
 }
 
 const CONVERT =
-  "a provider's own messages become a session's with fromAnthropic, fromOpenaiChat, fromOpenaiResponses or fromAiSdk of @espalier/interop";
+  "convert a provider's messages with fromAnthropic, fromOpenaiChat, fromOpenaiResponses or fromAiSdk of espalier/import";
 
 function refuseUnknown(draft: unknown): void {
   const role = isRecord(draft) ? draft["role"] : undefined;

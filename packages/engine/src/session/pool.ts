@@ -160,7 +160,7 @@ export function sessionPool(options: PoolOptions = {}): SessionPool {
 
   /** Calls `act` when the earlier uses of an id have ended. */
   const inTurn = async <Result>(id: string, act: (seat: Seat, outer: readonly Seat[]) => Promise<Result>) => {
-    if (closing) throw new EspalierError("closed", "The pool of sessions was closed; make another one.");
+    if (closing) throw new EspalierError("closed", "The pool of sessions was closed; create another one.");
     const outer = within.getStore() ?? [];
     const seat = seats.get(id) ?? { id, users: 0, turn: Promise.resolve() };
     if (outer.includes(seat)) throw usesItself(id);
@@ -225,11 +225,11 @@ function warn({ log = sentencesOnStderr }: Pick<PoolOptions, "log">, { id }: Sea
 
 function checkCount(name: string, value: number, least: number): void {
   if (Number.isFinite(value) && value >= least) return;
-  throw new EspalierError("bad-input", `${name} of a pool is a number from ${least}; ${value} is none.`);
+  throw new EspalierError("bad-input", `${name} of the pool is ${value}; give a number from ${least} on.`);
 }
 
 const usesItself = (id: string) =>
   new EspalierError(
     "bad-input",
-    `The session ${id} is already in use by this work, which would wait for itself; pass on the open session.`,
+    `The session ${id} is already in use by this function, which would wait for itself; pass the open session on instead.`,
   );

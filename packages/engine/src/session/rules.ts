@@ -62,7 +62,7 @@ function planDrop(session: Session, id: string): NewEntry[] {
     );
   const told = customMessage.of({
     customType: RULE,
-    content: `This rule holds no longer: ${rule.text}`,
+    content: `This rule no longer applies: ${rule.text}`,
     display: true,
   });
   if (session.isOnPath(id)) return [told, contextEdit.of({ targetId: id, replacement: null })];

@@ -148,7 +148,7 @@ async function readProject(folder: string, sources: SettingsSources): Promise<Pr
   const sentence =
     project.state === "changed"
       ? changedSentence(project)
-      : `${file}: its settings${named} count only after \`espalier trust\` in ${cwd}.`;
+      : `${file}: its settings${named} apply only after \`espalier trust\` in ${cwd}.`;
   return { layer: undefined, ignored: [sentence], leftOut };
 }
 
@@ -262,7 +262,7 @@ function sizeOf(
   throw settingsError(
     setting,
     key,
-    `${key} is ${value}, and ${whose} is ${window} tokens; give it more than 0 and less than that, a share between 0 and 1, or a value of its own under ${under}.`,
+    `${key} is ${value}, and ${whose} is ${window} tokens; give a value above 0 and below that size, a share between 0 and 1, or a separate value under ${under}.`,
   );
 }
 

@@ -38,7 +38,7 @@ export async function readSettingsFile(
   if (file === undefined) return undefined;
   const place = { origin, file };
   if (another !== undefined)
-    throw settingsError(place, undefined, `${another} is there too; keep one of them.`);
+    throw settingsError(place, undefined, `${another} exists too; keep one of them.`);
   const values = flattened(place, await parsed(place));
   const { extensions } = values;
   if (Array.isArray(extensions))
@@ -69,7 +69,7 @@ async function parsed(place: Place): Promise<Table> {
     );
   });
   if (isTable(content)) return content;
-  throw settingsError(place, undefined, "it holds no table of settings; begin it with { and a key.");
+  throw settingsError(place, undefined, "it has no table of settings; begin it with { and a key.");
 }
 
 async function tableIn({ file }: Place): Promise<unknown> {

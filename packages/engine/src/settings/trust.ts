@@ -116,7 +116,7 @@ export function openTrust(home: string = espalierHome()): TrustStore {
 
 /** Returns the sentence for a changed project, which is ignored. */
 export const changedSentence = ({ folder, changes }: ProjectTrust): string =>
-  `${folder} has changed since it was trusted (${someOf(changes)}): its settings and extensions do not count until \`espalier trust ${folder}\`.`;
+  `${folder} has changed since it was trusted (${someOf(changes)}): its settings and extensions do not apply until \`espalier trust ${folder}\`.`;
 
 /** Returns the first names of a list, and the number of the others. */
 export const someOf = (names: readonly string[]): string =>
@@ -143,7 +143,7 @@ function recordIn(file: string): TrustRecord | undefined {
   } catch (error) {
     cause = error;
   }
-  const message = `${file} cannot be understood; remove it, and trust the project again.`;
+  const message = `${file} is not a list of trusted folders; remove it, and trust the project again.`;
   throw new EspalierError("bad-input", message, { cause });
 }
 
@@ -175,7 +175,7 @@ function digestsIn(folder: string, modules: readonly string[]): Record<string, s
     if (bytes > MOST_BYTES || paths.length > MOST_FILES)
       throw new EspalierError(
         "bad-input",
-        `${join(folder, ".espalier")} holds more than 64 MiB or 5,000 files that count; keep packages elsewhere.`,
+        `${join(folder, ".espalier")} has more than 64 MiB or 5,000 files to check; keep packages in another folder.`,
       );
     const place = path.startsWith(folder + sep) ? relative(folder, path) : path;
     if (facts) digests[place] = digestOf(path, facts);

@@ -53,7 +53,7 @@ interface Asked {
 
 /** A recorded answer, and its calls, which wait for their results. */
 export class Turn {
-  /** The answer as recorded. A failed or aborted answer has that in `stopReason`. */
+  /** The answer as recorded. Its `stopReason` marks a failed or aborted answer. */
   readonly message: AssistantMessage;
   /** Calls of the answer, in order; none when it failed. */
   readonly calls: readonly TurnCall[];

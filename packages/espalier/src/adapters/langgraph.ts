@@ -248,7 +248,7 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     );
   }
 
-  /** Removes a thread's session and the files beside it, if there is one. */
+  /** Removes a thread's session, if there is one, with its other files. */
   override async deleteThread(id: string): Promise<void> {
     await this.#forget(sessionIdOf("thread_id", id));
     await ifFound(this.#pool.delete(id));
@@ -469,7 +469,7 @@ class Calls {
   }
 
   /**
-   * Resolves as soon as a checkpoint is in the log, or as no running call can still bring it. It must not resolve later: the
+   * Resolves as soon as a checkpoint is in the log, or no running call can still add it. It must not resolve later: the
    * writes of a step have to be in the log before the next checkpoint.
    *
    * @param earlier calls that the host awaits before it passes the checkpoint

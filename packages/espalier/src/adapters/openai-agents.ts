@@ -133,7 +133,7 @@ function sessionOf(pool: SessionPool, sessionId: string): OpenaiSession {
         if (applied !== undefined && applied !== digest)
           throw new EspalierError(
             "bad-input",
-            `The operation ${JSON.stringify(operationId.slice(0, 80))} was applied with another transaction; give this one an id of its own.`,
+            `The operation ${JSON.stringify(operationId.slice(0, 80))} was applied with another transaction; give this one a new id.`,
           );
         if (applied !== undefined) return;
         const ends = { id, transaction: digest };
@@ -145,7 +145,7 @@ function sessionOf(pool: SessionPool, sessionId: string): OpenaiSession {
         if (kept < 0 || !isDeepStrictEqual(items.slice(kept), expectedSuffix.map(asStored)))
           throw new EspalierError(
             "moved",
-            "The history does not end in the items that the transaction replaces; read it again.",
+            "The history does not end with the items that the transaction replaces; read it again.",
           );
         return replaceFrom(session, kept, replacement, ends);
       });
@@ -199,7 +199,7 @@ function rowsOf(session: Session): Row[] {
 
 const itemsOf = (rows: readonly Row[]): AgentInputItem[] => rows.flatMap(({ items }) => items);
 
-/** The entry that the history at the leaf begins with; null for the first history. */
+/** First entry of the history at the leaf; null for the first history. */
 function historyOf(session: Session): string | null {
   const root = session.window.complete ? session.window.entries[0] : session.getBranch()[0];
   return root && isCustom(root, HISTORY) ? root.id : null;

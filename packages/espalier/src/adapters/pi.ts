@@ -465,7 +465,7 @@ export class SessionManager extends SessionReader {
     const entry = JSON.parse(line) as Entry;
     const problem = kindOf(entry).problem?.(entry);
     if (problem)
-      throw new EspalierError("invalid-entry", `The ${entry.type} entry is not sound: ${problem}.`);
+      throw new EspalierError("invalid-entry", `The ${entry.type} entry is not valid: ${problem}.`);
     if (this.#persist && !this.#isOnDisk && isConversation(entry)) {
       const lines = [...this.getEntries().map(plainLine), line];
       this.#goOn(createFile(this.#file!, this.getHeader(), lines), this.#file, true);

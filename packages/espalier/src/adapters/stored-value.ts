@@ -112,5 +112,5 @@ function isPlainObject(value: object): boolean {
 const notJson = (name: string) =>
   new EspalierError(
     "bad-input",
-    `${name.slice(0, 200)} is nothing that JSON can hold; leave it out or make it a text.`,
+    `${name.slice(0, 200)} cannot be written as JSON; leave it out or convert it to a text.`,
   );

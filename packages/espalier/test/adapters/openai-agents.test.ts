@@ -451,14 +451,17 @@ test("a value that JSON cannot represent is refused in one sentence, and nothing
   const refused: [unknown, string][] = [
     [
       { role: "user", content: "x", providerData: { at: new Date(0) } },
-      "the value.providerData.at is nothing that JSON can hold",
+      "the value.providerData.at cannot be written as JSON",
     ],
     [
       { role: "user", content: "x", providerData: { size: Number.NaN } },
-      "the value.providerData.size is nothing",
+      "the value.providerData.size cannot be written as JSON",
     ],
-    [{ role: "user", content: "x", providerData: { run: () => 1 } }, "the value.providerData.run is nothing"],
-    [circle, "the value.providerData.circle is nothing"],
+    [
+      { role: "user", content: "x", providerData: { run: () => 1 } },
+      "the value.providerData.run cannot be written as JSON",
+    ],
+    [circle, "the value.providerData.circle cannot be written as JSON"],
   ];
   for (const [item, words] of refused) {
     await expect(session.addItems([said("before"), item as AgentInputItem])).rejects.toThrow(words);

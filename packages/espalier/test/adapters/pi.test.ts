@@ -232,7 +232,7 @@ test("the address of a database is refused by one sentence", () => {
   const address = "postgres://localhost/sessions";
   for (const act of [() => SessionManager.open(address), () => SessionManager.create("/work", address)])
     expect(act).toThrow(
-      /^Pi's SessionManager writes before it returns, which a database cannot; .*openSession/,
+      /^Pi's SessionManager writes synchronously, which a database cannot do; .*openSession/,
     );
 });
 

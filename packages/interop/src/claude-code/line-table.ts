@@ -271,7 +271,7 @@ class TableBuilder {
         row,
         above < 0
           ? "A message follows one that is not in the file; shown as a separate branch."
-          : "A message follows a damaged line; it is shown after the message before that line and a mark.",
+          : "A message follows a damaged line; it is shown after the message before that line, with a mark between them.",
       );
     }
     table.dropDeadEnds(LineKind.progress, (row) =>

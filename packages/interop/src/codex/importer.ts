@@ -255,7 +255,7 @@ function* takeHeader(history: ThreadHistory, { type, payload }: LogicalLine): Ge
 function* takeRecord(history: ThreadHistory, { payload }: LogicalLine): Generator<Entry, void> {
   const billed = history.usage.readRecord(payload);
   if (billed) yield* history.bill(billed);
-  else history.note("repeats", "A `token_usage_record` is left out where it counts nothing.");
+  else history.note("repeats", "A `token_usage_record` is left out if it counts nothing.");
 }
 
 function* takeItem(
@@ -365,7 +365,7 @@ function* takeEvent(history: ThreadHistory, line: LogicalLine): Generator<Entry,
   else if (type === "token_count") {
     const billed = history.usage.readCount(payload);
     if (billed) yield* history.bill(billed);
-    else history.note("repeats", "The event `token_count` is left out where it has nothing new.");
+    else history.note("repeats", "The event `token_count` is left out if it has nothing new.");
   } else if (type === "thread_name_updated" && typeof payload["thread_name"] === "string")
     yield history.trail.grow(
       { type: "session_info", name: payload["thread_name"] },
@@ -404,7 +404,7 @@ function* takeSettings(history: ThreadHistory, { type, payload }: LogicalLine): 
   history.settings = after;
   for (const [name, body] of bodies) yield* history.write(body, name);
   if (type !== "turn_context" && bodies.length === 0)
-    history.note("repeats", "The event `thread_settings_applied` is left out where it changes nothing.");
+    history.note("repeats", "The event `thread_settings_applied` is left out if it changes nothing.");
 }
 
 /**
@@ -418,7 +418,7 @@ function* takeTurn(history: ThreadHistory, line: LogicalLine): Generator<Entry, 
   const turn = JSON.stringify(settings);
   if (turn === history.lastTurn) {
     if (before === history.settings || settingsBodies(before, history.settings).length === 0)
-      history.note("repeats", "A `turn_context` is left out where it repeats that of the turn before.");
+      history.note("repeats", "A `turn_context` is left out if it repeats that of the turn before.");
     return;
   }
   history.lastTurn = turn;

@@ -106,7 +106,7 @@ export function* exportNative(
   const { header } = source;
   const ownId = header?.id ?? "";
   const id = options.sessionId ?? nativeSessionId(agent, ownId);
-  if (id !== ownId) issues.add("changed", "id", ownId, "The new session has an id of its own.");
+  if (id !== ownId) issues.add("changed", "id", ownId, "The new session has a new id.");
   const name = sessionName(source.tree);
   const lines = target.lines({
     id,

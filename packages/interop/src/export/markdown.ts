@@ -243,7 +243,7 @@ const renderers: readonly EntryRenderer<Entry>[] = [
     paragraphs: [
       firstKeptEntryId === id
         ? `Everything before is replaced by this summary (${inline(tokensBefore)} tokens).`
-        : `What stands before ${inline(firstKeptEntryId)} is replaced by this summary (the context had ${inline(tokensBefore)} tokens).`,
+        : `Everything before ${inline(firstKeptEntryId)} is replaced by this summary (the context had ${inline(tokensBefore)} tokens).`,
       said(summary),
     ],
   })),
@@ -281,7 +281,7 @@ function renderEntry(entry: Entry): MarkdownEntry | undefined {
   const { type } = entry;
   const found = renderers.find(({ kind }) => kind.type === type);
   if (found && !found.kind.is(entry))
-    return { heading: `An entry of type ${inline(type)} that is not sound`, paragraphs: [] };
+    return { heading: `An invalid entry of type ${inline(type)}`, paragraphs: [] };
   return found?.render(entry);
 }
 

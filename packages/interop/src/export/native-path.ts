@@ -77,7 +77,7 @@ export function preparePath(source: ExportSource, rules: PathRules, issues: Form
         "dropped",
         "compaction",
         entry.id,
-        "A compaction that names no entry above it says nothing; it is left out.",
+        "A compaction whose first kept entry is not above it has no effect; it is left out.",
       );
     else {
       const message = messages.get(position);
@@ -176,7 +176,7 @@ function isIncluded(
       "dropped",
       "context",
       entry.id,
-      "Text about another agent's tools and surroundings is left out; each agent adds its own.",
+      "Text about another agent's tools and environment is left out; each agent adds its own.",
     );
     return false;
   }

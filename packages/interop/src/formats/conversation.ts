@@ -50,7 +50,7 @@ export class ConversationBuilder {
   /** Returns the fields of a request as plain JSON; a bare list is read as the field `list`. */
   read(input: unknown, list: string): Fields {
     const plain = plainJson(input, (path) =>
-      this.issues.add("malformed", "value", path, "A value that JSON cannot hold is left out."),
+      this.issues.add("malformed", "value", path, "A value that cannot be written as JSON is left out."),
     );
     return Array.isArray(plain) ? { [list]: plain } : isRecord(plain) ? plain : {};
   }
@@ -117,7 +117,8 @@ export class ConversationBuilder {
       this.#prompts.push(text);
       return;
     }
-    const message = "A system message inside the conversation is kept; requests say it in the system prompt.";
+    const message =
+      "A system message inside the conversation is kept; requests have it in the system prompt.";
     this.issues.add("changed", "system", path, message);
     this.#push({ role: "system", content: text, timestamp: this.#timestamp });
   }
@@ -258,7 +259,7 @@ export class FormatIssues {
   /** Stores a block unchanged that only its own format can read. */
   opaque(format: FormatName, value: Fields, path: string, provider?: string): ContentBlock {
     const type = shown(value["type"]);
-    this.add("opaque", type, path, `A ${type} is kept as it is; only its own format sees it again.`);
+    this.add("opaque", type, path, `A ${type} is kept unchanged; only requests in its own format have it.`);
     return nativeBlock(format, value, provider);
   }
 

@@ -88,7 +88,7 @@ function readChatAnswer(message: Fields, path: string, builder: ConversationBuil
     // Other writers of such sessions also put the name of the field in place of a signature.
     if (typeof text === "string" && text !== "") {
       blocks.push({ type: "thinking", thinking: text, thinkingSignature: field });
-      issues.add("changed", field, path, "Reasoning is kept; this API has no place for it in a request.");
+      issues.add("changed", field, path, "Reasoning is kept; requests of this API cannot have it.");
       break;
     }
   }

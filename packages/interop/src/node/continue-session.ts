@@ -158,13 +158,13 @@ function workingFolder(folder: string, agent: NativeAgent | undefined, env: Envi
   const home = agent === undefined ? undefined : missingHome(agent, env);
   if (isThere && home === undefined) return realpathSync(folder);
   const project =
-    folder === "" ? "The session names no folder" : `The folder ${folder} of this session is not there`;
+    folder === "" ? "The session names no folder" : `The folder ${folder} of this session does not exist`;
   const name = agent === undefined ? "" : NAMES[agent];
   const message = isThere
     ? `${name} has no folder ${home}: it was never used here. Start it once, or write a file with --out.`
     : home === undefined
       ? `${project}; name another one with --cwd.`
-      : `${project}, and ${name} has no folder ${home}: it was never used here. Start ${name} once in the folder to go on in, then repeat this command there with --cwd .`;
+      : `${project}, and ${name} has no folder ${home}: it was never used here. Start ${name} once in the folder to work in, then repeat this command there with --cwd .`;
   throw new EspalierError("not-found", message);
 }
 

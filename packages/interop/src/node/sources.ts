@@ -189,12 +189,12 @@ function decompressInto(whole: TemporaryFile, compressed: ByteView, path: string
 }
 
 function tooMuch(path: string, allowed: number): EspalierError {
-  const message = `${path} becomes more than ${inMegabytes(allowed)}, which no session of its size does; if it is one, decompress it with \`zstd -d\` and import that.`;
+  const message = `${path} expands to more than ${inMegabytes(allowed)}, which is too much for a session of its size; if it is a session, decompress it with \`zstd -d\` and import that.`;
   return new EspalierError("unreadable", message);
 }
 
 function noRoom(path: string, room: number): EspalierError {
-  const message = `${path} becomes more than ${inMegabytes(room)}, half of the room in ${tmpdir()}; make room there, or name another folder in TMPDIR.`;
+  const message = `${path} expands to more than ${inMegabytes(room)}, half of the free space in ${tmpdir()}; free some space there, or name another folder in TMPDIR.`;
   return new EspalierError("unreadable", message);
 }
 
@@ -285,7 +285,7 @@ export function factsOf(place: string): Stats | undefined {
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
     if (code === "ELOOP" || code === "ENOTDIR") return undefined;
-    const message = `${place} cannot be looked at (${code ?? "see cause"}); check the rights of its folder.`;
+    const message = `${place} cannot be accessed (${code ?? "see cause"}); check the rights of its folder.`;
     throw new EspalierError("unreadable", message, { cause });
   }
 }
@@ -339,7 +339,7 @@ export class TemporaryFile implements PageFile {
   readAt(offset: number, target: Uint8Array): void {
     for (let at = 0; at < target.length; ) {
       const read = this.#try(() => readSync(this.#handle, target, at, target.length - at, offset + at));
-      if (read === 0) throw this.#error(new Error(`${at} of ${target.length} bytes are there.`));
+      if (read === 0) throw this.#error(new Error(`${at} of ${target.length} bytes could be read.`));
       at += read;
     }
   }

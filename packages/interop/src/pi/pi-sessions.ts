@@ -246,7 +246,7 @@ function isEntryOfPi(line: unknown): line is { timestamp: string } {
   return [type, id, timestamp].every((field) => typeof field === "string" && field !== "") && isPlaced;
 }
 
-const NO_HEADER = "The file has no header; one was made for it, without a folder.";
+const NO_HEADER = "The file has no header; it got one, without a working folder.";
 
 function isHeader(bytes: Uint8Array): boolean {
   const parsed = parseLine(bytes);

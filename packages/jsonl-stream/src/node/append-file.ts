@@ -101,7 +101,7 @@ export function openAppendFile(path: string, options: AppendFileOptions): Append
   let syncFailure: EspalierError | undefined;
 
   const failed = (error: unknown): EspalierError => {
-    const message = `${absolute} could not be synced; close it, open it again, and append again what is missing.`;
+    const message = `${absolute} could not be synced; close it, open it again, and append the missing entries again.`;
     syncFailure ??= new EspalierError("sync-failed", message, { cause: error });
     return syncFailure;
   };
@@ -215,7 +215,7 @@ function appendWhole(descriptor: Descriptor, tail: FileTail, lines: Uint8Array):
     });
     if (offset >= 0) return { offset, length, from, to: tail.size };
   }
-  const message = `Lines written ${REPEATS + 1} times to ${descriptor.path} are not in it; its writers must share a machine.`;
+  const message = `Lines written ${REPEATS + 1} times to ${descriptor.path} are not in it; all its writers must be on one machine.`;
   throw new EspalierError("write-failed", message);
 }
 
@@ -408,12 +408,12 @@ class FileTail {
     try {
       there = uninterrupted(() => calls.lstatSync(path));
     } catch (error) {
-      throw unreadable(path, "cannot be looked at; check its folder", error);
+      throw unreadable(path, "cannot be accessed; check its folder", error);
     }
     if (there === undefined) {
       throw new EspalierError(
         "removed",
-        `${path} was removed or renamed; put it back, or open it where it is now.`,
+        `${path} was removed or renamed; put it back, or open it at its new path.`,
       );
     }
     if (!isSameFile(there, this.#identity)) {

@@ -371,7 +371,7 @@ export function closeFile(path: string, fd: number, calls: FileCalls): void {
   } catch (error) {
     const code = systemCode(error);
     if (code === "EINTR") return;
-    const message = `${path} could not be closed (${code ?? "see cause"}); what was not synced may be lost.`;
+    const message = `${path} could not be closed (${code ?? "see cause"}); unsynced data may be lost.`;
     throw new EspalierError("write-failed", message, { cause: error });
   }
 }

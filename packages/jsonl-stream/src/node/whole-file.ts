@@ -224,7 +224,7 @@ function keepOriginal(path: string, original: FileFacts, keepAs: string, calls: 
   const kept = writingCall(keepAs, () => calls.lstatSync(keepAs));
   if (kept !== undefined) {
     if (isSameFile(kept, original) || holdsSame(keepAs, path, calls)) return [];
-    const message = `${keepAs} is already there, where ${path} is to be kept as it was; move it away first.`;
+    const message = `${keepAs} already exists, and the original of ${path} gets this name; move it away first.`;
     throw new EspalierError("exists", message);
   }
   if (linkNew(path, keepAs, calls)) return [];
@@ -386,7 +386,7 @@ function assertHolds(path: string, fd: number, position: number, block: Uint8Arr
     done += count;
   }
   if (Buffer.compare(found, block) === 0) return;
-  const message = `What was written for ${path} was not found again; its disk may be damaged. The file is as it was.`;
+  const message = `What was written for ${path} could not be read back; its disk may be damaged. The file is unchanged.`;
   throw new EspalierError("write-failed", message);
 }
 

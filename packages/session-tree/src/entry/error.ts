@@ -44,7 +44,7 @@ export const readOnlyError = (what = "The session"): EspalierError =>
 export const idTakenError = (id: string, place = ""): EspalierError =>
   new EspalierError(
     "exists",
-    `There is a session with the id ${id} already${place && `, ${place}`}; open it, or leave the id out to get a fresh one.`,
+    `A session with the id ${id} already exists${place && `, ${place}`}; open it, or leave the id out to get a fresh one.`,
   );
 
 /** Error of a lease that is held by another writer. A holder without a process number is in this process. */

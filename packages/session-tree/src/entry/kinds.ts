@@ -207,7 +207,7 @@ export class OwnKinds {
     refuseKind(kind);
     if (this.#given.has(kind)) return;
     if (this.#byType.has(kind.type) || kindCode(kind.type) !== 0) {
-      const message = `There is a kind of entry ${JSON.stringify(kind.type)} already; give yours another type, such as "<your extension>.${kind.type}".`;
+      const message = `A kind of entry ${JSON.stringify(kind.type)} already exists; give yours another type, such as "<your extension>.${kind.type}".`;
       throw new EspalierError("exists", message);
     }
     const { draw } = kind;

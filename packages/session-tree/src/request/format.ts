@@ -35,7 +35,7 @@ export interface RequestFormat<Request> {
   acceptsThinking(block: ThinkingBlock, answer: AssistantMessage): boolean;
   /** Returns the context to heal in place of `context`. Default: `context` itself. */
   prepare?(context: SessionContext, model: SessionContext["model"]): SessionContext;
-  /** Writes the request. A pure function. A turn is written the same whatever follows it, except for the last turn. */
+  /** Writes the request. A pure function. Later turns do not change how a turn is written, except for the last turn. */
   render(conversation: Conversation): Request;
   /**
    * Returns data that only this provider knows, in the form of its API: the whole block for a block, the additional
@@ -218,7 +218,7 @@ function schemaProblem(tool: unknown): string | undefined {
   }
   if (!isRecord(parameters)) return "its `parameters` are not an object";
   if ("~standard" in parameters || typeof parameters["parse"] === "function")
-    return "its `parameters` are a validator and no JSON Schema (zod: z.toJSONSchema(schema))";
+    return "its `parameters` are a validator and not a JSON Schema (zod: z.toJSONSchema(schema))";
   const isEmpty = Object.keys(parameters).length === 0;
   const isSchema = isEmpty || SAYING_MORE.some((keyword) => keyword in parameters);
   const { type } = parameters;

@@ -100,7 +100,7 @@ function checkEntry(entry: BaseEntry, site: AppendSite, idGiven: boolean, parent
   if (edited !== undefined && !site.isOnPath(edited, parentId)) {
     throw new EspalierError(
       "off-path",
-      `The entry ${JSON.stringify(edited)} is not on the path; only what is on it can be edited.`,
+      `The entry ${JSON.stringify(edited)} is not on the path; only entries of the path can be edited.`,
     );
   }
   if (!kind.movesLeaf) checkBeside(entry, site);

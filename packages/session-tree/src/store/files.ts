@@ -158,7 +158,7 @@ export function makeFolder(folder: string, calls: FileCalls = nodeFileCalls): vo
   try {
     makeFoldersTo(resolve(folder), calls);
   } catch (cause) {
-    const message = `The folder ${folder} cannot be made (${codeOf(cause)}); make it, or keep sessions elsewhere.`;
+    const message = `The folder ${folder} cannot be created (${codeOf(cause)}); create it, or keep sessions in another folder.`;
     throw new EspalierError("write-failed", message, { cause });
   }
 }
@@ -223,7 +223,7 @@ function readFacts<Facts>(path: string, look: () => Facts): Facts | undefined {
   } catch (cause) {
     // A link to itself, or a path below a file, leads nowhere.
     if (codeOf(cause) === "ELOOP" || codeOf(cause) === "ENOTDIR") return undefined;
-    const message = `${path} cannot be looked at (${codeOf(cause)}); check the rights of its folder.`;
+    const message = `${path} cannot be accessed (${codeOf(cause)}); check the rights of its folder.`;
     throw new EspalierError("unreadable", message, { cause });
   }
 }

@@ -350,8 +350,8 @@ function busy(files: LeaseFiles, path: string, { pid, host, since }: Lease): Esp
     path,
     { pid, host, since },
     {
-      ...(files.path.endsWith(".upgrade") ? { act: "brought to the current format" } : {}),
-      ...(isHere ? {} : { cure: `or, if that machine has given it up, remove ${files.path}` }),
+      ...(files.path.endsWith(".upgrade") ? { act: "upgraded to the current format" } : {}),
+      ...(isHere ? {} : { cure: `or, if that machine no longer uses it, remove ${files.path}` }),
       ...(isOurs ? { cure: "or close it: that process is this one" } : {}),
     },
   );
@@ -360,9 +360,13 @@ function busy(files: LeaseFiles, path: string, { pid, host, since }: Lease): Esp
 function leaseError(path: string, name: string, cause: unknown): EspalierError {
   const code = systemCode(cause instanceof EspalierError ? (cause.cause ?? cause) : cause);
   if (code === "ENOENT")
-    return new EspalierError("not-found", `${path} is gone, or its folder is; name one that is there.`, {
-      cause,
-    });
+    return new EspalierError(
+      "not-found",
+      `${path} or its folder no longer exists; name an existing session.`,
+      {
+        cause,
+      },
+    );
   const message = `The ${name} of ${path} could not be taken (${code ?? "see cause"}); make its folder writable, or share the session.`;
   return new EspalierError("write-failed", message, { cause });
 }

@@ -187,7 +187,7 @@ class MemoryLog implements SessionLog {
 
   #assertSame(): void {
     if (this.#place.bytes === this.#bytes) return;
-    const message = `${this.ref} was removed or brought to the current format; open it again.`;
+    const message = `${this.ref} was removed or upgraded to the current format; open it again.`;
     throw new EspalierError("changed", message);
   }
 

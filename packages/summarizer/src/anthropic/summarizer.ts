@@ -160,7 +160,7 @@ export function anthropicSummarizer(options: AnthropicSummarizerOptions = {}): A
     if (shortBy > 0) {
       throw summaryError(
         "too-long",
-        `The prompt and its answer exceed the window of ${modelId} by up to ${shortBy} tokens; shorten the request or take a model with a larger window.`,
+        `The prompt and its answer exceed the window of ${modelId} by up to ${shortBy} tokens; shorten the request or use a model with a larger window.`,
       );
     }
     let stream: ReturnType<Anthropic["messages"]["stream"]> | undefined;
@@ -401,7 +401,7 @@ const CURES: Partial<Record<SummaryErrorCode, string>> = {
   "rate-limited": "The provider asks to slow down; try again later.",
   connection: "The connection to the provider failed; check the network and the base address.",
   timeout: "The provider took too long; try again or allow more time.",
-  "too-long": "The request is larger than the model's window; take a model with a larger one.",
+  "too-long": "The request is larger than the model's window; use a model with a larger one.",
   unauthorized: "The provider refused the key or the account; check the key and its limits.",
   "bad-request": "The provider refused the request; check the name of the model and the parameters.",
   aborted: "The summary was aborted.",

@@ -49,7 +49,7 @@ interface EntryData {
 
 export interface CheckpointData extends EntryData {
   parent?: string;
-  /** The checkpoint without its id, its channels and their versions. */
+  /** The checkpoint's other fields: all except id, channels and versions. */
   checkpoint: Ref;
   versions: Checkpoint["channel_versions"];
   metadata: Ref;
@@ -196,7 +196,7 @@ export class Values {
     if (value) return value;
     throw new EspalierError(
       "damaged",
-      `${this.#file} has lost a value of its graph (${digest}); see what else is missing by \`espalier doctor\`.`,
+      `${this.#file} has lost a value of its graph (${digest}); \`espalier doctor\` lists other losses.`,
     );
   }
 

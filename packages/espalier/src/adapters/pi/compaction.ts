@@ -35,7 +35,7 @@ export interface PiSessionContext extends Settings {
 
 /** A context with the entry of each message. */
 export interface SessionProjection extends PiSessionContext {
-  /** The newest compaction first, then what it keeps, then what came after it. */
+  /** The newest compaction, then the entries that it keeps, then later entries. */
   entries: { sourceEntry: Entry; messages: ContextMessage[] }[];
 }
 
@@ -206,12 +206,12 @@ export interface PiCompactionResult {
   tokensBefore: number;
   usage?: Usage;
   details: { readFiles: string[]; modifiedFiles: string[] };
-  /** Shortened contents without which the next request is too large; usually none. Pass each to `appendContextEdit`. */
+  /** Shortened contents that the next request needs to fit; usually none. Pass each to `appendContextEdit`. */
   edits: ContextEdit[];
 }
 
 /**
- * Asks Pi's model for the summary of a plan. Throws if the summary is empty, refused or cut off.
+ * Requests the summary of a plan from Pi's model. Throws if the summary is empty, refused or cut off.
  * @throws EspalierError `bad-input` without a `streamFn`; `failed`, `cut-off`, `aborted` and the other codes of summaries
  */
 export async function compact(
@@ -227,7 +227,7 @@ export async function compact(
 ): Promise<PiCompactionResult> {
   if (!streamFn) {
     const text =
-      "compact() has no way to the model; give it `session.agent.streamFunction` as its eighth argument.";
+      "compact() cannot call the model; pass `session.agent.streamFunction` as its eighth argument.";
     throw new EspalierError("bad-input", text);
   }
   const { enabled, ...sizes } = preparation.settings;

@@ -34,7 +34,7 @@ export interface SessionInfo {
   allMessagesText: string;
 }
 
-/** Progress of a list: number of files read, number of all files, and from time to time the sessions so far. */
+/** Progress of a list: number of files read, number of all files, and sometimes the sessions read so far. */
 export type SessionListProgress = (
   loaded: number,
   total: number,
@@ -45,7 +45,7 @@ export type SessionListProgress = (
 export function absolutePath(path: string): string {
   if (/^postgres(ql)?:\/\//i.test(path)) {
     const text =
-      "Pi's SessionManager writes before it returns, which a database cannot; give it a folder or a file, or use `openSession` with this address.";
+      "Pi's SessionManager writes synchronously, which a database cannot do; give it a folder or a file, or use `openSession` with this address.";
     throw new EspalierError("bad-input", text);
   }
   if (path.startsWith("file://")) return fileURLToPath(path);
@@ -101,7 +101,7 @@ function headerIn(path: string): SessionHeader | undefined {
 const isOf = (header: SessionHeader, cwd: string | undefined): boolean =>
   cwd === undefined || (header.cwd !== "" && absolutePath(header.cwd) === absolutePath(cwd));
 
-/** The session file in a folder that changed last, of one working folder if `cwd` is given; null if there is none. */
+/** The newest session file of a folder, or of those with this `cwd`, by the time of the last change; null if there is none. */
 export function findMostRecentSession(sessionDir: string, cwd?: string): string | null {
   const files = filesIn(absolutePath(sessionDir))
     .map((path) => ({ path, time: statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0 }))
@@ -266,7 +266,7 @@ export function openSource(path: string, mode: "read" | "write" = "read"): FileL
   const log = FileLog.open(path, mode);
   try {
     if (!log.header) {
-      const text = `Session file is not a valid pi session: ${path}; its first line is no header. \`espalier doctor ${path}\` says what is in it.`;
+      const text = `Session file is not a valid pi session: ${path}; its first line is not a header. \`espalier doctor ${path}\` lists its problems.`;
       throw new EspalierError("not-a-session", text);
     }
     assertWritable(log);
