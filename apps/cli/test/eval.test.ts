@@ -223,7 +223,7 @@ describe("espalier eval --judge", () => {
     try {
       const unknown = await espalier([...judged, "--max-cost", "1"], { env });
       expect(unknown.code).toBe(1);
-      expect(unknown.stderr).toContain("so --max-cost cannot be kept");
+      expect(unknown.stderr).toContain("so --max-cost cannot be enforced");
       const home = temporaryFolder();
       const price = { input: 1, output: 1, cacheRead: 1, cacheWrite: 1 };
       writeFileSync(join(home, "settings.json"), JSON.stringify({ prices: { "openai/scripted": price } }));

@@ -161,7 +161,7 @@ test("the file's ending decides the format; an unknown ending names the choices"
   for (const more of [["--out", join(folder, "a.txt")], []]) {
     const { code, stderr } = await espalier(["export", DEMO, ...more]);
     expect([code, stderr]).toEqual([2, expect.stringContaining("Formats are html, markdown, json, jsonl,")]);
-    expect(stderr).toContain(more.length > 0 ? "names no format" : "--out session.md");
+    expect(stderr).toContain(more.length > 0 ? "is not that of a format" : "--out session.md");
   }
   expect(existsSync(join(folder, "a.txt"))).toBe(false);
 });
