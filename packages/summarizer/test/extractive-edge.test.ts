@@ -249,6 +249,7 @@ describe("sentences that only announce a look", () => {
       ),
       ...run("npm test", "Error: 3 lines are too long", true),
       ...step("Now let me look at the second box, because it is a copy.", "read", { path: "src/b.ts" }, "b"),
+      ...step("Let me now update the second box, then see what fails:", "read", { path: "src/c.ts" }, "c"),
       user("Stop at a new line as well, please"),
       assistant("It stops there now."),
     ]);
@@ -376,6 +377,33 @@ describe("whose words they are", () => {
     expect(text).toContain("#88");
     expect(handles.join().split(id)).toHaveLength(text.split("### Blocked")[0]!.includes(id) ? 1 : 2);
     expect(handles.join()).not.toMatch(/303030|00000000/);
+  });
+
+  it("takes neither the end of an address nor a device for a file", async () => {
+    const { text } = await ask([
+      user("Is the mirror reachable from the build machine?"),
+      ...run("curl -s -o /dev/null https://mirror.example/pkg/list.txt", ""),
+      ...run("cat /etc/mirror/hosts.conf", "mirror.example"),
+      assistant("It is reachable."),
+    ]);
+    const files = section(text, "## Critical Context").split("\n");
+    expect(files.filter((line) => line.startsWith("- Also used"))).toEqual([
+      "- Also used: `/etc/mirror/hosts.conf`",
+    ]);
+  });
+
+  it("names a file once that commands name by a part of its path", async () => {
+    const { text } = await ask([
+      user("Which port does the mirror have?"),
+      ...step("", "read", { path: "/srv/mirror/etc/hosts.conf" }, "port 8420"),
+      ...run("grep port etc/hosts.conf", "port 8420"),
+      ...run("cat etc/other.conf", ""),
+      assistant("It has port 8420."),
+    ]);
+    const files = section(text, "## Critical Context").split("\n");
+    expect(files.filter((line) => line.startsWith("- Also used"))).toEqual([
+      "- Also used: `etc/other.conf`, `/srv/mirror/etc/hosts.conf`",
+    ]);
   });
 
   it("names handles without marks of lists and code, and no id twice in its short form", async () => {

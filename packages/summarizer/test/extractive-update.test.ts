@@ -250,6 +250,21 @@ describe("a summary that is brought up to date again and again", () => {
     expect(section(update.text, "### Blocked")).not.toContain("`npm run build` failed");
   });
 
+  it("tells an open failure as past after two more requests, and a repeated one once", async () => {
+    const failing = [user("Build it all"), ...run("npm run build", "Error: no such target", true)];
+    const { text: previousSummary } = await ask(failing);
+    const question = [user("Which target is the default?"), assistant("The first one.")];
+    const blocked = async (...messages: ContextMessage[]) =>
+      section((await ask(messages, { previousSummary })).text, "### Blocked");
+    expect(await blocked(...question)).toBe("- `npm run build` failed: `Error: no such target`");
+    expect(await blocked(...question, user("And where is it written?"), assistant("In the Makefile."))).toBe(
+      "- `npm run build` had failed: `Error: no such target`; it was not repeated",
+    );
+    expect(await blocked(...question, ...run("npm run build", "Error: no space left", true))).toBe(
+      "- `npm run build` failed: `Error: no space left`",
+    );
+  });
+
   it("puts the lines of a turn's beginning where they belong", async () => {
     const previousSummary = [
       '## Goal\n- First request: "Publish the menu"\n\n---\n\n# Beginning of the current turn\n',

@@ -54,6 +54,7 @@ const LONGEST_PAST_ERROR = 130;
 const GO_ON = "Go on with the newest request.";
 const LONGEST_STEP = 200;
 const LONGEST_PLACE = 360;
+const NOT_REPEATED = "it was not repeated";
 const ANSWERED = "The newest request was answered.";
 
 /** Writers of the lines of every part that consists of words. `told` is the text of the parts before. */
@@ -342,7 +343,10 @@ function blockedLines(facts: Facts, _room: number, told: string): Line[] {
     (text) => ![record, after].some((each) => isResolved(text, each)),
   );
   const lines = inheritedLines(
-    unresolved.slice(-4).map((text) => [record, after].reduce(withCompletion, text)),
+    unresolved
+      .slice(-4)
+      .flatMap((text) => withOutcome(text, record))
+      .flatMap((text) => withOutcome(text, after)),
     0.9,
   );
   lines.push(...inheritedLines(branches.lines.blocked.map(inOtherBranch), 0.3));
@@ -384,7 +388,7 @@ function blockedLines(facts: Facts, _room: number, told: string): Line[] {
         0.6,
       );
     else if (isBlocking) add(`${call} failed${says}${unsentText(command.text, told)}`, last, 2);
-    else if (errorLine !== undefined) add(`${call} had failed${says}; it was not repeated`, last, 0.6);
+    else if (errorLine !== undefined) add(`${call} had failed${says}; ${NOT_REPEATED}`, last, 0.6);
   }
   for (const { path, failure, last } of record.files.values()) {
     if (failure !== undefined && isCurrent(last))
@@ -410,15 +414,21 @@ function isResolved(text: string, { commands, files }: SessionRecord): boolean {
   );
 }
 
-/** Returns the line of a failure, as a past one if a later command of the messages completed it. */
-function withCompletion(text: string, { commands }: SessionRecord): string {
+/**
+ * Returns the line of a failure as a past one when a later command completed it, or when two other requests followed;
+ * nothing when the same command failed again, because a newer line tells that.
+ */
+function withOutcome(text: string, { commands, turns }: SessionRecord): string[] {
   const [opening, span] = /^`([^`]+)` failed/.exec(text) ?? [];
-  if (opening === undefined || span === undefined) return text;
+  if (opening === undefined || span === undefined) return [text];
   const { key } = readCommand(span);
-  const helped = [...commands.values()].find((command) => !command.failed && completes(command.key, key));
-  if (helped === undefined) return text;
-  const past = text.replace(opening, () => `\`${span}\` had failed`);
-  return `${past}; ${codeSpan(helped.line, LONGEST_COMMAND)} succeeded`;
+  const later = [...commands.values()];
+  const helped = later.find((command) => !command.failed && completes(command.key, key));
+  if (helped === undefined && later.some((command) => hasSameAim(command.key, key))) return [];
+  const requests = turns.filter(({ request }) => request !== undefined).length;
+  if (helped === undefined && (requests < 2 || leavesConflict({ key, errorLine: text }))) return [text];
+  const outcome = helped === undefined ? NOT_REPEATED : `${codeSpan(helped.line, LONGEST_COMMAND)} succeeded`;
+  return [`${text.replace(opening, () => `\`${span}\` had failed`)}; ${outcome}`];
 }
 
 /** Returns next steps: the open tasks and unticked boxes, else the newest plan; and the agent's closing question. */

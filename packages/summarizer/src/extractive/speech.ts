@@ -110,9 +110,14 @@ const ANNOUNCEMENTS =
 /** Returns whether a sentence only announces that the agent will look at something. */
 export const isAnnouncement = (sentence: string): boolean => ANNOUNCEMENTS.test(sentence);
 
+/** Beginning or end of a sentence that says what comes next: "Let me update the test, then run it:". */
+const COMES_NEXT = /^(?:\w+[,!.]?\s+){0,2}(?:let me|let['’]s|i['’]ll|i will)\b|[:：]$/i;
+
 /** Returns whether a text says what was found or done, and not only what comes next. */
 export const saysFinding = (text: string): boolean =>
-  conclusionsOf(text, 1).some((sentence) => isReason(sentence) || isResult(sentence));
+  conclusionsOf(text, 3).some(
+    (sentence) => !COMES_NEXT.test(sentence) && (isReason(sentence) || isResult(sentence)),
+  );
 
 const FILLERS =
   /^(?:perfect|great|excellent|done|sure|ok(?:ay)?|got it|you['’]re (?:absolutely )?right|ah|yes|no|i see|all set|fixed)\b[^.!:]{0,24}[.!]?$/i;

@@ -322,7 +322,13 @@ function fileLines(facts: Facts): Line[] {
     .filter(({ path }) => !TEMPORARY.test(path))
     .sort((a, b) => worth(b) - worth(a) || (a.path < b.path ? -1 : 1));
   const changed = ranked.filter(({ edits }) => edits > 0).slice(0, CHANGED_FILES);
-  const read = ranked.filter(({ edits }) => edits === 0).slice(0, READ_FILES);
+  const read: FileWork[] = [];
+  for (const file of ranked) {
+    if (read.length === READ_FILES) break;
+    // Commands name with a relative path what other calls name with the whole path.
+    const isNamed = ranked.some(({ path }) => path.endsWith(`/${file.path}`));
+    if (file.edits === 0 && !isNamed) read.push(file);
+  }
   const shown = (path: string) => codeSpan(path, 200);
   const texts = [
     ...changed.map((file) => {

@@ -118,6 +118,9 @@ function writtenPaths(command: string): string[] {
   );
 }
 
+/** Ends of addresses, and devices, which look like paths. */
+const NO_FILE = /^\/\/|^\/dev\//;
+
 /** Returns the files and folders that a command names. */
 export function pathsIn(key: string): string[] {
   const words = key
@@ -126,6 +129,7 @@ export function pathsIn(key: string): string[] {
     .filter(
       (word) =>
         word.length <= LONGEST_PATH &&
+        !NO_FILE.test(word) &&
         /^(?!.*\.\.[\w.]|\.\w+\.\w[\w.]*$)(?:[\w./~@-]+\.[A-Za-z]\w*|(?:~|\.{1,2})?(?:\/[\w.@-]+){2,})$/.test(
           word,
         ),
