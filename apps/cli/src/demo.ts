@@ -117,7 +117,7 @@ async function copiesInFolder(shell: Shell, named: string): Promise<DemoCopies> 
     throw error;
   }
   return {
-    called: agent === undefined ? path : `what an import makes of ${path}, a session of ${agent}`,
+    called: agent === undefined ? path : `an import of ${path}, a session of ${agent}`,
     path,
     copy,
     fork: join(folder, "fork.jsonl"),

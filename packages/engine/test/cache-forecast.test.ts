@@ -79,7 +79,7 @@ test("breaks without a record in the file are reported too: another system promp
   expect(await ask("You tend a garden. It is 09:41.")).toMatchObject([{ cause: "pause" }]);
 });
 
-test("a plan of a compaction has the tokens written anew, and the calls after which it has paid", async () => {
+test("the plan of a compaction has its cost for the prompt cache, and the number of calls that pay it back", async () => {
   const { session } = await plant({ turns: 0, compaction: { keepRecentTokens: 3_000 } });
   await converse(session, 20);
   const plan = session.planCompaction();

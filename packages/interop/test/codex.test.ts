@@ -602,7 +602,7 @@ describe("threads in several files", () => {
     expect(session.header?.parent?.sessionId).toBe(OTHER);
   });
 
-  test("a segment that rolls back is a branch of its thread, and the newest one has the leaf", async () => {
+  test("a segment that rolls back is a branch of its thread, and the leaf is in the newest segment", async () => {
     const { folder } = family();
     const store = scratchStore();
     const reports = await importAll(folder, store);

@@ -363,7 +363,7 @@ undo reverts it. To hide an entry that a compaction has summarized, hide the com
     answer(await hide(session, { entryId: existingEntry(session, reference), hidden: !off })),
 });
 
-const INSTRUCTIONS = ["--instructions <text>", "what the summary should focus on"] as const;
+const INSTRUCTIONS = ["--instructions <text>", "focus of the summary, in your words"] as const;
 
 type NavigateOptions = Omit<Navigation, "entryId"> & { dryRun?: boolean };
 

@@ -34,7 +34,7 @@ const compact = sessionCommand({
       POLICY_NAMES,
     ],
     ["--keep-recent <tokens>", "newest tokens that stay unchanged (default: 20,000)", parseTokens],
-    ["--instructions <text>", "what the summary should focus on"],
+    ["--instructions <text>", "focus of the summary, in your words"],
     ["--dry-run", "print the plan; call no model and no extension, write nothing"],
   ],
   notes:
@@ -177,7 +177,7 @@ function* viewCompaction(
 const summarize = command({
   usage: "summarize",
   description: 'summarize the messages in {"messages": […]} from stdin',
-  options: [["--instructions <text>", "what the summary should focus on"]],
+  options: [["--instructions <text>", "focus of the summary, in your words"]],
   examples: ["espalier context session.jsonl --json | espalier summarize"],
   async run({ shell, options: { instructions } }: Call<{ instructions?: string }>) {
     const messages = await readMessages();

@@ -114,7 +114,7 @@ async function save<Message extends UIMessage>(
 const moved = () =>
   new EspalierError(
     "moved",
-    "The leaf was moved while messages were saved, and nothing was written; read the messages again and save what is new.",
+    "The leaf was moved while messages were saved, and nothing was written; read the messages again and save the new ones.",
   );
 
 /** Returns a message as it would be read from the log: plain JSON without secrets. */

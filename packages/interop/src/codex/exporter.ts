@@ -258,7 +258,7 @@ class RolloutLines {
         "dropped",
         "details",
         entry.id,
-        "The record of a compaction is left out, except its summary and what it keeps.",
+        "The record of a compaction is left out, except its summary and its kept messages.",
       );
     const secrets = Array.isArray(opaque) ? opaque.filter(isOpaqueItem) : [];
     const isOwn = provider === this.#provider && secrets.length > 0;

@@ -103,7 +103,7 @@ function* linesOf(
     else issues.add("torn-line", lineNumber, "The last line was cut off while it was written.");
   }
   if (until && end !== until.endOffset) {
-    const message = `The rollout ${shown(file.segment)} is not as long as this one says where it continues it; the positions of the lines decide.`;
+    const message = `The rollout ${shown(file.segment)} does not have the length that this one records; its lines are found by their positions.`;
     issues.add("base-mismatch", null, message);
   }
 }

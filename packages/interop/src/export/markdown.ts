@@ -257,7 +257,7 @@ const renderers: readonly EntryRenderer<Entry>[] = [
       : {
           heading: "Edit",
           paragraphs: [
-            `From here on ${inline(targetId)} says:`,
+            `From here on the content of ${inline(targetId)} is:`,
             ...messageParagraphs({ role: "user", content: replacement.content, timestamp: 0 }),
           ],
         },

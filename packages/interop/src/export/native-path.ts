@@ -280,7 +280,7 @@ class PairedItems {
     }
     const content = keepsEntries ? answer.content : this.#blocks(item, answer);
     if (content.length === 0 && !keepsEntries) {
-      this.#drop(item, "empty", "An answer without anything that the file can hold is left out.");
+      this.#drop(item, "empty", "An answer without content that the file can hold is left out.");
       return;
     }
     this.#whole.push(keepsEntries ? item : { ...item, message: { ...answer, content } });

@@ -410,7 +410,11 @@ function readImage(url: string, format: FormatName, fields: Fields): ContentBloc
 /** Reads the arguments of a call, a text of the model that should be the JSON of an object. */
 export function readArguments(text: unknown, path: string, issues: FormatIssues): Fields {
   const lost = (place: string) =>
-    issues.misshapen("value", `${path}.arguments.${place}`, "A value that no session can hold is left out.");
+    issues.misshapen(
+      "value",
+      `${path}.arguments.${place}`,
+      "A value that a session cannot store is left out.",
+    );
   const parsed = text === "" || text === undefined ? {} : plainJson(parsedJson(text), lost);
   if (isRecord(parsed)) return parsed;
   const message = "Arguments of a call are not a JSON object; they become one with `value`.";

@@ -125,7 +125,7 @@ export async function* importFile(
       path,
       agent,
       kind,
-      isTooLong(error) ? `${path} holds a text that is too long for this program: ${message}.` : message,
+      isTooLong(error) ? `${path} has a text that is too long for this program: ${message}.` : message,
     );
   }
 }

@@ -446,7 +446,7 @@ function draftLine(entry: Entry, { issues }: SessionDraft, redactor: Redactor | 
   if (written !== entry) issues.add("content", null, "A text that looks like a key was removed.", entry.id);
   return lineOf(written, () => {
     const message =
-      "Values that no session can hold are kept as text: nested too deeply, or under a key `__proto__`.";
+      "Values that a session cannot store are kept as text: nested too deeply, or under a key `__proto__`.";
     issues.add("content", null, message, entry.id);
   });
 }

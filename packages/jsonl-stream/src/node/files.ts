@@ -164,7 +164,7 @@ export class Descriptor {
       if (count === length) return count;
       throw new EspalierError(
         "shrunk",
-        `${this.path} is shorter than what was read from it; restore it, or open it again.`,
+        `${this.path} is shorter than it was when it was read; restore it, or open it again.`,
       );
     };
     const read = (offset: number, length: number): Uint8Array => {
