@@ -40,7 +40,7 @@ describe("the schedule of runs", () => {
     await session.close();
   });
 
-  test("is empty with autoCompact off, and a command still runs", async () => {
+  test("has no runs with autoCompact off, and a command still compacts", async () => {
     const session = await stage({ policy: "sliding-window", compaction: { autoCompact: false } });
     await say(session, 60);
     expect(compactionsOf(session)).toHaveLength(0);

@@ -128,7 +128,7 @@ describe("anthropicSummarizer extends the last request", () => {
     expect(server.requests.map(({ body }) => (body["messages"] as unknown[]).length)).toEqual([1, 1, 1]);
   });
 
-  it("for any size of the transcript, since that is not sent", async () => {
+  it("for any size of the transcript, which is not sent", async () => {
     const long = user("long ".repeat(100_000));
     const body = {
       ...sent(),

@@ -205,7 +205,7 @@ export async function rescueSession(log: SessionLog): Promise<string> {
       if (cause.code === "exists" && path === log.ref) continue;
       throw new EspalierError(
         "write-failed",
-        `What is left of ${log.ref} could not be written; make room in its folder, or make it writable, and try again.`,
+        `The readable lines of ${log.ref} could not be written; make room in its folder, or make it writable, and try again.`,
         { cause },
       );
     }

@@ -209,11 +209,11 @@ function badKey(name: string, value: unknown, rule: string): EspalierError {
 
 /** An entry of a transcript. */
 interface LineEntry extends BaseEntry {
-  /** The line, by `storeValue`. A line may become several entries; the last one has it. */
+  /** The line as returned by `storeValue`. A line may become several entries; the last one has it. */
   line?: unknown;
   /** Path of a sub-agent's transcript, on the first entry of its session. */
   subpath?: string;
-  /** `data` of the SDK's summary of all lines up to this entry, by `storeValue`. */
+  /** `data` of the SDK's summary of all lines up to this entry, as returned by `storeValue`. */
   folded?: unknown;
 }
 

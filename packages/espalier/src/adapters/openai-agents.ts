@@ -72,7 +72,7 @@ export function openaiSessions(options: Omit<PoolOptions, "rules" | "whole"> = {
 
 /** Entry of an item. */
 interface ItemEntry extends BaseEntry {
-  /** The item, by `storeValue`; absent in an entry of another program. */
+  /** The item as returned by `storeValue`; absent in an entry of another program. */
   item?: unknown;
   /**
    * The leaf before the append, on each of its entries but the last. A session that ends in such an entry lost the rest of

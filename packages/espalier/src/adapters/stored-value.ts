@@ -61,8 +61,8 @@ export function restoreValue(stored: unknown, shown: object): unknown {
 const MARK = "$stored";
 
 /**
- * Long texts in the entry, each with its placeholder: the `same` text, an object whose JSON is the `text`, or a `picture`
- * whose data address is the text.
+ * Positions of long texts in the entry, by text. A value with such a text gets a placeholder instead. `kind` is the form in the
+ * entry: the `same` text, an object whose JSON is the `text`, or a `picture` whose data address is the text.
  */
 type Places = Map<string, { kind: "same" | "text" | "picture"; at: readonly string[] }>;
 
