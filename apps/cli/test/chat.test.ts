@@ -610,7 +610,7 @@ test.skipIf(!hasTmux)(
     tmux.type("/undo");
     await shows("Undone: the navigation");
     tmux.type("/navigate tested");
-    await shows("The leaf is at", { idle: true });
+    await shows(/› \/navigate tested\s+The leaf is at/, { idle: true });
     tmux.type("/navigate tested");
     await shows("The conversation already continues from here.");
     tmux.type("/fork tested");
