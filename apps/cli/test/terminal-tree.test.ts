@@ -314,6 +314,31 @@ test("the cost of a path has a column for tokens that were paid again, and lists
   expect(scratch.screen).toMatch(/9,770 tokens paid again \$0\.03 {2}a compaction/);
 });
 
+test("a long notice is wrapped to several lines, and the cursor stays visible", () => {
+  const message = `Undone: ${"a prompt with many words ".repeat(4)}. The model reads 12,345 tokens.`;
+  for (const columns of [80, 120]) {
+    const scratch = new Scratch(columns, 24).open(demoModel());
+    const [heading, ...before] = scratch.screen.split("\n");
+    scratch.happen({ type: "warned", message });
+    const [same, ...after] = scratch.screen.split("\n");
+    expect(same).toBe(heading);
+    expect(after).toHaveLength(before.length);
+    expect(after.slice(-2).join(" ").replace(/\s+/g, " ").trim()).toBe(message);
+    expect(scratch.screen).toMatch(/^▸● model 0\.6\.0/m);
+  }
+});
+
+test("causes of breaks of the prompt cache are wrapped, not cut", async () => {
+  const scratch = new Scratch(80, 60).open(demoModel()).keys("3");
+  const { cursor, view } = scratch.state.tree!;
+  const usage = await readPathUsage(view.model, cursor, async () => {});
+  const breaks = usage.breaks.map((one) => ({ ...one, tokens: 1_234_567, cause: "restart" as const }));
+  scratch.happen({ type: "usage", row: cursor, usage: { ...usage, breaks } }).keys("enter");
+  expect(scratch.screen).toMatch(
+    /1,234,567 tokens paid again \S+ {2}a restart, or a time\s+in the system prompt/,
+  );
+});
+
 test("the help describes the keys of the reading pane", () => {
   const scratch = new Scratch(80, 100).open(demoModel()).keys("enter");
   expect(scratch.screen).toMatch(/↑↓ scroll.*←→ other rows.*Esc back.*q quit$/);

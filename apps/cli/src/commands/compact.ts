@@ -120,9 +120,9 @@ export function* viewPlan(plan: CompactionPreparation & { cache?: CacheForecast 
   const { tokensBefore, tokensAfter, previousSummary } = plan;
   yield `A compaction would reduce the context from ${formatCount(tokensBefore)} to about ${formatCount(tokensAfter)} tokens.`;
   const history = formatMany(historyIds.length, "message");
-  yield `Summarised: ${history}${previousSummary ? ", into the existing summary" : ""}.`;
+  yield `Summarized: ${history}${previousSummary ? ", into the existing summary" : ""}.`;
   if (turnStartEntryId !== null)
-    yield `The cut is inside the turn that begins at ${plainLine(turnStartEntryId)}: its messages before the cut (${formatMany(turnPrefixIds.length, "message")}) are summarised separately.`;
+    yield `The cut is inside the turn that begins at ${plainLine(turnStartEntryId)}: its messages before the cut (${formatMany(turnPrefixIds.length, "message")}) are summarized separately.`;
   yield firstKeptEntryId === null
     ? "Kept unchanged: nothing."
     : `Kept unchanged: ${formatMany(keptIds.length, "message")} from ${plainLine(firstKeptEntryId)} on.`;
@@ -130,7 +130,7 @@ export function* viewPlan(plan: CompactionPreparation & { cache?: CacheForecast 
     yield `Left out or shortened to fit: ${formatMany(edits.length, "message")} after the first kept one.`;
   if (plan.cache) yield cacheSentence(plan.cache);
   // An extension may call a model, and a plan never does.
-  yield "Extensions were not asked: they may veto it, change it, or write the summary themselves.";
+  yield "A plan does not run extensions. An extension can cancel or change the compaction, or write the summary.";
 }
 
 /** Describes the effect of an act on the prompt cache, for people. */

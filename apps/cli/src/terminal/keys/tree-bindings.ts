@@ -191,7 +191,7 @@ export function toHit(state: TerminalState, tree: TreeState, direction: 1 | 0 | 
     : direction < 0
       ? (found.findLast((position) => position < at) ?? found.at(-1)!)
       : (found.find((position) => position > at) ?? found[0]!);
-  const told = `Place ${found.indexOf(to) + 1} of ${found.length} with ${tree.query}`;
+  const told = `Place ${found.indexOf(to) + 1} of ${found.length} with ${tree.query} · n next, N previous, Esc ends the search`;
   return next(say({ ...state, tree: showMatch(state, reveal(state, tree, to)) }, told));
 }
 

@@ -313,8 +313,8 @@ function planDialog(tree: TreeState, plan: CompactionPreparation, instructions?:
   const body = (columns: number): Line[] => [
     ...[...viewPlan(plan)].flatMap((text) => wrapText(text, columns)).map((text) => line(text.trimStart())),
     EMPTY,
-    ...idLines(tree, [...plan.historyIds, ...plan.turnPrefixIds], "goes ", columns),
-    ...idLines(tree, plan.keptIds, "stays", columns),
+    ...idLines(tree, [...plan.historyIds, ...plan.turnPrefixIds], "summarized", columns),
+    ...idLines(tree, plan.keptIds, "kept", columns),
   ];
   return dialog("Compact", body, [
     {
@@ -341,23 +341,29 @@ function planDialog(tree: TreeState, plan: CompactionPreparation, instructions?:
 const FIRST = 6;
 const LAST = 4;
 
+/** Width in columns of the word before an entry, with a gap. */
+const WHAT_WIDTH = 12;
+
 function idLines(
   { view: { model } }: TreeState,
   ids: readonly string[],
-  what: "goes " | "stays",
+  what: "summarized" | "kept",
   columns: number,
 ): Line[] {
   const lineOf = (id: string): Line => {
     const entry = model.tree.getEntry(id);
     const text = entry ? (previewEntry(entry) ?? entry.type) : "";
     return line(
-      span(`${what} `, what === "goes " ? "summary" : "leaf"),
-      span(cutToColumns(plainLine(text), Math.max(10, columns - 6)), what === "goes " ? "dim" : "plain"),
+      span(what.padEnd(WHAT_WIDTH), what === "kept" ? "leaf" : "summary"),
+      span(
+        cutToColumns(plainLine(text), Math.max(10, columns - WHAT_WIDTH)),
+        what === "kept" ? "plain" : "dim",
+      ),
     );
   };
   const left = ids.length - FIRST - LAST;
   if (left <= 1) return ids.map(lineOf);
-  const between = line(span(`      … ${formatMany(left, "message")} more`, "dim"));
+  const between = line(span(`${" ".repeat(WHAT_WIDTH)}… ${formatCount(left)} more messages`, "dim"));
   return [...ids.slice(0, FIRST).map(lineOf), between, ...ids.slice(-LAST).map(lineOf)];
 }
 

@@ -9,6 +9,7 @@ import {
 } from "@espalier/engine/reading";
 import { compaction, pathRows, type Tree } from "@espalier/session-tree";
 import { sumOfBills } from "../../commands/costs.ts";
+import { wrapText } from "../../markdown/markdown.ts";
 import { formatBill, formatCount, formatMany, formatShortCost, formatTime } from "../../numbers.ts";
 import { cutToColumns, plainLine } from "../../text.ts";
 import type { Pause } from "../effects/task.ts";
@@ -99,6 +100,9 @@ export async function readPathUsage(model: TreeModel, row: number, pause: Pause)
   };
 }
 
+/** Indent of the second line of a break of the prompt cache. */
+const BREAK_INDENT = 4;
+
 /** Draws the usage of a path. */
 export function usageLines(
   { entries, total, groups, compactions, breaks, subAgents }: PathUsage,
@@ -133,13 +137,12 @@ export function usageLines(
       ),
     ),
     ...(breaks.length > 0 ? [EMPTY, line(span("breaks of the prompt cache", "summary"))] : []),
-    ...breaks.map(({ timestamp, tokens, cost, cause }) =>
-      line(
-        cut(
-          `  ${formatTime(timestamp)}  ${formatCount(tokens)} tokens paid again ${formatShortCost(cost)}  ${CACHE_CAUSES[cause]}`,
-        ),
-      ),
-    ),
+    ...breaks.flatMap(({ timestamp, tokens, cost, cause }) => {
+      const text = `${formatTime(timestamp)}  ${formatCount(tokens)} tokens paid again ${formatShortCost(cost)}  ${CACHE_CAUSES[cause]}`;
+      return wrapText(text, columns - BREAK_INDENT).map((part, at) =>
+        line(" ".repeat(at === 0 ? 2 : BREAK_INDENT) + part),
+      );
+    }),
   ];
 }
 
