@@ -26,7 +26,7 @@ import {
 import { beside, EMPTY, type Line, line, span } from "../screen/frame.ts";
 import { kindOfRow, type TreeModel, treeModel } from "../tree/tree-model.ts";
 import { treeView } from "../tree/tree-rows.ts";
-import { treeLayout } from "../view/layout.ts";
+import { coveredAbove, treeLayout } from "../view/layout.ts";
 import { sessionsRows } from "../view/sessions.ts";
 import { askText, CANCEL, dialog, paragraph, pasteIntoDialog, updateDialog } from "./dialog.ts";
 import {
@@ -101,7 +101,8 @@ function updateByClick(state: TerminalState, row: number): Next {
     return next(isRow ? { ...state, sessions: moveInList(state, sessions, at) } : state);
   }
   if (tree.isReading) return next(state);
-  const position = shownOnScreen(tree, treeLayout(state, false).treeHeight)[row - HEADING];
+  const at = row - HEADING + coveredAbove(state);
+  const position = row < HEADING ? undefined : shownOnScreen(tree, treeLayout(state, false).treeHeight)[at];
   return next(position === undefined ? state : { ...state, tree: moveTo(state, tree, position) });
 }
 

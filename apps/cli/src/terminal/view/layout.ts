@@ -1,3 +1,5 @@
+import { wrapText } from "../../markdown/markdown.ts";
+import { plainLine } from "../../text.ts";
 import type { TerminalState } from "../state/state.ts";
 
 /** Division of a tree's screen, in columns and lines. */
@@ -45,4 +47,25 @@ export function treeLayout(state: Pick<TerminalState, "size">, isReading: boolea
     previewColumns: columns - 1,
     previewHeight: Math.max(0, isReading ? height - 1 : height - treeHeight - 1),
   };
+}
+
+/** Maximum number of lines of a notice. */
+const NOTICE_LINES = 4;
+
+/** Returns the lines of the notice at the end of the screen, from its wrapped text; empty when none is shown there. */
+export function noticeTexts({ notice, dialog, tree, size }: TerminalState): string[] {
+  if (!notice || dialog || tree?.search) return [];
+  const lines = wrapText(plainLine(notice.text), size.columns - 1);
+  const most = Math.min(NOTICE_LINES, bodyHeight({ size }));
+  return lines.length > most ? [...lines.slice(0, most - 1), lines.slice(most - 1).join(" ")] : lines;
+}
+
+/**
+ * Returns the number of first rows of the body that are not shown because the notice has several lines. After most acts
+ * the cursor is on the leaf, in the last row of a tree beside its preview. Elsewhere the notice covers the last rows.
+ */
+export function coveredAbove(state: TerminalState): number {
+  const { tree } = state;
+  const isBeside = tree !== undefined && treeLayout(state, tree.isReading).preview === "beside";
+  return isBeside ? Math.max(0, noticeTexts(state).length - 1) : 0;
 }

@@ -1,4 +1,3 @@
-import { wrapText } from "../../markdown/markdown.ts";
 import { formatMany } from "../../numbers.ts";
 import { columnsOf, cutToColumns, NO_PROMPT, plainLine, projectOf } from "../../text.ts";
 import { ACT_BINDINGS, type Binding, shownKeys } from "../keys/act-bindings.ts";
@@ -19,7 +18,7 @@ import {
 import type { Dialog, TerminalState, TreeState } from "../state/state.ts";
 import { fieldLines, type TextField } from "../state/text-field.ts";
 import { FILTERS } from "../tree/tree-rows.ts";
-import { bodyHeight, frameHeight, treeLayout } from "./layout.ts";
+import { bodyHeight, coveredAbove, frameHeight, noticeTexts } from "./layout.ts";
 import { filterWords, shownSessions, viewSessions } from "./sessions.ts";
 import { viewTreeScreen } from "./tree.ts";
 
@@ -29,29 +28,16 @@ export function view(state: TerminalState): Frame {
   const body = fitLines(tree ? viewTreeScreen(state, tree) : viewSessions(state), bodyHeight(state));
   if (dialog)
     return fitFrame(state, [heading(state), ...overBody(body, dialog, size.columns), footer(state)]);
-  const foot = noticeLines(state);
-  const covered = foot.length - 1;
-  // After most acts the cursor is on the leaf, in the last row of the tree: the first rows are covered instead.
-  const isBeside = tree !== undefined && treeLayout(state, tree.isReading).preview === "beside";
-  const shown = isBeside ? body.slice(covered) : body.slice(0, body.length - covered);
+  const texts = noticeTexts(state);
+  const look = state.notice?.isError ? "error" : "label";
+  const foot = texts.length > 0 ? texts.map((text) => line(span(` ${text}`, look))) : [footer(state)];
+  const above = coveredAbove(state);
+  const shown = body.slice(above, above + body.length - foot.length + 1);
   return fitFrame(state, [heading(state), ...shown, ...foot]);
 }
 
 const fitFrame = (state: TerminalState, frame: readonly Line[]): Frame =>
   fitLines(frame, frameHeight(state)).map((one) => fitLine(one, state.size.columns));
-
-/** Maximum number of lines of a notice. */
-const NOTICE_LINES = 4;
-
-/** Draws the last line, or a notice that is wrapped to several lines. */
-function noticeLines(state: TerminalState): Line[] {
-  const { notice, tree, size } = state;
-  if (!notice || tree?.search) return [footer(state)];
-  const lines = wrapText(plainLine(notice.text), size.columns - 1);
-  const most = Math.min(NOTICE_LINES, bodyHeight(state));
-  const shown = lines.length > most ? [...lines.slice(0, most - 1), lines.slice(most - 1).join(" ")] : lines;
-  return shown.map((text) => line(span(` ${text}`, notice.isError ? "error" : "label")));
-}
 
 function heading(state: TerminalState): Line {
   const { size, sessions, tree } = state;
