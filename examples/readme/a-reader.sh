@@ -1,6 +1,6 @@
 espalier tree session.jsonl                     # branches, labels, summaries, current path
 espalier context session.jsonl --at checkpoint  # the context at a label
-espalier search "virus scanner" .               # find a text in the sessions of this folder
+espalier search "virus scanner" .               # find a text in the session files of this folder
 espalier diff session.jsonl progress-bar leaf   # compare two branches
 espalier navigate session.jsonl works-offline --summarize # go back, with a summary of the abandoned branch
 espalier undo session.jsonl                     # undo the last act

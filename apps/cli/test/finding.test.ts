@@ -1,4 +1,4 @@
-import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import {
@@ -171,6 +171,12 @@ describe("the last entry of a session determines its time", () => {
     expect(await listed("--agent", "codex")).toEqual(["month"]);
     expect(await listed("--project", "orchard")).toEqual(["today", "week"]);
     expect(await listed("--project", "/home/ada/orchard")).toEqual(["week"]);
+    expect(await listed("--project", "C:\\Users\\ada")).toEqual(["today"]);
+    // A folder of Windows is not relative to the folder of the command, and an unknown folder is no project.
+    session("unknown", 60, { cwd: "" });
+    expect(await listed("--project", ".")).toEqual([]);
+    expect(await found("--project", "./")).toEqual([]);
+    rmSync(join(home, "sessions", "all", "unknown.jsonl"));
     expect(await found("--since", "2w")).toEqual(["today", "week"]);
     expect(await found("--agent", "espalier", "--project", "orchard")).toEqual(["today"]);
   });
@@ -261,6 +267,16 @@ describe("search", () => {
     expect(await espalier(["search", "no such words", DEMO])).toMatchObject({
       code: 1,
       stdout: "Nothing was found.\n",
+    });
+    const folder = temporaryFolder();
+    const ofProject = `--project ${folder}`;
+    expect(await espalier(["search", "no such", folder])).toMatchObject({
+      code: 1,
+      stdout: `Nothing was found.\nNo session files are in ${folder}. For the sessions that worked there: \`espalier search "no such" ${ofProject}\`.\n`,
+    });
+    expect(await espalier(["list", folder])).toMatchObject({
+      code: 0,
+      stdout: `No session files are in ${folder}. For the sessions that worked there: \`espalier list ${ofProject}\`.\n`,
     });
     const nowhere = await espalierJson(["search", "x", "/nowhere"]);
     expect([nowhere.code, nowhere.value.error.code]).toEqual([1, "not-found"]);

@@ -615,6 +615,6 @@ test("the command installs, reports its changes, and reverts all of them", async
   expect((await espalier(["uninstall", "codex"], { env })).code).toBe(0);
   expect(everything(home)).toEqual(before);
   expect((await espalier(["uninstall", "codex"], { env })).stdout).toBe(
-    "Espalier is no longer in Codex; nothing was changed.\n",
+    "Espalier is not installed in Codex; nothing was changed.\n",
   );
 });

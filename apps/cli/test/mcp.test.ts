@@ -251,6 +251,7 @@ describe("searching", () => {
     const elsewhere = { ...place, project: join(place.home, "elsewhere") };
     const others: string[] = [];
     for (let at = 0; at < 8; at++) others.push(await recorded(elsewhere, `reeds and a heron, ${at}`));
+    others.push(await recorded({ ...place, project: "C:\\Users\\ada" }, "a heron in the reeds of Windows"));
     const client = await connect(place);
     const seen: string[] = [];
     let page = await call(client, "search_sessions", { query: "heron reeds", max_tokens: 250 });

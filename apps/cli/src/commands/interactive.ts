@@ -397,8 +397,8 @@ function answerOf(
   ];
   const lineOf = ({ file, change }: (typeof files)[number]) => `${change.padEnd(6)} ${plainLine(file)}`;
   const isDone = files.length === 0;
-  const done = verb === "install" ? `Espalier is installed in ${label}` : `Espalier is no longer in ${label}`;
-  const sentence = isDone ? `${done}; nothing was changed.` : `${done}.`;
+  const state = verb === "install" ? "installed" : isDone ? "not installed" : "no longer installed";
+  const sentence = `Espalier is ${state} in ${label}${isDone ? "; nothing was changed" : ""}.`;
   const told = isDone ? [] : notes;
   return {
     value: { agent: name, files, notes: told, ...(diff ? { diff } : {}) },

@@ -106,13 +106,24 @@ const list = command({
     if (shown.length === 0)
       await printLine(
         shell,
-        Object.keys(options).length > 0
-          ? "No session matches; `espalier list` lists all."
-          : "There are no sessions here.",
+        folder !== undefined && all.length === 0
+          ? projectHint("espalier list", folder)
+          : Object.keys(options).length > 0
+            ? "No session matches; `espalier list` lists all."
+            : "There are no sessions here.",
       );
     if (folder === undefined && listed.every(({ agent }) => agent === "pi")) await tellOfOthers(shell);
   },
 });
+
+/**
+ * Returns the message for a folder without session files. It names the option for a project's folder, because agents
+ * write their sessions somewhere else.
+ */
+function projectHint(search: string, folder: string): string {
+  const word = /^[\w./~-]+$/.test(folder) ? folder : JSON.stringify(folder);
+  return `No session files are in ${resolve(folder)}. For the sessions that worked there: \`${search} --project ${word}\`.`;
+}
 
 /** Counts the runs of sub-agents that belong to the listed sessions and are not listed. */
 function* viewHiddenRuns(shown: readonly ListedSession[], all: readonly ListedSession[]): Generator<string> {
@@ -284,7 +295,10 @@ words in any order. As with grep, the exit code is 1 when nothing is found.`,
     shell.exitCode = 1;
     if (shell.json) return;
     await printLine(shell, "Nothing was found.");
-    if (word === undefined) await tellOfOthers(shell);
+    if (word === undefined) return tellOfOthers(shell);
+    if (place.folder === undefined) return;
+    const { done: isEmpty } = await listSessions({ folder: place.folder, subAgents: true }).next();
+    if (isEmpty) await printLine(shell, projectHint(`espalier search ${JSON.stringify(query)}`, word));
   },
 });
 

@@ -1,7 +1,7 @@
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import { existsSync } from "node:fs";
 import type { AddressInfo } from "node:net";
-import { join, resolve, sep } from "node:path";
+import { isAbsolute, join, resolve, sep } from "node:path";
 import { setTimeout as pause, setImmediate } from "node:timers/promises";
 import { espalierHome, type ListedSession, listSessions, readEntries, type Session } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
@@ -276,7 +276,8 @@ export class HostSessions {
 
   isOfProject({ cwd }: Pick<ListedSession, "cwd">): boolean {
     const folder = resolve(this.#options.folder);
-    return cwd !== "" && `${resolve(cwd)}${sep}`.startsWith(`${folder}${sep}`);
+    // A folder of Windows in an imported session is not relative to this process's folder.
+    return isAbsolute(cwd) && `${resolve(cwd)}${sep}`.startsWith(`${folder}${sep}`);
   }
 
   /**

@@ -1,4 +1,4 @@
-import { isAbsolute, resolve, sep } from "node:path";
+import { isAbsolute, resolve, sep, win32 } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type LeaseOptions,
@@ -136,8 +136,10 @@ function lastTime({ updatedAt, modified }: SessionListing): number {
 }
 
 function isInProject(cwd: string, project: string): boolean {
-  if (/[/\\]|^[.~]/.test(project)) return withinFolder(project)(cwd) || resolve(cwd) === resolve(project);
-  return cwd.split(/[/\\]/).includes(project);
+  if (!/[/\\]|^[.~]/.test(project)) return cwd.split(/[/\\]/).includes(project);
+  if (isAbsolute(cwd)) return withinFolder(project)(cwd) || resolve(cwd) === resolve(project);
+  // An unknown folder, or one of Windows in an imported session. It is not relative to this process's folder.
+  return cwd !== "" && (cwd === project || cwd.startsWith(project + win32.sep));
 }
 
 /**
