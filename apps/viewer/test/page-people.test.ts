@@ -516,7 +516,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     // All of it comes back to what it was.
     await soon(() => page.locator(".entry").count()).toBeLessThan(messages);
     await page.emulateMedia({ media: "print" });
-    for (const hidden of [".tree", ".tabs", ".timeline", ".acts", ".entry-tools"])
+    for (const hidden of [".tree", ".tabs", ".timeline", ".acts", ".entry.selected .entry-tools"])
       expect(await page.locator(hidden).first().isVisible()).toBe(false);
     const tall = await page
       .locator(".conversation")

@@ -156,6 +156,35 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
         .waitFor();
     expect(await page.locator(".side").count()).toBe(2);
     await page.locator(".side .entry").first().waitFor();
+    // A branch is not compared with itself.
+    const itself = await showDemo(`/compare?entry=${other}&branch=${other}&other=${other}`);
+    await itself.getByText("The chosen entry is on the compared branch itself.").waitFor();
+    expect(await itself.locator(".side").count()).toBe(0);
+  });
+
+  test("a hit, a rule and a covered entry open their entry in the conversation", async () => {
+    const page = await showDemo("/usage");
+    await page.fill("#find", "harmonic");
+    await page.locator(".found button").first().waitFor();
+    await page.keyboard.press("Enter");
+    await page.locator(".conversation .entry.selected").waitFor();
+    expect((await page.locator(".entry.selected").textContent())?.toLowerCase()).toContain("harmonic");
+    // The list would cover the entry.
+    expect(await page.locator(".found").count()).toBe(0);
+    await page.locator("#find").click();
+    await page.locator(".found button").first().waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("tab", { name: "Compactions" }).click();
+    await page.getByText("Covered: 83 entries").click();
+    await page.locator(".entry-list").getByText("I maintain tidepool").click();
+    await page.locator(".conversation .entry.selected").waitFor();
+    await page.getByRole("button", { name: "To the leaf" }).click();
+    await page.getByRole("tab", { name: "Rules" }).click();
+    const rule = page.locator(".rules button").first();
+    const text = (await rule.textContent())!;
+    await rule.click();
+    await page.locator(".conversation .entry.selected").waitFor();
+    expect(await page.locator(".entry.selected").textContent()).toContain(text);
   });
 
   test("plots the cost, with the engine's total", async () => {

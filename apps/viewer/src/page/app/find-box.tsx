@@ -51,16 +51,21 @@ interface FindBoxProps {
   select: (row: number) => void;
 }
 
-/** Search field, with the number of hits, and a list of them while the field has the focus. */
+/** Search field, with the number of hits, and a list of them from typing until a hit is shown. */
 export function FindBox({ finder, query, setQuery, close, select }: FindBoxProps) {
   const [listed, setListed] = useState(false);
   const box = useRef<HTMLElement>(null);
   const { found, error, at, step } = finder;
   const isWanted = query.trim().length > 1;
+  // The list would cover the entry that a step shows.
+  const go = (by: 1 | -1) => {
+    setListed(false);
+    step(by);
+  };
   const press = (event: KeyboardEvent) => {
     if (event.key === "Escape") close();
-    else if (event.key === "Enter" || event.key === "ArrowDown") step(event.shiftKey ? -1 : 1);
-    else if (event.key === "ArrowUp") step(-1);
+    else if (event.key === "Enter" || event.key === "ArrowDown") go(event.shiftKey ? -1 : 1);
+    else if (event.key === "ArrowUp") go(-1);
     else return;
     event.preventDefault();
   };
@@ -79,6 +84,7 @@ export function FindBox({ finder, query, setQuery, close, select }: FindBoxProps
         aria-label="Find in this session"
         value={query}
         onFocus={() => setListed(true)}
+        onClick={() => setListed(true)}
         onInput={(event) => {
           setListed(true);
           setQuery(event.currentTarget.value);
@@ -94,11 +100,11 @@ export function FindBox({ finder, query, setQuery, close, select }: FindBoxProps
             type="button"
             aria-label="Previous hit"
             title="Previous hit (N, Shift+Enter)"
-            onClick={() => step(-1)}
+            onClick={() => go(-1)}
           >
             ↑
           </button>
-          <button type="button" aria-label="Next hit" title="Next hit (n, Enter)" onClick={() => step(1)}>
+          <button type="button" aria-label="Next hit" title="Next hit (n, Enter)" onClick={() => go(1)}>
             ↓
           </button>
           <button type="button" aria-label="End the search" title="End the search (Esc)" onClick={close}>

@@ -92,7 +92,8 @@ export function SessionView({ model, address, theme, served, canWrite }: Session
   const order = (act: Order["act"]) =>
     setDialog({ order: { act, id: facts.leafId ?? "", row: facts.leafRow } });
   const print = () => (tab === "conversation" ? setPrints(true) : globalThis.print());
-  const finder = useFinder(model, query, actions.select);
+  const showHit = (row: number) => actions.open("conversation", row);
+  const finder = useFinder(model, query, showHit);
   const close = () => {
     setQuery("");
     (document.activeElement as HTMLElement | null)?.blur();
@@ -128,7 +129,7 @@ export function SessionView({ model, address, theme, served, canWrite }: Session
           {leftOut > 0 ? ` · one path, without ${formatCount(leftOut, "other entry", "other entries")}` : ""}
         </span>
         <span class="grow" />
-        <FindBox finder={finder} query={query} setQuery={setQuery} close={close} select={actions.select} />
+        <FindBox finder={finder} query={query} setQuery={setQuery} close={close} select={showHit} />
         <button
           type="button"
           class="narrow-only"

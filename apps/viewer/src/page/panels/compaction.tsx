@@ -56,15 +56,25 @@ export function CompactionPanel({ model, row, inspect, actions }: CompactionPane
   );
 }
 
+/** Ratio of the agent's count to the estimate from which the difference is explained. */
+const NOTICED = 1.1;
+
 function Inspection({ model, row, actions }: { model: SessionModel; row: number; actions: ViewerActions }) {
   const { answer, error } = useAnswer(() => model.reader.compaction(row), [model, row]);
   if (error) return <p class="failure">{error.message}</p>;
   if (!answer) return <p class="quiet">Reading…</p>;
   const [before, after] = [sumTokens(answer.before), sumTokens(answer.after)];
+  const counted = model.facts.compactions.find((mark) => mark.row === row)?.tokensBefore ?? 0;
   return (
     <>
       <h3>Before: {formatTokens(before)} tokens</h3>
       <TokenBar tokens={answer.before} window={before} named />
+      {counted > before * NOTICED && (
+        <p class="quiet">
+          The agent counted {formatTokens(counted)} tokens. Its system prompt and tools are not in the
+          session, and the figures here are estimates.
+        </p>
+      )}
       <h3>After: {formatTokens(after)} tokens</h3>
       <TokenBar tokens={answer.after} window={before} named />
       <Facts facts={factsOf(answer)} />
@@ -157,7 +167,7 @@ export function EntryList({ title, rows, model, actions }: EntryListProps) {
         <ul class="entry-list">
           {rows.slice(0, shown).map((row) => (
             <li key={row}>
-              <button type="button" class="link" onClick={() => actions.select(row)}>
+              <button type="button" class="link" onClick={() => actions.open("conversation", row)}>
                 <bdi>{model.gist(row)?.text ?? "…"}</bdi>
               </button>
             </li>

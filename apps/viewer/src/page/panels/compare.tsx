@@ -23,13 +23,15 @@ export function ComparePanel({ model, other, actions }: ComparePanelProps) {
       <div class="compare-head">
         <h2>Compare</h2>
         {error && <p class="failure">{error.message}</p>}
-        {answer && <BranchPicker ends={ends} other={other} choose={actions.compareWith} />}
+        {ends.length > 0 && <BranchPicker ends={ends} other={other} choose={actions.compareWith} />}
       </div>
-      {other < 0 ? (
+      {other < 0 || other === model.tip ? (
         <p class="quiet padded">
           {answer && ends.length === 0
             ? "This session has only one branch."
-            : "Choose another branch to see both side by side."}
+            : other < 0
+              ? "Choose another branch to see both side by side."
+              : "The chosen entry is on the compared branch itself. Choose another branch to see both side by side."}
         </p>
       ) : (
         <Sides key={other} model={model} other={other} actions={actions} />
@@ -81,8 +83,11 @@ function BranchPicker({ ends, other, choose }: BranchPickerProps) {
         aria-controls="branches"
         aria-autocomplete="list"
         aria-activedescendant={isOpen && listed[at] ? `branch-${listed[at].row}` : undefined}
-        placeholder={`Type to choose one of ${formatCount(ends.length, "other branch", "other branches")}`}
-        disabled={ends.length === 0}
+        placeholder={
+          ends.length === 1
+            ? "Choose the other branch"
+            : `Type to choose one of ${formatCount(ends.length, "other branch", "other branches")}`
+        }
         value={typed ?? (chosen ? titleOf(chosen) : "")}
         onFocus={(event) => event.currentTarget.select()}
         onClick={() => setTyped(typed ?? "")}
@@ -114,7 +119,7 @@ function BranchPicker({ ends, other, choose }: BranchPickerProps) {
           </div>
           <p class="quiet" role="status">
             {fitting.length > listed.length
-              ? `${listed.length} of ${fitting.length}; type more to see others`
+              ? `${listed.length} of ${formatCount(fitting.length, "branch", "branches")}; type more to see others`
               : formatCount(fitting.length, "branch", "branches")}
           </p>
         </div>

@@ -39,7 +39,7 @@ export function ContextPanel({ model, chosenWindow, actions }: ContextPanelProps
       <TokenBar tokens={tokens} window={window} named />
       {left > 0 && (
         <button type="button" class="more" onClick={() => setShown(pieces.length)}>
-          Show {left} older messages
+          Show {formatCount(left, "older message")}
         </button>
       )}
       <ol class="pieces" start={left + 1}>

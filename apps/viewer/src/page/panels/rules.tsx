@@ -11,7 +11,7 @@ export function RulesPanel({ model, actions }: { model: SessionModel; actions: V
   if (!answer) return <p class="quiet padded">Reading…</p>;
   const show = async (id: string) => {
     const found = await model.reader.rowOf(id);
-    if (found >= 0) actions.select(found);
+    if (found >= 0) actions.open("conversation", found);
   };
   return (
     <div class="panel">
@@ -28,7 +28,7 @@ export function RulesPanel({ model, actions }: { model: SessionModel; actions: V
               <button type="button" class="link" onClick={() => void show(from.entryId)}>
                 {visibleControls(text)}
               </button>{" "}
-              <span class="quiet">{kind}</span>
+              <span class="rule-kind">{kind}</span>
             </li>
           ))}
         </ul>
