@@ -28,7 +28,9 @@ export interface RunOptions {
 
 const folders: string[] = [];
 afterAll(() => {
-  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+  // A process in the background may still write to it.
+  for (const folder of folders)
+    rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
 });
 
 /** A folder that is gone after the tests of this file. */

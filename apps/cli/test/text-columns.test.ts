@@ -63,12 +63,12 @@ test.each([
 ])("a line of 100,000 units of %s is measured in linear time", async (_what, unit) => {
   const { session } = await growTree("u1");
   const text = unit.repeat(100_000 / unit.length);
-  const before = performance.now();
+  const before = process.cpuUsage();
   expect(columnsOf(cutToColumns(text, 160))).toBeLessThanOrEqual(160);
   expect(columnsOf(text)).toBeGreaterThanOrEqual(0);
   expect(wrapText(text, 100).length).toBeGreaterThan(0);
   expect(drawTree(session, { describe: () => text, width: 80 })).not.toContain("\n");
-  expect(performance.now() - before).toBeLessThan(15_000);
+  expect(process.cpuUsage(before).user).toBeLessThan(15_000_000);
 });
 
 test("a long line is measured and wrapped at the same characters as a short one", () => {

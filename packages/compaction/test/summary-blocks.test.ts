@@ -147,11 +147,11 @@ describe("a block", () => {
 
   test("is found in linear time in a summary of nothing but tags and blank lines", () => {
     const evil = `${"\n".repeat(200_000)}${"<goal>\n".repeat(100_000)}</goal>`;
-    const started = performance.now();
+    const started = process.cpuUsage();
     expect(proseOf(`kept\n\n${`${SUMMARY_NOTE}\n \n`.repeat(20_000)}`)).toBe("kept");
     goalIn(evil);
     proseOf(evil);
-    expect(performance.now() - started).toBeLessThan(20_000);
+    expect(process.cpuUsage(started).user).toBeLessThan(20_000_000);
   });
 });
 

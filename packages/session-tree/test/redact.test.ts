@@ -119,7 +119,7 @@ test("no ordinary text is changed, and none takes long", () => {
       expect(redactText(text)).toBe(text);
     }),
   );
-  const began = performance.now();
+  const began = process.cpuUsage();
   for (const hostile of [
     "-----BEGIN PRIVATE KEY-----",
     "sk-ant-",
@@ -149,7 +149,7 @@ test("no ordinary text is changed, and none takes long", () => {
     redactText(hostile.repeat(20_000));
   redactText(`-----BEGIN PRIVATE KEY-----${"A".repeat(1_000_000)}!`);
   // A tenth of a second; anything quadratic takes minutes.
-  expect(performance.now() - began).toBeLessThan(20_000);
+  expect(process.cpuUsage(began).user).toBeLessThan(20_000_000);
 });
 
 const corpus = ["../shared/corpus", "../../../shared/corpus"]

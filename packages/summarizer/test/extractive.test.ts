@@ -424,14 +424,14 @@ describe("the work of summarising", () => {
         assistant(`Changed value${index}.`),
       );
     }
-    const begun = performance.now();
+    const begun = process.cpuUsage();
     const answer = await ask(many);
     const huge = await ask([
       user("Read the log"),
       ...run("cat server.log", "aGVsbG8gd29ybGQ/a.b-c_d ".repeat(210_000)),
     ]);
     // Seconds on a busy machine; anything quadratic takes minutes.
-    expect(performance.now() - begun).toBeLessThan(25_000);
+    expect(process.cpuUsage(begun).user).toBeLessThan(25_000_000);
     expect(answer.text.length).toBeLessThanOrEqual(8_000);
     expect(section(huge.text, "## Goal")).toContain("Read the log");
   });

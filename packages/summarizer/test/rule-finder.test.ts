@@ -195,9 +195,9 @@ describe("unusual messages", () => {
     ["of broken pairs", "\ud83d never \udc00".repeat(million / 9)],
   ])("%s, five million characters long, are read in linear time", (_, text) => {
     // Quadratic work would take minutes.
-    const started = performance.now();
+    const started = process.cpuUsage();
     const rules = findRules(text);
-    expect(performance.now() - started).toBeLessThan(10_000);
+    expect(process.cpuUsage(started).user).toBeLessThan(10_000_000);
     for (const { range } of rules) expect(range[1]).toBeLessThanOrEqual(text.length);
   });
 });

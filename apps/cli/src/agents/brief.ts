@@ -46,13 +46,15 @@ async function importAndBrief(agent: string, sessionId: string, transcript: stri
   setPriority(NICENESS);
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   const mark = `${file}.again`;
-  const release = leaseOf(file);
-  if (!release) {
-    writeFileSync(mark, "");
-    return;
-  }
-  try {
-    do {
+  do {
+    let release = leaseOf(file);
+    if (!release) {
+      writeFileSync(mark, "");
+      // The other import may have ended before it could see the mark.
+      release = leaseOf(file);
+      if (!release) return;
+    }
+    try {
       rmSync(mark, { force: true });
       const started = Date.now();
       const session = await whenFree(() => importOne(agent, transcript));
@@ -62,10 +64,11 @@ async function importAndBrief(agent: string, sessionId: string, transcript: stri
       const brief: Brief = { at: Date.now(), tookMs: Date.now() - started, text };
       writeFileSync(`${file}.tmp`, JSON.stringify(brief), { mode: 0o600 });
       renameSync(`${file}.tmp`, file);
-    } while (existsSync(mark));
-  } finally {
-    release();
-  }
+    } finally {
+      release();
+    }
+    // Looked for only now: a mark that came while the lease was held is not overlooked.
+  } while (existsSync(mark));
 }
 
 function leaseOf(file: string): (() => void) | undefined {
