@@ -11,6 +11,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
+import { pathToFileURL } from "node:url";
 import fc from "fast-check";
 import { type ParseError, parse as parseJson } from "jsonc-parser";
 import { parse as parseToml } from "smol-toml";
@@ -581,6 +582,10 @@ test("a dry run prints a diff and changes nothing", async () => {
     `--- ${config}\n+++ ${config}\n@@ -1,1 +1,5 @@\n model = "gpt-5"\n+\n+[mcp_servers.espalier]\n`,
   );
   expect(run.stdout).toContain(`--- /dev/null\n+++ ${join(home, ".codex/hooks.json")}\n@@ -0,0 +1,`);
+  const files = [...run.stdout.matchAll(/^\+\+\+ (.*)$/gm)].map(([, file]) => file);
+  expect(files.at(-1), "the agent's own files are before those of Espalier").toBe(
+    join(home, ".espalier/agents/codex.json"),
+  );
   expect(everything(home)).toEqual(before);
 });
 
@@ -595,6 +600,18 @@ test("the extension for Pi is found when npm starts the command by a link", asyn
   const text = readFileSync(join(home, ".espalier/agents/pi/extension.js"), "utf8");
   const [, file = ""] = /from "(.*)";/.exec(text) ?? [];
   expect(existsSync(file)).toBe(true);
+});
+
+test("in a clone, a dry run works before the first installation has linked the command", async () => {
+  mkdirSync(join(home, ".pi/agent"), { recursive: true });
+  const main = join(home, "installed/main.js");
+  const start = `process.argv.splice(1, 0, ${JSON.stringify(main)}); await import(${JSON.stringify(pathToFileURL(await bundled()).href)});`;
+  const parameters = ["--input-type=module", "-e", start, "install", "pi", "--dry-run"];
+  const diff = execFileSync(process.execPath, parameters, {
+    env: { ...process.env, ...environmentOf(home) },
+    encoding: "utf8",
+  });
+  expect(diff).toContain(`from ${JSON.stringify(join(dirname(main), "pi-extension.js"))};`);
 });
 
 test("the command installs, reports its changes, and reverts all of them", async () => {

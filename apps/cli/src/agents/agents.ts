@@ -215,10 +215,13 @@ function codex(userHome: string, environment: Environment): AgentFacts {
   };
 }
 
-/** Main file of the package for Pi. It is next to this program; npm starts the program by a link in another folder. */
+/**
+ * Main file of the package for Pi. It is next to this program; npm starts the program by a link in another folder. In a
+ * clone, the program's path does not exist before the first installation.
+ */
 function piExtension(): string {
   const [, main = ""] = startWords();
-  const isBeside = existsSync(join(main, "..", "pi-extension.js"));
+  const isBeside = !existsSync(main) || existsSync(join(main, "..", "pi-extension.js"));
   return join(isBeside ? main : realpathSync(main), "..", "pi-extension.js");
 }
 

@@ -369,7 +369,8 @@ function agentCommand(verb: "install" | "uninstall", description: string, exampl
         const agent = agentNamed(name);
         const plan = verb === "install" ? planInstall(agent) : planUninstall(agent);
         if (!dryRun) carryOut(plan);
-        const diff = () => plan.changes.flatMap((change) => [...diffOf(change)]);
+        // Espalier's own files are written first and shown last: a user looks for the agent's settings.
+        const diff = () => [...plan.changes].reverse().flatMap((change) => [...diffOf(change)]);
         const { value, lines } = answerOf(verb, plan, dryRun ? diff() : undefined);
         await print(shell, value, lines);
       });
