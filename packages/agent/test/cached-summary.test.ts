@@ -3,7 +3,7 @@ import { textReply } from "@espalier/summarizer/testing";
 import { expect, test } from "vitest";
 import { entriesOf, SUMMARY, server, stage } from "./stage.ts";
 
-test("a context that nearly fills the window is summarised through the provider's cache", async () => {
+test("a context that nearly fills the window is summarized through the provider's cache", async () => {
   const { url, requests } = await server({
     contextWindow: 60_000,
     reply: ({ body }) =>

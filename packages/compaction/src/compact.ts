@@ -417,7 +417,7 @@ export interface OmittedEntries {
   media: { entryId: string; count: number }[];
   /** Entries that were not shown at all. */
   dropped: string[];
-  /** Ranges of the parts that were summarised separately; empty when one request was enough. */
+  /** Ranges of the parts that were summarized separately; empty when one request was enough. */
   chunks: { firstEntryId: string; lastEntryId: string }[];
   /** Characters removed from the previous summary, the user's texts and the summaries of parts. */
   summaryCharacters: number;

@@ -44,7 +44,7 @@ export type PrepareOptions = Partial<Omit<PlanConditions, "settings">>;
 
 /**
  * Plans a compaction of a path (root first; the end of a path, from the first kept entry on, is enough): the messages
- * to summarise, the messages to keep, and the kept messages to shorten so that the next request fits. Pure: sends no
+ * to summarize, the messages to keep, and the kept messages to shorten so that the next request fits. Pure: sends no
  * request to a model.
  *
  * @throws EspalierError `irreducible` when system prompt, tools and the newest user message alone exceed the window
@@ -74,7 +74,7 @@ export function prepareCompaction(
   throw irreducible(span, conditions);
 }
 
-/** Returns whether there is content to summarise, other than system messages and excluded shell runs. */
+/** Returns whether there is content to summarize, other than system messages and excluded shell runs. */
 const hasWork = ({ messagesToSummarize, turnPrefixMessages }: CompactionPreparation): boolean =>
   [...messagesToSummarize, ...turnPrefixMessages].some(
     (message) => message.role !== "system" && estimateTokens(message) > 0,
@@ -197,13 +197,13 @@ export interface CompactionPreparation {
   /** First entry of the turn that is cut; null when no turn is cut. */
   turnStartEntryId: string | null;
   isSplitTurn: boolean;
-  /** Messages to summarise as history, oldest first. */
+  /** Messages to summarize as history, oldest first. */
   messagesToSummarize: ContextMessage[];
   /** The beginning of the cut turn. */
   turnPrefixMessages: ContextMessage[];
   /** Messages to keep, before edits. */
   keptMessages: ContextMessage[];
-  /** Entry id of each message to summarise. */
+  /** Entry id of each message to summarize. */
   historyIds: string[];
   turnPrefixIds: string[];
   keptIds: string[];

@@ -219,7 +219,7 @@ const SHARE_OF_RESERVE = 0.8;
 /** Minimum limit of a summary, in tokens: a shorter one has no room for its headings. */
 const SHORTEST_SUMMARY = 256;
 
-/** Largest size of a summary relative to the summarised part: a larger one saves too little. */
+/** Largest size of a summary relative to the summarized part: a larger one saves too little. */
 const LARGEST_RATIO = 0.8;
 
 /** Returns the planned tokens of the prose: less in a small window, and less than the size of the replaced part. */

@@ -100,7 +100,7 @@ describe("any history becomes a valid request below the threshold", () => {
     expect(Math.max(...sizes) - Math.min(...sizes)).toBeLessThan(50);
   });
 
-  test("an answer or a shell run larger than any window is summarised, even if it is the newest", async () => {
+  test("an answer or a shell run larger than any window is summarized, even if it is the newest", async () => {
     const path = new PathBuilder();
     path.user("write it");
     path.answer(words(400_000));

@@ -149,7 +149,7 @@ describe("a split turn", () => {
     }
   });
 
-  test("keeps the previous summary when only the beginning of a turn is summarised", async () => {
+  test("keeps the previous summary when only the beginning of a turn is summarized", async () => {
     const path = new PathBuilder();
     path.user("first");
     const kept = path.user("the turn");

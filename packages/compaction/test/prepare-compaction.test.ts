@@ -6,7 +6,7 @@ import { PathBuilder, planned, words } from "./build-path.ts";
 
 const contents = (messages: readonly ContextMessage[]) => messages.map(messageText);
 
-describe("summarised and kept messages", () => {
+describe("summarized and kept messages", () => {
   test("a cut between turns leaves history and a kept tail", () => {
     const path = new PathBuilder();
     path.user("one");
@@ -90,7 +90,7 @@ describe("summarised and kept messages", () => {
     });
   });
 
-  test("system prompts and shell runs excluded from the context are not summarised", () => {
+  test("system prompts and shell runs excluded from the context are not summarized", () => {
     const path = new PathBuilder();
     path.say({ role: "system", content: words(50) });
     path.say({

@@ -169,7 +169,7 @@ describe("a compaction by Claude", () => {
   });
 });
 
-test("an abandoned branch is summarised by Claude too", async () => {
+test("an abandoned branch is summarized by Claude too", async () => {
   const { session, server } = await withClaude({ reply: answer });
   const { summaryEntryId } = await session.navigate(session.getBranch()[3]!.id, { summarize: true });
   expect(session.getEntry(summaryEntryId!)).toMatchObject({ details: { source: "anthropic" }, usage: {} });

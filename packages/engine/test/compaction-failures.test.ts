@@ -193,7 +193,7 @@ describe("with a fallback", () => {
     expect(await session.compact({ reason: "threshold" })).toMatchObject({ source: "extractive" });
   });
 
-  test("a history too long for the model is summarised without the model, with or without a fallback", async () => {
+  test("a history too long for the model is summarized without the model, with or without a fallback", async () => {
     const summarizer = scriptedSummarizer(failingAnswer("too-long"), { contextWindow: 50_000 });
     const { session } = await plant({ turns: 20, summarizer, fallback: false });
     expect(await session.compact()).toMatchObject({ source: "extractive" });

@@ -210,7 +210,7 @@ describe("the pattern of the Pi agent", () => {
         const { messagesToSummarize, turnPrefixMessages, tokensBefore, firstKeptEntryId, previousSummary } = preparation;
         const all = [...messagesToSummarize, ...turnPrefixMessages];
         const files = [...preparation.fileOps.read, ...preparation.fileOps.edited, ...preparation.fileOps.written];
-        ctx.ui.notify("Summarising " + all.length + " messages", "info");
+        ctx.ui.notify("Summarizing " + all.length + " messages", "info");
         if (signal.aborted) return;
         const branch = ctx.sessionManager.getBranch();
         return {
@@ -258,7 +258,7 @@ describe("the pattern of the Pi agent", () => {
     const entry = session.getEntry(result.entryId) as CompactionEntry;
     expect(entry).toMatchObject({ fromHook: true, details: { artifacts: 5, source: "extension" } });
     expect(JSON.parse(readFileSync(mark, "utf8"))).toEqual({ same: true, fromExtension: true });
-    expect(said).toEqual(["Summarising 15 messages"]);
+    expect(said).toEqual(["Summarizing 15 messages"]);
     for (const name of ["4", "5"]) await session.appendMessages(turn(name));
     expect(await session.compact()).toMatchObject({
       summary: expect.stringMatching(/^## Before\n## Start\n/),

@@ -15,7 +15,7 @@ const compactionsOf = (session: Session) => session.getBranch().filter((entry) =
 const idsOf = (entries: readonly Entry[]) =>
   entries.filter(({ type }) => type === "message").map(({ id }) => id);
 
-test("above 50 active messages the oldest are summarised in the background, and 10 stay", async () => {
+test("above 50 active messages the oldest are summarized in the background, and 10 stay", async () => {
   const summarizer = heldSummarizer();
   const session = await stage({ policy: "message-count", summarizer });
   await say(session, 51);
@@ -62,7 +62,7 @@ test("each summary has its own range, and all of them are before the recent mess
   expect(getHistoryContext(session, { limit: 1 })).toMatch(
     /^## PREVIOUS CONTEXT SUMMARY\nStretch 1\.\nStretch 2\.\n\n## RECENT MESSAGES\nassistant: message 19/,
   );
-  // A stretch is summarised once; nobody is shown an earlier summary to rewrite.
+  // A stretch is summarized once; nobody is shown an earlier summary to rewrite.
   expect(summarizer.requests.every(({ previousSummary }) => previousSummary === undefined)).toBe(true);
   expect(ids.map((id) => isArchived(session, id))).toEqual(ids.map((_, at) => at < 12));
   await session.close();

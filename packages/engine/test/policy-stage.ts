@@ -70,7 +70,7 @@ export async function until(holds: () => boolean): Promise<void> {
 export const settled = (session: Session, summarizer?: Pick<HeldSummarizer, "waiting">): Promise<void> =>
   until(() => !session.isConsolidating || (summarizer?.waiting ?? 0) > 0);
 
-/** The next messages of a conversation: large ones, so that summarising any of them is worth it. */
+/** The next messages of a conversation: large ones, so that summarizing any of them is worth it. */
 export async function say(session: Session, count: number, from = 0): Promise<void> {
   for (let at = from; at < from + count; at++) {
     const content = `${at === 0 ? "hi" : `message ${at}: ${"lorem ipsum ".repeat(150)}`}`;

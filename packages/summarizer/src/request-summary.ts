@@ -49,7 +49,7 @@ export interface RequestSummaryOptions {
   systemPrompt?: string;
   /** Summary to update. Default: a new one is written. */
   previousSummary?: string;
-  /** Newer messages that another request summarises. Default: none. */
+  /** Newer messages that another request summarizes. Default: none. */
   following?: readonly ContextMessage[];
   /** Additional focus from the user. */
   customInstructions?: string;

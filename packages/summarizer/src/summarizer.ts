@@ -23,9 +23,9 @@ export interface SummaryRequest {
   instructions: string;
   /** Requested headings (such as `## Goal` without the marks); empty when any form is accepted. */
   sections: readonly string[];
-  /** The messages to summarise, oldest first. */
+  /** The messages to summarize, oldest first. */
   messages: readonly ContextMessage[];
-  /** Newer messages that another request summarises; they can settle what is open here. */
+  /** Newer messages that another request summarizes; they can settle what is open here. */
   following?: readonly ContextMessage[];
   /** The same messages rendered as escaped data between tags, as a model reads them. */
   transcript: string;
@@ -216,7 +216,7 @@ export interface SummaryOmission {
   media: { message: number; count: number }[];
   /** Messages that were not shown at all because no shorter form fitted. */
   dropped: number[];
-  /** Ranges of the parts that were summarised separately; empty when one request was enough. */
+  /** Ranges of the parts that were summarized separately; empty when one request was enough. */
   chunks: { first: number; last: number }[];
   /** Characters removed from texts other than messages: the previous summary, the user's focus, summaries of parts. */
   summaryCharacters: number;
@@ -349,16 +349,16 @@ export function validateSummary(answer: SummaryAnswer, request: Pick<SummaryRequ
     fail("cut-off", `The summary of ${who} was cut off at its output limit; allow more output tokens.`);
   }
   if (answer.stopReason === "refusal")
-    fail("refused", `${who} refused to summarise; choose another summarizer.`);
+    fail("refused", `${who} refused to summarize; choose another summarizer.`);
   if (answer.stopReason === "toolUse")
-    fail("tool-call", `${who} called a tool instead of summarising; retry.`);
+    fail("tool-call", `${who} called a tool instead of summarizing; retry.`);
   if (answer.stopReason === "error") fail("failed", `${who} ended its answer with an error; retry.`);
   if (text === "") fail("empty", `${who} returned an empty answer; retry or choose another summarizer.`);
   if (isWrittenCall(text)) fail("tool-call", `${who} wrote a tool call instead of a summary; retry.`);
   // A refusal has no headings.
   const hasHeading = missingSections(text, request.sections).length < request.sections.length;
   if (!hasHeading && text.length <= LONGEST_REFUSAL && REFUSAL.test(text)) {
-    fail("refused", `${who} refused to summarise ("${text.slice(0, 80)}"); choose another summarizer.`);
+    fail("refused", `${who} refused to summarize ("${text.slice(0, 80)}"); choose another summarizer.`);
   }
 }
 

@@ -85,7 +85,7 @@ describe("anthropicSummarizer extends the last request", () => {
     expect(server.requests[0]!.body["messages"]).toHaveLength(1);
   });
 
-  it("as long as it contains exactly the summarised messages: no later ones, or ones of another branch", async () => {
+  it("as long as it contains exactly the summarized messages: no later ones, or ones of another branch", async () => {
     const called = assistant("", [{ id: "t1", name: "read", arguments: {} }]);
     const escaped = 'Say "ä\n😀"';
     for (const [messages, count] of [

@@ -199,7 +199,7 @@ describe("a summary that is brought up to date again and again", () => {
       "The list is written.",
     );
 
-  it("settles open tasks by a newer list, also by that of a turn that is summarised apart", async () => {
+  it("settles open tasks by a newer list, also by that of a turn that is summarized apart", async () => {
     const { text: previousSummary } = await ask([
       user("Build the three parts of the export"),
       ...todos("in_progress", "pending", "pending"),
@@ -237,7 +237,7 @@ describe("a summary that is brought up to date again and again", () => {
     expect(text.match(/Task .*/g)).toEqual(['Task open: "Build part 2"']);
   });
 
-  it("settles a failure by the success in a turn that is summarised apart", async () => {
+  it("settles a failure by the success in a turn that is summarized apart", async () => {
     const failing = [user("Build it all"), ...run("npm run build", "Error: no such target", true)];
     expect(section((await ask(failing)).text, "### Blocked")).toContain("`npm run build` failed");
     const following = [user("Add the target, then build"), ...run("npm run build", "built")];

@@ -403,7 +403,7 @@ describe("the shape of a summary", () => {
   });
 });
 
-describe("the work of summarising", () => {
+describe("the work of summarizing", () => {
   it("ends with `aborted` when the signal fires, before and in the middle", async () => {
     await expect(ask(invoiceSession(), { signal: AbortSignal.abort() })).rejects.toMatchObject({
       code: "aborted",

@@ -66,7 +66,7 @@ export interface ContextCompactorOptions
 export type SummarizerForModel = (model: string | undefined) => Summarizer;
 
 /**
- * Compacts a plain list of messages (origins 003) in these steps: split, read offloaded results back, summarise, build,
+ * Compacts a plain list of messages (origins 003) in these steps: split, read offloaded results back, summarize, build,
  * commit, remove files that no message refers to, notify.
  */
 export class ContextCompactor {
@@ -131,7 +131,7 @@ export class ContextCompactor {
   }
 }
 
-/** The two parts of a conversation: messages to summarise and messages to keep. */
+/** The two parts of a conversation: messages to summarize and messages to keep. */
 export interface SplitMessages {
   toCompress: ContextMessage[];
   toPreserve: ContextMessage[];

@@ -11,7 +11,7 @@ import { type CompactionCounts, EventBus, EventType, type PolicyLog, progressMes
 
 /**
  * Prunes by priority when the context exceeds its own size limit (origins 004), before a request is sent. The kept
- * messages can have gaps: edits remove the messages between, and all removed messages are summarised.
+ * messages can have gaps: edits remove the messages between, and all removed messages are summarized.
  *
  * @throws EspalierError `settings`
  */
@@ -369,7 +369,7 @@ export interface SessionCompactorOptions {
 const SUMMARY_SHARE = 0.25;
 const LARGEST_SUMMARY = 2_000;
 
-/** Checks a plain history before each request; prunes and summarises it when it exceeds a level (origins 004). */
+/** Checks a plain history before each request; prunes and summarizes it when it exceeds a level (origins 004). */
 export class SessionCompactor {
   /** Bus for progress and results. */
   readonly events: EventBus;
@@ -465,7 +465,7 @@ export interface SummaryGeneratorOptions {
   signal?: AbortSignal;
 }
 
-/** Summarises pruned messages (origins 004). */
+/** Summarizes pruned messages (origins 004). */
 export const SummaryGenerator = {
   /** @throws EspalierError */
   async generate(messages: readonly ContextMessage[], options: SummaryGeneratorOptions): Promise<string> {

@@ -16,7 +16,7 @@ import { compactionIn, countActive } from "./history.ts";
 import { newestWhole, planKeepingNewest } from "./message-count.ts";
 
 /**
- * Summarises in batches the messages that leave a window (origins 001). The policy is evaluated after each append. It
+ * Summarizes in batches the messages that leave a window (origins 001). The policy is evaluated after each append. It
  * runs when enough messages are before the tail, or when any message is and the cooldown has passed. Each run updates
  * the previous summary. A request has at most `contextSize` messages, even if runs are late.
  *
@@ -49,7 +49,7 @@ export function slidingWindow(settings: Partial<SlidingWindowSettings> = {}): Po
 /** State of a sliding window. The first two fields are from the log, the other two from the process. */
 export interface SlidingWindowState {
   /**
-   * Number of messages of the path that are summarised, counted from the root; also the index of the first that is not.
+   * Number of messages of the path that are summarized, counted from the root; also the index of the first that is not.
    */
   lastConsolidated: number;
   /** Time of the last run, ISO 8601; null before the first. */
@@ -85,7 +85,7 @@ export function slidingWindowState(session: ConsolidatedSession): SlidingWindowS
   };
 }
 
-/** Counts the summarised messages of a path. */
+/** Counts the summarized messages of a path. */
 function consolidatedMessages({
   path,
   messagesAbove,
@@ -94,7 +94,7 @@ function consolidatedMessages({
   if (!previous) return 0;
   const recorded = (previous.details as { lastConsolidated?: unknown } | undefined)?.lastConsolidated;
   if (typeof recorded === "number") return recorded;
-  // A compaction of another policy, or of Pi, summarised the entries above the first kept one.
+  // A compaction of another policy, or of Pi, summarized the entries above the first kept one.
   return (messagesAbove?.() ?? 0) + countMessages(path.slice(0, firstKeptAt(path)));
 }
 
@@ -150,7 +150,7 @@ function countsAsMessage(entry: Entry): boolean {
 export interface SlidingWindowSettings {
   /** Maximum number of messages of a request, without the summary. Default 75. */
   contextSize: number;
-  /** Number of newest messages that are never summarised. Smaller than `contextSize`. Default 40. */
+  /** Number of newest messages that are never summarized. Smaller than `contextSize`. Default 40. */
   tailKeepSize: number;
   /** Number of messages before the tail that makes a run due. Default 12. */
   compressionWindowSize: number;

@@ -66,13 +66,13 @@ describe.each(policies.map((policy) => [policy.name, policy] as const))("%s", (_
         fc.array(fc.array(piece, { minLength: 3, maxLength: 14 }), { minLength: 1, maxLength: 3 }),
         async (rounds) => {
           const session = await SessionTree.open(await memoryStore().create(header));
-          const summarised: string[] = [];
+          const summarized: string[] = [];
           for (const [round, pieces] of rounds.entries()) {
             await session.append(said(pieces, round).map((each) => message.of({ message: each as never })));
             const path = session.window.entries;
             const plan = policy.plan(situationAt(path, { settings: DEFAULT_COMPACTION_SETTINGS }), {});
             if (!plan.eligible) continue;
-            summarised.push(...plan.historyIds, ...plan.turnPrefixIds);
+            summarized.push(...plan.historyIds, ...plan.turnPrefixIds);
             const id = `compaction-${round}`;
             const first = plan.firstKeptEntryId ?? id;
             await session.append([
@@ -85,7 +85,7 @@ describe.each(policies.map((policy) => [policy.name, policy] as const))("%s", (_
           }
           const visible = session.context.sources.filter((source) => !source.startsWith("compaction-"));
           const all = session.getBranch().filter((entry) => message.is(entry));
-          expect([...summarised, ...visible].sort()).toEqual(all.map(({ id }) => id).sort());
+          expect([...summarized, ...visible].sort()).toEqual(all.map(({ id }) => id).sort());
         },
       ),
       { numRuns: 40 },

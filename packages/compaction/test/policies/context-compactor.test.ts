@@ -163,7 +163,7 @@ describe("attempts", () => {
 });
 
 describe("a whole compaction", () => {
-  test("has the order: split, restore, summarise, build, commit, delete, notify", async () => {
+  test("has the order: split, restore, summarize, build, commit, delete, notify", async () => {
     const order: string[] = [];
     const storage = memoryOffloadStorage();
     const old = await storage.write("the old content");
@@ -180,7 +180,7 @@ describe("a whole compaction", () => {
       },
     };
     const summarizer = scriptedSummarizer(() => {
-      order.push("summarise");
+      order.push("summarize");
       return SUMMARY;
     });
     const history: ContextMessage[] = [
@@ -200,7 +200,7 @@ describe("a whole compaction", () => {
       },
     });
     const outcome = await it.compact(history);
-    expect(order).toEqual(["restore", "summarise", "commit", "delete", "tell"]);
+    expect(order).toEqual(["restore", "summarize", "commit", "delete", "tell"]);
     expect(told).toBe(outcome);
     expect(outcome).toMatchObject({ success: true, preservedCount: 5, deletedFiles: [old] });
     expect(outcome.messages.slice(1)).toEqual(history.slice(4));

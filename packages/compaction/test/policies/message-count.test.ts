@@ -45,7 +45,7 @@ test.each([
 });
 
 describe("a compaction", () => {
-  test("summarises the oldest, and keeps the last ten", () => {
+  test("summarizes the oldest, and keeps the last ten", () => {
     const plan = planned(messageCount(), pathOf(talk(51)));
     expect(plan.historyIds).toHaveLength(41);
     expect(plan.firstKeptEntryId).toBe("e41");

@@ -225,7 +225,7 @@ describe("the policy", () => {
     expect(model).toMatchObject({ model: "small", maxOutputTokens: 1_200 });
   });
 
-  test("lists the files to read back, only those of the summarised part", () => {
+  test("lists the files to read back, only those of the summarized part", () => {
     const referring = (id: string, path: string) => result(id, `Tool result is at: ${path}`);
     const messages = [
       calling("x"),

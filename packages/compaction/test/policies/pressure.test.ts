@@ -203,7 +203,7 @@ describe("the policy", () => {
     expect(plan.historyIds.length + plan.keptIds.length).toBe(tokens / 100);
   });
 
-  test("removes later gaps by edits, and summarises all removed messages", () => {
+  test("removes later gaps by edits, and summarizes all removed messages", () => {
     const tools = Array.from({ length: 8 }, (_, at) => [
       calling(`t${at}`),
       result(`t${at}`, words(800)),
@@ -314,7 +314,7 @@ describe("a plain history", () => {
     return { it, told, errors, summarizer, kept };
   }
 
-  test("is pruned, summarised, kept and reported", async () => {
+  test("is pruned, summarized, kept and reported", async () => {
     const { it, told, kept } = compactor("What was said before.");
     const outcome = await it.maybeCompact("s1", history, "");
     expect(outcome).toMatchObject({ performed: true, level: "WARNING", tokensBefore: 6_850 });

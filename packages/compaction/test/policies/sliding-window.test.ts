@@ -69,7 +69,7 @@ describe("evaluation after an append", () => {
     expect(slidingWindow().judge(situationAt(path, { now: minutes(999), startedAt: "" }))).toBeUndefined();
   });
 
-  test("after a run, the cooldown counts from its end, and summarised messages no longer count", () => {
+  test("after a run, the cooldown counts from its end, and summarized messages no longer count", () => {
     const path = withRun(pathOf(talk(53)), 12, "2026-01-01T01:00:00.000Z");
     expect(slidingWindow().judge(situationAt(path, { now: minutes(74) }))).toBeUndefined();
     expect(slidingWindow().judge(situationAt(path, { now: minutes(75) }))).toBe("policy");
@@ -89,7 +89,7 @@ function withRun(path: Entry[], kept: number, at: string): Entry[] {
 }
 
 describe("a run", () => {
-  test("summarises from the last run to the tail, as one span", () => {
+  test("summarizes from the last run to the tail, as one span", () => {
     const plan = planned(slidingWindow(), pathOf(talk(52)));
     expect(plan.historyIds).toEqual(Array.from({ length: 12 }, (_, at) => `e${at}`));
     expect(plan.firstKeptEntryId).toBe("e12");

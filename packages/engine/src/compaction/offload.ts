@@ -105,7 +105,7 @@ export async function restoreFiles(session: Session): Promise<void> {
 }
 
 /**
- * Returns the plan with the content of offloaded results read into the messages to summarise, when the plan requires
+ * Returns the plan with the content of offloaded results read into the messages to summarize, when the plan requires
  * it.
  */
 export async function withFilesRead(

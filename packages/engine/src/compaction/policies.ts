@@ -23,7 +23,7 @@ export interface PolicySettings
 export const POLICIES = {
   /** Compacts by tokens, and keeps the newest `keepRecentTokens`; the default. */
   "token-budget": () => tokenBudget,
-  /** Summarises the messages before a tail, after appends. */
+  /** Summarizes the messages before a tail, after appends. */
   "sliding-window": slidingWindow,
   /** Adds a summary for each range of messages above a number. */
   "message-count": messageCount,

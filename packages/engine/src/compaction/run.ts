@@ -294,7 +294,7 @@ export interface CompactSessionByCountOptions
     Partial<Pick<MessageCountSettings, "keepLast">> {}
 
 /**
- * Summarises a session's older messages (origins 000): the oldest `count − keepLast` active ones, with `keepLast` 10 by
+ * Summarizes a session's older messages (origins 000): the oldest `count − keepLast` active ones, with `keepLast` 10 by
  * default. Returns the summary that replaces them; null when there are no more than `keepLast`.
  *
  * @throws errors of `Session.compact`

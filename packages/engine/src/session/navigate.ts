@@ -59,7 +59,7 @@ export interface NavigateResult {
  * Moves the leaf, in this order: find the target, plan the abandoned branch, notify the extensions, summarize, then
  * write everything in one append. If the summary fails or is aborted, the session is unchanged.
  *
- * @throws EspalierError; `cancelled` for a veto of an extension, `stale` when the branch grew while it was summarised
+ * @throws EspalierError; `cancelled` for a veto of an extension, `stale` when the branch grew while it was summarized
  */
 export async function navigate(
   session: Session,
@@ -319,7 +319,7 @@ function branchWork(
 
 /** Makes the error for a summary of a branch that has grown meanwhile. */
 const branchWentOn = () =>
-  new EspalierError("stale", "The branch grew while it was summarised; nothing was written. Try again.");
+  new EspalierError("stale", "The branch grew while it was summarized; nothing was written. Try again.");
 
 /** Makes the error for an abort before the write. */
 const abortedAct = (what: string) => summaryError("aborted", `The ${what} was aborted.`);

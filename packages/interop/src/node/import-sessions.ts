@@ -105,7 +105,7 @@ export async function* importFile(
           if (cwd !== undefined && resolve(draft.cwd) !== resolve(cwd)) continue;
           const tell = (message: string) => draft.issues.add("opaque-summary", null, message);
           const rehearse = () => importer?.read(source) ?? [];
-          const summaries = summarize && (await summariseOpaque(rehearse, source, summarize, tell));
+          const summaries = summarize && (await summarizeOpaque(rehearse, source, summarize, tell));
           const report = await writeDraft(draft, summaries ? { ...to, summaries } : to);
           done.add(draft.sourceId);
           yield report;
@@ -274,7 +274,7 @@ export type Summarize = (messages: ContextMessage[]) => Promise<string>;
  *
  * @param rehearse reads the source once more: a draft can be read only once
  */
-async function summariseOpaque(
+async function summarizeOpaque(
   rehearse: () => Iterable<SessionDraft>,
   { view }: SourceFile,
   summarize: Summarize,

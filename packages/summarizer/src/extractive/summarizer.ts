@@ -43,7 +43,7 @@ const CHARACTERS_AT_ONCE = 1_000_000;
 const MESSAGE_OVERHEAD = 100;
 
 /**
- * Summarises without a model: the same sections as a model's, written from the messages themselves. Texts of people and
+ * Summarizes without a model: the same sections as a model's, written from the messages themselves. Texts of people and
  * the agent are quoted, shortened to the clauses with the rarest words; the record of the work comes from calls and
  * their results. The same request always gives the same bytes. It needs no network, costs nothing, and takes time in
  * proportion to the messages.
