@@ -49,6 +49,24 @@ test("a table is laid out in the available columns", () => {
   ]);
 });
 
+test("a table that is too wide breaks no word that has room, and narrows equal columns alike", () => {
+  const words =
+    "| a | says | also |\n|--|--|--|\n| x | above fetchPredictions now | only for any days and all |\n";
+  expect(drawn(words, 34)).toEqual([
+    "a  says              also",
+    "─  ────────────────  ─────────────",
+    "x  above             only for any",
+    "   fetchPredictions  days and all",
+    "   now",
+  ]);
+  const equal = `| a | b | c |\n|--|--|--|\n${"| one two three four five six ".repeat(3)}|\n`;
+  const [, rule = ""] = drawn(equal, 46);
+  expect(rule.split("  ").map(({ length }) => length)).toEqual([14, 14, 14]);
+  // Words that do not fit beside each other are broken.
+  const long = `| a | b |\n|--|--|\n| ${"x".repeat(30)} | ${"y".repeat(30)} |\n`;
+  expect(Math.max(...drawn(long, 40).map(({ length }) => length))).toBe(40);
+});
+
 test("markup is replaced by colours, and kept without colours", () => {
   expect(drawn("a **b** `c` [d](http://e)")).toEqual(["a **b** `c` d (http://e)"]);
   const [line] = renderMarkdown("a **b** `c`", { columns: 40, colours: coloured });

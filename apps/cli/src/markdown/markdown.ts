@@ -180,28 +180,28 @@ function renderTable({ blocks }: MarkdownBlock, { columns, colours }: MarkdownLo
     row.blocks.map((cell) => renderInline(cell.blocks[0]?.token.children ?? [], colours)),
   );
   const header = cells[0] ?? [];
-  const widths = fitWidths(
-    header.map((_, at) => Math.max(1, ...cells.map((row) => columnsOf(row[at] ?? "")))),
-    columns - GAP.length * (header.length - 1),
-  );
+  const available = columns - GAP.length * (header.length - 1);
+  const inColumn = (widthOf: (cell: string) => number) =>
+    header.map((_, at) => Math.max(1, ...cells.map((row) => widthOf(row[at] ?? ""))));
+  const widths = fitWidths(inColumn(columnsOf), inColumn(longestWord), available);
   const [head = [], ...body] = cells.map((row) => rowLines(row, widths));
   const rule = colours.dim(widths.map((width) => "─".repeat(width)).join(GAP));
   return [...head.map((line) => colours.bold(line)), rule, ...body.flat()];
 }
 
-/** Narrows the widest columns until all fit. */
-function fitWidths(natural: readonly number[], columns: number): number[] {
-  const widths = [...natural];
-  for (let over = sum(widths) - columns; over > 0; ) {
-    const widest = Math.max(...widths);
-    if (widest <= NARROWEST_CELL) break;
-    const next = Math.max(NARROWEST_CELL, ...widths.filter((width) => width < widest));
-    const at = widths.indexOf(widest);
-    const cut = Math.max(1, Math.min(over, widest - next));
-    widths[at] = widest - cut;
-    over -= cut;
-  }
-  return widths;
+const longestWord = (text: string): number => Math.max(...text.split(/\s+/).map(columnsOf));
+
+/** Narrows the widest columns until all fit. Breaks words only when the longest words do not fit beside each other. */
+function fitWidths(natural: readonly number[], words: readonly number[], columns: number): number[] {
+  if (sum(natural) <= columns) return [...natural];
+  const keepsWords = sum(words) <= columns;
+  const narrowed = (most: number) =>
+    natural.map((width, at) => Math.min(width, Math.max(most, keepsWords ? words[at]! : NARROWEST_CELL)));
+  let most = columns;
+  while (most > 0 && sum(narrowed(most)) > columns) most--;
+  const widths = narrowed(most);
+  let left = columns - sum(widths);
+  return widths.map((width, at) => (width < natural[at]! && left-- > 0 ? width + 1 : width));
 }
 
 function rowLines(row: readonly string[], widths: readonly number[]): string[] {
