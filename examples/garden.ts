@@ -1,4 +1,4 @@
-// The tool of the agents 10 to 13.
+// The tool of the example agents.
 
 /** Arguments of the tool. */
 export interface Bed {

@@ -25,7 +25,7 @@ const main = join(bundles, sourceKey(root), "main.js");
 const installed = join(bundles, "installed");
 
 if (!existsSync(main)) await makeBundle(dirname(main));
-const isInstall = process.argv.includes("install");
+const isInstall = process.argv[2] === "install";
 if (isInstall && !process.argv.includes("--dry-run")) linkInstalled(dirname(main));
 process.argv[1] = isInstall ? join(installed, "main.js") : main;
 await import(pathToFileURL(main).href);

@@ -216,14 +216,14 @@ test("a fork of an old session has today's date, and the command to continue is 
     said("u2aaaa", "u1aaaa", "And there?"),
   );
   const { stdout } = await espalier(["fork", source, "u1aaaa"], { env });
-  const [, id] = /^The fork (\w+) is in .*\nGo on in it with `espalier continue /.exec(stdout)!;
+  const [, id] = /^The fork (\w+) is in .*\nContinue it with `espalier continue /.exec(stdout)!;
   expect(stdout).toContain(
-    `\nGo on in it with \`espalier continue ${id} --in claude-code\`, or here with \`espalier chat ${id}\`.\n`,
+    `\nContinue it with \`espalier continue ${id} --in claude-code\`, or here with \`espalier chat ${id}\`.\n`,
   );
   expect((await espalierJson(["list", "--since", "1h"], { env })).values).toMatchObject([{ id }]);
   const out = join(temporaryFolder(), "way.jsonl");
   const named = await espalier(["fork", DEMO, "before-cache", "--out", out], { env });
-  expect(named.stdout).toContain(`\nGo on in it with \`espalier chat ${out}\`.\n`);
+  expect(named.stdout).toContain(`\nContinue it with \`espalier chat ${out}\`.\n`);
 });
 
 test("a fork before a root that is not a prompt is refused, since it would be empty", async () => {

@@ -460,7 +460,7 @@ function nextOfFork({ header }: Session, { id, file }: ForkResult, out: string |
   const name = plainLine(out === undefined ? id : file);
   const agent = nativeAgents.find((each) => each === header?.importedFrom?.agent);
   const elsewhere = agent ? `\`espalier continue ${name} --in ${agent}\`, or here with ` : "";
-  return `Go on in it with ${elsewhere}\`espalier chat ${name}\`.`;
+  return `Continue it with ${elsewhere}\`espalier chat ${name}\`.`;
 }
 
 const mergeCommand = sessionCommand({

@@ -168,7 +168,7 @@ const recallTool = tool({
         return answer.alone(
           skip > 0
             ? "No more entries match."
-            : "Nothing that left the context has one of these words; search_sessions looks in all sessions and in what is still read.",
+            : `Nothing that left the context of session ${read.id} has one of these words; search_sessions looks in all sessions and in what is still read.`,
         );
       const more =
         shown >= 0 || found.hasMore ? `More entries match: recall with cursor "${skip + count}". ` : "";

@@ -310,7 +310,7 @@ class PairedItems {
         if (acceptsThinking(block, answer)) (calls.length === 0 ? said : calls).push(block);
         else this.#issues.add("dropped", "thinking", entry.id, FOREIGN_THINKING);
       } else if (!isBlankText(block)) said.push(block);
-      else this.#drop({ entry }, "text", "A text without anything to read is left out.");
+      else this.#drop({ entry }, "text", "An empty text is left out.");
     }
     return [...said, ...calls];
   }
