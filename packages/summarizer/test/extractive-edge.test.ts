@@ -96,6 +96,19 @@ describe("the last calls before the cut", () => {
     expect(section(text, "### Blocked")).toBe("- `arm-gcc -v` failed: `bash: arm-gcc: command not found`");
   });
 
+  it("have failed when only the first line of the output says so", async () => {
+    const refused =
+      'Script failed\nWall time 4.2 seconds\nOutput:\n\nScript error:\nexec_command failed: Rejected("rejected by user")';
+    const { text } = await ask([
+      user("Convert the times of the gauge to UTC"),
+      ...run("cp gauge.db old.db && make convert", refused),
+    ]);
+    expect(section(text, "### Blocked")).toBe(
+      '- `cp gauge.db old.db && make convert` failed: `exec_command failed: Rejected("rejected by user")`',
+    );
+    expect(text).not.toContain("succeeded");
+  });
+
   it("keep the whole message of a commit that has no result yet, or that failed", async () => {
     const message = "Move the nightly job to the fast queue\n\nThe old queue closes in May.\nRefs OPS-118";
     const command = `git add -A && git commit -m "$(cat <<'EOF'\n${message}\nEOF\n)"`;

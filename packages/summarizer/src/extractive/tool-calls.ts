@@ -355,6 +355,9 @@ const SEARCHED_TAIL = 16_000;
 const LONGEST_LINE = 400;
 const EXIT_CODE = /(?:exited with (?:exit )?(?:code|status)|exit (?:code|status)):?\s+(-?\d+)/i;
 
+/** First line of an output of Codex for a program that failed; its result is not marked as an error. */
+const SCRIPT_FAILED = /^\s*Script failed\n/;
+
 /** Patterns of lines that report a failure whatever the exit code is, the clearest first. */
 const FAILURES = [
   /\berror(?: (?:TS|E|CS|C)\d+|\[E\d+\])\b|^\s*(?:\w+\.)*\w*(?:Error|Exception)\b\s*[:(]/,
@@ -395,7 +398,7 @@ export function outcomeOf(output: string, reported: { isError: boolean; runs: bo
       ? output
       : `${output.slice(0, SEARCHED_HEAD)}\n${output.slice(-SEARCHED_TAIL)}`;
   const code = EXIT_CODE.exec(searched.slice(-500)) ?? EXIT_CODE.exec(searched.slice(0, 500));
-  const saysFailed = code !== null && code[1] !== "0";
+  const saysFailed = (code !== null && code[1] !== "0") || SCRIPT_FAILED.test(output);
   if (!reported.isError && !saysFailed && !reported.runs) return { failed: false, errorLine: undefined };
   const lines = ownOutput(searched)
     .split("\n")
