@@ -322,7 +322,7 @@ const STANDS: Readonly<Record<string, string>> = {
   unsent:
     "The last message was never sent to the model. /continue sends it, /undo reverts it; you can also send another message.",
   "outcome-unknown":
-    "The last request was sent, but its answer is unknown; it may have been billed. /continue sends it again, /undo reverts the message.",
+    "The last request was sent, but its answer is unknown; it may have been billed, and another terminal may still receive it. /continue sends it again, /undo reverts the message.",
 };
 
 /** Sentences for the user about the end of the last run. */
