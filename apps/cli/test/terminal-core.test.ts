@@ -101,8 +101,33 @@ test("no sequence of keys throws, the cursor is always on a visible row, and the
         }
       },
     ),
-    { numRuns: 50 },
+    { numRuns: 200 },
   );
+});
+
+test("a notice of several lines never hides the row of the cursor", () => {
+  for (const [columns, rows] of [
+    [20, 5],
+    [20, 9],
+    [110, 5],
+    [110, 9],
+  ] as const) {
+    const scratch = new Scratch(columns, rows).open(demoModel());
+    for (const key of ["home", "down", "down", "end", "up", "up"]) {
+      scratch.keys(key);
+      scratch.happen({ type: "told", message: "A long notice. ".repeat(30) });
+      expect(scratch.selected).not.toBe("");
+    }
+  }
+});
+
+test("an undo that was confirmed in a smaller terminal leaves the cursor on the screen", () => {
+  const scratch = new Scratch(20, 9).open(demoModel());
+  scratch.keys("u");
+  scratch.happen({ type: "resize", columns: 20, rows: 5 });
+  scratch.keys("u");
+  scratch.happen({ type: "told", message: "Done." });
+  expect(scratch.selected).not.toBe("");
 });
 
 test("all text of a session reaches the terminal without control characters other than those of the painting", () => {

@@ -134,13 +134,13 @@ export function* viewPlan(plan: CompactionPreparation & { cache?: CacheForecast 
 }
 
 /** Describes the effect of an act on the prompt cache, for people. */
-export function cacheSentence({ anew, cost, paysBackAfter }: CacheForecast): string {
+export function cacheSentence({ context, anew, cost, paysBackAfter }: CacheForecast): string {
   if (anew === 0) return "Prompt cache: the next request writes nothing anew.";
   const dollars = cost ? `, ${formatCost(cost)} more than from the cache` : "";
   const paid = paysBackAfter
     ? `; smaller requests pay that back after ${formatMany(paysBackAfter, "call")}`
     : "";
-  return `Prompt cache: the next request writes about ${formatMany(anew, "token")} anew${dollars}${paid}.`;
+  return `Prompt cache: the next request has about ${formatMany(context, "token")} as the provider counts them, and writes ${formatCount(anew)} of them anew${dollars}${paid}.`;
 }
 
 /**

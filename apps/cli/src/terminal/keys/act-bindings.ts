@@ -220,8 +220,9 @@ const merge = changes((state, tree) => {
 });
 const undo = changes((state, tree) => {
   const { model } = tree.view;
+  // The tree of the state may have changed while the dialog was open: its size, or new entries.
   const run = (closed: TerminalState) =>
-    beginAct({ ...closed, tree: { ...tree, undoes: true } }, { name: "undo" });
+    beginAct({ ...closed, tree: { ...(closed.tree ?? tree), undoes: true } }, { name: "undo" });
   if (tree.undoes || model.isPartial) return run(state);
   const act = lastAct(model.tree, model.leafId);
   if (!act) return refused(state, "There is nothing to undo.");

@@ -8,7 +8,7 @@ import {
   type TreeView,
   treeView,
 } from "../tree/tree-rows.ts";
-import { treeLayout } from "../view/layout.ts";
+import { noticeTexts, treeLayout } from "../view/layout.ts";
 import type { TerminalState, TreeState } from "./state.ts";
 
 type Sized = Pick<TerminalState, "size">;
@@ -54,6 +54,18 @@ export const step = (state: Sized, tree: TreeState, count: number): TreeState =>
 export function shownOnScreen({ view, top }: TreeState, height: number): readonly number[] {
   const first = Math.max(0, lineNear(view, positionOf(view.model, top)));
   return view.lines.slice(first, first + height);
+}
+
+/**
+ * Returns the number of first rows of the body that are not shown because the notice has several lines. After most acts
+ * the cursor is on the leaf, in the last row of a tree beside its preview. Elsewhere the notice covers the last rows.
+ */
+export function coveredAbove(state: TerminalState): number {
+  const { tree } = state;
+  if (!tree || treeLayout(state, tree.isReading).preview !== "beside") return 0;
+  const covered = Math.max(0, noticeTexts(state).length - 1);
+  const at = shownOnScreen(tree, treeLayout(state, false).treeHeight).indexOf(cursorPosition(tree));
+  return at >= covered ? covered : 0;
 }
 
 /** Unfolds the branch or the run at the cursor. */

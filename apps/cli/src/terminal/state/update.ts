@@ -26,7 +26,7 @@ import {
 import { beside, EMPTY, type Line, line, span } from "../screen/frame.ts";
 import { kindOfRow, type TreeModel, treeModel } from "../tree/tree-model.ts";
 import { treeView } from "../tree/tree-rows.ts";
-import { coveredAbove, treeLayout } from "../view/layout.ts";
+import { treeLayout } from "../view/layout.ts";
 import { sessionsRows } from "../view/sessions.ts";
 import { askText, CANCEL, dialog, paragraph, pasteIntoDialog, updateDialog } from "./dialog.ts";
 import {
@@ -43,7 +43,7 @@ import {
   type TreeState,
 } from "./state.ts";
 import { insertText, textField } from "./text-field.ts";
-import { moveTo, reveal, shownOnScreen, withView } from "./tree-cursor.ts";
+import { coveredAbove, moveTo, reveal, shownOnScreen, withView } from "./tree-cursor.ts";
 
 /** Returns the next state after an event, and its effects. Pure, except that it reads the log. */
 export function update(state: TerminalState, event: TerminalEvent): Next {

@@ -52,20 +52,17 @@ export function treeLayout(state: Pick<TerminalState, "size">, isReading: boolea
 /** Maximum number of lines of a notice. */
 const NOTICE_LINES = 4;
 
-/** Returns the lines of the notice at the end of the screen, from its wrapped text; empty when none is shown there. */
-export function noticeTexts({ notice, dialog, tree, size }: TerminalState): string[] {
+/**
+ * Returns the lines of the notice at the end of the screen, from its wrapped text; empty when none is shown there. They
+ * leave room for the row of the cursor.
+ */
+export function noticeTexts(state: TerminalState): string[] {
+  const { notice, dialog, tree, size } = state;
   if (!notice || dialog || tree?.search) return [];
   const lines = wrapText(plainLine(notice.text), size.columns - 1);
-  const most = Math.min(NOTICE_LINES, bodyHeight({ size }));
+  const height = bodyHeight(state);
+  const layout = tree && treeLayout(state, tree.isReading);
+  const room = layout?.preview === "below" ? height - layout.treeHeight : Math.floor(height / 2);
+  const most = Math.min(NOTICE_LINES, 1 + room);
   return lines.length > most ? [...lines.slice(0, most - 1), lines.slice(most - 1).join(" ")] : lines;
-}
-
-/**
- * Returns the number of first rows of the body that are not shown because the notice has several lines. After most acts
- * the cursor is on the leaf, in the last row of a tree beside its preview. Elsewhere the notice covers the last rows.
- */
-export function coveredAbove(state: TerminalState): number {
-  const { tree } = state;
-  const isBeside = tree !== undefined && treeLayout(state, tree.isReading).preview === "beside";
-  return isBeside ? Math.max(0, noticeTexts(state).length - 1) : 0;
 }

@@ -17,8 +17,9 @@ import {
 } from "../screen/frame.ts";
 import type { Dialog, TerminalState, TreeState } from "../state/state.ts";
 import { fieldLines, type TextField } from "../state/text-field.ts";
+import { coveredAbove } from "../state/tree-cursor.ts";
 import { FILTERS } from "../tree/tree-rows.ts";
-import { bodyHeight, coveredAbove, frameHeight, noticeTexts } from "./layout.ts";
+import { bodyHeight, frameHeight, noticeTexts } from "./layout.ts";
 import { filterWords, shownSessions, viewSessions } from "./sessions.ts";
 import { viewTreeScreen } from "./tree.ts";
 

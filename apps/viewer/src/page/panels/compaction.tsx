@@ -121,11 +121,12 @@ function factsOf({ details, timestamp, cost, usage, covered, kept }: CompactionV
  * that cost is saved.
  */
 export function CacheForecastLine({ cache }: { cache: CacheForecast }) {
-  const { anew, cost, paysBackAfter } = cache;
+  const { context, anew, cost, paysBackAfter } = cache;
   if (anew === 0) return <p>Prompt cache: the next request writes nothing anew.</p>;
   return (
     <p>
-      Prompt cache: the next request writes about <b>{formatTokens(anew)}</b> tokens anew
+      Prompt cache: the next request has about {formatTokens(context)} tokens as the provider counts them, and
+      writes <b>{formatTokens(anew)}</b> of them anew
       {cost ? (
         <>
           , <b>{formatDollars(cost)}</b> more than reading them from the cache
