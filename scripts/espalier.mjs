@@ -42,9 +42,14 @@ async function makeBundle(/** @type {string} */ folder) {
   const { bundleCommand } = await import("./command/bundle.mjs");
   const aside = `${folder}.${process.pid}`;
   mkdirSync(bundles, { recursive: true });
+  // Only for people: the line is erased before the command starts.
+  if (process.stderr.isTTY)
+    process.stderr.write("Bundling the command, once after a change of the sources …");
   try {
     await bundleCommand(root, aside, { sourcemap: true });
+    if (process.stderr.isTTY) process.stderr.write("\r\u001b[K");
   } catch (error) {
+    if (process.stderr.isTTY) process.stderr.write("\n");
     rmSync(aside, { recursive: true, force: true });
     console.error(`The command line could not be bundled: ${error instanceof Error ? error.message : error}`);
     process.exit(1);
