@@ -1,0 +1,65 @@
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { temporaryFolder } from "./espalier.ts";
+import { hasTmux, Tmux } from "./tmux.ts";
+
+const lines = (...values: object[]): string => values.map((value) => `${JSON.stringify(value)}\n`).join("");
+
+describe.skipIf(!hasTmux)("reports on a terminal of 80 columns", () => {
+  test("an import has a line per session with title and date, and a total", async () => {
+    const home = temporaryFolder();
+    const folder = join(home, ".claude/projects/-garden");
+    mkdirSync(folder, { recursive: true });
+    const common = {
+      sessionId: "33333333-3333-4333-8333-333333333333",
+      cwd: "/garden",
+      version: "2.1.330",
+      isSidechain: false,
+      userType: "external",
+      gitBranch: "main",
+      timestamp: "2026-01-01T00:00:00.000Z",
+    };
+    const prompt = { role: "user", content: "Which tree is oldest?" };
+    const answer = { id: "m1", model: "claude-opus-4-5", role: "assistant", type: "message" };
+    const content = [{ type: "text", text: "The one at the wall." }];
+    writeFileSync(
+      join(folder, `${common.sessionId}.jsonl`),
+      lines(
+        { ...common, type: "user", uuid: "u1", parentUuid: null, message: prompt },
+        { ...common, type: "assistant", uuid: "u2", parentUuid: "u1", message: { ...answer, content } },
+      ),
+    );
+    const env = { HOME: home, ESPALIER_HOME: join(home, ".espalier"), CLAUDE_CONFIG_DIR: "" };
+    const first = await Tmux.run(["import"], { env });
+    const screen = await first.shows(`${Tmux.LEFT} 0`);
+    expect(screen).toMatch(/created {4}2026-01-01 {2}garden +Which tree is oldest\? {2}\(2 entries\)/);
+    expect(screen).toContain("1 new session with 2 entries.");
+    const second = await Tmux.run(["import"], { env });
+    expect(await second.shows(`${Tmux.LEFT} 0`)).toContain("1 session unchanged (2 entries).");
+  });
+
+  test("the first change of an old file names the new format and the place of the old file", async () => {
+    const folder = temporaryFolder();
+    const header = { type: "session", id: "old", timestamp: "2025-01-01T00:00:00.000Z", cwd: "/garden" };
+    const message = { role: "user", content: "Which pear tree?" };
+    writeFileSync(
+      join(folder, "old.jsonl"),
+      lines(header, { type: "message", timestamp: header.timestamp, message }),
+    );
+    const terminal = await Tmux.run(["name", "old.jsonl", "Pears"], { cwd: folder, columns: 160 });
+    await terminal.shows(`${Tmux.LEFT} 0`);
+    expect(terminal.history).toContain("was upgraded to format version 3; the old file is ");
+    expect(existsSync(join(folder, "old.jsonl.v1"))).toBe(true);
+  });
+
+  test("the settings are grouped by policy, each with its meaning", async () => {
+    const home = temporaryFolder();
+    const terminal = await Tmux.run(["config"], { rows: 80, env: { HOME: home, ESPALIER_HOME: home } });
+    const screen = await terminal.shows(`${Tmux.LEFT} 0`);
+    expect(screen).toMatch(
+      /^token-budget \(the current policy\)\n {2}keepRecentTokens +20000 +newest tokens/m,
+    );
+    expect(screen).toMatch(/^sliding-window\n {2}contextSize/m);
+  });
+});
