@@ -29,6 +29,23 @@ async function made(home: string, id: string, cwd = "/garden"): Promise<string> 
   return session.file;
 }
 
+/** Bundles a program that uses the engine; returns its file. */
+function bundled(name: string, source: string): string {
+  const program = join(folder, name);
+  buildSync({
+    stdin: { contents: source, resolveDir: import.meta.dirname },
+    outfile: program,
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    external: ["pg", "jiti"],
+    banner: {
+      js: 'import { createRequire as requireOf } from "node:module"; const require = requireOf(import.meta.url);',
+    },
+  });
+  return program;
+}
+
 async function fileOf(id: string, home: string): Promise<string> {
   const session = await openSession(id, { home, mode: "read" });
   await session.close();
@@ -177,24 +194,13 @@ test("a session file that a user adds by hand is found, and its id is taken", as
 });
 
 test("of several processes that create one id at once, exactly one succeeds, and the others get an error", async () => {
-  const program = join(folder, "making.mjs");
   const source = `import { createSession } from "@espalier/engine";
     const [home, id, start] = process.argv.slice(2);
     while (Date.now() < Number(start));
     const said = await createSession({ home, id, cwd: "/" + process.pid }).then(
       async (session) => (await session.close(), session.file), (error) => error.code);
     console.log(said);`;
-  buildSync({
-    stdin: { contents: source, resolveDir: import.meta.dirname },
-    outfile: program,
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    external: ["pg", "jiti"],
-    banner: {
-      js: 'import { createRequire as requireOf } from "node:module"; const require = requireOf(import.meta.url);',
-    },
-  });
+  const program = bundled("making.mjs", source);
   for (let round = 0; round < 3; round++) {
     const home = newHome();
     const start = `${Date.now() + 1_500}`;
@@ -214,6 +220,31 @@ test("of several processes that create one id at once, exactly one succeeds, and
     expect(await fileOf("one", home)).toBe(files[0]);
   }
 }, 60_000);
+
+test("a process that is killed while it takes an id leaves the id free", async () => {
+  const home = newHome();
+  // The process ends inside the call that writes the text of the claim, when its file exists and is empty.
+  const source = `
+    import { createSession } from "@espalier/engine";
+    import fs from "node:fs";
+    import { syncBuiltinESMExports } from "node:module";
+    const write = fs.writeFileSync;
+    fs.writeFileSync = (target, text, options) => {
+      if (!String(text).includes('"by"')) return write(target, text, options);
+      if (typeof target === "string") write(target, "", options);
+      process.kill(process.pid, "SIGKILL");
+    };
+    syncBuiltinESMExports();
+    await createSession({ home: process.argv[2], id: "one", cwd: "/garden" });`;
+  const program = bundled("killed.mjs", source);
+  const signal = await new Promise((resolve) => {
+    execFile(process.execPath, [program, home], (error) => resolve(error?.signal));
+  });
+  expect(signal).toBe("SIGKILL");
+  expect(readdirSync(join(home, "ids"))).toEqual([expect.stringMatching(/\.tmp$/)]);
+  const session = await createSession({ home, id: "one", cwd: "/garden" });
+  await session.close();
+});
 
 test("opening by id reads no folder, however many sessions there are, also when nothing is remembered of the id", {
   retry: 5,

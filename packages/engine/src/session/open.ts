@@ -181,11 +181,8 @@ export async function openOrCreate(
   }
 }
 
-/**
- * Maximum wait, in milliseconds, for a session that another caller creates, and the pause between two attempts. The wait
- * is longer than the minute for which the id stays taken if that caller dies before it has written anything.
- */
-const MAKING_MS = 70_000;
+/** Maximum wait, in milliseconds, for a session that another caller creates, and the pause between two attempts. */
+const MAKING_MS = 10_000;
 const MAKING_LOOK_MS = 10;
 
 async function hasSession(store: SessionStore, ref: SessionRef): Promise<boolean> {

@@ -1,10 +1,11 @@
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import {
   appendFileSync,
   closeSync,
   openSync,
   readdirSync,
   readFileSync,
+  renameSync,
   type Stats,
   statSync,
   utimesSync,
@@ -12,7 +13,7 @@ import {
 } from "node:fs";
 import { basename, join, relative, resolve, sep } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { discard, nodeFileCalls, systemCode, uninterrupted } from "@espalier/jsonl-stream/node";
+import { discard, linkNew, nodeFileCalls, systemCode, uninterrupted } from "@espalier/jsonl-stream/node";
 import { idTakenError } from "../entry/error.ts";
 import { makeFolder, writeDerived } from "./files.ts";
 import { type Processes, type ProcessIdentity, takeFileLease } from "./lease.ts";
@@ -131,17 +132,14 @@ export class SessionIds {
       if (taken !== undefined) throw idTakenError(id, `in ${taken}`);
       try {
         makeFolder(this.#claims);
-        putNew(claim, text);
-        return;
+        if (putNew(claim, text)) return;
       } catch (cause) {
         if (cause instanceof EspalierError) throw cause;
-        const code = systemCode(cause);
-        if (code !== "EEXIST")
-          throw new EspalierError(
-            "write-failed",
-            `The id ${id} could not be taken in ${this.#claims} (${code ?? "see cause"}); make that folder writable.`,
-            { cause },
-          );
+        throw new EspalierError(
+          "write-failed",
+          `The id ${id} could not be taken in ${this.#claims} (${systemCode(cause) ?? "see cause"}); make that folder writable.`,
+          { cause },
+        );
       }
       if (this.#isBeingMade(claim)) throw idTakenError(id, "which is being made");
       await this.#removeStale(claim);
@@ -335,18 +333,24 @@ function readIfThere(path: string): Buffer {
   }
 }
 
-/** Creates a new file. When it throws, the file does not belong to this call. */
-function putNew(path: string, text: string): void {
-  const fd = uninterrupted(() => openSync(path, "wx", 0o600));
+/**
+ * Creates a file that must not exist; returns false when it does. The file gets its name together with its text, so that
+ * a killed process leaves no empty claim. Only file systems without links show an empty file for a moment.
+ */
+function putNew(path: string, text: string): boolean {
+  const draft = `${path}.${randomBytes(6).toString("hex")}.tmp`;
   try {
-    try {
-      writeFileSync(fd, text);
-    } finally {
-      closeSync(fd);
+    uninterrupted(() => writeFileSync(draft, text, { mode: 0o600, flag: "wx" }));
+    if (!linkNew(draft, path, nodeFileCalls)) {
+      closeSync(uninterrupted(() => openSync(path, "wx", 0o600)));
+      renameSync(draft, path);
     }
+    return true;
   } catch (error) {
-    remove(path);
+    if (systemCode(error) === "EEXIST" || systemCode(error) === "exists") return false;
     throw error;
+  } finally {
+    remove(draft);
   }
 }
 
