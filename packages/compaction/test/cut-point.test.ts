@@ -86,6 +86,18 @@ describe("weights of entries, and entries that stay with their successor", () =>
     expect(cut(path, 100)).toMatchObject({ firstKeptIndex: 0 });
   });
 
+  test("the newest edit of an entry counts: one with a content brings back what an earlier one left out", () => {
+    const path = new PathBuilder();
+    path.user(words(10));
+    path.answer(words(10));
+    const edited = path.user(words(1_000));
+    path.add({ type: "context_edit", targetId: edited, replacement: null });
+    path.add({ type: "context_edit", targetId: edited, replacement: { content: words(20) } });
+    path.answer(words(10));
+    expect(firstKept(path, 30)).toBe(edited);
+    expect(cut(path, 30)).toMatchObject({ isSplitTurn: false });
+  });
+
   test("an image weighs 1,200 tokens, and each message is rounded up by itself", () => {
     const path = new PathBuilder();
     path.user("a");

@@ -53,10 +53,14 @@ function messageAt(entries: readonly Entry[], at: number): Message | undefined {
   if (entry.type === "custom_message") message = { role: "custom", content: entry["content"] };
   if (entry.type === "branch_summary") message = { role: "branchSummary", content: entry["summary"] };
   if (!message) return undefined;
-  for (const later of entries.slice(at + 1) as (Entry & Record<string, unknown>)[]) {
-    if (later.type !== "context_edit" || later["targetId"] !== entry.id) continue;
-    const replacement = later["replacement"] as { content: unknown } | null;
-    message = replacement === null || message === undefined ? undefined : { ...message, ...replacement };
+  const edits = (entries.slice(at + 1) as (Entry & Record<string, unknown>)[]).filter(
+    (later) => later.type === "context_edit" && later["targetId"] === entry.id,
+  );
+  // Only the newest edit counts: one with a content brings an entry back that an earlier one left out.
+  const newest = edits.at(-1);
+  if (newest) {
+    const replacement = newest["replacement"] as { content: unknown } | null;
+    message = replacement === null ? undefined : { ...message, ...replacement };
   }
   return message;
 }
