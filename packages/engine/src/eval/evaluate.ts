@@ -1,9 +1,8 @@
 // Comparison of policies and summarizers on recorded sessions. The result is the same on any machine: it depends on no
 // time and no randomness.
 import type { ContextMessage } from "@espalier/session-tree";
-import { extractiveSummarizer, type Summarizer } from "@espalier/summarizer";
+import { extractiveSummarizer, type Summarizer, summarizer } from "@espalier/summarizer";
 import { POLICY_NAMES, type PolicyName } from "../compaction/policies.ts";
-import { empty, frequency, identity, newest } from "./controls.ts";
 import {
   assignmentsIn,
   inventionsIn,
@@ -25,7 +24,7 @@ import {
   rulesByCut,
   summarizedAtOnce,
 } from "./rounds.ts";
-import { meanOf, Transcript } from "./transcript.ts";
+import { meanOf, namesIn, ReadMessage, Transcript } from "./transcript.ts";
 
 /** A session of an evaluation. */
 export interface EvaluatedSession {
@@ -139,8 +138,6 @@ export async function evaluate(
   }
   return { mean: meanRows(reports), sessions: reports, ...(judge ? { judged } : {}) };
 }
-
-const CONTROLS: readonly Summarizer[] = [empty, newest, frequency];
 
 interface SessionOptions extends EvaluateOptions {
   policies: readonly PolicyName[];
@@ -283,3 +280,40 @@ function meanRows(reports: readonly SessionReport[]): Row[] {
     return { policy, summarizer, isControl, rounds, ...figures };
   });
 }
+
+// Controls mark the ends of the scale for a real summarizer: all text, no text, the newest text, the most frequent names.
+
+/** Maximum length of a control's summary in characters: 2,000 tokens. */
+const ROOM = 8_000;
+
+/** Text of all messages: no loss and no saving. */
+const identity = (messages: readonly ContextMessage[]): string =>
+  messages.map((message) => new ReadMessage(message).text).join("\n");
+
+/** A summary without content. Only the blocks of the core are left. */
+const empty: Summarizer = summarizer(() => "–", { name: "empty" });
+
+/** Summarizes by the newest text of the messages. */
+const newest: Summarizer = summarizer(
+  ({ messages, previousSummary = "" }) => `${previousSummary}\n${identity(messages)}`.slice(-ROOM),
+  { name: "newest" },
+);
+
+/** Summarizes by the most frequent names. */
+const frequency: Summarizer = summarizer(
+  ({ messages, previousSummary = "" }) => {
+    const counts = new Map<string, number>();
+    for (const message of [previousSummary, ...messages.map((one) => new ReadMessage(one).text)])
+      for (const name of namesIn(message)) counts.set(name, (counts.get(name) ?? 0) + 1);
+    let list = "";
+    for (const [name] of [...counts].sort(([, a], [, b]) => b - a)) {
+      if (list.length + name.length >= ROOM) break;
+      list += `${name} `;
+    }
+    return list || "–";
+  },
+  { name: "frequency" },
+);
+
+/** Controls that every policy runs with. */
+const CONTROLS: readonly Summarizer[] = [empty, newest, frequency];
