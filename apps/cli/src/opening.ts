@@ -176,6 +176,8 @@ export async function sessionNamed(store: SessionStore | undefined, word: string
     ({ id }) => id === word || !begun.some((other) => id.startsWith(`${other.id}.`)),
   );
   if (meant.length === 1) return { file: meant[0]!.ref };
+  // A file for another agent can have the id of the session that it continues. The store decides as for the whole id.
+  if (meant.length > 0 && meant.every(({ id }) => id === meant[0]!.id)) return { id: meant[0]!.id };
   // The session may be in the unreadable folder.
   if (meant.length === 0 && unreadable) throw unreadable;
   const near = meant.length === 0 ? nearestId(word, names) : undefined;

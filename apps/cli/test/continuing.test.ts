@@ -294,3 +294,43 @@ test("--redact removes keys, and hostile texts stay plain text", async () => {
     expect(told[1]).toBe(hostile);
   }
 });
+
+test("a search shows an entry once, also where a fork and a continuation have it; the start of the id opens the session", async () => {
+  const { folder, project, env } = home();
+  const sessions = join(folder, ".espalier/sessions");
+  mkdirSync(sessions, { recursive: true });
+  const file = join(sessions, "whole.jsonl");
+  const lines = [
+    { ...HEADER, id: "harbour-2026", cwd: project },
+    said("e1", null, "Where is the heron?"),
+    said("e2", "e1", "A heron again"),
+  ];
+  writeFileSync(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  const fork = (await espalierJson(["fork", file, "e1"], { env })).value;
+  await espalier(["append", fork.file], {
+    env,
+    stdin: `${JSON.stringify({ role: "user", content: "The heron of the fork" })}\n`,
+  });
+  const pi = (await espalierJson(["continue", file, "--in", "pi"], { env })).value;
+  expect(pi.sessionId).toBe("harbour-2026");
+
+  const { stdout } = await espalier(["search", "heron"], { env });
+  expect(stdout.match(/^.*Where is the heron\?$/gm)?.filter((line) => line.includes(" user "))).toHaveLength(
+    1,
+  );
+  expect(stdout.match(/A heron again/g)).toHaveLength(1);
+  expect(stdout).toContain("The heron of the fork");
+  expect(stdout).toMatch(/^ {2}(1 entry|2 entries), the same as in \S+( \((pi|espalier)\))?$/m);
+  const limited = await espalier(["search", "heron", "--limit", "3"], { env });
+  expect(limited.stdout.match(/ {2}user {2}/g)).toHaveLength(3);
+
+  const { values } = await espalierJson(["search", "heron"], { env });
+  expect(values).toHaveLength(6);
+  expect(values.filter(({ sameAs }) => sameAs === undefined)).toHaveLength(3);
+  const listed = (await espalierJson(["list"], { env })).values;
+  expect(listed.find((session) => session.file === pi.file)).toMatchObject({
+    parent: { sessionId: "harbour-2026", entryId: "e2", kind: "fork" },
+  });
+  const opened = await espalierJson(["tree", "harb"], { env });
+  expect(opened.value).toMatchObject({ session: { file } });
+});

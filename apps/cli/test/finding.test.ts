@@ -486,6 +486,18 @@ test("stats of a fork separates the calls that were paid in the session it was c
       "m",
     ),
   );
+  // In a list, each call is counted once: in the session that made it.
+  const home = temporaryFolder();
+  mkdirSync(join(home, "sessions"));
+  copyFileSync(DEMO, join(home, "sessions", "origin.jsonl"));
+  copyFileSync(out, join(home, "sessions", "fork.jsonl"));
+  const env = { ESPALIER_HOME: home };
+  const listed = (await espalierJson(["list", "--cost"], { env })).values;
+  const costOf = (isFork: boolean) =>
+    listed.find(({ parent }) => (parent?.kind === "fork") === isFork).cost as number;
+  expect(costOf(true)).toBeCloseTo(0.25, 6);
+  expect(costOf(false)).toBeCloseTo((await espalierJson(["stats", DEMO])).value.cost, 6);
+  expect((await espalier(["list", "--cost"], { env })).stdout).toContain(" $0.2500 ");
 });
 
 test("the cost of sub-agents at any depth is added to the session that started them", async () => {

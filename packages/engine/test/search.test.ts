@@ -262,4 +262,36 @@ describe("searching many sessions", () => {
     ]);
     await session.close();
   });
+
+  test("a hit on a copied entry names the earlier hit, only where the headers relate both sessions", async () => {
+    const folder = join(home, "copies");
+    mkdirSync(folder);
+    const file = (name: string, lines: object[], { id = name, origin = "" } = {}) => {
+      const parent = origin === "" ? {} : { parent: { sessionId: origin, entryId: "u1", kind: "fork" } };
+      const header = { type: "session", version: 3, id, timestamp: TIME, cwd: "/project", ...parent };
+      const path = join(folder, `${name}.jsonl`);
+      writeFileSync(path, [header, ...lines].map((line) => `${JSON.stringify(line)}\n`).join(""));
+      return path;
+    };
+    const first = said("u1", null, "needle");
+    const files = [
+      file("fork", [first, said("u2", "u1", "needle of the fork")], { origin: "origin" }),
+      file("sibling", [first, said("u2", "u1", "needle of the sibling")], { origin: "origin" }),
+      file("origin", [first]),
+      file("continued", [first], { id: "origin" }),
+      file("stranger", [first]),
+    ];
+    const sameAs = { file: files[0], sessionId: "fork" };
+    expect((await found("needle", { files })).map((hit) => [hit.sessionId, hit.entryId, hit.sameAs])).toEqual(
+      [
+        ["fork", "u1", undefined],
+        ["fork", "u2", undefined],
+        ["sibling", "u1", sameAs],
+        ["sibling", "u2", undefined],
+        ["origin", "u1", sameAs],
+        ["origin", "u1", sameAs],
+        ["stranger", "u1", undefined],
+      ],
+    );
+  });
 });

@@ -6,6 +6,9 @@ import {
   type CacheLedger,
   type CompactionStats,
   cacheLedger,
+  type ListedSession,
+  type ListOptions,
+  listSessions,
   nothingBilled,
   type Session,
   type SessionStats,
@@ -14,7 +17,7 @@ import {
   subAgentsOf,
   type UsageTotals,
 } from "@espalier/engine";
-import { pathRows, type Tree } from "@espalier/session-tree";
+import { pathRows, Tree } from "@espalier/session-tree";
 import { PRICES_DATE } from "@espalier/summarizer";
 import { InvalidArgumentError } from "commander";
 import { type SessionCall, sessionCommand } from "../command.ts";
@@ -31,7 +34,7 @@ import {
   formatTime,
   isUnpriced,
 } from "../numbers.ts";
-import { currentSettings, storeOf, tellSkipped } from "../opening.ts";
+import { currentSettings, storeInUse, storeOf, tellSkipped } from "../opening.ts";
 import type { Shell } from "../shell.ts";
 import { viewTable } from "../table.ts";
 import { plainLine } from "../text.ts";
@@ -52,7 +55,7 @@ cost of a session with its sub-agents; that figure is used.`,
     const tokens = breaks.reduce((sum, one) => sum + one.tokens, 0);
     const runs = await subAgentCosts(session, shell, ({ tree }) => statsOf(tree, undefined, prices).total);
     const whole = billWithRuns(figures, runs);
-    const origin = originOf(session, (entryId) => statsOf(session, entryId, prices).path);
+    const origin = originOf(session, figures);
     return {
       value: {
         ...statsValue(figures),
@@ -75,13 +78,11 @@ interface Origin {
   copied: UsageTotals | null;
 }
 
-/** @param billOf calls on the path of an entry */
-function originOf({ header, tree }: Session, billOf: (entryId: string) => UsageTotals): Origin | undefined {
+function originOf({ header, tree }: Session, { copied }: SessionStats): Origin | undefined {
   const { kind, sessionId, entryId } = header?.parent ?? {};
   if (kind !== "fork" || sessionId === undefined) return undefined;
-  if (typeof entryId !== "string" || !tree.has(entryId))
-    return { sessionId, sharedEntries: null, copied: null };
-  return { sessionId, sharedEntries: pathRows(tree, tree.row(entryId)).length, copied: billOf(entryId) };
+  const shared = copied && typeof entryId === "string" ? pathRows(tree, tree.row(entryId)).length : null;
+  return { sessionId, sharedEntries: shared, copied };
 }
 
 /** Session of a sub-agent, and its cost. */
@@ -113,7 +114,7 @@ async function subAgentCosts<Cost>(
  * Returns the cost of a session with its sub-agents. A figure that the agent recorded already includes its own
  * sub-agents.
  */
-export function billWithRuns(
+function billWithRuns(
   { total, recordedCost }: Pick<SessionStats, "total" | "recordedCost">,
   runs: readonly Pick<SubAgentCost<UsageTotals>, "cost" | "isOfClaudeCode">[],
 ): UsageTotals {
@@ -122,6 +123,41 @@ export function billWithRuns(
     recordedCost !== null && isOfClaudeCode ? { ...cost, ...free } : cost,
   );
   return sumOfBills([total, ...bills]);
+}
+
+/**
+ * Returns the cost of each session of a list with its sub-agents, by the session's name in its store. Calls that a fork
+ * copied are part of the cost of its origin only.
+ */
+export async function costsOf(
+  shell: Shell,
+  place: Pick<ListOptions, "folder" | "store">,
+): Promise<Map<string, UsageTotals>> {
+  const { prices } = (await currentSettings(shell)).values;
+  const store = place.store ?? storeInUse(shell);
+  const all: { listing: ListedSession; stats: SessionStats }[] = [];
+  for await (const listing of listSessions({ ...place, ...tellSkipped(shell), subAgents: true })) {
+    const log = await store.open({ file: listing.ref }, "read");
+    try {
+      all.push({ listing, stats: statsOf(new Tree(await log.load()), undefined, prices) });
+    } finally {
+      await log.close();
+    }
+  }
+  const whole = ({ listing, stats }: (typeof all)[number], seen: ReadonlySet<string>): UsageTotals => {
+    const runs = all.filter(
+      ({ listing: { id, parent } }) =>
+        parent?.kind === "subagent" && parent.sessionId === listing.id && !seen.has(id),
+    );
+    return billWithRuns(
+      { ...stats, total: stats.own },
+      runs.map((run) => ({
+        cost: whole(run, new Set([...seen, run.listing.id])),
+        isOfClaudeCode: run.listing.importedFrom === "claude-code",
+      })),
+    );
+  };
+  return new Map(all.map((one) => [one.listing.ref, whole(one, new Set([one.listing.id]))]));
 }
 
 export function sumOfBills(bills: readonly UsageTotals[]): UsageTotals {
@@ -161,7 +197,7 @@ const COMPACTION_HEADINGS = ["compaction", "when", "tokens", "removed", "took", 
 
 /** Draws the cost and the compactions of a session, for people. */
 function* viewStats(
-  { total, recordedCost, path, models, kinds, compactions, branches }: SessionStats,
+  { total, own, recordedCost, path, models, kinds, compactions, branches }: SessionStats,
   ledger: CacheLedger,
   {
     runs,
@@ -192,7 +228,7 @@ function* viewStats(
         : `${formatBill(total)} for ${calls}${share}`,
     );
     if (origin?.copied && origin.copied.calls > 0)
-      yield shareOfFork(total, origin.copied, recordedCost === null);
+      yield shareOfFork(origin.copied, own, recordedCost === null);
     const source = sourceOfCost(total, recordedCost);
     if (source !== "") yield colours.dim(source);
     yield* viewSubAgents(runs, whole, recordedCost !== null);
@@ -221,12 +257,9 @@ function* viewStats(
 /**
  * Describes the part of a fork's bill that was copied from its origin, and the rest.
  *
- * @param isSum true: the total cost is a sum of calls, so the rest is a difference; false: only calls are counted
+ * @param isSum true: the cost is a sum of calls; false: the agent recorded it, and only calls are counted here
  */
-function shareOfFork(total: UsageTotals, copied: UsageTotals, isSum: boolean): string {
-  const own = nothingBilled();
-  for (const key of Object.keys(own) as (keyof UsageTotals)[])
-    own[key] = Math.max(0, total[key] - copied[key]);
+function shareOfFork(copied: UsageTotals, own: UsageTotals, isSum: boolean): string {
   const part = (bill: UsageTotals) =>
     `${isSum && bill.calls > 0 && !isUnpriced(bill) ? `${formatBill(bill)} for ` : ""}${formatMany(bill.calls, "call")}`;
   return `Before the fork: ${part(copied)}, which the other session counts too. Since the fork: ${part(own)}.`;

@@ -8,9 +8,7 @@ import {
   nothingBilled,
   type SearchHit,
   type SearchOptions,
-  type SessionStats,
   searchSessions,
-  statsOf,
   type UsageTotals,
 } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
@@ -28,15 +26,7 @@ import {
   parseSince,
   parseUntil,
 } from "../numbers.ts";
-import {
-  currentSettings,
-  isThere,
-  sessionNamed,
-  storeInUse,
-  storeOf,
-  tellSkipped,
-  withSession,
-} from "../opening.ts";
+import { isThere, sessionNamed, storeInUse, storeOf, tellSkipped, withSession } from "../opening.ts";
 import { confirmOnTerminal, jsonLine, printLine, printLines, type Shell } from "../shell.ts";
 import {
   columnsOf,
@@ -48,7 +38,7 @@ import {
   projectOf,
   titleOf,
 } from "../text.ts";
-import { billWithRuns } from "./costs.ts";
+import { costsOf } from "./costs.ts";
 
 /** Filters of sessions, for `list` and `search`. */
 type Filters = Pick<ListOptions, "agent" | "project" | "since" | "until">;
@@ -66,7 +56,10 @@ const list = command({
   options: [
     ...FILTERS,
     ["--sub-agents", "list sub-agents too"],
-    ["--cost", "show the cost of each session with its sub-agents; reads every session completely"],
+    [
+      "--cost",
+      "show the cost of each session with its sub-agents, of a fork since its beginning; reads every session completely",
+    ],
     ["--parent <id>", "only forks and sub-agents of this session; the beginning of its id is enough"],
   ],
   examples: [
@@ -160,38 +153,6 @@ function listedValue(session: ListedSession, asked: ListOptions, bill: UsageTota
   return { id: id || null, file, cwd: cwd || null, ...told, ...linked, ...(bill ? costValue(bill) : {}) };
 }
 
-/** Returns the cost of each session of a list with its sub-agents, by the session's name in its store. */
-async function costsOf(
-  shell: Shell,
-  place: Pick<ListOptions, "folder" | "store">,
-): Promise<Map<string, UsageTotals>> {
-  const { prices } = (await currentSettings(shell)).values;
-  const store = place.store ?? storeInUse(shell);
-  const all: { listing: ListedSession; stats: SessionStats }[] = [];
-  for await (const listing of listSessions({ ...place, ...tellSkipped(shell), subAgents: true })) {
-    const log = await store.open({ file: listing.ref }, "read");
-    try {
-      all.push({ listing, stats: statsOf(new Tree(await log.load()), undefined, prices) });
-    } finally {
-      await log.close();
-    }
-  }
-  const whole = ({ listing, stats }: (typeof all)[number], seen: ReadonlySet<string>): UsageTotals => {
-    const runs = all.filter(
-      ({ listing: { id, parent } }) =>
-        parent?.kind === "subagent" && parent.sessionId === listing.id && !seen.has(id),
-    );
-    return billWithRuns(
-      stats,
-      runs.map((run) => ({
-        cost: whole(run, new Set([...seen, run.listing.id])),
-        isOfClaudeCode: run.listing.importedFrom === "claude-code",
-      })),
-    );
-  };
-  return new Map(all.map((one) => [one.listing.ref, whole(one, new Set([one.listing.id]))]));
-}
-
 /** Width of the table in columns when stdout is not a terminal. */
 const WIDE = 160;
 
@@ -267,8 +228,8 @@ const search = command({
   ],
   notes: `The query is literal text: put several words between quotes. It is searched for in messages, calls with their
 arguments, results and summaries, on all branches and behind compactions, but not in the model's thoughts. The newest
-sessions come first. A place is a folder, a file, or the id of a session. \`espalier history\` searches one session for
-words in any order. As with grep, the exit code is 1 when nothing is found.`,
+sessions come first. An entry that a fork copied is one hit. A place is a folder, a file, or the id of a session.
+\`espalier history\` searches one session for words in any order. As with grep, the exit code is 1 when nothing is found.`,
   examples: [
     'espalier search "disk full" --since 1w',
     "espalier search merge 1284c080",
@@ -281,16 +242,20 @@ words in any order. As with grep, the exit code is 1 when nothing is found.`,
     word: string | undefined,
   ) {
     const place = word === undefined ? {} : await placeOf(shell, query, word);
-    const found = searchSessions(query, { ...storeOf(shell), ...options, ...place, ...tellSkipped(shell) });
+    const { limit = Number.POSITIVE_INFINITY, ...filters } = options;
+    const found = searchSessions(query, { ...storeOf(shell), ...filters, ...place, ...tellSkipped(shell) });
     const view = shell.json ? undefined : await hitView(shell, query, place);
     let count = 0;
     for await (const hit of found) {
-      count++;
+      // For people, copies are no hits of their own.
+      if (!view || !hit.sameAs) count++;
       if (view) await printLines(shell, await view(hit));
       else await shell.output.writeLine(jsonLine({ ...hit, sessionId: hit.sessionId || null }));
       // On a terminal, hits appear during the search.
       if (Number.isFinite(shell.columns)) await shell.output.flush();
+      if (count >= limit) break;
     }
+    if (view) await printLines(shell, await view(undefined));
     if (count > 0) return;
     shell.exitCode = 1;
     if (shell.json) return;
@@ -338,14 +303,15 @@ const SNIPPET_LENGTH = 24;
 const ROLE_LENGTH = 10;
 
 /**
- * Returns a function that draws the lines of a hit, with short ids. When several sessions are searched, the first hit of
- * each session has a line with the session's id, time, agent, project and title before it.
+ * Returns a function that draws the lines of a hit, with short ids; `undefined` ends the search. When several sessions
+ * are searched, the first hit of each session has a line with the session's id, time, agent, project and title before
+ * it. Hits on copied entries are counted in one line after the other hits of their session.
  */
 async function hitView(
   shell: Shell,
   query: string,
   { folder, files }: SearchPlace,
-): Promise<(hit: SearchHit) => Promise<string[]>> {
+): Promise<(hit: SearchHit | undefined) => Promise<string[]>> {
   const { colours, columns } = shell;
   const place = folder === undefined ? storeOf(shell) : { folder };
   const all = files ? [] : await allOf(listSessions({ ...place, subAgents: true }));
@@ -353,13 +319,24 @@ async function hitView(
   const sessions = new Map(all.map((session) => [session.ref, session]));
   let last: string | undefined;
   let short: ((id: string) => string) | undefined;
-  return async ({ file, entryId, role, snippet, onPath }) => {
+  let copies: SearchHit[] = [];
+  return async (hit) => {
     const heading: string[] = [];
-    if (last !== file) {
+    if (last !== hit?.file) {
       short = undefined;
+      heading.push(...viewCopies(copies, sessions, names).map(colours.dim));
+      copies = [];
+    }
+    if (!hit) return heading;
+    const { file, entryId, role, snippet, onPath } = hit;
+    if (last !== file) {
       const session = sessions.get(file);
       if (session) heading.push(...(last === undefined ? [] : [""]), viewFound(session, names, shell));
       last = file;
+    }
+    if (hit.sameAs) {
+      copies.push(hit);
+      return heading;
     }
     // Only long ids are shortened, so most sessions are not read again.
     if (entryId.length > ID_LENGTH) short ??= await entryNames(shell, file);
@@ -371,6 +348,24 @@ async function hitView(
     const who = `${colours.cyan(plainLine(role).padEnd(mark ? 0 : ROLE_LENGTH))}${colours.dim(mark)}`;
     return [...heading, `${colours.dim(place)}${who}  ${words}`];
   };
+}
+
+/** Counts the hits of a session on copied entries, and names the sessions whose hits show these entries. */
+function viewCopies(
+  copies: readonly SearchHit[],
+  sessions: ReadonlyMap<string, ListedSession>,
+  names: (id: string) => string,
+): string[] {
+  const counts = new Map<string, number>();
+  for (const { sessionId, sameAs } of copies) {
+    // A file for another agent can have the id of the session that it continues.
+    const agent = sameAs!.sessionId === sessionId ? sessions.get(sameAs!.file)?.agent : undefined;
+    const name = `${names(sameAs!.sessionId)}${agent === undefined ? "" : ` (${agent})`}`;
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  return [...counts].map(
+    ([name, count]) => `  ${formatMany(count, "entry", "entries")}, the same as in ${plainLine(name)}`,
+  );
 }
 
 /** Draws the line of a session before its hits. */

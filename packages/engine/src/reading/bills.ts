@@ -4,6 +4,7 @@ import {
   isMessage,
   isRecord,
   message,
+  pathRows,
   roleAt,
   type Tree,
   type Usage,
@@ -144,6 +145,16 @@ export function recordedCost(tree: Tree): RecordedCost | undefined {
     found = { cost: earlier + total, row };
   }
   return found;
+}
+
+/**
+ * Returns the rows of the entries that a fork copied from its origin, whose calls the origin bills. Empty for other
+ * sessions, and for a fork that records no entry where it begins.
+ */
+export function copiedRows(tree: Tree): ReadonlySet<number> {
+  const { kind, entryId } = tree.header?.parent ?? {};
+  if (kind !== "fork" || typeof entryId !== "string" || !tree.has(entryId)) return new Set();
+  return new Set(pathRows(tree, tree.row(entryId)));
 }
 
 /** Returns the price of a call in US dollars from its bill; 0 when the bill records none. */

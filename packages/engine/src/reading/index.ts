@@ -12,6 +12,7 @@ export {
   type BilledCall,
   billedCallAt,
   type CallPrice,
+  copiedRows,
   nothingBilled,
   type OwnPrices,
   priceOf,

@@ -61,14 +61,17 @@ export async function* searchSessions(query: string, options: SearchOptions = {}
     throw new EspalierError("bad-input", "The query is empty; give it at least one character.");
   const { limit = Number.POSITIVE_INFINITY, onSkipped, signal } = options;
   let count = 0;
+  const copies = new CopiedHits();
   for await (const { ref, open } of sources(options)) {
     signal?.throwIfAborted();
     if (count >= limit) return;
     const log = await openOrSkip(ref, open, options.files === undefined, onSkipped);
     if (!log) continue;
     try {
+      copies.add(log);
       for await (const hit of searchLog(log, query, options)) {
-        yield hit;
+        const sameAs = copies.earlier(hit);
+        yield sameAs ? { ...hit, sameAs } : hit;
         if (++count >= limit) return;
       }
     } finally {
@@ -126,6 +129,40 @@ export interface SearchHit {
   snippet: string;
   /** True when the entry is on the path of the leaf. */
   onPath: boolean;
+  /** An earlier hit of this search on the same entry: forks and continuations copy entries. Undefined without one. */
+  sameAs?: Pick<SearchHit, "file" | "sessionId">;
+}
+
+/** Finds hits on copies of one entry, in sessions that are related: by forks, or because they have the same id. */
+class CopiedHits {
+  /** For the id of a session, the id of a related one. Related sessions have chains with the same last id. */
+  readonly #related = new Map<string, string>();
+  /** Earlier hits, by entry and snippet. In unrelated sessions, entries can have the same id. */
+  readonly #hits = new Map<string, Pick<SearchHit, "file" | "sessionId">[]>();
+
+  /** Reads the relation of a session to its parent. */
+  add({ header }: SessionLog): void {
+    if (header?.parent?.kind !== "fork" || header.id === "") return;
+    const [own, origin] = [this.#last(header.id), this.#last(header.parent.sessionId)];
+    if (own !== origin) this.#related.set(own, origin);
+  }
+
+  /** Returns the earlier hit on the same entry; records the hit when there is none. */
+  earlier({ file, sessionId, entryId, snippet }: SearchHit): SearchHit["sameAs"] {
+    const key = `${entryId} ${snippet}`;
+    const hits = this.#hits.get(key) ?? [];
+    const earlier = hits.find(
+      (hit) => hit.file !== file && sessionId !== "" && this.#last(hit.sessionId) === this.#last(sessionId),
+    );
+    if (!earlier) this.#hits.set(key, [...hits, { file, sessionId }]);
+    return earlier;
+  }
+
+  #last(id: string): string {
+    let last = id;
+    for (let next = this.#related.get(last); next !== undefined; next = this.#related.get(last)) last = next;
+    return last;
+  }
 }
 
 /** Searches one log, as {@link searchSessions} does. */

@@ -301,8 +301,10 @@ export const piTarget: NativeTarget = {
   isOwnContext: () => false,
   sessionId: (id) => (isSessionId(id) ? id : sessionIdFromSource(id)),
   *lines(session) {
-    const { id, timestamp, cwd, name } = session;
-    yield { type: "session", version: FORMAT_VERSION, id, timestamp, cwd };
+    const { id, timestamp, cwd, name, header, items } = session;
+    const last = items.findLast(({ isMade }) => !isMade)?.entry.id ?? null;
+    const parent = header && { sessionId: header.id, entryId: last, kind: "fork" };
+    yield { type: "session", version: FORMAT_VERSION, id, timestamp, cwd, ...(parent ? { parent } : {}) };
     const file = new PiEntries(session);
     for (const item of session.items) yield* file.entryOf(item);
     yield* file.labels();

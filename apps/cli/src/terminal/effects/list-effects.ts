@@ -1,5 +1,5 @@
 import { type ListedSession, listSessions, searchSessions } from "@espalier/engine";
-import { addBill, billedCallAt, nothingBilled, recordedCost } from "@espalier/engine/reading";
+import { addBill, billedCallAt, copiedRows, nothingBilled, recordedCost } from "@espalier/engine/reading";
 import type { ByteView } from "@espalier/jsonl-stream";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { type SessionStore, Tree, tipRows } from "@espalier/session-tree";
@@ -76,7 +76,8 @@ export class ListEffects {
         onSkipped: this.#onSkipped,
       };
       await collect(searchSessions(query, asked), TELLING, (hits, isDone) =>
-        this.#dispatch({ type: "hits", query, hits, isDone }),
+        // An entry that forks copied is shown once.
+        this.#dispatch({ type: "hits", query, hits: hits.filter(({ sameAs }) => !sameAs), isDone }),
       );
     }, TYPING);
   }
@@ -102,7 +103,7 @@ export class ListEffects {
   }
 }
 
-/** Counts the branches of a session and its cost; undefined for a session that is too long. */
+/** Counts the branches of a session and its own cost; undefined for a session that is too long. */
 async function factsOf(
   store: SessionStore,
   ref: string,
@@ -120,8 +121,9 @@ async function factsOf(
     const bill = nothingBilled();
     const later = nothingBilled();
     const recorded = recordedCost(tree);
+    const copies = copiedRows(tree);
     for (let row = 0; row < tree.length; row++) {
-      const call = billedCallAt(tree, row);
+      const call = copies.has(row) ? undefined : billedCallAt(tree, row);
       if (call) addBill(bill, call.usage, call);
       if (call && recorded && row > recorded.row) addBill(later, call.usage, call);
       await pause();
