@@ -95,6 +95,21 @@ test("an agent's name imports its sessions of this folder; --all imports those o
   expect(context.value.messages.map(({ role }: { role: string }) => role)).toEqual(["user", "assistant"]);
 });
 
+test("several files, folders and agents are imported with one call, as a shell expands *.jsonl", async () => {
+  const { options, source, folder } = home();
+  const elsewhere = join(folder, ".claude", "projects", "elsewhere");
+  const { values } = await espalierJson(["import", source, elsewhere, "codex"], options);
+  expect(values.map(({ sessionId, status }) => [sessionId, status])).toEqual([
+    ["claude-1", "created"],
+    ["claude-2", "created"],
+    ["codex-1", "created"],
+  ]);
+  const again = await espalier(["import", source, elsewhere, "codex"], options);
+  expect(again.stdout).toContain("3 sessions unchanged");
+  const missing = await espalier(["import", source, join(folder, "none.jsonl")], options);
+  expect(missing).toMatchObject({ code: 1, stderr: expect.stringContaining("none.jsonl") });
+});
+
 test("a second import adds new entries, and the source is not changed", async () => {
   const { options, source, here } = home();
   await espalier(["import", source], options);

@@ -30,9 +30,9 @@ import {
 } from "../text.ts";
 
 const importCommand = command({
-  usage: "import [what]",
+  usage: "import [what...]",
   description:
-    "import sessions of other agents: claude-code, codex, pi, or one of their files or folders; by default all of Claude Code and Codex",
+    "import sessions of other agents: claude-code, codex, pi, or their files and folders; by default all of Claude Code and Codex",
   options: [
     ["--all", "with the name of an agent: import its sessions of all folders, not only of this one"],
     ["--no-redact", "do not remove well-known keys and tokens from the copy"],
@@ -42,27 +42,28 @@ Sources are only read. Importing again adds new entries.`,
   examples: [
     "espalier import",
     "espalier import claude-code",
+    "espalier import ~/Downloads/*.jsonl",
     "espalier import ~/old-laptop/.claude/projects --json | jq -r .file",
   ],
   async run(
     { shell, options: { all = false, redact } }: Call<{ all?: boolean; redact: boolean }>,
-    what: string | undefined,
+    what: string[],
   ) {
-    const isHere = !all && localAgents.some(({ agent }) => agent === what);
     const reports: ImportReport[] = [];
-    for (const source of what === undefined ? foundAgents() : [what])
-      reports.push(
-        ...(await importAll(shell, source, {
-          ...(isHere ? { cwd: process.cwd() } : {}),
-          ...(redact ? {} : { redact: false }),
-        })),
-      );
+    for (const source of what.length === 0 ? foundAgents() : what) {
+      const isHere = what.length > 0 && !all && localAgents.some(({ agent }) => agent === source);
+      const imported = await importAll(shell, source, {
+        ...(isHere ? { cwd: process.cwd() } : {}),
+        ...(redact ? {} : { redact: false }),
+      });
+      reports.push(...imported);
+      if (isHere && imported.every(({ status }) => status === "skipped"))
+        throw new CommandError(
+          "not-found",
+          `No session of ${source} worked in ${process.cwd()}; --all imports those of all folders.`,
+        );
+    }
     const isEmpty = reports.every(({ status }) => status === "skipped");
-    if (isHere && isEmpty)
-      throw new CommandError(
-        "not-found",
-        `No session of ${what} worked in ${process.cwd()}; --all imports those of all folders.`,
-      );
     if (!shell.json) await printWrapped(shell, viewImports(reports, shell));
     if (isEmpty) shell.exitCode = 1;
   },
