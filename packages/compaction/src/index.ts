@@ -75,6 +75,7 @@ export {
 } from "./policy.ts";
 export {
   type FoundInMessage,
+  findRulesOnce,
   foundIn,
   newRules,
   RULE,

@@ -1,6 +1,7 @@
 import {
   branchSummary,
   CHARS_PER_TOKEN,
+  type ContextMessage,
   compaction,
   contextEdit,
   type Entry,
@@ -54,11 +55,9 @@ export function rulesOn(path: readonly Entry[], { isFinding = true }: RulesOnOpt
   path.forEach((entry, at) => {
     if (isMessage(entry, "user")) {
       if (!isFinding || recorded.has(entry.id)) return;
-      for (const data of newRules(
-        state.rules,
-        foundIn(entry, () => path.slice(0, at)),
-      ))
-        state.add(ruleFrom(data, idOf(data)));
+      const inMessage = foundIn(entry, () => path.slice(0, at));
+      if (inMessage.found.length === 0) return;
+      for (const data of newRules(state.rules, inMessage)) state.add(ruleFrom(data, idOf(data)));
     } else if (contextEdit.is(entry)) state.edit(entry.targetId, entry.replacement === null, entry.reason);
     else if (compaction.is(entry) || branchSummary.is(entry))
       for (const rule of recordedRules(entry.details)) state.take(rule);
@@ -181,12 +180,28 @@ export interface FoundInMessage {
  * @param above returns the path above it, whose newest call is the refused one
  */
 export function foundIn(entry: Entry, above: () => readonly Entry[]): FoundInMessage {
-  const found = isMessage(entry, "user") ? findRules(messageText(entry.message)) : [];
+  const found = isMessage(entry, "user") ? findRulesOnce(entry.message) : [];
   if (found.every(({ kind }) => kind !== "refused")) return { entryId: entry.id, found };
   const call = newestCall(above());
   const named = (rule: FoundRule) =>
     rule.kind !== "refused" ? [rule] : call ? [{ ...rule, text: refusalOf(call) }] : [];
   return { entryId: entry.id, found: found.flatMap(named) };
+}
+
+/** Results of {@link findRulesOnce}, each with the text that was searched. */
+const searched = new WeakMap<ContextMessage, { text: string; found: readonly FoundRule[] }>();
+
+/**
+ * Finds the rules in the text of a message. The result is kept with the message, because each prompt with a rule looks
+ * at all messages above it.
+ */
+export function findRulesOnce(message: ContextMessage): readonly FoundRule[] {
+  const text = messageText(message);
+  const known = searched.get(message);
+  if (known?.text === text) return known.found;
+  const found = findRules(text);
+  searched.set(message, { text, found });
+  return found;
 }
 
 function newestCall(path: readonly Entry[]): ToolCallBlock | undefined {

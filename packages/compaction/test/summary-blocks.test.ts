@@ -3,11 +3,12 @@ import {
   joinSummary,
   latestUserMessageIn,
   proseOf,
+  rulesOn,
   SUMMARY_NOTE,
   type SummaryBlocks,
   userTexts,
 } from "@espalier/compaction";
-import { type Entry, message } from "@espalier/session-tree";
+import { type Entry, type MessageEntry, message, type StoredMessage } from "@espalier/session-tree";
 import { parseFileLists } from "@espalier/summarizer";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -153,6 +154,43 @@ describe("a block", () => {
     proseOf(evil);
     expect(process.cpuUsage(started).user).toBeLessThan(20_000_000);
   });
+});
+
+test("property: rules of a path are the same when some of its messages were searched before", () => {
+  const said = fc.constantFrom(
+    "never push to main",
+    "You may push to main now.",
+    "Answer in German.",
+    "answer in French instead",
+    "[Request interrupted by user for tool use]",
+    "What is new in this file?",
+    "",
+  );
+  const content = fc.oneof(
+    said,
+    fc.array(
+      said.map((text) => ({ type: "text" as const, text })),
+      { maxLength: 3 },
+    ),
+  );
+  const act = fc.record({ at: fc.nat(20), content, isChange: fc.boolean() });
+  fc.assert(
+    fc.property(fc.array(act, { maxLength: 20 }), (acts) => {
+      const path: (Entry & MessageEntry)[] = [];
+      for (const [index, { at, content, isChange }] of acts.entries()) {
+        const earlier = isChange ? path[at] : undefined;
+        if (earlier) Object.assign(earlier.message, { content });
+        else
+          path.push({
+            ...message.of({ message: { role: "user", content, timestamp: 1 } as StoredMessage }),
+            id: `e${index}`,
+            parentId: path.at(-1)?.id ?? null,
+            timestamp: "2026-01-05T09:00:00.000Z",
+          } as Entry & MessageEntry);
+        expect(rulesOn(path)).toEqual(rulesOn(structuredClone(path)));
+      }
+    }),
+  );
 });
 
 test("an interruption or a command to the agent does not count as the user's text", () => {

@@ -1,5 +1,13 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { foundIn, newRules, type RuleData, ruleFrom, ruleOf, rulesFound } from "@espalier/compaction";
+import {
+  findRulesOnce,
+  foundIn,
+  newRules,
+  type RuleData,
+  ruleFrom,
+  ruleOf,
+  rulesFound,
+} from "@espalier/compaction";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type ContextMessage,
@@ -13,7 +21,6 @@ import {
   redactEntry,
   redactText,
 } from "@espalier/session-tree";
-import { findRules } from "@espalier/summarizer";
 import { contextForHandlers } from "../extensions/context.ts";
 import { rulesOf } from "./edit.ts";
 import { ruleEntries } from "./rules.ts";
@@ -112,8 +119,8 @@ const isPrompt = (draft: NewEntry): boolean => isMessage(draft as Entry, "user")
 
 /** Returns rule entries of one message, and the message's id, to which they refer; undefined when it has no rules. */
 async function rulesBehind(session: Session, draft: NewEntry, batch: readonly NewEntry[]) {
-  const text = messageText((draft as NewEntry & { message: ContextMessage }).message);
-  const own = findRules(text);
+  const { message } = draft as NewEntry & { message: ContextMessage };
+  const own = findRulesOnce(message);
   const isHeard = session.host.has(rulesFound);
   if (own.length === 0 && !isHeard) return undefined;
   // The whole batch follows the first parent that it names.
@@ -125,7 +132,7 @@ async function rulesBehind(session: Session, draft: NewEntry, batch: readonly Ne
   const above = () => [...path(), ...(batch.slice(0, -1) as Entry[])];
   let { found } = foundIn({ ...draft, id } as Entry, above);
   if (isHeard) {
-    const given = { text, rules: [...found] };
+    const given = { text: messageText(message), rules: [...found] };
     found = (await session.host.transform(rulesFound, given, contextForHandlers(session))).rules;
   }
   if (own.length === 0 && found.length === 0) return undefined;

@@ -222,6 +222,7 @@ export function messageText(message: ContextMessage): string {
 
 /** Returns the text blocks of a content, joined by newlines. */
 export function contentText(message: { content?: unknown }): string {
+  if (typeof message.content === "string") return message.content;
   return contentBlocks(message)
     .flatMap((block) => (block.type === "text" && typeof block.text === "string" ? [block.text] : []))
     .join("\n");
