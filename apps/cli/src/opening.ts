@@ -32,7 +32,7 @@ import { isShortFor } from "./entry-reference.ts";
 import { CommandError, nearestId } from "./failure.ts";
 import { formatBytes } from "./numbers.ts";
 import { confirmOnTerminal, type Shell } from "./shell.ts";
-import { plainLine } from "./text.ts";
+import { plainLine, titleOf } from "./text.ts";
 
 /**
  * Purposes that a session is opened for.
@@ -149,8 +149,9 @@ export const storeInUse = ({ store }: Pick<Shell, "store">): SessionStore =>
   store ?? fileStore({ home: espalierHome() });
 
 /**
- * Returns the session that an argument names: the path of a file, an id, the unique beginning of an id, or, in a store,
- * a name. The ids of sub-agents begin with the id of their session; a beginning that fits both means the session.
+ * Returns the session that an argument names: the path of a file, an id, in a store a name, the unique beginning of an
+ * id, or the unique title that lists show, in upper or lower case. The ids of sub-agents begin with the id of their
+ * session; a beginning that fits both means the session.
  *
  * @throws CommandError `not-found` when several sessions match; EspalierError `ambiguous`, and errors of reading the
  * store
@@ -161,23 +162,33 @@ export async function sessionNamed(store: SessionStore | undefined, word: string
   for (const ref of [{ id: word }, ...(store ? [{ file: word }] : [])])
     if (await isThere(storeInUse({ store }), ref)) return ref;
   const begun: ListedSession[] = [];
+  const titled: ListedSession[] = [];
   const names: string[] = [];
   let unreadable: EspalierError | undefined;
   const onSkipped = (_place: string, error: EspalierError) => {
     unreadable ??= error;
   };
   if (word !== "")
-    for await (const session of listSessions({ ...storeOf({ store }), subAgents: true, onSkipped }))
+    for await (const session of listSessions({ ...storeOf({ store }), subAgents: true, onSkipped })) {
+      if (titleOf(session).toLowerCase() === word.trim().toLowerCase()) titled.push(session);
       for (const name of [session.id, ...(store ? [session.ref] : [])]) {
         if (isShortFor(word, name) && begun.at(-1) !== session) begun.push(session);
         names.push(name);
       }
+    }
   const meant = begun.filter(
     ({ id }) => id === word || !begun.some((other) => id.startsWith(`${other.id}.`)),
   );
   if (meant.length === 1) return { file: meant[0]!.ref };
   // A file for another agent can have the id of the session that it continues. The store decides as for the whole id.
   if (meant.length > 0 && meant.every(({ id }) => id === meant[0]!.id)) return { id: meant[0]!.id };
+  const [only, ...others] = meant.length === 0 ? titled : [];
+  if (only && others.length === 0) return { file: only.ref };
+  if (only)
+    throw new CommandError(
+      "not-found",
+      `${titled.length} sessions have the title ${JSON.stringify(word)}: ${idsOf(titled)}; name one of them by its id.`,
+    );
   // The session may be in the unreadable folder.
   if (meant.length === 0 && unreadable) throw unreadable;
   const near = meant.length === 0 ? nearestId(word, names) : undefined;
@@ -185,12 +196,16 @@ export async function sessionNamed(store: SessionStore | undefined, word: string
     throw new CommandError("not-found", `There is no session with the id ${word}. Did you mean ${near}?`);
   // The error for a missing session is thrown when it is opened.
   if (meant.length === 0) return { id: word };
-  const ids = meant.slice(0, 3).map(({ id }) => id);
-  if (meant.length > ids.length) ids.push("…");
   throw new CommandError(
     "not-found",
-    `${meant.length} sessions have an id that begins with ${word}: ${ids.join(", ")}; type more of the id.`,
+    `${meant.length} sessions have an id that begins with ${word}: ${idsOf(meant)}; type more of the id.`,
   );
+}
+
+/** Joins the ids of at most three sessions. */
+function idsOf(sessions: readonly ListedSession[]): string {
+  const ids = sessions.slice(0, 3).map(({ id }) => id);
+  return [...ids, ...(sessions.length > ids.length ? ["…"] : [])].join(", ");
 }
 
 /** Returns whether a store has a session. */

@@ -1,7 +1,7 @@
-import { copyFileSync, mkdirSync } from "node:fs";
+import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { DEMO, espalierJson, HEADER, said, sessionOf, temporaryFolder } from "./espalier.ts";
+import { DEMO, espalier, espalierJson, HEADER, said, sessionOf, temporaryFolder } from "./espalier.ts";
 
 const idOf = async (file: string, reference: string) => {
   const { value } = await espalierJson(["show", file, reference]);
@@ -64,5 +64,41 @@ test("a mistyped label or session is refused with a suggestion", async () => {
   expect(value.error).toMatchObject({
     code: "not-found",
     message: expect.stringMatching(/Did you mean LTfrBGnUynOG\?$/),
+  });
+});
+
+test("a session is named by its title too, if no id begins with it and no other session has this title", async () => {
+  const env = { ESPALIER_HOME: temporaryFolder() };
+  const folder = join(env.ESPALIER_HOME, "sessions");
+  mkdirSync(folder);
+  const write = (id: string, ...entries: object[]) => {
+    const lines = [{ ...HEADER, id }, ...entries].map((line) => `${JSON.stringify(line)}\n`);
+    writeFileSync(join(folder, `${id}.jsonl`), lines.join(""));
+  };
+  const name = { type: "session_info", id: "n1", parentId: "u1", timestamp: "", name: "Low water" };
+  write("harbour-1", said("u1", null, "When is low water?"), name);
+  write("Springtide-2", said("u1", null, "Which way is north?"));
+  write("lamp-3", said("u1", null, "Springtide"));
+  const idOfSession = async (word: string) => {
+    const { value } = await espalierJson(["tree", word], { env });
+    return value.error ?? value.session.id;
+  };
+  expect(await idOfSession("Low water")).toBe("harbour-1");
+  expect(await idOfSession("low water")).toBe("harbour-1");
+  expect(await idOfSession("Which way is north?")).toBe("Springtide-2");
+  expect(await idOfSession("Springtide")).toBe("Springtide-2");
+  const written = await espalier(
+    ["continue", "Low water", "--in", "pi", "--cwd", folder, "--out", join(folder, "p")],
+    {
+      env,
+    },
+  );
+  expect(written.code).toBe(0);
+  write("lamp-4", said("u1", null, "When is low water?"), name);
+  expect(await idOfSession("Low water")).toEqual({
+    code: "not-found",
+    message: expect.stringMatching(
+      /^2 sessions have the title "Low water": (harbour-1, lamp-4|lamp-4, harbour-1); name one of them by its id\.$/,
+    ),
   });
 });

@@ -12,12 +12,14 @@ import {
   nothingBilled,
   type Session,
   type SessionStats,
+  type Settings,
   type SubAgentRun,
   statsOf,
   subAgentsOf,
   type UsageTotals,
 } from "@espalier/engine";
-import { pathRows, Tree } from "@espalier/session-tree";
+import { copiedRows } from "@espalier/engine/reading";
+import { Tree } from "@espalier/session-tree";
 import { PRICES_DATE } from "@espalier/summarizer";
 import { InvalidArgumentError } from "commander";
 import { type SessionCall, sessionCommand } from "../command.ts";
@@ -55,7 +57,7 @@ cost of a session with its sub-agents; that figure is used.`,
     const tokens = breaks.reduce((sum, one) => sum + one.tokens, 0);
     const runs = await subAgentCosts(session, shell, ({ tree }) => statsOf(tree, undefined, prices).total);
     const whole = billWithRuns(figures, runs);
-    const origin = originOf(session, figures);
+    const origin = originOf(session, (entryId) => statsOf(session, entryId, prices).path);
     return {
       value: {
         ...statsValue(figures),
@@ -78,11 +80,26 @@ interface Origin {
   copied: UsageTotals | null;
 }
 
-function originOf({ header, tree }: Session, { copied }: SessionStats): Origin | undefined {
+/** @param billOf calls on the path of an entry */
+function originOf({ header, tree }: Session, billOf: (entryId: string) => UsageTotals): Origin | undefined {
   const { kind, sessionId, entryId } = header?.parent ?? {};
   if (kind !== "fork" || sessionId === undefined) return undefined;
-  const shared = copied && typeof entryId === "string" ? pathRows(tree, tree.row(entryId)).length : null;
-  return { sessionId, sharedEntries: shared, copied };
+  const { size } = copiedRows(tree);
+  if (size === 0 || !entryId) return { sessionId, sharedEntries: null, copied: null };
+  return { sessionId, sharedEntries: size, copied: billOf(entryId) };
+}
+
+/**
+ * Returns a sum of calls without those that a fork copied.
+ *
+ * @param isSum true: the cost is a sum of calls; false: the agent recorded it, and only calls and tokens are reduced
+ */
+function withoutCopied(total: UsageTotals, copied: UsageTotals, isSum: boolean): UsageTotals {
+  const own = nothingBilled();
+  for (const key of Object.keys(own) as (keyof UsageTotals)[])
+    own[key] = Math.max(0, total[key] - copied[key]);
+  const { cost, estimated, unpriced } = total;
+  return isSum ? own : { ...own, cost, estimated, unpriced };
 }
 
 /** Session of a sub-agent, and its cost. */
@@ -135,11 +152,11 @@ export async function costsOf(
 ): Promise<Map<string, UsageTotals>> {
   const { prices } = (await currentSettings(shell)).values;
   const store = place.store ?? storeInUse(shell);
-  const all: { listing: ListedSession; stats: SessionStats }[] = [];
+  const all: { listing: ListedSession; stats: Pick<SessionStats, "total" | "recordedCost"> }[] = [];
   for await (const listing of listSessions({ ...place, ...tellSkipped(shell), subAgents: true })) {
     const log = await store.open({ file: listing.ref }, "read");
     try {
-      all.push({ listing, stats: statsOf(new Tree(await log.load()), undefined, prices) });
+      all.push({ listing, stats: ownStats(new Tree(await log.load()), prices) });
     } finally {
       await log.close();
     }
@@ -150,7 +167,7 @@ export async function costsOf(
         parent?.kind === "subagent" && parent.sessionId === listing.id && !seen.has(id),
     );
     return billWithRuns(
-      { ...stats, total: stats.own },
+      stats,
       runs.map((run) => ({
         cost: whole(run, new Set([...seen, run.listing.id])),
         isOfClaudeCode: run.listing.importedFrom === "claude-code",
@@ -158,6 +175,16 @@ export async function costsOf(
     );
   };
   return new Map(all.map((one) => [one.listing.ref, whole(one, new Set([one.listing.id]))]));
+}
+
+/** Returns the cost of a session without the calls that it copied as a fork. */
+function ownStats(tree: Tree, prices: Settings["prices"]): Pick<SessionStats, "total" | "recordedCost"> {
+  const stats = statsOf(tree, undefined, prices);
+  const { total, recordedCost } = stats;
+  const entryId = tree.header?.parent?.entryId;
+  if (copiedRows(tree).size === 0 || !entryId) return stats;
+  const { path: copied } = statsOf(tree, entryId, prices);
+  return { total: withoutCopied(total, copied, recordedCost === null), recordedCost };
 }
 
 export function sumOfBills(bills: readonly UsageTotals[]): UsageTotals {
@@ -197,7 +224,7 @@ const COMPACTION_HEADINGS = ["compaction", "when", "tokens", "removed", "took", 
 
 /** Draws the cost and the compactions of a session, for people. */
 function* viewStats(
-  { total, own, recordedCost, path, models, kinds, compactions, branches }: SessionStats,
+  { total, recordedCost, path, models, kinds, compactions, branches }: SessionStats,
   ledger: CacheLedger,
   {
     runs,
@@ -228,7 +255,7 @@ function* viewStats(
         : `${formatBill(total)} for ${calls}${share}`,
     );
     if (origin?.copied && origin.copied.calls > 0)
-      yield shareOfFork(origin.copied, own, recordedCost === null);
+      yield shareOfFork(total, origin.copied, recordedCost === null);
     const source = sourceOfCost(total, recordedCost);
     if (source !== "") yield colours.dim(source);
     yield* viewSubAgents(runs, whole, recordedCost !== null);
@@ -259,7 +286,8 @@ function* viewStats(
  *
  * @param isSum true: the cost is a sum of calls; false: the agent recorded it, and only calls are counted here
  */
-function shareOfFork(copied: UsageTotals, own: UsageTotals, isSum: boolean): string {
+function shareOfFork(total: UsageTotals, copied: UsageTotals, isSum: boolean): string {
+  const own = withoutCopied(total, copied, isSum);
   const part = (bill: UsageTotals) =>
     `${isSum && bill.calls > 0 && !isUnpriced(bill) ? `${formatBill(bill)} for ` : ""}${formatMany(bill.calls, "call")}`;
   return `Before the fork: ${part(copied)}, which the other session counts too. Since the fork: ${part(own)}.`;

@@ -9,7 +9,6 @@ import {
   addBill,
   type BilledCall,
   billedCallAt,
-  copiedRows,
   nothingBilled,
   type OwnPrices,
   priceOf,
@@ -27,13 +26,6 @@ export interface SessionStats {
   total: UsageTotals;
   /** Cost that the agent itself recorded, in US dollars, including sub-agents; null when the file has none. */
   recordedCost: number | null;
-  /** Calls that a fork copied from its origin, which bills them too; null for a session that is no such fork. */
-  copied: UsageTotals | null;
-  /**
-   * `total` without the copied calls: over all sessions, each call counts once. Where the agent recorded the cost of the
-   * session, `cost` stays that of `total`, because the record does not separate copied calls.
-   */
-  own: UsageTotals;
   /** Calls on the path of the leaf: the cost of the current conversation. */
   path: UsageTotals;
   /**
@@ -110,21 +102,13 @@ export function statsOfCalls(
       compactions.push(compactionStats(entry, calls.get(row), onPath.has(row), prices));
   }
   const recorded = recordedCost(tree);
-  const total = recorded ? withRecorded(recorded, calls, prices) : totalOf(calls.values(), prices);
-  const sumWhere = (isCounted: (row: number) => boolean) =>
-    totalOf(
-      [...calls].flatMap(([row, call]) => (isCounted(row) ? [call] : [])),
-      prices,
-    );
-  const copies = copiedRows(tree);
-  const own = copies.size === 0 ? total : sumWhere((row) => !copies.has(row));
-  const { cost, estimated, unpriced } = total;
   return {
-    total,
+    total: recorded ? withRecorded(recorded, calls, prices) : totalOf(calls.values(), prices),
     recordedCost: recorded?.cost ?? null,
-    copied: copies.size === 0 ? null : sumWhere((row) => copies.has(row)),
-    own: recorded ? { ...own, cost, estimated, unpriced } : own,
-    path: sumWhere((row) => onPath.has(row)),
+    path: totalOf(
+      [...calls].flatMap(([row, call]) => (onPath.has(row) ? [call] : [])),
+      prices,
+    ),
     branches: branchTotals(tree, calls, prices),
     models: grouped(calls.values(), ({ provider, model }) => ({ provider, model }), prices),
     kinds: grouped(calls.values(), ({ kind }) => ({ kind }), prices),
