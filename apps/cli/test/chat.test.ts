@@ -1,5 +1,7 @@
 import { once } from "node:events";
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { startOpenaiServer } from "@espalier/engine/testing";
 import {
@@ -196,6 +198,70 @@ test("--print says in one sentence why there is no answer, without the text of t
   });
   expect([code, value?.type]).toEqual([1, "agent_start"]);
 });
+
+/** Replies of servers that are no model's API, or that cannot answer now; with the message that --print shows. */
+const REFUSALS: [string, number, Record<string, string>, string, RegExp][] = [
+  [
+    "a wait of a day",
+    429,
+    { "content-type": "application/json", "retry-after": "86400" },
+    '{"type":"error","error":{"type":"rate_limit_error","message":"Slow down."}}',
+    /^429 .*[Ss]low down/,
+  ],
+  [
+    "an error text with escapes",
+    400,
+    { "content-type": "application/json" },
+    '{"type":"error","error":{"type":"invalid_request_error","message":"The field \\"x\\"\\nis \\u001b[31mwrong."}}',
+    /^400 .*The field "x" is wrong\./,
+  ],
+  [
+    "a page of a proxy",
+    403,
+    { "content-type": "text/html" },
+    `<html><body>${"<p>Forbidden</p>".repeat(2_000)}</body></html>`,
+    /^No whole answer of a model from http:[^ ]+ \(403 <html>.{100,300}…\)\. Retry; if it fails again, check the address in [A-Z]+_BASE_URL\.$/,
+  ],
+  [
+    "a page instead of an answer",
+    200,
+    { "content-type": "text/html" },
+    "<html>Welcome</html>",
+    /^No whole answer of a model from .* check the address in [A-Z]+_BASE_URL\.$/,
+  ],
+  [
+    "no page at this path",
+    404,
+    { "content-type": "text/plain" },
+    "404 page not found",
+    /^No whole answer of a model from .*404 page not found.* check the address in [A-Z]+_BASE_URL\.$/,
+  ],
+];
+
+test.each(REFUSALS)(
+  "--print ends with one short sentence after %s",
+  async (_, status, headers, body, said) => {
+    const server = createServer((request, response) => {
+      request.resume().on("end", () => response.writeHead(status, headers).end(body));
+    });
+    endings.push(() => server.close());
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const home = place();
+    const env = {
+      ESPALIER_HOME: home,
+      ANTHROPIC_API_KEY: KEY,
+      ANTHROPIC_BASE_URL: url,
+      OPENAI_BASE_URL: `${url}/v1`,
+    };
+    for (const model of ["claude-haiku-4-5", "openai:small", "openai-responses:small"]) {
+      const run = await espalier(["chat", "--print", "Is it so?", "--model", model], { env, cwd: home });
+      expect(run, model).toMatchObject({ code: 1, stdout: "" });
+      expect(run.stderr.trimEnd()).toMatch(said);
+    }
+  },
+  60_000,
+);
 
 test("--print prints the answer even if an extension vetoes the compaction after it, and reports the veto", async () => {
   const home = place();

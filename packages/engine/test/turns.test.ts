@@ -340,6 +340,43 @@ test("a whole answer is recorded like a stream", async () => {
   expect(turn.message).toMatchObject({ stopReason: "stop", usage: { totalTokens: 7 } });
 });
 
+describe("a stream of another server with Anthropic's API", () => {
+  const start = (more: object = {}) => ({
+    type: "message_start",
+    message: { id: "m", type: "message", role: "assistant", model: "x", content: [], ...more },
+  });
+  const block = { type: "content_block_start", index: 0, content_block: { type: "text", text: "Pears." } };
+  const end = { type: "message_delta", delta: { stop_reason: "end_turn" } };
+
+  async function recorded(events: readonly unknown[]) {
+    const { provider } = await anthropicAt([]);
+    const session = await sessionOf();
+    await session.say("What grows here?");
+    async function* stream() {
+      yield* events;
+    }
+    const turn = await session.record(provider, await session.next(provider), { send: stream as never });
+    return turn.message;
+  }
+
+  test("without a report of the usage is recorded", async () => {
+    for (const usage of [null, undefined]) {
+      const answer = await recorded([start({ usage }), block, end, { type: "message_stop" }]);
+      expect(answer).toMatchObject({ content: [{ type: "text", text: "Pears." }], stopReason: "stop" });
+      expect(answer.usage?.totalTokens).toBe(0);
+    }
+  });
+
+  test("fails with a sentence at an event that cannot be read", async () => {
+    const broken = [null, 5, { type: "message_start" }, { type: "content_block_delta", index: 0 }];
+    for (const event of [...broken, { type: "message_delta", usage: {} }])
+      await expect(recorded([start(), block, event, end])).rejects.toThrow(
+        /^The stream of claude-\S+ has an event of another shape: /,
+      );
+    await expect(recorded([block, { type: "ping" }])).rejects.toThrow("ended before its answer");
+  });
+});
+
 test("a provider without its client, or its model, says what is missing", () => {
   const nothing = undefined as never;
   const makers = [

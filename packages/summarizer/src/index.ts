@@ -55,6 +55,7 @@ export {
 } from "./request-summary.ts";
 export {
   exponentialDelay,
+  fetchWithShortWaits,
   type RetryOptions,
   type Sleep,
   withFallback,

@@ -26,6 +26,37 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /** Maximum wait that a provider may request, in milliseconds; for a longer one the error is thrown at once. */
 const LONGEST_RETRY_AFTER_MS = 60_000;
 
+/**
+ * Fetches like `fetch`, for the clients of SDKs, which wait as long as a server asks before they retry. A response that
+ * asks for more than a minute gets the header `x-should-retry: false`, so that the SDK throws its error at once.
+ */
+export const fetchWithShortWaits: typeof fetch = async (input, init) => {
+  const response = await fetch(input, init);
+  const isLong = !response.ok && (retryAfter(response.headers) ?? 0) > LONGEST_RETRY_AFTER_MS;
+  if (!isLong) return response;
+  const { body, status, statusText } = response;
+  const headers = new Headers(response.headers);
+  headers.set("x-should-retry", "false");
+  return new Response(body, { status, statusText, headers });
+};
+
+/** Headers of a response. */
+export interface HeaderReader {
+  get(name: string): string | null;
+}
+
+/** Returns the wait in `retry-after`, which is a number of seconds or a date, in milliseconds. */
+export function retryAfter(headers: Partial<HeaderReader> | undefined): number | undefined {
+  if (typeof headers?.get !== "function") return undefined;
+  const milliseconds = Number(headers.get("retry-after-ms") ?? Number.NaN);
+  if (milliseconds >= 0) return milliseconds;
+  const value = headers.get("retry-after");
+  if (value === null) return undefined;
+  const seconds = Number(value);
+  const wait = Number.isNaN(seconds) ? Date.parse(value) - Date.now() : seconds * 1_000;
+  return Number.isNaN(wait) ? undefined : Math.max(0, wait);
+}
+
 /** Waits for this number of milliseconds; rejects as soon as the signal is aborted. */
 export type Sleep = (milliseconds: number, signal?: AbortSignal) => Promise<void>;
 

@@ -25,6 +25,7 @@ import { offloadFolder } from "@espalier/session-tree/node";
 import { CommandError } from "../failure.ts";
 import { currentSettings, openOptions, sessionNamed, sessionSettings } from "../opening.ts";
 import type { Shell } from "../shell.ts";
+import { cutLine, plainLine } from "../text.ts";
 
 /** Choices for this conversation; they override all settings. */
 export interface ChatChoices {
@@ -146,13 +147,37 @@ async function agentOn(
 const NO_SERVER =
   /^connection error|fetch failed|ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|socket hang up|terminated|request timed out/i;
 
-/** Shortens a provider's error to its sentence. For an unreachable server it adds the address and a cure. */
-export function providerMessage(words: string, { url, variable }: Conversation["address"]): string {
-  if (NO_SERVER.test(words))
-    return `No answer from ${url} (${words.replace(/\.$/, "")}). Check that the server runs and the network works, or set another address in ${variable}.`;
-  return words.replace(/\{.*?"message":"((?:[^"\\]|\\.)*)".*\}/s, (_, said: string) =>
-    said.replace(/\\(.)/gs, "$1"),
+/** Matches error texts of answers that are cut off, or that are not answers of a model's API, such as a proxy's page. */
+const NO_ANSWER =
+  /ended without sending any chunks|ended before its answer|event of another shape|response with no body|^404\b(?!.*model)|<!doctype|<html|^(AnthropicError: )?Cannot read properties/is;
+
+/** Maximum length of a provider's error text. */
+const ERROR_WIDTH = 300;
+
+/**
+ * Shortens a provider's error to its sentence. For a server that is unreachable, or that is no model's API, it adds the
+ * address and a cure.
+ */
+export function providerMessage(text: string, { url, variable }: Conversation["address"]): string {
+  const whole = text.replace(/\{.*?"message":("(?:[^"\\]|\\.)*").*\}/s, (_, quoted: string) =>
+    unquoted(quoted),
   );
+  const words = cutLine(plainLine(whole), ERROR_WIDTH);
+  const said = words.replace(/\.$/, "");
+  if (NO_SERVER.test(words))
+    return `No answer from ${url} (${said}). Check that the server runs and the network works, or set another address in ${variable}.`;
+  if (NO_ANSWER.test(words))
+    return `No whole answer of a model from ${url} (${said}). Retry; if it fails again, check the address in ${variable}.`;
+  return words;
+}
+
+/** Returns the text of a JSON string; a text that is not valid JSON is returned without its quotes. */
+function unquoted(json: string): string {
+  try {
+    return String(JSON.parse(json));
+  } catch {
+    return json.slice(1, -1);
+  }
 }
 
 /** Returns the settings for these choices. Throws EspalierError `settings` for choices that exclude each other. */

@@ -73,6 +73,10 @@ export function anthropic(
     if (!isAsyncIterable(answer)) throw badAnswer("@anthropic-ai/sdk");
     const message = new MessageOfEvents();
     for await (const event of answer as AsyncIterable<Anthropic.RawMessageStreamEvent>) {
+      if (!isReadable(event))
+        throw new Error(
+          `The stream of ${modelId} has an event of another shape: ${jsonText(event).slice(0, 200)}`,
+        );
       message.add(event);
       if (event.type === "message_start") yield { type: "usage", usage: toUsage(event.message.usage, known) };
       else if (event.type === "content_block_delta" && event.delta.type === "text_delta")
@@ -207,8 +211,8 @@ function sharedMessages(
  * Returns the size of the prompt as its provider counted it, from which the summarizer sees whether a further
  * instruction fits; empty when the provider did not report it.
  */
-function promptTokens(reported: ReportedUsage): Pick<LastRequest, "inputTokens"> {
-  const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens } = reported;
+function promptTokens(reported: ReportedUsage | null | undefined): Pick<LastRequest, "inputTokens"> {
+  const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens } = reported ?? {};
   const inputTokens =
     (input_tokens ?? 0) + (cache_read_input_tokens ?? 0) + (cache_creation_input_tokens ?? 0);
   return inputTokens > 0 ? { inputTokens } : {};
@@ -216,6 +220,21 @@ function promptTokens(reported: ReportedUsage): Pick<LastRequest, "inputTokens">
 
 const isMessage = (answer: unknown): answer is Anthropic.Message =>
   isRecord(answer) && answer["type"] === "message" && Array.isArray(answer["content"]);
+
+/** The object that an event must have, by its type. */
+const EVENT_PARTS: Readonly<Record<string, string>> = {
+  message_start: "message",
+  content_block_start: "content_block",
+  content_block_delta: "delta",
+  message_delta: "delta",
+};
+
+/** Returns false for an event that lacks its object, as servers other than Anthropic's may send it. */
+function isReadable(event: unknown): boolean {
+  if (!isRecord(event)) return false;
+  const part = EVENT_PARTS[String(event["type"])];
+  return part === undefined || isRecord(event[part]);
+}
 
 /** Builds a message from the events of a stream of `create` or `stream` of any client. */
 class MessageOfEvents {
@@ -231,7 +250,7 @@ class MessageOfEvents {
     else if (event.type === "content_block_stop") this.#endBlock(message, event.index);
     else if (event.type === "message_delta") {
       Object.assign(message, withoutNulls(event.delta));
-      message.usage = { ...message.usage, ...withoutNulls(event.usage) };
+      message.usage = { ...message.usage, ...withoutNulls(event.usage ?? {}) };
     }
   }
 

@@ -6,6 +6,7 @@ import {
   anthropicSummarizer,
   DEFAULT_ANTHROPIC_MODEL,
   extractiveSummarizer,
+  fetchWithShortWaits,
   type Summarizer,
 } from "@espalier/summarizer";
 import type OpenAI from "openai";
@@ -103,7 +104,11 @@ function openaiClient({ apiKey, baseURL }: { apiKey?: string; baseURL?: string }
     const { default: Client } = await import("openai").catch((cause: unknown) => {
       throw new EspalierError("bad-input", "OpenAI needs the package openai: npm install openai", { cause });
     });
-    return new Client({ apiKey: apiKey ?? (baseURL ? "none" : undefined), ...(baseURL ? { baseURL } : {}) });
+    return new Client({
+      apiKey: apiKey ?? (baseURL ? "none" : undefined),
+      ...(baseURL ? { baseURL } : {}),
+      fetch: fetchWithShortWaits,
+    });
   };
   return () => {
     loading ??= load();

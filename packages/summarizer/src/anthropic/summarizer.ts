@@ -3,6 +3,7 @@ import type { SummaryErrorCode } from "@espalier/jsonl-stream";
 import { CHARS_PER_TOKEN, type Usage } from "@espalier/session-tree";
 import { DEFAULT_RESERVE, promptSize } from "../chunks.ts";
 import { type AnthropicModel, anthropicModel, pricesFor } from "../models.ts";
+import { fetchWithShortWaits, type HeaderReader, retryAfter } from "../retry.ts";
 import {
   isSummaryError,
   type Summarizer,
@@ -51,7 +52,7 @@ export function anthropicClient({ client, apiKey, baseURL }: AnthropicAccess): (
       const message = "Claude needs the package @anthropic-ai/sdk: npm install @anthropic-ai/sdk";
       throw summaryError("failed", message, { cause });
     });
-    return new Client({ ...(apiKey && { apiKey }), ...(baseURL && { baseURL }) });
+    return new Client({ ...(apiKey && { apiKey }), ...(baseURL && { baseURL }), fetch: fetchWithShortWaits });
   };
   if (typeof client === "function") return client;
   return () => (loading ??= client ? Promise.resolve(client) : load());
@@ -327,7 +328,7 @@ interface ErrorShape {
   statusCode?: unknown;
   type?: unknown;
   errorCode?: unknown;
-  headers?: { get?: (name: string) => string | null };
+  headers?: Partial<HeaderReader>;
 }
 
 /** Messages of the API about a request that is too large for the model. */
@@ -340,7 +341,7 @@ export function sdkError(thrown: unknown, signal: AbortSignal | undefined, usage
   const shape: ErrorShape = typeof thrown === "object" && thrown !== null ? thrown : {};
   const said = typeof shape.message === "string" ? shape.message : String(thrown);
   const code = codeOf(shape, said, signal);
-  const retryAfterMs = retryAfter(shape);
+  const retryAfterMs = retryAfter(shape.headers);
   return summaryError(code, sentence(code, said), { cause: thrown, usage, retryAfterMs });
 }
 
@@ -384,18 +385,6 @@ function codeByStatus(status: number): SummaryErrorCode {
   return "bad-request";
 }
 
-/** Returns the wait in `retry-after`, which is a number of seconds, or a date. */
-function retryAfter(shape: ErrorShape): number | undefined {
-  if (typeof shape.headers?.get !== "function") return undefined;
-  const milliseconds = Number(shape.headers.get("retry-after-ms") ?? Number.NaN);
-  if (milliseconds >= 0) return milliseconds;
-  const value = shape.headers.get("retry-after");
-  if (value === null) return undefined;
-  const seconds = Number(value);
-  const wait = Number.isNaN(seconds) ? Date.parse(value) - Date.now() : seconds * 1_000;
-  return Number.isNaN(wait) ? undefined : Math.max(0, wait);
-}
-
 const CURES: Partial<Record<SummaryErrorCode, string>> = {
   overloaded: "The provider is overloaded; try again later.",
   "rate-limited": "The provider asks to slow down; try again later.",
@@ -427,8 +416,12 @@ export interface ReportedUsage {
  */
 const HOUR_WRITE_FACTOR = 2;
 
-/** Converts reported usage to that of a session, with its cost when the model's prices are known. */
-export function toUsage(reported: ReportedUsage, model: AnthropicModel): Usage {
+/**
+ * Converts reported usage to that of a session, with its cost when the model's prices are known. Some servers with this
+ * API report no usage; it then counts as zero.
+ */
+export function toUsage(given: ReportedUsage | null | undefined, model: AnthropicModel): Usage {
+  const reported = given ?? {};
   const input = reported.input_tokens ?? 0;
   const output = reported.output_tokens ?? 0;
   const cacheRead = reported.cache_read_input_tokens ?? 0;
