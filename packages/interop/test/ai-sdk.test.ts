@@ -181,6 +181,37 @@ describe("any conversation of the AI SDK", () => {
     );
   });
 
+  it("loses a text part without a text, also from a tool message, and reports it", () => {
+    const call = { type: "tool-call", toolCallId: "c1", toolName: "read", input: {} };
+    const result = {
+      type: "tool-result",
+      toolCallId: "c1",
+      toolName: "read",
+      output: { type: "text", value: "a" },
+    };
+    const { messages, issues } = fromAiSdk([
+      { role: "user", content: "Read it." },
+      { role: "assistant", content: [call] },
+      { role: "tool", content: [result, { type: "text" }] },
+    ] as unknown as ModelMessage[]);
+    expect(messages.map(({ role }) => role)).toEqual(["user", "assistant", "toolResult"]);
+    expect(issues).toMatchObject([{ kind: "malformed", path: "messages[2].content[1]" }]);
+  });
+
+  it("loses a picture in a result without an address, and reports it", () => {
+    const call = { type: "tool-call", toolCallId: "c1", toolName: "look", input: {} };
+    const value = [{ type: "image-url", url: "" }];
+    const output = { type: "content", value };
+    const result = { type: "tool-result", toolCallId: "c1", toolName: "look", output };
+    const { messages, issues } = fromAiSdk([
+      { role: "user", content: "Look." },
+      { role: "assistant", content: [call] },
+      { role: "tool", content: [result] },
+    ] as unknown as ModelMessage[]);
+    expect(messages[2]).toMatchObject({ role: "toolResult", content: [] });
+    expect(issues).toMatchObject([{ kind: "malformed" }]);
+  });
+
   it("never throws for damaged input, can be written, and is in its normal form after one conversion", () => {
     fc.assert(
       fc.property(aiSdkMessages.chain(damaged), (input) => {

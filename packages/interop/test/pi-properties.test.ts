@@ -159,6 +159,15 @@ const GLUED = {
   cut: 0,
 };
 
+/** A line of version 2 whose first entry has a damaged key `id`; the next line repeats its second entry. */
+const REPEATED = {
+  version: 2,
+  numbers: [2041783938, 651683801],
+  ids: 1,
+  changed: [[19, 32]] as [number, number][],
+  cut: 0,
+};
+
 test("a file of any version with any damage gives the lines, the report and the counts of its tree", () => {
   fc.assert(
     fc.property(file, ({ version, numbers, ids, changed, cut }) => {
@@ -172,7 +181,7 @@ test("a file of any version with any damage gives the lines, the report and the 
       );
       expect(draft).toEqual(tree);
     }),
-    { numRuns: 500, examples: [[GLUED]] },
+    { numRuns: 500, examples: [[GLUED], [REPEATED]] },
   );
 });
 

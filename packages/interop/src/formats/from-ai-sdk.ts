@@ -86,10 +86,13 @@ function originOf(content: unknown, builder: ConversationBuilder): Partial<Assis
   return { provider, model: "unknown", api: APIS.get(provider) ?? "ai-sdk" };
 }
 
-/** Reads a part of a tool message: a result, or an approval, which is stored unchanged. */
+/**
+ * Reads a part of a tool message. A result becomes a message; another part, such as an approval, is read as one of the
+ * user's, because requests have it there.
+ */
 function readToolPart(part: Fields, path: string, builder: ConversationBuilder): ContentBlock[] {
   const { type, toolCallId, toolName, output, ...rest } = part;
-  if (type !== "tool-result") return [builder.issues.opaque(FORMAT, part, path)];
+  if (type !== "tool-result") return readUserPart(part, path, builder.issues);
   const { content, isError, native } = readOutput(output, path, builder.issues);
   const value = { ...native, ...rest };
   builder.result(typeof toolCallId === "string" ? toolCallId : "", content, isError, path, {
@@ -228,7 +231,8 @@ function readPart(part: Fields, path: string, issues: FormatIssues): ContentBloc
   const isPicture = type === "image-data" || (type === "media" && String(mediaType).startsWith("image/"));
   if (isPicture && typeof data === "string" && typeof mediaType === "string")
     return [withNative({ type: "image", data, mimeType: mediaType }, FORMAT, rest)];
-  if (type === "image-url" && typeof url === "string")
+  // Without a colon it is no address; a request would have it as base64.
+  if (type === "image-url" && typeof url === "string" && url.includes(":"))
     return [stored(withNative({ type: "imageUrl", url }, FORMAT, rest))];
   return type === "text" || isPicture || type === "image-url"
     ? issues.misshapen(type, path)

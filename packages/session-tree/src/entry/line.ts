@@ -119,7 +119,7 @@ function judge(value: unknown, from: number): SessionLine {
 }
 
 /** Returns the reason why a parsed value is not an entry. The `problem` of a known kind checks the other fields. */
-function shapeProblem(value: unknown): string | undefined {
+export function shapeProblem(value: unknown): string | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value))
     return "The line is not a JSON object";
   const { id, type, parentId } = value as Partial<Entry>;

@@ -7,7 +7,7 @@ import {
   parseLine,
 } from "@espalier/jsonl-stream";
 import { deriveId, FORMAT_VERSION, parseHeader, type SessionHeader } from "../entry/entry.ts";
-import { firstHeader, readLineParts } from "../entry/line.ts";
+import { firstHeader, readLineParts, shapeProblem } from "../entry/line.ts";
 import { Tree } from "../tree/tree.ts";
 
 /**
@@ -171,12 +171,15 @@ function freshId(sessionId: string, lineNumber: number, memory: UpgradeMemory): 
   return id;
 }
 
-/** Upgrades version 2, in which messages of extensions had the role `hookMessage`. */
+/**
+ * Upgrades version 2, in which messages of extensions had the role `hookMessage`. A value that is not an entry keeps its
+ * bytes, so that the positions of entries after it on the same line stay the same.
+ */
 const fromSecond: UpgradeValue = (value) => {
   const header = parseHeader(value);
   if (header) return lineOf({ ...header, version: FORMAT_VERSION });
-  if (!isEntry(value)) return undefined;
-  const renamed = renameHooks(value);
+  if (shapeProblem(value) !== undefined) return undefined;
+  const renamed = renameHooks(value as OldEntry);
   return renamed === value ? undefined : lineOf(renamed);
 };
 
