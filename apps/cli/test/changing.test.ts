@@ -220,6 +220,7 @@ test("a fork of an old session has today's date, and the command to continue is 
   expect(stdout).toContain(
     `\nContinue it with \`espalier continue ${id} --in claude-code\`, or here with \`espalier chat ${id}\`.\n`,
   );
+  expect(stdout).toContain(", with a copy of 1 entry; its leaf is u1aaaa.\n");
   expect((await espalierJson(["list", "--since", "1h"], { env })).values).toMatchObject([{ id }]);
   const out = join(temporaryFolder(), "way.jsonl");
   const named = await espalier(["fork", DEMO, "before-cache", "--out", out], { env });

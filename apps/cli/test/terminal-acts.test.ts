@@ -125,6 +125,26 @@ test("two entries are compared: a marked one, or the leaf", () => {
   expect(scratch.effects.at(-1)).toMatchObject({ b: here });
 });
 
+test("one key shows the id, file and folder of the session, and continues it in another agent", () => {
+  const scratch = new Scratch(100).open(demoModel());
+  expect(scratch.screen.split("\n")[0]).toContain("project  LTfrBGnUynOG");
+  scratch.keys("<", "}", "i");
+  for (const fact of ["id: LTfrBGnUynOG", "file: /sessions/one.jsonl", "folder: /home/somebody/project"])
+    expect(scratch.screen).toContain(fact);
+  scratch.keys("y");
+  expect(scratch.effects.at(-1)).toMatchObject({ type: "copy", text: "LTfrBGnUynOG" });
+  scratch.keys("i", "o");
+  const entryId = labelled(scratch, "before-cache");
+  expect(scratch.effects.at(-1)).toEqual({ type: "continue", entryId, agent: "codex" });
+  expect(scratch.keys("i").screen).not.toContain("in Codex");
+  const lines = ["9 entries written to /somewhere.", "Continue with: codex resume 1"];
+  scratch.keys("escape").happen({ type: "continued", lines, command: "codex resume 1" });
+  for (const text of lines) expect(scratch.screen).toContain(text);
+  scratch.keys("y");
+  expect(scratch.effects.at(-1)).toMatchObject({ type: "copy", text: "codex resume 1" });
+  expect(scratch.state.work).toBeUndefined();
+});
+
 test("the first row of a branch represents the whole branch in comparisons and merges", () => {
   const at = { timestamp: "2026-03-08T12:00:00.000Z" };
   const said = (id: string, parentId: string | null) => ({

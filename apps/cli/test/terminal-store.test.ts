@@ -1,3 +1,6 @@
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createSession, openSession } from "@espalier/engine";
 import { memoryStore, type SessionLog, type SessionStore } from "@espalier/session-tree";
 import { expect, test, vi } from "vitest";
@@ -142,6 +145,42 @@ test("a session that the user left before it was loaded is not shown", async () 
   await vi.waitFor(() => expect(opened).toHaveLength(2), PATIENCE);
   expect(opened).toEqual([wanted, wanted]);
   effects.close();
+});
+
+test("a session continues in another agent, in this folder if its own does not exist here", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "espalier-terminal-"));
+  vi.stubEnv("PI_CODING_AGENT_SESSION_DIR", folder);
+  const store = memoryStore();
+  const session = await createSession({ store, cwd: "/no/such/folder" });
+  const [entry] = await session.appendMessages([{ role: "user", content: "Which tide?" }]);
+  await session.close();
+  const events: TerminalEvent[] = [];
+  const effects = new ActEffects(
+    { ...createShell([]), store },
+    (event) => events.push(event),
+    async () => undefined,
+    (error) => {
+      throw error;
+    },
+  );
+  try {
+    effects.continue(session.file, { type: "continue", entryId: entry!.id, agent: "pi" });
+    await vi.waitFor(() => expect(events).toHaveLength(1), PATIENCE);
+    const [file] = readdirSync(folder);
+    expect(events).toEqual([
+      {
+        type: "continued",
+        lines: expect.arrayContaining([
+          `The session's folder /no/such/folder does not exist here; it continues in ${process.cwd()}.`,
+          `1 entry written to ${join(folder, file!)}.`,
+        ]),
+        command: `pi --session ${join(folder, file!)}`,
+      },
+    ]);
+  } finally {
+    vi.unstubAllEnvs();
+    rmSync(folder, { recursive: true });
+  }
 });
 
 test("aborted work that fails later is over", async () => {

@@ -13,7 +13,7 @@ import {
   type Session,
 } from "@espalier/engine";
 import { nativeAgents } from "@espalier/interop";
-import { contextOfPath, type ForkPosition, promptText, roleAt } from "@espalier/session-tree";
+import { contextOfPath, type ForkPosition, pathRows, promptText, roleAt } from "@espalier/session-tree";
 import { Option } from "commander";
 import { type Answer, type Call, command, type SessionCall, sessionCommand } from "../command.ts";
 import { entryName, entryNamed, existingEntry } from "../entry-reference.ts";
@@ -142,8 +142,11 @@ export async function fork(
   const made = await session.fork(entryId, { ...options, ...act });
   const { id, file, leafId, summaryEntryId, selectedText } = made;
   const place = plainLine(leafId ?? "before the first entry");
+  const row = session.tree.row(entryId);
+  const end = options.position === "before" ? session.tree.index.parent(row) : row;
+  const count = formatMany(pathRows(session.tree, end).length, "entry", "entries");
   const sentences = [
-    `The fork ${plainLine(id)} is in ${file}; its leaf is ${place}.`,
+    `The fork ${plainLine(id)} is in ${file}, with a copy of ${count}; its leaf is ${place}.`,
     ...(summaryEntryId ? [`The rest is summarized in ${plainLine(summaryEntryId)}.`] : []),
   ];
   return { value: made, sentences, ref: file, editorText: selectedText };

@@ -9,7 +9,7 @@ import {
   nativeAgents,
   omittedEntries,
 } from "@espalier/interop";
-import { continueSession } from "@espalier/interop/node";
+import { type ContinuedSession, continueSession } from "@espalier/interop/node";
 import { redactText } from "@espalier/session-tree";
 import { Option } from "commander";
 import { type SessionCall, sessionCommand } from "../command.ts";
@@ -224,19 +224,21 @@ PI_CODING_AGENT_SESSION_DIR change it.`,
       cwd: cwd === undefined ? undefined : resolve(cwd),
       out,
     });
-    const { file, command, entries, issues } = continued;
-    return {
-      value: continued,
-      lines: [
-        `${formatMany(entries, "entry", "entries")} written to ${plainLine(file)}.`,
-        ...viewLosses(issues).map((line) => shell.colours.dim(line)),
-        command === null
-          ? "Codex only finds files in its own folder of sessions: move the file there."
-          : `Continue with: ${plainLine(command)}`,
-      ],
-    };
+    return { value: continued, lines: viewContinued(continued, shell.colours.dim) };
   },
 });
+
+/** Describes a session file for another agent: its size and place, the differences, and the command that continues it. */
+export const viewContinued = (
+  { file, command, entries, issues }: ContinuedSession,
+  dim: (text: string) => string = (text) => text,
+): string[] => [
+  `${formatMany(entries, "entry", "entries")} written to ${plainLine(file)}.`,
+  ...viewLosses(issues).map(dim),
+  command === null
+    ? "Codex only finds files in its own folder of sessions: move the file there."
+    : `Continue with: ${plainLine(command)}`,
+];
 
 /** Commands that write a session for other programs. */
 export const exportCommands = [exportCommand, continueCommand] as const;

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { basename } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import type { ActOptions, Session } from "@espalier/engine";
@@ -98,6 +99,7 @@ export async function openTerminal(shell: Shell, { ref, ascii = false }: Termina
         abort: () => acts.abort(),
         answer: ({ question, answer }) => acts.answer(question, answer),
         export: (effect) => acts.export(openRef(), effect),
+        continue: (effect) => acts.continue(openRef(), effect),
         copy({ text, what }) {
           screen.copy(text);
           dispatch({ type: "warned", message: `Copied ${what}.` });
@@ -271,6 +273,24 @@ export class ActEffects {
           type: "told",
           message: `${formatMany(entries, "entry", "entries")} written to ${file}.`,
         });
+      }),
+    );
+  }
+
+  continue(ref: string, { entryId, agent }: Extract<TerminalEffect, { type: "continue" }>): void {
+    this.#begin(() =>
+      withSession(this.#shell, "read", ref, async (session) => {
+        const [{ continueSession }, { viewContinued }] = await Promise.all([
+          import("@espalier/interop/node"),
+          import("../commands/export.ts"),
+        ]);
+        const own = session.header?.cwd ?? "";
+        const isGone = !existsSync(own);
+        const cwd = isGone ? process.cwd() : own;
+        const continued = continueSession(session, { agent, at: entryId, cwd });
+        const note = `The session's folder ${own} does not exist here; it continues in ${cwd}.`;
+        const lines = [...(isGone && own !== "" ? [note] : []), ...viewContinued(continued)];
+        this.#dispatch({ type: "continued", lines, command: continued.command });
       }),
     );
   }

@@ -9,6 +9,7 @@ import { askText, CANCEL, dialog, paragraph } from "../state/dialog.ts";
 import {
   type Act,
   type Choice,
+  type Dialog,
   type Next,
   next,
   say,
@@ -277,6 +278,60 @@ const exportHere = begins((state, _, entryId) => {
   });
 });
 
+/** Agents that can continue a session, and their keys. */
+const OTHER_AGENTS = [
+  ["c", "claude-code", "Claude Code"],
+  ["o", "codex", "Codex"],
+  ["p", "pi", "Pi"],
+] as const;
+
+/** Shows the id, file and folder of the session, and offers to continue it in another agent. */
+const about: ActBinding["run"] = (state, tree) => {
+  const { header } = tree.view.model.tree;
+  const entryId = state.work ? undefined : idAtCursor(tree);
+  const facts = [
+    ...(header?.id ? [["id", header.id]] : []),
+    ["file", tree.ref],
+    ...(tree.cwd === "" ? [] : [["folder", tree.cwd]]),
+  ];
+  const body: Dialog["body"] = (columns) =>
+    facts.flatMap(([name, text]) => paragraph(`${name}: ${text}`)(columns));
+  const elsewhere = OTHER_AGENTS.map(([key, agent, title]): Choice => {
+    const run: Choice["run"] = (closed) =>
+      begin(closed, `writing a session of ${title}`, { type: "continue", entryId: entryId!, agent });
+    return { key, title: `continue from this entry in ${title}`, run };
+  });
+  const copyIt: Choice = {
+    key: "y",
+    title: "copy the id",
+    run: (closed) => next(closed, { type: "copy", text: header!.id, what: header!.id }),
+  };
+  return next({
+    ...state,
+    dialog: dialog("This session", body, [
+      ...(header?.id ? [copyIt] : []),
+      ...(entryId === undefined ? [] : elsewhere),
+      { ...CANCEL, title: "close" },
+    ]),
+  });
+};
+
+/** Shows the command that continues a session in another agent, after the agent's file was written. */
+export const continuedDialog = (lines: readonly string[], command: string | null): Dialog =>
+  dialog("Continue in another agent", (columns) => lines.flatMap((text) => paragraph(text)(columns)), [
+    ...(command === null
+      ? []
+      : [
+          {
+            key: "y",
+            title: "copy the command",
+            run: (closed: TerminalState) =>
+              next(closed, { type: "copy", text: command, what: "the command" }),
+          },
+        ]),
+    { ...CANCEL, title: "close" },
+  ]);
+
 /** All keys that change a session or export a part of it, in the order of the help. */
 export const ACT_BINDINGS: readonly ActBinding[] = [
   {
@@ -308,6 +363,7 @@ export const ACT_BINDINGS: readonly ActBinding[] = [
   { keys: ["y"], title: "copy the text of this entry", run: copy },
   { keys: ["Y"], title: "copy the id of the entry", run: copyId },
   { keys: ["e"], title: "export to a file", run: exportHere },
+  { keys: ["i"], title: "show the session's id and file; continue it in another agent", run: about },
 ];
 
 /** A key and its function. The help and the bottom line are made from the lists of all keys. */

@@ -1,6 +1,7 @@
 import type { CompactionPlan } from "@espalier/compaction";
 import type { BranchComparison, ListedSession, ListOptions, SearchHit } from "@espalier/engine";
 import type { UsageTotals } from "@espalier/engine/reading";
+import type { NativeAgent } from "@espalier/interop";
 import type { Change } from "../../commands/changes.ts";
 import type { Line } from "../screen/frame.ts";
 import type { TerminalInput } from "../screen/keys.ts";
@@ -229,6 +230,8 @@ export type TerminalEffect =
   /** Answers a question of an extension; undefined: its dialog was closed. */
   | { type: "answer"; question: number; answer: string | undefined }
   | { type: "export"; entryId: string | null; format: "markdown" | "json" }
+  /** Writes the path to an entry as a session file of another agent. */
+  | { type: "continue"; entryId: string; agent: NativeAgent }
   /** Copies a text to the terminal's clipboard. */
   | { type: "copy"; text: string; what: string }
   | { type: "suspend" }
@@ -285,6 +288,8 @@ export type TerminalEvent =
   /** An error of the running work (`wasWork`), or of another reading. */
   | { type: "failed"; message: string; wasWork: boolean }
   | { type: "told"; message: string }
+  /** A session file of another agent was written. `command` continues it. */
+  | { type: "continued"; lines: readonly string[]; command: string | null }
   /** A warning about work that continues. */
   | { type: "warned"; message: string };
 

@@ -6,7 +6,7 @@ import { previewEntry } from "../../entry-preview.ts";
 import { wrapText } from "../../markdown/markdown.ts";
 import { formatCount, formatMany, formatShortCost } from "../../numbers.ts";
 import { cutToColumns, plainLine } from "../../text.ts";
-import { ACT_BINDINGS, beginAct, bindingOf } from "../keys/act-bindings.ts";
+import { ACT_BINDINGS, beginAct, bindingOf, continuedDialog } from "../keys/act-bindings.ts";
 import {
   generalKey,
   listAgain,
@@ -163,6 +163,8 @@ const HANDLERS: { readonly [Type in OtherEvent["type"]]: Handler<Type> } = {
     const { sessions } = state;
     return listAgain(say({ ...state, work: undefined }, message), { ...sessions, others: "" });
   },
+  continued: (state, { lines, command }) =>
+    next({ ...state, ...CLOSED, dialog: continuedDialog(lines, command) }),
   facts(state, { ref, facts }) {
     const known = new Map(state.sessions.facts).set(ref, facts);
     return next({ ...state, sessions: { ...state.sessions, facts: known } });
@@ -457,7 +459,7 @@ function madeDialog(message: string, ref: string, editorText: Change["editorText
   return dialog("Forked", paragraph(message), [
     {
       key: "o",
-      title: "open the fork",
+      title: "open the fork; Esc leads from there to the list, where this session is too",
       run: (closed) => next(closed, { type: "open", ref, ...(editorText == null ? {} : { editorText }) }),
     },
     { key: "s", title: "stay here", run: (closed) => next(closed) },

@@ -55,6 +55,9 @@ function heading(state: TerminalState): Line {
   return between([span(" Espalier", "heading")], [span(`${facts.join(" · ")} `, "dim")], size.columns);
 }
 
+/** Maximum number of shown characters of the session's id; every command accepts the beginning of an id. */
+const WHOLE_ID = 12;
+
 /** Maximum share of the heading for facts. */
 const FACTS_SHARE = 0.6;
 
@@ -74,8 +77,13 @@ function treeHeading(tree: TreeState, columns: number): Line {
   const right = span(`${facts.join(" · ")} `, "dim");
   const room = Math.max(10, columns - columnsOf(right.text) - 2);
   const name = cutToColumns(title, room);
-  const project = `  ${projectOf(cwd)}`;
-  const rest = columnsOf(name) + columnsOf(project) <= room ? [span(project, "dim")] : [];
+  // The last parts are left out where there is no room.
+  const parts = [projectOf(cwd), plainLine(model.tree.header?.id ?? "").slice(0, WHOLE_ID)];
+  const rest: Span[] = [];
+  for (const part of parts.filter((text) => text !== "")) {
+    if (columnsOf(name) + lineWidth({ spans: rest }) + columnsOf(part) + 2 > room) break;
+    rest.push(span(`  ${part}`, "dim"));
+  }
   return between([span(` ${name}`, "heading"), ...rest], [right], columns);
 }
 
