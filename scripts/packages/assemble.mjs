@@ -32,11 +32,24 @@ const peers = Object.keys(PEERS).sort();
 export async function assemble(/** @type {string} */ folder) {
   const doors = doorsOf(workshop);
   const inputs = await bundleCommand(root, join(folder, "dist"), { sourcemap: true, doors, external: peers });
+  for (const name of readdirSync(join(folder, "dist"), { recursive: true, encoding: "utf8" })) {
+    const file = join(folder, "dist", name);
+    if (name.endsWith(".map")) writeFileSync(file, relocatedMap(readFileSync(file, "utf8"), file));
+  }
   writeFileSync(join(folder, "THIRD-PARTY-NOTICES.md"), licenceTexts(root, inputs));
   for (const path of ["README.md", "LICENSE", SCHEMA])
     copyFileSync(join(root, path), join(folder, basename(path)));
   writeFileSync(join(folder, "package.json"), JSON.stringify(manifestFor(Object.keys(doors)), null, 2));
   await rollTypes(Object.values(doors), join(folder, "dist"));
+}
+
+/** Returns a source map whose paths begin at the root of the repository, so that they name no folder of this machine. */
+export function relocatedMap(/** @type {string} */ text, /** @type {string} */ file) {
+  const map = JSON.parse(text);
+  const sources = map.sources.map((/** @type {string} */ path) =>
+    relative(root, resolve(dirname(file), path)),
+  );
+  return JSON.stringify({ ...map, sources });
 }
 
 /** Manifest of the package: without development fields, with all peers, and with doors that lead to built files. */

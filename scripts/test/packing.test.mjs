@@ -1,5 +1,19 @@
+import { join, relative } from "node:path";
 import { expect, test } from "vitest";
-import { manifestFor, repositoryOf } from "../packages/assemble.mjs";
+import { manifestFor, relocatedMap, repositoryOf } from "../packages/assemble.mjs";
+import { root } from "../tools.mjs";
+
+test("a packed source map names no folder of the machine that packed it", () => {
+  const folder = "/tmp/packing/dist";
+  const sources = ["packages/engine/src/index.ts", "node_modules/commander/index.js"];
+  const map = {
+    version: 3,
+    sources: sources.map((path) => relative(folder, join(root, path))),
+    mappings: "A",
+  };
+  const packed = relocatedMap(JSON.stringify(map), join(folder, "index.js.map"));
+  expect(JSON.parse(packed)).toEqual({ version: 3, sources, mappings: "A" });
+});
 
 test("the packed manifest has the framework of every adapter as an optional peer", () => {
   const { peerDependencies, peerDependenciesMeta } = manifestFor(["index"]);

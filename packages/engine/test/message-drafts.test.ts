@@ -79,6 +79,38 @@ describe("a message that no model would read as intended is refused when it is a
   });
 });
 
+test("messages that are no list are refused when they are appended", async () => {
+  const session = await begun();
+  const before = session.getEntries().length;
+  for (const given of [{ role: "user", content: "a" }, "a", null, undefined])
+    await expect(session.appendMessages(given as never)).rejects.toMatchObject({
+      code: "bad-input",
+      message: "Messages are given as a list: appendMessages([message]).",
+    });
+  expect(session.getEntries()).toHaveLength(before);
+});
+
+test("an id that is no text is no entry's id, for every operation", async () => {
+  const session = await begun();
+  for (const id of [undefined, null, 5, {}] as unknown as string[]) {
+    expect(session.getEntry(id)).toBeUndefined();
+    const operations = [
+      () => session.hide(id),
+      () => session.label(id, "x"),
+      () => session.pin(id),
+      () => session.fork(id, { store: memoryStore() }),
+      ...(id === null ? [] : [() => session.navigate(id)]),
+    ];
+    for (const operation of operations)
+      await expect(operation()).rejects.toMatchObject({
+        code: "unknown-entry",
+        message: expect.stringMatching(
+          /^There is no entry .+ in this session\. `espalier tree` lists all ids\.$/,
+        ),
+      });
+  }
+});
+
 test("the library's own messages are accepted, also by the compiler", async () => {
   const session = await begun();
   const asked: UserMessage = { role: "user", content: "Look.", timestamp: 1 };

@@ -204,6 +204,8 @@ export function fillMessages(
 ): NewEntry<MessageEntry>[] {
   // A result may belong to a call of the same batch.
   const said: StoredMessage[] = [];
+  if (!Array.isArray(drafts))
+    throw new EspalierError("bad-input", "Messages are given as a list: appendMessages([message]).");
   return drafts.map((draft) => {
     const entry = readDraft(() => fillMessage(draft, context, now, said));
     said.push(entry.message);

@@ -43,7 +43,7 @@ export function sessionFileName({ timestamp, id }: Pick<SessionHeader, "timestam
   if (!isSessionId(id)) {
     throw new EspalierError(
       "invalid-entry",
-      "The session's id cannot be part of a file name; use letters, digits, `.`, `_` and `-`.",
+      "The session's id cannot be part of a file name; use at most 128 letters, digits, `.`, `_` and `-`, with a letter or digit at both ends.",
     );
   }
   return `${timestamp.replace(/[:.]/g, "-").replace(/[^A-Za-z0-9_-]/g, "")}_${id}.jsonl`;

@@ -67,6 +67,8 @@ export class EntryIndex implements RowIndex {
   }
 
   rowOf(id: string): number {
+    // Callers in plain JavaScript pass the id of an entry that they did not find.
+    if (typeof id !== "string") return -1;
     this.#ids.hashText(id);
     return this.#ids.find();
   }

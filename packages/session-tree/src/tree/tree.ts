@@ -95,7 +95,7 @@ export class Tree {
   row(id: string): number {
     const row = this.index.rowOf(id);
     if (row >= 0) return row;
-    const near = similarIds(id, this.ids());
+    const near = similarIds(String(id), this.ids());
     const hint = near.length > 0 ? `Similar ids: ${near.join(", ")}.` : "`espalier tree` lists all ids.";
     throw new EspalierError(
       "unknown-entry",
