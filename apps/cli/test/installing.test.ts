@@ -6,6 +6,8 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmdirSync,
+  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
@@ -359,6 +361,64 @@ test("install and uninstall restore a home with its files, folders, links and mo
     ),
     { numRuns: 25 },
   );
+});
+
+test("a first installation that fails leaves no file of ours, in whatever file it fails", () => {
+  for (const name of AGENT_NAMES) {
+    const folder = newHome();
+    mkdirSync(join(folder, FOLDERS[name]), { recursive: true });
+    const before = everything(folder);
+    const plan = planInstall(agentNamed(name));
+    const [, ...afterRecord] = plan.changes;
+    expect(afterRecord).not.toEqual([]);
+    for (const { file } of afterRecord) {
+      // The state of another program's file in the moment before it is written.
+      write(file, "theirs");
+      const theirs = everything(folder);
+      expect(() => carryOut(plan), file).toThrow("Another program changed");
+      expect(everything(folder)).toEqual(theirs);
+      rmSync(file);
+      removeEmptyFolders(folder, Object.keys(before));
+      expect(everything(folder)).toEqual(before);
+    }
+  }
+});
+
+/** Removes all folders but these. */
+function removeEmptyFolders(folder: string, except: readonly string[]): void {
+  for (const path of Object.keys(everything(folder)).toReversed())
+    if (!except.includes(path)) rmdirSync(join(folder, path));
+}
+
+test("settings that cannot be read or are nested too deeply are named in one sentence, and stay", async () => {
+  const file = join(home, ".claude/settings.json");
+  mkdirSync(dirname(file));
+  symlinkSync(file, file);
+  const unreadable = await espalier(["install", "claude-code"], { env: environmentOf(home) });
+  expect(unreadable).toMatchObject({
+    code: 1,
+    stdout: "",
+    stderr: `${file} cannot be changed: it cannot be read (ELOOP); check its permissions. Nothing was changed.\n`,
+  });
+  rmSync(file);
+  const deep = `{"a":${"[".repeat(50_000)}${"]".repeat(50_000)}}`;
+  write(file, deep);
+  const refused = await espalier(["install", "claude-code"], { env: environmentOf(home) });
+  expect(refused).toMatchObject({
+    code: 1,
+    stdout: "",
+    stderr: `${file} cannot be changed: its values are nested too deeply. Nothing was changed.\n`,
+  });
+  expect(readFileSync(file, "utf8")).toBe(deep);
+});
+
+test("numbers of TOML settings that JavaScript cannot hold stay as they are", () => {
+  const values = ownOf("codex", 0);
+  const before = "largest = 9223372036854775807\nleast = -9223372036854775808\n";
+  const { text, ...insertion } = tomlSettings.insert(before, values);
+  expect(text.startsWith(before)).toBe(true);
+  expect(tomlSettings.remove(text, values, insertion)).toBe(before);
+  expect(tomlSettings.remove(`# theirs\n${text}`, values, insertion)).toBe(`# theirs\n${before}`);
 });
 
 test("a link to a settings file is followed, and the mode of the file stays", () => {

@@ -98,7 +98,7 @@ test("an id that is no text is no entry's id, for every operation", async () => 
       () => session.hide(id),
       () => session.label(id, "x"),
       () => session.pin(id),
-      () => session.fork(id, { store: memoryStore() }),
+      () => session.fork(id),
       ...(id === null ? [] : [() => session.navigate(id)]),
     ];
     for (const operation of operations)

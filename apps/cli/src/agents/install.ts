@@ -16,7 +16,7 @@ import {
 import { dirname, join } from "node:path";
 import { espalierHome } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { createWhole, openView } from "@espalier/jsonl-stream/node";
+import { createWhole, openView, systemCode } from "@espalier/jsonl-stream/node";
 import { firstHeader } from "@espalier/session-tree";
 import { sessionFiles } from "@espalier/session-tree/node";
 import { CommandError } from "../failure.ts";
@@ -210,10 +210,20 @@ function inFile<Result>(file: string, step: () => Result): Result {
   try {
     return step();
   } catch (error) {
-    if (!(error instanceof CommandError)) throw error;
-    const message = `${file} cannot be changed: ${error.message}. Nothing was changed.`;
+    const reason = reasonOf(error);
+    if (reason === undefined) throw error;
+    const message = `${file} cannot be changed: ${reason}. Nothing was changed.`;
     throw new CommandError("settings", message, { cause: error });
   }
+}
+
+/** Returns the reason of an error that a file causes; undefined for every other error. */
+function reasonOf(error: unknown): string | undefined {
+  if (error instanceof CommandError) return error.message;
+  const code = systemCode(error);
+  if (code) return `it cannot be read (${code}); check its permissions`;
+  // The parsers of JSON and TOML are recursive.
+  return error instanceof RangeError ? "its values are nested too deeply" : undefined;
 }
 
 /**
@@ -245,19 +255,46 @@ function missingFolders(folder: string): string[] {
  * @throws CommandError `changed` for a file that changed after the plan was made
  */
 export function carryOut({ agent, changes, removed }: InstallPlan): void {
+  const isFirst = !existsSync(recordFile(agent));
   const { folders } = readRecord(agent);
-  for (const change of changes.filter(({ before, after }) => before !== after)) {
-    if (textIn(change.file) !== change.before) throw changed(change.file);
-    if (change.after === undefined) rmSync(change.file);
-    else writeText(change.file, change.after);
+  const created: string[] = [];
+  try {
+    for (const change of changes.filter(({ before, after }) => before !== after)) {
+      if (textIn(change.file) !== change.before) throw changed(change.file);
+      if (change.after === undefined) removeFile(change.file);
+      else writeText(change.file, change.after);
+      if (change.before === undefined) created.push(change.file);
+    }
+  } catch (error) {
+    // The settings come last, so that a first installation that fails has created files and changed none.
+    if (isFirst) {
+      for (const file of created.toReversed()) removeFile(file);
+      removeFolders(agent, []);
+    }
+    throw error;
   }
   const isRemoval = !existsSync(recordFile(agent));
   if (!isRemoval) return;
-  for (const path of removed) rmSync(path, { recursive: true, force: true });
+  for (const path of removed) removeFile(path);
+  removeFolders(agent, folders);
+}
+
+/** Removes the folders of an installation, and these ones, if they are empty. */
+function removeFolders(agent: Agent, folders: readonly string[]): void {
   for (const path of Object.keys(agent.ownFiles))
     removeEmpty(dirname(join(agent.folder, path)), agentsFolder());
   for (const folder of folders.toReversed()) removeEmpty(folder, dirname(folder));
   removeEmpty(agentsFolder(), dirname(espalierHome()));
+}
+
+/** Removes a file, or a folder with its files. Throws CommandError `settings`. */
+function removeFile(path: string): void {
+  try {
+    rmSync(path, { recursive: true, force: true });
+  } catch (cause) {
+    const message = `${path} cannot be removed (${systemCode(cause) ?? "see cause"}); check the permissions of its folder, and repeat the command.`;
+    throw new CommandError("settings", message, { cause });
+  }
 }
 
 const changed = (file: string): CommandError =>
@@ -266,22 +303,28 @@ const changed = (file: string): CommandError =>
     `Another program changed ${file} meanwhile, so it was not written; repeat the command.`,
   );
 
-/** Writes a whole file under a temporary name and renames it. Links are followed; the file's mode stays. */
+/**
+ * Writes a whole file under a temporary name and renames it. Links are followed; the file's mode stays.
+ * Throws CommandError `settings`.
+ */
 function writeText(path: string, text: string): void {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  const file = existsSync(path) ? realpathSync(path) : path;
-  const mode = (statSync(file, { throwIfNoEntry: false })?.mode ?? 0o600) & 0o777;
-  const draft = `${file}.${randomBytes(6).toString("hex")}.tmp`;
-  createWhole(draft, [Buffer.from(text)], { mode });
+  let draft: string | undefined;
   try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    const file = existsSync(path) ? realpathSync(path) : path;
+    const mode = (statSync(file, { throwIfNoEntry: false })?.mode ?? 0o600) & 0o777;
+    draft = `${file}.${randomBytes(6).toString("hex")}.tmp`;
+    createWhole(draft, [Buffer.from(text)], { mode });
     renameSync(draft, file);
-  } catch (error) {
-    rmSync(draft, { force: true });
-    throw error;
+  } catch (cause) {
+    if (draft !== undefined) rmSync(draft, { force: true });
+    const code = systemCode(cause instanceof EspalierError ? cause.cause : cause) ?? "see cause";
+    const message = `${path} could not be written (${code}); check the permissions of its folder and the free space on the disk, and repeat the command.`;
+    throw new CommandError("settings", message, { cause });
   }
 }
 
-/** Removes a folder and its parents up to `end` while they are empty. */
+/** Removes a folder and its parents up to `end` while they are empty and may be removed. */
 function removeEmpty(folder: string, end: string): void {
   for (let each = folder; each !== end && each.startsWith(end); each = dirname(each)) {
     try {
@@ -289,11 +332,14 @@ function removeEmpty(folder: string, end: string): void {
     } catch (error) {
       const { code = "" } = error as NodeJS.ErrnoException;
       if (code === "ENOENT") continue;
-      if (code === "ENOTEMPTY" || code === "EEXIST") return;
+      if (KEEPING.has(code)) return;
       throw error;
     }
   }
 }
+
+/** Codes of folders that stay: they have other files, are the root of a disk, or are in a read-only folder. */
+const KEEPING: ReadonlySet<string> = new Set(["ENOTEMPTY", "EEXIST", "EBUSY", "EACCES", "EPERM", "EROFS"]);
 
 /** Unified diff of a change: one hunk with three lines of context. */
 export function* diffOf({ file, before, after }: FileChange): Generator<string> {

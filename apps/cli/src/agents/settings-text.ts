@@ -311,7 +311,7 @@ type Table = Record<string, unknown>;
 
 function tableIn(text: string): Table {
   try {
-    return parseToml(text.replace(BOM, ""));
+    return parseToml(text.replace(BOM, ""), { integersAsBigInt: "asNeeded" });
   } catch (error) {
     const line = (error as { line?: unknown }).line;
     throw brokenFile(`it is not TOML${typeof line === "number" ? ` (line ${line})` : ""}`);

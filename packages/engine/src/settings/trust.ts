@@ -127,7 +127,7 @@ function withWriteErrors(file: string, write: (file: string) => void): void {
     write(file);
   } catch (cause) {
     const code = (cause as NodeJS.ErrnoException).code ?? "see cause";
-    const message = `${file} cannot be written (${code}); make its folder writable, or name another home in ESPALIER_HOME.`;
+    const message = `${file} cannot be written (${code}); check the permissions of its folder and the free space on the disk, or name another home in ESPALIER_HOME.`;
     throw new EspalierError("write-failed", message, { cause });
   }
 }

@@ -367,7 +367,7 @@ function leaseError(path: string, name: string, cause: unknown): EspalierError {
         cause,
       },
     );
-  const message = `The ${name} of ${path} could not be taken (${code ?? "see cause"}); make its folder writable, or share the session.`;
+  const message = `The ${name} of ${path} could not be taken (${code ?? "see cause"}); check the permissions of its folder and the free space on the disk, or copy the session to another folder.`;
   return new EspalierError("write-failed", message, { cause });
 }
 

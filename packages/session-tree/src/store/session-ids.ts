@@ -137,7 +137,7 @@ export class SessionIds {
         if (cause instanceof EspalierError) throw cause;
         throw new EspalierError(
           "write-failed",
-          `The id ${id} could not be taken in ${this.#claims} (${systemCode(cause) ?? "see cause"}); make that folder writable.`,
+          `The id ${id} could not be taken in ${this.#claims} (${systemCode(cause) ?? "see cause"}); check the permissions of that folder and the free space on the disk.`,
           { cause },
         );
       }
