@@ -715,6 +715,11 @@ test.skipIf(!hasTmux)(
     await second.shows(
       /› \/name Mine\nThis session is read-only here; \/fork creates a session of your own\./,
     );
+    // It also draws what the first terminal has written since.
+    tmux.type("The newest prompt, in short?");
+    await shows(/The newest prompt, in short\?\s+Ebb/, { idle: true });
+    second.tmux.type("/tree");
+    await second.shows(/› \/tree[\s\S]*The newest prompt, in short\?/);
     second.tmux.type("/fork");
     await second.shows(/Forked to \S+/);
     second.tmux.keys("C-d");
@@ -728,6 +733,13 @@ test.skipIf(!hasTmux)(
     expect(JSON.stringify(linesOf(file))).toContain("Are you there?");
     tmux.keys("C-d");
     await shows(`${Tmux.LEFT} 0`);
+    // A reopened chat shows that the prompt has no answer, and why.
+    const reopened = await terminal(home, server, file);
+    await reopened.shows(
+      new RegExp(`› Are you there\\?\\s+No answer from ${server.url}[\\s\\S]*\\(/continue retries\\)`),
+    );
+    reopened.tmux.keys("C-d");
+    await reopened.shows(`${Tmux.LEFT} 0`);
   },
   180_000,
 );

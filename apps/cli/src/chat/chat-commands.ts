@@ -26,6 +26,8 @@ interface ChatCommand {
   candidates?: (chat: Chat, typed: string) => Candidate[];
   /** True for commands that may run during an answer. */
   anytime?: boolean;
+  /** True for commands that first read entries which other programs appended to the session. */
+  readsOthers?: boolean;
   run(chat: Chat, argument: string): Promise<void> | void;
 }
 
@@ -39,6 +41,7 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
     name: "tree",
     description: "Show the session as a tree; /tree --all shows every entry",
     anytime: true,
+    readsOthers: true,
     run(chat, argument) {
       if (argument !== "" && argument !== "--all")
         throw new CommandError("usage", "The only option is --all: /tree [--all].");
@@ -51,6 +54,7 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
     name: "branches",
     description: "List the branches, newest first, each with its number for /navigate",
     anytime: true,
+    readsOthers: true,
     run: (chat) => chat.say(branchLines(chat).join("\n")),
   },
   {
@@ -58,6 +62,7 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
     description:
       "Continue from another entry: /navigate <id, label or number of /branches> [--summarize [focus]]",
     candidates: offeredEntries,
+    readsOthers: true,
     run: goTo,
   },
   {
@@ -74,6 +79,7 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
     name: "fork",
     description: "Fork into a new session: /fork [id] [--summarize]",
     candidates: offeredEntries,
+    readsOthers: true,
     run: fork,
   },
   { name: "compact", description: "Compress conversation history", anytime: true, run: compact },
@@ -441,6 +447,7 @@ export async function runChatCommand(chat: Chat, line: string): Promise<void> {
   }
   if (chat.agent.isRunning && !command.anytime)
     return chat.say("An answer is still coming; wait for it, or abort it with Esc.");
+  if (command.readsOthers) await chat.session.refresh();
   const waiting = chat.agent.queued;
   try {
     await command.run(chat, argument.trim());

@@ -108,15 +108,18 @@ export class ChatDrawing {
     DRAWN[event.type]?.call(this, event as never);
   }
 
-  /** Shows the newest prompt and its answer again, so that the user knows the position in the conversation. */
+  /** Shows the newest prompt, its answer, and why that failed, so that the user knows the position in the conversation. */
   recall(): void {
     const { messages } = this.#conversation.session.context;
     const at = messages.findLastIndex(({ role }) => role === "user");
-    const answer = messages.findLast(({ role }) => role === "assistant");
+    const answer = messages.findLast((one): one is AssistantMessage => one.role === "assistant");
     if (at < 0) return;
     if (at > 0) this.note(`… ${formatMany(at, "message")} above; /context shows them`);
     this.showPrompt(messageText(messages[at]!));
-    if (answer && messages.indexOf(answer) > at) this.#block(messageText(answer));
+    if (!answer || messages.indexOf(answer) < at) return;
+    this.#block(messageText(answer));
+    const how = viewEnd(answer, this.#colours, this.address);
+    if (how !== undefined) this.say(`\n${how}`);
   }
 
   /** Shows a message of the user when it is in the log. */
