@@ -121,6 +121,7 @@ describe.skipIf(!hasBrowser)("the page, for every user", () => {
   test("on a phone has every panel within the screen, its name visible, and no control smaller than a finger", async () => {
     const page = await showDemo("", PHONE);
     await page.waitForSelector(".entry.selected");
+    await page.locator(".timeline").getByLabel("Breaks of the prompt cache").waitFor();
     const unfit: string[] = [];
     const check = async (place: string) => {
       expect(await page.evaluate(() => document.documentElement.scrollWidth), place).toBeLessThanOrEqual(360);

@@ -247,6 +247,8 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await soon(hits).toEqual(["Mend the boat", "Paint the boat white"]);
     await page.getByRole("heading", { name: "Found in 2 sessions" }).waitFor();
     expect(await page.locator(".hits mark").allTextContents()).toEqual(["boat", "boat"]);
+    // Their titles have the text too, and they are not listed again.
+    await soon(() => page.locator(".sessions > li").count()).toBe(0);
     expect(await text(page, ".hits .session")).toMatch(/Mend the boat.*2 days.*one.*1 message/);
     await page.getByLabel("Time").selectOption("7");
     await soon(hits).toEqual(["Mend the boat"]);

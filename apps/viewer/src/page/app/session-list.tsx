@@ -28,7 +28,10 @@ export function SessionList({ source, address }: { source: PageSource; address: 
     document.title = "Sessions · Espalier";
   }, []);
   const isSearched = query.trim().length > 1 && source.isServed;
-  const chosen = chosenFrom(sessions, { ...choice, q: query });
+  const found = useFound(isSearched ? query.trim() : "", choice);
+  // A session with a hit is listed there, and not again because of its title.
+  const hit = new Set(isSearched ? found.answer?.map(({ key }) => key) : []);
+  const chosen = chosenFrom(sessions, { ...choice, q: query }).filter(({ session }) => !hit.has(session.key));
   return (
     <main class="session-list">
       <h1>Sessions</h1>
@@ -42,15 +45,17 @@ export function SessionList({ source, address }: { source: PageSource; address: 
         onKeyDown={(event) => event.key === "Escape" && setQuery("")}
       />
       {sessions.length > 1 && <Filters sessions={sessions} choice={choice} choose={choose} />}
-      {isSearched && <Hits query={query.trim()} choice={choice} sessions={answer} />}
-      <ul class="sessions">
-        {chosen.slice(0, shown).map(({ session, runs }) => (
-          <li key={session.key}>
-            <SessionLine session={session} />
-            {runs.length > 0 && <SubAgents runs={runs} />}
-          </li>
-        ))}
-      </ul>
+      {isSearched && <Hits query={query.trim()} choice={choice} found={found} sessions={answer} />}
+      {chosen.length > 0 && (
+        <ul class="sessions">
+          {chosen.slice(0, shown).map(({ session, runs }) => (
+            <li key={session.key}>
+              <SessionLine session={session} />
+              {runs.length > 0 && <SubAgents runs={runs} />}
+            </li>
+          ))}
+        </ul>
+      )}
       {error && <p class="failure">{error.message}</p>}
       {answer?.length === 0 && <NoSession source={source} />}
       {answer && answer.length > 0 && chosen.length === 0 && !isSearched && (
@@ -312,21 +317,29 @@ const ROLES: Readonly<Record<string, string>> = {
   branchSummary: ROW_KINDS.f,
 };
 
+/** Sessions in which a text was found, the newest first; undefined for an empty text, and while it is searched for. */
+function useFound(query: string, { agent = "", project = "", days = "" }: ListChoice) {
+  return useAnswer(
+    async (signal) =>
+      query === ""
+        ? undefined
+        : ask<FoundSession[]>("api/search", searchFor(query, { agent, project, days }), signal),
+    [query, agent, project, days],
+    TYPING,
+  );
+}
+
 interface HitsProps {
   query: string;
   choice: ListChoice;
+  found: ReturnType<typeof useFound>;
   /** All sessions; undefined while the list is read. */
   sessions: readonly ShownSession[] | undefined;
 }
 
 /** Sessions in which a text was found, the newest first, each with the first messages that have it. */
-function Hits({ query, choice, sessions }: HitsProps) {
+function Hits({ query, choice, found: { answer, error }, sessions }: HitsProps) {
   const { agent = "", project = "", days = "" } = choice;
-  const { answer, error } = useAnswer(
-    (signal) => ask<FoundSession[]>("api/search", searchFor(query, { agent, project, days }), signal),
-    [query, agent, project, days],
-    TYPING,
-  );
   if (error) return <p class="failure">{error.message}</p>;
   if (!answer || !sessions) return <p class="quiet">Searching…</p>;
   const isFiltered = `${agent}${project}${days}` !== "";

@@ -136,7 +136,7 @@ function CacheSummary({ broken, select }: CacheSummaryProps) {
   const dollars = formatDollars(broken.reduce((sum, one) => sum + one.cost, 0));
   return (
     <select
-      class="cache-breaks wide-only"
+      class="cache-breaks"
       aria-label="Breaks of the prompt cache"
       value=""
       onChange={(event) => select(Number(event.currentTarget.value))}
