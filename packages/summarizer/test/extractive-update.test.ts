@@ -68,6 +68,40 @@ describe("a summary that is brought up to date again and again", () => {
     expect(section(summary, "## Constraints & Preferences")).toContain("Only use tabs for indentation");
   });
 
+  it("keeps the names of its newest calls, which the next update does not list as calls", async () => {
+    const before = await ask([
+      user("Why is the deployment refused?"),
+      ...run("deployctl push --canary-share 5 --audit-scope billing_ledger", "waiting"),
+    ]);
+    expect(section(before.text, "### In Progress")).toContain("Called: `deployctl push --canary-share 5");
+    expect(before.text).not.toContain("Names in use: --canary-share");
+    const after = await ask([...step("", "read", { path: "deploy/policy.yml" }, "share: 1")], {
+      previousSummary: before.text,
+    });
+    expect(section(after.text, "## Critical Context")).toMatch(
+      /Names in use: .*--canary-share.*billing_ledger/,
+    );
+  });
+
+  it("drops listed names one update after the other, the last ones first, unless they are written again", async () => {
+    const names = Array.from({ length: 20 }, (_, index) => `ledgerColumn${String.fromCharCode(65 + index)}`);
+    let summary = `## Goal\nFirst request: "List the columns."\n\n## Critical Context\n- Names in use: ${names.join(", ")}`;
+    const kept: number[] = [];
+    for (let update = 0; update < 3; update++) {
+      summary = (
+        await ask([user("Go on, please, with the next file."), assistant("Read ledgerColumnT.")], {
+          previousSummary: summary,
+        })
+      ).text;
+      kept.push(names.filter((name) => summary.includes(name)).length);
+    }
+    expect(kept[0]).toBeLessThan(20);
+    expect(kept[0]).toBeGreaterThan(10);
+    expect(kept[2]).toBeLessThan(kept[0]!);
+    expect(summary).toContain("ledgerColumnA");
+    expect(summary).toContain("ledgerColumnT");
+  });
+
   it("moves what was in progress to what is done, and drops an error that a later run resolved", async () => {
     const before = await ask(invoiceSession());
     expect(section(before.text, "### In Progress")).toContain("Good. Now write the export as");

@@ -19,7 +19,7 @@ import {
   WROTE,
 } from "./session.ts";
 import { focusOn } from "./speech.ts";
-import { codeSpan, quote, wholeCodePoints } from "./text.ts";
+import { codeSpan, eachName, quote, wholeCodePoints } from "./text.ts";
 
 /** Limits of its summaries. */
 export interface ExtractiveSummarizerOptions {
@@ -111,11 +111,11 @@ const NOTHING = "(none)";
 const ROOMS: Record<Exclude<Part, "done">, number> = {
   goal: 1_100,
   constraints: 500,
-  inProgress: 1_100,
+  inProgress: 1_000,
   blocked: 700,
   nextSteps: 450,
-  decisions: 1_000,
-  critical: 2_500,
+  decisions: 800,
+  critical: 2_800,
 };
 const ALL_ROOM = 8_000;
 
@@ -154,7 +154,9 @@ function writeSummary(facts: Facts, sections: readonly Section[], room: number):
   return render(sections, written);
 }
 
-const needOf = (lines: readonly Line[]) => lines.reduce((sum, { text }) => sum + text.length + 4, 0);
+/** List mark and line end, counted generously. */
+const MARKS = 4;
+const needOf = (lines: readonly Line[]) => lines.reduce((sum, { text }) => sum + text.length + MARKS, 0);
 const lengthOf = (lines: readonly string[]) => lines.reduce((sum, { length }) => sum + length + 1, 0);
 
 function render(sections: readonly Section[], written: ReadonlyMap<Part, readonly string[]>): string {
@@ -223,11 +225,15 @@ const LONGEST_NAMES = 760;
  * order.
  */
 function criticalLines(facts: Facts, told: string, room: number): Line[] {
-  const files = fileLines(facts);
+  const notes = noteLines(facts, room * NOTES_SHARE);
+  const handles = handleLines(facts, told);
   const commands = commandLines(facts, told, room * COMMANDS_SHARE);
-  const said = [told, ...[...files, ...commands].map(({ text }) => text)].join("\n");
+  const left = room - needOf([...notes, ...handles, ...commands]);
+  // No name is repeated that a file has; what the names leave is for the files.
+  const said = [told, ...[...fileLines(facts, left), ...commands].map(({ text }) => text)].join("\n");
   const names = nameLines(facts, said, Math.min(LONGEST_NAMES, room * NAMES_SHARE));
-  const kinds = [noteLines(facts, room * NOTES_SHARE), handleLines(facts, told), files, names, commands];
+  const files = fileLines(facts, left - needOf(names));
+  const kinds = [notes, handles, files, names, commands];
   return kinds.flatMap((lines, kind) =>
     lines.map((line) => ({ ...line, order: kind * 10_000 + line.order })),
   );
@@ -292,6 +298,9 @@ const CHANGED_FILES = 12;
 const READ_FILES = 16;
 const NAMES_OF_FILE = 6;
 
+/** Lines into which the files that were read are joined. */
+const MOST_CHUNKS = 4;
+
 /** Temporary files: changed, but not needed again. */
 const TEMPORARY = /^(?:\/private)?\/(?:var\/)?tmp\//;
 
@@ -299,13 +308,13 @@ const TEMPORARY = /^(?:\/private)?\/(?:var\/)?tmp\//;
  * Returns the files that were changed most and last, with a few of their names, then files that were read. Paths are as
  * in the calls.
  */
-function fileLines(facts: Facts): Line[] {
+function fileLines(facts: Facts, room: number): Line[] {
   const { record, previous, branches } = facts;
   const files = new Map([...record.files].map(([path, file]) => [path, { ...file, names: [] as string[] }]));
   const inherited = [...branches.files, ...previous.files];
   const ages = new Map(
     [inherited.filter(({ edits }) => edits > 0), inherited.filter(({ edits }) => edits === 0)].flatMap(
-      (kind) => kind.map(({ path }, index) => [path, 0.5 - index / kind.length / 2] as const),
+      (kind) => kind.map(({ path }, index) => [path, EARLIER * (1 - index / kind.length)] as const),
     ),
   );
   for (const { path, edits, names } of inherited) {
@@ -314,8 +323,7 @@ function fileLines(facts: Facts): Line[] {
     else files.set(path, { path, reads: 2, edits, created: false, last: -1, failure: undefined, names });
   }
   // Files of an earlier summary are older than all messages.
-  const newness = ({ path, last }: FileWork) =>
-    last < 0 ? ages.get(path)! : inherited.length === 0 ? share(last, record) : 0.5 + share(last, record) / 2;
+  const newness = ({ path, last }: FileWork) => (last < 0 ? ages.get(path)! : newnessOf(last, facts));
   const worth = (file: FileWork) =>
     0.5 * Math.log1p(file.edits + file.reads) + 2 * newness(file) + (facts.focus(file.path) ? FOCUS : 0);
   const ranked = [...files.values()]
@@ -330,17 +338,28 @@ function fileLines(facts: Facts): Line[] {
     if (file.edits === 0 && !isNamed) read.push(file);
   }
   const shown = (path: string) => codeSpan(path, 200);
-  const texts = [
-    ...changed.map((file) => {
-      const names = namesOf(file, record);
-      return `${shown(file.path)} (${file.created ? "created, " : ""}changed ${file.edits}×)${names.length > 0 ? `: ${names.join(", ")}` : ""}`;
-    }),
-    ...chunked(
-      read.map(({ path }) => shown(path)),
-      ", ",
-    ).map((text) => `${LABELS.used}${text}`),
-  ];
+  const changes = changed.map((file) => {
+    const names = namesOf(file, record);
+    return `${shown(file.path)} (${file.created ? "created, " : ""}changed ${file.edits}×)${names.length > 0 ? `: ${names.join(", ")}` : ""}`;
+  });
+  const texts = fitting(changes, room);
+  const left = room - texts.reduce((sum, { length }) => sum + length + MARKS, 0);
+  // Each path is chosen, and then joined with others: a line of five that does not fit would be lost whole.
+  const paths = fitting(
+    read.map(({ path }) => shown(path)),
+    left - LABELS.used.length * MOST_CHUNKS,
+  );
+  texts.push(...chunked(paths, ", ").map((text) => `${LABELS.used}${text}`));
   return texts.map((text, order) => ({ text, priority: -order, order }));
+}
+
+/** Share of the session that an earlier summary covers. It is not known: this is the fifth of compactions at equal distances. */
+const EARLIER = 0.8;
+
+/** Returns the place of a message as a share of the whole session. The messages follow the earlier summary, if there is one. */
+function newnessOf(at: number, { record, previous }: Facts): number {
+  const isUpdate = Object.values(previous.lines).some((lines) => lines.length > 0);
+  return isUpdate ? EARLIER + (1 - EARLIER) * share(at, record) : share(at, record);
 }
 
 /** Returns the names of a file that were written most and last. */
@@ -359,19 +378,27 @@ function namesOf(file: FileWork & { names: string[] }, record: SessionRecord): s
 }
 
 /** Returns the most frequent and most recent names that the summary lacks: of flags, of settings, of printed output. */
-function nameLines({ record, previous, focus }: Facts, told: string, room: number): Line[] {
-  const isUpdate = previous.names.length > 0;
+function nameLines(facts: Facts, told: string, room: number): Line[] {
+  const { record, previous, focus } = facts;
   const worth = new Map(
-    previous.names.map((name, index) => [name, INHERITED * (1 - (0.6 * index) / previous.names.length)]),
+    previous.names.map((name, index) => [
+      name,
+      INHERITED * (1 - (INHERITED_RANGE * index) / previous.names.length),
+    ]),
   );
+  // Lines about the place where an earlier summary ended are not kept, and their names would go with them.
+  const { inProgress, nextSteps, blocked } = previous.lines;
+  eachName([...inProgress, ...nextSteps, ...blocked, ...previous.commands].join("\n"), (name) => {
+    if (!worth.has(name)) worth.set(name, IN_PASSING);
+  });
   for (const [name, use] of record.names) {
-    const newness = isUpdate ? 0.5 + share(use.last, record) / 2 : share(use.last, record);
+    const newness = newnessOf(use.last, facts);
     const said = worthOfName(use, newness) + (focus(name) ? FOCUS : 0);
     if (said > 0) worth.set(name, (worth.get(name) ?? 0) + said);
   }
   const each = ([name, value]: [string, number]) => value / (name.length + 20);
   const ranked = [...worth]
-    .filter(([name]) => !told.includes(name))
+    .filter(([name, value]) => value > LEAST_WORTH && !told.includes(name))
     .sort((a, b) => each(b) - each(a))
     .map(([name]) => name);
   const isFlag = (name: string) => name.startsWith("--");
@@ -380,13 +407,17 @@ function nameLines({ record, previous, focus }: Facts, told: string, room: numbe
   return listLines(LABELS.names, chunked(names, ", ", 40));
 }
 
-/** Value of the first name of an earlier summary. */
-const INHERITED = 2;
+/** Value of the first name of an earlier summary; the last name has a tenth of it. */
+const INHERITED = 1.5;
+const INHERITED_RANGE = 0.9;
+
+/** Value of a name that was in an earlier summary, but not in its list of names. */
+const IN_PASSING = 1;
 const MOST_NAMES = 28;
 const MOST_FLAGS = 3;
 
 /** Minimum value of a name in the summary: names below it are rarely written again. */
-const LEAST_WORTH = 0.6;
+const LEAST_WORTH = 0.7;
 
 /**
  * Returns the value of a name: its likelihood of being written again. The weights were measured on 16 recorded
@@ -397,13 +428,13 @@ function worthOfName({ messages, wrote }: NameUse, newness: number): number {
   if (wrote === WROTE.output) return 0;
   if (messages === 1 && newness <= NEW) return 0;
   const isSaid = (wrote & (WROTE.user | WROTE.agent)) !== 0;
-  const said =
+  return (
     (0.5 + Math.log1p(messages)) *
     (0.2 + newness) *
     ((wrote & WROTE.user) !== 0 ? 1.8 : 1) *
     ((wrote & WROTE.output) !== 0 ? 1.4 : 1) *
-    (isSaid ? 1 : 0.6);
-  return said > LEAST_WORTH ? said : 0;
+    (isSaid ? 1 : 0.6)
+  );
 }
 
 /** A name that was written once counts when this share of the messages is before it. */
