@@ -56,7 +56,7 @@ function partsToRead(text: string): [number, string][] {
 
 function rulesIn(text: string, offset: number): FoundRule[] {
   const said = NOT_OWN.reduce((left, pattern) => left.replace(pattern, blank), withoutTags(text));
-  const isDocument = said.replace(/\s+/g, " ").length > LONGEST_PROMPT;
+  const isDocument = said.length > LONGEST_PROMPT && said.replace(/\s+/g, " ").length > LONGEST_PROMPT;
   const found: FoundRule[] = [];
   let isCorrecting = false;
   for (const [start, end] of sentences(said)) {
@@ -147,9 +147,12 @@ const HAN_OR_HANGUL = /[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]/;
 
 /** Returns the range of a sentence without surrounding blanks and final punctuation. */
 function whole(sentence: string): [number, number] {
-  const start = sentence.search(/\S/);
-  return [start, sentence.replace(/[\s.!,;:。！，；：]+$/, "").length];
+  let end = sentence.length;
+  while (end > 0 && ENDS_CLAUSE.test(sentence[end - 1]!)) end--;
+  return [sentence.search(/\S/), end];
 }
+
+const ENDS_CLAUSE = /[\s.!,;:。！，；：]/;
 
 // English ------------------------------------------------------------------------------------------------------------
 
@@ -159,6 +162,8 @@ function judgedEnglish(sentence: string, isCorrecting: boolean): Judgement | und
   const from = start + lead;
   const words = sentence.slice(from, end);
   if (words.length > LONGEST_RULE || words.split(/\s+/, 2).length < 2) return undefined;
+  const denies = DENIES.test(sentence.slice(start, from));
+  if (!denies && !ANY_RULE.test(words)) return undefined;
   const isQuestion = words.endsWith("?");
   if (isQuestion && !ASKED.test(words)) return undefined;
   const range: [number, number] = [from, end];
@@ -171,11 +176,13 @@ function judgedEnglish(sentence: string, isCorrecting: boolean): Judgement | und
     const isCorrection = isCorrecting && !isStanding;
     return { kind: isCorrection ? "correction" : "always", range, isStanding };
   }
-  const denies = /\bno[,\s—–-]/i.test(sentence.slice(start, from));
   if (CONTRASTS.test(words) || (denies && !isQuestion && SETS_RIGHT.test(words)))
     return { kind: isCorrecting || denies ? "correction" : "always", range, isStanding };
   return undefined;
 }
+
+/** A `no` before the clause itself. */
+const DENIES = /\bno[,\s—–-]/i;
 
 /** Words before the clause itself. */
 const LEAD =
@@ -253,6 +260,15 @@ const CONTRASTS =
 /** Words that may follow a `no,`: the correct fact or the desired behaviour. */
 const SETS_RIGHT =
   /^(?!(?:that|it|this|wait|I|because|idea|the reason|there)\b)(?=.*\b(?:should|must|needs?|use|don'?t|keep|stays?|is|are|belongs?|goes)\b)(?:\S+\s+){2}/i;
+
+/**
+ * All patterns of {@link judgedEnglish} that make a clause a rule, as one: most clauses match none of them, and are read
+ * only once.
+ */
+const ANY_RULE = new RegExp(
+  [ALLOWS, STANDING, ...FORBIDS, PREFERS, ...DEMANDS, CONTRASTS].map(({ source }) => source).join("|"),
+  "i",
+);
 
 // Korean and Chinese -------------------------------------------------------------------------------------------------
 

@@ -200,4 +200,15 @@ describe("unusual messages", () => {
     expect(process.cpuUsage(started).user).toBeLessThan(10_000_000);
     for (const { range } of rules) expect(range[1]).toBeLessThanOrEqual(text.length);
   });
+
+  test.each([
+    ["blanks", " ".repeat(20_000)],
+    ["full stops and commas", ".,".repeat(10_000)],
+    ["a tag", ` <data>${"x".repeat(20_000)}</data> `],
+  ])("with %s between two words are read in linear time", (_, between) => {
+    // Quadratic work would take minutes.
+    const started = process.cpuUsage();
+    for (let at = 0; at < 300; at++) expect(findRules(`never mind${between}b${at}`)).toEqual([]);
+    expect(process.cpuUsage(started).user).toBeLessThan(10_000_000);
+  });
 });
