@@ -109,6 +109,41 @@ test("placeholders, branches, hashes, public keys and code stay the same, for ev
     for (const text of innocents(seed)) expect(redactText(text)).toBe(text);
 });
 
+test("a key without a long run of letters and digits is found by its name or form alone", () => {
+  const parts = made(72, "kX9pQ7zM2").replace(/.{8}/g, "$&/");
+  const password = made(12, "k9!Xp-2mzQ");
+  for (const [name, text] of [
+    ["password", `postgres://ada:${password}@db1/x`],
+    ["credentials", "Authorization: Basic QWRhOjEyMw=="],
+    ["credentials", "Authorization: basic+QWRhOjEyMw=="],
+    ["credentials", "AUTHORIZATION: BASIC QWRhOjEyMw=="],
+    ["private key", `-----BEGIN ${"PRIVATE"} KEY-----\n${parts}`],
+    ["private key", `-----BEGIN+${"PRIVATE"}+KEY-----\n${parts}`],
+    ["private key", `Private-Lines: 4\n${parts}`],
+    ["aws secret", `secret-key: ${parts.slice(0, 40)}`],
+    ["aws secret", `Secret_Key: ${parts.slice(0, 40)}`],
+    ["aws secret", `secret-access-key: ${parts.slice(0, 40)}`],
+    ["aws secret", `secretAccessKey: ${parts.slice(0, 40)}`],
+    ["aws secret", `SECRET_KEY=${parts.slice(0, 40)}`],
+    ["password", `password: ${password}`],
+    ["password", `PASSWORD=${password}`],
+    ["password", `passwd: ${password}`],
+    ["password", `passphrase: ${password}`],
+    ["password", `PASSPHRASE: ${password}`],
+    ["password", `pwd=${password}`],
+    ["password", `PWD=${password}`],
+    ["azure secret", `aB18Q~${made(36, "kX9.pQ7zM.2")}`],
+    ["password", `curl -u ada:${password}`],
+    ["password", `mysql -p${password}`],
+  ] as const)
+    for (const [before, after] of [
+      ["", ""],
+      ["see ", ".\n"],
+      ["w @ ~ k\n", " phrase"],
+    ])
+      expect(redactText(`${before}${text}${after}`), text).toContain(`[redacted ${name}]`);
+});
+
 test("text that only resembles a key stays the same", () => {
   for (const text of HARMLESS) expect(redactText(text)).toBe(text);
 });

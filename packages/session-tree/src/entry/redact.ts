@@ -89,15 +89,16 @@ export class Redactor {
     // Other objects are refused when they are written.
     if (!isRecord(value) || !isPlain(value)) return value;
     return this.#inside(value, () => {
+      const members: [string, unknown][] = Object.entries(value);
       let changed = false;
-      const treated = Object.entries(value).map(([name, field]): [string, unknown] => {
+      for (const member of members) {
+        const [name, field] = member;
         const rule = ruleOf(name);
-        const result = rule === "keep" ? field : this.#field(rule, field);
-        const member = name.length < SHORTEST_KEY ? name : this.#member(name, value);
-        changed ||= result !== field || member !== name;
-        return [member, result];
-      });
-      return changed ? Object.fromEntries(treated) : value;
+        if (rule !== "keep") member[1] = this.#field(rule, field);
+        if (name.length >= SHORTEST_KEY) member[0] = this.#member(name, value);
+        changed ||= member[1] !== field || member[0] !== name;
+      }
+      return changed ? Object.fromEntries(members) : value;
     });
   }
 
