@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { contentBlocks, isMessage, messageText, SessionTree } from "@espalier/session-tree";
 import { FileLog } from "@espalier/session-tree/node";
 import { findRules } from "@espalier/summarizer";
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { corpus, corpusLabels, type Tally, tally, writtenTurns } from "./rules/labels.ts";
 
@@ -137,6 +138,32 @@ describe("texts without a rule", () => {
     expect(texts(`<file name="AGENTS.md">\nNever push.\n\nAlways test.\n</file>\nnever rebase`)).toEqual([
       "never rebase",
     ]);
+  });
+});
+
+describe("a rule is found by its own words:", () => {
+  /** Adds a clause that is no rule and has a cue of many, so that the text is read in any case. */
+  const expectSameWithCue = (text: string) =>
+    expect(findRules(text), text).toEqual(findRules(`${text}\n\nnever mind`));
+
+  test("each clause of the labelled turns, alone", () => {
+    const sets = ["dev", "held", "blind"].flatMap((set) => ["en", "ko", "zh"].map((of) => `${set} ${of}`));
+    for (const { text } of [...sets, "sessions"].flatMap(writtenTurns))
+      for (const clause of text.split(/[.!?,;\n]+/)) expectSameWithCue(clause.trim());
+  });
+
+  test("property: any words of rules, in any order", () => {
+    const words =
+      "all every each any new tests the files must should have to need needs go goes in into gets an uses requires is to belongs lives under stays you can may now again ok fine allowed forget that rule drop we use say here I want expect would like short answers in german answer one at a time everywhere instead stick with my approval at most three lines treat it as keep leave alone only for long from on until session whenever stop pushing avoid prefer rather where possible remember mind ask me first before".split(
+        " ",
+      );
+    const said = fc.array(fc.constantFrom(...words), { minLength: 2, maxLength: 8 });
+    fc.assert(
+      fc.property(said, (clause) => {
+        expectSameWithCue(clause.join(" "));
+      }),
+      { numRuns: 3_000 },
+    );
   });
 });
 
