@@ -136,6 +136,7 @@ test("the report for people has a line per session, explains the losses, and end
     "note A message follows one that is not in the file; shown as a separate branch. (1 line in 1 file)",
     "1 line left out: bookkeeping of the agent, or duplicates of other lines. --json lists each.",
     "1 new session with 4 entries.",
+    "`espalier open claude-1` shows it.",
     "",
   ]);
   write(source, [...lines, claudeLine("u4", "u2", here, { role: "user", content: "Left?" })]);
@@ -149,6 +150,7 @@ test("the report for people has a line per session, explains the losses, and end
     "",
     "note A message follows one that is not in the file; shown as a separate branch. (1 line in 1 file)",
     "1 new session with 3 entries, 1 session with 1 new entry.",
+    "`espalier` lists them, newest first; `espalier search <text>` finds a message.",
   ]);
   const again = await espalier(["import", "claude-code", "--all"], options);
   expect(again.stdout).toBe(

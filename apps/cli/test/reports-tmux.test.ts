@@ -34,7 +34,7 @@ describe.skipIf(!hasTmux)("reports on a terminal of 80 columns", () => {
     const first = await Tmux.run(["import"], { env });
     const screen = await first.shows(`${Tmux.LEFT} 0`);
     expect(screen).toMatch(/created {4}2026-01-01 {2}garden +Which tree is oldest\? {2}\(2 entries\)/);
-    expect(screen).toContain("1 new session with 2 entries.");
+    expect(screen).toMatch(/1 new session with 2 entries\.\n`espalier open \S+` shows it\./);
     const second = await Tmux.run(["import"], { env });
     expect(await second.shows(`${Tmux.LEFT} 0`)).toContain("1 session unchanged (2 entries).");
   });

@@ -89,10 +89,12 @@ function isSmall({ visible }: CompactionSpan, conditions: PlanConditions): boole
 function nothingToCompact({ items }: CompactionSpan, { settings, estimate }: PlanConditions): CompactionPlan {
   const said = messagesOf(items);
   if (said.length === 0) return { eligible: false, reason: "Nothing to compact: there are no messages yet." };
-  const size = sumSizes(said, estimate);
+  const [size, kept] = [sumSizes(said, estimate), settings.keepRecentTokens].map((tokens) =>
+    tokens.toLocaleString("en-US"),
+  );
   return {
     eligible: false,
-    reason: `Nothing to compact: the messages have ${size} tokens, and the newest ${settings.keepRecentTokens} stay as they are.`,
+    reason: `Nothing to compact: the messages have ${size} tokens, and the newest ${kept} stay as they are.`,
   };
 }
 

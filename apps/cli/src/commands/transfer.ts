@@ -175,6 +175,17 @@ function* viewImports(
       `${formatMany(lines, "line")} left out: bookkeeping of the agent, or duplicates of other lines. --json lists each.`,
     );
   yield importTotals(reports);
+  yield* nextCommand(reports).map(colours.dim);
+}
+
+/** Names commands that show the imported sessions; empty when nothing was imported. */
+function nextCommand(reports: readonly ImportReport[]): string[] {
+  const imported = reports.filter(({ added }) => added > 0);
+  const ids = [...new Set(imported.flatMap(({ sessionId }) => sessionId ?? []))];
+  if (ids.length === 0) return [];
+  return ids.length === 1
+    ? [`\`espalier open ${plainLine(ids[0]!)}\` shows it.`]
+    : ["`espalier` lists them, newest first; `espalier search <text>` finds a message."];
 }
 
 /** Kinds of issues about lines without content of the conversation, or with repeated content. */

@@ -89,7 +89,7 @@ export function draftCompaction(run: CompactionRun, candidate: CompactionCandida
     ...(fromHook ? { fromHook } : {}),
   });
   const before = sizeOf(run, session.context.messages);
-  const problem = `The compaction would leave ${tokensAfter} tokens of ${before} (as ${policy.name} counts); nothing was written. Keep less (keepRecentTokens), or continue without a compaction.`;
+  const problem = `The compaction would leave ${counted(tokensAfter)} tokens of ${counted(before)} (as ${policy.name} counts); nothing was written. Keep less (keepRecentTokens), or continue without a compaction.`;
   const entries: NewEntry[] = [draft, ...edits.map((edit) => contextEdit.of(edit))];
   return {
     entries,
@@ -354,13 +354,15 @@ async function summarizedBy(
 /** Largest size of a summary relative to its limit, in characters / 4: tokens of prose can be longer. */
 const LARGEST_EXCESS = 2;
 
+const counted = (tokens: number): string => tokens.toLocaleString("en-US");
+
 /** Returns the reason why a summary is too large; undefined when it is not. */
 function sizeProblem(run: CompactionRun, candidate: CompactionCandidate): string | undefined {
   const { plan } = run;
   const most = LARGEST_EXCESS * plan.maxSummaryTokens + plan.summaryTokens;
   const tokens = charsEstimator.text(candidate.summary);
   if (tokens > most)
-    return `The summary of ${candidate.source} has ${tokens} tokens, where at most ${plan.maxSummaryTokens} were requested; nothing was written. Retry, or choose another summarizer.`;
+    return `The summary of ${candidate.source} has ${counted(tokens)} tokens, where at most ${counted(plan.maxSummaryTokens)} were requested; nothing was written. Retry, or choose another summarizer.`;
   return draftCompaction(run, candidate).problem;
 }
 

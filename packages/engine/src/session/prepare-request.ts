@@ -241,12 +241,14 @@ function refuseLargeMessage(session: Session, size: RequestSize, limits: Request
     throw overBytes(size, limits, { newestUserMessage });
 }
 
+const counted = (count: number): string => count.toLocaleString("en-US");
+
 /** Makes the error for a request that exceeds the window. */
 function overWindow({ tokens }: RequestSize, limits: RequestLimits): EspalierError {
   const { contextWindow, overheadTokens } = limits;
   return new EspalierError(
     "over-window",
-    `The request has about ${tokens} tokens, but the model's window is ${contextWindow}; use a model with a larger window, or compact by hand and keep less.`,
+    `The request has about ${counted(tokens)} tokens, but the model's window is ${counted(contextWindow)}; use a model with a larger window, or compact by hand and keep less.`,
     { breakdown: { contextTokens: tokens - overheadTokens, systemAndTools: overheadTokens, contextWindow } },
   );
 }
@@ -262,7 +264,7 @@ function overBytes(
   const what = isNewest ? "The newest user message has" : "The request has";
   return new EspalierError(
     "over-bytes",
-    `${what} about ${newestUserMessage ?? bytes} bytes, but the provider accepts ${requestBytes} (requestBytes) in all; send fewer or smaller pictures, or go back to before that message.`,
+    `${what} about ${counted(newestUserMessage ?? bytes)} bytes, but the provider accepts ${counted(requestBytes)} (requestBytes) in all; send fewer or smaller pictures, or go back to before that message.`,
     {
       breakdown: {
         context: bytes - overheadBytes,
@@ -412,7 +414,8 @@ function refusedPictures(
 function reasonAlone(block: ContentBlock, limits: PictureLimits): string | undefined {
   const { isReadable, bytes, side } = measured(block);
   if (!isReadable) return "no picture in base64 that models read";
-  if (bytes > limits.bytes) return `${bytes} characters of base64, of ${limits.bytes} at most`;
+  if (bytes > limits.bytes)
+    return `${counted(bytes)} characters of base64, of ${counted(limits.bytes)} at most`;
   return side > limits.side ? `${side} pixels wide or high, of ${limits.side} at most` : undefined;
 }
 

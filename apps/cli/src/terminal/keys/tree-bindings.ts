@@ -1,4 +1,4 @@
-import { formatMany } from "../../numbers.ts";
+import { formatCount, formatMany } from "../../numbers.ts";
 import { frameText } from "../screen/frame.ts";
 import { type Next, next, type PreviewTab, say, type TerminalState, type TreeState } from "../state/state.ts";
 import { editText, textField } from "../state/text-field.ts";
@@ -163,7 +163,9 @@ export function hitCount(tree: TreeState): string {
   const found = foundPositions(tree);
   if (found.length === 0) return "nothing found";
   const at = found.indexOf(cursorPosition(tree));
-  return at < 0 ? formatMany(found.length, "place") : `${at + 1} of ${found.length}`;
+  return at < 0
+    ? formatMany(found.length, "place")
+    : `${formatCount(at + 1)} of ${formatCount(found.length)}`;
 }
 
 /** Moves to the first hit after the row where the search began; continues at the top after the last row. */
@@ -191,7 +193,7 @@ export function toHit(state: TerminalState, tree: TreeState, direction: 1 | 0 | 
     : direction < 0
       ? (found.findLast((position) => position < at) ?? found.at(-1)!)
       : (found.find((position) => position > at) ?? found[0]!);
-  const told = `Place ${found.indexOf(to) + 1} of ${found.length} with ${tree.query} · n next, N previous, Esc ends the search`;
+  const told = `Place ${formatCount(found.indexOf(to) + 1)} of ${formatCount(found.length)} with ${tree.query} · n next, N previous, Esc ends the search`;
   return next(say({ ...state, tree: showMatch(state, reveal(state, tree, to)) }, told));
 }
 
