@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { type PrivateServer, serverPrograms, startPrivateServer } from "@espalier/store-postgres/testing";
@@ -345,4 +345,30 @@ describe.skipIf(!hasServer)("with --store", () => {
     await espalierJson(["copy", file, "store:"], inStore("files"));
     expect(stateOf(file)).toBe(before);
   });
+});
+
+test("an address of another kind of store is refused without its password, and nothing is created", async () => {
+  const folder = temporaryFolder();
+  for (const address of [
+    "mysql://ada:pine@localhost/x",
+    "postgre://ada:pine@localhost/x",
+    "postgres:/ada:pine",
+  ]) {
+    for (const [parameters, env] of [
+      [["list", "--store", address], {}],
+      [["append", "walk"], { ESPALIER_STORE: address }],
+      [["store", "migrate", "--store", address], {}],
+      ...(address.includes("://") ? [[["copy", DEMO, address], {}] as const] : []),
+    ] as const) {
+      const stdin = '{"role":"user","content":"x"}';
+      const run = await espalierJson([...parameters], { env, cwd: folder, stdin });
+      expect(run, parameters.join(" ")).toMatchObject({ code: 1, value: { error: { code: "address" } } });
+      const { message } = run.value.error;
+      expect(message).toMatch(
+        /^A store is postgres:\/\/user@host\/database or a folder, .*(mysql|postgres?):/,
+      );
+      expect(message).not.toContain("pine");
+    }
+  }
+  expect(readdirSync(folder)).toEqual([]);
 });

@@ -180,6 +180,25 @@ test("a named summarizer fails with its own error; --fallback uses the extractiv
   expect(without).toMatchObject({ code: 1, value: { error: { code: "bad-input" } } });
 });
 
+test("a summary that is extracted because Claude failed names the reason", async () => {
+  const server = await startMessagesServer({
+    reply: { kind: "error", status: 401, type: "authentication_error", message: "invalid x-api-key" },
+  });
+  try {
+    const parameters = ["compact", demoCopy(), "--keep-recent", "3000"];
+    const { code, stdout, stderr } = await espalier(parameters, { env: claudeAt(server.url) });
+    expect(code).toBe(0);
+    expect(stdout).toContain("written by extractive");
+    expect(stderr).toMatch(
+      /^The summary was extracted from the messages, because anthropic wrote none: [^\n]*key[^\n]*\n$/,
+    );
+  } finally {
+    await server.close();
+  }
+  const { stderr } = await espalier(["compact", demoCopy(), "--keep-recent", "3000"]);
+  expect(stderr).toBe("");
+});
+
 test("an exceeded budget is reported before a summarizer is called, and nothing is written", async () => {
   const file = demoCopy();
   const before = readFileSync(file);

@@ -53,6 +53,11 @@ const compact = sessionCommand({
       session.compact({ ...requestOf(options), ...(instructions ? { instructions } : {}), ...act }),
     );
     if (!result.eligible) return planAnswer(result, policy);
+    const failed = result.source === "extractive" ? result.attempts?.at(-1) : undefined;
+    if (failed)
+      shell.complain(
+        `The summary was extracted from the messages, because ${failed.name} wrote none: ${failed.message}`,
+      );
     const {
       entryId,
       summary,

@@ -347,7 +347,7 @@ interface CopyPlace {
 
 /** Matches the store of `--store` as a place, with or without a session. */
 const OF_STORE = /^store:(.*)$/s;
-const DATABASE = /^postgres(ql)?:\/\//i;
+const ADDRESS = /^[a-z][a-z0-9+.-]+:\/\//i;
 
 /**
  * Parses a place: `store:` or `store:ID` in the store of --store; `postgres://…` or `postgres://…#ID`; a folder; a
@@ -360,7 +360,7 @@ async function copyPlace(shell: Shell, word: string): Promise<CopyPlace> {
     if (!shell.store) throw new CommandError("usage", "`store:` needs a store; name one by --store.");
     return inStore(shell.store, ofStore[1]!);
   }
-  if (DATABASE.test(word)) {
+  if (ADDRESS.test(word)) {
     const [address, ref = ""] = word.split("#", 2) as [string, string?];
     const name = decodeName(ref);
     return inStore(await openStore(address), name);

@@ -21,7 +21,7 @@ import {
   thresholdOf,
   waitingItem,
 } from "@espalier/compaction";
-import { EspalierError } from "@espalier/jsonl-stream";
+import { EspalierError, type FailedAttempt } from "@espalier/jsonl-stream";
 import {
   branchSummary,
   CHARS_PER_TOKEN,
@@ -348,6 +348,7 @@ async function summarizedBy(
     tokensBefore: plan.tokensBefore,
     details: { omitted, readFiles, modifiedFiles, ...(missingSections ? { missingSections } : {}) },
     fromHook: false,
+    attempts: result.attempts,
   };
 }
 
@@ -452,6 +453,8 @@ export interface CommittedCompaction {
   firstKeptEntryId: string;
   /** Author of the summary: the name of a summarizer, or `extension`. */
   source: string;
+  /** Attempts that failed before the summary, with their errors; absent for a summary of an extension. */
+  attempts?: FailedAttempt[];
   /** Requested headings that the summary lacks; absent when none is missing. */
   missingSections?: string[];
   /** Ids of the edits that shorten the kept part or remove entries from it. */
@@ -493,4 +496,5 @@ export interface CompactionCandidate {
   tokensBefore: number;
   details: Partial<CompactionDetails> & Record<string, unknown>;
   fromHook: boolean;
+  attempts?: FailedAttempt[];
 }

@@ -374,7 +374,7 @@ async function commitCompaction(
   run: CompactionRun,
   candidate: CompactionCandidate,
 ): Promise<CommittedCompaction> {
-  const { source } = candidate;
+  const { source, attempts } = candidate;
   const check = () => refuseStale(run);
   let draft: ReturnType<typeof draftCompaction> | undefined;
   const drafted = () => {
@@ -396,6 +396,7 @@ async function commitCompaction(
     tokensAfter,
     firstKeptEntryId,
     source,
+    ...(attempts ? { attempts } : {}),
     ...(missingSections ? { missingSections } : {}),
     editIds: edits.map((edit) => edit.id),
     messagesRemoved: covered.messages,

@@ -34,7 +34,7 @@ export interface StoreMigration {
 }
 
 /**
- * Opens the store of an address: `postgres://user@host/database?namespace=team` for a database; any other address is a
+ * Opens the store of an address: `postgres://user@host/database?namespace=team` for a database; a path is a
  * folder used as `~/.espalier`. The code for databases is loaded only when needed.
  *
  * @throws EspalierError `address`
@@ -56,8 +56,20 @@ export async function migrateStore(address: string): Promise<StoreMigration> {
   return migratePostgres(address);
 }
 
-/** Returns whether an address is that of a database, without loading the code for databases. */
-const isDatabase = (address: string): boolean => /^postgres(ql)?:\/\//i.test(address);
+/**
+ * Returns whether an address is that of a database, without loading the code for databases. Throws `address` for other
+ * kinds of addresses. The message has no more of them, because they can have a password.
+ */
+function isDatabase(address: string): boolean {
+  if (/^postgres(ql)?:\/\//i.test(address)) return true;
+  // One letter is a drive of Windows.
+  const [kind] = /^[a-z][a-z0-9+.-]+:/i.exec(address) ?? [];
+  if (kind === undefined) return false;
+  throw new EspalierError(
+    "address",
+    `A store is postgres://user@host/database or a folder, and no address that begins with ${kind} (write ./ before the name of a folder).`,
+  );
+}
 
 /** A session in a list, and its agent. */
 export interface ListedSession extends SessionListing {
