@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { compactSession, openSession } from "@espalier/engine";
+import { compactSession, openSession, rulesOf } from "@espalier/engine";
 import { type SessionStore, Tree } from "@espalier/session-tree";
 import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
@@ -123,6 +123,22 @@ test("a policy that counts from the root loads the whole log, for every caller t
   const again = await openSession({ file: session.file }, { store, summarizer });
   expect(await compactSession(again, { keepLast: 4 })).toMatchObject({ msgCount: 4 });
   await again.close();
+});
+
+test("a prompt with a rule loads nothing, also when it replaces the rule of an earlier prompt", async () => {
+  const { session, store: near } = await plant({ turns: 6 });
+  await session.compact({ summarizer: scriptedSummarizer(soundAnswer) });
+  await session.close();
+  const { store, loads } = distantStore(near);
+  const ours = await openSession({ file: session.file }, { store, whole: false });
+  for (const content of ["Answer in German.", "From now on, answer in French.", "never push to main"])
+    await ours.appendMessages([{ role: "user", content }, ...turn("7").slice(1)]);
+  expect(rulesOf(ours).map(({ text }) => text)).toEqual([
+    "From now on, answer in French",
+    "never push to main",
+  ]);
+  expect(loads()).toBe(0);
+  await ours.close();
 });
 
 test("a remote log is loaded only if the end of the path is not enough", async () => {

@@ -32,14 +32,18 @@ import { entryBeforeAppend } from "./state.ts";
  * drafts to write.
  *
  * @param rules receives the ids of the entries that were added
+ * @param createdIds receives all ids that are new, also those of messages with rules
  * @throws ExtensionError when a critical handler fails; EspalierError `invalid-entry`
  */
 export async function transformDrafts(
   session: Session,
-  drafts: readonly NewEntry[],
   rules: Set<string>,
+  drafts: readonly NewEntry[],
+  createdIds: Set<string>,
 ): Promise<readonly NewEntry[]> {
-  return withRules(session, await handledDrafts(session, drafts), rules);
+  const handled = await handledDrafts(session, drafts);
+  if (session.options.rules === false || !handled.some(isPrompt)) return handled;
+  return withRules(session, rules, handled, createdIds);
 }
 
 /** Runs the hooks of an append, then the redaction. Throws as {@link transformDrafts}. */
@@ -93,23 +97,25 @@ export function refuseNestedAppend(session: Session): void {
 
 /**
  * Adds the rules of each user message to a batch, directly after the message. Other drafts are unchanged. Rules are
- * searched after redaction, in the text that is written.
- *
- * @param added receives the ids of the added entries
+ * searched after redaction, in the text that is written. Parameters as in {@link transformDrafts}.
  */
 async function withRules(
   session: Session,
+  rules: Set<string>,
   drafts: readonly NewEntry[],
-  added: Set<string>,
+  createdIds: Set<string>,
 ): Promise<readonly NewEntry[]> {
-  if (session.options.rules === false || !drafts.some(isPrompt)) return drafts;
   const out: NewEntry[] = [];
   for (const draft of drafts) {
     out.push(draft);
     if (!isPrompt(draft)) continue;
     const behind = await rulesBehind(session, draft, out);
     if (!behind) continue;
-    for (const { id } of behind.entries) added.add(id!);
+    if (draft.id === undefined) createdIds.add(behind.id);
+    for (const { id } of behind.entries) {
+      rules.add(id!);
+      createdIds.add(id!);
+    }
     out.splice(-1, 1, { ...draft, id: behind.id }, ...behind.entries);
   }
   return out;

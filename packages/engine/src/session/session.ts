@@ -245,7 +245,7 @@ export class Session extends SessionTree {
   override async append(drafts: Drafts, options?: Omit<AppendOptions, "transform">): Promise<Entry[]> {
     refuseNestedAppend(this);
     const rules = new Set<string>();
-    const transform = (batch: readonly NewEntry[]) => transformDrafts(this, batch, rules);
+    const transform: AppendOptions["transform"] = (...given) => transformDrafts(this, rules, ...given);
     const appended = await super.append(drafts, { ...options, transform });
     await this.#settings.pending;
     return rules.size === 0 ? appended : appended.filter(({ id }) => !rules.has(id));

@@ -17,12 +17,15 @@ export interface PreparedAppend {
  * Fills in ids, parents and timestamps, and checks every entry before anything is written. The parent is the leaf,
  * which moves through the batch; entries outside the conversation get it too.
  *
+ * @param createdIds new ids in the drafts, which need no search for duplicates
+ *
  * @throws EspalierError `invalid-entry`, `duplicate-id`, `unknown-parent`, `off-path`, `unknown-entry`
  */
 export function prepareAppend(
   drafts: readonly NewEntry[],
   session: SessionTree,
   kinds: OwnKinds | undefined,
+  createdIds?: ReadonlySet<string>,
 ): PreparedAppend {
   const site = new AppendSite(session);
   const now = timestamp();
@@ -31,7 +34,8 @@ export function prepareAppend(
   for (const draft of drafts) {
     const given = fillIn(draft, site.leafId, now);
     kinds?.adopt(given);
-    checkEntry(given, site, draft.id !== undefined, draft.parentId !== undefined);
+    const idGiven = draft.id !== undefined && !createdIds?.has(draft.id);
+    checkEntry(given, site, idGiven, draft.parentId !== undefined);
     const line = lineOf(given);
     // Memory must equal the log: when writing replaced lone surrogates, the entry is read back from its line.
     const entry = line.includes("\ufffd") ? (JSON.parse(line) as Entry) : given;

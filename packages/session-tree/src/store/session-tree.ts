@@ -173,6 +173,7 @@ export class SessionTree {
     const { transform, check, ifLeaf, onFailure } = options;
     const list = Array.isArray(drafts) ? drafts : [drafts];
     const drafted = typeof drafts === "function" ? drafts : () => list as readonly NewEntry[];
+    const createdIds = new Set<string>();
     let prepared: PreparedAppend | undefined;
     await this.#queue.add({
       keep: onFailure === "queue" && ifLeaf === undefined,
@@ -183,10 +184,10 @@ export class SessionTree {
         if (!prepared) {
           let batch = typeof drafts === "function" ? await this.withinReach(drafts) : drafted();
           if (batch.length > 0) assertWritable(this.log);
-          if (transform && batch.length > 0) batch = await transform(batch);
+          if (transform && batch.length > 0) batch = await transform(batch, createdIds);
           check?.();
           prepared = await this.withinReach(() =>
-            readDrafts(() => prepareAppend(batch, this, this.#ownKinds)),
+            readDrafts(() => prepareAppend(batch, this, this.#ownKinds, createdIds)),
           );
         }
         const { entries, lines, leafId } = prepared;
@@ -356,8 +357,11 @@ export interface AppendOptions {
    * with `ifLeaf`; an append without it can come in between. Never kept by `onFailure: "queue"`.
    */
   ifLeaf?: string | null;
-  /** Changes the drafts before they are checked and written. */
-  transform?: (drafts: readonly NewEntry[]) => Promise<readonly NewEntry[]>;
+  /**
+   * Changes the drafts before they are checked and written. It adds to `createdIds` the new ids that it gave to drafts:
+   * other ids in drafts are searched in the whole log, to find duplicates.
+   */
+  transform?: (drafts: readonly NewEntry[], createdIds: Set<string>) => Promise<readonly NewEntry[]>;
   /** Refuses the append by throwing. Runs after `transform`. No append of this session comes between it and the write. */
   check?: () => void;
 }
