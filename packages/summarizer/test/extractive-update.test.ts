@@ -102,6 +102,24 @@ describe("a summary that is brought up to date again and again", () => {
     expect(summary).toContain("ledgerColumnT");
   });
 
+  it("keeps what was found in a turn that later messages continue without saying it again", async () => {
+    const cause = "The queue stalls because the consumer holds its lock while it waits for the broker.";
+    let summary = (
+      await ask([
+        user("Find out why the queue stalls at night, and mend it"),
+        ...step("", "read", { path: "src/consumer.ts" }, "export const lock = 1;"),
+        ...step(cause, "read", { path: "src/broker.ts" }, "export const wait = 2;"),
+      ])
+    ).text;
+    for (const file of ["retry", "backoff", "metrics"]) {
+      const next = step("Now the next file.", "read", { path: `src/${file}.ts` }, "export {};");
+      summary = (await ask(next, { previousSummary: summary })).text;
+      expect(summary).toContain(cause);
+      expect(summary.split(cause)).toHaveLength(2);
+      expect(section(summary, "### In Progress")).toContain("not finished yet");
+    }
+  });
+
   it("moves what was in progress to what is done, and drops an error that a later run resolved", async () => {
     const before = await ask(invoiceSession());
     expect(section(before.text, "### In Progress")).toContain("Good. Now write the export as");

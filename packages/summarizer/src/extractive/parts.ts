@@ -1,6 +1,14 @@
 import { LABELS, type Line, OWN_STEP, type Part, type PreviousSummary } from "./lines.ts";
 import { type CommandWork, type LatestCall, type SessionRecord, type Turn, turnWeight } from "./session.ts";
-import { conclusionsOf, isPlan, isRepeatable, ownLinesFirst, rulesOf, splitSentences } from "./speech.ts";
+import {
+  conclusionsOf,
+  isPlan,
+  isRepeatable,
+  ownLinesFirst,
+  rulesOf,
+  saysFinding,
+  splitSentences,
+} from "./speech.ts";
 import { codeSpan, eachTerm, quote, quoteEnds, sameness } from "./text.ts";
 import {
   completes,
@@ -233,24 +241,32 @@ function unsentText(text: string | undefined, told: string): string {
   return quotation === "" || told.includes(quotation.slice(0, 60)) ? "" : `; its text: ${quotation}`;
 }
 
-/** Returns the items in progress of an earlier summary, except the turn that these messages continue. */
+/**
+ * Returns the items in progress of an earlier summary. Of the turn that these messages continue, the line is returned
+ * only if it says what was found: the messages do not say it again.
+ */
 function continuedItems(facts: Facts): string[] {
   const { record, previous } = facts;
   if (record.turns.length === 0) return [];
-  const goesOn = record.turns[0]!.request === undefined;
-  const request = inheritedRequest(facts) ?? "";
-  return previous.lines.inProgress.filter(
-    (text) =>
-      !text.startsWith(LABELS.taskDoing) &&
-      !text.startsWith(LABELS.called) &&
-      !(goesOn && isTurnOf(text, request)),
-  );
+  return previous.lines.inProgress.flatMap((text) => {
+    if (text.startsWith(LABELS.taskDoing) || text.startsWith(LABELS.called)) return [];
+    if (!isContinued(text, facts)) return [text];
+    const said = /→.*?"(.*)"/.exec(text)?.[1] ?? "";
+    return saysFinding(said) ? [text.replace(/; not finished yet$/, "")] : [];
+  });
+}
+
+/** Returns whether a line is about the turn in whose middle the messages begin. */
+function isContinued(line: string, facts: Facts): boolean {
+  const goesOn = facts.record.turns[0]?.request === undefined;
+  return goesOn && isTurnOf(line, inheritedRequest(facts) ?? "");
 }
 
 /** Returns a line of an earlier summary's newest turn, with the whole request from its goal. */
 function withWholeRequest(text: string, facts: Facts): string {
   const request = inheritedRequest(facts);
-  return request !== undefined && isTurnOf(text, request)
+  const isStillNewest = isContinued(text, facts) && facts.record.turns.length === 1;
+  return request !== undefined && isTurnOf(text, request) && !isStillNewest
     ? text.replace(/^"[^"]*"/, () => quote(request, LONGEST_REQUEST))
     : text;
 }
