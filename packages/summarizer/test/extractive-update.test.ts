@@ -71,9 +71,9 @@ describe("a summary that is brought up to date again and again", () => {
   it("keeps the names of its newest calls, which the next update does not list as calls", async () => {
     const before = await ask([
       user("Why is the deployment refused?"),
-      ...run("deployctl push --canary-share 5 --audit-scope billing_ledger", "waiting"),
+      ...step("", "Deployments", { query: "--canary-share 5 billing_ledger" }, "waiting"),
     ]);
-    expect(section(before.text, "### In Progress")).toContain("Called: `deployctl push --canary-share 5");
+    expect(section(before.text, "### In Progress")).toContain("Called: `Deployments --canary-share 5");
     expect(before.text).not.toContain("Names in use: --canary-share");
     const after = await ask([...step("", "read", { path: "deploy/policy.yml" }, "share: 1")], {
       previousSummary: before.text,
@@ -118,6 +118,21 @@ describe("a summary that is brought up to date again and again", () => {
       expect(summary.split(cause)).toHaveLength(2);
       expect(section(summary, "### In Progress")).toContain("not finished yet");
     }
+  });
+
+  it("lists the commands of its newest calls, but no calls of other tools, in the next update", async () => {
+    const before = await ask([
+      user("Start the ledger service on the test machine"),
+      ...run("podman compose up ledger --detach", "started"),
+      ...step("", "read", { path: "src/ledger.ts" }, "export {};"),
+      ...step("", "Bash", { command: "git status --short" }, "M src/ledger.ts"),
+    ]);
+    expect(before.text).not.toContain("Commands: ");
+    const after = await ask([...edit("src/ledger.ts", "export {};"), assistant("It is started.")], {
+      previousSummary: before.text,
+    });
+    const commands = after.text.split("\n").filter((line) => line.startsWith("- Commands: "));
+    expect(commands).toEqual(["- Commands: `podman compose up ledger --detach`"]);
   });
 
   it("moves what was in progress to what is done, and drops an error that a later run resolved", async () => {

@@ -20,6 +20,7 @@ import {
 } from "./session.ts";
 import { focusOn } from "./speech.ts";
 import { codeSpan, eachName, quote, wholeCodePoints } from "./text.ts";
+import { isRepeatableRun } from "./tool-calls.ts";
 
 /** Limits of its summaries. */
 export interface ExtractiveSummarizerOptions {
@@ -387,8 +388,8 @@ function nameLines(facts: Facts, told: string, room: number): Line[] {
     ]),
   );
   // Lines about the place where an earlier summary ended are not kept, and their names would go with them.
-  const { inProgress, nextSteps, blocked } = previous.lines;
-  eachName([...inProgress, ...nextSteps, ...blocked, ...previous.commands].join("\n"), (name) => {
+  const { inProgress, nextSteps } = previous.lines;
+  eachName([...inProgress, ...nextSteps].join("\n"), (name) => {
     if (!worth.has(name)) worth.set(name, IN_PASSING);
   });
   for (const [name, use] of record.names) {
@@ -411,7 +412,7 @@ function nameLines(facts: Facts, told: string, room: number): Line[] {
 const INHERITED = 1.5;
 const INHERITED_RANGE = 0.9;
 
-/** Value of a name that was in an earlier summary, but not in its list of names. */
+/** Value of a name in an earlier summary's newest calls and next steps. */
 const IN_PASSING = 1;
 const MOST_NAMES = 28;
 const MOST_FLAGS = 3;
@@ -462,9 +463,17 @@ function commandLines({ record, previous }: Facts, told: string, room: number): 
   const ranked = [...record.commands.values()]
     .filter((command) => command.line.length <= 160 && !command.once && (!command.reads || command.runs > 2))
     .sort((a, b) => worth(b) - worth(a));
-  const texts = [...new Set([...ranked.map(({ line }) => line), ...previous.commands])]
+  // An earlier summary has its newest commands only among its calls.
+  const called = previous.lines.inProgress.flatMap((line) => calledCommand(line) ?? []).toReversed();
+  const texts = [...new Set([...ranked.map(({ line }) => line), ...called, ...previous.commands])]
     .map((line) => codeSpan(line, 160))
     .filter((span) => !told.includes(span))
     .slice(0, COMMANDS);
   return listLines(LABELS.commands, chunked(fitting(texts, room - LABELS.commands.length), ", "));
+}
+
+/** Returns the command of a call in an earlier summary; undefined for a call of another tool, or a command that was cut. */
+function calledCommand(line: string): string | undefined {
+  const label = line.startsWith(LABELS.called) ? /`([^`]+)`/.exec(line)?.[1] : undefined;
+  return label !== undefined && !label.includes("…") && isRepeatableRun(label) ? label : undefined;
 }

@@ -87,6 +87,14 @@ function purposeByName(name: string, values: Record<string, unknown>): CallPurpo
   return "other";
 }
 
+/** Returns whether the label of a call is a command that may be typed again, and not a tool's name with arguments. */
+export function isRepeatableRun(label: string): boolean {
+  const name = label.split(" ", 1)[0]!.toLowerCase();
+  if (!/^[a-z./]/.test(label) || name.includes("__") || purposeByName(name, {}) !== "other") return false;
+  const { reads, once } = readCommand(label);
+  return !reads && !once;
+}
+
 function pathOf(value: unknown): string[] {
   return typeof value === "string" && value !== "" && value.length <= LONGEST_PATH && !/[\n\r]/.test(value)
     ? [value]
