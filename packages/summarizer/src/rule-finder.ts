@@ -61,7 +61,7 @@ function rulesIn(text: string, offset: number): FoundRule[] {
   let isCorrecting = false;
   for (const [start, end] of sentences(said)) {
     const sentence = said.slice(start, end);
-    const rule = judged(sentence, isCorrecting);
+    const rule = judged(sentence, isCorrecting, isDocument ? STANDING_RULE : ANY_RULE);
     isCorrecting ||= found.length === 0 && CORRECTS.test(sentence);
     if (!rule || (isDocument && !rule.isStanding)) continue;
     const [from, to] = [start + rule.range[0], start + rule.range[1]];
@@ -135,10 +135,15 @@ interface Judgement {
   isStanding: boolean;
 }
 
-/** Returns the rule in a sentence; undefined when there is none. */
-function judged(sentence: string, isCorrecting: boolean): Judgement | undefined {
+/**
+ * Returns the rule in a sentence; undefined when there is none. Of English sentences, only those that match `pattern`
+ * are judged.
+ */
+function judged(sentence: string, isCorrecting: boolean, pattern: RegExp): Judgement | undefined {
   if (INTERRUPTED.test(sentence)) return { kind: "refused", range: whole(sentence), isStanding: true };
-  return HAN_OR_HANGUL.test(sentence) ? judgedEastern(sentence) : judgedEnglish(sentence, isCorrecting);
+  return HAN_OR_HANGUL.test(sentence)
+    ? judgedEastern(sentence)
+    : judgedEnglish(sentence, isCorrecting, pattern);
 }
 
 /** Line that Claude Code writes when the user stops a call. */
@@ -156,14 +161,14 @@ const ENDS_CLAUSE = /[\s.!,;:。！，；：]/;
 
 // English ------------------------------------------------------------------------------------------------------------
 
-function judgedEnglish(sentence: string, isCorrecting: boolean): Judgement | undefined {
+function judgedEnglish(sentence: string, isCorrecting: boolean, pattern: RegExp): Judgement | undefined {
   const [start, end] = whole(sentence);
   const lead = LEAD.exec(sentence.slice(start, end))![0].length;
   const from = start + lead;
   const words = sentence.slice(from, end);
   if (words.length > LONGEST_RULE || words.split(/\s+/, 2).length < 2) return undefined;
   const denies = DENIES.test(sentence.slice(start, from));
-  if (!denies && !ANY_RULE.test(words)) return undefined;
+  if (!denies && !pattern.test(words)) return undefined;
   const isQuestion = words.endsWith("?");
   if (isQuestion && !ASKED.test(words)) return undefined;
   const range: [number, number] = [from, end];
@@ -265,10 +270,14 @@ const SETS_RIGHT =
  * All patterns of {@link judgedEnglish} that make a clause a rule, as one: most clauses match none of them, and are read
  * only once.
  */
-const ANY_RULE = new RegExp(
-  [ALLOWS, STANDING, ...FORBIDS, PREFERS, ...DEMANDS, CONTRASTS].map(({ source }) => source).join("|"),
-  "i",
-);
+const ANY_RULE = anyOf(ALLOWS, STANDING, ...FORBIDS, PREFERS, ...DEMANDS, CONTRASTS);
+
+/** The patterns of rules that apply beyond the current task: only these count in a document. */
+const STANDING_RULE = anyOf(ALLOWS, STANDING);
+
+function anyOf(...patterns: RegExp[]): RegExp {
+  return new RegExp(patterns.map(({ source }) => source).join("|"), "i");
+}
 
 // Korean and Chinese -------------------------------------------------------------------------------------------------
 
