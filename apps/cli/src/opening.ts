@@ -180,8 +180,16 @@ export async function sessionNamed(store: SessionStore | undefined, word: string
     ({ id }) => id === word || !begun.some((other) => id.startsWith(`${other.id}.`)),
   );
   if (meant.length === 1) return { file: meant[0]!.ref };
-  // A file for another agent can have the id of the session that it continues. The store decides as for the whole id.
-  if (meant.length > 0 && meant.every(({ id }) => id === meant[0]!.id)) return { id: meant[0]!.id };
+  // A file for another agent can have the id of the session that it continues. The store's own session is meant then.
+  const [id, ...otherIds] = new Set(meant.map((session) => session.id));
+  if (id !== undefined && otherIds.length === 0) {
+    if (await isThere(storeInUse({ store }), { id })) return { id };
+    const files = meant.map(({ ref }) => ref).join(", ");
+    throw new CommandError(
+      "not-found",
+      `${meant.length} sessions have the id ${id}: ${files}; name one by its file.`,
+    );
+  }
   const [only, ...others] = meant.length === 0 ? titled : [];
   if (only && others.length === 0) return { file: only.ref };
   if (only)

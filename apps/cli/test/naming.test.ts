@@ -102,3 +102,24 @@ test("a session is named by its title too, if no id begins with it and no other 
     ),
   });
 });
+
+test("sessions that share one id are named by their files, unless one of them is in the home folder", async () => {
+  const home = temporaryFolder();
+  const env = { ESPALIER_HOME: home, PI_CODING_AGENT_DIR: join(home, "pi") };
+  const line = `${JSON.stringify({ ...HEADER, id: "shared-1" })}\n`;
+  const files = ["pi/sessions/a", "pi/sessions/b", "sessions"].map((folder) => {
+    mkdirSync(join(home, folder), { recursive: true });
+    return join(home, folder, "shared.jsonl");
+  });
+  const [first, second, own] = files as [string, string, string];
+  for (const file of [first, second]) writeFileSync(file, line);
+  const opened = async () => (await espalierJson(["tree", "shar"], { env })).value;
+  const { error } = await opened();
+  expect(error).toMatchObject({
+    code: "not-found",
+    message: expect.stringMatching(/; name one by its file\.$/),
+  });
+  for (const file of [first, second]) expect(error.message).toContain(file);
+  writeFileSync(own, line);
+  expect(await opened()).toMatchObject({ session: { file: own } });
+});
