@@ -109,6 +109,24 @@ test("placeholders, branches, hashes, public keys and code stay the same, for ev
     for (const text of innocents(seed)) expect(redactText(text)).toBe(text);
 });
 
+test("property: a key is found behind and before any words, blanks and marks", () => {
+  const key = `gh${"p"}_${made(36)}`;
+  const part = fc.oneof(
+    fc.stringMatching(/^[a-z_~-]{1,40}$/),
+    fc.stringMatching(/^[A-Z0-9]{1,15}$/),
+    fc.stringMatching(/^[^\w~]{1,3}$/),
+    fc.constantFrom("é", "\n", "\ud83d\ude00"),
+  );
+  const parts = fc.array(part, { maxLength: 12 });
+  fc.assert(
+    fc.property(parts, parts, (before, after) => {
+      const [start, end] = [`${before.join(" ")} `, ` ${after.join(" ")}`];
+      expect(redactText(start + key + end)).toBe(`${start}[redacted github token]${end}`);
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
 test("a key without a long run of letters and digits is found by its name or form alone", () => {
   const parts = made(72, "kX9pQ7zM2").replace(/.{8}/g, "$&/");
   const password = made(12, "k9!Xp-2mzQ");

@@ -52,7 +52,7 @@ const isOfKey = Uint8Array.from({ length: 128 }, (_, code) =>
   /[\w~-]/.test(String.fromCharCode(code)) ? 1 : 0,
 );
 
-/** Length of the shortest run in a key. Looking at every sixteenth character finds all runs of at least this length. */
+/** Length of the shortest run in a key, in characters. */
 const RUN = 16;
 
 /** Largest distance from the beginning of a form to its run: the address of a webhook, a name and its assignment. */
@@ -77,19 +77,24 @@ function addSecrets(text: string, found: Secret[]): boolean {
   if (isWhole) scan(text, 0, text.length, found);
   let isSuspicious = isWhole;
   let before = 0;
-  for (let at = RUN - 1; at < text.length; at += RUN) {
-    if (!isOfKeyAt(text, at)) continue;
-    let start = at;
-    while (start > before && isOfKeyAt(text, start - 1)) start--;
-    let end = at + 1;
+  let start = 0;
+  while (start + RUN <= text.length) {
+    // Backwards from the end of a shortest run: no run starts before the first other character that is found so.
+    let at = start + RUN - 1;
+    while (at >= start && isOfKeyAt(text, at)) at--;
+    if (at >= start) {
+      start = at + 1;
+      continue;
+    }
+    let end = start + RUN;
     while (end < text.length && isOfKeyAt(text, end)) end++;
-    if (end - start >= RUN && !isName(text, start, end)) {
+    if (!isName(text, start, end)) {
       isSuspicious = true;
       if (!isWhole) scan(text, Math.max(before, start - BEFORE_RUN), end, found);
       for (const format of RUN_FORMATS) addSecretAt(text, end, format, found);
       before = end;
     }
-    at = end - 1;
+    start = end;
   }
   return isSuspicious;
 }

@@ -89,16 +89,17 @@ export class Redactor {
     // Other objects are refused when they are written.
     if (!isRecord(value) || !isPlain(value)) return value;
     return this.#inside(value, () => {
-      const members: [string, unknown][] = Object.entries(value);
+      const names = Object.keys(value);
       let changed = false;
-      for (const member of members) {
-        const [name, field] = member;
+      const treated = names.map((name, at) => {
+        const field = value[name];
         const rule = ruleOf(name);
-        if (rule !== "keep") member[1] = this.#field(rule, field);
-        if (name.length >= SHORTEST_KEY) member[0] = this.#member(name, value);
-        changed ||= member[1] !== field || member[0] !== name;
-      }
-      return changed ? Object.fromEntries(members) : value;
+        const result = rule === "keep" ? field : this.#field(rule, field);
+        if (name.length >= SHORTEST_KEY) names[at] = this.#member(name, value);
+        changed ||= result !== field || names[at] !== name;
+        return result;
+      });
+      return changed ? Object.fromEntries(names.map((name, at) => [name, treated[at]])) : value;
     });
   }
 
