@@ -177,12 +177,12 @@ export interface FoundInMessage {
 /**
  * Finds the rules in a user's message.
  *
- * @param above returns the path above it, whose newest call is the refused one
+ * @param above returns the path above it, with the call that the user refused
  */
 export function foundIn(entry: Entry, above: () => readonly Entry[]): FoundInMessage {
   const found = isMessage(entry, "user") ? findRulesOnce(entry.message) : [];
   if (found.every(({ kind }) => kind !== "refused")) return { entryId: entry.id, found };
-  const call = newestCall(above());
+  const call = refusedCall(above());
   const named = (rule: FoundRule) =>
     rule.kind !== "refused" ? [rule] : call ? [{ ...rule, text: refusalOf(call) }] : [];
   return { entryId: entry.id, found: found.flatMap(named) };
@@ -204,10 +204,23 @@ export function findRulesOnce(message: ContextMessage): readonly FoundRule[] {
   return found;
 }
 
-function newestCall(path: readonly Entry[]): ToolCallBlock | undefined {
-  const answer = path.findLast((entry) => isMessage(entry, "assistant"));
-  return answer && isMessage(answer, "assistant") ? toolCalls(answer.message).at(-1) : undefined;
+/**
+ * Returns the newest call that the user refused; undefined when the user stopped a call that was running, or postponed
+ * it. Claude Code writes the same line in all three cases.
+ */
+function refusedCall(path: readonly Entry[]): ToolCallBlock | undefined {
+  const at = path.findLastIndex((entry) => isMessage(entry, "assistant"));
+  const answer = path[at];
+  if (answer === undefined || !isMessage(answer, "assistant")) return undefined;
+  const stopped = new Set<string>();
+  for (const entry of path.slice(at + 1))
+    if (isMessage(entry, "toolResult") && STOPPED.test(messageText(entry.message)))
+      stopped.add(entry.message.toolCallId);
+  return toolCalls(answer.message).findLast(({ id }) => !stopped.has(id));
 }
+
+/** Result of a call that the user stopped or postponed, in the words of Claude Code. */
+const STOPPED = /\[Request interrupted by user\b|\bdoesn't want to take this action right now\b/;
 
 /** Maximum length of the quoted arguments of a refused call, in characters. */
 const LONGEST_ARGUMENTS = 160;

@@ -105,6 +105,49 @@ describe("a rule in a user's message", () => {
     ]);
   });
 
+  test.each([
+    ["Exit code 137\n[Request interrupted by user for tool use]", "while it ran"],
+    ["The user doesn't want to take this action right now. STOP what you are doing and wait.", "for later"],
+  ])("is not made of a call that the user stopped: %s", async (result) => {
+    const { session } = await plant({ turns: 0 });
+    await session.appendMessages([
+      { role: "user", content: "tidy up" },
+      {
+        role: "assistant",
+        content: [{ type: "toolCall", id: "1", name: "bash", arguments: { command: "rm -rf build" } }],
+      },
+      { role: "toolResult", toolCallId: "1", content: result, isError: true },
+      { role: "user", content: "[Request interrupted by user for tool use]" },
+    ]);
+    expect(rulesOf(session)).toEqual([]);
+  });
+
+  test("names the refused call, and not the one beside it that was stopped", async () => {
+    const { session } = await plant({ turns: 0 });
+    const call = (id: string, command: string) => ({
+      type: "toolCall" as const,
+      id,
+      name: "bash",
+      arguments: { command },
+    });
+    const refused = "The user doesn't want to proceed with this tool use. The tool use was rejected.";
+    await session.appendMessages([
+      { role: "user", content: "tidy up" },
+      { role: "assistant", content: [call("1", "rm -rf build"), call("2", "ls build")] },
+      { role: "toolResult", toolCallId: "1", content: refused, isError: true },
+      {
+        role: "toolResult",
+        toolCallId: "2",
+        content: "[Request interrupted by user for tool use]",
+        isError: true,
+      },
+      { role: "user", content: "[Request interrupted by user for tool use]" },
+    ]);
+    expect(rulesOf(session)).toMatchObject([
+      { kind: "refused", text: 'The user refused this call: bash {"command":"rm -rf build"}' },
+    ]);
+  });
+
   test("applies only on its branch", async () => {
     const { session } = await plant({ turns: 1 });
     const place = session.leafId;

@@ -206,7 +206,7 @@ const ALLOWS =
 
 /** Clauses that have the words of a rule but are not rules. */
 const NO_RULE =
-  /^(?:(?:is|are|does|do (?:you|we|they|I)|did|why|how|what|who|when(?:ever)? (?:I|it) |where|which|isn'?t|aren'?t|doesn'?t|I (?:never(?! want)|always|don'?t(?! ever want)|do not|didn'?t|have|had|was|think|guess|suppose|wonder|just|already|pushed|noticed|saw)|it (?:never|always|must have|should (?:be )?(?:work|fine|ok))|they (?:never|always|don'?t)|he|she|never ?mind|no (?:idea|problem|worries|need|rush|way|one|matter|luck|changes?|thanks|clue|doubt|longer|it|that|this|wonder|response|output|errors?)\b|remember when|remember how|if you (?:want|like|need|have))\b)|\b(?:must|should|may|could|would) have\b|\bdon'?t (?:worry|bother|mind|know|think|understand|care|get it|see|you|we|they|be sorry|look|work|panic)\b|\bnever (?:mind|heard|saw|seen|managed|had|got|been|was|were|happened|worked|did|knew)\b|\b(?:has|have|had|was|were) (?:never|always)\b|\b(?:it|that|this|he|she|they|which|who|I|we all) always\b|\bdon'?t (?:change|edit|write|fix|implement|code|start|touch|do|build) .{0,40}\byet\b/i;
+  /^(?:(?:is|are|does|do (?:you|we|they|I)|did|why|how|what|who|when(?:ever)? (?:I|it) |where|which|isn'?t|aren'?t|doesn'?t|I (?:never(?! want)|always|don'?t(?! ever want)|do not|didn'?t|have|had|was|think|guess|suppose|wonder|just|already|pushed|noticed|saw)|it (?:never|always|must have|should (?:be )?(?:work|fine|ok))|they (?:never|always|don'?t)|he|she|never ?mind|no (?:idea|problem|worries|need|rush|way|one|matter|luck|changes?|thanks|clue|doubt|longer|it|that|this|wonder|response|output|errors?)\b|remember when|remember how|if you (?:want|like|need|have))\b)|\b(?:must|should|may|could|would) have\b|\bdon'?t (?:worry|bother|mind|know|think|understand|care|get it|see|you|we|they|be sorry|look|work|panic)\b|\bnever (?:mind|heard|saw|seen|managed|had|got|been|was|were|happened|worked|did|knew)\b|\b(?:has|have|had|was|were) (?:never|always)\b|\b(?:it|that|this|he|she|they|which|who|I|we all) always\b|\b(?:you|we|I) (?:can|could) always\b|\b(?:it|that|this|they|which) can only\b|^(?:I'?m )?(?:just )?curious\b|^add (?:a|one) (?:comment|line|note)\b.{0,12}\b(?:saying|says|with|like)\b|^no (?:code|coding|implementation|edits?|fix(?:es)?)(?: \w+)? yet$|\bdon'?t (?:change|edit|write|fix|implement|code|start|touch|do|build) .{0,40}\byet\b/i;
 
 /** Words that apply beyond the current task. */
 const STANDING =
@@ -236,7 +236,7 @@ const PREFERS =
 
 const DEMANDS = [
   /^(?:all|every|each|any|new)\b .{1,60}\b(?:must|should|has to|have to|needs? to|needs?|goes?|gets?|uses?|requires?|is to|are to|belongs?|lives?|stays?|shall)\b/i,
-  /^(?!(?:I|we|you|it)\b)[^,]{2,70}\b(?:must|has to|have to|shall|needs to be|is required|are required|is mandatory|are mandatory)\b/i,
+  /^(?!(?:I|we|you|it|the rest|this (?:plan|change|fix|patch|list|table|text|page|report|document|one))\b)[^,]{2,70}\b(?:must|has to|have to|shall|needs to be|is required|are required|is mandatory|are mandatory)\b/i,
   /\byou (?:must|have to|need to|should) (?:always|first|only)\b|^(?:you )?must\b(?! (?:be (?:the|an?|something|some|that|because)|have)\b)/i,
   /\b(?:make sure|ensure|be sure|take care|see to it) .{0,12}\b(?:you|that|to|all|every|each|no)\b.{0,60}\b(?:always|every|each|all|never|when(?:ever)?|before|after)\b/i,
   /^(?:remember|keep in mind|bear in mind|mind|don'?t forget)\b(?: that\b|:|,| to\b)/i,
@@ -260,7 +260,7 @@ const DEMANDS = [
 
 /** `X, not Y`, and `lists not tables`. */
 const CONTRASTS =
-  /^[a-z][\w'-]+(?: [\w-]+){0,2} (?<!\b(?:is|are|was|were|do|does|did|can|could|will|would|should|must|may|might|has|have|had|am|why|if|or|and|but|maybe|probably|still|just|really|it|that|this|I|you|we|they|think|guess|hope|\w+'s|'m|'re|better|certainly|definitely|of course|so|too|to|please) )not [a-z][\w-]+(?: [\w-]+){0,4}$|^[^?]{2,90}, (?:and )?not (?!sure|that|yet|bad|only|just|really|because|if|quite|even|to mention)[^,?]{1,50}$/i;
+  /^[a-z][\w'-]+(?: [\w-]+){0,2} (?<!\b(?:is|are|was|were|do|does|did|can|could|will|would|should|must|may|might|has|have|had|am|why|if|or|and|but|maybe|probably|still|just|really|it|that|this|I|you|we|they|think|guess|hope|\w+'s|'m|'re|better|certainly|definitely|of course|so|too|to|please) )not (?!(?:\w+ing|found|available|visible|there|possible|enough|ready|done|installed|supported|updated)\b)[a-z][\w-]+(?: [\w-]+){0,4}$|^[^?]{2,90}, (?:and )?not (?!sure|that|yet|bad|only|just|really|because|if|quite|even|to mention)[^,?]{1,50}$/i;
 
 /** Words that may follow a `no,`: the correct fact or the desired behaviour. */
 const SETS_RIGHT =
@@ -332,12 +332,14 @@ const NO_RULE_EASTERN =
 
 /**
  * Eastern clauses that do not bind what follows: a remark on what code does each time, a refusal that only points at
- * something, and work that shall not begin yet.
+ * something, work that shall not begin yet, a report that something does not work, a choice, and the text of a comment.
  */
 const OF_ONE_OCCASION = [
   /(?:매번|때마다|항상|언제나).*(?:네요|군요|거든요|잖아요|대요|더라고?요?|[는은던]데요?)\s*[.!]?\s*$|(?:매번|때마다).*(?<!말)고요\s*[.!]?\s*$/,
   /^\s*(?:아니요?\s*)?(?:그건|그거는?|이건|이거는?|저건|그러면|이러면|그렇게(?: 하면)?|이렇게(?: 하면)?)\s*(?:절대\s*)?안\s*(?:돼요?|됩니다|된다)|^\s*(?:그렇게|이렇게)?\s*(?:그러지|이러지|하지)\s*(?:마세요|마라|말아요?|마)\s*[.!]?\s*$|^\s*(?:不要|别)(?:再)?(?:这样|那样)(?:做|了)?\s*[.!]?\s*$/,
   /(?:아직|일단은?|우선은?).*(?:고치|수정하|바꾸|변경하|건드리|손대|작성하|구현하|만들|시작하)지\s*(?:는|도)?\s*(?:마|말)|(?:先|暂时|目前|还)(?:都)?(?:不要|别|不用)(?:急着|动手|开始|直接)*(?:改|写|动|修|做|实现)/,
+  /(?:빌드|로그인|접속|실행|컴파일|설치|저장|동작|작동|연결|업로드|다운로드|검색)도?\s*(?:아직\s*)?안\s*(?:돼|됩|되)|不能(?:正常[^，。]{1,4}|(?:用|使用|写入|访问|运行|工作)了)\s*[。.!！]?\s*$/,
+  /总是.{0,12}(?:失败|报错|出错|崩溃|超时|卡住)|用(?:第[一二三四五\d]|[这那])(?:个|种)?(?:方案|办法|方法|选项)|[加写](?:上|一)?[行个条]?注释\s*[:：]|까지만\s*(?:해|하)|^\s*(?:아니요?\s*)?(?:그|이|저)(?:거|것|\s\S{1,6})\s*말고/,
 ];
 
 const STANDING_EASTERN =

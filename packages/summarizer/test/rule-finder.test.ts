@@ -130,6 +130,24 @@ describe("texts without a rule", () => {
     "우선 방안만 말해 주세요. 아직 고치지 마세요.",
     "先看代码，先别改",
     "Tell me the plan first, but don't change anything yet.",
+    "logread not working",
+    "search still not showing new notes",
+    "nah, you can always invoke git show if you want to see it",
+    "Like it can only go back the active branch",
+    "Just curious, don't write any files.",
+    "No code yet.",
+    "this plan must be written so that a new session can go on from it",
+    "the rest needs to be moved to folders that we keep",
+    "빌드 안 돼요.",
+    "로그인도 안 됩니다",
+    "保存按钮不能用了",
+    "夜里的任务总是超时",
+    "好，用第三种办法",
+    "加一行注释：// 不要在循环里调用",
+    "add a comment saying // never call this twice",
+    "설계까지만 해 주세요",
+    "아니 그 파일 말고 옆에 있는 거요",
+    "现在日志不能正常写入。",
   ])("%j", (text) => {
     expect(found(text)).toEqual([]);
   });
@@ -183,6 +201,15 @@ describe("a found rule", () => {
     ["아직 배포하지 마세요.", 1],
     ["以后不要再这样写注释", 1],
     ["don't push yet", 1],
+    ["외부 패키지는 안 됩니다.", 1],
+    ["这个目录不能改", 1],
+    ["密钥不能提交", 1],
+    ["eval 不能用", 1],
+    ["이 서버에서 실행은 안 됩니다.", 1],
+    ["日期总是用本地时间", 1],
+    ["var 말고 const 로 써 주세요", 1],
+    ["tabs not spaces", 1],
+    ["this folder must only contain generated files", 1],
   ])("%j is one", (text, count) => {
     expect(findRules(text)).toHaveLength(count);
   });
