@@ -110,7 +110,11 @@ test("placeholders, branches, hashes, public keys and code stay the same, for ev
 });
 
 test("property: a key is found behind and before any words, blanks and marks", () => {
-  const key = `gh${"p"}_${made(36)}`;
+  // The second has the shortest run of letters and digits that is searched.
+  const keys = fc.constantFrom(
+    ["", `gh${"p"}_${made(36)}`, "github token"] as const,
+    ["secret=", made(16), "secret"] as const,
+  );
   const part = fc.oneof(
     fc.stringMatching(/^[a-z_~-]{1,40}$/),
     fc.stringMatching(/^[A-Z0-9]{1,15}$/),
@@ -119,9 +123,9 @@ test("property: a key is found behind and before any words, blanks and marks", (
   );
   const parts = fc.array(part, { maxLength: 12 });
   fc.assert(
-    fc.property(parts, parts, (before, after) => {
-      const [start, end] = [`${before.join(" ")} `, ` ${after.join(" ")}`];
-      expect(redactText(start + key + end)).toBe(`${start}[redacted github token]${end}`);
+    fc.property(parts, keys, parts, (before, [name, key, kind], after) => {
+      const [start, end] = [`${before.join(" ")} ${name}`, ` ${after.join(" ")}`];
+      expect(redactText(start + key + end)).toBe(`${start}[redacted ${kind}]${end}`);
     }),
     { numRuns: 1_000 },
   );
