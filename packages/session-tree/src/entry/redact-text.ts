@@ -94,7 +94,7 @@ function addSecrets(text: string, found: Secret[]): boolean {
       for (const format of RUN_FORMATS) addSecretAt(text, end, format, found);
       before = end;
     }
-    start = end;
+    start = end + 1;
   }
   return isSuspicious;
 }
