@@ -51,11 +51,20 @@ export function failureOf(error: unknown, command = ""): Failure {
   const exitCode = code === "usage" ? WRONG_USAGE : code === "aborted" ? INTERRUPTED : 1;
   return {
     code: typeof code === "string" ? code : "internal",
-    message: plainLine(error.message),
+    message: plainLine(systemSentence(error) ?? error.message),
     exitCode,
     ...(typeof by === "string" ? { by } : {}),
     ...(typeof reason === "string" ? { reason } : {}),
   };
+}
+
+/** Returns a sentence for an error of the operating system that its command did not describe; undefined for others. */
+function systemSentence({ code, syscall, path, dest }: NodeJS.ErrnoException & { dest?: string }) {
+  if (syscall === undefined || code === undefined) return undefined;
+  if (syscall === "uv_cwd") return "The current folder does not exist any more; change to another folder.";
+  const place = dest ?? path;
+  if (place === undefined) return undefined;
+  return `${place} cannot be used (${code}, ${syscall}); check that its folder exists, its permissions and the free space on the disk.`;
 }
 
 /** Exit code of a process that ended by SIGINT. */

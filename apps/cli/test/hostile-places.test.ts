@@ -1,9 +1,9 @@
 // Places that are made to hurt, or cannot be read: what the commands say of them.
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { DEMO, demoCopy, espalier, espalierJson, temporaryFolder } from "./espalier.ts";
+import { bundled, DEMO, demoCopy, espalier, espalierJson, temporaryFolder } from "./espalier.ts";
 
 test("one unreadable folder is reported and stops neither list, search nor import", async () => {
   const folder = temporaryFolder();
@@ -105,4 +105,35 @@ test("the error for an empty file suggests a solution", async () => {
       message: `${file} is empty, but a session begins with a header line; replace it with a copy of the session, or remove it.`,
     });
   }
+});
+
+test("an error of the system that a command did not expect names its place and what to check", async () => {
+  const missing = join(temporaryFolder(), "missing");
+  const { code, stdout, stderr } = await espalier(["demo"], { env: { TMPDIR: missing } });
+  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  expect(stderr).toMatch(
+    /^\/[^\n]*\/missing\/[^\n]* cannot be used \(ENOENT, mkdtemp\); check that its folder exists, its permissions and the free space on the disk\.\n$/,
+  );
+});
+
+test("a command in a folder that was removed says so, or needs no folder", async () => {
+  const folder = temporaryFolder();
+  const main = await bundled();
+  const run = (name: string, ...parameters: string[]) => {
+    mkdirSync(join(folder, name));
+    const script = 'cd "$1" && rmdir "$1" && shift && exec "$@"';
+    const words = [join(folder, name), process.execPath, main, ...parameters];
+    return spawnSync("sh", ["-c", script, "sh", ...words], {
+      encoding: "utf8",
+      env: { ...process.env, ESPALIER_HOME: folder, ANTHROPIC_API_KEY: "none" },
+    });
+  };
+  for (const parameters of [["trust"], ["chat", "--print", "x"], ["tree", "x.jsonl"]])
+    expect(run(parameters[0]!, ...parameters), parameters[0]).toMatchObject({
+      status: 1,
+      stdout: "",
+      stderr: "The current folder does not exist any more; change to another folder.\n",
+    });
+  expect(run("list", "list")).toMatchObject({ status: 0, stderr: "" });
+  expect(run("absolute", "tree", DEMO)).toMatchObject({ status: 0, stderr: "" });
 });
