@@ -448,3 +448,31 @@ test("a session of any other agent is shown page by page in the SDK's format", a
   await receiveUiMessages(session, [...read, user("q9", "Thank you.")]);
   expect(session.getEntries()).toHaveLength(entries.length + 1);
 });
+
+test("a value that is not a list of UI messages is refused in one sentence, and nothing is saved", async () => {
+  const session = await open();
+  await session.say("What grows here?");
+  const parts = [{ type: "text", text: "Pears." }];
+  const refused = [
+    undefined,
+    null,
+    "x",
+    {},
+    [null],
+    ["x"],
+    [{ role: "user", parts }],
+    [{ id: 5, role: "user", parts }],
+    [{ id: "a", role: "admin", parts }],
+    [{ id: "a", role: "user", parts: null }],
+    [{ id: "a", role: "user", parts: [null] }],
+    [{ id: "a", role: "user", parts: [{ text: "Pears." }] }],
+  ];
+  const { length } = session.getEntries();
+  for (const messages of refused)
+    for (const save of [saveUiMessages, receiveUiMessages])
+      await expect(save(session, messages as never), JSON.stringify(messages)).rejects.toMatchObject({
+        code: "bad-input",
+        message: expect.stringContaining("UI messages"),
+      });
+  expect(session.getEntries()).toHaveLength(length);
+});

@@ -5,6 +5,7 @@ import {
   createId,
   custom,
   type Entry,
+  isRecord,
   leaf,
   message,
   type NewEntry,
@@ -50,14 +51,28 @@ export interface SaveUiOptions {
  * The list may begin in the middle of the conversation: messages before the last one that the path has are not
  * compared, and a list without any message of the path is appended.
  *
- * @throws EspalierError `moved` when the leaf was moved meanwhile; errors of `append`
+ * @throws EspalierError `moved` when the leaf was moved meanwhile; `bad-input` for a value that is not a list of UI
+ *   messages; errors of `append`
  */
-export function saveUiMessages<Message extends UIMessage>(
+export async function saveUiMessages<Message extends UIMessage>(
   session: Session,
   messages: readonly Message[],
   options: SaveUiOptions = {},
 ): Promise<Message[]> {
+  if (!Array.isArray(messages) || !messages.every(isUiMessage))
+    throw new EspalierError(
+      "bad-input",
+      "These are not UI messages: each has an id, a role (user, assistant or system) and parts; save the `messages` of the AI SDK.",
+    );
   return save<Message>(session, messages, { ...options, isFromClient: false });
+}
+
+const ROLES: readonly unknown[] = ["user", "assistant", "system"];
+
+function isUiMessage(given: unknown): boolean {
+  if (!isRecord(given) || typeof given["id"] !== "string" || !ROLES.includes(given["role"])) return false;
+  const { parts } = given;
+  return Array.isArray(parts) && parts.every((part) => isRecord(part) && typeof part["type"] === "string");
 }
 
 /**
