@@ -106,7 +106,7 @@ describe("a summary that is brought up to date again and again", () => {
     const cause = "The queue stalls because the consumer holds its lock while it waits for the broker.";
     let summary = (
       await ask([
-        user("Find out why the queue stalls at night, and mend it"),
+        user("Find out why the queue between the shop and the warehouse stalls at night, and mend it"),
         ...step("", "read", { path: "src/consumer.ts" }, "export const lock = 1;"),
         ...step(cause, "read", { path: "src/broker.ts" }, "export const wait = 2;"),
       ])
@@ -118,6 +118,10 @@ describe("a summary that is brought up to date again and again", () => {
       expect(summary.split(cause)).toHaveLength(2);
       expect(section(summary, "### In Progress")).toContain("not finished yet");
     }
+    const end = [assistant("The lock is released first."), user("And the retries?"), assistant("Unchanged.")];
+    const { text } = await ask(end, { previousSummary: summary });
+    expect(section(text, "### Done")).toContain(cause);
+    expect(section(text, "### Done").split("stalls at night, and mend it")).toHaveLength(2);
   });
 
   it("lists the commands of its newest calls, but no calls of other tools, in the next update", async () => {

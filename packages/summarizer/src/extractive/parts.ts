@@ -168,9 +168,7 @@ function constraintLines(facts: Facts, room: number, told: string): Line[] {
 /** Returns finished work, one line a turn: the request, the changes, their checks, and the agent's conclusion. */
 function doneLines(facts: Facts): Line[] {
   const { record, previous, branches, focus } = facts;
-  const earlier = [...previous.lines.done, ...continuedItems(facts)].map((text) =>
-    withWholeRequest(text, facts),
-  );
+  const earlier = withWholeRequest([...previous.lines.done, ...continuedItems(facts)], facts);
   const lines = [
     ...inheritedLines(earlier, 1.5),
     ...inheritedLines(branches.lines.done.map(inOtherBranch), 0.8),
@@ -257,18 +255,23 @@ function continuedItems(facts: Facts): string[] {
 }
 
 /** Returns whether a line is about the turn in whose middle the messages begin. */
-function isContinued(line: string, facts: Facts): boolean {
-  const goesOn = facts.record.turns[0]?.request === undefined;
-  return goesOn && isTurnOf(line, inheritedRequest(facts) ?? "");
-}
+const isContinued = (line: string, facts: Facts): boolean =>
+  goesOn(facts) && isTurnOf(line, inheritedRequest(facts) ?? "");
 
-/** Returns a line of an earlier summary's newest turn, with the whole request from its goal. */
-function withWholeRequest(text: string, facts: Facts): string {
+/** Returns whether the messages begin in the middle of a turn. */
+const goesOn = ({ record }: Facts): boolean => record.turns[0]?.request === undefined;
+
+/**
+ * Returns lines of an earlier summary; the last one about its newest turn has the whole request, from its goal. A turn
+ * that goes on has it in its own line.
+ */
+function withWholeRequest(lines: readonly string[], facts: Facts): readonly string[] {
   const request = inheritedRequest(facts);
-  const isStillNewest = isContinued(text, facts) && facts.record.turns.length === 1;
-  return request !== undefined && isTurnOf(text, request) && !isStillNewest
-    ? text.replace(/^"[^"]*"/, () => quote(request, LONGEST_REQUEST))
-    : text;
+  if (request === undefined || goesOn(facts)) return lines;
+  const at = lines.findLastIndex((line) => isTurnOf(line, request));
+  return lines.map((line, index) =>
+    index === at ? line.replace(/^"[^"]*"/, () => quote(request, LONGEST_REQUEST)) : line,
+  );
 }
 
 /** Returns whether a line is about the turn that began with a request; the line may have only its first words. */
