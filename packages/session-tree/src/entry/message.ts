@@ -222,10 +222,10 @@ export function messageText(message: ContextMessage): string {
 
 /** Returns the text blocks of a content, joined by newlines. */
 export function contentText(message: { content?: unknown }): string {
-  if (typeof message.content === "string") return message.content;
-  return contentBlocks(message)
-    .flatMap((block) => (block.type === "text" && typeof block.text === "string" ? [block.text] : []))
-    .join("\n");
+  const texts: string[] = [];
+  for (const block of contentBlocks(message))
+    if (block.type === "text" && typeof block.text === "string") texts.push(block.text);
+  return texts.join("\n");
 }
 
 /** Returns the tool calls of an answer, in order; an empty list for every other role. */
