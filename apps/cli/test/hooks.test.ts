@@ -1,9 +1,11 @@
 // `hook`: what runs inside Claude Code and Codex. The inputs in `recorded` are those of real versions.
+import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { text } from "node:stream/consumers";
 import { takeFileLeaseSync } from "@espalier/session-tree/node";
 import { afterEach, expect, test, vi } from "vitest";
-import { espalier, espalierJson, temporaryFolder } from "./espalier.ts";
+import { espalier, espalierJson, start, temporaryFolder } from "./espalier.ts";
 
 type Input = Record<string, unknown> & { session_id: string; hook_event_name?: string; source?: string };
 
@@ -237,6 +239,18 @@ test("a hook with an unknown event, an unknown shape or no input prints nothing 
   expect(log).toHaveLength(failing.length);
   for (const line of log) expect(line).toMatch(/^\d{4}-\S+Z \S* ?\w*Error: /);
 });
+
+test("a hook whose input does not end answers nothing, and ends by itself", async () => {
+  const { env, hooks } = newHome();
+  for (const begun of ["", '{"session_id":']) {
+    const child = await start(["hook", "claude-code"], { env });
+    child.stdin.write(begun);
+    const ended = once(child, "close");
+    expect(await text(child.stdout)).toBe("");
+    expect(await ended).toEqual([0, null]);
+  }
+  expect(readFileSync(join(hooks, "hooks.log"), "utf8")).toContain("the input did not end");
+}, 60_000);
 
 test("an unwritable folder does not disturb the agent", async () => {
   const { env } = newHome();

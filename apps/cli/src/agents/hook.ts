@@ -49,7 +49,7 @@ export async function runHook([agent = "", ...words]: readonly string[]): Promis
       return;
     }
     if (!AGENTS.has(agent)) throw new Error(`no hooks for ${JSON.stringify(agent)}`);
-    const input: unknown = JSON.parse(await textOf(process.stdin));
+    const input: unknown = JSON.parse(await wholeInput());
     if (typeof input !== "object" || input === null) throw new Error("the input is not an object");
     const answer = words[0] === "--status-line" ? statusLine(input as StatusInput) : answerTo(agent, input);
     if (answer !== "") process.stdout.write(answer);
@@ -57,6 +57,20 @@ export async function runHook([agent = "", ...words]: readonly string[]): Promis
     logFailure(agent, error);
   }
 }
+
+/** Reads stdin to its end. An agent that leaves it open gets no answer, and does not keep this process alive. */
+async function wholeInput(): Promise<string> {
+  const late = new Error(`the input did not end within ${INPUT_MS} ms`);
+  const timer = setTimeout(() => process.stdin.destroy(late), INPUT_MS);
+  try {
+    return await textOf(process.stdin);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Limit for the input of a hook; the agents end a hook after three seconds. */
+const INPUT_MS = 2_000;
 
 /** Text for stdout; empty for no answer. */
 function answerTo(agent: string, input: HookInput): string {
