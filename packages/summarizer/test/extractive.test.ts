@@ -47,6 +47,48 @@ describe("what the summary of a session says", () => {
     expect(text).not.toContain("oldIndexName");
   });
 
+  it("quotes an answer of one very long sentence instead of saying that there was none", async () => {
+    const { text } = await ask([
+      user("List the carriers"),
+      assistant(
+        `The carriers are ${Array.from({ length: 80 }, (_, at) => `carrier number ${at}`).join(", ")}.`,
+      ),
+      user("Now explain the invoices"),
+      assistant("They are written nightly."),
+    ]);
+    expect(text).toMatch(/"List the carriers" → "…?(?:The carriers|carrier number)/);
+    expect(text).not.toContain("no answer");
+  });
+
+  it("quotes what a heading negates together with the heading", async () => {
+    const { text } = await ask([
+      user("What does the overlap check decide, and what not?"),
+      assistant(
+        "I traced it.\n\n## What It Is NOT Used For\n\nThe carry-forward list is fixed by the subtraction of files.\n\n## Why\n\nThe check was added because commits of others were counted.",
+      ),
+      user("Good. Write that down in the guide."),
+      ...edit("docs/guide.md", "The overlap check"),
+    ]);
+    expect(text).toContain(
+      "What It Is NOT Used For: The carry-forward list is fixed by the subtraction of files.",
+    );
+  });
+
+  it("keeps a negation with the words it negates when answers are shortened", async () => {
+    const names = Array.from({ length: 30 }, (_, at) => `carrierZone${at}`);
+    const { text } = await ask(
+      names.flatMap((name) => [
+        user(`Explain ${name} in the shipping module`),
+        assistant(
+          `It was found that the shipping module has an older part of ${name} in there which is definitely not used for quarterly refundTotals${name} of closedOrders${name} because the ${name} was replaced.`,
+        ),
+      ]),
+    );
+    const quoted = [...text.matchAll(/(.{0,12})(?:used )?for quarterly refundTotals/g)];
+    expect(quoted.length).toBeGreaterThan(3);
+    for (const [, before] of quoted) expect(before).toMatch(/not (?:used )?$/);
+  });
+
   it("reports an error nobody resolved, and of one that was resolved, what helped", async () => {
     const { text } = await ask(invoiceSession());
     const blocked = section(text, "### Blocked");

@@ -294,8 +294,9 @@ function turnLine(turn: Turn, facts: Facts): string | undefined {
   if (request === undefined && told.length === 0) return undefined;
   if (!turn.finished) told.push(isOpen(turn, facts.record) ? "not finished yet" : "no closing answer");
   if (request === undefined) return told.join("; ");
+  if (told.length === 0) told.push(said.trim() === "" ? "no answer" : quote(said, LONGEST_CONCLUSION));
   // The goal has the newest request in full.
-  return `${quote(ownLinesFirst(request), isNewest ? 60 : LONGEST_REQUEST)} → ${told.join("; ") || "no answer"}`;
+  return `${quote(ownLinesFirst(request), isNewest ? 60 : LONGEST_REQUEST)} → ${told.join("; ")}`;
 }
 
 /** Returns the newest run that shows whether the work is correct: not one whose failure was settled later. */

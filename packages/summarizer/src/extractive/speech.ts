@@ -1,5 +1,6 @@
 import { type ContextMessage, contentBlocks, type UserMessage } from "@espalier/session-tree";
 import { findRules } from "../rule-finder.ts";
+import { isNegated } from "./text.ts";
 
 /** Maximum number of characters of one message that are searched for sentences: prose is shorter. */
 const SEARCHED = 20_000;
@@ -22,22 +23,31 @@ const sentencesOf = (line: string) =>
     .map((part) => part.trim())
     .filter((sentence) => sentence !== "");
 
-/** Returns the lines of a message's prose, optionally without headings and without lines that are only emphasized. */
+/** A heading, or a line that is only emphasized. */
+const HEADING = /^\s*(?:#{1,6}\s|(?:[-*+•]\s+|\d{1,3}[.)]\s+)?\*\*[^*]+\*\*[\s:：]*$)/;
+
+/**
+ * Returns the lines of a message's prose, optionally without headings. A heading that negates something ("Not covered")
+ * becomes the beginning of the line after it: without it, that line would say the opposite.
+ */
 function proseLines(text: string, withoutHeadings = false): string[] {
   const lines: string[] = [];
   let fenced = false;
+  let negation = "";
   for (const rawLine of text.slice(0, SEARCHED).split("\n")) {
     if (/^\s*(?:```|~~~)/.test(rawLine)) {
       fenced = !fenced;
       continue;
     }
     if (fenced || /^\s*\|/.test(rawLine) || /^\s*[-=*_]{3,}\s*$/.test(rawLine)) continue;
-    if (
-      withoutHeadings &&
-      /^\s*(?:#{1,6}\s|(?:[-*+•]\s+|\d{1,3}[.)]\s+)?\*\*[^*]+\*\*[\s:：]*$)/.test(rawLine)
-    )
-      continue;
-    lines.push(plainLine(rawLine));
+    const line = plainLine(rawLine);
+    if (HEADING.test(rawLine)) {
+      negation = isNegated(line) ? `${line.replace(/[\s:：]+$/, "")}: ` : "";
+      if (negation === "" && !withoutHeadings) lines.push(line);
+    } else if (line !== "") {
+      lines.push(`${negation}${line}`);
+      negation = "";
+    }
   }
   return lines;
 }

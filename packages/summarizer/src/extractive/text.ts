@@ -184,9 +184,11 @@ export function gistOf(text: string, room: number, weigh: Weigh): string {
   for (;;) {
     const best = bestPiece(pieces, taken, told, left, weigh);
     if (best === undefined) break;
-    taken.add(best);
-    for (const term of best.terms) told.add(term);
-    left -= best.end - best.start + GAP;
+    for (const piece of best) {
+      taken.add(piece);
+      for (const term of piece.terms) told.add(term);
+      left -= piece.end - piece.start + GAP;
+    }
   }
   // Words outside their sentences have little information.
   if (room < SHORTEST_GIST || left > room / 2) return shorten(text, room);
@@ -201,6 +203,8 @@ interface Piece {
   start: number;
   end: number;
   terms: Set<string>;
+  /** Piece before it that ends with a negation: without that piece, this one would say the opposite. */
+  negatedBy: Piece | undefined;
 }
 
 function bestPiece(
@@ -209,22 +213,36 @@ function bestPiece(
   told: ReadonlySet<string>,
   room: number,
   weigh: Weigh,
-): Piece | undefined {
-  let best: { piece: Piece; worth: number } | undefined;
+): Piece[] | undefined {
+  let best: { pieces: Piece[]; worth: number } | undefined;
   for (const [index, piece] of pieces.entries()) {
-    const length = piece.end - piece.start;
-    if (taken.has(piece) || length > room) continue;
+    if (taken.has(piece)) continue;
+    const together = [piece];
+    for (let at = piece.negatedBy; at && !taken.has(at); at = at.negatedBy) together.push(at);
+    const length = together.reduce((sum, { start, end }) => sum + end - start + GAP, 0);
+    if (length - GAP > room) continue;
     let sum = 0;
-    for (const term of piece.terms) if (!told.has(term)) sum += weigh(term);
+    for (const { terms } of together) for (const term of terms) if (!told.has(term)) sum += weigh(term);
     // Of two pieces with the same value, the earlier one is preferred.
-    const worth = (sum / (length + GAP)) * (1.2 - (0.2 * index) / pieces.length);
-    if (worth > (best?.worth ?? 0)) best = { piece, worth };
+    const worth = (sum / length) * (1.2 - (0.2 * index) / pieces.length);
+    if (worth > (best?.worth ?? 0)) best = { pieces: together, worth };
   }
-  return best?.piece;
+  return best?.pieces;
 }
 
 const BORDERS =
   /[.!?:;,](?=\s)|[。！？；，、：…]|\s[–—-](?=\s)|\)(?=\s)|\s(?=\()|\s(?=(?:and|or|but|so|which|that|because|since|instead|when|where|with|for|from|to|in|into|und|weil)\s)/g;
+
+const NEGATION =
+  "(?:(?:^|[^\\p{L}])(?:not|never|no|none|nor|cannot|without|nicht|nie|kein\\p{L}{0,2})(?!\\p{L})|n['’]t(?!\\p{L})|[不没无無未非別别勿]|않|없|(?:^|\\s)안\\s)";
+const NEGATED = new RegExp(NEGATION, "iu");
+/** A negation at the end of a piece, with at most two words after it. */
+const ENDS_NEGATED = new RegExp(`${NEGATION}(?:[\\s*_]+\\S+){0,2}$`, "iu");
+
+/** Returns whether a text negates something. */
+export const isNegated = (text: string): boolean => NEGATED.test(text);
+
+const SENTENCE_END = /[.!?。！？]['"”’)\]`*]*$/u;
 
 function piecesOf(text: string): Piece[] {
   const pieces: Piece[] = [];
@@ -236,7 +254,10 @@ function piecesOf(text: string): Piece[] {
     if (trimmed !== "") {
       const terms = new Set<string>();
       eachTerm(trimmed, (term) => terms.add(term));
-      pieces.push({ start: start + lead, end: start + lead + trimmed.length, terms });
+      const before = pieces.at(-1);
+      const words = before ? text.slice(before.start, before.end) : "";
+      const negatedBy = ENDS_NEGATED.test(words) && !SENTENCE_END.test(words) ? before : undefined;
+      pieces.push({ start: start + lead, end: start + lead + trimmed.length, terms, negatedBy });
     }
     start = end;
   };
