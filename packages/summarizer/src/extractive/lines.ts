@@ -118,7 +118,7 @@ const FAILURE = /^(?:`[^`]+` (?:had )?failed\b|Changing `[^`]+` failed\b)/;
 
 /** Next steps that are outdated as soon as work continues. */
 export const OWN_STEP =
-  /^(?:Go on with the newest request|The (?:agent was at|newest request was answered)\b)/;
+  /^(?:Go on with the newest request|The (?:agent was at|newest request was answered|user refused the newest call)\b)/;
 
 function readFactLine(line: string, summary: PreviousSummary): boolean {
   const file = /^`([^`]+)` \((?:created, )?changed (\d+)×\)(?:: (.*))?$/.exec(line);

@@ -60,6 +60,7 @@ const LONGEST_ERROR = 220;
 const LONGEST_PAST_ERROR = 130;
 
 const GO_ON = "Go on with the newest request.";
+const REFUSED = "The user refused the newest call: repeat it only if the user asks for it.";
 const LONGEST_STEP = 200;
 const LONGEST_PLACE = 360;
 const NOT_REPEATED = "it was not repeated";
@@ -230,8 +231,10 @@ function callLine({ label, text, outcome, said }: LatestCall): string {
   const unsent = unsentText(text, "");
   if (outcome === "pending") return `${call}, no result yet${unsent}`;
   const why = said === undefined ? "" : `: ${quote(said, LONGEST_SAID)}`;
-  return `${call} ${outcome === "refused" ? "was refused" : "failed"}${why}${unsent}`;
+  return `${call} ${NOT_DONE[outcome]}${why}${unsent}`;
 }
+
+const NOT_DONE = { failed: "failed", refused: "was refused", skipped: "was not run" } as const;
 
 /** Returns the text of a call that did not succeed, for example the message of a commit, unless it is told already. */
 function unsentText(text: string | undefined, told: string): string {
@@ -465,6 +468,7 @@ function nextStepLines(facts: Facts): Line[] {
     const about = [...new Set([...(planned === undefined ? [] : [planned]), ...said.slice(-2)])]
       .sort((a, b) => said.indexOf(a) - said.indexOf(b))
       .join(" ");
+    if (record.latest.at(-1)?.outcome === "refused") add(REFUSED, 7);
     add(about === "" ? GO_ON : `The agent was at: ${quote(about, LONGEST_PLACE)}`, 6);
   }
   for (const [index, item] of open.entries())

@@ -85,8 +85,8 @@ export interface LatestCall {
   label: string;
   /** Argument of several lines, for example the message of a commit. */
   text: string | undefined;
-  /** `pending`: the messages end before its result. `refused`: it was not run. */
-  outcome: "succeeded" | "failed" | "refused" | "pending";
+  /** `pending`: the messages end before its result. `refused` by the user, and `skipped` for another reason: not run. */
+  outcome: "succeeded" | "failed" | "refused" | "skipped" | "pending";
   /** Reason of a tool's failure, words of the user who refused the call, or an extract of the output if it says more. */
   said: string | undefined;
 }
@@ -160,6 +160,9 @@ const SEARCHED_OUTPUT = 8_000;
 /** Results of calls that were not run: the user refused them, or a parallel call failed first. */
 const NEVER_RUN =
   /\bsibling tool call errored|\bdoesn't want to (?:proceed|take this action)|\b(?:tool (?:use|call)|command) was (?:rejected|denied|cancell?ed|skipped)|^\W*(?:skipped|cancell?ed|aborted) (?:due to|because|by)/i;
+
+/** Of these, the calls that were not refused. */
+const SKIPPED = /\bsibling tool call errored|\bwas skipped\b|^\W*skipped /i;
 
 /** Words of a user who refused a call, as agents write them into its result. */
 const REFUSAL = /\bthe user said:\s*([\s\S]{1,2000})/i;
@@ -290,7 +293,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     const isRefused = message.isError === true && NEVER_RUN.test(output.slice(0, 300));
     for (const { description, latest } of asked) {
       if (isRefused) {
-        latest.outcome = "refused";
+        latest.outcome = SKIPPED.test(output.slice(0, 300)) ? "skipped" : "refused";
         latest.said = REFUSAL.exec(output)?.[1]?.trim();
       } else recordOutcome(description, output, message.isError === true, latest);
     }
