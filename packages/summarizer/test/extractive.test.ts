@@ -74,6 +74,17 @@ describe("what the summary of a session says", () => {
     );
   });
 
+  it("quotes an emphasized line that negates something, also as the last line of an answer", async () => {
+    const { text } = await ask([
+      user("Does the export still fail?"),
+      assistant("The export was fixed by the new queue.\n\n**The import has not failed since then**"),
+      user("And the import?"),
+      assistant("**Nothing failed, not even once.**\n\nThe import was changed on Monday."),
+    ]);
+    expect(text).toContain("The import has not failed since then");
+    expect(text).toContain("Nothing failed, not even once. The import was changed on Monday.");
+  });
+
   it("keeps a negation with the words it negates when answers are shortened", async () => {
     const names = Array.from({ length: 30 }, (_, at) => `carrierZone${at}`);
     const { text } = await ask(

@@ -1,6 +1,6 @@
 import { type ContextMessage, contentBlocks, type UserMessage } from "@espalier/session-tree";
 import { findRules } from "../rule-finder.ts";
-import { isNegated } from "./text.ts";
+import { endsSentence, isNegated } from "./text.ts";
 
 /** Maximum number of characters of one message that are searched for sentences: prose is shorter. */
 const SEARCHED = 20_000;
@@ -33,7 +33,7 @@ const HEADING = /^\s*(?:#{1,6}\s|(?:[-*+•]\s+|\d{1,3}[.)]\s+)?\*\*[^*]+\*\*[\s
 function proseLines(text: string, withoutHeadings = false): string[] {
   const lines: string[] = [];
   let fenced = false;
-  let negation = "";
+  let heading = "";
   for (const rawLine of text.slice(0, SEARCHED).split("\n")) {
     if (/^\s*(?:```|~~~)/.test(rawLine)) {
       fenced = !fenced;
@@ -41,14 +41,21 @@ function proseLines(text: string, withoutHeadings = false): string[] {
     }
     if (fenced || /^\s*\|/.test(rawLine) || /^\s*[-=*_]{3,}\s*$/.test(rawLine)) continue;
     const line = plainLine(rawLine);
-    if (HEADING.test(rawLine)) {
-      negation = isNegated(line) ? `${line.replace(/[\s:：]+$/, "")}: ` : "";
-      if (negation === "" && !withoutHeadings) lines.push(line);
-    } else if (line !== "") {
-      lines.push(`${negation}${line}`);
-      negation = "";
+    if (line === "") continue;
+    if (heading !== "") {
+      if (!HEADING.test(rawLine)) {
+        lines.push(`${heading.replace(/[\s:：]+$/, "")}: ${line}`);
+        heading = "";
+        continue;
+      }
+      if (!withoutHeadings) lines.push(heading);
+      heading = "";
     }
+    if (!HEADING.test(rawLine)) lines.push(line);
+    else if (isNegated(line) && !endsSentence(line)) heading = line;
+    else if (!withoutHeadings) lines.push(line);
   }
+  if (heading !== "" && !withoutHeadings) lines.push(heading);
   return lines;
 }
 

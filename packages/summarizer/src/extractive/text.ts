@@ -242,7 +242,8 @@ const ENDS_NEGATED = new RegExp(`${NEGATION}(?:[\\s*_]+\\S+){0,2}$`, "iu");
 /** Returns whether a text negates something. */
 export const isNegated = (text: string): boolean => NEGATED.test(text);
 
-const SENTENCE_END = /[.!?。！？]['"”’)\]`*]*$/u;
+/** Returns whether a text ends where its sentence ends. */
+export const endsSentence = (text: string): boolean => /[.!?。！？]['"”’)\]`*]*$/u.test(text);
 
 function piecesOf(text: string): Piece[] {
   const pieces: Piece[] = [];
@@ -256,7 +257,7 @@ function piecesOf(text: string): Piece[] {
       eachTerm(trimmed, (term) => terms.add(term));
       const before = pieces.at(-1);
       const words = before ? text.slice(before.start, before.end) : "";
-      const negatedBy = ENDS_NEGATED.test(words) && !SENTENCE_END.test(words) ? before : undefined;
+      const negatedBy = ENDS_NEGATED.test(words) && !endsSentence(words) ? before : undefined;
       pieces.push({ start: start + lead, end: start + lead + trimmed.length, terms, negatedBy });
     }
     start = end;
