@@ -8,10 +8,12 @@ import type {
   SessionHistoryRewriteAwareSession,
   SessionHistoryTransactionAwareSession,
 } from "@openai/agents";
-import { type BaseEntry, compaction, contextEdit, custom, isCustom, leaf, messageText } from "../extend.ts";
+import { type BaseEntry, compaction, custom, isCustom, leaf, message, messageText } from "../extend.ts";
 import { toOpenaiResponses } from "../import.ts";
 import {
+  buildSessionContext,
   type ContextMessage,
+  type Entry,
   EspalierError,
   type NewEntry,
   type PoolOptions,
@@ -23,6 +25,7 @@ import {
 import {
   answerOf,
   blocksOf,
+  canonicalJson,
   digestOf,
   type Fields,
   refuseOtherVersions,
@@ -83,6 +86,9 @@ interface ItemEntry extends BaseEntry {
   transaction?: string;
 }
 
+/** Fields of the last entry of a transaction. */
+type Ends = Pick<ItemEntry, "id" | "transaction">;
+
 /** Type of the entry with which a history begins after `clearSession`. */
 const HISTORY = "openai-agents.history";
 
@@ -97,16 +103,16 @@ function sessionOf(pool: SessionPool, sessionId: string): OpenaiSession {
     getSessionId: async () => sessionId,
     getItems: (limit) =>
       use(async (session) => {
-        const items = itemsOf(rowsOf(session));
+        const items = itemsIn(session);
         return limit === undefined ? items : limit <= 0 ? [] : items.slice(-limit);
       }),
-    async addItems(items) {
-      if (items.length > 0) await use((session) => replaceFrom(session, Infinity, items));
+    async addItems(added) {
+      if (added.length > 0) await use((session) => appendBelow(session, session.leafId, added.map(draftOf)));
     },
     popItem: () =>
       use(async (session) => {
-        const items = itemsOf(rowsOf(session));
-        if (items.length > 0) await replaceFrom(session, items.length - 1, []);
+        const items = itemsIn(session);
+        await rewrite(session, items.slice(0, -1));
         return items.at(-1);
       }),
     clearSession: () =>
@@ -114,127 +120,122 @@ function sessionOf(pool: SessionPool, sessionId: string): OpenaiSession {
         if (session.tree.length > 0) await session.append(custom.of({ customType: HISTORY, parentId: null }));
       }),
     applyHistoryMutations: ({ mutations }) =>
-      use(async (session) => {
-        const items = itemsOf(rowsOf(session));
-        const next = mutations.reduce(replaceCall, items);
-        const changed = next.findIndex((item, at) => !isDeepStrictEqual(item, items[at]));
-        const kept = changed < 0 ? next.length : changed;
-        if (kept < Math.max(items.length, next.length)) await replaceFrom(session, kept, next.slice(kept));
-      }),
+      use((session) => rewrite(session, mutations.reduce(replaceCall, itemsIn(session)))),
     async applyHistoryTransaction({ operationId, transaction }) {
       if (typeof operationId !== "string" || operationId.trim() === "")
         throw new EspalierError(
           "bad-input",
           "A history transaction needs an `operationId` that is not empty.",
         );
-      const digest = digestOf(canonical(storeValue(transaction, {})));
+      const digest = digestOf(canonicalJson(storeValue(transaction, {})));
       await use(async (session) => {
         const { id, applied } = findTransaction(session, operationId);
-        if (applied !== undefined && applied !== digest)
+        if (applied === digest) return;
+        if (applied !== undefined)
           throw new EspalierError(
             "bad-input",
             `The operation ${JSON.stringify(operationId.slice(0, 80))} was applied with another transaction; give this one a new id.`,
           );
-        if (applied !== undefined) return;
         const ends = { id, transaction: digest };
         if (transaction.type === "append_items")
-          return replaceFrom(session, Infinity, transaction.items, ends);
+          return appendBelow(session, session.leafId, transaction.items.map(draftOf), ends);
         const { expectedSuffix, replacement } = transaction;
-        const items = itemsOf(rowsOf(session));
+        const items = itemsIn(session);
         const kept = items.length - expectedSuffix.length;
-        if (kept < 0 || !isDeepStrictEqual(items.slice(kept), expectedSuffix.map(asStored)))
+        if (!isDeepStrictEqual(items.slice(kept), expectedSuffix.map(asStored)))
           throw new EspalierError(
             "moved",
             "The history does not end with the items that the transaction replaces; read it again.",
           );
-        return replaceFrom(session, kept, replacement, ends);
+        return rewrite(session, [...items.slice(0, kept), ...replacement], ends);
       });
     },
-    async replaceHistoryWithCompaction([first, ...retained]) {
+    async replaceHistoryWithCompaction(items) {
+      const [first, ...retained] = items;
       if (first?.type !== "compaction")
         throw new EspalierError("bad-input", "A compacted history begins with a compaction item.");
       await use(async (session) => {
-        const rows = rowsOf(session);
-        const kept = retained.map(asStored);
-        // A model does not read a system message from before a compaction: such an item is appended again.
-        const isKept = !retained.some((item) => "role" in item && item.role === "system");
-        const at = isKept
-          ? rows.findLastIndex((_, from) => isDeepStrictEqual(itemsOf(rows.slice(from)), kept))
-          : -1;
-        const id = randomUUID();
-        const summary = "[The conversation until here, in a form that only OpenAI can read.]";
-        const [firstKeptEntryId, tokensBefore] = [rows[at]?.id ?? id, session.context.tokens];
-        const entry = compaction.of({ id, summary, firstKeptEntryId, tokensBefore });
-        const drafts = [withItem(entry, first), ...(at < 0 ? retained.map(draftOf) : [])];
-        await session.append(asBatch(session, drafts));
+        const { leafId, context, window } = session;
+        const id: string = randomUUID();
+        const compacted = (firstKeptEntryId = id) => {
+          const summary = "[The conversation until here, in a form that only OpenAI can read.]";
+          const entry = compaction.of({ id, summary, firstKeptEntryId, tokensBefore: context.tokens });
+          return withItem({ ...entry, parentId: leafId }, first);
+        };
+        const keeping = compacted(rowsOf(window.entries).at(-retained.length)?.id);
+        const after = rowsOf([...window.entries, keeping as Entry]).map(({ item }) => item);
+        // Not every entry can be kept: a model does not read a system message from before a compaction.
+        const isSame = isDeepStrictEqual(after, items.map(asStored));
+        const drafts = isSame ? [keeping] : [compacted(), ...retained.map(draftOf)];
+        await appendBelow(session, leafId, drafts);
       });
     },
   };
 }
 
-/** An entry of the context, with its items. */
+/** An item of the context, and the entry that shows it. An entry of another program can show several. */
 interface Row {
   id: string;
-  items: AgentInputItem[];
+  item: AgentInputItem;
 }
 
-/** The context at the leaf as items, with compactions, edits and messages of other programs. */
-function rowsOf(session: Session): Row[] {
-  const { messages, sources } = session.context;
-  const { entries: path } = session.window;
-  const entries = new Map(path.map((entry) => [entry.id, entry as ItemEntry]));
-  const edited = new Set(path.flatMap((entry) => (contextEdit.is(entry) ? entry.targetId : [])));
-  const rows: Row[] = [];
-  for (const [at, message] of messages.entries()) {
+/** The context at the end of a path as items, with compactions, edits and messages of other programs. */
+function rowsOf(path: readonly Entry[]): Row[] {
+  const { messages, sources } = buildSessionContext(path, path.at(-1)?.id ?? null);
+  const entries = new Map(path.map((entry) => [entry.id, entry]));
+  return messages.flatMap((read, at) => {
     const id = sources[at]!;
-    const entry = entries.get(id);
-    const isOwn = entry?.item !== undefined && !edited.has(id);
-    const items = isOwn ? [restoreValue(entry.item, entry) as AgentInputItem] : itemOf(message);
-    const last = rows.at(-1);
-    if (last?.id === id) last.items.push(...items);
-    else rows.push({ id, items });
-  }
-  return rows;
+    const entry = entries.get(id)!;
+    const { item } = entry as ItemEntry;
+    // An edit changes the message, but not the item.
+    const isOwn = item !== undefined && (!message.is(entry) || entry.message === read);
+    const items = isOwn ? [restoreValue(item, entry) as AgentInputItem] : itemsOf(read);
+    return items.map((one) => ({ id, item: one }));
+  });
 }
 
-const itemsOf = (rows: readonly Row[]): AgentInputItem[] => rows.flatMap(({ items }) => items);
+const itemsIn = (session: Session): AgentInputItem[] =>
+  rowsOf(session.window.entries).map(({ item }) => item);
 
 /** First entry of the history at the leaf; null for the first history. */
 function historyOf(session: Session): string | null {
-  const root = session.window.complete ? session.window.entries[0] : session.getBranch()[0];
+  const [root] = session.getBranch();
   return root && isCustom(root, HISTORY) ? root.id : null;
 }
 
 /**
- * Appends `added` after the first `kept` items, in one write. The leaf moves to the last entry that stays; the entries after
- * it remain in the session as a branch.
- *
- * @param kept number of items; Infinity keeps all of them
- * @param ends fields of the last entry
+ * Makes `items` the history, in one write. The leaf moves to the last entry that stays; the entries after it remain in
+ * the session as a branch.
  */
-async function replaceFrom(
-  session: Session,
-  kept: number,
-  added: readonly AgentInputItem[],
-  ends: Partial<ItemEntry> = {},
-): Promise<void> {
-  const rows = kept === Infinity ? [] : rowsOf(session);
-  let whole = rows.length;
-  while (whole > 0 && itemsOf(rows.slice(0, whole)).length > kept) whole--;
-  if (whole < rows.length && whole > 0 && !isAllAt(session, rows.slice(0, whole))) whole = 0;
-  const stays = itemsOf(rows.slice(0, whole)).length;
-  const parentId = whole === rows.length ? session.leafId : (rows[whole - 1]?.id ?? historyOf(session));
-  const drafts = [...itemsOf(rows).slice(stays, kept), ...added].map(draftOf);
-  const [first = leaf.of({ parentId, targetId: parentId }), ...rest] = drafts;
-  const batch = asBatch(session, [{ ...first, parentId }, ...rest]);
-  batch.push({ ...batch.pop()!, ...ends });
-  await session.append(batch);
+async function rewrite(session: Session, items: readonly AgentInputItem[], ends?: Ends): Promise<void> {
+  const rows = rowsOf(session.window.entries);
+  let kept = rows.findIndex(({ item }, at) => !isDeepStrictEqual(item, items[at]));
+  let parentId = session.leafId;
+  if (kept < 0) kept = rows.length;
+  else {
+    while (kept > 0 && rows[kept - 1]!.id === rows[kept]!.id) kept--;
+    // At an earlier entry the context can be another one: a compaction kept the entry, or a later one edited it.
+    const there = kept === 0 ? [] : rowsOf(session.getBranch(rows[kept - 1]!.id));
+    if (!isDeepStrictEqual(there, rows.slice(0, kept))) kept = 0;
+    parentId = rows[kept - 1]?.id ?? historyOf(session);
+  }
+  if (parentId !== session.leafId || kept < items.length || ends)
+    await appendBelow(session, parentId, items.slice(kept).map(draftOf), ends);
 }
 
-/** Returns whether the context at the last row is exactly these rows. False where a later compaction keeps the row. */
-function isAllAt(session: Session, rows: readonly Row[]): boolean {
-  const sources = new Set(session.contextAt(rows.at(-1)!.id).sources);
-  return sources.size === rows.length && rows.every(({ id }) => sources.has(id));
+/** Appends entries below one, in one write. Without entries, the leaf moves there. */
+async function appendBelow(
+  session: Session,
+  parentId: string | null,
+  drafts: readonly NewEntry[],
+  ends?: Ends,
+): Promise<void> {
+  const { leafId: leafBefore } = session;
+  const [first = leaf.of({ parentId, targetId: parentId }), ...rest] = drafts;
+  const batch = [{ ...first, parentId }, ...rest];
+  await session.append(
+    batch.map((draft, at) => ({ ...draft, ...(at < rest.length ? { leafBefore } : ends) })),
+  );
 }
 
 const draftOf = (item: AgentInputItem): NewEntry =>
@@ -245,9 +246,6 @@ const withItem = (draft: NewEntry, item: AgentInputItem): NewEntry =>
 
 /** The item as `getItems` returns it: without members that are undefined. */
 const asStored = (item: AgentInputItem): unknown => restoreValue(storeValue(item, {}), {});
-
-const asBatch = ({ leafId: leafBefore }: Session, drafts: readonly NewEntry[]): NewEntry[] =>
-  drafts.map((draft, at) => (at < drafts.length - 1 ? { ...draft, leafBefore } : draft));
 
 /**
  * The id of the last entry of a transaction, and the digest of the transaction if it was applied. The id changes with
@@ -285,14 +283,6 @@ function replaceCall(
   return items.flatMap((item, at) => (at === first ? replacement : isCall(item) ? [] : item));
 }
 
-/** JSON with the members of every object in the order of their names. */
-const canonical = (value: unknown): string =>
-  JSON.stringify(value, (_, member: unknown) =>
-    isRecord(member)
-      ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : member,
-  );
-
 /** The content of an item as a message, for people, for search, and for another model that continues the session. */
 function messageOf(item: AgentInputItem): StoredMessage {
   const fields = item as Fields;
@@ -324,28 +314,22 @@ function messageOf(item: AgentInputItem): StoredMessage {
   return answer({ type: "text", text: texts.join("\n") });
 }
 
-/** Arguments of a call as an object. Arguments that are no object become its member `input`. */
+/** Arguments of a call as an object; arguments that are none, or that no line of a session can hold, are its `input`. */
 function argumentsOf(fields: Fields): Fields {
   const { type: _type, id: _id, callId: _callId, status: _status, providerData: _data, ...own } = fields;
-  const { arguments: given } = own;
-  if (typeof given !== "string") return readable(own);
+  const text =
+    typeof own["arguments"] === "string"
+      ? own["arguments"]
+      : JSON.stringify(own, (_, value) => (value instanceof Uint8Array ? "[bytes]" : value));
   try {
-    const parsed: unknown = JSON.parse(given);
-    return isRecord(parsed) ? readable(parsed) : { input: given };
-  } catch {
-    return { input: given }; // text of a model that is cut off or not JSON
-  }
-}
-
-/** Arguments without bytes; those that no line of a session can hold become one text. */
-function readable(fields: Fields): Fields {
-  const text = JSON.stringify(fields, (_, value) => (value instanceof Uint8Array ? "[bytes]" : value));
-  const plain = JSON.parse(text) as Fields;
-  return fitsLine(plain) ? plain : { input: text };
+    const parsed: unknown = JSON.parse(text);
+    if (isRecord(parsed) && fitsLine(parsed)) return parsed;
+  } catch {} // text of a model that is cut off or not JSON
+  return { input: text };
 }
 
 /** A summary, or a message of another program, as items. A failed answer has none. */
-function itemOf(message: ContextMessage): AgentInputItem[] {
+function itemsOf(message: ContextMessage): AgentInputItem[] {
   if (message.role === "assistant") {
     if (message.stopReason === "error" || message.stopReason === "aborted") return [];
     return message.content.flatMap((block): AgentInputItem[] => {

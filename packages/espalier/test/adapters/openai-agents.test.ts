@@ -16,7 +16,7 @@ import {
   type SessionStore,
 } from "espalier";
 import { type OpenaiSession, type OpenaiSessions, openaiSessions } from "espalier/adapters/openai-agents";
-import { message, messageText } from "espalier/extend";
+import { contextEdit, message, messageText } from "espalier/extend";
 import { migratePostgres } from "espalier/postgres";
 import { checkAnthropicRequest } from "espalier/testing";
 import fc from "fast-check";
@@ -350,6 +350,20 @@ test("the SDK reads changes by other programs: messages, hidden entries, edits, 
   const [summary, ...rest] = await session.getItems();
   expect(JSON.stringify(summary)).toContain("They talked about pears.");
   expect(rest).toEqual(items);
+});
+
+test("an item that another program edited stays edited when a later item is popped", async () => {
+  const sessions = open();
+  const session = sessions.session("garden");
+  await session.addItems([said("one"), said("two")]);
+  await sessions.use("garden", async (open) => {
+    const targetId = open.getBranch()[0]!.id;
+    await open.append(contextEdit.of({ targetId, replacement: { content: "changed" } }));
+  });
+  const items = await session.getItems();
+  expect(JSON.stringify(items[0])).toContain("changed");
+  expect(await session.popItem()).toEqual(said("two"));
+  expect(await session.getItems()).toEqual(items.slice(0, 1));
 });
 
 test("another agent continues after the SDK, with paired calls and results in its request", async () => {
