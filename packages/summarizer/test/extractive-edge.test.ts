@@ -421,6 +421,40 @@ describe("whose words they are", () => {
     ]);
   });
 
+  it("takes no function of a program on the command line for a file", async () => {
+    const { text } = await ask([
+      user("How many stations does the mirror list?"),
+      ...run(`node -e 'console.log(JSON.parse(fs.readFileSync("stations.json")).length)'`, "42"),
+      assistant("It lists 42."),
+    ]);
+    const files = section(text, "## Critical Context").split("\n");
+    expect(files.filter((line) => line.startsWith("- Also used"))).toEqual(["- Also used: `stations.json`"]);
+  });
+
+  it("names documents and workflows of the project that a listing named and nobody read, also in an update", async () => {
+    const listing =
+      "README.md\n./CHANGELOG.md\n.github/workflows/ci.yml\n-rw-r--r-- 1 ada ada 482 Mar  3 09:12 package.json\nsee go.mod\n";
+    const { text } = await ask([
+      user("Where would a cache for the mirror go in this project?"),
+      ...run("git ls-files && ls -l", listing),
+      ...step("", "read", { path: "package.json" }, "{}"),
+      assistant("Into src/cache.ts."),
+    ]);
+    const unread = (summary: string) =>
+      section(summary, "## Critical Context")
+        .split("\n")
+        .filter((line) => line.startsWith("- Not read yet"));
+    expect(unread(text)).toEqual(["- Not read yet: `.github/workflows/ci.yml`, `CHANGELOG.md`, `README.md`"]);
+    expect(text).toContain("- Also used: `package.json`");
+
+    const update = await ask(
+      [user("Then add it, please."), ...edit("README.md", "A cache."), assistant("Added.")],
+      { previousSummary: text },
+    );
+    expect(unread(update.text)).toEqual(["- Not read yet: `.github/workflows/ci.yml`, `CHANGELOG.md`"]);
+    expect(update.text).toContain("`README.md` (changed 1×)");
+  });
+
   it("names a file once that commands name by a part of its path", async () => {
     const { text } = await ask([
       user("Which port does the mirror have?"),

@@ -37,6 +37,7 @@ export const LABELS = {
   notTicked: "Not ticked: ",
   handles: "Handles: ",
   used: "Also used: ",
+  listed: "Not read yet: ",
   names: "Names in use: ",
   commands: "Commands: ",
 } as const;
@@ -46,7 +47,8 @@ export interface PreviousSummary {
   lines: Record<Part, string[]>;
   /** Quotations that end in a handle. */
   handles: string[];
-  files: { path: string; edits: number; names: string[] }[];
+  /** Files, with the number of reads 0 for those that only a listing named. */
+  files: { path: string; reads: number; edits: number; names: string[] }[];
   commands: string[];
   names: string[];
 }
@@ -124,9 +126,10 @@ function readFactLine(line: string, summary: PreviousSummary): boolean {
   const file = /^`([^`]+)` \((?:created, )?changed (\d+)×\)(?:: (.*))?$/.exec(line);
   if (file !== null) {
     const names = file[3]?.split(", ") ?? [];
-    summary.files.push({ path: file[1]!, edits: Number(file[2]), names });
-  } else if (line.startsWith(LABELS.used)) {
-    summary.files.push(...spansOf(line).map((path) => ({ path, edits: 0, names: [] })));
+    summary.files.push({ path: file[1]!, reads: READS, edits: Number(file[2]), names });
+  } else if (line.startsWith(LABELS.used) || line.startsWith(LABELS.listed)) {
+    const reads = line.startsWith(LABELS.used) ? READS : 0;
+    summary.files.push(...spansOf(line).map((path) => ({ path, reads, edits: 0, names: [] })));
   } else if (line.startsWith(LABELS.commands)) summary.commands.push(...spansOf(line));
   else if (line.startsWith(LABELS.names)) summary.names.push(...line.slice(LABELS.names.length).split(", "));
   else if (line.startsWith(LABELS.handles)) {
@@ -134,6 +137,9 @@ function readFactLine(line: string, summary: PreviousSummary): boolean {
   } else return false;
   return true;
 }
+
+/** Reads of a file in an earlier summary, which does not count them. */
+const READS = 2;
 
 const spansOf = (line: string) => [...line.matchAll(/`([^`]+)`/g)].map((match) => match[1]!);
 

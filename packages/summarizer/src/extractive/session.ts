@@ -20,9 +20,11 @@ import {
 } from "./speech.ts";
 import { codeSpan, createRarity, eachName, type Handle, handlesIn, type Rarity, sameness } from "./text.ts";
 import {
+  argumentText,
   type CallDescription,
   type Command,
   describeCall,
+  documentsIn,
   extractOf,
   type Outcome,
   outcomeOf,
@@ -97,7 +99,7 @@ interface Saying {
   at: number;
 }
 
-/** Changes of one file. */
+/** Changes of one file; with neither reads nor edits, a listing of the project names it. */
 export interface FileWork {
   path: string;
   reads: number;
@@ -287,6 +289,8 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     record.rarity.read(output);
     remember(output);
     readNames(output.slice(0, SEARCHED_OUTPUT), WROTE.output);
+    for (const path of message.isError === true ? [] : documentsIn(output.slice(0, SEARCHED_OUTPUT)))
+      if (!record.files.has(path)) touchFile(record, path, record.messageCount);
     const asked = calls.get(message.toolCallId) ?? [];
     calls.delete(message.toolCallId);
     currentTurn().finished = false;
@@ -488,13 +492,4 @@ function forgetOldest(map: Map<string, unknown>, kept: number): void {
     if (map.size <= kept) break;
     map.delete(key);
   }
-}
-
-/** Returns the strings in a call's arguments, one a line, up to a depth of eight levels. */
-function argumentText(value: unknown, depth = 8): string {
-  if (typeof value === "string") return value;
-  if (typeof value !== "object" || value === null || depth === 0) return "";
-  return Object.values(value)
-    .map((part) => argumentText(part, depth - 1))
-    .join("\n");
 }

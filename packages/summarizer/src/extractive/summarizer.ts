@@ -297,6 +297,7 @@ function chunked(texts: readonly string[], separator: string, most = 5): string[
 
 const CHANGED_FILES = 12;
 const READ_FILES = 16;
+const LISTED_FILES = 5;
 const NAMES_OF_FILE = 6;
 
 /** Lines into which the files that were read are joined. */
@@ -318,10 +319,10 @@ function fileLines(facts: Facts, room: number): Line[] {
       (kind) => kind.map(({ path }, index) => [path, EARLIER * (1 - index / kind.length)] as const),
     ),
   );
-  for (const { path, edits, names } of inherited) {
+  for (const { path, reads, edits, names } of inherited) {
     const file = files.get(path);
     if (file !== undefined) Object.assign(file, { edits: file.edits + edits, created: false, names });
-    else files.set(path, { path, reads: 2, edits, created: false, last: -1, failure: undefined, names });
+    else files.set(path, { path, reads, edits, created: false, last: -1, failure: undefined, names });
   }
   // Files of an earlier summary are older than all messages.
   const newness = ({ path, last }: FileWork) => (last < 0 ? ages.get(path)! : newnessOf(last, facts));
@@ -336,8 +337,9 @@ function fileLines(facts: Facts, room: number): Line[] {
     if (read.length === READ_FILES) break;
     // Commands name with a relative path what other calls name with the whole path.
     const isNamed = ranked.some(({ path }) => path.endsWith(`/${file.path}`));
-    if (file.edits === 0 && !isNamed) read.push(file);
+    if (file.edits === 0 && file.reads > 0 && !isNamed) read.push(file);
   }
+  const listed = ranked.filter(({ reads, edits }) => reads + edits === 0).slice(0, LISTED_FILES);
   const shown = (path: string) => codeSpan(path, 200);
   const changes = changed.map((file) => {
     const names = namesOf(file, record);
@@ -351,6 +353,7 @@ function fileLines(facts: Facts, room: number): Line[] {
     left - LABELS.used.length * MOST_CHUNKS,
   );
   texts.push(...chunked(paths, ", ").map((text) => `${LABELS.used}${text}`));
+  if (listed.length > 0) texts.push(`${LABELS.listed}${listed.map(({ path }) => shown(path)).join(", ")}`);
   return texts.map((text, order) => ({ text, priority: -order, order }));
 }
 

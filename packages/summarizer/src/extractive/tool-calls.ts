@@ -129,10 +129,14 @@ function writtenPaths(command: string): string[] {
 /** Ends of addresses, and devices, which look like paths. */
 const NO_FILE = /^\/\/|^\/dev\//;
 
+/** A function in a program on the command line: `JSON.parse(`, `console.log(`. */
+const CALLED = /[\w$.]+\(/g;
+
 /** Returns the files and folders that a command names. */
 export function pathsIn(key: string): string[] {
   const words = key
     .slice(0, 2_000)
+    .replace(CALLED, " ")
     .split(/[\s'"=`(),:]+/)
     .filter(
       (word) =>
@@ -144,6 +148,23 @@ export function pathsIn(key: string): string[] {
     );
   return [...new Set(words)];
 }
+
+/** Returns the strings in a call's arguments, one a line, up to a depth of eight levels. */
+export function argumentText(value: unknown, depth = 8): string {
+  if (typeof value === "string") return value;
+  if (typeof value !== "object" || value === null || depth === 0) return "";
+  return Object.values(value)
+    .map((part) => argumentText(part, depth - 1))
+    .join("\n");
+}
+
+/** Files that many tasks end with: documents, manifest and workflows of a project, alone on a line of a listing. */
+const DOCUMENTS =
+  /^(?:[-dl][rwx-]{9}.* |[ \t│├└─]*)(?:\.\/)?((?:README|CHANGELOG|CHANGES|CONTRIBUTING|ARCHITECTURE|AGENTS|CLAUDE|GEMINI)\.(?:md|rst|txt)|package\.json|pyproject\.toml|Cargo\.toml|go\.mod|Makefile|Dockerfile|\.gitlab-ci\.yml|\.github\/workflows\/[\w.-]+\.ya?ml)$/gm;
+
+/** Returns the documents of the project that a listing names. */
+export const documentsIn = (output: string): string[] =>
+  Array.from(output.matchAll(DOCUMENTS), ([, path]) => path!);
 
 /** Returns a task list: an array of objects with a state and a text, in the form of task and plan tools. */
 function planOf(values: Record<string, unknown>): PlanItem[] {
