@@ -7,13 +7,13 @@ import type {
   SessionKey,
   SessionSummaryEntry,
 } from "@anthropic-ai/claude-agent-sdk";
+import { nameEntry } from "@espalier/session-tree";
 import {
   type BaseEntry,
   bytesView,
   compaction,
   custom,
   isMessage,
-  message,
   sessionInfo,
   toolCalls,
 } from "../extend.ts";
@@ -23,7 +23,6 @@ import {
   type Entry,
   EspalierError,
   listSessions,
-  type NewEntry,
   openSession,
   type PoolOptions,
   type Session,
@@ -85,21 +84,19 @@ export function claudeSessionStore(options: ClaudeSessionStoreOptions = {}): Cla
       if (line !== undefined) break;
     }
     // The last line was written without a summary.
-    const lines = [...linesOf(tree.entries())];
+    const lines = linesOf(tree.entries());
     return lines.length > 0 ? fold?.(undefined, key, lines, { mtime: Date.now() }).data : undefined;
   };
 
   /** Sessions of a project with their ids in the SDK, without sub-agents. */
-  async function* listed(
-    projectKey: string,
-  ): AsyncGenerator<{ id: string; sessionId: string; mtime: number }> {
+  async function* listed(projectKey: string) {
     const ending = `.${projectPart(projectKey)}`;
     for await (const { id, modified } of listSessions(place))
       if (id.endsWith(ending))
         yield { id, sessionId: id.slice(0, -ending.length), mtime: Date.parse(modified) };
   }
 
-  async function* subAgents(key: SessionKey): AsyncGenerator<string> {
+  async function* subAgents(key: SessionKey) {
     const main = mainId(key);
     for await (const { id, parent } of listSessions({ ...place, parent: main }))
       if (parent?.sessionId === main && parent.kind === "subagent") yield id;
@@ -112,26 +109,24 @@ export function claudeSessionStore(options: ClaudeSessionStoreOptions = {}): Cla
       if (lines.length === 0) return;
       const cwd = lines.find((line) => typeof line["cwd"] === "string")?.["cwd"] as string | undefined;
       const parent = { sessionId: mainId(key), entryId: null, kind: "subagent" } as const;
-      const made = {
-        ...(cwd === undefined ? {} : { cwd }),
-        ...(key.subpath === undefined ? {} : { parent }),
-      };
+      const isMain = key.subpath === undefined;
       const write = async (session: Session) => {
-        const end = new PathEnd(session, key);
-        for (const line of lines) end.add(line);
-        const last = end.drafts.at(-1);
+        const { added, drafts } = new NewLines(session, lines);
+        const last = drafts.at(-1);
         if (!last) return;
-        if (fold && key.subpath === undefined) {
+        if (!isMain && session.tree.length === 0) drafts[0]!.subpath = key.subpath;
+        if (fold && isMain) {
           const [data, mtime] = [summaryOf(key, session), Date.now()];
           const before = data && { sessionId: key.sessionId, mtime, data };
-          Object.assign(last, { folded: storeValue(fold(before, key, end.added, { mtime }).data, {}) });
+          last.folded = storeValue(fold(before, key, added, { mtime }).data, {});
         }
-        await session.append(end.drafts);
+        await session.append(drafts);
       };
+      const made = { ...(cwd === undefined ? {} : { cwd }), ...(isMain ? {} : { parent }) };
       await pool.use(sessionIdOf(key), write, made);
     },
     async load(key) {
-      const lines = await read(sessionIdOf(key), ({ tree }) => [...linesOf(tree.entries())]);
+      const lines = await read(sessionIdOf(key), ({ tree }) => linesOf(tree.entries()));
       return lines && lines.length > 0 ? lines : null;
     },
     async listSessions(projectKey) {
@@ -146,8 +141,8 @@ export function claudeSessionStore(options: ClaudeSessionStoreOptions = {}): Cla
     async listSubkeys(key) {
       const subkeys: string[] = [];
       for await (const id of subAgents(key)) {
-        const subpath = await read(id, ({ tree }) => subpathOf(tree.entries()));
-        if (subpath !== undefined) subkeys.push(subpath);
+        const first = await read(id, ({ tree }) => tree.entries().next().value as LineEntry | undefined);
+        if (first?.subpath !== undefined) subkeys.push(first.subpath);
       }
       return subkeys;
     },
@@ -164,14 +159,11 @@ export function claudeSessionStore(options: ClaudeSessionStoreOptions = {}): Cla
   };
 }
 
-function* linesOf(entries: Iterable<LineEntry>): Generator<Line> {
-  for (const entry of entries) if (entry.line !== undefined) yield restoreValue(entry.line, entry) as Line;
-}
+const lineOf = (entry: LineEntry | undefined): Line | undefined =>
+  entry?.line === undefined ? undefined : (restoreValue(entry.line, entry) as Line);
 
-function subpathOf(entries: Iterable<LineEntry>): string | undefined {
-  for (const { subpath } of entries) if (subpath !== undefined) return subpath;
-  return undefined;
-}
+const linesOf = (entries: Iterable<LineEntry>): Line[] =>
+  Array.from(entries).flatMap((entry) => lineOf(entry) ?? []);
 
 /**
  * The id of the session that holds a transcript: the SDK's id, the project, and for a sub-agent its path. No key can reach
@@ -180,31 +172,25 @@ function subpathOf(entries: Iterable<LineEntry>): string | undefined {
  * @throws EspalierError `bad-input`
  */
 function sessionIdOf(key: SessionKey): string {
-  const { subpath } = key;
-  return subpath === undefined
-    ? mainId(key)
-    : `${mainId(key)}.agent-${digestOf(checkedText("subpath", subpath), 16)}`;
+  const main = mainId(key);
+  return key.subpath === undefined ? main : `${main}.agent-${textPart("subpath", key.subpath, 16)}`;
 }
 
-function mainId({ projectKey, sessionId }: SessionKey): string {
-  if (typeof sessionId !== "string" || !SESSION_ID.test(sessionId))
-    throw badKey("sessionId", sessionId, "it has at most 80 letters, digits and . _ - inside");
-  return `${sessionId}.${projectPart(projectKey)}`;
-}
+const mainId = ({ projectKey, sessionId }: SessionKey): string =>
+  `${checked("sessionId", sessionId, SESSION_ID, "it has at most 80 letters, digits and . _ - inside")}.${projectPart(projectKey)}`;
 
-const projectPart = (projectKey: string): string => digestOf(checkedText("projectKey", projectKey), 24);
+const projectPart = (projectKey: string): string => textPart("projectKey", projectKey, 24);
 
-function checkedText(name: string, given: unknown): string {
-  if (typeof given === "string" && given !== "" && given.length <= LONGEST) return given;
-  throw badKey(name, given, `it is a text of 1 to ${LONGEST} characters`);
-}
+const textPart = (name: string, given: string, digits: number): string =>
+  digestOf(checked(name, given, TEXT, "it is a text of 1 to 1000 characters"), digits);
 
 const SESSION_ID = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,78}[A-Za-z0-9])?$/;
-const LONGEST = 1_000;
+const TEXT = /^[\s\S]{1,1000}$/;
 
-function badKey(name: string, value: unknown, rule: string): EspalierError {
-  const shown = typeof value === "string" ? JSON.stringify(value.slice(0, 60)) : String(value);
-  return new EspalierError("bad-input", `The ${name} ${shown} of a transcript cannot be used: ${rule}.`);
+function checked(name: string, given: unknown, valid: RegExp, rule: string): string {
+  if (typeof given === "string" && valid.test(given)) return given;
+  const shown = typeof given === "string" ? JSON.stringify(given.slice(0, 60)) : String(given);
+  throw new EspalierError("bad-input", `The ${name} ${shown} of a transcript cannot be used: ${rule}.`);
 }
 
 /** An entry of a transcript. */
@@ -212,112 +198,110 @@ interface LineEntry extends BaseEntry {
   /** The line as returned by `storeValue`. A line may become several entries; the last one has it. */
   line?: unknown;
   /** Path of a sub-agent's transcript, on the first entry of its session. */
-  subpath?: string;
+  subpath?: string | undefined;
   /** `data` of the SDK's summary of all lines up to this entry, as returned by `storeValue`. */
   folded?: unknown;
 }
 
-/** The end of a session's path while lines are added, and the drafts to append. */
-class PathEnd {
-  readonly drafts: NewEntry<LineEntry>[] = [];
-  /** Lines that are new in the session. */
+/** The lines of an append that a session does not have, and their entries. */
+class NewLines {
   readonly added: Line[] = [];
-  readonly #session: Session;
-  readonly #key: SessionKey;
+  readonly #drafts = new Map<string, LineEntry>();
+  readonly #tree: Session["tree"];
   readonly #importer = claudeCodeImporter();
-  /** The end of the leaf's path, as far as the context reaches. */
-  readonly #path: LineEntry[];
-  readonly #ids = new Set<string>();
+  /** Parent of the next entry. */
+  #leafId: string | null;
 
-  constructor(session: Session, key: SessionKey) {
-    this.#session = session;
-    this.#key = key;
-    this.#path = [...session.window.entries];
+  constructor({ tree, leafId }: Session, lines: readonly Line[]) {
+    this.#tree = tree;
+    this.#leafId = leafId;
+    for (const line of lines) this.#add(line);
+  }
+
+  get drafts(): LineEntry[] {
+    return [...this.#drafts.values()];
   }
 
   /** Adds a line, unless the session has one with the same `uuid`. */
-  add(line: Line): void {
-    const id = typeof line.uuid === "string" ? entryId(line.uuid) : undefined;
-    if (id !== undefined && this.#has(id)) return;
+  #add(line: Line): void {
+    const id = typeof line.uuid === "string" ? entryId(line.uuid) : randomUUID();
+    if (this.#get(id)) return;
     this.added.push(line);
     const entries = this.#entriesOf(line);
-    const parentId = this.#parentOf(line);
-    for (const [at, { id: _id, parentId: _parentId, timestamp, ...body }] of entries.entries()) {
+    const isAside = sessionInfo.is(entries[0]!);
+    if (!isAside) this.#leafId = this.#parentOf(line);
+    for (const [at, entry] of entries.entries()) {
       const isLast = at === entries.length - 1;
-      const ownId = isLast && id !== undefined ? id : randomUUID();
-      const isAside = body.type === sessionInfo.type;
-      if (at === 0 && !isAside) this.#moveTo(parentId);
-      const shown = this.#completed(body as Body, line, ownId);
-      const draft = {
-        ...shown,
-        id: ownId,
-        ...(at === 0 && !isAside ? { parentId } : {}),
-        ...(isTimed(line) ? { timestamp } : {}),
-        ...(isLast ? { line: storeValue(line, shown) } : {}),
-        ...(this.#isFirst && this.#key.subpath !== undefined ? { subpath: this.#key.subpath } : {}),
-      } as NewEntry<LineEntry>;
-      this.drafts.push(draft);
-      if (!isAside) this.#path.push(draft as LineEntry);
+      const ownId = isLast ? id : randomUUID();
+      const { id: _id, parentId: _parentId, ...shown } = { ...entry, ...this.#facts(entry, line, ownId) };
+      const draft = { ...shown, id: ownId, parentId: this.#leafId };
+      this.#drafts.set(ownId, isLast ? { ...draft, line: storeValue(line, shown) } : draft);
+      if (!isAside) this.#leafId = ownId;
     }
-    if (id !== undefined) this.#ids.add(id);
   }
 
-  get #isFirst(): boolean {
-    return this.drafts.length === 0 && this.#session.tree.length === 0;
+  #get(id: string): LineEntry | undefined {
+    return this.#drafts.get(id) ?? this.#tree.getEntry(id);
   }
 
-  #has(id: string): boolean {
-    return this.#ids.has(id) || this.#session.tree.has(id);
+  /** The entries of the path, the newest first. */
+  *#path(): Generator<LineEntry> {
+    for (let id = this.#leafId; id !== null; ) {
+      const draft = this.#drafts.get(id);
+      yield draft ?? this.#tree.getEntry(id)!;
+      id = draft ? draft.parentId : this.#tree.parentIdAt(this.#tree.row(id));
+    }
+  }
+
+  /** The answers of the path, the newest first. */
+  *#answers(): Generator<Answer> {
+    for (const entry of this.#path()) if (isMessage(entry, "assistant")) yield entry.message;
   }
 
   /** Entries that the importer of Claude Code makes of a line. A line without content becomes a custom entry. */
   #entriesOf(line: Line): Entry[] {
-    const holder = custom.of({
-      customType: `claude-code.${String(line.type)
-        .replace(/[^\w.-]+/g, "-")
-        .slice(0, 64)}`,
-    }) as Entry;
+    const name = String(line.type).replace(/[^\w.-]+/g, "-");
+    const holder = custom.of({ customType: `claude-code.${name.slice(0, 64)}` }) as Entry;
     if (!fitsLine(line)) return [holder];
     const { description } = line;
     if (line.type === "agent_metadata" && typeof description === "string")
       return [sessionInfo.of({ name: description }) as Entry];
-    const boundary = line["isCompactSummary"] === true ? this.#lineOf(line["parentUuid"]) : undefined;
-    const isPair = boundary?.["subtype"] === "compact_boundary";
-    const entries = this.#read(isPair ? [boundary!, line] : [line]);
-    const named = entries.length === 1 && sessionInfo.is(entries[0]!);
-    return entries.length === 0 || (named && this.#hasStrongerName(line)) ? [holder] : entries;
-  }
-
-  #read(lines: readonly Line[]): Entry[] {
-    const bytes = new TextEncoder().encode(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+    const boundary = line["isCompactSummary"] === true ? this.#boundaryOf(line) : undefined;
+    const timestamp = isTimed(line) ? line.timestamp : new Date().toISOString();
+    const lines = [...(boundary ? [boundary] : []), { ...line, timestamp }];
+    const bytes = new TextEncoder().encode(lines.map((one) => `${JSON.stringify(one)}\n`).join(""));
     const source = { path: "transcript.jsonl", view: bytesView(bytes), digest: () => "" };
-    const drafts = this.#importer.read(source);
-    return [...drafts].flatMap((draft) =>
-      [...draft.entries()].filter((entry): entry is Entry => "type" in entry),
-    );
+    const entries = [...this.#importer.read(source)]
+      .flatMap((draft) => [...draft.entries()])
+      .filter((entry): entry is Entry => "type" in entry);
+    const isWeakName = entries.some(sessionInfo.is) && line.type !== "custom-title" && this.#isNamed();
+    return entries.length === 0 || isWeakName ? [holder] : entries;
   }
 
-  /** Adds facts from earlier lines: the tool of a result, the model, and the tokens that are already counted. */
-  #completed(body: Body, line: Line, ownId: string): Body {
-    const now = isTimed(line) ? {} : { timestamp: Date.now() };
-    const answers = answersIn(this.#path);
-    const lastModel = answers.at(-1)?.model ?? "unknown";
-    if (body.type === compaction.type) {
-      const details = body["details"] as { settings: object };
-      const settings = { ...details.settings, modelId: lastModel };
-      return { ...body, firstKeptEntryId: this.#firstKept(line) ?? ownId, details: { ...details, settings } };
+  /** Facts from earlier lines: the tool of a result, the model, and the tokens that are already counted. */
+  #facts(entry: Entry, line: Line, id: string): Fields {
+    const lastModel = () => this.#answers().next().value?.model ?? "unknown";
+    if (compaction.is(entry)) {
+      const details = entry.details as { settings: object };
+      const settings = { ...details.settings, modelId: lastModel() };
+      return { firstKeptEntryId: this.#firstKept(line) ?? id, details: { ...details, settings } };
     }
-    const said = body["message"] as ContextMessage | undefined;
-    if (body.type !== message.type || !said) return body;
-    if (said.role === "toolResult") {
-      const call = answers.flatMap(toolCalls).findLast(({ id }) => id === said.toolCallId);
-      return { ...body, message: { ...said, toolName: call?.name ?? "", ...now } };
-    }
-    if (said.role !== "assistant") return { ...body, message: { ...said, ...now } };
-    const model = said.model === "unknown" ? lastModel : said.model;
-    const parts = answers.filter((part) => answerId(part) !== undefined && answerId(part) === answerId(said));
+    if (isMessage(entry, "toolResult"))
+      return { message: { ...entry.message, toolName: this.#toolOf(entry.message.toolCallId) } };
+    if (!isMessage(entry, "assistant")) return {};
+    const said = entry.message;
+    const parts = answersIn(this.#newestAnswer()).filter(
+      (part) => answerId(part) !== undefined && answerId(part) === answerId(said),
+    );
     const usage = said.usage && uncounted(said.usage, parts);
-    return { ...body, message: { ...said, model, ...(usage && { usage }), ...now } };
+    const model = said.model === "unknown" ? lastModel() : said.model;
+    return { message: { ...said, model, ...(usage && { usage }) } };
+  }
+
+  #toolOf(callId: string): string {
+    for (const answer of this.#answers())
+      for (const call of toolCalls(answer)) if (call.id === callId) return call.name;
+    return "";
   }
 
   /**
@@ -325,75 +309,66 @@ class PathEnd {
    * of its calls name each other; here they follow one another, and so do lines without content for the model.
    */
   #parentOf(line: Line): string | null {
-    const leafId = this.#path.at(-1)?.id ?? null;
-    if (typeof line.uuid !== "string") return leafId;
+    if (typeof line.uuid !== "string") return this.#leafId;
     const named = line["parentUuid"] ?? line["logicalParentUuid"];
-    if (typeof named !== "string") return this.#path.every(isBeside) ? leafId : null;
-    const parentId = entryId(named);
-    return this.#has(parentId) && !this.#isAtEnd(parentId, line) ? parentId : leafId;
+    if (typeof named === "string") {
+      const parentId = entryId(named);
+      return this.#get(parentId) && !this.#isAtEnd(parentId, line) ? parentId : this.#leafId;
+    }
+    for (const entry of this.#path()) if (!isBeside(entry)) return null;
+    return this.#leafId;
   }
 
   /** Returns whether a line belongs at the end of the path, although it names an earlier entry. */
   #isAtEnd(parentId: string, line: Line): boolean {
-    const at = this.#path.findLastIndex(({ id }) => id === parentId);
+    const newest = this.#newestAnswer();
+    const at = newest.findIndex(({ id }) => id === parentId);
     if (at < 0) return false;
-    const [parent, ...between] = this.#path.slice(at) as [LineEntry, ...LineEntry[]];
-    if (between.every(isBeside)) return true;
-    const answers = new Set(answersIn([parent, ...between]).map(answerId));
-    if (between.some((entry) => isMessage(entry, "user")) || answers.size > 1) return false;
+    if (newest.slice(0, at).every(isBeside)) return true;
     const { id } = (line["message"] ?? {}) as { id?: unknown };
-    const isPart = line.type === "assistant" && typeof id === "string" && answers.has(id);
+    const isPart =
+      line.type === "assistant" &&
+      typeof id === "string" &&
+      answersIn(newest).some((answer) => answerId(answer) === id);
+    const parent = newest[at]!;
     const isInside =
       isMessage(parent, "toolResult") || answersIn([parent]).some((answer) => toolCalls(answer).length > 0);
     return isPart || isInside || isResult(line) || (line.type !== "user" && line.type !== "assistant");
   }
 
-  /** Makes the path end in another entry. */
-  #moveTo(parentId: string | null): void {
-    if (parentId === (this.#path.at(-1)?.id ?? null)) return;
-    const at = this.#path.findIndex(({ id }) => id === parentId);
-    if (at >= 0 || parentId === null) this.#path.length = at + 1;
-    else this.#path.splice(0, this.#path.length, ...this.#pathTo(parentId));
+  /** The newest answer of the path, from its end back to the prompt or to the answer before it. */
+  #newestAnswer(): LineEntry[] {
+    const entries: LineEntry[] = [];
+    for (const entry of this.#path()) {
+      const [answer] = answersIn(entries);
+      if (answer && isMessage(entry, "assistant") && answerId(entry.message) !== answerId(answer)) break;
+      entries.push(entry);
+      if (isMessage(entry, "user")) break;
+    }
+    return entries;
   }
 
-  /** The path of an entry that is not on the current path. */
-  #pathTo(parentId: string): LineEntry[] {
-    if (this.#session.tree.has(parentId)) return this.#session.getBranch(parentId);
-    const draft = this.drafts.find(({ id }) => id === parentId)!;
-    const { parentId: above = null } = draft;
-    return [...(above === null ? [] : this.#pathTo(above)), draft as LineEntry];
-  }
-
-  #lineOf(uuid: unknown): Line | undefined {
-    if (typeof uuid !== "string") return undefined;
-    const entry = this.#path.findLast(({ id }) => id === entryId(uuid));
-    return entry?.line === undefined ? undefined : (restoreValue(entry.line, entry) as Line);
+  /** The boundary line of a compaction, by the line with its summary. */
+  #boundaryOf({ parentUuid }: Line): Line | undefined {
+    const line = typeof parentUuid === "string" ? lineOf(this.#get(entryId(parentUuid))) : undefined;
+    return line?.["subtype"] === "compact_boundary" ? line : undefined;
   }
 
   /** The first entry that a compaction keeps, by the `uuid` in its boundary line. */
   #firstKept(line: Line): string | undefined {
-    const metadata = this.#lineOf(line["parentUuid"])?.["compactMetadata"] as
-      | Record<string, Fields>
-      | undefined;
+    const metadata = this.#boundaryOf(line)?.["compactMetadata"] as Record<string, Fields> | undefined;
     const { uuids } = metadata?.["preservedMessages"] ?? {};
     const head = Array.isArray(uuids) ? uuids[0] : metadata?.["preservedSegment"]?.["headUuid"];
-    return typeof head === "string" ? this.#path.find(({ id }) => id === entryId(head))?.id : undefined;
+    if (typeof head === "string") for (const { id } of this.#path()) if (id === entryId(head)) return id;
+    return undefined;
   }
 
   /** Returns whether a user named the session. A title that Claude makes does not replace that name. */
-  #hasStrongerName(line: Line): boolean {
-    if (line.type === "custom-title") return false;
-    const { tree } = this.#session;
-    const isGiven = (entry: unknown) =>
-      ((entry as LineEntry).line as Line | undefined)?.type === "custom-title";
-    if (this.drafts.some(isGiven)) return true;
-    for (let row = tree.length - 1; row >= 0; row--)
-      if (tree.kindAt(row).type === sessionInfo.type) return isGiven(tree.entryAt(row));
-    return false;
+  #isNamed(): boolean {
+    const named = this.drafts.findLast(sessionInfo.is) ?? nameEntry(this.#tree);
+    return lineOf(named as LineEntry | undefined)?.type === "custom-title";
   }
 }
-
-type Body = Fields & { type: string };
 
 const SOUND_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
@@ -407,8 +382,7 @@ type Answer = Extract<ContextMessage, { role: "assistant" }>;
 const answersIn = (entries: readonly LineEntry[]): Answer[] =>
   entries.flatMap((entry) => (isMessage(entry, "assistant") ? entry.message : []));
 
-const answerId = (answer: ContextMessage): string | undefined =>
-  (answer as { responseId?: string }).responseId;
+const answerId = (answer: Answer) => (answer as { responseId?: string }).responseId;
 
 const isBeside = ({ type }: BaseEntry): boolean => type === custom.type || type === compaction.type;
 
@@ -418,17 +392,13 @@ function isResult({ message: said }: Line): boolean {
 }
 
 /** Usage of an answer that its other parts have not counted. Each part repeats the usage of the whole answer. */
-function uncounted(usage: Usage, parts: readonly { usage?: Usage }[]): Usage {
+function uncounted(usage: Usage, parts: readonly Answer[]): Usage {
   const counted = parts.flatMap((part) => part.usage ?? []);
   if (counted.length === 0) return usage;
-  const rest = (name: "input" | "output" | "cacheRead" | "cacheWrite") =>
-    Math.max(0, usage[name] - counted.reduce((sum, part) => sum + part[name], 0));
-  const [input, output, cacheRead, cacheWrite] = [
-    rest("input"),
-    rest("output"),
-    rest("cacheRead"),
-    rest("cacheWrite"),
-  ];
-  const totalTokens = input + output + cacheRead + cacheWrite;
-  return { ...usage, input, output, cacheRead, cacheWrite, totalTokens };
+  const rest = { ...usage, totalTokens: 0 };
+  for (const name of ["input", "output", "cacheRead", "cacheWrite"] as const) {
+    rest[name] = Math.max(0, usage[name] - counted.reduce((sum, part) => sum + part[name], 0));
+    rest.totalTokens += rest[name];
+  }
+  return rest;
 }
