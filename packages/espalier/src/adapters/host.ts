@@ -5,6 +5,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { isRecord, isSessionId } from "@espalier/session-tree";
 import { EspalierError, type PoolOptions, type StoredMessage, type Usage } from "../index.ts";
+import { fitsLine } from "./stored-value.ts";
 
 /**
  * Refuses a host in a version that the adapter's tests were not run with. A host that is not installed beside this package
@@ -107,6 +108,15 @@ export function answerOf(
     stopReason: content.some(({ type }) => type === "toolCall") ? "toolUse" : "stop",
     timestamp,
   };
+}
+
+/** Arguments of a call, from their JSON. Those that are no object, or that no line of a session can hold, become `input`. */
+export function argumentsOf(text: string): Fields {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    if (isRecord(parsed) && fitsLine(parsed)) return parsed;
+  } catch {} // text of a model that is cut off or not JSON
+  return { input: text };
 }
 
 /** Members of a block that hold text. */

@@ -89,7 +89,7 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
   readonly #pool: SessionPool;
   /** Open threads; the one that was unused longest comes first. */
   readonly #threads = new Map<string, { opening: Promise<Thread>; readers: number }>();
-  readonly #calls = new Calls();
+  readonly #calls = new Calls((call) => this.#has(call));
 
   constructor({ messages = "messages", serde, ...options }: EspalierSaverOptions = {}) {
     super(serde);
@@ -153,7 +153,7 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     newVersions: ChannelVersions,
   ): Promise<Config> {
     const call = { ...callOf(config), id: checkpoint.id };
-    await this.#calls.put(call, () => this.#put(call, config, checkpoint, metadata, newVersions));
+    await this.#calls.run(call, true, this.#put(call, config, checkpoint, metadata, newVersions));
     return configOf(call);
   }
 
@@ -172,8 +172,7 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     const outer = ns.slice(0, Math.max(0, ns.lastIndexOf("|")));
     const around = ns === "" ? undefined : metadata.parents?.[outer];
     if (parent === undefined && around !== undefined) {
-      const place = { thread, ns: outer, id: around };
-      await this.#calls.arrival(place, () => this.#has(place));
+      await this.#calls.arrival({ thread, ns: outer, id: around });
     }
     await this.#append(thread, async (known) => {
       const stored = known.values.next();
@@ -202,9 +201,9 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
         ns,
         id,
         ...(parent === undefined ? {} : { parent }),
-        checkpoint: stored.inline(restDump),
+        checkpoint: stored.ref(restDump),
         versions,
-        metadata: stored.inline(metadataDump),
+        metadata: stored.ref(metadataDump),
         values,
         ...stored.stored,
       };
@@ -215,37 +214,40 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
   /** Appends the writes of a task below its checkpoint, without those that are already there. */
   override async putWrites(config: Config, writes: PendingWrite[], task: string, path = ""): Promise<void> {
     const call = callOf(config);
-    const { ns, id } = call;
-    if (id === "")
+    if (call.id === "")
       throw new EspalierError(
         "bad-input",
         "The writes name no checkpoint; pass the config that `put` returned.",
       );
-    await this.#calls.write(
-      call,
-      () => this.#has(call),
-      async (arrival) => {
-        const dumped = await this.#dumpAll(writes);
-        await arrival;
-        await this.#append(call.thread, (known, leafId) => {
-          const place = known.place(ns, id);
-          const stored = known.values.next();
-          const fresh = dumped.flatMap(([channel, value], at): WritesData["writes"] => {
-            const index = Object.hasOwn(host.WRITES_IDX_MAP, channel) ? host.WRITES_IDX_MAP[channel]! : at;
-            if (index >= 0 && place?.writes.has(writeKey(task, index))) return [];
-            return [[index, channel, stored.ref(value, place?.data?.values[channel])]];
-          });
-          if (fresh.length === 0) return [];
-          const channels = fresh.map(([, channel]) => channel);
-          const title = writesTitle(ns, path, channels);
-          const data: WritesData = { title, ns, id, task, path, writes: fresh, ...stored.stored };
-          const draft = custom.of({ customType: WRITES, data });
-          if (!place || place.tail === leafId) return [draft];
-          // Late writes do not move the leaf away from the newest checkpoint.
-          return [...below(place.tail, [draft]), leaf.of({ parentId: leafId, targetId: leafId })];
-        });
-      },
-    );
+    const arrival = this.#calls.arrival(call);
+    await this.#calls.run(call, false, this.#putWrites(call, writes, task, path, arrival));
+  }
+
+  async #putWrites(
+    { thread, ns, id }: Call,
+    writes: PendingWrite[],
+    task: string,
+    path: string,
+    arrival: Promise<void>,
+  ): Promise<void> {
+    const [dumped] = await Promise.all([this.#dumpAll(writes), arrival]);
+    await this.#append(thread, (known, leafId) => {
+      const place = known.place(ns, id);
+      const stored = known.values.next();
+      const fresh = dumped.flatMap(([channel, value], at): WritesData["writes"] => {
+        const index = Object.hasOwn(host.WRITES_IDX_MAP, channel) ? host.WRITES_IDX_MAP[channel]! : at;
+        if (index >= 0 && place?.writes.has(writeKey(task, index))) return [];
+        return [[index, channel, stored.ref(value, place?.data?.values[channel])]];
+      });
+      if (fresh.length === 0) return [];
+      const channels = fresh.map(([, channel]) => channel);
+      const title = writesTitle(ns, path, channels);
+      const data: WritesData = { title, ns, id, task, path, writes: fresh, ...stored.stored };
+      const draft = custom.of({ customType: WRITES, data });
+      if (!place || place.tail === leafId) return [draft];
+      // Late writes do not move the leaf away from the newest checkpoint.
+      return [...below(place.tail, [draft]), leaf.of({ parentId: leafId, targetId: leafId })];
+    });
   }
 
   /** Removes a thread's session, if there is one, with its other files. */
@@ -433,26 +435,15 @@ class Calls {
   readonly #running = new Set<RunningCall>();
   /** Emits the thread and namespace of a call that begins or ends. */
   readonly #changes = new EventEmitter().setMaxListeners(0);
+  readonly #isThere: (call: Call) => Promise<boolean>;
 
-  /** Runs a call with a checkpoint. */
-  put(call: Call, work: () => Promise<void>): Promise<void> {
-    return this.#run(call, true, work());
+  /** @param isThere returns whether a checkpoint is in the log */
+  constructor(isThere: (call: Call) => Promise<boolean>) {
+    this.#isThere = isThere;
   }
 
-  /** Runs a call with writes to a checkpoint. `work` awaits the arrival of the checkpoint before it appends. */
-  write(
-    call: Call,
-    isThere: () => Promise<boolean>,
-    work: (arrival: Promise<void>) => Promise<void>,
-  ): Promise<void> {
-    const earlier = this.#beside(call).filter(({ isPut }) => !isPut);
-    const arrival = this.arrival(call, isThere, earlier);
-    // `work` awaits it later, and throws its error.
-    arrival.catch(() => undefined);
-    return this.#run(call, false, work(arrival));
-  }
-
-  async #run(call: Call, isPut: boolean, work: Promise<void>): Promise<void> {
+  /** Lists a call until its work ends. */
+  async run(call: Call, isPut: boolean, work: Promise<void>): Promise<void> {
     const running = { ...call, isPut, ended: work.catch(() => undefined) };
     this.#running.add(running);
     this.#changes.emit(spaceOf(call));
@@ -469,21 +460,17 @@ class Calls {
   }
 
   /**
-   * Resolves as soon as a checkpoint is in the log, or no running call can still add it. It must not resolve later: the
-   * writes of a step have to be in the log before the next checkpoint.
-   *
-   * @param earlier calls that the host awaits before it passes the checkpoint
+   * Resolves as soon as a checkpoint is in the log, or no running call can still add it: the host awaits earlier calls
+   * before it passes the checkpoint. It must not resolve later: the writes of a step have to be in the log before the next
+   * checkpoint.
    */
-  async arrival(
-    call: Call,
-    isThere: () => Promise<boolean>,
-    earlier: readonly RunningCall[] = [],
-  ): Promise<void> {
+  async arrival(call: Call): Promise<void> {
+    const earlier = this.#beside(call);
     const own = () => this.#beside(call).find(({ isPut, id }) => isPut && id === call.id);
     const isExpected = () =>
       this.#beside(call).some(({ isPut }) => isPut) || earlier.some((one) => this.#running.has(one));
     while (!own()) {
-      if (await isThere()) return;
+      if (await this.#isThere(call)) return;
       if (own()) break;
       if (isExpected()) await once(this.#changes, spaceOf(call));
       else {

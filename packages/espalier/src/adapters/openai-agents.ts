@@ -24,6 +24,7 @@ import {
 } from "../index.ts";
 import {
   answerOf,
+  argumentsOf,
   blocksOf,
   canonicalJson,
   digestOf,
@@ -32,7 +33,7 @@ import {
   sessionIdOf,
   textOf,
 } from "./host.ts";
-import { fitsLine, restoreValue, storeValue } from "./stored-value.ts";
+import { restoreValue, storeValue } from "./stored-value.ts";
 
 /** A session for `run(agent, input, { session })`, with all optional members of the SDK's `Session`. */
 export interface OpenaiSession
@@ -302,7 +303,7 @@ function messageOf(item: AgentInputItem): StoredMessage {
   const given = fields["name"];
   const name = typeof given === "string" ? given : kind.replace(/_call(_result|_output)?$/, "");
   if (typeof callId === "string" && /_call$/.test(kind))
-    return answer({ type: "toolCall", id: callId, name, arguments: argumentsOf(fields) });
+    return answer({ type: "toolCall", id: callId, name, arguments: argumentsOf(inputOf(fields)) });
   if (typeof callId === "string" && /_call_(result|output)$/.test(kind)) {
     const isError = fields["status"] === "failed" || fields["status"] === "incomplete";
     const blocks = blocksOf(output);
@@ -314,18 +315,11 @@ function messageOf(item: AgentInputItem): StoredMessage {
   return answer({ type: "text", text: texts.join("\n") });
 }
 
-/** Arguments of a call as an object; arguments that are none, or that no line of a session can hold, are its `input`. */
-function argumentsOf(fields: Fields): Fields {
+/** The input of a call as JSON: its arguments, or all fields of a call that has none. */
+function inputOf(fields: Fields): string {
   const { type: _type, id: _id, callId: _callId, status: _status, providerData: _data, ...own } = fields;
-  const text =
-    typeof own["arguments"] === "string"
-      ? own["arguments"]
-      : JSON.stringify(own, (_, value) => (value instanceof Uint8Array ? "[bytes]" : value));
-  try {
-    const parsed: unknown = JSON.parse(text);
-    if (isRecord(parsed) && fitsLine(parsed)) return parsed;
-  } catch {} // text of a model that is cut off or not JSON
-  return { input: text };
+  if (typeof own["arguments"] === "string") return own["arguments"];
+  return JSON.stringify(own, (_, value) => (value instanceof Uint8Array ? "[bytes]" : value));
 }
 
 /** A summary, or a message of another program, as items. A failed answer has none. */

@@ -220,6 +220,8 @@ test("values of any shape are restored, also those that no line can contain", as
     nothing: undefined,
     long: { text: "a".repeat(3_000), list: Array.from({ length: 300 }, (_, at) => `${at}`.repeat(40)) },
     __proto__x: "kept",
+    half: ["half a pair \ud83d, in a text that is long enough to be stored by its digest", "\ud83d"],
+    deep: JSON.parse(`${"[".repeat(300)}${"]".repeat(300)}`) as unknown,
     called: new AIMessage({
       content: "",
       tool_calls: [{ id: "c", name: "look", args: { deep: [{ a: 1 }] } }],
@@ -237,6 +239,17 @@ test("values of any shape are restored, also those that no line can contain", as
   const stored = (await saver.get(config))?.channel_values;
   expect(stored).toEqual(Object.fromEntries(await Promise.all(expected)));
   expect(stored?.["bytes"]).toEqual(values.bytes);
+  await saver.close();
+});
+
+test("a call with arguments that no line can contain is shown as text, and its message is restored", async () => {
+  const saver = new EspalierSaver({ store: memoryStore() });
+  const args = JSON.parse('{"__proto__": {"polluted": true}, "half": "\\ud83d"}') as object;
+  const messages = [new AIMessage({ content: "", tool_calls: [{ id: "c", name: "look", args }] })];
+  const checkpoint = { ...checkpointOf(), channel_values: { messages } };
+  const config = await saver.put(onThread("odd"), checkpoint, metadata, checkpoint.channel_versions);
+  const stored = (await saver.get(config))?.channel_values as { messages: AIMessage[] };
+  expect(stored.messages[0]!.tool_calls?.[0]?.args["half"]).toBe("\ud83d");
   await saver.close();
 });
 

@@ -12,7 +12,17 @@ import {
   type StoredMessage,
   type Usage,
 } from "../../index.ts";
-import { answerOf, type Blocks, blocksOf, digestOf, type Fields, textOf } from "../host.ts";
+import {
+  answerOf,
+  argumentsOf,
+  type Blocks,
+  blocksOf,
+  canonicalJson,
+  digestOf,
+  type Fields,
+  textOf,
+} from "../host.ts";
+import { fitsLine } from "../stored-value.ts";
 
 /** `customType` of the entries. */
 export const CHECKPOINT = "langgraph.checkpoint";
@@ -246,11 +256,6 @@ export class Values {
     return (Array.isArray(list) ? list : [list]).map((item) => ({ digest: valueDigest(item), json: item }));
   }
 
-  /** Stores a value: JSON whole, even if an older entry has it; bytes by digest. */
-  inline(dumped: Dumped): Ref {
-    return "json" in dumped ? [dumped.json] : this.ref(dumped);
-  }
-
   /**
    * Stores a value, unless it is known.
    *
@@ -274,8 +279,7 @@ export class Values {
 
   #item(json: unknown): Ref {
     const text = canonical(json);
-    // A line of a session cannot hold a member of this name.
-    if (text.includes('"__proto__"')) return this.#bytes("json", Buffer.from(text));
+    if (!fitsLine(json)) return this.#bytes("json", Buffer.from(text));
     if (text.length <= SHORT) return [json];
     const isLarge = isRecord(json) && !("lc" in json) && text.length > LARGE;
     return this.add(
@@ -296,12 +300,9 @@ function mapFields<From, To>(fields: Record<string, From>, change: (field: From)
 
 const valueDigest = (json: unknown) => digestOf(canonical(json), 32);
 
-/** JSON for a digest, with the fields of a message sorted: a loaded message has them in another order than a new one. */
-function canonical(json: unknown): string {
-  if (!isRecord(json) || !isRecord(json["kwargs"])) return JSON.stringify(json);
-  const fields = Object.entries(json["kwargs"]).sort(([a], [b]) => (a < b ? -1 : 1));
-  return JSON.stringify({ ...json, kwargs: Object.fromEntries(fields) });
-}
+/** JSON for a digest. A loaded message has its fields in another order than a new one. */
+const canonical = (json: unknown): string =>
+  isRecord(json) && isRecord(json["kwargs"]) ? canonicalJson(json) : JSON.stringify(json);
 
 /** An item of a list, with its digest from before redaction. */
 interface Item {
@@ -463,8 +464,8 @@ function messageOf(json: Fields, timestamp: number): StoredMessage {
     return { role, content: shown.flatMap((block) => (block.type === "text" ? block : [])), timestamp };
   if (role !== "assistant") return { role: "user", content: shown, timestamp };
   const calls = (Array.isArray(tool_calls) ? tool_calls : []).filter(isRecord).map((call) => {
-    const { id, name: tool, args } = call;
-    const given = isRecord(args) ? args : {};
+    const { id, name: tool, args = {} } = call;
+    const given = argumentsOf(JSON.stringify(args));
     return { type: "toolCall" as const, id: textOf(id), name: textOf(tool), arguments: given };
   });
   const { model_provider, model_name, model } = (
