@@ -8,14 +8,7 @@ export {
   type RunOptions,
   type SummaryWriter,
 } from "./agent.ts";
-export { InputQueue, QUEUED, type QueuedInput } from "./input-queue.ts";
-export {
-  type RunToolsOptions,
-  runTool,
-  type Tool,
-  type ToolContext,
-  type ToolOutput,
-  textOutput,
-} from "./tool.ts";
+export { QUEUED, type QueuedInput } from "./input-queue.ts";
+export { type Tool, type ToolContext, type ToolOutput, textOutput } from "./tool.ts";
 export { listFilesTool, readFileTool, searchTextTool } from "./tools/files.ts";
 export { queryHistoryTool } from "./tools/query-history.ts";

@@ -88,11 +88,7 @@ export {
   rulesIn,
   rulesOn,
 } from "./rules.ts";
-export {
-  type CompactionSettings,
-  DEFAULT_COMPACTION_SETTINGS,
-  thresholdOf,
-} from "./settings.ts";
+export { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, thresholdOf } from "./settings.ts";
 export {
   frameSummary,
   goalIn,

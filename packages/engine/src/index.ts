@@ -1,8 +1,4 @@
-export {
-  EventBus,
-  type EventPayloads,
-  EventType,
-} from "@espalier/compaction/policies";
+export { EventBus, type EventPayloads, EventType } from "@espalier/compaction/policies";
 export type { CommittedCompaction, CompactionRequest } from "./compaction/draft.ts";
 export { automaticInARow } from "./compaction/draft.ts";
 export type { OffloadedResults } from "./compaction/offload.ts";
@@ -26,7 +22,6 @@ export {
   type EspalierApi,
   type Extension,
   type ExtensionState,
-  type PiApi,
   type ProgramOptions,
   type ProgramResult,
   type StateOptions,
@@ -56,42 +51,33 @@ export {
 export {
   type ArchivedRows,
   archivedRows,
-  type BilledCall,
   type BranchComparison,
   type BranchSide,
   billedCallAt,
   CACHE_CAUSES,
   CACHE_LIFE_MS,
   CACHE_REASONS,
-  type CacheBreak,
-  type CacheCall,
   type CacheCause,
   type CacheForecast,
   type CacheLedger,
-  type CacheLedgerOptions,
   type CompactionStats,
   cacheLedger,
   compareBranches,
   forecastNavigation,
   type HistoryHit,
-  type HistoryQuery,
-  type HistoryRequest,
   historyOf,
   isArchived,
   nothingBilled,
   type ReadableSession,
-  type RequestDifference,
   rowsHidden,
   type SessionStats,
   statsOf,
   type UsageTotals,
 } from "./reading/index.ts";
-export { type Diagnosis, diagnose, diagnoseTree, othersMayRead } from "./repair/diagnose.ts";
-export type { RepairAction } from "./repair/repair.ts";
+export { type Diagnosis, diagnose, othersMayRead } from "./repair/diagnose.ts";
 export {
   isRepaired,
   type LostBytes,
-  REPAIRED,
   type RepairChange,
   type RepairReport,
   repairSession,
@@ -113,21 +99,14 @@ export {
   type Draft,
   type DraftContent,
   fillMessage,
-  fillMessages,
   type MessageDraft,
   PIN,
   pinnedOn,
   rulesOf,
 } from "./session/edit.ts";
 export type { ForkOptions, ForkResult } from "./session/fork.ts";
-export type {
-  BranchSummaryRequest,
-  MergeOptions,
-  MergeResult,
-  NavigateOptions,
-  NavigateResult,
-} from "./session/navigate.ts";
-export type { HoldOptions, OnBusy } from "./session/open.ts";
+export type { MergeOptions, MergeResult, NavigateOptions, NavigateResult } from "./session/navigate.ts";
+export type { OnBusy } from "./session/open.ts";
 export {
   type CreateOptions,
   createSession,
@@ -167,7 +146,6 @@ export {
   type ShutdownReason,
   type StartReason,
   sessionOptionsOf,
-  toolResult,
   turnEnd,
   turnStart,
 } from "./session/state.ts";
@@ -183,7 +161,7 @@ export {
   subAgentsOf,
 } from "./session/stores.ts";
 export { type LastAct, lastAct, type UndoResult } from "./session/undo.ts";
-export { espalierHome, piSessions } from "./settings/home.ts";
+export { espalierHome } from "./settings/home.ts";
 export {
   type LeftOutSetting,
   type ResolvedSettings,
@@ -222,7 +200,6 @@ export {
   writerOf,
 } from "./turn/provider.ts";
 export {
-  CUT_OFF,
   INTERRUPTED,
   isAbort,
   isAnswered,

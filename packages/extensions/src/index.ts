@@ -31,10 +31,5 @@ export {
   transformHook,
 } from "./hook.ts";
 export type { ExtensionApi } from "./host.ts";
-export {
-  createExtensionHost,
-  type ExtensionHost,
-  type ExtensionHostOptions,
-} from "./host.ts";
-export type { Decision } from "./run.ts";
-export { type Clock, systemClock } from "./run.ts";
+export { createExtensionHost, type ExtensionHost, type ExtensionHostOptions } from "./host.ts";
+export type { Clock, Decision } from "./run.ts";

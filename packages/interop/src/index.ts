@@ -42,14 +42,9 @@ export type {
   WriteOptions,
 } from "./formats/conversation.ts";
 export { fromAiSdk } from "./formats/from-ai-sdk.ts";
-export type { FormatName, Native, NativeBlock, RemoteImageBlock } from "./formats/native.ts";
+export type { FormatName, Native, NativeBlock } from "./formats/native.ts";
 export { nativeFor, plainJson } from "./formats/native.ts";
-export {
-  fromOpenaiChat,
-  fromOpenaiResponses,
-  toOpenaiChat,
-  toOpenaiResponses,
-} from "./formats/openai.ts";
+export { fromOpenaiChat, fromOpenaiResponses, toOpenaiChat, toOpenaiResponses } from "./formats/openai.ts";
 export type {
   DraftOptions,
   KnownEntry,
@@ -59,7 +54,6 @@ export type {
   SiblingFiles,
   SourceFile,
 } from "./import/draft.ts";
-export { NO_SIBLINGS } from "./import/draft.ts";
 export { type ImportIssue, type ImportIssueKind, ImportIssues, LEFT_OUT } from "./import/issue.ts";
 export { piImporter } from "./pi/pi-sessions.ts";
 export { type Page, type PageFile, ScratchSpace } from "./scratch/space.ts";

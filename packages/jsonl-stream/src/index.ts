@@ -19,7 +19,6 @@ export {
   type LineFinder,
   type LineVisitor,
   NewlineFinder,
-  type ScanOptions,
 } from "./line-window.ts";
 export {
   checkJson,

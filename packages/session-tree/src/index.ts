@@ -247,10 +247,7 @@ export {
   upgradeLog,
 } from "./store/upgrade.ts";
 export { isBookkeeping, isBookkeepingAt, spokenRow } from "./tree/bookkeeping.ts";
-export {
-  IdHash,
-  type IdHashes,
-} from "./tree/columns.ts";
+export { IdHash, type IdHashes } from "./tree/columns.ts";
 export {
   columnsOf,
   cutToColumns,

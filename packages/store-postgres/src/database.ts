@@ -387,23 +387,15 @@ interface StoreAddress {
   place: string;
 }
 
-/** Namespace of an address that names none. */
-export const DEFAULT_NAMESPACE = "default";
-
 /** Maximum length of a namespace, in characters. */
 const LONGEST_NAMESPACE = 128;
-
-/** Returns whether a text is the address of a database. */
-export function isPostgresAddress(text: string): boolean {
-  return /^postgres(ql)?:\/\//i.test(text);
-}
 
 /**
  * Parses an address. @throws EspalierError `address`; its message quotes no part of the address, which can contain a
  * password
  */
 export function parseStoreAddress(text: string): StoreAddress {
-  const url = isPostgresAddress(text) && URL.canParse(text) ? new URL(text) : undefined;
+  const url = /^postgres(ql)?:\/\//i.test(text) && URL.canParse(text) ? new URL(text) : undefined;
   const database = url && decoded(url.pathname);
   if (!url || database === undefined) {
     throw new EspalierError(
@@ -412,7 +404,7 @@ export function parseStoreAddress(text: string): StoreAddress {
     );
   }
   checkParameters(url);
-  const namespace = url.searchParams.get("namespace") ?? DEFAULT_NAMESPACE;
+  const namespace = url.searchParams.get("namespace") ?? "default";
   checkNamespace(namespace);
   url.searchParams.delete("namespace");
   // The client treats these modes as `verify-full` too, but prints a warning on stderr.

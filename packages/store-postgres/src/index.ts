@@ -3,8 +3,6 @@ export {
   type Connection,
   type ConnectionOptions,
   type Database,
-  DEFAULT_NAMESPACE,
-  isPostgresAddress,
   poolDatabase,
   type ReservedConnection,
   type Statement,

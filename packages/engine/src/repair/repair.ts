@@ -121,7 +121,7 @@ function changesOf(plan: RepairPlan): RepairChange[] {
 }
 
 /** Treatment of a row of the damaged log in the copy. */
-export type RepairAction =
+type RepairAction =
   /** Its bytes are copied. */
   | "copied"
   /** Its id, its parent or a reference is changed in the copy. */
@@ -233,7 +233,7 @@ function leafOfCopy({ tree, actions }: RepairPlan): number {
 }
 
 /** The `customType` of a placeholder for an entry that could not be kept; `data` has the reason and the entry. */
-export const REPAIRED = "espalier.repaired";
+const REPAIRED = "espalier.repaired";
 
 /** Lines of any size are copied; only depth and keys decide if a line can be written. */
 const ANY_SIZE = { bytes: Number.POSITIVE_INFINITY };

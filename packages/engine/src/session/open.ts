@@ -250,7 +250,7 @@ async function begin(
 export type OnBusy = "error" | "read-only" | "fork" | "share";
 
 /** Options for other writers of the same session. */
-export interface HoldOptions {
+interface HoldOptions {
   /** Default `error`. */
   onBusy?: OnBusy;
   /**

@@ -173,7 +173,7 @@ export const INTERRUPTED = "The call was interrupted: its result was never recor
 export const NOT_RUN = "The call was not run: the user ended the turn before it.";
 
 /** Result of a call in an answer that reached its limit: it may be half a call. */
-export const CUT_OFF = "The call was not run: the answer was cut off at its limit. Make it again, shorter.";
+const CUT_OFF = "The call was not run: the answer was cut off at its limit. Make it again, shorter.";
 
 /** Returns the result of one call. Never throws: an error or an abort becomes an error result. */
 async function outcome(

@@ -1,12 +1,10 @@
 export { FileLog, type FileStoreOptions, fileStore } from "../store/file-store.ts";
 export {
-  idInFileName,
   makeFolder,
   offloadFolder,
   projectKey,
   type SearchedFolders,
   type SessionFile,
-  sessionBelongings,
   sessionFileName,
   sessionFiles,
   sessionPath,

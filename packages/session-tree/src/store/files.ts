@@ -54,11 +54,6 @@ export function sessionPath(home: string, header: Pick<SessionHeader, "timestamp
   return join(home, "sessions", projectKey(header.cwd), sessionFileName(header));
 }
 
-/** Returns the id at the end of a session's file name; undefined for a file with another kind of name. */
-export function idInFileName(path: string): string | undefined {
-  return /_([^_/\\]+)\.jsonl$/.exec(path)?.[1];
-}
-
 /** Returns the folder next to a session that holds content moved out of its context. */
 export function offloadFolder(path: string): string {
   return `${path.replace(/\.jsonl$/, "")}.offloaded`;
