@@ -5,10 +5,11 @@ export {
   type AgentOptions,
   createAgent,
   MaxIterations,
+  QUEUED,
+  type QueuedInput,
   type RunOptions,
   type SummaryWriter,
 } from "./agent.ts";
-export { QUEUED, type QueuedInput } from "./input-queue.ts";
 export { type Tool, type ToolContext, type ToolOutput, textOutput } from "./tool.ts";
 export { listFilesTool, readFileTool, searchTextTool } from "./tools/files.ts";
 export { queryHistoryTool } from "./tools/query-history.ts";

@@ -94,6 +94,7 @@ export type {
 export { quotedData, readEntries, recall } from "./search/recall.ts";
 export type { SearchHit } from "./search/search.ts";
 export { type SearchOptions, searchSessions } from "./search/search.ts";
+export { addRule, dropRule } from "./session/append.ts";
 export { type CopyResult, copySession, rescueSession } from "./session/copy.ts";
 export {
   type Draft,
@@ -134,7 +135,6 @@ export {
   SENT,
   sentEntry,
 } from "./session/replay.ts";
-export { addRule, dropRule } from "./session/rules.ts";
 export { Session } from "./session/session.ts";
 export type { ActOptions, CacheBreakEvent, EngineHost, SessionOptions, Settle } from "./session/state.ts";
 export {

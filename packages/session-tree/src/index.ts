@@ -120,7 +120,6 @@ export {
   type UserContent,
   type UserMessage,
 } from "./entry/message.ts";
-export { plainJson, plainLine, plainText } from "./entry/plain-text.ts";
 export {
   type FieldRule,
   type Redact,
@@ -246,7 +245,6 @@ export {
   type UpgradeMemory,
   upgradeLog,
 } from "./store/upgrade.ts";
-export { isBookkeeping, isBookkeepingAt, spokenRow } from "./tree/bookkeeping.ts";
 export { IdHash, type IdHashes } from "./tree/columns.ts";
 export {
   columnsOf,
@@ -257,6 +255,9 @@ export {
   drawTree,
   drawTreeLines,
   graphemes,
+  plainJson,
+  plainLine,
+  plainText,
   type TreeShape,
 } from "./tree/draw.ts";
 export { LineIntake, type LineSource } from "./tree/intake.ts";
@@ -264,6 +265,8 @@ export {
   type Branch,
   branches,
   type EntryRows,
+  isBookkeeping,
+  isBookkeepingAt,
   type LabelInForce,
   labelsInForce,
   leafOf,
@@ -275,6 +278,7 @@ export {
   roleAt,
   rowsOf,
   sessionName,
+  spokenRow,
   tipRows,
 } from "./tree/queries.ts";
 export { EntryIndex, ORPHAN, ROOT, type RowIndex } from "./tree/rows.ts";

@@ -3,9 +3,8 @@ import type { SessionHeader } from "../entry/entry.ts";
 import { compaction, isMessage, type MessageEntry, sessionInfo } from "../entry/kinds.ts";
 import { EntryScan, JoinedEntryFinder, readLineParts, scanEntry, spells } from "../entry/line.ts";
 import { messageText } from "../entry/message.ts";
-import { typedFrom } from "../tree/bookkeeping.ts";
 import { FastLineScanner } from "../tree/compiled-scan.ts";
-import { roleAt, sessionName } from "../tree/queries.ts";
+import { roleAt, sessionName, typedFrom } from "../tree/queries.ts";
 import type { Tree } from "../tree/tree.ts";
 import type { SessionListing } from "./store.ts";
 
