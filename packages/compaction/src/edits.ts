@@ -59,10 +59,10 @@ function canShrink(message: ContextMessage): boolean {
 }
 
 function shrunk(message: ContextMessage, limit: number, estimate: (message: ContextMessage) => number) {
-  const words = withContent(message, contentBlocks(message as { content?: unknown }).map(withoutImage));
+  const words = withContent(message, contentBlocks(message).map(withoutImage));
   // A share of the characters is about the same share of the size for every estimator.
   const share = message.role === "toolResult" ? Math.min(1, limit / Math.max(1, estimate(words))) : 1;
-  const content = contentBlocks(words as { content?: unknown }).map((block) => shortened(block, share));
+  const content = contentBlocks(words).map((block) => shortened(block, share));
   return {
     replacement: { content } as NonNullable<ContextEdit["replacement"]>,
     freed: estimate(message) - estimate(withContent(message, content)),
@@ -145,7 +145,7 @@ export function editsWithout(
   return items
     .filter((item) => canLose(item) && picturesOf(item.messages[0]!).some((picture) => out.has(picture)))
     .map(({ entry, messages }) => {
-      const content = contentOf(messages[0]!).map((block) => {
+      const content = contentBlocks(messages[0]!).map((block) => {
         const why = out.get(block);
         if (why === undefined) return block;
         return why === "" ? withoutImage(block) : { type: "text", text: `[image left out: ${why}]` };
@@ -159,9 +159,7 @@ const WITH_PICTURES: ReadonlySet<string> = new Set(["user", "custom", "toolResul
 
 const canLose = ({ messages }: ProjectedEntry): boolean =>
   messages.length === 1 && WITH_PICTURES.has(messages[0]!.role);
-const contentOf = (message: ContextMessage): ContentBlock[] =>
-  contentBlocks(message as { content?: unknown });
-const picturesOf = (message: ContextMessage): ContentBlock[] => contentOf(message).filter(isPicture);
+const picturesOf = (message: ContextMessage): ContentBlock[] => contentBlocks(message).filter(isPicture);
 
 const freedBy = (picture: ContentBlock): number =>
   Math.max(0, blockBytes(picture) - blockBytes(withoutImage(picture)));

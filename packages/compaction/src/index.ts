@@ -54,6 +54,7 @@ export type {
   PlanConditions,
 } from "./plan.ts";
 export {
+  coveredFiles,
   type FittedPlan,
   type PrepareOptions,
   planAt,

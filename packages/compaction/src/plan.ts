@@ -290,7 +290,7 @@ export function planSelection(
   const { settings, estimate, style, stackedOn } = conditions;
   const { history, turnPrefix, kept } = selection;
   const covered = [...history, ...turnPrefix];
-  const fileOps = filesOf(span, covered, conditions.tools);
+  const fileOps = coveredFiles(covered, conditions.tools ?? fileTools, recordedFiles(span.previous));
   // With empty prose, the size of the note after the prose would be missing.
   const summaryOf = (blocks: SummaryBlocks) =>
     summaryMessage(joinSummary(frameSummary("-", { style, stackedOn }), blocks, settings.contextWindow));
@@ -344,12 +344,12 @@ export function planSelection(
   return { plan, fits: left >= 0, lacking };
 }
 
-function filesOf(
-  { previous }: CompactionSpan,
+/** Adds the files of covered entries to `fileOps`: those of their calls, and those that branch summaries record. */
+export function coveredFiles(
   covered: readonly ProjectedEntry[],
-  tools: readonly FileTool[] = fileTools,
+  tools: readonly FileTool[],
+  fileOps: FileOps,
 ): FileOps {
-  const fileOps = recordedFiles(previous);
   for (const { entry } of covered) if (branchSummary.is(entry)) recordedFiles(entry, fileOps);
   return collectFileOps(messagesOf(covered), tools, fileOps);
 }

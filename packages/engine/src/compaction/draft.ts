@@ -5,6 +5,7 @@ import {
   type CompactionReason,
   type CompactionSettings,
   compact,
+  coveredFiles,
   currentSystemMessage,
   excessBytes,
   firstKeptProblem,
@@ -23,7 +24,6 @@ import {
 } from "@espalier/compaction";
 import { EspalierError, type FailedAttempt } from "@espalier/jsonl-stream";
 import {
-  branchSummary,
   CHARS_PER_TOKEN,
   type CompactionEntry,
   type ContextEdit,
@@ -40,9 +40,7 @@ import {
 } from "@espalier/session-tree";
 import {
   charsEstimator,
-  collectFileOps,
   type FileLists,
-  type FileOps,
   fileLists,
   isExtractive,
   recordedFiles,
@@ -257,13 +255,15 @@ export function proposedCandidate(run: CompactionRun, proposal: CompactionPropos
   const { plan, compactionId, session } = run;
   const { summary, usage, details, tokensBefore = plan.tokensBefore } = proposal;
   const firstKeptEntryId = proposal.firstKeptEntryId ?? plan.firstKeptEntryId ?? compactionId;
-  const { items } = readSpan(session.window.entries);
+  const { items, previous } = readSpan(session.window.entries);
   const from = items.findIndex(({ entry }) => entry.id === firstKeptEntryId);
   const keptIds = new Set((from < 0 ? [] : items.slice(from)).map(({ entry }) => entry.id));
+  const covered = items.filter(({ entry }) => !keptIds.has(entry.id));
   const pinned = pinnedTexts(session).filter(({ id }) => !keptIds.has(id));
   const blocks = { pinned, rules: rulesAtLeaf(session), files: NO_FILES };
   const pins = joinSummary("", blocks, plan.settings.contextWindow);
   const own = typeof details === "object" && details !== null && !Array.isArray(details) ? details : {};
+  const fileOps = recordedFiles({ summary, details: own }, recordedFiles(previous));
   return {
     summary: pins === "" ? summary : `${summary.trimEnd()}\n\n${pins}`,
     firstKeptEntryId,
@@ -271,28 +271,12 @@ export function proposedCandidate(run: CompactionRun, proposal: CompactionPropos
     model: null,
     usage: usage && soundUsage(usage),
     tokensBefore,
-    details: { ...own, ...fileLists(filesOf(run, { summary, details: own }, keptIds)) },
+    details: { ...own, ...fileLists(coveredFiles(covered, toolsOf(session), fileOps)) },
     fromHook: true,
   };
 }
 
 const NO_FILES: FileLists = { readFiles: [], modifiedFiles: [] };
-
-function filesOf(
-  { session }: CompactionRun,
-  told: { summary: string; details: object },
-  keptIds: ReadonlySet<string>,
-): FileOps {
-  const { items, previous } = readSpan(session.window.entries);
-  const fileOps = recordedFiles(told, recordedFiles(previous));
-  const covered = items.filter(({ entry }) => !keptIds.has(entry.id));
-  for (const { entry } of covered) if (branchSummary.is(entry)) recordedFiles(entry, fileOps);
-  return collectFileOps(
-    covered.flatMap(({ messages }) => messages),
-    toolsOf(session),
-    fileOps,
-  );
-}
 
 /**
  * Makes a candidate by the summarizer; if its summary is too large, by the extractive summarizer.

@@ -133,7 +133,7 @@ class RequestState {
     }
     if (isFailedAnswer(message) || (message.role === "toolResult" && !this.open.has(message.toolCallId)))
       return;
-    const hasThinking = contentBlocks(message as { content?: unknown }).some(isThinking);
+    const hasThinking = contentBlocks(message).some(isThinking);
     const thinking = hasThinking ? (prefixChanged ? "in-loop" : "sent") : "none";
     this.#messages?.push(message);
     this.items.push({ row, at, edit, edited: edit && message, thinking, closes: undefined });
@@ -482,8 +482,7 @@ function levelDifference(
 
 function causeOfEdit({ replacement }: ContextEditEntry, before: ContextMessage): CacheCause {
   if (replacement === null) return "hide";
-  const pictures = (message: { content?: unknown }) =>
+  const pictures = (message: Parameters<typeof contentBlocks>[0]) =>
     contentBlocks(message).filter(({ type }) => type === "image").length;
-  const said = { content: replacement.content };
-  return pictures(said) < pictures(before as { content?: unknown }) ? "pictures" : "edit";
+  return pictures({ content: replacement.content }) < pictures(before) ? "pictures" : "edit";
 }

@@ -1,15 +1,15 @@
-import { createHash } from "node:crypto";
 import { type ByteView, EspalierError } from "@espalier/jsonl-stream";
-import { createWhole } from "@espalier/jsonl-stream/node";
+import { createWhole, digestOf, viewPieces } from "@espalier/jsonl-stream/node";
 import {
   FORMAT_VERSION,
+  openIfThere,
   type SessionIssueKind,
   type SessionLease,
   type SessionLog,
   type SessionStore,
 } from "@espalier/session-tree";
 import { diagnose } from "../repair/diagnose.ts";
-import { leaseOf, openIfThere } from "./stores.ts";
+import { leaseOf } from "./stores.ts";
 
 /** Result of copying a session. */
 export interface CopyResult {
@@ -177,12 +177,6 @@ function firstLine(view: ByteView): Uint8Array {
   return block.slice(0, block.indexOf(LINE_FEED));
 }
 
-function digestOf(view: ByteView, size = view.size): string {
-  const hash = createHash("sha256");
-  for (const bytes of blocksOf(view, size)) hash.update(bytes);
-  return hash.digest("hex");
-}
-
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const LINE_FEED = 10;
 
@@ -198,7 +192,7 @@ export async function rescueSession(log: SessionLog): Promise<string> {
   const beside = `${log.ref}.recovered-${new Date().toISOString().replace(/[:.]/g, "-")}.jsonl`;
   for (const path of [log.ref, beside]) {
     try {
-      createWhole(path, blocksOf(view));
+      createWhole(path, viewPieces(view));
       return path;
     } catch (cause) {
       if (!(cause instanceof EspalierError) || cause.code === "shrunk") throw cause;
@@ -211,8 +205,4 @@ export async function rescueSession(log: SessionLog): Promise<string> {
     }
   }
   return beside;
-}
-
-function* blocksOf(view: ByteView, size = view.size): Generator<Uint8Array> {
-  for (let at = 0; at < size; at += PIECE) yield view.read(at, Math.min(PIECE, size - at));
 }

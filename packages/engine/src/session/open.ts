@@ -5,6 +5,7 @@ import {
   FORMAT_VERSION,
   idTakenError,
   type OpenMode,
+  openIfThere,
   openWindow,
   redactFolder,
   type SessionHeader,
@@ -24,7 +25,7 @@ import { type ExtensionOptions, loadExtensions } from "../extensions/load.ts";
 import { espalierHome } from "../settings/home.ts";
 import { Session } from "./session.ts";
 import { currentModel, engineHooks, type SessionOptions, sessionStart } from "./state.ts";
-import { leaseOf, openIfThere } from "./stores.ts";
+import { leaseOf } from "./stores.ts";
 
 /** The store of sessions. */
 export interface StoreOptions {

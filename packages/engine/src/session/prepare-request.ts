@@ -363,10 +363,8 @@ async function leaveOutPictures(
   return told;
 }
 
-const blocksOf = (message: ContextMessage): ContentBlock[] => contentBlocks(message as { content?: unknown });
-
 const reasonsIn = (messages: readonly ContextMessage[], out: ReadonlyMap<ContentBlock, string>): string[] =>
-  messages.flatMap(blocksOf).flatMap((block) => out.get(block) ?? []);
+  messages.flatMap(contentBlocks).flatMap((block) => out.get(block) ?? []);
 
 /** Share of the pictures that is kept when there are too many, so that the next pictures are not too many again. */
 const SHARE_KEPT = 0.75;
@@ -379,7 +377,7 @@ function refusedPictures(
   limits: PictureLimits,
 ): Map<ContentBlock, string> {
   const out = new Map<ContentBlock, string>();
-  let pictures = messages.flatMap(blocksOf).filter(isPicture);
+  let pictures = messages.flatMap(contentBlocks).filter(isPicture);
   const leaveOut = (gone: readonly ContentBlock[], reason: string) => {
     for (const block of gone) out.set(block, reason);
     pictures = pictures.filter((block) => !out.has(block));
@@ -427,7 +425,7 @@ function unseenPictures(messages: readonly ContextMessage[]): Set<ContentBlock> 
   return new Set(
     messages
       .slice(answered + 1)
-      .flatMap(blocksOf)
+      .flatMap(contentBlocks)
       .filter(isPicture),
   );
 }

@@ -2,11 +2,9 @@ import { isAbsolute, resolve, sep, win32 } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type LeaseOptions,
-  type OpenMode,
   type SessionLease,
   type SessionListing,
   type SessionLog,
-  type SessionRef,
   type SessionStore,
   SessionTree,
   type StoreListOptions,
@@ -233,20 +231,6 @@ async function openRun(
 function withinFolder(folder: string): (file: string) => boolean {
   const beginning = resolve(folder) + sep;
   return (file) => (isAbsolute(file) ? file : resolve(file)).startsWith(beginning);
-}
-
-/** Opens a log; undefined when the store has no such session. */
-export async function openIfThere(
-  store: SessionStore,
-  ref: SessionRef,
-  mode: OpenMode,
-): Promise<SessionLog | undefined> {
-  try {
-    return await store.open(ref, mode);
-  } catch (error) {
-    if (error instanceof EspalierError && error.code === "not-found") return undefined;
-    throw error;
-  }
 }
 
 /** Acquires the lease of an open log; closes the log when that fails. */

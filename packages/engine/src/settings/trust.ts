@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import {
   type Dirent,
   existsSync,
@@ -13,7 +12,7 @@ import {
 } from "node:fs";
 import { join, relative, resolve, sep } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { openView } from "@espalier/jsonl-stream/node";
+import { digestOf, openView } from "@espalier/jsonl-stream/node";
 import { createId } from "@espalier/session-tree";
 import { makeFolder, projectKey } from "@espalier/session-tree/node";
 import { espalierHome } from "./home.ts";
@@ -178,7 +177,7 @@ function digestsIn(folder: string, modules: readonly string[]): Record<string, s
         `${join(folder, ".espalier")} has more than 64 MiB or 5,000 files to check; keep packages in another folder.`,
       );
     const place = path.startsWith(folder + sep) ? relative(folder, path) : path;
-    if (facts) digests[place] = digestOf(path, facts);
+    if (facts) digests[place] = fileDigest(path, facts);
   }
   return digests;
 }
@@ -221,14 +220,12 @@ function factsOf(path: string): Stats | undefined {
   }
 }
 
-function digestOf(path: string, facts: Stats): string {
+function fileDigest(path: string, facts: Stats): string {
   if (!facts.isFile()) return "no file";
   try {
     const view = openView(realpathSync(path));
     try {
-      const hash = createHash("sha256");
-      for (let at = 0; at < view.size; at += 1 << 20) hash.update(view.read(at, 1 << 20));
-      return hash.digest("hex");
+      return digestOf(view);
     } finally {
       view.close();
     }

@@ -1,9 +1,9 @@
 import { EspalierError } from "@espalier/jsonl-stream";
-import { type SessionStore, type Settings, Tree } from "@espalier/session-tree";
+import { openIfThere, type SessionStore, type Settings, Tree } from "@espalier/session-tree";
 import { pricesOf } from "@espalier/summarizer";
 import { billedCallAt, type OwnPrices, priceOf } from "../reading/bills.ts";
 import type { Session } from "../session/session.ts";
-import { type ListedSession, listSessions, openIfThere } from "../session/stores.ts";
+import { type ListedSession, listSessions } from "../session/stores.ts";
 
 /**
  * Refuses a request that would exceed the budget, before it is sent: the cost of the session so far, on all branches

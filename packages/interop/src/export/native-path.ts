@@ -439,7 +439,7 @@ const isBlankText = (block: ContentBlock): boolean =>
 function withSoundContent<Message extends ContextMessage>(message: Message): Message {
   const { content } = message as { content?: unknown };
   if (!Array.isArray(content)) return message;
-  const blocks = contentBlocks(message as { content?: unknown });
+  const blocks = contentBlocks(message);
   const sound = blocks.filter((block) => !isBlankText(block));
   return sound.length === content.length || isOneText(content) ? message : { ...message, content: sound };
 }

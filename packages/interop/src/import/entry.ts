@@ -1,5 +1,5 @@
 import { type ByteView, EspalierError, formatLine } from "@espalier/jsonl-stream";
-import { type Entry, ID_LENGTH, isSessionId } from "@espalier/session-tree";
+import { type Entry, ID_ALPHABET, ID_LENGTH, isSessionId, mixBits } from "@espalier/session-tree";
 
 /** Content of an entry without its position. */
 export interface EntryBody {
@@ -94,7 +94,6 @@ function textOf(value: object): string {
   }
 }
 
-const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const SOUND_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
 /** Derives an id from a text: always the same for the same text, with the alphabet and length of a random id. */
@@ -127,7 +126,7 @@ function hashWords(text: string): [number, number, number] {
     b = Math.imul((b ^ unit) + (b >>> 15), 0x2c1b3c6d);
     c = Math.imul(c ^ unit, 0x297a2d39) + (c >>> 13);
   }
-  return [mix(a ^ text.length), mix(b ^ a), mix(c ^ b)];
+  return [mixBits(a ^ text.length), mixBits(b ^ a), mixBits(c ^ b)];
 }
 
 /** Returns the id that a source gave, if it is valid here; else an id derived from it. */
@@ -140,21 +139,13 @@ export function sessionIdFromSource(id: string): string {
   return isSessionId(id) ? id : idFromText(id);
 }
 
-/** Mixes bits with the finaliser of MurmurHash3: every input bit affects every output bit. */
-function mix(value: number): number {
-  let hash = value >>> 0;
-  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
-  return (hash ^ (hash >>> 16)) >>> 0;
-}
-
 /** Returns a third of an id: 62^4 of the 2^32 values, so that an id has 71 bits. */
 function digits(value: number): string {
   let text = "";
   let rest = value;
   for (let at = 0; at < ID_LENGTH / 3; at++) {
-    text += ALPHABET[rest % ALPHABET.length];
-    rest = Math.floor(rest / ALPHABET.length);
+    text += ID_ALPHABET[rest % ID_ALPHABET.length];
+    rest = Math.floor(rest / ID_ALPHABET.length);
   }
   return text;
 }

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, realpathSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { createWhole } from "@espalier/jsonl-stream/node";
+import { factsOf } from "@espalier/session-tree/node";
 import {
   exportNative,
   type NativeAgent,
@@ -12,7 +13,7 @@ import {
 } from "../export/export-native.ts";
 import type { ExportableSession } from "../export/source.ts";
 import { type Environment, type LocalAgent, localAgents } from "./import-sessions.ts";
-import { factsOf, findFiles } from "./sources.ts";
+import { findFiles } from "./sources.ts";
 
 /** Options of {@link continueSession}. */
 export interface ContinueOptions extends Omit<NativeOptions, "timestamp" | "sessionId"> {

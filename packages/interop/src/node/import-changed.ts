@@ -2,10 +2,10 @@ import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "
 import { dirname } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { createId, isRecord, Redactor, redactText } from "@espalier/session-tree";
-import { takeFileLease } from "@espalier/session-tree/node";
+import { factsOf, takeFileLease } from "@espalier/session-tree/node";
 import { ScratchSpace } from "../scratch/space.ts";
 import { type ImportOptions, importFile, localAgents, planAgent } from "./import-sessions.ts";
-import { type FoundFile, factsOf, findFiles, SourceFiles, TemporaryFile } from "./sources.ts";
+import { type FoundFile, findFiles, SourceFiles, TemporaryFile } from "./sources.ts";
 import type { ImportReport } from "./write-draft.ts";
 
 /** Options of {@link importChanged}. */

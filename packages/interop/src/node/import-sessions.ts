@@ -15,6 +15,7 @@ import {
   redactText,
   type SessionStore,
 } from "@espalier/session-tree";
+import { factsOf } from "@espalier/session-tree/node";
 import { claudeCodeImporter } from "../claude-code/importer.ts";
 import { codexImporter } from "../codex/importer.ts";
 import { THREAD_INDEX } from "../codex/rollout.ts";
@@ -30,7 +31,7 @@ import { mentions } from "../import/entry.ts";
 import { type ImportIssueKind, ImportIssues } from "../import/issue.ts";
 import { piImporter } from "../pi/pi-sessions.ts";
 import { ScratchSpace } from "../scratch/space.ts";
-import { type FoundFile, factsOf, findFiles, SourceFiles, TemporaryFile } from "./sources.ts";
+import { type FoundFile, findFiles, SourceFiles, TemporaryFile } from "./sources.ts";
 import { type Destination, type ImportReport, skippedReport, writeDraft } from "./write-draft.ts";
 
 /** Options of an import. */

@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import {
   closeSync,
   type Dirent,
@@ -7,24 +7,20 @@ import {
   readSync,
   realpathSync,
   rmSync,
-  type Stats,
   statfsSync,
-  statSync,
   writeSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ByteView, EspalierError } from "@espalier/jsonl-stream";
-import { openView } from "@espalier/jsonl-stream/node";
+import { digestOf, openView } from "@espalier/jsonl-stream/node";
+import { factsOf } from "@espalier/session-tree/node";
 import { Decompress } from "fzstd";
 import type { SourceFile } from "../import/draft.ts";
 import type { PageFile } from "../scratch/space.ts";
 
 /** Maximum number of files that are open at a time. */
 const OPEN_FILES = 32;
-
-/** Number of bytes hashed at a time. */
-const BLOCK = 1 << 20;
 
 /**
  * Opens source files, and keeps only a few of them open at a time, even if more are in use. A file that was closed is
@@ -112,14 +108,6 @@ function readError(path: string, cause: unknown): EspalierError {
         `${path} cannot be read (${String(code)}); check its kind and its permissions.`,
         { cause },
       );
-}
-
-function digestOf(view: ByteView): string {
-  const hash = createHash("sha256");
-  const block = new Uint8Array(Math.min(BLOCK, view.size));
-  for (let offset = 0; offset < view.size; offset += block.length)
-    hash.update(block.subarray(0, view.readInto(offset, block)));
-  return hash.digest("hex");
 }
 
 /** Number of bytes of a compressed file that are read at a time. */
@@ -271,23 +259,6 @@ export function findFiles(
     });
   }
   return found;
-}
-
-/**
- * Returns the stats of the file or folder at a path; undefined when there is none. A link is followed; one that leads
- * nowhere, or in a circle, counts as missing.
- *
- * @throws EspalierError `unreadable`
- */
-export function factsOf(place: string): Stats | undefined {
-  try {
-    return statSync(place, { throwIfNoEntry: false });
-  } catch (cause) {
-    const { code } = cause as NodeJS.ErrnoException;
-    if (code === "ELOOP" || code === "ENOTDIR") return undefined;
-    const message = `${place} cannot be accessed (${code ?? "see cause"}); check the rights of its folder.`;
-    throw new EspalierError("unreadable", message, { cause });
-  }
 }
 
 function filesIn(folder: string): Dirent[] {

@@ -8,6 +8,7 @@ import {
   leaf,
   leafOf,
   listingOf,
+  openIfThere,
   type ParentLink,
   type Redactor,
   readSessionLine,
@@ -419,7 +420,7 @@ async function findSession(
   { agent, sourceId, sessionId }: SessionDraft,
 ): Promise<{ id: string; log: SessionLog | undefined }> {
   for (const id of [sessionId, idFromText(`${agent}/${sourceId}`)]) {
-    const log = await openIfThere(store, id);
+    const log = await openIfThere(store, { id }, "read");
     if (!log) return { id, log };
     const { importedFrom } = log.header ?? {};
     if (importedFrom?.agent === agent && importedFrom.id === sourceId) return { id, log };
@@ -429,15 +430,6 @@ async function findSession(
     "exists",
     `The ids that the session ${sessionId} could get are taken; remove one of them.`,
   );
-}
-
-async function openIfThere(store: SessionStore, id: string): Promise<SessionLog | undefined> {
-  try {
-    return await store.open({ id }, "read");
-  } catch (error) {
-    if (error instanceof EspalierError && error.code === "not-found") return undefined;
-    throw error;
-  }
 }
 
 /** Returns the line of a draft's entry, without secrets; a change of the content is added to the draft's report. */

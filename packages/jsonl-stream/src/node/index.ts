@@ -21,9 +21,11 @@ export {
 export {
   createWhole,
   createWholeAsync,
+  digestOf,
   discard,
   linkNew,
   type ReplaceWholeOptions,
   replaceWhole,
+  viewPieces,
   type WholeFileOptions,
 } from "./whole-file.ts";

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { constants } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { EspalierError } from "../error.ts";
@@ -230,7 +231,7 @@ function keepOriginal(path: string, original: FileFacts, keepAs: string, calls: 
   if (linkNew(path, keepAs, calls)) return [];
   const view = openView(path, { calls });
   try {
-    createWhole(keepAs, pieces(view), { mode: Number(original.mode) & 0o777, calls });
+    createWhole(keepAs, viewPieces(view), { mode: Number(original.mode) & 0o777, calls });
   } finally {
     view.close();
   }
@@ -258,8 +259,16 @@ function holdsSame(path: string, other: string, calls: FileCalls): boolean {
 /** Bytes that are read at once. */
 const PIECE = 1 << 20;
 
-function* pieces(view: ByteView): Generator<Uint8Array, void> {
-  for (let offset = 0; offset < view.size; offset += PIECE) yield view.read(offset, PIECE);
+/** Yields the first `size` bytes of a view, in pieces of at most 1 MiB. */
+export function* viewPieces(view: ByteView, size = view.size): Generator<Uint8Array, void> {
+  for (let at = 0; at < size; at += PIECE) yield view.read(at, Math.min(PIECE, size - at));
+}
+
+/** Returns the SHA-256 of the first `size` bytes of a view, in hex. */
+export function digestOf(view: ByteView, size = view.size): string {
+  const hash = createHash("sha256");
+  for (const piece of viewPieces(view, size)) hash.update(piece);
+  return hash.digest("hex");
 }
 
 /** Options of writing a whole file. */

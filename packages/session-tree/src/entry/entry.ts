@@ -104,13 +104,14 @@ export function entryFields(entry: BaseEntry): Record<string, unknown> {
   return fields;
 }
 
-const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/** Characters of an id. */
+export const ID_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /** Letters and digits in an id. 62^12 is 71 bits, so a new id is unique without a list of all ids. */
 export const ID_LENGTH = 12;
 
 /** Returns a new random id for an entry or a session: {@link ID_LENGTH} letters and digits. */
-export const createId: () => string = /* @__PURE__ */ customAlphabet(ALPHABET, ID_LENGTH);
+export const createId: () => string = /* @__PURE__ */ customAlphabet(ID_ALPHABET, ID_LENGTH);
 
 /** Pattern of a session id, which becomes part of a file name. */
 const SESSION_ID = /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/;
@@ -133,9 +134,9 @@ export function deriveId(sessionId: string, lineNumber: number): string {
     high = Math.imul(high ^ (code + 0x9e3779b9), 0x85ebca6b) ^ (high >>> 13);
   }
   // 64 bits end after 11 characters. The line number fills the last character and keeps the ids of two lines different.
-  const rest = [mix(high), mix(low ^ high), lineNumber >>> 0];
+  const rest = [mixBits(high), mixBits(low ^ high), lineNumber >>> 0];
   let id = "";
-  for (let i = 0; i < ID_LENGTH; i++) id += ALPHABET[divide(rest, ALPHABET.length)];
+  for (let i = 0; i < ID_LENGTH; i++) id += ID_ALPHABET[divide(rest, ID_ALPHABET.length)];
   return id;
 }
 
@@ -150,8 +151,8 @@ function divide(words: number[], by: number): number {
   return left;
 }
 
-/** The finalizer of MurmurHash3: every input bit affects every output bit. */
-function mix(value: number): number {
+/** Mixes 32 bits with the finalizer of MurmurHash3: every input bit affects every output bit. */
+export function mixBits(value: number): number {
   let hash = value >>> 0;
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);

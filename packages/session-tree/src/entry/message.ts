@@ -203,8 +203,8 @@ export type ContentBlock = TextBlock | ImageBlock | ThinkingBlock | ToolCallBloc
  * Returns the blocks of a message's content. A string counts as one text block; any other value that is not an array
  * has no blocks. Items of an array that are not objects with a `type` are skipped.
  */
-export function contentBlocks(message: { content?: unknown }): ContentBlock[] {
-  const { content } = message;
+export function contentBlocks(message: ContextMessage | { content?: unknown }): ContentBlock[] {
+  const { content } = message as { content?: unknown };
   if (typeof content === "string") return content === "" ? [] : [{ type: "text", text: content }];
   if (!Array.isArray(content)) return [];
   return content.filter(

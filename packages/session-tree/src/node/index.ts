@@ -1,5 +1,6 @@
 export { FileLog, type FileStoreOptions, fileStore } from "../store/file-store.ts";
 export {
+  factsOf,
   makeFolder,
   offloadFolder,
   projectKey,

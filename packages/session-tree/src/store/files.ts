@@ -12,7 +12,13 @@ import {
 } from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { discard, type FileCalls, nodeFileCalls, syncFolderOf } from "@espalier/jsonl-stream/node";
+import {
+  discard,
+  type FileCalls,
+  nodeFileCalls,
+  syncFolderOf,
+  systemCode,
+} from "@espalier/jsonl-stream/node";
 import { isSessionId, type SessionHeader } from "../entry/entry.ts";
 import type { StoreListOptions } from "./store.ts";
 
@@ -199,7 +205,11 @@ function filesIn(folder: string): Dirent[] {
   }
 }
 
-function factsOf(path: string): Stats | undefined {
+/**
+ * Returns the stats of the file or folder at a path; undefined when there is none. A link is followed; one that leads
+ * nowhere, or in a circle, counts as missing. Throws `unreadable`.
+ */
+export function factsOf(path: string): Stats | undefined {
   return readFacts(path, () => statSync(path, { throwIfNoEntry: false }));
 }
 
@@ -223,4 +233,4 @@ function readFacts<Facts>(path: string, look: () => Facts): Facts | undefined {
   }
 }
 
-const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? "see cause";
+const codeOf = (error: unknown): string => systemCode(error) ?? "see cause";

@@ -1,4 +1,4 @@
-import type { ByteView, EspalierError } from "@espalier/jsonl-stream";
+import { type ByteView, EspalierError } from "@espalier/jsonl-stream";
 import type { PathWindow } from "../context/window.ts";
 import type { SessionHeader, SessionRef } from "../entry/entry.ts";
 import type { UpgradedLog } from "./upgrade.ts";
@@ -164,4 +164,18 @@ export interface SessionStore {
    * lease is taken.
    */
   delete(ref: SessionRef): Promise<string[]>;
+}
+
+/** Opens a log; undefined when the store has no such session. */
+export async function openIfThere(
+  store: SessionStore,
+  ref: SessionRef,
+  mode: OpenMode,
+): Promise<SessionLog | undefined> {
+  try {
+    return await store.open(ref, mode);
+  } catch (error) {
+    if (error instanceof EspalierError && error.code === "not-found") return undefined;
+    throw error;
+  }
 }
