@@ -1,12 +1,7 @@
 // Provider value for any model of the AI SDK.
 import { fromAiSdk, toAiSdk } from "@espalier/interop";
 import { EspalierError } from "@espalier/jsonl-stream";
-import {
-  type AssistantMessage,
-  isRecord,
-  type StopReason,
-  type ToolDefinition,
-} from "@espalier/session-tree";
+import { type AssistantMessage, isRecord, type ToolDefinition } from "@espalier/session-tree";
 import type { TokenPrices } from "@espalier/summarizer";
 import type { LanguageModel, ModelMessage, ToolSet } from "ai";
 import type { AnswerEvent, Provider } from "../turn/provider.ts";
@@ -16,10 +11,10 @@ import {
   billed,
   type CommonOptions,
   checkGiven,
-  count,
   field,
   isAsyncIterable,
   providerSummarizer,
+  stopOf,
 } from "./shared.ts";
 
 export type { TokenPrices };
@@ -90,15 +85,18 @@ export function aiSdk(
       if (!Array.isArray(messages)) throw badAnswer("ai");
       const [said] = fromAiSdk(messages, { model }).messages as AssistantMessage[];
       const usage = await field(answer, "usage");
-      const cacheRead = count(field(usage, "cachedInputTokens"));
-      const input = Math.max(0, count(field(usage, "inputTokens")) - cacheRead);
+      const counts = {
+        prompt: field(usage, "inputTokens"),
+        output: field(usage, "outputTokens"),
+        cacheRead: field(usage, "cachedInputTokens"),
+      };
       yield answered({
         content: [],
         ...said,
         provider: said?.provider ?? model.provider,
         model: model.modelId,
-        ...stopOf(await field(answer, "finishReason"), said?.stopReason ?? "stop"),
-        usage: billed({ input, output: count(field(usage, "outputTokens")), cacheRead }, prices),
+        ...stopOf(await field(answer, "finishReason"), said?.stopReason ?? "stop", FAILURES),
+        usage: billed(counts, prices),
       });
     },
   };
@@ -140,9 +138,5 @@ async function* readParts(parts: AsyncIterable<unknown>): AsyncGenerator<AnswerE
   }
 }
 
-function stopOf(reason: unknown, usual: StopReason): Pick<AssistantMessage, "stopReason" | "errorMessage"> {
-  if (reason === "length") return { stopReason: "length" };
-  if (reason === "error" || reason === "content-filter")
-    return { stopReason: "error", errorMessage: `The model stopped: ${reason}.` };
-  return { stopReason: usual };
-}
+/** Reasons of an answer that counts as failed. */
+const FAILURES = ["error", "content-filter"];

@@ -1,11 +1,6 @@
 // Provider values for OpenAI, and for every server with its Chat Completions API.
 import { fromOpenaiChat, fromOpenaiResponses, nativeFormats } from "@espalier/interop";
-import {
-  type AssistantMessage,
-  buildRequest,
-  type StopReason,
-  type ToolDefinition,
-} from "@espalier/session-tree";
+import { type AssistantMessage, buildRequest, type ToolDefinition } from "@espalier/session-tree";
 import type { TokenPrices } from "@espalier/summarizer";
 import type OpenAI from "openai";
 import type { AnswerEvent, Provider } from "../turn/provider.ts";
@@ -15,10 +10,10 @@ import {
   billed,
   type CommonOptions,
   checkGiven,
-  count,
   field,
   isAsyncIterable,
   providerSummarizer,
+  stopOf,
 } from "./shared.ts";
 
 /** The model, and options of each request. */
@@ -54,6 +49,8 @@ export type { TokenPrices };
 export type OpenaiClient = OpenAI | (() => Promise<OpenAI>);
 
 const WINDOW = 128_000;
+/** Reasons of an answer that counts as failed. */
+const FAILURES = ["content_filter"];
 
 /**
  * Makes a provider value for Chat Completions by the package `openai`: of OpenAI itself, or of any server with this API
@@ -95,8 +92,8 @@ export function openai(
       yield answered({
         ...said!,
         ...base.origin,
-        ...stopOf(field(choice, "finish_reason"), said?.stopReason ?? "stop"),
-        usage: chatUsage(field(whole, "usage"), prices),
+        ...stopOf(field(choice, "finish_reason"), said?.stopReason ?? "stop", FAILURES),
+        usage: usageOf(field(whole, "usage"), ["prompt", "completion"], prices),
       });
     },
   };
@@ -153,9 +150,10 @@ export function openaiResponses(
           ? stopOf(
               reason ?? (field(whole, "status") === "incomplete" ? "length" : undefined),
               said?.stopReason ?? "stop",
+              FAILURES,
             )
           : { stopReason: "error", errorMessage: String(failed) }),
-        usage: responsesUsage(field(whole, "usage"), prices),
+        usage: usageOf(field(whole, "usage"), ["input", "output"], prices),
       });
     },
   };
@@ -215,14 +213,6 @@ function errorIn(answer: unknown): Error | undefined {
   if (!error) return undefined;
   const text = field(error, "message");
   return new Error(typeof text === "string" ? text : JSON.stringify(error));
-}
-
-/** Returns the end of an answer, from the provider's reason. */
-function stopOf(reason: unknown, usual: StopReason): Pick<AssistantMessage, "stopReason" | "errorMessage"> {
-  if (reason === "length" || reason === "max_output_tokens") return { stopReason: "length" };
-  if (reason === "content_filter")
-    return { stopReason: "error", errorMessage: "The model stopped: content_filter." };
-  return { stopReason: usual };
 }
 
 /** Reads the chunks of a stream; returns the whole answer. */
@@ -292,14 +282,16 @@ async function* readResponse(events: AsyncIterable<unknown>): AsyncGenerator<Ans
   throw new Error("The stream ended before its answer.");
 }
 
-function chatUsage(reported: unknown, prices: TokenPrices | undefined) {
-  const cacheRead = count(field(field(reported, "prompt_tokens_details"), "cached_tokens"));
-  const input = Math.max(0, count(field(reported, "prompt_tokens")) - cacheRead);
-  return billed({ input, output: count(field(reported, "completion_tokens")), cacheRead }, prices);
-}
-
-function responsesUsage(reported: unknown, prices: TokenPrices | undefined) {
-  const cacheRead = count(field(field(reported, "input_tokens_details"), "cached_tokens"));
-  const input = Math.max(0, count(field(reported, "input_tokens")) - cacheRead);
-  return billed({ input, output: count(field(reported, "output_tokens")), cacheRead }, prices);
+/** Returns the usage of an answer; `input` and `output` are the API's words for its two counts. */
+function usageOf(
+  reported: unknown,
+  [input, output]: readonly ["prompt", "completion"] | readonly ["input", "output"],
+  prices: TokenPrices | undefined,
+) {
+  const counts = {
+    prompt: field(reported, `${input}_tokens`),
+    output: field(reported, `${output}_tokens`),
+    cacheRead: field(field(reported, `${input}_tokens_details`), "cached_tokens"),
+  };
+  return billed(counts, prices);
 }

@@ -5,6 +5,7 @@ import {
   CHARS_PER_TOKEN,
   isRecord,
   messageText,
+  type StopReason,
   type Usage,
 } from "@espalier/session-tree";
 import {
@@ -39,15 +40,16 @@ export function checkGiven(value: unknown, what: string, example: string): void 
   throw new EspalierError("bad-input", `A provider needs ${what}: ${example}.`);
 }
 
-/** Tokens of one answer; `input` counts the prompt's tokens that did not come from a cache. */
-export interface TokenCounts {
-  input: number;
-  output: number;
-  cacheRead: number;
-}
-
-/** Returns the usage of an answer, with its cost when prices are known. */
-export function billed({ input, output, cacheRead }: TokenCounts, prices?: TokenPrices): Usage {
+/**
+ * Returns the usage of an answer, with its cost when prices are known. The counts are those of a report: any value but a
+ * positive number counts as 0. `prompt` includes the tokens that came from a cache.
+ */
+export function billed(
+  reported: Record<"prompt" | "output" | "cacheRead", unknown>,
+  prices?: TokenPrices,
+): Usage {
+  const [output, cacheRead] = [count(reported.output), count(reported.cacheRead)];
+  const input = Math.max(0, count(reported.prompt) - cacheRead);
   const usage: Usage = { input, output, cacheRead, cacheWrite: 0, totalTokens: input + output + cacheRead };
   if (!prices) return usage;
   const cost = {
@@ -59,8 +61,7 @@ export function billed({ input, output, cacheRead }: TokenCounts, prices?: Token
   return { ...usage, cost: { ...cost, total: cost.input + cost.output + cost.cacheRead } };
 }
 
-/** Returns a count of a report; 0 for any value but a positive number. */
-export const count = (value: unknown): number => (typeof value === "number" && value > 0 ? value : 0);
+const count = (value: unknown): number => (typeof value === "number" && value > 0 ? value : 0);
 
 export const isAsyncIterable = (value: unknown): value is AsyncIterable<unknown> =>
   typeof value === "object" && value !== null && Symbol.asyncIterator in value;
@@ -136,3 +137,15 @@ export const answered = (message: Omit<AssistantMessage, "role" | "timestamp">):
   type: "answer",
   message: { role: "assistant", ...message, timestamp: Date.now() } as AssistantMessage,
 });
+
+/** Returns the end of an answer, from the provider's reason: a limit, one of its `failures`, else the usual end. */
+export function stopOf(
+  reason: unknown,
+  usual: StopReason,
+  failures: readonly string[],
+): Pick<AssistantMessage, "stopReason" | "errorMessage"> {
+  if (reason === "length" || reason === "max_output_tokens") return { stopReason: "length" };
+  if (failures.includes(String(reason)))
+    return { stopReason: "error", errorMessage: `The model stopped: ${reason}.` };
+  return { stopReason: usual };
+}
