@@ -16,7 +16,7 @@ import {
   type UserContent,
 } from "@espalier/session-tree";
 import type { NativeSession, NativeTarget } from "../export/export-native.ts";
-import { isCompactionItem, type PathItem } from "../export/native-path.ts";
+import { isCompactionItem, PATH_DIFFERENCES, type PathItem } from "../export/native-path.ts";
 import { anthropicNative } from "../formats/anthropic.ts";
 import { isUuid, uuidFromText } from "../import/entry.ts";
 import type { Line } from "./line-facts.ts";
@@ -28,25 +28,12 @@ const VERSION = "2.1.330";
 
 /** Attachments about Claude Code's own tools and settings. Claude Code adds new ones to each session. */
 const OWN_CONTEXT: ReadonlySet<string> = new Set(
-  [
-    ...["environment", "model", "skill_listing", "deferred_tools_delta", "agent_listing_delta", "date"],
-    ...[
-      "total_tokens_reminder",
-      "session_context",
-      "remote_session_change",
-      "prompt_snapshot",
-      "date_change",
-    ],
-    ...[
-      "mcp_instructions_delta",
-      "output_style",
-      "plan_mode",
-      "plan_mode_exit",
-      "auto_mode",
-      "auto_mode_exit",
-    ],
-    ...["todo_reminder", "task_reminder", "token_usage", "command_permissions", "budget_usd"],
-  ].map((name) => `${AGENT}.${name}`),
+  `environment model skill_listing deferred_tools_delta agent_listing_delta date total_tokens_reminder
+  session_context remote_session_change prompt_snapshot date_change mcp_instructions_delta output_style
+  plan_mode plan_mode_exit auto_mode auto_mode_exit todo_reminder task_reminder token_usage
+  command_permissions budget_usd`
+    .split(/\s+/)
+    .map((name) => `${AGENT}.${name}`),
 );
 
 /** Writes a path as a session file of Claude Code. */
@@ -121,13 +108,7 @@ class ClaudeCodeLines {
   }
 
   #uuid({ entry: { id } }: PathItem): string {
-    if (!isUuid(id))
-      this.#session.issues.add(
-        "changed",
-        "id",
-        id,
-        "The id of an entry is not a UUID; its line has a UUID made from it.",
-      );
+    if (!isUuid(id)) this.#session.issues.add("changed", "id", id, DIFFERENCES.newId);
     return uuidOf(id);
   }
 
@@ -160,16 +141,11 @@ class ClaudeCodeLines {
     if (message.role === "custom") return [this.#context(item, message)];
     if (message.role === "user") return [userLine(contentOf(message.content))];
     if (message.role === "bashExecution") {
-      issues.add(
-        "changed",
-        "bashExecution",
-        entry.id,
-        "A command of the user's shell becomes a text of the user.",
-      );
+      issues.add("changed", "bashExecution", entry.id, PATH_DIFFERENCES.shellCommand);
       return [userLine(bashExecutionText(message))];
     }
     if (message.role !== "branchSummary") return [];
-    issues.add("changed", "branchSummary", entry.id, "A branch summary becomes a hidden text.");
+    issues.add("changed", "branchSummary", entry.id, DIFFERENCES.branchSummary);
     return [{ ...userLine(branchSummaryText(message.summary)), isMeta: true }];
   }
 
@@ -177,14 +153,8 @@ class ClaudeCodeLines {
   #answer({ entry }: PathItem, answer: AssistantMessage): Line[] {
     const { issues } = this.#session;
     const { provider, model, usage, responseId } = answer as AssistantMessage & { responseId?: unknown };
-    if (provider !== "anthropic")
-      issues.add(
-        "changed",
-        "model",
-        entry.id,
-        "Claude Code's file names the model of an answer, and not its provider.",
-      );
-    if (!usage) issues.add("changed", "usage", entry.id, "An answer without usage gets zeros.");
+    if (provider !== "anthropic") issues.add("changed", "model", entry.id, DIFFERENCES.provider);
+    if (!usage) issues.add("changed", "usage", entry.id, DIFFERENCES.noUsage);
     const said = {
       id:
         typeof responseId === "string" && responseId !== ""
@@ -217,12 +187,7 @@ class ClaudeCodeLines {
     const { toolCallId, isError, details } = result;
     const caller = this.#callers.get(toolCallId);
     if (details !== undefined && !this.#isOwn)
-      this.#session.issues.add(
-        "dropped",
-        "details",
-        entry.id,
-        "Data of a tool that no model reads is left out.",
-      );
+      this.#session.issues.add("dropped", "details", entry.id, PATH_DIFFERENCES.toolData);
     return {
       type: "user",
       message: {
@@ -255,12 +220,7 @@ class ClaudeCodeLines {
       };
     }
     if (customType !== `${AGENT}.meta`)
-      this.#session.issues.add(
-        "changed",
-        "custom",
-        entry.id,
-        "A text of an extension becomes a text that no user typed, without its name.",
-      );
+      this.#session.issues.add("changed", "custom", entry.id, DIFFERENCES.extensionText);
     return { ...userLine(contentOf(content)), isMeta: true };
   }
 
@@ -278,7 +238,7 @@ class ClaudeCodeLines {
       if (data["subtype"] === name && name !== "compact_boundary")
         return [{ isMeta: false, ...said, type: "system" }];
     }
-    this.#session.issues.add("dropped", "state", entry.id, STATE_LEFT_OUT);
+    this.#session.issues.add("dropped", "state", entry.id, PATH_DIFFERENCES.state);
     return [];
   }
 
@@ -316,13 +276,7 @@ class ClaudeCodeLines {
     });
     yield boundary;
     const isOwn = summary.startsWith(HEADING);
-    if (!isOwn)
-      this.#session.issues.add(
-        "changed",
-        "compaction",
-        entry.id,
-        "A summary gets the heading of Claude Code.",
-      );
+    if (!isOwn) this.#session.issues.add("changed", "compaction", entry.id, DIFFERENCES.heading);
     yield this.#line(item, id, {
       ...userLine(
         isOwn
@@ -335,6 +289,16 @@ class ClaudeCodeLines {
   }
 }
 
+/** Differences between a path and its lines in Claude Code's file. */
+const DIFFERENCES = {
+  newId: "The id of an entry is not a UUID; its line has a UUID made from it.",
+  branchSummary: "A branch summary becomes a hidden text.",
+  provider: "Claude Code's file names the model of an answer, and not its provider.",
+  noUsage: "An answer without usage gets zeros.",
+  extensionText: "A text of an extension becomes a text that no user typed, without its name.",
+  heading: "A summary gets the heading of Claude Code.",
+};
+
 /** True for a text that no user typed. */
 const isUntyped = ({ message }: PathItem): boolean =>
   message?.role === "custom" || message?.role === "branchSummary";
@@ -344,8 +308,6 @@ const keptLines = (anchorUuid: string, uuids: readonly string[]) => ({
   preservedSegment: { headUuid: uuids[0], anchorUuid, tailUuid: uuids.at(-1) },
   preservedMessages: { anchorUuid, uuids, allUuids: uuids },
 });
-
-const STATE_LEFT_OUT = "State of an agent or an extension that no model reads is left out.";
 
 /** First words of every summary of Claude Code. */
 const HEADING = "This session is being continued from";

@@ -14,7 +14,7 @@ import {
   type Usage,
 } from "@espalier/session-tree";
 import type { NativeSession, NativeTarget } from "../export/export-native.ts";
-import { isCompactionItem, type PathItem } from "../export/native-path.ts";
+import { isCompactionItem, PATH_DIFFERENCES, type PathItem } from "../export/native-path.ts";
 import { nativeFor } from "../formats/native.ts";
 import { openaiResponsesNative } from "../formats/openai.ts";
 import { isUuid, uuidFromText } from "../import/entry.ts";
@@ -106,18 +106,13 @@ class RolloutLines {
       yield* this.#state(item);
       return;
     }
-    issues.add("changed", "id", entry.id, "Codex's file has no ids of entries.");
+    issues.add("changed", "id", entry.id, DIFFERENCES.noIds);
     if (message.role === "toolResult" && message.isError)
-      issues.add(
-        "changed",
-        "isError",
-        entry.id,
-        "Codex's file has no mark for a failed result; the text is the same.",
-      );
+      issues.add("changed", "isError", entry.id, DIFFERENCES.noErrorMark);
     if (message.role === "toolResult" && message.details !== undefined)
-      issues.add("dropped", "details", entry.id, "Data of a tool that no model reads is left out.");
+      issues.add("dropped", "details", entry.id, PATH_DIFFERENCES.toolData);
     if (message.role === "assistant" && message.provider !== this.#provider)
-      issues.add("changed", "model", entry.id, "Codex's file does not name the provider of an answer.");
+      issues.add("changed", "model", entry.id, DIFFERENCES.provider);
     const payloads = this.#items(item);
     this.#written.set(item, payloads);
     for (const payload of payloads) {
@@ -137,16 +132,11 @@ class RolloutLines {
     if (message?.role === "custom") return [this.#context(item, message)];
     if (message?.role === "user") return [saidItem("user", message.content)];
     if (message?.role === "bashExecution") {
-      issues.add(
-        "changed",
-        "bashExecution",
-        entry.id,
-        "A command of the user's shell becomes a text of the user.",
-      );
+      issues.add("changed", "bashExecution", entry.id, PATH_DIFFERENCES.shellCommand);
       return [saidItem("user", bashExecutionText(message))];
     }
     if (message?.role !== "branchSummary") return [];
-    issues.add("changed", "branchSummary", entry.id, "A branch summary becomes a text of the user's role.");
+    issues.add("changed", "branchSummary", entry.id, DIFFERENCES.branchSummary);
     return [saidItem("user", branchSummaryText(message.summary))];
   }
 
@@ -161,12 +151,7 @@ class RolloutLines {
     for (const block of answer.content) {
       if (block.type === "thinking" && isOwn) items.push(reasoning(block.thinking, encrypted.shift()));
       else if (block.type === "thinking")
-        this.#session.issues.add(
-          "dropped",
-          "reasoning",
-          entry.id,
-          "Reasoning of another provider is left out.",
-        );
+        this.#session.issues.add("dropped", "reasoning", entry.id, DIFFERENCES.otherReasoning);
       else if (block.type === "toolCall") items.push(this.#call(block, answer));
       else items.push(saidItem("assistant", [block], answer));
     }
@@ -178,12 +163,7 @@ class RolloutLines {
     const { details } = entry as { details?: unknown };
     if (!isRecord(details) || !Array.isArray(details["encryptedReasoning"])) return [];
     if (details["provider"] === this.#provider) return details["encryptedReasoning"].filter(isRecord);
-    this.#session.issues.add(
-      "dropped",
-      "reasoning",
-      entry.id,
-      "Reasoning that another provider encrypted is left out.",
-    );
+    this.#session.issues.add("dropped", "reasoning", entry.id, DIFFERENCES.otherEncrypted);
     return [];
   }
 
@@ -218,12 +198,7 @@ class RolloutLines {
       return { ...details, type: "agent_message", content: saidItem("user", content)["content"] };
     const item = saidItem("user", content);
     if (name === undefined)
-      this.#session.issues.add(
-        "changed",
-        "custom",
-        entry.id,
-        "A text of an extension becomes a text of the user's role.",
-      );
+      this.#session.issues.add("changed", "custom", entry.id, DIFFERENCES.extensionText);
     if (name === undefined || injectedBy(itemText(item)) === name) return item;
     const kinds = (item["content"] as unknown[]).map(() => name);
     return { ...item, internal_chat_message_metadata_passthrough: { content_item_kinds: kinds } };
@@ -235,12 +210,7 @@ class RolloutLines {
     const { customType, data } = entry as { customType?: unknown; data?: unknown };
     if (customType === `${AGENT}.turn_context` && isRecord(data)) yield line(timestamp, "turn_context", data);
     else if (entry.type === "custom" && customType !== `${AGENT}.session_meta`)
-      this.#session.issues.add(
-        "dropped",
-        "state",
-        entry.id,
-        "State of an agent or an extension that no model reads is left out.",
-      );
+      this.#session.issues.add("dropped", "state", entry.id, PATH_DIFFERENCES.state);
   }
 
   /** Lines of a compaction. The summary and the kept items replace everything before them. */
@@ -254,32 +224,14 @@ class RolloutLines {
     const record = isRecord(details) && isRecord(details[AGENT]) ? details[AGENT] : {};
     const { opaque, provider, ...fields } = record;
     if (Object.keys(fields).length > 0)
-      issues.add(
-        "dropped",
-        "details",
-        entry.id,
-        "The record of a compaction is left out, except its summary and its kept messages.",
-      );
+      issues.add("dropped", "details", entry.id, DIFFERENCES.compactionRecord);
     const secrets = Array.isArray(opaque) ? opaque.filter(isOpaqueItem) : [];
     const isOwn = provider === this.#provider && secrets.length > 0;
     const isOpaque = isOwn && (details as Fields)["opaqueSummary"] === true;
-    if (secrets.length > 0 && !isOwn)
-      issues.add(
-        "dropped",
-        "reasoning",
-        entry.id,
-        "A summary that another provider encrypted is left out; its readable form is carried.",
-      );
-    if (isOpaque)
-      issues.add(
-        "changed",
-        "compaction",
-        entry.id,
-        "A summary that its provider encrypted is carried without its readable form.",
-      );
+    if (secrets.length > 0 && !isOwn) issues.add("dropped", "reasoning", entry.id, DIFFERENCES.otherSummary);
+    if (isOpaque) issues.add("changed", "compaction", entry.id, DIFFERENCES.ownSummary);
     const hasHeading = summary.startsWith(HEADING);
-    if (!hasHeading && !isOpaque)
-      issues.add("changed", "compaction", entry.id, "A summary gets the heading of Codex.");
+    if (!hasHeading && !isOpaque) issues.add("changed", "compaction", entry.id, DIFFERENCES.heading);
     const message = isOpaque ? "" : hasHeading ? summary : `${HEADING}\n${summary}`;
     const { timestamp } = entry;
     if (isRecord(usage)) yield this.#tokens(usage as unknown as Usage, timestamp);
@@ -307,22 +259,30 @@ class RolloutLines {
   }
 }
 
+/** Differences between a path and its lines in Codex's file. */
+const DIFFERENCES = {
+  noIds: "Codex's file has no ids of entries.",
+  noErrorMark: "Codex's file has no mark for a failed result; the text is the same.",
+  provider: "Codex's file does not name the provider of an answer.",
+  branchSummary: "A branch summary becomes a text of the user's role.",
+  otherReasoning: "Reasoning of another provider is left out.",
+  otherEncrypted: "Reasoning that another provider encrypted is left out.",
+  extensionText: "A text of an extension becomes a text of the user's role.",
+  compactionRecord: "The record of a compaction is left out, except its summary and its kept messages.",
+  otherSummary: "A summary that another provider encrypted is left out; its readable form is carried.",
+  ownSummary: "A summary that its provider encrypted is carried without its readable form.",
+  heading: "A summary gets the heading of Codex.",
+};
+
 /** First words of every summary of Codex. By these Codex tells a summary from a user's text. */
 const HEADING =
   "Another language model started to solve this problem and produced a summary of its thinking process. You also have access to the state of the tools that were used by that language model. Use this to build on the work that has already been done and avoid duplicating work. Here is the summary produced by the other language model, use the information in this summary to assist with your own analysis:";
 
 /** Header fields that are left out: references to other files, and instructions, which Codex adds itself. */
-const OF_SEGMENT = new Set([
-  ...["history_base", "history_mode", "forked_from_id", "forked_from_ordinal_exclusive", "session_id"],
-  ...[
-    "base_instructions",
-    "context_window",
-    "account_scoped",
-    "thread_source",
-    "multi_agent_version",
-    "runtime_workspace_roots",
-  ],
-]);
+const OF_SEGMENT: ReadonlySet<string> = new Set(
+  `history_base history_mode forked_from_id forked_from_ordinal_exclusive session_id base_instructions
+  context_window account_scoped thread_source multi_agent_version runtime_workspace_roots`.split(/\s+/),
+);
 
 /** Header of the original thread; empty if the session was not imported from Codex. */
 function headerOf({ items, header }: NativeSession): Fields {

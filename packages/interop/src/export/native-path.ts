@@ -64,21 +64,9 @@ export function preparePath(source: ExportSource, rules: PathRules, issues: Form
     const read = redacted(entry, source);
     if (compaction.is(entry) && facts.keptFrom.has(position)) {
       const isGone = isRemoved(position, facts) && !rules.keepsEntries;
-      if (isGone)
-        issues.add(
-          "changed",
-          "compaction",
-          entry.id,
-          "A summary that an edit left out is replaced by a sentence that says so.",
-        );
+      if (isGone) issues.add("changed", "compaction", entry.id, PATH_DIFFERENCES.removedSummary);
       items.push({ entry: isGone ? ({ ...read, summary: NO_SUMMARY } as Entry) : read, position, kept: [] });
-    } else if (compaction.is(entry))
-      issues.add(
-        "dropped",
-        "compaction",
-        entry.id,
-        "A compaction whose first kept entry is not above it has no effect; it is left out.",
-      );
+    } else if (compaction.is(entry)) issues.add("dropped", "compaction", entry.id, PATH_DIFFERENCES.noEffect);
     else {
       const message = messages.get(position);
       const told = message && source.redactor ? redactMessage(message, source.redactor) : message;
@@ -90,6 +78,20 @@ export function preparePath(source: ExportSource, rules: PathRules, issues: Form
   for (const [at, item] of whole.entries()) if (item.kept) item.kept = keptAt(whole, at, facts);
   return whole;
 }
+
+/** Differences between a path and its form in another agent's file, also those that several agents share. */
+export const PATH_DIFFERENCES = {
+  shellCommand: "A command of the user's shell becomes a text of the user.",
+  toolData: "Data of a tool that no model reads is left out.",
+  state: "State of an agent or an extension that no model reads is left out.",
+  removedSummary: "A summary that an edit left out is replaced by a sentence that says so.",
+  noEffect: "A compaction whose first kept entry is not above it has no effect; it is left out.",
+  otherContext: "Text about another agent's tools and environment is left out; each agent adds its own.",
+  noResult: "A call without a result gets one that says so.",
+  renamedCall:
+    "The id of a call, or the name of its tool, is changed to one that the agent's provider accepts.",
+  otherThinking: "Reasoning that only its own provider can read again is left out.",
+};
 
 /** Summary of a compaction whose own an edit left out. Other agents have no compaction without a summary. */
 const NO_SUMMARY = "(The summary was left out.)";
@@ -172,12 +174,7 @@ function isIncluded(
   issues: FormatIssues,
 ): boolean {
   if (message?.role === "custom" && isForeignContext(message.customType)) {
-    issues.add(
-      "dropped",
-      "context",
-      entry.id,
-      "Text about another agent's tools and environment is left out; each agent adds its own.",
-    );
+    issues.add("dropped", "context", entry.id, PATH_DIFFERENCES.otherContext);
     return false;
   }
   if (keepsEntries) return true;
@@ -304,11 +301,11 @@ class PairedItems {
           name: validToolName(block.name, toolNameLength),
         };
         if (call.id !== block.id || call.name !== block.name)
-          this.#issues.add("changed", "call", entry.id, CALL_RENAMED);
+          this.#issues.add("changed", "call", entry.id, PATH_DIFFERENCES.renamedCall);
         calls.push(call);
       } else if (block.type === "thinking") {
         if (acceptsThinking(block, answer)) (calls.length === 0 ? said : calls).push(block);
-        else this.#issues.add("dropped", "thinking", entry.id, FOREIGN_THINKING);
+        else this.#issues.add("dropped", "thinking", entry.id, PATH_DIFFERENCES.otherThinking);
       } else if (!isBlankText(block)) said.push(block);
       else this.#drop({ entry }, "text", "An empty text is left out.");
     }
@@ -359,21 +356,12 @@ class PairedItems {
         this.#issues.add("changed", "result", late.entry.id, "A result that came late is moved to its call.");
         this.#whole.push(this.#settled(late, late.message as ToolResultMessage, call, item.position));
       } else {
-        this.#issues.add(
-          "changed",
-          "result",
-          item.entry.id,
-          "A call without a result gets one that says so.",
-        );
+        this.#issues.add("changed", "result", item.entry.id, PATH_DIFFERENCES.noResult);
         this.#whole.push(madeResult(item, call));
       }
     }
   }
 }
-
-const CALL_RENAMED =
-  "The id of a call, or the name of its tool, is changed to one that the agent's provider accepts.";
-const FOREIGN_THINKING = "Reasoning that only its own provider can read again is left out.";
 
 /** Results and the answers with their calls. */
 interface Pairs {
