@@ -267,7 +267,11 @@ export function* viewPieces(view: ByteView, size = view.size): Generator<Uint8Ar
 /** Returns the SHA-256 of the first `size` bytes of a view, in hex. */
 export function digestOf(view: ByteView, size = view.size): string {
   const hash = createHash("sha256");
-  for (const piece of viewPieces(view, size)) hash.update(piece);
+  const block = new Uint8Array(Math.min(PIECE, size));
+  for (let at = 0; at < size; at += block.length) {
+    const count = view.readInto(at, block);
+    hash.update(block.subarray(0, Math.min(count, size - at)));
+  }
   return hash.digest("hex");
 }
 
