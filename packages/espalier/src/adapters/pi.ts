@@ -104,8 +104,6 @@ export class SessionManager extends SessionReader {
   readonly #persist: boolean;
   #file: string | undefined;
   #lines!: Lines;
-  /** True if the session has its file. */
-  #isOnDisk = false;
 
   private constructor(cwd: string, sessionDir: string, persist: boolean) {
     super();
@@ -117,7 +115,7 @@ export class SessionManager extends SessionReader {
 
   /** Creates a session. Its file is written with the first message of a user or a model. */
   static create<Host = SessionManager>(cwd: string, sessionDir?: string, options?: NewSessionOptions): Host {
-    const manager = new SessionManager(cwd, dirFor(cwd, sessionDir), true);
+    const manager = new SessionManager(cwd, placeOf(cwd, sessionDir).folder, true);
     manager.newSession(options);
     return manager as unknown as Host;
   }
@@ -138,8 +136,8 @@ export class SessionManager extends SessionReader {
 
   /** Opens the newest session of a folder, or creates one. */
   static continueRecent<Host = SessionManager>(cwd: string, sessionDir?: string): Host {
-    const folder = dirFor(cwd, sessionDir);
-    const recent = findMostRecentSession(folder, folder === defaultSessionDir(cwd) ? undefined : cwd);
+    const { folder, filter } = placeOf(cwd, sessionDir);
+    const recent = findMostRecentSession(folder, filter);
     if (recent === null) return SessionManager.create(cwd, folder);
     return SessionManager.open(recent, folder, cwd);
   }
@@ -154,8 +152,7 @@ export class SessionManager extends SessionReader {
     manager.newSession(options);
     const header = entries.find(({ type }) => type === "session") as SessionHeader | undefined;
     const lines = entries.filter(({ type }) => type !== "session").map(plainLine);
-    if (entries.length > 0)
-      manager.#goOn(memoryLines(header ?? manager.getHeader(), lines), undefined, false);
+    if (entries.length > 0) manager.#goOn(memoryLines(header ?? manager.getHeader(), lines), undefined);
     return manager as unknown as Host;
   }
 
@@ -167,14 +164,14 @@ export class SessionManager extends SessionReader {
     options?: NewSessionOptions,
   ): Host {
     const path = absolutePath(sourcePath);
-    const manager = new SessionManager(targetCwd, dirFor(targetCwd, sessionDir), true);
+    const manager = new SessionManager(targetCwd, placeOf(targetCwd, sessionDir).folder, true);
     const source = openSource(path);
     try {
       const tree = new Tree(source.view);
       const header = manager.#newHeader({ ...options, parentSession: path });
       const file = join(manager.#sessionDir, sessionFileName(header));
       const lines = Array.from({ length: tree.length }, (_, row) => tree.bytesAt(row));
-      manager.#goOn(createFile(file, header, lines), file, true);
+      manager.#goOn(createFile(file, header, lines), file);
     } finally {
       void source.close();
     }
@@ -183,8 +180,8 @@ export class SessionManager extends SessionReader {
 
   /** The file of the session with this id; undefined if there is none. */
   static findById(cwd: string, id: string, sessionDir?: string): string | undefined {
-    const folder = dirFor(cwd, sessionDir);
-    return findSessionFile(folder, id, folder === defaultSessionDir(cwd) ? undefined : cwd);
+    const { folder, filter } = placeOf(cwd, sessionDir);
+    return findSessionFile(folder, id, filter);
   }
 
   /** Sessions of a working folder, last active first. */
@@ -194,8 +191,7 @@ export class SessionManager extends SessionReader {
     onProgress?: SessionListProgress,
     signal?: AbortSignal,
   ): Promise<SessionInfo[]> {
-    const folder = dirFor(cwd, sessionDir);
-    const filter = folder === defaultSessionDir(cwd) ? undefined : absolutePath(cwd);
+    const { folder, filter } = placeOf(cwd, sessionDir);
     return listFolder([folder], { filter, onProgress, signal });
   }
 
@@ -216,12 +212,11 @@ export class SessionManager extends SessionReader {
   setSessionFile(sessionFile: string): void {
     const file = absolutePath(sessionFile);
     const size = statSync(file, { throwIfNoEntry: false })?.size;
-    if (size === undefined || size === 0) {
+    if (size) this.#goOn(openFile(file), file);
+    else {
       const header = this.#newHeader({});
-      this.#goOn(size === 0 ? createFile(file, header, []) : memoryLines(header, []), file, size === 0);
-      return;
+      this.#goOn(size === 0 ? createFile(file, header, []) : memoryLines(header, []), file);
     }
-    this.#goOn(openFile(file), file, true);
   }
 
   /** Begins another session. Returns its future file. */
@@ -439,15 +434,13 @@ export class SessionManager extends SessionReader {
     const memory = memoryLines(header, lines);
     const file = this.#persist ? join(this.#sessionDir, sessionFileName(header)) : undefined;
     const isDue = file !== undefined && [...new Tree(memory.view).entries()].some(isConversation);
-    const begun = isDue ? createFile(file, header, lines) : memory;
-    this.#goOn(begun, file, isDue);
+    this.#goOn(isDue ? createFile(file, header, lines) : memory, file);
   }
 
   /** Closes the current lines and continues with others. */
-  #goOn(lines: Lines, file: string | undefined, isOnDisk: boolean): void {
+  #goOn(lines: Lines, file: string | undefined): void {
     this.close();
     this.#file = file;
-    this.#isOnDisk = isOnDisk;
     this.#lines = lines;
     this.readAll(lines);
   }
@@ -466,9 +459,9 @@ export class SessionManager extends SessionReader {
     const problem = kindOf(entry).problem?.(entry);
     if (problem)
       throw new EspalierError("invalid-entry", `The ${entry.type} entry is not valid: ${problem}.`);
-    if (this.#persist && !this.#isOnDisk && isConversation(entry)) {
+    if (this.#persist && !this.#lines.isOnDisk && isConversation(entry)) {
       const lines = [...this.getEntries().map(plainLine), line];
-      this.#goOn(createFile(this.#file!, this.getHeader(), lines), this.#file, true);
+      this.#goOn(createFile(this.#file!, this.getHeader(), lines), this.#file);
     } else {
       this.#lines.append(line);
       this.takeIn(this.#lines, entry);
@@ -485,6 +478,9 @@ function plainLine(value: object): string {
 /** Returns whether an entry is a message of a user or a model. The first one creates the file. */
 const isConversation = (entry: Entry): boolean => isMessage(entry, "user") || isMessage(entry, "assistant");
 
-/** The folder for new sessions: the given one, or Pi's folder for the working folder. */
-const dirFor = (cwd: string, sessionDir: string | undefined): string =>
-  sessionDir ? absolutePath(sessionDir) : defaultSessionDir(cwd);
+/** The folder of sessions, Pi's by default. Another folder may have sessions of several working folders. */
+function placeOf(cwd: string, sessionDir?: string): { folder: string; filter: string | undefined } {
+  const own = defaultSessionDir(cwd);
+  const folder = sessionDir ? absolutePath(sessionDir) : own;
+  return { folder, filter: folder === own ? undefined : cwd };
+}

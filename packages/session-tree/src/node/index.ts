@@ -1,4 +1,4 @@
-export { FileLog, type FileStoreOptions, fileStore } from "../store/file-store.ts";
+export { FileLog, type FileStoreOptions, fileStore, headerOfFile } from "../store/file-store.ts";
 export {
   factsOf,
   makeFolder,

@@ -63,7 +63,7 @@ export function fileStore(options: FileStoreOptions): SessionStore {
   const folders = (options.folders ?? [own]).map((folder) => resolve(folder));
   const roots = [home, ...folders.filter((folder) => folder !== own)];
   const search = (how: StoreListOptions = {}) => sessionFiles(folders, { home, ...how });
-  const ids = new SessionIds(home, idInHeader, processes);
+  const ids = new SessionIds(home, (path) => headerOfFile(path)?.id, processes);
   const find = (ref: SessionRef): string => {
     const asked = sessionRef(ref);
     if ("file" in asked && asked.file === "")
@@ -193,17 +193,17 @@ function removeWhole(path: string): void {
   }
 }
 
-/** Returns the id in a file's header; undefined for a file that is gone or not a session. */
-function idInHeader(path: string): string | undefined {
+/** Returns the header of a file; undefined for a file that is gone or not a session. */
+export function headerOfFile(path: string): SessionHeader | undefined {
   try {
     const view = openView(path);
     try {
-      return firstHeader(view)?.id;
+      return firstHeader(view);
     } finally {
       view.close();
     }
   } catch (error) {
-    // Same as for a list: a file that cannot be opened has no id.
+    // Same as for a list: a file that cannot be opened has no header.
     if (error instanceof EspalierError) return undefined;
     throw error;
   }

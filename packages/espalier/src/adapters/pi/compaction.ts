@@ -39,12 +39,10 @@ export interface SessionProjection extends PiSessionContext {
   entries: { sourceEntry: Entry; messages: ContextMessage[] }[];
 }
 
-/** The path to a leaf. Null is before the first entry; an unknown id means the last entry, as in Pi. */
-function pathTo(
-  entries: readonly Entry[],
-  leafId?: string | null,
-  byId?: ReadonlyMap<string, Entry>,
-): Entry[] {
+/** Entries and a leaf. Null is before the first entry; no id, or an unknown one, means the last entry, as in Pi. */
+type PathTo = [entries: readonly Entry[], leafId?: string | null, byId?: ReadonlyMap<string, Entry>];
+
+function pathTo(...[entries, leafId, byId]: PathTo): Entry[] {
   if (leafId === null) return [];
   const index = byId ?? new Map(entries.map((entry) => [entry.id, entry]));
   const path: Entry[] = [];
@@ -59,33 +57,20 @@ function pathTo(
 }
 
 /** Entries of the context at a leaf, the newest compaction first. */
-export function buildContextEntries(
-  entries: readonly Entry[],
-  leafId?: string | null,
-  byId?: ReadonlyMap<string, Entry>,
-): Entry[] {
-  return projectPath(pathTo(entries, leafId, byId)).map(({ entry }) => entry);
-}
+export const buildContextEntries = (...path: PathTo): Entry[] =>
+  projectPath(pathTo(...path)).map(({ entry }) => entry);
 
 /** The context at a leaf, with the entry of each message. */
-export function buildSessionProjection(
-  entries: readonly Entry[],
-  leafId?: string | null,
-  byId?: ReadonlyMap<string, Entry>,
-): SessionProjection {
-  const path = pathTo(entries, leafId, byId);
+export function buildSessionProjection(...given: PathTo): SessionProjection {
+  const path = pathTo(...given);
   const projected = projectPath(path).map(({ entry, messages }) => ({ sourceEntry: entry, messages }));
   const messages = projected.flatMap((said) => said.messages);
   return { entries: projected, messages, ...settingsAlong(path) };
 }
 
 /** The context at a leaf. */
-export function buildSessionContext(
-  entries: readonly Entry[],
-  leafId?: string | null,
-  byId?: ReadonlyMap<string, Entry>,
-): PiSessionContext {
-  const { messages, thinkingLevel, model } = buildSessionProjection(entries, leafId, byId);
+export function buildSessionContext(...path: PathTo): PiSessionContext {
+  const { messages, thinkingLevel, model } = buildSessionProjection(...path);
   return { messages, thinkingLevel, model };
 }
 
@@ -129,6 +114,14 @@ export const DEFAULT_COMPACTION_SETTINGS: PiCompactionSettings = {
   keepRecentTokens: DEFAULTS.keepRecentTokens,
 };
 
+/** The settings with Espalier's names. */
+const settingsOf = ({ enabled, ...sizes }: PiCompactionSettings, contextWindow = DEFAULTS.contextWindow) => ({
+  ...DEFAULTS,
+  ...sizes,
+  autoCompact: enabled,
+  contextWindow,
+});
+
 /** Returns whether compaction is enabled and the context exceeds the window minus the reserve. */
 export const shouldCompact = (
   contextTokens: number,
@@ -161,12 +154,10 @@ export interface PiCompactionPreparation extends Omit<CompactionPreparation, "se
 export function prepareCompaction(
   pathEntries: readonly Entry[],
   settings: PiCompactionSettings,
-  contextWindow: number = DEFAULTS.contextWindow,
+  contextWindow?: number,
 ): PiCompactionPreparation | undefined {
-  const last = pathEntries.at(-1);
-  if (last?.type === compaction.type) return undefined;
-  const { enabled, ...sizes } = settings;
-  const plan = planCompaction(pathEntries, { ...sizes, autoCompact: enabled, contextWindow });
+  if (pathEntries.at(-1)?.type === compaction.type) return undefined;
+  const plan = planCompaction(pathEntries, settingsOf(settings, contextWindow));
   return plan.eligible ? { ...plan, settings } : undefined;
 }
 
@@ -230,13 +221,7 @@ export async function compact(
       "compact() cannot call the model; pass `session.agent.streamFunction` as its eighth argument.";
     throw new EspalierError("bad-input", text);
   }
-  const { enabled, ...sizes } = preparation.settings;
-  const settings = {
-    ...DEFAULTS,
-    ...sizes,
-    autoCompact: enabled,
-    contextWindow: model.contextWindow ?? DEFAULTS.contextWindow,
-  };
+  const settings = settingsOf(preparation.settings, model.contextWindow);
   const reasoning =
     model.reasoning && thinkingLevel && thinkingLevel !== "off" ? { reasoning: thinkingLevel } : {};
   const ask = { apiKey, headers, env, cacheRetention: "none", ...reasoning };

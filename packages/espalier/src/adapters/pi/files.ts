@@ -7,16 +7,14 @@ import { type ByteView, EspalierError, encodeLines } from "@espalier/jsonl-strea
 import { createWhole, openAppendFile, openView } from "@espalier/jsonl-stream/node";
 import {
   assertWritable,
-  type Entry,
-  firstHeader,
   GrowingBytes,
   message,
   type SessionHeader,
-  sessionInfo,
+  sessionName,
   Tree,
   upgradeLog,
 } from "@espalier/session-tree";
-import { FileLog, makeFolder, takeFileLeaseSync } from "@espalier/session-tree/node";
+import { FileLog, headerOfFile, makeFolder, takeFileLeaseSync } from "@espalier/session-tree/node";
 
 /** A session in a list of Pi. */
 export interface SessionInfo {
@@ -82,22 +80,6 @@ function filesIn(folder: string): string[] {
   return names.sort((a, b) => b.localeCompare(a)).map((name) => join(folder, name));
 }
 
-/** The header of a session's file; undefined if the file is not a session, or does not exist any more. */
-function headerIn(path: string): SessionHeader | undefined {
-  try {
-    const view = openView(path);
-    try {
-      return firstHeader(view);
-    } finally {
-      view.close();
-    }
-  } catch (error) {
-    // A list leaves out files that cannot be opened.
-    if (error instanceof EspalierError) return undefined;
-    throw error;
-  }
-}
-
 const isOf = (header: SessionHeader, cwd: string | undefined): boolean =>
   cwd === undefined || (header.cwd !== "" && absolutePath(header.cwd) === absolutePath(cwd));
 
@@ -107,7 +89,7 @@ export function findMostRecentSession(sessionDir: string, cwd?: string): string 
     .map((path) => ({ path, time: statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0 }))
     .sort((a, b) => b.time - a.time);
   for (const { path } of files) {
-    const header = headerIn(path);
+    const header = headerOfFile(path);
     if (header && header.id !== "" && isOf(header, cwd)) return path;
   }
   return null;
@@ -116,7 +98,7 @@ export function findMostRecentSession(sessionDir: string, cwd?: string): string 
 /** The file in a folder whose header has this id. */
 export function findSessionFile(folder: string, id: string, cwd: string | undefined): string | undefined {
   return filesIn(folder).find((path) => {
-    const header = headerIn(path);
+    const header = headerOfFile(path);
     return header?.id === id && isOf(header, cwd);
   });
 }
@@ -142,7 +124,7 @@ export async function listFolder(
   const sorted = () => [...found].sort((a, b) => b.modified.getTime() - a.modified.getTime());
   for (const [at, path] of files.entries()) {
     signal?.throwIfAborted();
-    const header = headerIn(path);
+    const header = headerOfFile(path);
     if (header && isOf(header, filter)) found.push(infoOf(path, header));
     const isReported = at === 0 || (at + 1) % REPORTED === 0 || at + 1 === files.length;
     onProgress?.(at + 1, files.length, isReported ? sorted() : undefined);
@@ -155,47 +137,36 @@ export async function listFolder(
 function infoOf(path: string, header: SessionHeader): SessionInfo {
   const view = openView(path);
   try {
-    const found = {
-      name: undefined as string | undefined,
-      count: 0,
-      active: 0,
-      first: "",
-      texts: [] as string[],
-    };
-    for (const entry of new Tree(upgradeLog(view, header)?.view ?? view).entries()) {
-      if (sessionInfo.is(entry)) found.name = entry.name?.trim() || undefined;
+    const tree = new Tree(upgradeLog(view, header)?.view ?? view);
+    const name = sessionName(tree)?.trim();
+    const texts: string[] = [];
+    let [messageCount, active, firstMessage] = [0, 0, ""];
+    for (const entry of tree.entries()) {
       if (!message.is(entry)) continue;
-      found.count++;
-      const { role } = entry.message;
+      messageCount++;
+      const { role, timestamp } = entry.message;
       if (role !== "user" && role !== "assistant") continue;
-      found.active = Math.max(found.active, timeOf(entry.message.timestamp, entry));
+      active = Math.max(active, typeof timestamp === "number" ? timestamp : Date.parse(entry.timestamp) || 0);
       const text = spokenText(entry.message.content);
       if (text === "") continue;
-      found.texts.push(text);
-      if (found.first === "" && role === "user") found.first = text;
+      texts.push(text);
+      if (role === "user") firstMessage ||= text;
     }
-    const begun = Date.parse(header.timestamp);
-    const modified = found.active || begun || statSync(path).mtimeMs;
     return {
       path,
       id: header.id,
       cwd: header.cwd,
-      ...(found.name === undefined ? {} : { name: found.name }),
+      ...(name ? { name } : {}),
       ...(header.parentSession === undefined ? {} : { parentSessionPath: header.parentSession }),
       created: new Date(header.timestamp),
-      modified: new Date(modified),
-      messageCount: found.count,
-      firstMessage: found.first || "(no messages)",
-      allMessagesText: found.texts.join(" "),
+      modified: new Date(active || Date.parse(header.timestamp) || statSync(path).mtimeMs),
+      messageCount,
+      firstMessage: firstMessage || "(no messages)",
+      allMessagesText: texts.join(" "),
     };
   } finally {
     view.close();
   }
-}
-
-/** Time of a message, or of its entry, in epoch milliseconds; 0 if both have none. */
-function timeOf(milliseconds: unknown, { timestamp }: Entry): number {
-  return typeof milliseconds === "number" ? milliseconds : Date.parse(timestamp) || 0;
 }
 
 /** Text of a message. Blocks are joined by a space, as in Pi. */
@@ -212,6 +183,8 @@ function spokenText(content: unknown): string {
 export interface Lines {
   readonly header: SessionHeader;
   readonly view: ByteView;
+  /** True if a file holds the lines. */
+  readonly isOnDisk: boolean;
   append(line: string): void;
   flush(): Promise<void>;
   close(): void;
@@ -230,6 +203,7 @@ export function memoryLines(header: SessionHeader, lines: readonly (string | Uin
     get view() {
       return bytes.view();
     },
+    isOnDisk: false,
     append: add,
     flush: async () => undefined,
     close: () => undefined,
@@ -298,6 +272,7 @@ function heldLines(log: FileLog): Lines {
     get view() {
       return log.view;
     },
+    isOnDisk: true,
     append: (line) => void log.appendSync([line]),
     flush: () => log.flush(),
     close,

@@ -8,7 +8,7 @@ import {
   labelsInForce,
   pathRows,
   type SessionHeader,
-  sessionInfo,
+  sessionName,
   Tree,
 } from "@espalier/session-tree";
 import {
@@ -45,8 +45,7 @@ export class SessionReader {
 
   /** The session's name; undefined if it has none. */
   getSessionName(): string | undefined {
-    const named = this.#entries.findLast((entry) => sessionInfo.is(entry));
-    return (named as { name?: string } | undefined)?.name?.trim() || undefined;
+    return sessionName(this.#tree)?.trim() || undefined;
   }
 
   /** The parent of the next entry; null before the first. */
