@@ -75,6 +75,14 @@ test("an append is in the file when it returns, and a session without messages h
   expect(JSON.parse(after.slice(before.length))).toMatchObject({ id: answered, parentId: asked });
 });
 
+test("a session branched from a conversation has its file at once", () => {
+  using session = create();
+  const asked = session.appendMessage(user("What grows here?"));
+  session.appendMessage(assistant("Pears."));
+  const file = session.createBranchedSession(asked)!;
+  expect(linesOf(file).map((line) => JSON.parse(line).type)).toEqual(["session", "message"]);
+});
+
 test("a manager equals its file, even if the caller changes a value, or a value is not JSON", () => {
   using session = create();
   const said = user("as it was");

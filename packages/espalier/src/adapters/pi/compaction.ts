@@ -39,7 +39,11 @@ export interface SessionProjection extends PiSessionContext {
   entries: { sourceEntry: Entry; messages: ContextMessage[] }[];
 }
 
-/** Entries and a leaf. Null is before the first entry; no id, or an unknown one, means the last entry, as in Pi. */
+/**
+ * Entries and a leaf. Null is before the first entry; no id, or an unknown one, means the last entry, as in Pi.
+ *
+ * @inline
+ */
 type PathTo = [entries: readonly Entry[], leafId?: string | null, byId?: ReadonlyMap<string, Entry>];
 
 function pathTo(...[entries, leafId, byId]: PathTo): Entry[] {
