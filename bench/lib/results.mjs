@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 
 export const resultsPath = fileURLToPath(new URL("../results.json", import.meta.url));
 
-/** @typedef {{ machine: Record<string, string | number>, lines: { name: string, title: string, rows: import("./line.mjs").Row[] }[] }} Results */
+/** @typedef {{ machine: Record<string, string | number>, lines: { name: string, title: string, rows: import("./goal.mjs").Row[] }[] }} Results */
 
 /** @returns {Results | undefined} undefined before the first run */
 export function readResults() {

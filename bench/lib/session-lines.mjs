@@ -326,3 +326,24 @@ export function sampleMessages(count) {
   }
   return messages;
 }
+
+/** Repeats a word up to this many characters. */
+export const repeated = (word, length) => `${word} `.repeat(length / 2);
+
+const said = (word, length) => [{ type: "text", text: repeated(word, length) }];
+
+/** Messages of a turn of about 2 KB: a prompt and an answer. */
+export const TURN = {
+  message: { role: "user", content: said("why", 200), timestamp: 1 },
+  answer: {
+    role: "assistant",
+    content: said("because", 400),
+    provider: "anthropic",
+    model: "claude-sonnet-4",
+    stopReason: "stop",
+    timestamp: 1,
+  },
+};
+
+/** Header of a made session, without its id. */
+export const HEADER = { type: "session", version: 3, timestamp: "2026-01-05T09:00:00.000Z", cwd: "/" };

@@ -1,11 +1,10 @@
 import { median, medianTime } from "../lib/bench.mjs";
 import { atMost, ratio, within } from "../lib/goal.mjs";
+import { HEADER, repeated, TURN } from "../lib/session-lines.mjs";
 
 const APPENDS = 300;
 const LENGTHS = [100, 500, 1_000, 2_000];
 const TURNS = 5;
-const HEADER = { type: "session", version: 3, timestamp: "2026-01-05T09:00:00.000Z", cwd: "/" };
-const text = (letter, length) => `${letter} `.repeat(length / 2);
 
 const postgres = {
   name: "postgres",
@@ -41,7 +40,7 @@ async function appendRow({ bench, database, store }) {
     into.push(performance.now() - start);
   };
   for (let n = 0; n < bench.count(APPENDS, 5); n++) {
-    const body = entryLine(`e${n}`, n === 0 ? null : `e${n - 1}`, text("word", 1_000));
+    const body = entryLine(`e${n}`, n === 0 ? null : `e${n - 1}`, repeated("word", 1_000));
     await timed(times.espalier, () => log.append([body]));
     await timed(times.limit, () =>
       database.query({ name: "bare", text: "INSERT INTO bare (body) VALUES ($1)" }, [body]),
@@ -99,8 +98,6 @@ async function lengthRows({ bench, sessionTree, database, store }) {
 /** A prompt in, an answer out, in a growing conversation. Each turn starts from the database. */
 async function turnRows({ bench, sessionTree, server, store }) {
   const lengths = bench.isSmoke ? [10] : LENGTHS;
-  const said = { message: { role: "user", content: [{ type: "text", text: text("why", 200) }] } };
-  const answer = { message: { content: [{ type: "text", text: text("because", 400) }] } };
   const curve = [];
   const { ref } = await store.create({ ...HEADER, id: "turns" });
   let count = 0;
@@ -119,8 +116,7 @@ async function turnRows({ bench, sessionTree, server, store }) {
   const theirs = await bench.once("langgraph", "turns", {
     folder: bench.scratch(),
     lengths,
-    message: said.message,
-    answer: answer.message,
+    ...TURN,
     saver: "postgres",
     address: server.url,
   });
@@ -138,20 +134,8 @@ async function turnRows({ bench, sessionTree, server, store }) {
 }
 
 async function turn({ message: kind }, session) {
-  const said = (message) => kind.of({ message });
-  await session.append(
-    said({ role: "user", content: [{ type: "text", text: text("why", 200) }], timestamp: 1 }),
-  );
-  await session.append(
-    said({
-      role: "assistant",
-      content: [{ type: "text", text: text("because", 400) }],
-      provider: "anthropic",
-      model: "claude-sonnet-4",
-      stopReason: "stop",
-      timestamp: 1,
-    }),
-  );
+  await session.append(kind.of({ message: TURN.message }));
+  await session.append(kind.of({ message: TURN.answer }));
 }
 
 /** Inserts a chain of entries that ends with a compaction, by one statement in the database. */
@@ -188,8 +172,8 @@ async function longSession(database, store, size) {
     type: "compaction",
     id: "k",
     parentId: `e${size}`,
-    timestamp: "2026-01-05T09:00:00.000Z",
-    summary: text("so far", 2_000),
+    timestamp: HEADER.timestamp,
+    summary: repeated("so far", 2_000),
     firstKeptEntryId: kept,
     tokensBefore: 100_000,
     details: { settings },

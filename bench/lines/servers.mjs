@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { median } from "../lib/bench.mjs";
 import { atMost, ratio } from "../lib/goal.mjs";
+import { HEADER, TURN } from "../lib/session-lines.mjs";
 
 const SESSIONS = 500;
 const TURNS = 10;
@@ -11,8 +12,6 @@ const ROUNDS = 300;
 const WARM_UP = 50;
 /** Number of sessions that a list shows at first. */
 const FIRST = 50;
-const HEADER = { type: "session", version: 3, timestamp: "2026-01-05T09:00:00.000Z", cwd: "/" };
-const text = (letter, length) => `${letter} `.repeat(length / 2);
 
 const server = {
   name: "server",
@@ -21,16 +20,7 @@ const server = {
     const given = {
       sessions: bench.count(SESSIONS, 5),
       turns: bench.count(TURNS, 2),
-      // A turn of about 2 KB: a prompt and an answer.
-      message: { role: "user", content: [{ type: "text", text: text("why", 200) }], timestamp: 1 },
-      answer: {
-        role: "assistant",
-        content: [{ type: "text", text: text("because", 400) }],
-        provider: "anthropic",
-        model: "claude-sonnet-4",
-        stopReason: "stop",
-        timestamp: 1,
-      },
+      ...TURN,
     };
     const files = await rowsOn("files", bench, () => ({ ...given, folder: bench.scratch() }));
     const { serverPrograms, startPrivateServer } = await import("../.work/storePostgresTesting.mjs");
@@ -190,7 +180,7 @@ const entryLine = (id, parentId) =>
     id,
     parentId,
     timestamp: HEADER.timestamp,
-    message: { role: "user", content: [{ type: "text", text: text("why", 200) }], timestamp: 1 },
+    message: TURN.message,
   });
 
 export const lines = [server, database];

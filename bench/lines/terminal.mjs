@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
-import { median } from "../lib/bench.mjs";
+import { median, percentile } from "../lib/bench.mjs";
 import { atMost } from "../lib/goal.mjs";
 
 const root = join(import.meta.dirname, "../..");
@@ -133,7 +133,7 @@ async function pressedKeys(bench, path) {
     }
     screen.leave();
     closeSync(fd);
-    results.push({ work: median(worked), worst: percentile(worked, 0.99), waited: percentile(waited, 0.99) });
+    results.push({ work: median(worked), worst: percentile(worked, 99), waited: percentile(waited, 99) });
   }
   return results;
 }
@@ -176,10 +176,5 @@ async function terminalCore(folder) {
 
 /** Input without keys. */
 const INPUT = { setRawMode: () => {}, resume: () => {}, pause: () => {} };
-
-function percentile(numbers, share) {
-  const sorted = [...numbers].sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))];
-}
 
 export const lines = [terminal];

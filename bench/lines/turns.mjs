@@ -1,26 +1,14 @@
 import { atMost, ratio } from "../lib/goal.mjs";
+import { TURN } from "../lib/session-lines.mjs";
 
 const LENGTHS = [100, 1_000, 2_000, 5_000, 10_000];
-const text = (letter, length) => `${letter} `.repeat(length / 2);
 
 const turns = {
   name: "turns",
   title: "A turn in a conversation that grows, beside LangGraph's checkpointers",
   async run(bench) {
     const lengths = bench.isSmoke ? [10, 20] : LENGTHS;
-    // A turn of about 2 KB: a prompt and an answer.
-    const given = {
-      lengths,
-      message: { role: "user", content: [{ type: "text", text: text("why", 200) }], timestamp: 1 },
-      answer: {
-        role: "assistant",
-        content: [{ type: "text", text: text("because", 400) }],
-        provider: "anthropic",
-        model: "claude-sonnet-4",
-        stopReason: "stop",
-        timestamp: 1,
-      },
-    };
+    const given = { lengths, ...TURN };
     const turnsOf = (name, saver, options) =>
       bench.once(name, "turns", { ...given, ...saver, folder: bench.scratch() }, options);
     const espalier = await turnsOf("espalier");
