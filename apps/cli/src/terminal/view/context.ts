@@ -12,8 +12,7 @@ import { previewMessage } from "../../entry-preview.ts";
 import { wrapText } from "../../markdown/markdown.ts";
 import { formatCount, formatMany } from "../../numbers.ts";
 import { cutToColumns, plainLine } from "../../text.ts";
-import { EMPTY, type Line, line, type Span, span } from "../screen/frame.ts";
-import { roleLook } from "./roles.ts";
+import { EMPTY, type Line, line, type Span, type Style, span } from "../screen/frame.ts";
 
 /** Context at an entry, reduced to what a screen shows. */
 export interface ReadContext {
@@ -119,3 +118,26 @@ function windowBar(messages: readonly ReadMessage[], contextWindow: number, colu
   const empty = Array.from({ length: width - used }, (_, at) => (used + at === limit ? "│" : "░"));
   return { spans: [...spans, span(empty.join(""), "dim")] };
 }
+
+interface RoleLook {
+  /** At most seven characters, except for a role of an extension. */
+  title: string;
+  style: Style;
+}
+
+const ROLES = new Map(
+  Object.entries<RoleLook>({
+    user: { title: "you", style: "user" },
+    assistant: { title: "model", style: "model" },
+    toolResult: { title: "tool", style: "tool" },
+    bashExecution: { title: "shell", style: "tool" },
+    compactionSummary: { title: "summary", style: "summary" },
+    branchSummary: { title: "branch", style: "summary" },
+    compaction: { title: "summary", style: "summary" },
+    branch_summary: { title: "summary", style: "summary" },
+  }),
+);
+
+/** Returns the name and style of a message's role, or of a summary. */
+export const roleLook = (role: string): RoleLook =>
+  ROLES.get(role) ?? { title: plainLine(role), style: "plain" };

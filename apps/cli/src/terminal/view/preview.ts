@@ -24,9 +24,8 @@ import type { PreviewTab, TerminalState, TreeState } from "../state/state.ts";
 import { cursorPosition } from "../state/tree-cursor.ts";
 import { kindOfRow, type TreeModel } from "../tree/tree-model.ts";
 import { rowAt, runEnd, standsOut } from "../tree/tree-rows.ts";
-import { contextLines } from "./context.ts";
+import { contextLines, roleLook } from "./context.ts";
 import { treeLayout } from "./layout.ts";
-import { roleLook } from "./roles.ts";
 import { usageLines } from "./usage.ts";
 
 export const TABS: readonly { name: PreviewTab; title: string }[] = [

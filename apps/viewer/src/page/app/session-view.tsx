@@ -1,9 +1,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { CompactionPanel } from "../panels/compaction.tsx";
 import { ComparePanel } from "../panels/compare.tsx";
-import { ContextPanel } from "../panels/context.tsx";
+import { ContextPanel, RulesPanel } from "../panels/context.tsx";
 import { Conversation } from "../panels/conversation.tsx";
-import { RulesPanel } from "../panels/rules.tsx";
 import { Timeline } from "../panels/timeline.tsx";
 import { UsagePanel } from "../panels/usage.tsx";
 import { useAddressText, useKeys, useObserved } from "../source/observe.ts";
