@@ -13,7 +13,7 @@ import {
   outlineOf,
   ROW_KINDS,
   spendingOf,
-  TreeReader,
+  treeReader,
 } from "@espalier/viewer/model";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -321,7 +321,7 @@ test("the rules at a row are those of its whole path, with the call that a user 
     says("u2", "t1", "user", "[Request interrupted by user for tool use]"),
     says("a3", "u2", "assistant", [{ type: "text", text: "Stopped." }]),
   ]);
-  const reader = new TreeReader(tree);
+  const reader = treeReader(tree);
   for (let row = 0; row < tree.length; row++)
     expect(await reader.rules(row)).toEqual(rulesOn(pathOf(tree, tree.idAt(row))));
   const rules = await reader.rules(tree.length - 1);

@@ -2,7 +2,7 @@ import { appendFileSync, readFileSync, renameSync, rmSync, writeFileSync } from 
 import { setTimeout as pause } from "node:timers/promises";
 import { openSession, type Session } from "@espalier/engine";
 import { serveViewer } from "@espalier/viewer";
-import { TreeReader } from "@espalier/viewer/model";
+import { treeReader } from "@espalier/viewer/model";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { remoteReader } from "../src/page/source/page-source.ts";
 import type { FoundSession } from "../src/server/open-sessions.ts";
@@ -122,7 +122,7 @@ test("names a port that is in use", async () => {
 describe("the answer of the server", () => {
   test("equals that of a reader of the session's bytes", async () => {
     const session = await openSession({ file }, { mode: "read" });
-    const reader = new TreeReader(session.tree);
+    const reader = treeReader(session.tree);
     const asked: [string, Promise<unknown>][] = [
       ["facts", reader.facts()],
       ["outline?from=0&to=1000", reader.outline(0, 1_000)],
@@ -157,7 +157,7 @@ describe("the answer of the server", () => {
       .entries(rows)
       .finally(() => vi.unstubAllGlobals());
     const session = await openSession({ file }, { mode: "read" });
-    expect(entries).toEqual(await new TreeReader(session.tree).entries(rows));
+    expect(entries).toEqual(await treeReader(session.tree).entries(rows));
     await session.close();
   });
 
@@ -178,7 +178,7 @@ describe("the answer of the server", () => {
 
   test("has the same hits as reading every entry, whatever the text", async () => {
     const session = await openSession({ file }, { mode: "read" });
-    const reader = new TreeReader(session.tree);
+    const reader = treeReader(session.tree);
     for (const query of [
       "harmonic",
       "HARMONIC constants",

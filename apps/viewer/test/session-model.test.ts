@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { createSession, type Session } from "@espalier/engine";
 import { memoryStore, type Tree } from "@espalier/session-tree";
-import { TreeReader } from "@espalier/viewer/model";
+import { type SessionReader, treeReader } from "@espalier/viewer/model";
 import { expect, test } from "vitest";
 import { SessionModel } from "../src/page/source/session-model.ts";
 import { stepInTree } from "../src/page/tree/tree-panel.tsx";
@@ -19,16 +19,13 @@ const chain = (length: number): Tree =>
   treeOf(Array.from({ length }, (_, at) => message(`u${at}`, at === 0 ? null : `u${at - 1}`)));
 
 /** Reads a session as a server far away does: what is asked for takes its time. */
-class SlowReader extends TreeReader {
-  override async facts() {
-    await pause(30);
-    return super.facts();
-  }
-
-  override async outline(from: number, to: number) {
-    await pause(30);
-    return super.outline(from, to);
-  }
+function slowReader(tree: Tree): SessionReader {
+  const reader = treeReader(tree);
+  return {
+    ...reader,
+    facts: () => pause(30).then(reader.facts),
+    outline: (from, to) => pause(30).then(() => reader.outline(from, to)),
+  };
 }
 
 const newSession = async (): Promise<Session> => {
@@ -41,7 +38,7 @@ const say = (session: Session) => session.appendMessages([{ role: "user", conten
 
 test("a selection on the leaf follows the leaf, however fast the session grows", async () => {
   const session = await newSession();
-  const model = await SessionModel.open(new SlowReader(session.tree));
+  const model = await SessionModel.open(slowReader(session.tree));
   for (let round = 0; round < 5; round++) {
     await say(session);
     const first = model.grow();
@@ -61,7 +58,7 @@ test("a selection on the leaf follows the leaf, however fast the session grows",
 
 test("entries that could not be read are read with the next ones", async () => {
   const session = await newSession();
-  const reader = new TreeReader(session.tree);
+  const reader = treeReader(session.tree);
   const model = await SessionModel.open(reader);
   await say(session);
   const { outline } = reader;
@@ -76,7 +73,7 @@ test("entries that could not be read are read with the next ones", async () => {
 
 test("reading a conversation from end to end requests each entry once", async () => {
   const tree = chain(1_500);
-  const reader = new TreeReader(tree);
+  const reader = treeReader(tree);
   const model = await SessionModel.open(reader);
   const asked: number[] = [];
   const { entries } = reader;
@@ -108,7 +105,7 @@ test("a compaction hides earlier entries on its own path, and nothing on another
     },
     message("u3", "k"),
   ]);
-  const model = await SessionModel.open(new TreeReader(tree));
+  const model = await SessionModel.open(treeReader(tree));
   const hidden = () =>
     Array.from({ length: tree.length }, (_, row) => row).filter((row) => model.isHidden(row));
   expect(hidden().map((row) => tree.idAt(row))).toEqual(["u1", "u2"]);
@@ -124,7 +121,7 @@ test("the shown path ends with an entry of the conversation, and the selected en
     { type: "label", id: "l", parentId: "u2", timestamp: "", targetId: "u1", label: "begin" },
     message("u3", "l"),
   ]);
-  const model = await SessionModel.open(new TreeReader(tree));
+  const model = await SessionModel.open(treeReader(tree));
   const shown = () => [model.tip, model.selected].map((row) => (row < 0 ? null : tree.idAt(row)));
   expect(shown()).toEqual(["u3", "u3"]);
   model.show(2, 0);
@@ -138,7 +135,7 @@ test("the shown path ends with an entry of the conversation, and the selected en
 });
 
 test("in a session without entries no key and no row has an effect", async () => {
-  const model = await SessionModel.open(new TreeReader(treeOf([])));
+  const model = await SessionModel.open(treeReader(treeOf([])));
   for (const key of ["ArrowDown", "ArrowUp", "Home", "End", "]", "ArrowRight"])
     expect(stepInTree(key, model, -1, 10)).toBeUndefined();
   model.select(0);

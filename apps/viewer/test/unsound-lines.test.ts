@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import type { Tree } from "@espalier/session-tree";
 import { wrongFields } from "@espalier/session-tree/testing";
-import { TreeReader } from "@espalier/viewer/model";
+import { treeReader } from "@espalier/viewer/model";
 import fc from "fast-check";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -57,7 +57,7 @@ const UNWORDED = /\bundefined\b|\[object Object\]|\bNaN\b|is not a function|Cann
 
 /** Everything that a page asks of a session, by the methods that answer. */
 async function answersOf(tree: Tree): Promise<Record<string, unknown>> {
-  const reader = new TreeReader(tree);
+  const reader = treeReader(tree);
   const rows = Array.from({ length: tree.length }, (_, row) => row);
   const facts = await reader.facts();
   const each = async (read: (row: number) => Promise<unknown>, of = rows) => Promise.all(of.map(read));

@@ -41,4 +41,4 @@ export {
   type SpendingPoint,
   spendingOf,
 } from "./spending.ts";
-export { type SessionReader, TreeReader } from "./tree-reader.ts";
+export { type SessionReader, type TreeReader, treeReader } from "./tree-reader.ts";

@@ -1,27 +1,16 @@
-import { type Rule, rulesOn } from "@espalier/compaction";
-import {
-  type BranchComparison,
-  type CacheForecast,
-  compareBranches,
-  forecastNavigation,
-  type SessionStats,
-} from "@espalier/engine/reading";
+import { rulesOn } from "@espalier/compaction";
+import { compareBranches, forecastNavigation } from "@espalier/engine/reading";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { type Entry, leafRowAt, pathRows, roleAt, type Tree } from "@espalier/session-tree";
-import { type CompactionView, compactionAt, originsOf, type SummaryOrigin } from "./compaction.ts";
-import { type ContextGrowth, type ContextView, contextViewAt, growthTo } from "./context.ts";
+import { leafRowAt, pathRows, roleAt, type Tree } from "@espalier/session-tree";
+import { compactionAt, originsOf } from "./compaction.ts";
+import { contextViewAt, growthTo } from "./context.ts";
 import { type EntryGist, gistAt } from "./entry-gist.ts";
-import {
-  type BranchEnd,
-  branchEnds,
-  type FoundTexts,
-  factsOf,
-  findText,
-  type RowFinder,
-  type SessionFacts,
-} from "./facts.ts";
-import { type Outline, outlineOf } from "./outline.ts";
-import { type CacheBreakPoint, cacheBreaksOf, type Spending, spendingOf, statsAt } from "./spending.ts";
+import { branchEnds, factsOf, findText, type RowFinder } from "./facts.ts";
+import { outlineOf } from "./outline.ts";
+import { cacheBreaksOf, spendingOf, statsAt } from "./spending.ts";
+
+/** Reads a session from its bytes. */
+export type TreeReader = ReturnType<typeof treeReader>;
 
 /**
  * Requests of a page about a session. They are answered from the session's bytes if the page has them, else over HTTP,
@@ -29,105 +18,53 @@ import { type CacheBreakPoint, cacheBreaksOf, type Spending, spendingOf, statsAt
  */
 export type SessionReader = Omit<TreeReader, "tree">;
 
-/** Reads a session from its bytes. */
-export class TreeReader {
-  readonly tree: Tree;
-  readonly #rowsWith: RowFinder | undefined;
-
-  /** @param rowsWith makes searches faster */
-  constructor(tree: Tree, rowsWith?: RowFinder) {
-    this.tree = tree;
-    this.#rowsWith = rowsWith;
-  }
-
-  async facts(): Promise<SessionFacts> {
-    return factsOf(this.tree);
-  }
-
-  /** Returns the outline of the rows `[from, to)`, or of as many as exist. */
-  async outline(from: number, to: number): Promise<Outline> {
-    return outlineOf(this.tree, from, to);
-  }
-
-  async gists(from: number, to: number): Promise<EntryGist[]> {
-    const gists: EntryGist[] = [];
-    for (let row = from; row < Math.min(to, this.tree.length); row++) gists.push(gistAt(this.tree, row));
-    return gists;
-  }
-
-  /** Returns entries as they are in the log. */
-  async entries(rows: readonly number[]): Promise<Entry[]> {
-    return rows.map((row) => this.tree.entryAt(this.#known(row)));
-  }
-
-  /** Returns the row of an id; -1 for an unknown id. */
-  async rowOf(id: string): Promise<number> {
-    return this.tree.index.rowOf(id);
-  }
-
-  async context(row: number): Promise<ContextView> {
-    return contextViewAt(this.tree, row < 0 ? -1 : this.#known(row));
-  }
-
-  async growth(row: number): Promise<ContextGrowth> {
-    return growthTo(this.tree, row < 0 ? -1 : this.#known(row));
-  }
-
-  async spending(): Promise<Spending> {
-    return spendingOf(this.tree);
-  }
-
-  async stats(): Promise<SessionStats> {
-    return statsAt(this.tree);
-  }
-
-  /** Breaks of the prompt cache, in file order. */
-  async breaks(): Promise<CacheBreakPoint[]> {
-    return cacheBreaksOf(this.tree);
-  }
-
-  async compaction(row: number): Promise<CompactionView> {
-    return compactionAt(this.tree, row);
-  }
-
-  /** Returns the user's rules that apply at a row, oldest first. */
-  async rules(row: number): Promise<Rule[]> {
-    return row < 0
-      ? []
-      : rulesOn(rowsOfRules(this.tree, this.#known(row)).map((at) => this.tree.entryAt(at)));
-  }
-
-  async origins(compactionRow: number, line: string): Promise<SummaryOrigin[]> {
-    return originsOf(this.tree, compactionRow, line);
-  }
-
-  async find(query: string, signal?: AbortSignal): Promise<FoundTexts> {
-    const rowsWith = this.#rowsWith;
-    return findText(this.tree, query, { ...(rowsWith ? { rowsWith } : {}), ...(signal ? { signal } : {}) });
-  }
-
-  async branches(): Promise<BranchEnd[]> {
-    return branchEnds(this.tree);
-  }
-
-  /** Returns the effect of a navigation from the leaf to a row on the prompt cache. */
-  async forecast(row: number): Promise<CacheForecast> {
-    return forecastNavigation(this.tree, leafRowAt(this.tree, this.tree.lastRow), this.#known(row));
-  }
-
-  /** Compares two branches, given by their last rows. */
-  async compare(a: number, b: number): Promise<BranchComparison> {
-    const [idA, idB] = [a, b].map((row) => this.tree.idAt(this.#known(row)));
-    return compareBranches(this.tree, idA!, idB!);
-  }
-
-  #known(row: number): number {
-    if (Number.isInteger(row) && row >= 0 && row < this.tree.length) return row;
+/**
+ * Makes the reader of a tree. Rows and ends of ranges are numbers; a row of -1 is the place before the first entry.
+ *
+ * @param rowsWith makes searches faster
+ */
+export function treeReader(tree: Tree, rowsWith?: RowFinder) {
+  const known = (row: number): number => {
+    if (Number.isInteger(row) && row >= 0 && row < tree.length) return row;
     throw new EspalierError(
       "unknown-entry",
-      `This session has no row ${row}; its last is ${this.tree.length - 1}.`,
+      `This session has no row ${row}; its last is ${tree.length - 1}.`,
     );
-  }
+  };
+  return {
+    tree,
+    facts: async () => factsOf(tree),
+    /** Returns the outline of the rows `[from, to)`, or of as many as exist. */
+    outline: async (from: number, to: number) => outlineOf(tree, from, to),
+    async gists(from: number, to: number) {
+      const gists: EntryGist[] = [];
+      for (let row = from; row < Math.min(to, tree.length); row++) gists.push(gistAt(tree, row));
+      return gists;
+    },
+    /** Returns entries as they are in the log. */
+    entries: async (rows: readonly number[]) => rows.map((row) => tree.entryAt(known(row))),
+    /** Returns the row of an id; -1 for an unknown id. */
+    rowOf: async (id: string) => tree.index.rowOf(id),
+    context: async (row: number) => contextViewAt(tree, row < 0 ? -1 : known(row)),
+    growth: async (row: number) => growthTo(tree, row < 0 ? -1 : known(row)),
+    spending: async () => spendingOf(tree),
+    stats: async () => statsAt(tree),
+    /** Breaks of the prompt cache, in file order. */
+    breaks: async () => cacheBreaksOf(tree),
+    compaction: async (row: number) => compactionAt(tree, row),
+    /** Returns the user's rules that apply at a row, oldest first. */
+    rules: async (row: number) =>
+      row < 0 ? [] : rulesOn(rowsOfRules(tree, known(row)).map((at) => tree.entryAt(at))),
+    origins: async (compactionRow: number, line: string) => originsOf(tree, compactionRow, line),
+    find: async (query: string, signal?: AbortSignal) =>
+      findText(tree, query, { ...(rowsWith ? { rowsWith } : {}), ...(signal ? { signal } : {}) }),
+    /** Returns the ends of all branches, newest first. */
+    branches: async () => branchEnds(tree),
+    /** Compares two branches, given by their last rows. */
+    compare: async (a: number, b: number) => compareBranches(tree, tree.idAt(known(a)), tree.idAt(known(b))),
+    /** Returns the effect of a navigation from the leaf to a row on the prompt cache. */
+    forecast: async (row: number) => forecastNavigation(tree, leafRowAt(tree, tree.lastRow), known(row)),
+  };
 }
 
 /**

@@ -7,14 +7,15 @@ import {
   type SearchHit,
   type Session,
 } from "@espalier/engine";
+import type { UsageTotals } from "@espalier/engine/reading";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { leafRowAt } from "@espalier/session-tree";
 import type { RowFinder } from "../model/facts.ts";
-import { TreeReader } from "../model/tree-reader.ts";
+import { type TreeReader, treeReader } from "../model/tree-reader.ts";
 import { ViewerError } from "./viewer-error.ts";
 
 /** A session in the list of a page. */
-interface ListedForPage extends Omit<ListedSession, "ref"> {
+export interface ListedForPage extends Omit<ListedSession, "ref"> {
   /** Key of the session in addresses: its id, with a suffix if several files have the id. */
   key: string;
   file: string;
@@ -39,14 +40,9 @@ const MOST_COUNTED = 100;
 const MOST_SHOWN = 3;
 
 /** Cost of a sub-agent's run. */
-export interface SubAgentCost {
+export interface SubAgentCost extends Pick<UsageTotals, "calls" | "totalTokens" | "cost" | "estimated"> {
   key: string;
   title: string;
-  /** Calls of models, their tokens, and US dollars; `estimated` is the part without a recorded price. */
-  calls: number;
-  totalTokens: number;
-  cost: number;
-  estimated: number;
   /** True for an imported sub-agent of Claude Code, whose recorded cost of the session includes it. */
   isOfClaudeCode: boolean;
 }
@@ -138,7 +134,7 @@ export class OpenSessions {
     const opened = await this.#current(ref);
     try {
       const session = await opened.session;
-      return await read(new TreeReader(session.tree, rowsInAnyCase), session);
+      return await read(treeReader(session.tree, rowsInAnyCase), session);
     } finally {
       await this.#leave(ref, opened);
     }

@@ -1,7 +1,7 @@
 import { exportSession } from "@espalier/interop";
 import { redactText } from "@espalier/session-tree";
 import { useState } from "preact/hooks";
-import { TreeReader } from "../../model/tree-reader.ts";
+import type { SessionReader, TreeReader } from "../../model/tree-reader.ts";
 import type { SessionModel } from "../source/session-model.ts";
 import { Dialog } from "./dialogs.tsx";
 
@@ -35,10 +35,9 @@ export function ExportDialog({ model, served, print, onClose }: ExportDialogProp
       const asked = await query();
       const link = document.createElement("a");
       const { reader } = model;
-      link.href =
-        reader instanceof TreeReader
-          ? URL.createObjectURL(await localExport(reader, asked))
-          : `api/sessions/${encodeURIComponent(served ?? "")}/export?${new URLSearchParams({ ...asked })}`;
+      link.href = isLocal(reader)
+        ? URL.createObjectURL(await localExport(reader, asked))
+        : `api/sessions/${encodeURIComponent(served ?? "")}/export?${new URLSearchParams({ ...asked })}`;
       link.download = fileNameOf(model.facts.id, format);
       link.click();
       onClose();
@@ -115,15 +114,10 @@ interface ExportChoice {
   redact?: "yes";
 }
 
-const FILE_ENDS: Readonly<Record<ExportChoice["format"], string>> = {
-  markdown: "md",
-  html: "html",
-  json: "json",
-  jsonl: "jsonl",
-};
-
 const fileNameOf = (id: string, format: ExportChoice["format"]): string =>
-  `${id.replace(/[^\w.-]/g, "_") || "session"}.${FILE_ENDS[format]}`;
+  `${id.replace(/[^\w.-]/g, "_") || "session"}.${format === "markdown" ? "md" : format}`;
+
+const isLocal = (reader: SessionReader | TreeReader): reader is TreeReader => "tree" in reader;
 
 /** Makes the file of a session from its bytes; a server makes the same file for its sessions. */
 async function localExport(reader: TreeReader, choice: ExportChoice): Promise<Blob> {

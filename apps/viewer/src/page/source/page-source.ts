@@ -1,24 +1,10 @@
 import { type Entry, readTree } from "@espalier/session-tree";
-import { type SessionReader, TreeReader } from "../../model/tree-reader.ts";
+import { type SessionReader, type TreeReader, treeReader } from "../../model/tree-reader.ts";
+import type { ListedForPage } from "../../server/open-sessions.ts";
 
-/** A session in the list of a page. */
-export interface ShownSession {
-  key: string;
-  id: string;
-  file: string;
-  cwd: string;
-  name: string | null;
-  firstMessage: string | null;
-  /** Last write of the file (ISO 8601). */
-  modified: string;
-  /** Time of the last entry (ISO 8601); null if no entry has one. */
-  updatedAt?: string | null;
-  bytes: number;
-  /** Agent that wrote it: `espalier`, `claude-code`, `codex`, `pi`. */
-  agent?: string;
-  /** Session that it was forked from, or that started it as a sub-agent. */
-  parent?: { sessionId: string; kind?: string } | null;
-}
+/** A session in the list of a page. Without a server, only some of its facts are known. */
+export type ShownSession = Partial<ListedForPage> &
+  Pick<ListedForPage, "key" | "id" | "file" | "cwd" | "name" | "firstMessage" | "modified" | "bytes">;
 
 /** Source of a page's sessions: a server, the page itself, or files that a user drops onto the page. */
 export interface PageSource {
@@ -76,7 +62,7 @@ export function localSource(): LocalSource {
           "not-a-session",
           `${name} has no line that is a session header or an entry; is it a session file?`,
         );
-      const reader = new TreeReader(tree);
+      const reader = treeReader(tree);
       const facts = await reader.facts();
       // Addresses need well-formed Unicode.
       const key = (facts.id || name).toWellFormed();
