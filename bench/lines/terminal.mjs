@@ -144,7 +144,7 @@ async function openedSession(core, path) {
   return await new Promise((resolve, reject) => {
     const dispatch = (event) => event.type === "opened" && !event.model.isPartial && resolve(event);
     const sessions = new core.SessionEffects({}, dispatch, async () => writer, reject);
-    sessions.open(path, {});
+    sessions.performers.open({ type: "open", ref: path });
   });
 }
 

@@ -5,9 +5,9 @@ import { createSession, openSession } from "@espalier/engine";
 import { memoryStore, type SessionLog, type SessionStore } from "@espalier/session-tree";
 import { expect, test, vi } from "vitest";
 import { createShell } from "../src/shell.ts";
-import { ListEffects } from "../src/terminal/effects/list-effects.ts";
+import { listEffects } from "../src/terminal/effects/list-effects.ts";
 import { SessionEffects } from "../src/terminal/effects/session-effects.ts";
-import { ActEffects } from "../src/terminal/open-terminal.ts";
+import { actEffects } from "../src/terminal/open-terminal.ts";
 import type { TerminalEvent } from "../src/terminal/state/state.ts";
 
 /** Milliseconds that a busy machine may take. */
@@ -66,14 +66,14 @@ test("branches and cost are listed for sessions of a store too, except for long 
   const long = await written(near, "long ".repeat(500_000));
   const { store, loaded } = distant(near);
   const events: TerminalEvent[] = [];
-  const effects = new ListEffects(
+  const effects = listEffects(
     { store },
     (event) => events.push(event),
     (error) => {
       throw error;
     },
   );
-  effects.list({});
+  effects.performers["list-sessions"]({ type: "list-sessions", filter: {} });
   await vi.waitFor(
     () => expect(events).toContainEqual(expect.objectContaining({ type: "sessions", isDone: true })),
     PATIENCE,
@@ -81,7 +81,10 @@ test("branches and cost are listed for sessions of a store too, except for long 
   const { sessions } = events.findLast((event) => event.type === "sessions")!;
   const listed = (ref: string) => sessions.find((session) => session.ref === ref)!;
   // One that was removed since keeps no facts from the others.
-  effects.readFacts([{ ...listed(short), ref: "gone-since" }, listed(long), listed(short)]);
+  effects.performers["read-facts"]({
+    type: "read-facts",
+    sessions: [{ ...listed(short), ref: "gone-since" }, listed(long), listed(short)],
+  });
   await vi.waitFor(
     () =>
       expect(events).toContainEqual({
@@ -108,7 +111,7 @@ test("a message is shown while a session is fetched, and new entries arrive", as
     async () => ({ name: "extractive", isBilled: false }),
     fail,
   );
-  effects.open(ref, {});
+  effects.performers.open({ type: "open", ref });
   await vi.waitFor(
     () => expect(events.map(({ type }) => type)).toEqual(["warned", "opened", "opened"]),
     PATIENCE,
@@ -138,10 +141,10 @@ test("a session that the user left before it was loaded is not shown", async () 
       throw error;
     },
   );
-  effects.open(left, {});
+  effects.performers.open({ type: "open", ref: left });
   effects.close();
-  effects.open(left, {});
-  effects.open(wanted, {});
+  effects.performers.open({ type: "open", ref: left });
+  effects.performers.open({ type: "open", ref: wanted });
   await vi.waitFor(() => expect(opened).toHaveLength(2), PATIENCE);
   expect(opened).toEqual([wanted, wanted]);
   effects.close();
@@ -155,16 +158,16 @@ test("a session continues in another agent, in this folder if its own does not e
   const [entry] = await session.appendMessages([{ role: "user", content: "Which tide?" }]);
   await session.close();
   const events: TerminalEvent[] = [];
-  const effects = new ActEffects(
+  const effects = actEffects(
     { ...createShell([]), store },
     (event) => events.push(event),
-    async () => undefined,
+    { ref: () => session.file, refresh: async () => undefined },
     (error) => {
       throw error;
     },
   );
   try {
-    effects.continue(session.file, { type: "continue", entryId: entry!.id, agent: "pi" });
+    effects.performers.continue({ type: "continue", entryId: entry!.id, agent: "pi" });
     await vi.waitFor(() => expect(events).toHaveLength(1), PATIENCE);
     const [file] = readdirSync(folder);
     expect(events).toEqual([
@@ -185,21 +188,21 @@ test("a session continues in another agent, in this folder if its own does not e
 
 test("aborted work that fails later is over", async () => {
   const events: TerminalEvent[] = [];
-  const effects = new ActEffects(
+  const effects = actEffects(
     { ...createShell([]), store: memoryStore() },
     (event) => events.push(event),
-    async () => undefined,
+    { ref: () => "nowhere", refresh: async () => undefined },
     (error) => {
       throw error;
     },
   );
   for (const begin of [
-    () => effects.plan("nowhere", undefined),
-    () => effects.export("nowhere", { type: "export", entryId: null, format: "json" }),
-    () => effects.act("nowhere", { name: "undo" }, undefined),
+    () => effects.performers.plan({ type: "plan" }),
+    () => effects.performers.export({ type: "export", entryId: null, format: "json" }),
+    () => effects.performers.act({ type: "act", act: { name: "undo" } }),
   ]) {
     begin();
-    effects.abort();
+    effects.performers.abort({ type: "abort" });
     await effects.end();
   }
   const told = { type: "told", message: "Aborted; the session continues where it was." };

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { readContext } from "../src/terminal/view/context.ts";
-import { readPathUsage } from "../src/terminal/view/usage.ts";
+import { contextLines, readContext } from "../src/terminal/view/context.ts";
+import { readPathUsage, usageLines } from "../src/terminal/view/usage.ts";
 import { demoModel, modelOf, Scratch } from "./terminal-scratch.ts";
 
 const user = (id: string, parentId: string | null, content = id) => ({
@@ -223,7 +223,7 @@ test("white space in prompts, arguments and results is kept", () => {
 test("the preview requests the context at the cursor, and shows it", () => {
   const scratch = new Scratch().open(forked()).keys("tab");
   const { cursor } = scratch.state.tree!;
-  expect(scratch.effects.at(-1)).toEqual({ type: "read-context", row: cursor });
+  expect(scratch.effects.at(-1)).toEqual({ type: "read-tab", tab: "context", row: cursor });
   const value = {
     tokens: 50_000,
     model: "p/m",
@@ -232,15 +232,26 @@ test("the preview requests the context at the cursor, and shows it", () => {
     hidden: "The compaction x stands for 3 older entries.",
     messages: [{ role: "user" as const, tokens: 50_000, gist: "all of it", isSent: true }],
   };
-  scratch.happen({ type: "context", row: cursor, context: value });
+  scratch.happen({
+    type: "tab",
+    tab: "context",
+    row: cursor,
+    lines: (columns) => contextLines(value, columns),
+  });
   expect(scratch.screen).toMatch(/1 message, 50,000 tokens · p\/m/);
   expect(scratch.screen).toContain("25 % of an assumed window of 200,000");
   expect(scratch.screen).toContain("stands for 3 older entries");
   expect(scratch.screen).toMatch(/50,000 {2}you {6}all of it/);
-  scratch.happen({ type: "context", row: cursor, context: { ...value, contextWindow: 1_000_000 } });
+  const known = { ...value, contextWindow: 1_000_000 };
+  scratch.happen({
+    type: "tab",
+    tab: "context",
+    row: cursor,
+    lines: (columns) => contextLines(known, columns),
+  });
   expect(scratch.screen).toContain("5 % of the model's window of 1,000,000; it is compacted above 983,616");
   scratch.keys("up");
-  expect(scratch.effects.at(-1)).toMatchObject({ type: "read-context" });
+  expect(scratch.effects.at(-1)).toMatchObject({ type: "read-tab", tab: "context" });
 });
 
 test("the context window is that of the model, if known", () => {
@@ -296,7 +307,12 @@ test("on a narrow screen the current tab keeps its name, and the number of furth
   const { model } = scratch.state.tree!.view;
   const { cursor } = scratch.state.tree!;
   const context = readContext(model.tree, model.tree.idAt(cursor));
-  scratch.happen({ type: "context", row: cursor, context });
+  scratch.happen({
+    type: "tab",
+    tab: "context",
+    row: cursor,
+    lines: (columns) => contextLines(context, columns),
+  });
   expect(scratch.screen).toMatch(/^─ 1 ─\[2 what the model reads here\]─ 3 ──+ +\d+ more ↓$/m);
   scratch.happen({ type: "resize", columns: 100, rows: 24 });
   expect(scratch.screen).toMatch(/─ 1 what was said ─\[2 .*\]─ 3 usage and cost ──+ +\d+ more ↓$/m);
@@ -308,7 +324,7 @@ test("the cost of a path has a column for tokens that were paid again, and lists
   const usage = await readPathUsage(view.model, cursor, async () => {});
   expect(usage.breaks.length).toBeGreaterThan(5);
   expect(usage.total.anew).toBe(usage.breaks.reduce((sum, { tokens }) => sum + tokens, 0));
-  scratch.happen({ type: "usage", row: cursor, usage });
+  scratch.happen({ type: "tab", tab: "usage", row: cursor, lines: (columns) => usageLines(usage, columns) });
   expect(scratch.screen).toMatch(/calls +input +output +cached +anew +cost/);
   expect(scratch.screen).toMatch(/breaks of the prompt cache/);
   expect(scratch.screen).toMatch(/9,770 tokens paid again \$0\.03 {2}a compaction/);
@@ -336,7 +352,8 @@ test("causes of breaks of the prompt cache are wrapped, not cut", async () => {
   const { cursor, view } = scratch.state.tree!;
   const usage = await readPathUsage(view.model, cursor, async () => {});
   const breaks = usage.breaks.map((one) => ({ ...one, tokens: 1_234_567, cause: "restart" as const }));
-  scratch.happen({ type: "usage", row: cursor, usage: { ...usage, breaks } }).keys("enter");
+  const lines = (columns: number) => usageLines({ ...usage, breaks }, columns);
+  scratch.happen({ type: "tab", tab: "usage", row: cursor, lines }).keys("enter");
   expect(scratch.screen).toMatch(
     /1,234,567 tokens paid again \S+ {2}a restart, or a time\s+in the system prompt/,
   );

@@ -5,8 +5,8 @@ import { wrongFields } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { runCommandLine } from "../src/program.ts";
-import { readContext } from "../src/terminal/view/context.ts";
-import { readPathUsage } from "../src/terminal/view/usage.ts";
+import { contextLines, readContext } from "../src/terminal/view/context.ts";
+import { readPathUsage, usageLines } from "../src/terminal/view/usage.ts";
 import { espalierJson, HEADER, temporaryFolder } from "./espalier.ts";
 import { modelOf, Scratch } from "./terminal-scratch.ts";
 
@@ -263,10 +263,13 @@ describe("an unsound line", () => {
         const row = tree.row(PLACE.id);
         const scratch = new Scratch(120, 40).open(model, { entryId: PLACE.id });
         const screens = [scratch.screen, scratch.keys("f", "f", "f", "f").screen, scratch.keys("z").screen];
-        scratch.keys("tab").happen({ type: "context", row, context: readContext(tree, PLACE.id) });
+        const context = readContext(tree, PLACE.id);
+        const shown = (columns: number) => contextLines(context, columns);
+        scratch.keys("tab").happen({ type: "tab", tab: "context", row, lines: shown });
         screens.push(scratch.screen);
         const usage = await readPathUsage(model, row, async () => undefined);
-        screens.push(scratch.keys("tab").happen({ type: "usage", row, usage }).screen);
+        const lines = (columns: number) => usageLines(usage, columns);
+        screens.push(scratch.keys("tab").happen({ type: "tab", tab: "usage", row, lines }).screen);
         screens.push(scratch.keys("enter").screen, scratch.keys("y").screen);
         for (const screen of screens) expect(screen).not.toMatch(UNWORDED);
       }),

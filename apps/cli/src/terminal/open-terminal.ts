@@ -22,9 +22,9 @@ import { formatCount, formatMany } from "../numbers.ts";
 import { currentSettings, type SessionUse, storeInUse, summarizerOf, withSession } from "../opening.ts";
 import type { Shell } from "../shell.ts";
 import { writeExport } from "../write-export.ts";
-import { ListEffects } from "./effects/list-effects.ts";
+import { listEffects } from "./effects/list-effects.ts";
 import { SessionEffects } from "./effects/session-effects.ts";
-import { LatestTask } from "./effects/task.ts";
+import { LatestTask, type Performers } from "./effects/task.ts";
 import { readInput } from "./screen/keys.ts";
 import { handleSignals, Screen } from "./screen/screen.ts";
 import {
@@ -62,9 +62,17 @@ export async function openTerminal(shell: Shell, { ref, ascii = false }: Termina
   const dispatch = terminal.dispatch.bind(terminal);
   const failed = (wasWork: boolean) => (error: unknown) =>
     dispatch({ type: "failed", message: failureOf(error).message, wasWork });
-  const lists = new ListEffects(shell, dispatch, failed(false));
+  const lists = listEffects(shell, dispatch, failed(false));
   const sessions = new SessionEffects(shell, dispatch, () => acts.writer(), failed(false));
-  const acts = new ActEffects(shell, dispatch, () => sessions.refresh(), failed(true));
+  const acts = actEffects(
+    shell,
+    dispatch,
+    {
+      ref: () => terminal.state.tree?.ref ?? "",
+      refresh: () => sessions.refresh(),
+    },
+    failed(true),
+  );
   const signals = handleSignals(screen, () => terminal.draw());
   const input = readInput(stdin, dispatch);
   const clock = setInterval(() => dispatch({ type: "tick", now: Date.now() }), TICK);
@@ -79,27 +87,14 @@ export async function openTerminal(shell: Shell, { ref, ascii = false }: Termina
   stdout.on("resize", resized);
   try {
     await new Promise<void>((quit, reject) => {
-      const openRef = (): string => terminal.state.tree?.ref ?? "";
       terminal.performers = {
-        "list-sessions": ({ filter }) => lists.list(filter),
-        import: () => acts.import(),
-        "read-facts": ({ sessions }) => lists.readFacts(sessions),
-        search: ({ query, filter }) => lists.search(query, filter),
-        open({ ref, ...opening }) {
+        ...lists.performers,
+        ...sessions.performers,
+        ...acts.performers,
+        open(effect) {
           lists.end();
-          sessions.open(ref, opening);
+          sessions.performers.open(effect);
         },
-        close: () => sessions.close(),
-        find: ({ query }) => sessions.find(query),
-        "read-context": ({ row }) => sessions.readContext(row),
-        "read-usage": ({ row }) => sessions.readUsage(row),
-        plan: ({ instructions }) => acts.plan(openRef(), instructions),
-        compare: ({ a, b }) => sessions.compare(a, b),
-        act: ({ act, onBusy }) => acts.act(openRef(), act, onBusy),
-        abort: () => acts.abort(),
-        answer: ({ question, answer }) => acts.answer(question, answer),
-        export: (effect) => acts.export(openRef(), effect),
-        continue: (effect) => acts.continue(openRef(), effect),
         copy({ text, what }) {
           screen.copy(text);
           dispatch({ type: "warned", message: `Copied ${what}.` });
@@ -124,10 +119,6 @@ export async function openTerminal(shell: Shell, { ref, ascii = false }: Termina
     signals.forget();
   }
 }
-
-type Performers = {
-  readonly [Type in TerminalEffect["type"]]: (effect: Extract<TerminalEffect, { type: Type }>) => void;
-};
 
 /** Minimum number of milliseconds between two frames: at most 60 frames per second. */
 const FRAME = 16;
@@ -171,183 +162,178 @@ class Terminal {
   }
 }
 
-type Export = Extract<TerminalEffect, { type: "export" }>;
+const ENDINGS: Readonly<Record<Extract<TerminalEffect, { type: "export" }>["format"], string>> = {
+  markdown: "md",
+  json: "json",
+};
 
-const ENDINGS: Readonly<Record<Export["format"], string>> = { markdown: "md", json: "json" };
+/** The open session, as acts need it. */
+interface ActedSession {
+  ref: () => string;
+  /** Shows appended entries before the result of an act is shown. */
+  refresh: () => Promise<void>;
+}
 
 /** Answer that confirms a question. */
 const YES = "Yes";
 
 /** Runs acts that change a session, and their plans, with the functions of the commands. */
-export class ActEffects {
-  readonly #shell: Shell;
-  readonly #dispatch: (event: TerminalEvent) => void;
-  readonly #refresh: () => Promise<void>;
-  readonly #acting: LatestTask;
+export function actEffects(
+  terminalShell: Shell,
+  dispatch: (event: TerminalEvent) => void,
+  open: ActedSession,
+  failed: (error: unknown) => void,
+) {
+  const acting = new LatestTask(failed);
   /** Functions that answer the open questions of extensions. */
-  readonly #questions = new Map<number, (answer: string | undefined) => void>();
-  #asked = 0;
+  const questions = new Map<number, (answer: string | undefined) => void>();
+  let asked = 0;
+  const warn = (message: string) => dispatch({ type: "warned", message });
 
-  /** @param refresh shows appended entries before the result of an act is shown */
-  constructor(
-    shell: Shell,
-    dispatch: (event: TerminalEvent) => void,
-    refresh: () => Promise<void>,
-    failed: (error: unknown) => void,
-  ) {
-    this.#shell = {
-      ...shell,
-      // The screen is already drawn, so questions are asked in a dialog.
-      interactive: false,
-      complain: (message) => dispatch({ type: "warned", message }),
-      setStatus: (_, text) => text !== undefined && dispatch({ type: "warned", message: text }),
-      dialogs: {
-        confirm: async (title, message, { signal } = {}) =>
-          (await this.#ask({ title, message, choices: [YES, "No"] }, signal)) === YES,
-        select: (title, choices, { signal } = {}) => this.#ask({ title, message: "", choices }, signal),
-        input: (title, placeholder = "", { signal } = {}) =>
-          this.#ask({ title, message: placeholder, choices: [] }, signal),
-      },
-    };
-    this.#dispatch = dispatch;
-    this.#refresh = refresh;
-    this.#acting = new LatestTask(failed);
-  }
-
-  /** Shows a question of an extension, and waits for its answer. */
-  #ask(question: Omit<Question, "id">, signal: AbortSignal | undefined): Promise<string | undefined> {
-    const id = ++this.#asked;
+  /** Shows a question of an extension, and waits for its answer; undefined when its dialog was closed. */
+  const ask = (question: Omit<Question, "id">, signal: AbortSignal | undefined) => {
+    const id = ++asked;
     const withdraw = () => {
-      this.#dispatch({ type: "withdrawn", question: id });
-      this.answer(id, undefined);
+      dispatch({ type: "withdrawn", question: id });
+      performers.answer({ type: "answer", question: id, answer: undefined });
     };
-    return new Promise((resolve) => {
-      this.#questions.set(id, (answer) => {
+    return new Promise<string | undefined>((resolve) => {
+      questions.set(id, (answer) => {
         signal?.removeEventListener("abort", withdraw);
         resolve(answer);
       });
       signal?.addEventListener("abort", withdraw, { once: true });
-      this.#dispatch({ type: "asked", question: { id, ...question } });
+      dispatch({ type: "asked", question: { id, ...question } });
     });
-  }
+  };
+  const shell: Shell = {
+    ...terminalShell,
+    // The screen is already drawn, so questions are asked in a dialog.
+    interactive: false,
+    complain: warn,
+    setStatus: (_, text) => text !== undefined && warn(text),
+    dialogs: {
+      confirm: async (title, message, { signal } = {}) =>
+        (await ask({ title, message, choices: [YES, "No"] }, signal)) === YES,
+      select: (title, choices, { signal } = {}) => ask({ title, message: "", choices }, signal),
+      input: (title, placeholder = "", { signal } = {}) =>
+        ask({ title, message: placeholder, choices: [] }, signal),
+    },
+  };
 
-  /** Answers a question; undefined when its dialog was closed. */
-  answer(question: number, answer: string | undefined): void {
-    const resolve = this.#questions.get(question);
-    this.#questions.delete(question);
-    resolve?.(answer);
-  }
-
-  act(ref: string, act: Act, onBusy: "fork" | "share" | undefined): void {
-    const globals = { ...this.#shell.globals, ...(onBusy ? { onBusy } : {}) };
-    this.#begin(async (signal) => {
-      try {
-        const outcome = await carryOutAct({ ...this.#shell, globals }, ref, act, {
-          signal,
-          onProgress: ({ outputTokens }) => this.#dispatch({ type: "progress", tokens: outputTokens }),
-        });
-        await this.#refresh();
-        this.#dispatch({ type: "acted", outcome });
-      } catch (error) {
-        const isBusy = error instanceof EspalierError && error.code === "busy";
-        if (signal.aborted || !isBusy) throw error;
-        this.#dispatch({ type: "busy", act, holder: error.message });
-      }
-    });
-  }
-
-  plan(ref: string, instructions: string | undefined): void {
-    this.#begin(async () => {
-      const plan = await withSession(this.#shell, "plan", ref, async (session) => session.planCompaction());
-      this.#dispatch({ type: "planned", plan, ...(instructions === undefined ? {} : { instructions }) });
-    });
-  }
-
-  export(ref: string, { entryId, format }: Export): void {
-    this.#begin(() =>
-      withSession(this.#shell, "read", ref, async (session) => {
-        const name = `${basename(session.file, ".jsonl")}.${ENDINGS[format]}`;
-        const at = format === "markdown" ? { at: entryId } : {};
-        const { file, entries } = writeExport(name, exportSession(session, { format, ...at }));
-        this.#dispatch({
-          type: "told",
-          message: `${formatMany(entries, "entry", "entries")} written to ${file}.`,
-        });
-      }),
-    );
-  }
-
-  continue(ref: string, { entryId, agent }: Extract<TerminalEffect, { type: "continue" }>): void {
-    this.#begin(() =>
-      withSession(this.#shell, "read", ref, async (session) => {
-        const [{ continueSession }, { viewContinued }] = await Promise.all([
-          import("@espalier/interop/node"),
-          import("../commands/export.ts"),
-        ]);
-        const own = session.header?.cwd ?? "";
-        const isGone = !existsSync(own);
-        const cwd = isGone ? process.cwd() : own;
-        const continued = continueSession(session, { agent, at: entryId, cwd });
-        const note = `The session's folder ${own} does not exist here; it continues in ${cwd}.`;
-        const lines = [...(isGone && own !== "" ? [note] : []), ...viewContinued(continued)];
-        this.#dispatch({ type: "continued", lines, command: continued.command });
-      }),
-    );
-  }
-
-  /** Imports sessions of other agents from this machine. An aborted import keeps the entries that it has written. */
-  import(): void {
-    this.#begin(async (signal) => {
-      const { foundSessions, importSessions } = await import("@espalier/interop/node");
-      const entries = new Map<string, number>();
-      for (const { agent, title } of foundSessions()) {
-        const onProgress: ImportOptions["onProgress"] = ({ index, total }) =>
-          this.#dispatch({ type: "progress", detail: `${title}, file ${index + 1} of ${total}` });
-        const imports = importSessions(agent, { store: storeInUse(this.#shell), onProgress });
-        for await (const { file, added } of imports) {
-          if (file !== null) entries.set(file, (entries.get(file) ?? 0) + added);
-          await setImmediate();
-          signal.throwIfAborted();
-        }
-      }
-      const added = [...entries.values()].reduce((sum, count) => sum + count, 0);
-      const size = `${formatMany(entries.size, "session")}, ${formatMany(added, "new entry", "new entries")}`;
-      const message =
-        entries.size === 0
-          ? "Claude Code and Codex have no sessions on this machine; `espalier import <path>` imports a file or folder."
-          : `Imported: ${size}.`;
-      this.#dispatch({ type: "imported", message });
-    });
-  }
-
-  /** Aborted work reports its end itself. */
-  #begin(work: (signal: AbortSignal) => Promise<void>): void {
-    this.#acting.begin(async (signal) => {
+  /** Begins work. Aborted work reports its end itself. */
+  const begin = (work: (signal: AbortSignal) => Promise<void>) =>
+    acting.begin(async (signal) => {
       try {
         await work(signal);
       } catch (error) {
         if (!signal.aborted) throw error;
-        this.#dispatch({ type: "told", message: "Aborted; the session continues where it was." });
+        dispatch({ type: "told", message: "Aborted; the session continues where it was." });
       }
     });
-  }
 
-  abort(): void {
-    this.#acting.end();
-  }
+  const performers: Performers<"act" | "plan" | "export" | "continue" | "import" | "abort" | "answer"> = {
+    act({ act, onBusy }) {
+      const globals = { ...shell.globals, ...(onBusy ? { onBusy } : {}) };
+      begin(async (signal) => {
+        try {
+          const outcome = await carryOutAct({ ...shell, globals }, open.ref(), act, {
+            signal,
+            onProgress: ({ outputTokens }) => dispatch({ type: "progress", tokens: outputTokens }),
+          });
+          await open.refresh();
+          dispatch({ type: "acted", outcome });
+        } catch (error) {
+          const isBusy = error instanceof EspalierError && error.code === "busy";
+          if (signal.aborted || !isBusy) throw error;
+          dispatch({ type: "busy", act, holder: error.message });
+        }
+      });
+    },
+    plan({ instructions }) {
+      begin(async () => {
+        const plan = await withSession(shell, "plan", open.ref(), async (session) =>
+          session.planCompaction(),
+        );
+        dispatch({ type: "planned", plan, ...(instructions === undefined ? {} : { instructions }) });
+      });
+    },
+    export({ entryId, format }) {
+      begin(() =>
+        withSession(shell, "read", open.ref(), async (session) => {
+          const name = `${basename(session.file, ".jsonl")}.${ENDINGS[format]}`;
+          const at = format === "markdown" ? { at: entryId } : {};
+          const { file, entries } = writeExport(name, exportSession(session, { format, ...at }));
+          dispatch({
+            type: "told",
+            message: `${formatMany(entries, "entry", "entries")} written to ${file}.`,
+          });
+        }),
+      );
+    },
+    continue({ entryId, agent }) {
+      begin(() =>
+        withSession(shell, "read", open.ref(), async (session) => {
+          const [{ continueSession }, { viewContinued }] = await Promise.all([
+            import("@espalier/interop/node"),
+            import("../commands/export.ts"),
+          ]);
+          const own = session.header?.cwd ?? "";
+          const isGone = !existsSync(own);
+          const cwd = isGone ? process.cwd() : own;
+          const continued = continueSession(session, { agent, at: entryId, cwd });
+          const note = `The session's folder ${own} does not exist here; it continues in ${cwd}.`;
+          const lines = [...(isGone && own !== "" ? [note] : []), ...viewContinued(continued)];
+          dispatch({ type: "continued", lines, command: continued.command });
+        }),
+      );
+    },
+    // Imports sessions of other agents from this machine. An aborted import keeps the entries that it has written.
+    import() {
+      begin(async (signal) => {
+        const { foundSessions, importSessions } = await import("@espalier/interop/node");
+        const entries = new Map<string, number>();
+        for (const { agent, title } of foundSessions()) {
+          const onProgress: ImportOptions["onProgress"] = ({ index, total }) =>
+            dispatch({ type: "progress", detail: `${title}, file ${index + 1} of ${total}` });
+          const imports = importSessions(agent, { store: storeInUse(shell), onProgress });
+          for await (const { file, added } of imports) {
+            if (file !== null) entries.set(file, (entries.get(file) ?? 0) + added);
+            await setImmediate();
+            signal.throwIfAborted();
+          }
+        }
+        const added = [...entries.values()].reduce((sum, count) => sum + count, 0);
+        const size = `${formatMany(entries.size, "session")}, ${formatMany(added, "new entry", "new entries")}`;
+        const message =
+          entries.size === 0
+            ? "Claude Code and Codex have no sessions on this machine; `espalier import <path>` imports a file or folder."
+            : `Imported: ${size}.`;
+        dispatch({ type: "imported", message });
+      });
+    },
+    abort: () => acting.end(),
+    answer({ question, answer }) {
+      const resolve = questions.get(question);
+      questions.delete(question);
+      resolve?.(answer);
+    },
+  };
 
-  /** Aborts running work, and resolves when the session is released. */
-  end(): Promise<void> {
-    this.#acting.end();
-    return this.#acting.settled();
-  }
-
-  /** Returns the current writer of summaries; `isBilled` is true if its calls cost money. */
-  async writer(): Promise<{ name: string; isBilled: boolean }> {
-    const { values } = await currentSettings(this.#shell);
-    const { summarizer } = summarizerOf(this.#shell, values);
-    return { name: summarizer.name, isBilled: summarizer.name !== "extractive" };
-  }
+  return {
+    performers,
+    /** Aborts running work, and resolves when the session is released. */
+    end(): Promise<void> {
+      acting.end();
+      return acting.settled();
+    },
+    /** Returns the current writer of summaries; `isBilled` is true if its calls cost money. */
+    async writer(): Promise<{ name: string; isBilled: boolean }> {
+      const { values } = await currentSettings(shell);
+      const { summarizer } = summarizerOf(shell, values);
+      return { name: summarizer.name, isBilled: summarizer.name !== "extractive" };
+    },
+  };
 }
 
 /** Purpose for which an act opens the session, and the function of the act. */

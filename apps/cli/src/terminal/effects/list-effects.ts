@@ -1,12 +1,12 @@
-import { type ListedSession, listSessions, searchSessions } from "@espalier/engine";
+import { listSessions, searchSessions } from "@espalier/engine";
 import { addBill, billedCallAt, copiedRows, nothingBilled, recordedCost } from "@espalier/engine/reading";
 import type { ByteView } from "@espalier/jsonl-stream";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { type SessionStore, Tree, tipRows } from "@espalier/session-tree";
-import { storeInUse, storeOf } from "../../opening.ts";
+import { storeInUse, storeOf, tellSkipped } from "../../opening.ts";
 import type { Shell } from "../../shell.ts";
-import type { SessionFacts, SessionFilter, TerminalEvent } from "../state/state.ts";
-import { collect, LatestTask, pauses } from "./task.ts";
+import type { SessionFacts, TerminalEvent } from "../state/state.ts";
+import { collect, LatestTask, type Performers, pauses } from "./task.ts";
 
 /** Milliseconds without a key before a search begins, so that a query is searched only when the user stops typing. */
 const TYPING = 150;
@@ -23,84 +23,65 @@ const MOST_BYTES = 64_000_000;
 /** The same limit for a store, which has to send the whole session. */
 const MOST_FETCHED = 2_000_000;
 
-/** Reads the list of sessions. */
-export class ListEffects {
-  readonly #shell: Pick<Shell, "store">;
-  readonly #dispatch: (event: TerminalEvent) => void;
-  readonly #listing: LatestTask;
-  readonly #searching: LatestTask;
-  readonly #facts: LatestTask;
-
-  constructor(
-    shell: Pick<Shell, "store">,
-    dispatch: (event: TerminalEvent) => void,
-    failed: (error: unknown) => void,
-  ) {
-    this.#shell = shell;
-    this.#dispatch = dispatch;
-    this.#listing = new LatestTask(failed);
-    this.#searching = new LatestTask(failed);
-    this.#facts = new LatestTask(failed);
-  }
-
-  list(filter: SessionFilter): void {
-    this.#listing.begin(async (signal) => {
-      const pause = pauses(signal);
-      const options = { ...storeOf(this.#shell), ...filter, subAgents: true, onSkipped: this.#onSkipped };
-      let ownCount = 0;
-      async function* listed() {
-        for await (const session of listSessions(options)) {
-          if (session.agent !== "pi") ownCount++;
-          yield session;
-          await pause();
+/** Reads the list of sessions, and searches it. */
+export function listEffects(
+  shell: Pick<Shell, "store">,
+  dispatch: (event: TerminalEvent) => void,
+  failed: (error: unknown) => void,
+) {
+  const listing = new LatestTask(failed);
+  const searching = new LatestTask(failed);
+  const counting = new LatestTask(failed);
+  const place = {
+    ...storeOf(shell),
+    ...tellSkipped({ complain: (message) => dispatch({ type: "warned", message }) }),
+  };
+  const performers: Performers<"list-sessions" | "search" | "read-facts"> = {
+    "list-sessions"({ filter }) {
+      listing.begin(async (signal) => {
+        const pause = pauses(signal);
+        let ownCount = 0;
+        async function* listed() {
+          for await (const session of listSessions({ ...place, ...filter, subAgents: true })) {
+            if (session.agent !== "pi") ownCount++;
+            yield session;
+            await pause();
+          }
         }
-      }
-      await collect(listed(), TELLING, (sessions, isDone) =>
-        this.#dispatch({ type: "sessions", sessions, isDone }),
-      );
-      if (this.#shell.store || Object.keys(filter).length > 0) return;
-      const { describeFound, foundSessions } = await import("@espalier/interop/node");
-      this.#dispatch({ type: "others", text: ownCount > 0 ? "" : describeFound(foundSessions()) });
-    });
-  }
-
-  search(query: string, filter: SessionFilter): void {
-    this.#searching.end();
-    if (query === "") return;
-    this.#searching.begin(async (signal) => {
-      const asked = {
-        ...storeOf(this.#shell),
-        ...filter,
-        limit: MOST_HITS,
-        signal,
-        onSkipped: this.#onSkipped,
-      };
-      await collect(searchSessions(query, asked), TELLING, (hits, isDone) =>
-        // An entry that forks copied is shown once.
-        this.#dispatch({ type: "hits", query, hits: hits.filter(({ sameAs }) => !sameAs), isDone }),
-      );
-    }, TYPING);
-  }
-
-  readonly #onSkipped = (_place: string, { message }: Error): void =>
-    this.#dispatch({ type: "warned", message });
-
-  /** Reads the facts of sessions one after another, in order. */
-  readFacts(sessions: readonly ListedSession[]): void {
-    this.#facts.begin(async (signal) => {
-      const store = storeInUse(this.#shell);
-      for (const { ref, bytes } of sessions) {
-        const facts = await factsOf(store, ref, bytes, signal);
-        if (facts) this.#dispatch({ type: "facts", ref, facts });
-      }
-    }, TYPING);
-  }
-
-  end(): void {
-    this.#listing.end();
-    this.#searching.end();
-    this.#facts.end();
-  }
+        await collect(listed(), TELLING, (sessions, isDone) =>
+          dispatch({ type: "sessions", sessions, isDone }),
+        );
+        if (shell.store || Object.keys(filter).length > 0) return;
+        const { describeFound, foundSessions } = await import("@espalier/interop/node");
+        dispatch({ type: "others", text: ownCount > 0 ? "" : describeFound(foundSessions()) });
+      });
+    },
+    search({ query, filter }) {
+      searching.end();
+      if (query === "") return;
+      searching.begin(async (signal) => {
+        const asked = { ...place, ...filter, limit: MOST_HITS, signal };
+        await collect(searchSessions(query, asked), TELLING, (hits, isDone) =>
+          // An entry that forks copied is shown once.
+          dispatch({ type: "hits", query, hits: hits.filter(({ sameAs }) => !sameAs), isDone }),
+        );
+      }, TYPING);
+    },
+    // One after another, in order.
+    "read-facts"({ sessions }) {
+      counting.begin(async (signal) => {
+        const store = storeInUse(shell);
+        for (const { ref, bytes } of sessions) {
+          const facts = await factsOf(store, ref, bytes, signal);
+          if (facts) dispatch({ type: "facts", ref, facts });
+        }
+      }, TYPING);
+    },
+  };
+  const end = () => {
+    for (const task of [listing, searching, counting]) task.end();
+  };
+  return { performers, end };
 }
 
 /** Counts the branches of a session and its own cost; undefined for a session that is too long. */

@@ -7,14 +7,14 @@ import { EspalierError } from "@espalier/jsonl-stream";
 import { FORMAT_VERSION, type SessionLog, Tree } from "@espalier/session-tree";
 import { outlineOf } from "@espalier/viewer/model";
 import { sumOfBills } from "../../commands/costs.ts";
-import { storeInUse, storeOf } from "../../opening.ts";
+import { storeInUse, storeOf, tellSkipped } from "../../opening.ts";
 import type { Shell } from "../../shell.ts";
-import type { TerminalEvent } from "../state/state.ts";
+import type { TabLines, TerminalEffect, TerminalEvent } from "../state/state.ts";
 import { bookkeepingOf, type TreeModel, treeModel } from "../tree/tree-model.ts";
-import { readContext } from "../view/context.ts";
-import { readPathUsage, type SubAgentUsage } from "../view/usage.ts";
+import { contextLines, readContext } from "../view/context.ts";
+import { readPathUsage, type SubAgentUsage, usageLines } from "../view/usage.ts";
 import { lineBehind, partView } from "./list-effects.ts";
-import { collect, LatestTask, type Pause, pauses } from "./task.ts";
+import { collect, LatestTask, type Pause, type Performers, pauses } from "./task.ts";
 
 /** Milliseconds before content is read for a row, so that rows that the cursor only passes are not read. */
 const PASSING = 60;
@@ -25,12 +25,6 @@ const MOST_FOUND = 5_000;
 
 /** Pause after an automatic refresh, as a multiple of its duration. */
 const REST = 10;
-
-interface Opening {
-  /** Entry at the cursor. */
-  entryId?: string;
-  editorText?: string;
-}
 
 /** The open session: it is read, followed while it grows, and searched. */
 export class SessionEffects {
@@ -63,12 +57,35 @@ export class SessionEffects {
     this.#looking = new LatestTask(failed);
   }
 
-  /** Shows the part that can be shown at once, then the whole session, then every change. */
-  open(ref: string, opening: Opening): void {
-    this.#reading.begin((signal) => this.#load(ref, opening, signal));
-  }
+  readonly performers: Performers<"open" | "close" | "find" | "read-tab" | "compare"> = {
+    open: (effect) => this.#reading.begin((signal) => this.#load(effect, signal)),
+    close: () => this.close(),
+    find: ({ query }) => {
+      this.#finding.end();
+      if (query === "") return;
+      this.#finding.begin(async (signal) => {
+        const asked = { ...storeOf(this.#shell), files: [this.#open.log.ref], limit: MOST_FOUND, signal };
+        await collect(searchSessions(query, asked), TELLING, (hits, isDone) =>
+          this.#dispatch({ type: "found", query, entryIds: hits.map(({ entryId }) => entryId), isDone }),
+        );
+      }, PASSING);
+    },
+    "read-tab": ({ tab, row }) => {
+      const tell = (lines: TabLines) => this.#dispatch({ type: "tab", tab, row, lines });
+      this.#looking.begin(
+        (signal) => (tab === "context" ? this.#readContext(row, tell) : this.#readUsage(row, tell, signal)),
+        PASSING,
+      );
+    },
+    compare: ({ a, b }) =>
+      this.#dispatch({ type: "compared", comparison: compareBranches(this.#open.model.tree, a, b) }),
+  };
 
-  async #load(ref: string, { entryId, editorText }: Opening, signal: AbortSignal): Promise<void> {
+  /** Shows the part that can be shown at once, then the whole session, then every change. */
+  async #load(
+    { ref, entryId, editorText }: Extract<TerminalEffect, { type: "open" }>,
+    signal: AbortSignal,
+  ): Promise<void> {
     const log = await storeInUse(this.#shell).open({ file: ref }, "read");
     // A session in a store is fetched completely first.
     if (!log.view) this.#dispatch({ type: "warned", message: "Fetching the session from its store …" });
@@ -101,50 +118,32 @@ export class SessionEffects {
     this.#replace(undefined).catch(this.#failed);
   }
 
-  readContext(row: number): void {
-    this.#looking.begin(async () => {
-      const { tree } = this.#open.model;
-      this.#dispatch({ type: "context", row, context: readContext(tree, tree.idAt(row)) });
-    }, PASSING);
+  async #readContext(row: number, tell: (lines: TabLines) => void): Promise<void> {
+    const { tree } = this.#open.model;
+    const context = readContext(tree, tree.idAt(row));
+    tell((columns) => contextLines(context, columns));
   }
 
-  readUsage(row: number): void {
-    this.#looking.begin(async (signal) => {
-      const session = this.#open;
-      const usage = await readPathUsage(session.model, row, pauses(signal));
-      this.#dispatch({ type: "usage", row, usage });
-      session.subAgents ??= await this.#readSubAgents(session, signal);
-      const { subAgents } = session;
-      if (subAgents.runs > 0) this.#dispatch({ type: "usage", row, usage: { ...usage, subAgents } });
-    }, PASSING);
+  async #readUsage(row: number, tell: (lines: TabLines) => void, signal: AbortSignal): Promise<void> {
+    const session = this.#open;
+    const usage = await readPathUsage(session.model, row, pauses(signal));
+    tell((columns) => usageLines(usage, columns));
+    session.subAgents ??= await this.#readSubAgents(session, signal);
+    const { subAgents } = session;
+    if (subAgents.runs > 0) tell((columns) => usageLines({ ...usage, subAgents }, columns));
   }
 
   /** Sums up the cost of the sub-agents of a session, at any depth. */
   async #readSubAgents({ log }: OpenedSession, signal: AbortSignal): Promise<SubAgentUsage> {
     const bills: UsageTotals[] = [];
-    const onSkipped = (_place: string, { message }: Error) => this.#dispatch({ type: "warned", message });
+    const told = tellSkipped({ complain: (message) => this.#dispatch({ type: "warned", message }) });
     const { header } = log;
     if (!header) return { runs: 0, total: sumOfBills([]) };
-    for await (const { tree } of subAgentsOf({ header }, { ...storeOf(this.#shell), onSkipped })) {
+    for await (const { tree } of subAgentsOf({ header }, { ...storeOf(this.#shell), ...told })) {
       bills.push(statsOf(tree).total);
       signal.throwIfAborted();
     }
     return { runs: bills.length, total: sumOfBills(bills) };
-  }
-
-  find(query: string): void {
-    this.#finding.end();
-    if (query === "") return;
-    this.#finding.begin(async (signal) => {
-      const asked = { ...storeOf(this.#shell), files: [this.#open.log.ref], limit: MOST_FOUND, signal };
-      await collect(searchSessions(query, asked), TELLING, (hits, isDone) =>
-        this.#dispatch({ type: "found", query, entryIds: hits.map(({ entryId }) => entryId), isDone }),
-      );
-    }, PASSING);
-  }
-
-  compare(a: string, b: string): void {
-    this.#dispatch({ type: "compared", comparison: compareBranches(this.#open.model.tree, a, b) });
   }
 
   /** Reads new entries. A call during a refresh waits for it, and then reads again. */
@@ -183,7 +182,7 @@ export class SessionEffects {
       if (this.#session === session) this.#dispatch({ type: "grown", ref, model });
     } catch (error) {
       if (!isReplaced(error) || this.#session !== session) throw error;
-      this.open(ref, {});
+      this.performers.open({ type: "open", ref });
       await this.#reading.settled();
     }
   }

@@ -1,4 +1,10 @@
 import { setImmediate, setTimeout } from "node:timers/promises";
+import type { TerminalEffect } from "../state/state.ts";
+
+/** A function for each type of effect. */
+export type Performers<Type extends TerminalEffect["type"] = TerminalEffect["type"]> = {
+  readonly [Each in Type]: (effect: Extract<TerminalEffect, { type: Each }>) => void;
+};
 
 /** Runs work of one kind, of which only the latest is needed: new work aborts the running work. */
 export class LatestTask {

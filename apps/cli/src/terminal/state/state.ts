@@ -7,8 +7,6 @@ import type { Line } from "../screen/frame.ts";
 import type { TerminalInput } from "../screen/keys.ts";
 import type { TreeModel } from "../tree/tree-model.ts";
 import type { TreeView } from "../tree/tree-rows.ts";
-import type { ReadContext } from "../view/context.ts";
-import type { PathUsage } from "../view/usage.ts";
 import type { TextField } from "./text-field.ts";
 
 /** The whole state of the terminal. Every key makes a new state, and the screen is a function of the state. */
@@ -103,7 +101,13 @@ export interface SessionsState {
 }
 
 /** Tabs of the preview next to the tree. */
-export type PreviewTab = "entry" | "context" | "usage";
+export type PreviewTab = "entry" | ReadTab;
+
+/** Tabs whose content is read by an effect. */
+export type ReadTab = "context" | "usage";
+
+/** Lines of a tab at a width in columns. */
+export type TabLines = (columns: number) => readonly Line[];
 
 export interface TreeState {
   /** The path of the session's file. */
@@ -132,8 +136,7 @@ export interface TreeState {
   /** First visible line of the preview. */
   readonly scroll: number;
   /** Contents of the tabs, and the row for which each was read. */
-  readonly context: { readonly row: number; readonly value: ReadContext } | undefined;
-  readonly usage: { readonly row: number; readonly value: PathUsage } | undefined;
+  readonly tabs: { readonly [Tab in ReadTab]?: { readonly row: number; readonly lines: TabLines } };
   /** True after one confirmed undo: later undos do not ask. */
   readonly undoes?: boolean;
   /** Remembered choice for a session that another process writes. */
@@ -221,8 +224,7 @@ export type TerminalEffect =
   | { type: "close" }
   /** Searches a text in the open session; replaces the previous search. */
   | { type: "find"; query: string }
-  | { type: "read-context"; row: number }
-  | { type: "read-usage"; row: number }
+  | { type: "read-tab"; tab: ReadTab; row: number }
   | { type: "plan"; instructions?: string }
   | { type: "compare"; a: string; b: string }
   | { type: "act"; act: Act; onBusy?: "fork" | "share" }
@@ -273,8 +275,7 @@ export type TerminalEvent =
   | { type: "grown"; ref: string; model: TreeModel }
   /** Entries of the open session that contain the text, so far. */
   | { type: "found"; query: string; entryIds: readonly string[]; isDone: boolean }
-  | { type: "context"; row: number; context: ReadContext }
-  | { type: "usage"; row: number; usage: PathUsage }
+  | { type: "tab"; tab: ReadTab; row: number; lines: TabLines }
   | { type: "planned"; plan: CompactionPlan; instructions?: string }
   | { type: "compared"; comparison: BranchComparison }
   | { type: "progress"; tokens?: number; detail?: string }

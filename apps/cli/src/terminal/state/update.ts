@@ -114,7 +114,7 @@ function readsFor(before: TerminalState, { tree, sessions }: TerminalState): Ter
       tree.tab !== before.tree.tab ||
       tree.view.model !== before.tree.view.model;
     if (!isShownAnew || tree.cursor < 0 || tree.tab === "entry") return [];
-    return [{ type: tree.tab === "context" ? "read-context" : "read-usage", row: tree.cursor }];
+    return [{ type: "read-tab", tab: tree.tab, row: tree.cursor }];
   }
   const isSameList =
     before.sessions.listed === sessions.listed &&
@@ -193,10 +193,8 @@ const HANDLERS: { readonly [Type in OtherEvent["type"]]: Handler<Type> } = {
     if (tree.search) return next({ ...state, tree: toFirstHit(state, found) });
     return isDone ? toHit({ ...state, tree: found }, found, 0) : next({ ...state, tree: found });
   },
-  context: (state, { row, context }) =>
-    next(withTree(state, (tree) => ({ ...tree, context: { row, value: context } }))),
-  usage: (state, { row, usage }) =>
-    next(withTree(state, (tree) => ({ ...tree, usage: { row, value: usage } }))),
+  tab: (state, { tab, row, lines }) =>
+    next(withTree(state, (tree) => ({ ...tree, tabs: { ...tree.tabs, [tab]: { row, lines } } }))),
   planned(state, { plan, instructions }) {
     const done = { ...state, work: undefined };
     if (!plan.eligible) return next(say(done, plan.reason));
@@ -247,8 +245,7 @@ function handleOpened(state: TerminalState, event: Extract<OtherEvent, { type: "
         isReading: false,
         isDetailed: false,
         scroll: 0,
-        context: undefined,
-        usage: undefined,
+        tabs: {},
         onBusy: undefined,
       };
   const wanted = entryId !== undefined && model.tree.has(entryId) ? model.tree.row(entryId) : -1;
@@ -285,8 +282,7 @@ function withModel(state: TerminalState, tree: TreeState, read: TreeModel): Tree
     mark: mark === undefined ? undefined : row(mark),
     search: tree.search && { ...tree.search, from: row(tree.search.from) },
     hits: tree.hits.map(row).filter((at) => at >= 0),
-    context: undefined,
-    usage: undefined,
+    tabs: {},
   };
   if (isFollowing && model.leafRow >= 0)
     return reveal(state, moved, model.order.positions[model.leafRow] ?? 0);

@@ -15,7 +15,7 @@ import { cutToColumns, plainLine } from "../../text.ts";
 import { EMPTY, type Line, line, type Span, type Style, span } from "../screen/frame.ts";
 
 /** Context at an entry, reduced to what a screen shows. */
-export interface ReadContext {
+interface ReadContext {
   tokens: number;
   model: string | null;
   /** Context window of the model in tokens; undefined if unknown. */

@@ -24,9 +24,8 @@ import type { PreviewTab, TerminalState, TreeState } from "../state/state.ts";
 import { cursorPosition } from "../state/tree-cursor.ts";
 import { kindOfRow, type TreeModel } from "../tree/tree-model.ts";
 import { rowAt, runEnd, standsOut } from "../tree/tree-rows.ts";
-import { contextLines, roleLook } from "./context.ts";
+import { roleLook } from "./context.ts";
 import { treeLayout } from "./layout.ts";
-import { usageLines } from "./usage.ts";
 
 export const TABS: readonly { name: PreviewTab; title: string }[] = [
   { name: "entry", title: "what was said" },
@@ -50,7 +49,10 @@ interface Laid {
 export function previewLines(state: Looked, tree: TreeState, needed: number): Laid {
   if (tree.cursor < 0) return whole([line(span("There is nothing in this session yet.", "dim"))]);
   const columns = treeLayout(state, tree.isReading).previewColumns;
-  return LAID[tree.tab](tree, { columns, isDetailed: tree.isDetailed, isColoured: state.isColoured }, needed);
+  if (tree.tab === "entry")
+    return layRun(tree, { columns, isDetailed: tree.isDetailed, isColoured: state.isColoured }, needed);
+  const read = tree.tabs[tree.tab];
+  return read?.row === tree.cursor ? whole(read.lines(columns)) : WAITING;
 }
 
 const whole = (lines: readonly Line[]): Laid => ({ lines, isWhole: true });
@@ -88,14 +90,6 @@ const thoughtLine = (thought: string): Line =>
 
 const summaryOf = ({ summary }: CompactionEntry | BranchSummaryEntry, look: EntryLook): Line[] =>
   textLines(summary, look);
-
-const LAID: Readonly<Record<PreviewTab, (tree: TreeState, look: EntryLook, needed: number) => Laid>> = {
-  entry: layRun,
-  context: ({ context, cursor }, { columns }) =>
-    context?.row === cursor ? whole(contextLines(context.value, columns)) : WAITING,
-  usage: ({ usage, cursor }, { columns }) =>
-    usage?.row === cursor ? whole(usageLines(usage.value, columns)) : WAITING,
-};
 
 function layRun(tree: TreeState, look: EntryLook, needed: number): Laid {
   const { view, cursor } = tree;

@@ -26,7 +26,7 @@ export interface SubAgentUsage {
 }
 
 /** Cost of the path to an entry. */
-export interface PathUsage {
+interface PathUsage {
   /** Number of entries on the path. */
   entries: number;
   total: PathTotals;
