@@ -421,14 +421,17 @@ describe("whose words they are", () => {
     ]);
   });
 
-  it("takes no function of a program on the command line for a file", async () => {
+  it("takes no function or member of a program on the command line for a file", async () => {
     const { text } = await ask([
       user("How many stations does the mirror list?"),
       ...run(`node -e 'console.log(JSON.parse(fs.readFileSync("stations.json")).length)'`, "42"),
+      ...run("grep -n line.c_lflag tools/serial.c", "88: line.c_lflag = 0;"),
       assistant("It lists 42."),
     ]);
     const files = section(text, "## Critical Context").split("\n");
-    expect(files.filter((line) => line.startsWith("- Also used"))).toEqual(["- Also used: `stations.json`"]);
+    expect(files.filter((line) => line.startsWith("- Also used"))).toEqual([
+      "- Also used: `tools/serial.c`, `stations.json`",
+    ]);
   });
 
   it("names documents and workflows of the project that a listing named and nobody read, also in an update", async () => {
@@ -444,14 +447,14 @@ describe("whose words they are", () => {
       section(summary, "## Critical Context")
         .split("\n")
         .filter((line) => line.startsWith("- Not read yet"));
-    expect(unread(text)).toEqual(["- Not read yet: `.github/workflows/ci.yml`, `CHANGELOG.md`, `README.md`"]);
+    expect(unread(text)).toEqual(["- Not read yet: `README.md`, `CHANGELOG.md`, `.github/workflows/ci.yml`"]);
     expect(text).toContain("- Also used: `package.json`");
 
     const update = await ask(
       [user("Then add it, please."), ...edit("README.md", "A cache."), assistant("Added.")],
       { previousSummary: text },
     );
-    expect(unread(update.text)).toEqual(["- Not read yet: `.github/workflows/ci.yml`, `CHANGELOG.md`"]);
+    expect(unread(update.text)).toEqual(["- Not read yet: `CHANGELOG.md`, `.github/workflows/ci.yml`"]);
     expect(update.text).toContain("`README.md` (changed 1×)");
   });
 

@@ -34,6 +34,27 @@ describe("what the summary of a session says", () => {
     expect(section(text, "## Next Steps")).toContain("next I will import InvoiceRow");
   });
 
+  it("tells each of many turns by its request, and the newest ones with what came of them", async () => {
+    const topics = Array.from(
+      { length: 45 },
+      (_, at) => `Station ${at} sends its level twice; look at gauge${at}.c.`,
+    );
+    const answer =
+      "The sender repeats a frame when no acknowledgement comes, because its timer is shorter than the line.";
+    const { text } = await ask(
+      topics.flatMap((topic, at) => [
+        user(`${topic} ${"The log has more of it. ".repeat(12)}`),
+        ...edit(`src/gauge${at}.c`, `int repeat${at};`),
+        assistant(`${answer} Station ${at} was the ${at}th of them.`),
+      ]),
+    );
+    const done = section(text, "### Done").split("\n");
+    for (const topic of topics) expect(done.join()).toContain(`"${topic.slice(0, 30)}`);
+    expect(done[10]).toMatch(/^- "Station 10 sends [^"]*" → changed `gauge10.c`$/);
+    expect(done.at(-1)).toContain("because its timer is shorter than the line");
+    expect(text.length).toBeLessThanOrEqual(8_000);
+  });
+
   it("keeps a flag that the agent typed once, and no name that only outputs have", async () => {
     const later = Array.from({ length: 30 }, (_, at) =>
       edit(`src/part-${at}.ts`, `export const part${at} = ${at};`),

@@ -37,7 +37,7 @@ export const LABELS = {
   notTicked: "Not ticked: ",
   handles: "Handles: ",
   used: "Also used: ",
-  listed: "Not read yet: ",
+  unread: "Not read yet: ",
   names: "Names in use: ",
   commands: "Commands: ",
 } as const;
@@ -47,8 +47,9 @@ export interface PreviousSummary {
   lines: Record<Part, string[]>;
   /** Quotations that end in a handle. */
   handles: string[];
-  /** Files, with the number of reads 0 for those that only a listing named. */
-  files: { path: string; reads: number; edits: number; names: string[] }[];
+  files: { path: string; edits: number; names: string[] }[];
+  /** Documents of the project that nobody had read. */
+  documents: string[];
   commands: string[];
   names: string[];
 }
@@ -70,7 +71,14 @@ export function parseSummaries(texts: readonly string[]): PreviousSummary {
     nextSteps: [],
     critical: [],
   };
-  const summary: PreviousSummary = { lines, handles: [], files: [], commands: [], names: [] };
+  const summary: PreviousSummary = {
+    lines,
+    handles: [],
+    files: [],
+    documents: [],
+    commands: [],
+    names: [],
+  };
   let part: Part = "critical";
   let heading = "";
   for (const rawLine of texts.flatMap(proseLines)) {
@@ -126,20 +134,17 @@ function readFactLine(line: string, summary: PreviousSummary): boolean {
   const file = /^`([^`]+)` \((?:created, )?changed (\d+)×\)(?:: (.*))?$/.exec(line);
   if (file !== null) {
     const names = file[3]?.split(", ") ?? [];
-    summary.files.push({ path: file[1]!, reads: READS, edits: Number(file[2]), names });
-  } else if (line.startsWith(LABELS.used) || line.startsWith(LABELS.listed)) {
-    const reads = line.startsWith(LABELS.used) ? READS : 0;
-    summary.files.push(...spansOf(line).map((path) => ({ path, reads, edits: 0, names: [] })));
-  } else if (line.startsWith(LABELS.commands)) summary.commands.push(...spansOf(line));
+    summary.files.push({ path: file[1]!, edits: Number(file[2]), names });
+  } else if (line.startsWith(LABELS.used)) {
+    summary.files.push(...spansOf(line).map((path) => ({ path, edits: 0, names: [] })));
+  } else if (line.startsWith(LABELS.unread)) summary.documents.push(...spansOf(line));
+  else if (line.startsWith(LABELS.commands)) summary.commands.push(...spansOf(line));
   else if (line.startsWith(LABELS.names)) summary.names.push(...line.slice(LABELS.names.length).split(", "));
   else if (line.startsWith(LABELS.handles)) {
     summary.handles.push(...[...line.matchAll(/"([^"]+)"/g)].map((match) => match[1]!));
   } else return false;
   return true;
 }
-
-/** Reads of a file in an earlier summary, which does not count them. */
-const READS = 2;
 
 const spansOf = (line: string) => [...line.matchAll(/`([^`]+)`/g)].map((match) => match[1]!);
 
@@ -277,6 +282,15 @@ export interface Line {
   priority: number;
   /** Lines with a lower order come first. */
   order: number;
+}
+
+/** Returns lines of an earlier summary; later lines have a higher priority, and `worth` is that of the last. */
+export function inheritedLines(texts: readonly string[], worth: number): Line[] {
+  return texts.map((text, index) => ({
+    text,
+    priority: (worth * (index + 1)) / (texts.length + 1),
+    order: index - texts.length,
+  }));
 }
 
 /** Fits lines into rooms, one part after the other, and stores the fitted text. */

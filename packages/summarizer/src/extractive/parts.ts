@@ -1,4 +1,4 @@
-import { LABELS, type Line, OWN_STEP, type Part, type PreviousSummary } from "./lines.ts";
+import { inheritedLines, LABELS, type Line, OWN_STEP, type Part, type PreviousSummary } from "./lines.ts";
 import { type CommandWork, type LatestCall, type SessionRecord, type Turn, turnWeight } from "./session.ts";
 import {
   conclusionsOf,
@@ -9,7 +9,7 @@ import {
   saysFinding,
   splitSentences,
 } from "./speech.ts";
-import { codeSpan, eachTerm, quote, quoteEnds, sameness } from "./text.ts";
+import { addsTerms, codeSpan, quote, quoteEnds, sameness } from "./text.ts";
 import {
   completes,
   hasSameAim,
@@ -79,15 +79,6 @@ export const WRITERS: Record<
   blocked: blockedLines,
   nextSteps: nextStepLines,
 };
-
-/** Returns lines of an earlier summary; later lines have a higher priority, and `worth` is that of the last. */
-export function inheritedLines(texts: readonly string[], worth: number): Line[] {
-  return texts.map((text, index) => ({
-    text,
-    priority: (worth * (index + 1)) / (texts.length + 1),
-    order: index - texts.length,
-  }));
-}
 
 /**
  * Returns the first request and the newest one, each with both ends. The first request of the first summary is kept in
@@ -166,23 +157,30 @@ function constraintLines(facts: Facts, room: number, told: string): Line[] {
   return lines;
 }
 
-/** Returns finished work, one line a turn: the request, the changes, their checks, and the agent's conclusion. */
-function doneLines(facts: Facts): Line[] {
+/**
+ * Returns finished work, one line a turn: the request, the changes, their checks, and the agent's conclusion. When there
+ * are too many turns for that, the others have only their request and a changed file: a list of all turns is worth more
+ * than fragments of some.
+ */
+function doneLines(facts: Facts, room: number): Line[] {
   const { record, previous, branches, focus } = facts;
   const earlier = withWholeRequest([...previous.lines.done, ...continuedItems(facts)], facts);
   const lines = [
     ...inheritedLines(earlier, 1.5),
     ...inheritedLines(branches.lines.done.map(inOtherBranch), 0.8),
   ];
-  const newest = record.turns.findLast((turn) => !isOpen(turn, record));
-  for (const turn of record.turns) {
-    if (isOpen(turn, record)) continue;
+  const closed = record.turns.filter((turn) => !isOpen(turn, record));
+  const told = closed.flatMap((turn) => {
     const text = turnLine(turn, facts);
-    const isNewest = turn === newest;
-    const priority =
-      0.5 * turnWeight(turn) + 2 * share(turn.at, record) + (isNewest || focus(text ?? "") ? FOCUS : 0);
-    if (text !== undefined) lines.push({ text, priority, order: turn.at });
-  }
+    if (text === undefined) return [];
+    const isFirst = turn === closed.at(-1) || focus(text);
+    const priority = 0.5 * turnWeight(turn) + 2 * share(turn.at, record) + (isFirst ? FOCUS : 0);
+    return [{ turn, text, priority, order: turn.at }];
+  });
+  told.sort((a, b) => b.priority - a.priority);
+  const whole = Math.max(LEAST_WHOLE, Math.floor((room - told.length * BRIEF) / (WHOLE - BRIEF)));
+  for (const [index, { turn, ...line }] of told.entries())
+    lines.push(index < whole ? line : { ...line, text: briefLine(turn) ?? line.text });
   for (const item of tasksOf(facts)) {
     if (item.state === "done")
       lines.push({
@@ -283,6 +281,22 @@ function isTurnOf(line: string, request: string): boolean {
   return begun !== undefined && sameness(request).startsWith(sameness(begun));
 }
 
+/** Length of a turn's line in characters: at most, if it is brief, and on average, if it is whole. */
+const BRIEF = 84;
+const WHOLE = 240;
+
+/** Number of turns with a whole line, however many turns there are. */
+const LEAST_WHOLE = 3;
+const LEAST_REQUEST = 40;
+
+/** Returns the beginning of a turn's request and a file that it changed; undefined without a request. */
+function briefLine(turn: Turn): string | undefined {
+  if (turn.request === undefined) return undefined;
+  const changed = turn.changes.size > 0 ? ` → changed ${changesOf(turn, 1)}` : "";
+  const request = quote(ownLinesFirst(turn.request), Math.max(LEAST_REQUEST, BRIEF - changed.length));
+  return `${request}${changed}`;
+}
+
 function turnLine(turn: Turn, facts: Facts): string | undefined {
   const request = turn.request ?? inheritedRequest(facts);
   const isNewest = turn === facts.record.turns.at(-1);
@@ -348,15 +362,6 @@ function checkAfter({ last }: CommandWork, turn: Turn, { record }: Facts): Comma
   return [...record.commands.values()].findLast(
     (each) => !each.failed && !each.reads && !isProbe(each.key) && each.last > last && each.last < end,
   );
-}
-
-/** Adds the terms of a text to known ones. Returns whether at least a third of them are new. */
-function addsTerms(text: string, known: Set<string>): boolean {
-  const terms = new Set<string>();
-  eachTerm(text, (term) => terms.add(term));
-  const added = [...terms].filter((term) => !known.has(term));
-  for (const term of added) known.add(term);
-  return added.length * 3 >= terms.size;
 }
 
 /** Returns current obstacles, newest last, and failures with their solutions. */

@@ -55,6 +55,8 @@ export interface SessionRecord {
   /** Path of the newest whole output that was too long for its result, with the words before it. */
   wholeOutput: Handle | undefined;
   files: Map<string, FileWork>;
+  /** Documents, manifests and workflows of the project that a listing names. */
+  documents: Set<string>;
   commands: Map<string, CommandWork>;
   /** Exact names that people or the agent wrote, not only a tool. */
   names: Map<string, NameUse>;
@@ -99,7 +101,7 @@ interface Saying {
   at: number;
 }
 
-/** Changes of one file; with neither reads nor edits, a listing of the project names it. */
+/** Changes of one file. */
 export interface FileWork {
   path: string;
   reads: number;
@@ -186,6 +188,7 @@ export function createSessionRecord(): SessionRecord {
     latest: [],
     wholeOutput: undefined,
     files: new Map(),
+    documents: new Set(),
     commands: new Map(),
     names: new Map(),
     rarity: createRarity(),
@@ -290,7 +293,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     remember(output);
     readNames(output.slice(0, SEARCHED_OUTPUT), WROTE.output);
     for (const path of message.isError === true ? [] : documentsIn(output.slice(0, SEARCHED_OUTPUT)))
-      if (!record.files.has(path)) touchFile(record, path, record.messageCount);
+      record.documents.add(path);
     const asked = calls.get(message.toolCallId) ?? [];
     calls.delete(message.toolCallId);
     currentTurn().finished = false;

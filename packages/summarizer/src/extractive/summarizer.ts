@@ -7,8 +7,16 @@ import {
   type SummaryRequest,
   throwIfAborted,
 } from "../summarizer.ts";
-import { createLineFitter, LABELS, type Line, type Part, parseSummaries, partsOf } from "./lines.ts";
-import { type Facts, FOCUS, inheritedLines, inOtherBranch, share, WRITERS } from "./parts.ts";
+import {
+  createLineFitter,
+  inheritedLines,
+  LABELS,
+  type Line,
+  type Part,
+  parseSummaries,
+  partsOf,
+} from "./lines.ts";
+import { type Facts, FOCUS, inOtherBranch, share, WRITERS } from "./parts.ts";
 import {
   type CommandWork,
   createSessionRecord,
@@ -207,7 +215,7 @@ function planSections(purpose: SummaryPurpose, requested: readonly string[]): Se
     section.parts = section.parts.filter((part) => !used.has(part));
     for (const part of section.parts) used.add(part);
   }
-  // When they are listed in addition to "Progress", its sub-sections are only below it.
+  // When they are unread in addition to "Progress", its sub-sections are only below it.
   const progress = sections.find((section) => section.subheadings);
   if (progress === undefined) return sections;
   const names = Object.values(SUBHEADINGS);
@@ -297,7 +305,7 @@ function chunked(texts: readonly string[], separator: string, most = 5): string[
 
 const CHANGED_FILES = 12;
 const READ_FILES = 16;
-const LISTED_FILES = 5;
+const UNREAD = 5;
 const NAMES_OF_FILE = 6;
 
 /** Lines into which the files that were read are joined. */
@@ -319,10 +327,10 @@ function fileLines(facts: Facts, room: number): Line[] {
       (kind) => kind.map(({ path }, index) => [path, EARLIER * (1 - index / kind.length)] as const),
     ),
   );
-  for (const { path, reads, edits, names } of inherited) {
+  for (const { path, edits, names } of inherited) {
     const file = files.get(path);
     if (file !== undefined) Object.assign(file, { edits: file.edits + edits, created: false, names });
-    else files.set(path, { path, reads, edits, created: false, last: -1, failure: undefined, names });
+    else files.set(path, { path, reads: 2, edits, created: false, last: -1, failure: undefined, names });
   }
   // Files of an earlier summary are older than all messages.
   const newness = ({ path, last }: FileWork) => (last < 0 ? ages.get(path)! : newnessOf(last, facts));
@@ -337,9 +345,10 @@ function fileLines(facts: Facts, room: number): Line[] {
     if (read.length === READ_FILES) break;
     // Commands name with a relative path what other calls name with the whole path.
     const isNamed = ranked.some(({ path }) => path.endsWith(`/${file.path}`));
-    if (file.edits === 0 && file.reads > 0 && !isNamed) read.push(file);
+    if (file.edits === 0 && !isNamed) read.push(file);
   }
-  const listed = ranked.filter(({ reads, edits }) => reads + edits === 0).slice(0, LISTED_FILES);
+  const documents = [...new Set([...previous.documents, ...record.documents])];
+  const unread = documents.filter((path) => !ranked.some((file) => `/${file.path}`.endsWith(`/${path}`)));
   const shown = (path: string) => codeSpan(path, 200);
   const changes = changed.map((file) => {
     const names = namesOf(file, record);
@@ -353,7 +362,7 @@ function fileLines(facts: Facts, room: number): Line[] {
     left - LABELS.used.length * MOST_CHUNKS,
   );
   texts.push(...chunked(paths, ", ").map((text) => `${LABELS.used}${text}`));
-  if (listed.length > 0) texts.push(`${LABELS.listed}${listed.map(({ path }) => shown(path)).join(", ")}`);
+  if (unread.length > 0) texts.push(`${LABELS.unread}${unread.slice(0, UNREAD).map(shown).join(", ")}`);
   return texts.map((text, order) => ({ text, priority: -order, order }));
 }
 

@@ -111,6 +111,15 @@ export function eachTerm(text: string, found: (term: string) => void): void {
   }
 }
 
+/** Adds the terms of a text to known ones. Returns whether at least a third of them are new. */
+export function addsTerms(text: string, known: Set<string>): boolean {
+  const terms = new Set<string>();
+  eachTerm(text, (term) => terms.add(term));
+  const added = [...terms].filter((term) => !known.has(term));
+  for (const term of added) known.add(term);
+  return added.length * 3 >= terms.size;
+}
+
 const WORDS =
   /[A-Za-z_\u00c0-\u052f][\w\u00c0-\u052f'’-]*[\w\u00c0-\u052f]|\d[\d.,:]*\d|[\u0530-\u1fff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+/g;
 const RUN_TOGETHER = /^[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]/;

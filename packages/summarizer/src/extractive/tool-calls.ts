@@ -132,6 +132,10 @@ const NO_FILE = /^\/\/|^\/dev\//;
 /** A function in a program on the command line: `JSON.parse(`, `console.log(`. */
 const CALLED = /[\w$.]+\(/g;
 
+/** A name with a dot that is no file: a member of an object or a structure (`line.c_lflag`, `serial.fd`). */
+const MEMBER =
+  /^[\w-]+\.(?!(?:[a-z]{1,3}|[ch](?:pp|xx)|[jt]sx?|[cm][jt]s|jsonl?|html|scss|less|toml|ya?ml|lock|conf|java|dart|vue|svelte|swift|proto|gradle|plist|tscn|woff2?|jpe?g|webp|docx|xlsx|sqlite3?|mp[34]|ps1|md|txt)$)/i;
+
 /** Returns the files and folders that a command names. */
 export function pathsIn(key: string): string[] {
   const words = key
@@ -142,6 +146,7 @@ export function pathsIn(key: string): string[] {
       (word) =>
         word.length <= LONGEST_PATH &&
         !NO_FILE.test(word) &&
+        !MEMBER.test(word) &&
         /^(?!.*\.\.[\w.]|\.\w+\.\w[\w.]*$)(?:[\w./~@-]+\.[A-Za-z]\w*|(?:~|\.{1,2})?(?:\/[\w.@-]+){2,})$/.test(
           word,
         ),
