@@ -107,9 +107,9 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
   /** The checkpoint of a config, or the newest one of its thread and namespace; undefined if there is none. */
   override async getTuple(config: Config): Promise<CheckpointTuple | undefined> {
     if (config.configurable?.["thread_id"] === undefined) return undefined;
-    const { thread: threadId, ns } = callOf(config);
+    const { thread: threadId, ns, id } = callOf(config);
     return this.#read(threadId, (thread) => {
-      const place = thread.place(ns, host.getCheckpointId(config) || thread.newest(ns) || "");
+      const place = thread.place(ns, id);
       return place?.data && this.#tuple(thread, place.data);
     });
   }
@@ -192,7 +192,8 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
 
       const isSaid = Object.hasOwn(newVersions, this.#messages);
       const all = isSaid ? this.#messagesOf(known, stored, values[this.#messages], above) : undefined;
-      const tail = (above ?? known.place(outer, around ?? ""))?.tail ?? null;
+      const outside = around === undefined ? undefined : known.place(outer, around);
+      const tail = (above ?? outside)?.tail ?? null;
       const at = Date.parse(rest.ts) || Date.now();
       const planned = all && planMessages(known, tail, all, { ns, at });
       const { parentId, entries } = planned ?? { parentId: tail, entries: [] };
@@ -259,12 +260,12 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
   /** The writes of a channel along the path of a checkpoint, oldest first, back to the nearest stored value. */
   override async getDeltaChannelHistory(query: DeltaQuery): Promise<Record<string, DeltaChannelHistory>> {
     const { config, channels } = query;
-    const { thread: threadId, ns } = callOf(config);
+    const { thread: threadId, ns, id } = callOf(config);
     const history = new Map<string, DeltaChannelHistory>();
     for (const channel of channels) history.set(channel, { writes: [] });
     await this.#read(threadId, async (thread) => {
       const open = new Set(channels);
-      let at = thread.place(ns, host.getCheckpointId(config) || thread.newest(ns) || "")?.data?.parent;
+      let at = thread.place(ns, id)?.data?.parent;
       while (at !== undefined && open.size > 0) {
         const place = thread.place(ns, at);
         for (const channel of open) {
@@ -412,8 +413,8 @@ interface Call {
 
 /** @throws EspalierError `bad-input` for a thread id that cannot name a session */
 function callOf({ configurable = {} }: Config): Call {
-  const { thread_id, checkpoint_ns: ns = "", checkpoint_id: id } = configurable;
-  return { thread: sessionIdOf("thread_id", thread_id), ns, id: typeof id === "string" ? id : "" };
+  const { thread_id, checkpoint_ns: ns = "" } = configurable;
+  return { thread: sessionIdOf("thread_id", thread_id), ns, id: host.getCheckpointId({ configurable }) };
 }
 
 const configOf = ({ thread: thread_id, ns: checkpoint_ns, id: checkpoint_id }: Call) => ({

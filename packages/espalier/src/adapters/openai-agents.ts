@@ -1,7 +1,7 @@
 // The `Session` of the OpenAI Agents SDK over sessions of Espalier; its types need `@openai/agents`.
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { isRecord } from "@espalier/session-tree";
+import { isFailedAnswer, isRecord } from "@espalier/session-tree";
 import type {
   AgentInputItem,
   SessionHistoryRewriteArgs,
@@ -79,8 +79,8 @@ interface ItemEntry extends BaseEntry {
   /** The item as returned by `storeValue`; absent in an entry of another program. */
   item?: unknown;
   /**
-   * The leaf before the append, on each of its entries but the last. A session that ends in such an entry lost the rest of
-   * the append in a crash.
+   * The leaf before the append, on each of its entries but the last. A log that ends in such an entry lost the rest of the
+   * append in a crash.
    */
   leafBefore?: string | null;
   /** SHA-256 of the transaction that ends in this entry. */
@@ -262,16 +262,12 @@ function findTransaction(session: Session, operationId: string): { id: string; a
   }
 }
 
-/** Moves the leaf back to its position before an append that a crash left incomplete. */
+/** Moves the leaf back to its position before an append that a crash left incomplete: the log ends inside it. */
 async function leaveHalf(session: Session): Promise<void> {
-  const { leafId, tree } = session;
-  if (leafId === null) return;
-  const { leafBefore } = session.getEntry(leafId) as ItemEntry;
-  if (leafBefore === undefined) return;
-  const row = tree.row(leafId);
-  // The lines of an append follow one another.
-  const isFollowed = row + 1 < tree.length && tree.index.parent(row + 1) === row;
-  if (!isFollowed) await session.moveTo(leafBefore);
+  const { tree } = session;
+  if (tree.lastRow < 0) return;
+  const { leafBefore } = tree.entryAt(tree.lastRow) as ItemEntry;
+  if (leafBefore !== undefined) await session.moveTo(leafBefore);
 }
 
 /** Replaces the first call with this id and removes later ones, as the SDK's `MemorySession` does. */
@@ -325,7 +321,7 @@ function inputOf(fields: Fields): string {
 /** A summary, or a message of another program, as items. A failed answer has none. */
 function itemsOf(message: ContextMessage): AgentInputItem[] {
   if (message.role === "assistant") {
-    if (message.stopReason === "error" || message.stopReason === "aborted") return [];
+    if (isFailedAnswer(message)) return [];
     return message.content.flatMap((block): AgentInputItem[] => {
       if (block.type === "text") {
         const content = [{ type: "output_text", text: block.text } as const];

@@ -134,12 +134,9 @@ export class Thread {
     if (data.id > (this.#newest.get(data.ns) ?? "")) this.#newest.set(data.ns, data.id);
   }
 
+  /** @param id of the checkpoint; empty for the newest one */
   place(ns: string, id: string): Place | undefined {
-    return this.#places.get(`${id} ${ns}`);
-  }
-
-  newest(ns: string): string | undefined {
-    return this.#newest.get(ns);
+    return this.#places.get(`${id || this.#newest.get(ns)} ${ns}`);
   }
 
   /** Checkpoints of a namespace, or of all, newest first. */
