@@ -267,8 +267,9 @@ class NewLines {
     if (line.type === "agent_metadata" && typeof description === "string")
       return [sessionInfo.of({ name: description }) as Entry];
     const boundary = line["isCompactSummary"] === true ? this.#boundaryOf(line) : undefined;
-    const timestamp = isTimed(line) ? line.timestamp : new Date().toISOString();
-    const lines = [...(boundary ? [boundary] : []), { ...line, timestamp }];
+    const isTimed = !Number.isNaN(Date.parse(String(line.timestamp)));
+    const timed = isTimed ? line : { ...line, timestamp: new Date().toISOString() };
+    const lines = boundary ? [boundary, timed] : [timed];
     const bytes = new TextEncoder().encode(lines.map((one) => `${JSON.stringify(one)}\n`).join(""));
     const source = { path: "transcript.jsonl", view: bytesView(bytes), digest: () => "" };
     const entries = [...this.#importer.read(source)]
@@ -289,11 +290,9 @@ class NewLines {
     if (isMessage(entry, "toolResult"))
       return { message: { ...entry.message, toolName: this.#toolOf(entry.message.toolCallId) } };
     if (!isMessage(entry, "assistant")) return {};
-    const said = entry.message;
-    const parts = answersIn(this.#newestAnswer()).filter(
-      (part) => answerId(part) !== undefined && answerId(part) === answerId(said),
-    );
-    const usage = said.usage && uncounted(said.usage, parts);
+    const said: Answer = entry.message;
+    const isPart = ({ responseId: id }: Answer) => id !== undefined && id === said.responseId;
+    const usage = said.usage && uncounted(said.usage, answersIn(this.#newestAnswer()).filter(isPart));
     const model = said.model === "unknown" ? lastModel() : said.model;
     return { message: { ...said, model, ...(usage && { usage }) } };
   }
@@ -325,23 +324,22 @@ class NewLines {
     const at = newest.findIndex(({ id }) => id === parentId);
     if (at < 0) return false;
     if (newest.slice(0, at).every(isBeside)) return true;
-    const { id } = (line["message"] ?? {}) as { id?: unknown };
-    const isPart =
-      line.type === "assistant" &&
-      typeof id === "string" &&
-      answersIn(newest).some((answer) => answerId(answer) === id);
     const parent = newest[at]!;
-    const isInside =
-      isMessage(parent, "toolResult") || answersIn([parent]).some((answer) => toolCalls(answer).length > 0);
-    return isPart || isInside || isResult(line) || (line.type !== "user" && line.type !== "assistant");
+    if (isMessage(parent, "toolResult") || answersIn([parent]).some((answer) => toolCalls(answer).length > 0))
+      return true;
+    if (line.type !== "assistant") return line.type !== "user" || isResult(line);
+    const { id } = (line["message"] ?? {}) as { id?: unknown };
+    return typeof id === "string" && answersIn(newest).some(({ responseId }) => responseId === id);
   }
 
   /** The newest answer of the path, from its end back to the prompt or to the answer before it. */
   #newestAnswer(): LineEntry[] {
     const entries: LineEntry[] = [];
+    let newest: Answer | undefined;
     for (const entry of this.#path()) {
-      const [answer] = answersIn(entries);
-      if (answer && isMessage(entry, "assistant") && answerId(entry.message) !== answerId(answer)) break;
+      const [answer] = answersIn([entry]);
+      if (newest && answer && answer.responseId !== newest.responseId) break;
+      newest ??= answer;
       entries.push(entry);
       if (isMessage(entry, "user")) break;
     }
@@ -375,14 +373,11 @@ const SOUND_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 /** The id of the entry of a line. */
 const entryId = (uuid: string): string => (SOUND_ID.test(uuid) ? uuid : digestOf(uuid, 24));
 
-const isTimed = ({ timestamp }: Line): boolean => !Number.isNaN(Date.parse(String(timestamp)));
-
-type Answer = Extract<ContextMessage, { role: "assistant" }>;
+/** A part of an answer. All parts have the id of the answer. */
+type Answer = Extract<ContextMessage, { role: "assistant" }> & { responseId?: string };
 
 const answersIn = (entries: readonly LineEntry[]): Answer[] =>
   entries.flatMap((entry) => (isMessage(entry, "assistant") ? entry.message : []));
-
-const answerId = (answer: Answer) => (answer as { responseId?: string }).responseId;
 
 const isBeside = ({ type }: BaseEntry): boolean => type === custom.type || type === compaction.type;
 
