@@ -80,13 +80,9 @@ export type Fields = Record<string, unknown>;
 export const digestOf = (text: string, length?: number): string =>
   createHash("sha256").update(text).digest("hex").slice(0, length);
 
-/** JSON with the members of every object in the order of their names: equal values have equal texts. */
-export const canonicalJson = (value: unknown): string =>
-  JSON.stringify(value, (_, member: unknown) =>
-    isRecord(member)
-      ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : member,
-  );
+/** Fields in the order of their names, so that equal objects have equal JSON. */
+export const sortedFields = (fields: Fields): Fields =>
+  Object.fromEntries(Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1)));
 
 /** Blocks of a user's message or of a result. */
 export type Blocks = Exclude<Extract<StoredMessage, { role: "user" }>["content"], string>;

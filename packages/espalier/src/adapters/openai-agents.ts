@@ -26,11 +26,11 @@ import {
   answerOf,
   argumentsOf,
   blocksOf,
-  canonicalJson,
   digestOf,
   type Fields,
   refuseOtherVersions,
   sessionIdOf,
+  sortedFields,
   textOf,
 } from "./host.ts";
 import { restoreValue, storeValue } from "./stored-value.ts";
@@ -128,7 +128,8 @@ function sessionOf(pool: SessionPool, sessionId: string): OpenaiSession {
           "bad-input",
           "A history transaction needs an `operationId` that is not empty.",
         );
-      const digest = digestOf(canonicalJson(storeValue(transaction, {})));
+      const sorted = (_: string, value: unknown) => (isRecord(value) ? sortedFields(value) : value);
+      const digest = digestOf(JSON.stringify(storeValue(transaction, {}), sorted));
       await use(async (session) => {
         const { id, applied } = findTransaction(session, operationId);
         if (applied === digest) return;

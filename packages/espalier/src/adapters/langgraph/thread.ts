@@ -17,9 +17,9 @@ import {
   argumentsOf,
   type Blocks,
   blocksOf,
-  canonicalJson,
   digestOf,
   type Fields,
+  sortedFields,
   textOf,
 } from "../host.ts";
 import { fitsLine } from "../stored-value.ts";
@@ -276,13 +276,12 @@ export class Values {
 
   #item(json: unknown): Ref {
     const text = canonical(json);
-    if (!fitsLine(json)) return this.#bytes("json", Buffer.from(text));
-    if (text.length <= SHORT) return [json];
-    const isLarge = isRecord(json) && !("lc" in json) && text.length > LARGE;
-    return this.add(
-      digestOf(text, 32),
-      isLarge ? ["fields", mapFields(json, (field) => this.#value(field))] : ["json", json],
-    );
+    if (text.length <= SHORT && fitsLine(json)) return [json];
+    const digest = digestOf(text, 32);
+    if (this.#find(digest)) return digest;
+    if (!fitsLine(json)) return this.add(digest, ["bytes", "json", Buffer.from(text).toString("base64")]);
+    if (!isRecord(json) || "lc" in json || text.length <= LARGE) return this.add(digest, ["json", json]);
+    return this.add(digest, ["fields", mapFields(json, (field) => this.#value(field))]);
   }
 
   #bytes(type: string, bytes: Buffer): string {
@@ -299,7 +298,9 @@ const valueDigest = (json: unknown) => digestOf(canonical(json), 32);
 
 /** JSON for a digest. A loaded message has its fields in another order than a new one. */
 const canonical = (json: unknown): string =>
-  isRecord(json) && isRecord(json["kwargs"]) ? canonicalJson(json) : JSON.stringify(json);
+  JSON.stringify(
+    isRecord(json) && isRecord(json["kwargs"]) ? { ...json, kwargs: sortedFields(json["kwargs"]) } : json,
+  );
 
 /** An item of a list, with its digest from before redaction. */
 interface Item {
