@@ -82,16 +82,14 @@ export function postgresStore(database: Database, namespace: string): PostgresSt
     });
     return checked;
   };
-  const reading = async <Result>(act: () => Promise<Result>): Promise<Result> =>
-    withSessionError("unreadable", async () => {
-      await ready();
-      return act();
-    });
-  const writing = async <Result>(act: () => Promise<Result>): Promise<Result> =>
-    withSessionError("write-failed", async () => {
-      await ready();
-      return act();
-    });
+  const guarded =
+    (code: "unreadable" | "write-failed") =>
+    <Result>(act: () => Promise<Result>): Promise<Result> =>
+      withSessionError(code, async () => {
+        await ready();
+        return act();
+      });
+  const [reading, writing] = [guarded("unreadable"), guarded("write-failed")];
   const opened = (found: FoundSession, mode: "read" | "write") => {
     const channel = channelOf(found.place.key);
     return new PostgresLog(database, found, mode, () => hints.give(channel));

@@ -34,6 +34,7 @@ import {
   type Entry,
   isFailedAnswer,
   isMessage,
+  isRecord,
   type NewEntry,
   totalBytes,
   type Usage,
@@ -262,7 +263,7 @@ export function proposedCandidate(run: CompactionRun, proposal: CompactionPropos
   const pinned = pinnedTexts(session).filter(({ id }) => !keptIds.has(id));
   const blocks = { pinned, rules: rulesAtLeaf(session), files: NO_FILES };
   const pins = joinSummary("", blocks, plan.settings.contextWindow);
-  const own = typeof details === "object" && details !== null && !Array.isArray(details) ? details : {};
+  const own = isRecord(details) ? details : {};
   const fileOps = recordedFiles({ summary, details: own }, recordedFiles(previous));
   return {
     summary: pins === "" ? summary : `${summary.trimEnd()}\n\n${pins}`,

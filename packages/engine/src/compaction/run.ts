@@ -14,6 +14,7 @@ import {
 } from "@espalier/compaction";
 import {
   type CompactResult,
+  countMessages,
   DEFAULT_MESSAGE_COUNT_SETTINGS,
   EventType,
   type MessageCountSettings,
@@ -24,7 +25,7 @@ import {
 } from "@espalier/compaction/policies";
 import type { Decision } from "@espalier/extensions";
 import { checkJson, EspalierError } from "@espalier/jsonl-stream";
-import { type CompactionEntry, createId, type Entry, kindOf } from "@espalier/session-tree";
+import { type CompactionEntry, createId, type Entry } from "@espalier/session-tree";
 import { isSummaryError, summaryError } from "@espalier/summarizer";
 import { contextForHandlers } from "../extensions/context.ts";
 import type { Session } from "../session/session.ts";
@@ -412,20 +413,13 @@ async function commitCompaction(
  */
 export class BackgroundPolicy {
   readonly #session: Session;
-  #running = false;
-  #pending = false;
+  isRunning = false;
+  /** True when a compaction became due during a run. */
+  isPending = false;
   #stopped = false;
 
   constructor(session: Session) {
     this.#session = session;
-  }
-
-  get isRunning(): boolean {
-    return this.#running;
-  }
-
-  get isPending(): boolean {
-    return this.#pending;
   }
 
   /** Starts no new compaction; a running one continues. */
@@ -435,12 +429,12 @@ export class BackgroundPolicy {
 
   /** Call after an append; never throws and never waits. */
   entriesAppended(entries: readonly Entry[]): void {
-    if (entries.some(saysSomething)) this.#judge();
+    if (countMessages(entries) > 0) this.#judge();
   }
 
   #judge(): void {
     if (this.#stopped || !this.#isDue()) return;
-    if (this.#running) this.#pending = true;
+    if (this.isRunning) this.isPending = true;
     else void this.#run();
   }
 
@@ -455,21 +449,15 @@ export class BackgroundPolicy {
   }
 
   async #run(): Promise<void> {
-    this.#running = true;
+    this.isRunning = true;
     try {
       await this.#session.compact({ reason: "policy" });
     } catch (error) {
       reportFailure(this.#session, error);
     }
-    this.#running = false;
-    if (!this.#pending) return;
-    this.#pending = false;
+    this.isRunning = false;
+    if (!this.isPending) return;
+    this.isPending = false;
     this.#judge();
   }
-}
-
-/** Returns whether an entry is a new message; a committed summary is not. */
-function saysSomething(entry: Entry): boolean {
-  const kind = kindOf(entry);
-  return kind.toMessages !== undefined && kind.firstKept === undefined;
 }

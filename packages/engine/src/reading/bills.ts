@@ -104,11 +104,7 @@ export function priceOf(
 ): CallPrice | undefined {
   const recorded = costOf(usage);
   if (recorded > 0) return { cost: recorded, isEstimated: false };
-  const [input, read, written] = [usage.input, usage.cacheRead, usage.cacheWrite].map(amount) as [
-    number,
-    number,
-    number,
-  ];
+  const [input, read, written] = [amount(usage.input), amount(usage.cacheRead), amount(usage.cacheWrite)];
   const named = { provider: text(provider), modelId: text(model) };
   const prices = pricesOf(named, input + read + written, own);
   if (!prices) return undefined;

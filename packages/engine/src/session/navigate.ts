@@ -17,6 +17,7 @@ import {
   branchSummary,
   createId,
   type Entry,
+  isRecord,
   label,
   leaf,
   type NewEntry,
@@ -400,7 +401,7 @@ function proposedSummary(
   { block, recorded }: { block: string; recorded: object },
 ): BranchSummaryFields {
   const { fileOps } = prepareBranchEntries(entries, undefined, toolsOf(session));
-  const own = typeof details === "object" && details !== null && !Array.isArray(details) ? details : {};
+  const own = isRecord(details) ? details : {};
   const lists = fileLists(recordedFiles({ summary, details: own }, fileOps));
   return {
     summary: block === "" ? summary : `${summary.trimEnd()}\n\n${block}`,

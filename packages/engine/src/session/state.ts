@@ -127,27 +127,15 @@ export type Settle = (modelOf: () => string | undefined) => Promise<SessionOptio
 
 /** Options of a session: those with which it was opened and, with a `Settle`, those for the current model. */
 export class CurrentSettings {
-  #options: SessionOptions;
-  #policy: Policy;
+  options: SessionOptions;
+  policy: Policy;
+  /** Set while the settings of another model are read. */
+  pending: Promise<void> | undefined;
   #settle: { by: Settle; model: string | undefined } | undefined;
-  #pending: Promise<void> | undefined;
 
   constructor(options: SessionOptions) {
-    this.#options = options;
-    this.#policy = resolvePolicy(options.policy, options.policySettings);
-  }
-
-  get options(): SessionOptions {
-    return this.#options;
-  }
-
-  get policy(): Policy {
-    return this.#policy;
-  }
-
-  /** Set while the settings of another model are read. */
-  get pending(): Promise<void> | undefined {
-    return this.#pending;
+    this.options = options;
+    this.policy = resolvePolicy(options.policy, options.policySettings);
   }
 
   /** Adopts `settled`, and calls `by` whenever the model changes from `model`. */
@@ -162,20 +150,20 @@ export class CurrentSettings {
     const model = settle && modelOf();
     if (!settle || model === undefined || model === settle.model) return;
     settle.model = model;
-    const settled = (this.#pending ?? Promise.resolve())
+    const settled = (this.pending ?? Promise.resolve())
       .then(() => settle.by(() => model))
       .then((options) => this.#take(options))
       .catch(failed)
       .then(() => {
-        if (this.#pending === settled) this.#pending = undefined;
+        if (this.pending === settled) this.pending = undefined;
       });
-    this.#pending = settled;
+    this.pending = settled;
   }
 
   #take(settled: SessionOptions): void {
-    const options = { ...this.#options, ...settled };
-    this.#policy = resolvePolicy(options.policy, options.policySettings);
-    this.#options = options;
+    const options = { ...this.options, ...settled };
+    this.policy = resolvePolicy(options.policy, options.policySettings);
+    this.options = options;
   }
 }
 

@@ -85,6 +85,9 @@ const SETTING_RULES: Record<SettingsKey, SettingRule> = {
   compactionThreshold: percent,
   criticalThreshold: percent,
 };
+const every = optional(SETTING_RULES);
+
+/** Settings that can have different values for different models. */
 const {
   policy,
   summarizer,
@@ -96,27 +99,17 @@ const {
   maxCost,
   prices,
   ...ofAnyModel
-} = optional(SETTING_RULES);
+} = every;
 
 /** Schema of a settings file with its keys in camelCase; no key is required. */
 const settingsSchema = z.strictObject({
-  policy,
-  summarizer,
-  anthropicBaseUrl,
-  anthropicApiKey,
-  openaiBaseUrl,
-  openaiApiKey,
-  extensions,
-  maxCost,
-  prices,
-  ...ofAnyModel,
+  ...every,
   models: z
     .record(z.string(), z.strictObject(ofAnyModel))
     .optional()
     .describe("What is different for a model, by its id or provider/id."),
 });
 
-/** Settings that can have different values for different models. */
 const MODEL_KEYS: ReadonlySet<string> = new Set(Object.keys(ofAnyModel));
 
 /** Returns the schema as JSON Schema, for editors. */

@@ -1,6 +1,7 @@
 import { existsSync, realpathSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { openView } from "@espalier/jsonl-stream/node";
+import { isRecord } from "@espalier/session-tree";
 import { camelCase, type SettingsKey, type SettingsLayer, settingsError } from "./settings.ts";
 
 /**
@@ -68,7 +69,7 @@ async function parsed(place: Place): Promise<Table> {
       cause,
     );
   });
-  if (isTable(content)) return content;
+  if (isRecord(content)) return content;
   throw settingsError(place, undefined, "it has no table of settings; begin it with { and a key.");
 }
 
@@ -92,13 +93,13 @@ function textIn(file: string): string {
 /** Converts all keys to one spelling and one level, except those of a model. */
 function flattened(place: Place, table: Table): Table {
   const { [TABLE]: inner = {}, ...outer } = table;
-  if (!isTable(inner)) throw settingsError(place, TABLE, `${TABLE} is a table of settings.`);
+  if (!isRecord(inner)) throw settingsError(place, TABLE, `${TABLE} is a table of settings.`);
   const values = respelt(place, [...Object.entries(outer), ...Object.entries(inner)]);
   const { models } = values;
-  if (!isTable(models)) return values;
+  if (!isRecord(models)) return values;
   const ofModels = Object.entries(models).map(([model, own]) => [
     model,
-    isTable(own) ? respelt(place, Object.entries(own)) : own,
+    isRecord(own) ? respelt(place, Object.entries(own)) : own,
   ]);
   return { ...values, models: Object.fromEntries(ofModels) };
 }
@@ -119,6 +120,3 @@ function respelt(place: Place, entries: readonly (readonly [string, unknown])[])
   }
   return values;
 }
-
-const isTable = (value: unknown): value is Table =>
-  typeof value === "object" && value !== null && !Array.isArray(value);

@@ -365,24 +365,11 @@ function part(role: string, block: ContentBlock): Fields {
 }
 
 /** Tokens of a call. `input_tokens` includes those of the cache. */
-interface TokenCount {
-  input_tokens: number;
-  cached_input_tokens: number;
-  cache_write_input_tokens: number;
-  output_tokens: number;
-  reasoning_output_tokens: number;
-  total_tokens: number;
-}
+type TokenCount = ReturnType<typeof tokenCount>;
 
 const NO_TOKENS = tokenCount({ input: 0, output: 0, cacheRead: 0, cacheWrite: 0 });
 
-function tokenCount({
-  input = 0,
-  output = 0,
-  cacheRead = 0,
-  cacheWrite = 0,
-  totalTokens,
-}: Usage): TokenCount {
+function tokenCount({ input = 0, output = 0, cacheRead = 0, cacheWrite = 0, totalTokens }: Usage) {
   const sum = input + cacheRead + cacheWrite;
   return {
     input_tokens: sum,
