@@ -207,6 +207,6 @@ function modelOf(entry: Entry, bill: Billed): Pick<BilledCall, "provider" | "mod
 const isUsage = (value: unknown): value is Usage => typeof value === "object" && value !== null;
 
 /** Returns a count or a price between zero and 2^53 - 1, so that sums stay finite; 0 for any other value. */
-const amount = (value: unknown): number =>
+export const amount = (value: unknown): number =>
   typeof value === "number" && value > 0 && value <= Number.MAX_SAFE_INTEGER ? value : 0;
 const text = (value: unknown): string => (typeof value === "string" && value !== "" ? value : "unknown");

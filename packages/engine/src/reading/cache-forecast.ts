@@ -8,8 +8,10 @@ import {
   pathWindowAt,
   type SessionContext,
   type Tree,
+  type Usage,
 } from "@espalier/session-tree";
 import { pricesOf, type TokenPrices } from "@espalier/summarizer";
+import { amount } from "./bills.ts";
 
 /** Effect of an action on the next request's use of the prompt cache. Sizes are tokens as the provider counts them. */
 export interface CacheForecast {
@@ -115,10 +117,5 @@ function calibrate(context: SessionContext): { overhead: number; scale: number; 
 const LEAST_SCALE = 0.25;
 const MOST_SCALE = 4;
 
-function promptOf(usage: { input?: unknown; cacheRead?: unknown; cacheWrite?: unknown } | undefined): number {
-  const counts = [usage?.input, usage?.cacheRead, usage?.cacheWrite];
-  return counts.reduce<number>(
-    (sum, count) => (typeof count === "number" && count > 0 && Number.isFinite(count) ? sum + count : sum),
-    0,
-  );
-}
+const promptOf = (usage: Usage | undefined): number =>
+  amount(usage?.input) + amount(usage?.cacheRead) + amount(usage?.cacheWrite);

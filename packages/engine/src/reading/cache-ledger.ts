@@ -12,7 +12,7 @@ import {
   thinkingLevelChange,
 } from "@espalier/session-tree";
 import { pricesOf, type TokenPrices } from "@espalier/summarizer";
-import { type BilledCall, billedCallAt, type CallPrice, priceOf } from "./bills.ts";
+import { amount, type BilledCall, billedCallAt, type CallPrice, priceOf } from "./bills.ts";
 import { type CacheCause, type Compared, type RequestDifference, RequestReader } from "./requests.ts";
 
 /** Names of the causes, for people. */
@@ -254,13 +254,9 @@ function callAt(tree: Tree, row: number): CountedCall | undefined {
   const billed = billedCallAt(tree, row);
   if (billed?.kind !== "answer") return undefined;
   const { usage } = billed;
-  const [fresh, read, written] = [
-    tokensIn(usage.input),
-    tokensIn(usage.cacheRead),
-    tokensIn(usage.cacheWrite),
-  ];
+  const [fresh, read, written] = [amount(usage.input), amount(usage.cacheRead), amount(usage.cacheWrite)];
   const context = fresh + read + written;
-  if (context + tokensIn(usage.output) === 0) return undefined;
+  if (context + amount(usage.output) === 0) return undefined;
   const entry = tree.entryAt(row);
   const { id: entryId, timestamp } = entry;
   const writtenAt = Date.parse(timestamp);
@@ -274,15 +270,12 @@ function callAt(tree: Tree, row: number): CountedCall | undefined {
     fresh,
     read,
     written,
-    answer: answerSize(entry, tokensIn(usage.output)),
+    answer: answerSize(entry, amount(usage.output)),
     sentAt,
     startedAt: typeof startedAt === "number" ? startedAt : Number.POSITIVE_INFINITY,
     writtenAt,
   };
 }
-
-const tokensIn = (value: unknown): number =>
-  typeof value === "number" && value > 0 && value <= Number.MAX_SAFE_INTEGER ? value : 0;
 
 /** A break of unknown cause, with the data to explain it. */
 interface Unexplained {
@@ -455,7 +448,7 @@ class Rates {
     const key = `${provider}/${model}`;
     const rate = this.#learnt.get(key) ?? { cached: false };
     this.#learnt.set(key, rate);
-    rate.cached ||= tokensIn(usage.cacheRead) + tokensIn(usage.cacheWrite) > 0;
+    rate.cached ||= amount(usage.cacheRead) + amount(usage.cacheWrite) > 0;
     rate.read ??= rateOf(usage.cost?.cacheRead, usage.cacheRead);
     rate.write ??= rateOf(usage.cost?.cacheWrite, usage.cacheWrite);
     rate.input ??= rateOf(usage.cost?.input, usage.input);
@@ -488,6 +481,6 @@ const MILLION = 1_000_000;
 
 /** Returns US dollars per million tokens from a recorded cost; undefined when it shows no price. */
 function rateOf(cost: unknown, tokens: unknown): number | undefined {
-  const count = tokensIn(tokens);
+  const count = amount(tokens);
   return typeof cost === "number" && cost > 0 && count > 0 ? (cost / count) * MILLION : undefined;
 }

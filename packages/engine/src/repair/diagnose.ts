@@ -32,6 +32,8 @@ export async function diagnose(log: SessionLog): Promise<Diagnosis> {
 /** Reads a tree in memory like {@link diagnose}. */
 export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
   const issues: SessionIssue[] = [...tree.issues];
+  const note = (kind: SessionIssue["kind"], offset: number, id: string | null, message: string) =>
+    issues.push({ kind, line: null, offset, id, message });
   const reported = new Set(issues.map(({ offset }) => offset));
   let damaged = 0;
   for (let row = 0; row < tree.length; row++) {
@@ -39,35 +41,20 @@ export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
     const length = tree.index.lineLength(row);
     if (tree.entryAt(row).type === DAMAGED) {
       damaged++;
-      if (!reported.has(offset)) {
-        issues.push({
-          kind: "corrupt",
-          line: null,
-          offset,
-          id: tree.idAt(row),
-          message: `${length} bytes of a line cannot be read: the entry's content is lost, its position is kept.`,
-        });
-      }
+      const message = `${length} bytes of a line cannot be read: the entry's content is lost, its position is kept.`;
+      if (!reported.has(offset)) note("corrupt", offset, tree.idAt(row), message);
     }
     // This program refuses to write such a line.
     if (length > LINE_LIMITS.bytes)
-      issues.push({
-        kind: "large-line",
-        line: null,
+      note(
+        "large-line",
         offset,
-        id: tree.idAt(row),
-        message: `The line has ${length} bytes, more than this version writes.`,
-      });
+        tree.idAt(row),
+        `The line has ${length} bytes, more than this version writes.`,
+      );
   }
   issues.push(...referenceIssues(tree), ...blankIssues(tree));
-  if (tree.view.size > LARGE_LOG)
-    issues.push({
-      kind: "large-file",
-      line: null,
-      offset: 0,
-      id: null,
-      message: `The session has ${tree.view.size} bytes.`,
-    });
+  if (tree.view.size > LARGE_LOG) note("large-file", 0, null, `The session has ${tree.view.size} bytes.`);
   return { ok: !issues.some(isDamage), entries: tree.length - damaged, issues: placed(issues, tree, log) };
 }
 

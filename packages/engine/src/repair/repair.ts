@@ -8,6 +8,7 @@ import {
   DAMAGED,
   type Entry,
   FORMAT_VERSION,
+  isCustom,
   leaf,
   leafRowAt,
   ORPHAN,
@@ -20,6 +21,7 @@ import {
   Tree,
 } from "@espalier/session-tree";
 import { FileLog } from "@espalier/session-tree/node";
+import { offsetsBehind } from "../search/matching.ts";
 import { diagnoseTree } from "./diagnose.ts";
 
 /** An entry that is changed in the healed copy. */
@@ -329,7 +331,7 @@ export interface LostBytes {
 
 /** Finds the lost bytes: those outside all rows, and rows that were left out or could not be read. */
 function lostBytes({ tree, actions }: RepairPlan): LostBytes[] {
-  const behind = tree.issues.filter(({ kind }) => BEHIND.has(kind)).map(({ offset }) => offset);
+  const behind = [...offsetsBehind(tree)];
   const lost: LostBytes[] = [];
   const lose = (offset: number, end: number) =>
     lost.push({ offset, length: end - offset, sha256: digestOf(tree.view.read(offset, end - offset)) });
@@ -348,9 +350,6 @@ function lostBytes({ tree, actions }: RepairPlan): LostBytes[] {
 
 const LOSING: ReadonlySet<string> = new Set(["torn-tail", "corrupt", "duplicate-header"]);
 
-/** Issues of an entry that is not the first content of its line. */
-const BEHIND: ReadonlySet<string> = new Set(["salvaged", "glued"]);
-
 function lineEnd({ view }: Tree, offset: number): number {
   for (let from = offset; from < view.size; from += 1 << 16) {
     const found = view.read(from, 1 << 16).indexOf(10);
@@ -361,5 +360,5 @@ function lineEnd({ view }: Tree, offset: number): number {
 
 /** Returns whether an entry is a placeholder of a repair. */
 export function isRepaired(entry: Entry): boolean {
-  return entry.type === "custom" && (entry as Entry & { customType?: unknown }).customType === REPAIRED;
+  return isCustom(entry, REPAIRED);
 }

@@ -8,7 +8,7 @@ import {
   Tree,
 } from "@espalier/session-tree";
 import { fileStore, sessionFiles } from "@espalier/session-tree/node";
-import { type ListOptions, listSessions } from "../session/stores.ts";
+import { type ListOptions, listSessions, openOrSkip } from "../session/stores.ts";
 import { espalierHome, sessionFolders } from "../settings/home.ts";
 import {
   foreignCalls,
@@ -59,13 +59,22 @@ export interface SearchOptions extends Pick<ListOptions, "agent" | "project" | "
 export async function* searchSessions(query: string, options: SearchOptions = {}): AsyncGenerator<SearchHit> {
   if (query === "")
     throw new EspalierError("bad-input", "The query is empty; give it at least one character.");
-  const { limit = Number.POSITIVE_INFINITY, onSkipped, signal } = options;
+  const {
+    files,
+    folder,
+    home = espalierHome(),
+    limit = Number.POSITIVE_INFINITY,
+    onSkipped,
+    signal,
+  } = options;
   let count = 0;
   const copies = new CopiedHits();
-  for await (const { ref, open } of sources(options)) {
+  const folders = folder === undefined ? sessionFolders(home) : [folder];
+  const store = options.store ?? fileStore({ home, folders });
+  for await (const ref of files ?? sourcesIn(folders, home, options)) {
     signal?.throwIfAborted();
     if (count >= limit) return;
-    const log = await openOrSkip(ref, open, options.files === undefined, onSkipped);
+    const log = files ? await store.open({ file: ref }, "read") : await openOrSkip(store, ref, onSkipped);
     if (!log) continue;
     try {
       copies.add(log);
@@ -80,40 +89,21 @@ export async function* searchSessions(query: string, options: SearchOptions = {}
   }
 }
 
-async function* sources(options: SearchOptions) {
-  const { files, folder, home = espalierHome(), store, agent, project, since, until } = options;
-  const folders = folder === undefined ? sessionFolders(home) : [folder];
-  const from = store ?? fileStore({ home, folders });
-  const source = (ref: string) => ({ ref, open: () => from.open({ file: ref }, "read") });
-  if (files !== undefined) {
-    for (const ref of files) yield source(ref);
-    return;
-  }
+/** Yields the sessions of a list, and then the files that it leaves out because they cannot be read. */
+async function* sourcesIn(
+  folders: readonly string[],
+  home: string,
+  options: SearchOptions,
+): AsyncGenerator<string> {
+  const { store, agent, project, since, until } = options;
   const listed = new Set<string>();
   for await (const { ref } of listSessions({ ...options, subAgents: true })) {
     listed.add(ref);
-    yield source(ref);
+    yield ref;
   }
   const isFiltered = [agent, project, since, until].some((filter) => filter !== undefined);
   if (store || isFiltered) return;
-  // A list leaves out files that cannot be read, and the caller is notified of them.
-  for (const { path } of sessionFiles(folders, { home })) if (!listed.has(path)) yield source(path);
-}
-
-/** Opens a session. A file of a folder may have been removed, or may not be a session: it is then skipped. */
-async function openOrSkip(
-  ref: string,
-  open: () => Promise<SessionLog>,
-  mayBeSkipped: boolean,
-  onSkipped: SearchOptions["onSkipped"],
-): Promise<SessionLog | undefined> {
-  try {
-    return await open();
-  } catch (error) {
-    if (!mayBeSkipped || !(error instanceof EspalierError)) throw error;
-    onSkipped?.(ref, error);
-    return undefined;
-  }
+  for (const { path } of sessionFiles(folders, { home })) if (!listed.has(path)) yield path;
 }
 
 /** An entry in which a query was found. */

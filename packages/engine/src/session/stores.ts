@@ -199,7 +199,7 @@ export async function* subAgentsOf(
     for (const listing of runs) {
       if (listing.parent?.sessionId !== parentId || begun.has(listing.id)) continue;
       begun.add(listing.id);
-      const log = await openRun(store, listing.ref, onSkipped);
+      const log = await openOrSkip(store, listing.ref, onSkipped);
       if (!log) continue;
       try {
         yield { listing, tree: await (await SessionTree.open(log)).load() };
@@ -209,8 +209,8 @@ export async function* subAgentsOf(
     }
 }
 
-/** Opens the log of a run for reading; undefined, and reported, when that fails. */
-async function openRun(
+/** Opens a log of a list for reading; undefined, and reported, when that fails. It may have been removed since. */
+export async function openOrSkip(
   store: SessionStore,
   file: string,
   onSkipped: ListOptions["onSkipped"],

@@ -119,15 +119,10 @@ export async function* importFile(
     }
     if (drafts === 0) yield skipped(path, agent, "not-a-session", unknownFile(path));
   } catch (error) {
-    const kind = sourceProblem(error);
-    if (kind === undefined) throw error;
-    const { message } = error as Error;
-    yield skipped(
-      path,
-      agent,
-      kind,
-      isTooLong(error) ? `${path} has a text that is too long for this program: ${message}.` : message,
-    );
+    if (!isOfSource(error)) throw error;
+    const { message } = error;
+    const long = `${path} has a text that is too long for this program: ${message}.`;
+    yield skipped(path, agent, "unreadable", isTooLong(error) ? long : message);
   }
 }
 
@@ -150,11 +145,9 @@ const unknownFile = (path: string): string =>
     ? "The file is compressed with gzip, which is not read here; decompress it with `gunzip` first."
     : "No importer knows this file: it is not a session of an agent.";
 
-/** Returns the kind of an error that only skips one source; undefined for any other error, which ends the import. */
-function sourceProblem(error: unknown): ImportIssueKind | undefined {
-  const isReading = isTooLong(error) || (error instanceof EspalierError && OF_THE_SOURCE.has(error.code));
-  return isReading ? "unreadable" : undefined;
-}
+/** Returns whether an error only skips one source; any other error ends the import. */
+const isOfSource = (error: unknown): error is Error =>
+  isTooLong(error) || (error instanceof EspalierError && OF_THE_SOURCE.has(error.code));
 
 /** Error codes of reading a source; the store of the destination has others. */
 const OF_THE_SOURCE: ReadonlySet<EspalierErrorCode> = new Set([
