@@ -159,7 +159,7 @@ function constraintLines(facts: Facts, room: number, told: string): Line[] {
 
 /**
  * Returns finished work, one line a turn: the request, the changes, their checks, and the agent's conclusion. When there
- * are too many turns for that, the others have only their request and a changed file: a list of all turns is worth more
+ * are too many turns for that, the others have only the beginning of their request: a list of all turns is worth more
  * than fragments of some.
  */
 function doneLines(facts: Facts, room: number): Line[] {
@@ -179,8 +179,10 @@ function doneLines(facts: Facts, room: number): Line[] {
   });
   told.sort((a, b) => b.priority - a.priority);
   const whole = Math.max(LEAST_WHOLE, Math.floor((room - told.length * BRIEF) / (WHOLE - BRIEF)));
-  for (const [index, { turn, ...line }] of told.entries())
-    lines.push(index < whole ? line : { ...line, text: briefLine(turn) ?? line.text });
+  for (const [index, { turn, ...line }] of told.entries()) {
+    const isWhole = index < whole || turn.request === undefined;
+    lines.push(isWhole ? line : { ...line, text: quote(ownLinesFirst(turn.request!), BRIEF) });
+  }
   for (const item of tasksOf(facts)) {
     if (item.state === "done")
       lines.push({
@@ -281,21 +283,12 @@ function isTurnOf(line: string, request: string): boolean {
   return begun !== undefined && sameness(request).startsWith(sameness(begun));
 }
 
-/** Length of a turn's line in characters: at most, if it is brief, and on average, if it is whole. */
-const BRIEF = 84;
+/** Length of a turn's line in characters: at most, if it only has the request, and on average, if it is whole. */
+const BRIEF = 64;
 const WHOLE = 240;
 
 /** Number of turns with a whole line, however many turns there are. */
 const LEAST_WHOLE = 3;
-const LEAST_REQUEST = 40;
-
-/** Returns the beginning of a turn's request and a file that it changed; undefined without a request. */
-function briefLine(turn: Turn): string | undefined {
-  if (turn.request === undefined) return undefined;
-  const changed = turn.changes.size > 0 ? ` → changed ${changesOf(turn, 1)}` : "";
-  const request = quote(ownLinesFirst(turn.request), Math.max(LEAST_REQUEST, BRIEF - changed.length));
-  return `${request}${changed}`;
-}
 
 function turnLine(turn: Turn, facts: Facts): string | undefined {
   const request = turn.request ?? inheritedRequest(facts);
