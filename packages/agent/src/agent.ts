@@ -40,6 +40,7 @@ import {
   type NewEntry,
   type ToolCallBlock,
   type ToolResultMessage,
+  Turns,
 } from "@espalier/session-tree";
 import { definitionOf, type RunToolsOptions, runTool, type Tool } from "./tool.ts";
 
@@ -128,7 +129,7 @@ export class Agent {
   readonly #queue: InputQueue;
   readonly #listeners = new Set<AgentListener>();
   /** Requests with their tools, and compactions by the user, run one at a time. */
-  readonly #turns = new TurnTaking();
+  readonly #turns = new Turns();
   #model: Provider;
   #run: Run | undefined;
   #compaction: AbortController | undefined;
@@ -360,18 +361,6 @@ export class Agent {
 /** Makes an agent for an open session. */
 export function createAgent(options: AgentOptions): Agent {
   return new Agent(options);
-}
-
-/** Runs pieces of work one at a time, each after the one before has ended or failed. */
-class TurnTaking {
-  #last: Promise<unknown> = Promise.resolve();
-
-  take<Result>(work: () => Promise<Result>): Promise<Result> {
-    const turn = this.#last.then(work);
-    // The caller receives the failure. The next piece of work only waits for the end.
-    this.#last = turn.catch(() => undefined);
-    return turn;
-  }
 }
 
 /**

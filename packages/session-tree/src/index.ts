@@ -248,6 +248,7 @@ export {
   type UpgradeMemory,
   upgradeLog,
 } from "./store/upgrade.ts";
+export { Turns } from "./store/write-queue.ts";
 export { IdHash, type IdHashes } from "./tree/columns.ts";
 export {
   columnsOf,
@@ -279,6 +280,7 @@ export {
   pathTargets,
   referenceIssues,
   roleAt,
+  rowOfLeaf,
   rowsOf,
   sessionName,
   spokenRow,

@@ -17,6 +17,7 @@ import {
   readSessionLine,
   type SessionHeader,
   type SessionLog,
+  Turns,
   type UpgradedLog,
   upgradeLog,
 } from "@espalier/session-tree";
@@ -57,7 +58,7 @@ export class PostgresLog implements SessionLog {
   #isOld: boolean;
   #isPlain: boolean;
   #bytes: GrowingBytes | undefined;
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #turns = new Turns();
   #isClosed = false;
 
   /** @param appended called after every append, to notify the followers of the session */
@@ -78,11 +79,11 @@ export class PostgresLog implements SessionLog {
   }
 
   load(): Promise<ByteView> {
-    return this.#inTurn(() => withSessionError("unreadable", () => this.#loaded()));
+    return this.#turns.take(() => withSessionError("unreadable", () => this.#loaded()));
   }
 
   readPath(leafId?: string): Promise<PathWindow> {
-    return this.#inTurn(() =>
+    return this.#turns.take(() =>
       withSessionError("unreadable", async () => {
         const isCheap = this.#isPlain && !this.#bytes;
         const path = isCheap
@@ -95,7 +96,7 @@ export class PostgresLog implements SessionLog {
   }
 
   append(lines: readonly string[], { ifUnchanged = false }: LineAppendOptions = {}): Promise<LogAppend> {
-    return this.#inTurn(async () => {
+    return this.#turns.take(async () => {
       this.#assertWritable();
       const from = await this.#size();
       if (lines.length === 0) return { offset: from, length: 0, from, to: from };
@@ -115,7 +116,7 @@ export class PostgresLog implements SessionLog {
   }
 
   takeIn(): Promise<{ from: number; to: number } | null> {
-    return this.#inTurn(() =>
+    return this.#turns.take(() =>
       withSessionError("unreadable", async () => {
         const { key, ref, made } = this.#place;
         const [row] = await retryIdempotent(this.#database, () =>
@@ -132,14 +133,16 @@ export class PostgresLog implements SessionLog {
   }
 
   /** Every acknowledged append is on the server's disk already: see `PINNED` of the connections. */
-  async flush(): Promise<void> {
-    await this.#turn;
-    if (this.#isClosed) throw closedError();
+  flush(): Promise<void> {
+    return this.#turns.take(async () => {
+      if (this.#isClosed) throw closedError();
+    });
   }
 
-  async close(): Promise<void> {
-    await this.#turn;
-    this.#isClosed = true;
+  close(): Promise<void> {
+    return this.#turns.take(async () => {
+      this.#isClosed = true;
+    });
   }
 
   async #loaded(): Promise<ByteView> {
@@ -191,12 +194,6 @@ export class PostgresLog implements SessionLog {
   #assertWritable(): void {
     if (this.#isClosed) throw closedError();
     if (this.#mode === "read") throw readOnlyError();
-  }
-
-  #inTurn<Result>(act: () => Promise<Result>): Promise<Result> {
-    const result = this.#turn.then(act);
-    this.#turn = result.catch(() => undefined);
-    return result;
   }
 }
 

@@ -9,7 +9,14 @@ import {
   planOffloadRepair,
   restoreOffloadedContent,
 } from "@espalier/compaction/policies";
-import { contextEdit, type NewEntry, pathWindowAt, type SessionLog, tipRows } from "@espalier/session-tree";
+import {
+  contextEdit,
+  type NewEntry,
+  pathWindowAt,
+  type SessionLog,
+  Turns,
+  tipRows,
+} from "@espalier/session-tree";
 import { FileLog, offloadFolder } from "@espalier/session-tree/node";
 import type { Session } from "../session/session.ts";
 import { refuseReadOnly } from "../session/state.ts";
@@ -141,16 +148,13 @@ async function removeUnused(session: Session): Promise<string[]> {
   return cleanupOffloadedFiles(offloadStorage, used, logger);
 }
 
-const turns = new WeakMap<Session, Promise<unknown>>();
+const turnsOf = new WeakMap<Session, Turns>();
 
 /** Runs works one after the other: no file may be removed between its writing and the entry that refers to it. */
 function inTurn<Result>(session: Session, work: () => Promise<Result>): Promise<Result> {
-  const turn = (turns.get(session) ?? Promise.resolve()).then(work);
-  turns.set(
-    session,
-    turn.catch(() => undefined),
-  );
-  return turn;
+  const turns = turnsOf.get(session) ?? new Turns();
+  turnsOf.set(session, turns);
+  return turns.take(work);
 }
 
 /** Returns the storage for offloaded results in the folder next to a session's file; undefined for other logs. */

@@ -127,7 +127,7 @@ function uiOf({ options, extensionMembers }: Session, signal: AbortSignal): Hand
   ): Promise<Answer> {
     const dialogs = ui?.dialogs;
     if (!dialogs) return Promise.resolve(without);
-    return extensionMembers.inTurn(async () => {
+    return extensionMembers.dialogs.take(async () => {
       const ends = [signal, ...(own ? [own] : []), ...(timeout ? [AbortSignal.timeout(timeout)] : [])];
       const end = AbortSignal.any(ends);
       return end.aborted ? without : ask(dialogs, { signal: end, ...(timeout ? { timeout } : {}) });

@@ -56,14 +56,8 @@ export class ExtensionMembers {
   readonly flags = new Map<string, boolean | string | undefined>();
   /** Bus of `pi.events`, with any number of listeners. */
   readonly channels: EventEmitter = new EventEmitter().setMaxListeners(0);
-  #dialog: Promise<unknown> = Promise.resolve();
-
   /** Shows dialogs one after the other. */
-  inTurn<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
-    const answer = this.#dialog.then(ask);
-    this.#dialog = answer.catch(() => undefined);
-    return answer;
-  }
+  readonly dialogs = new sessionTree.Turns();
 }
 
 /**

@@ -10,11 +10,11 @@ import {
   FORMAT_VERSION,
   isCustom,
   leaf,
-  leafRowAt,
   ORPHAN,
   pathTargets,
   ROOT,
   referenceIssues,
+  rowOfLeaf,
   type SessionHeader,
   type SessionIssue,
   type SessionLog,
@@ -169,7 +169,7 @@ function planRepair(tree: Tree): RepairPlan {
     else actions.push(tree.kindAt(row).movesLeaf || needed.has(row) ? "replaced" : "left-out");
   }
   const plan: RepairPlan = { tree, actions, freshIds, problems, targets, leafRow: undefined };
-  const wanted = leafRowAt(tree, tree.lastRow);
+  const wanted = rowOfLeaf(tree);
   return { ...plan, leafRow: leafOfCopy(plan) === wanted ? undefined : wanted };
 }
 

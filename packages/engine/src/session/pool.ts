@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { EspalierError } from "@espalier/jsonl-stream";
+import { Turns } from "@espalier/session-tree";
 import { type CreateOptions, deleteSession, type OpenOptions, openOrCreate } from "./open.ts";
 import type { Session } from "./session.ts";
 import { sentencesOnStderr } from "./state.ts";
@@ -55,8 +56,8 @@ interface Seat {
   session?: Session;
   /** Number of uses that run or wait. */
   users: number;
-  /** Resolves when earlier uses have ended. Never rejects. */
-  turn: Promise<unknown>;
+  /** Uses, one at a time. */
+  turns: Turns;
   timer?: NodeJS.Timeout;
 }
 
@@ -89,12 +90,6 @@ export function sessionPool(options: PoolOptions = {}): SessionPool {
   let size = 0;
   let closing: Promise<void> | undefined;
 
-  const takeTurn = <Result>(seat: Seat, act: () => Promise<Result>): Promise<Result> => {
-    const result = seat.turn.then(act);
-    seat.turn = result.catch(() => undefined);
-    return result;
-  };
-
   const shut = async (seat: Seat): Promise<void> => {
     const { session } = seat;
     if (!session) return;
@@ -110,7 +105,7 @@ export function sessionPool(options: PoolOptions = {}): SessionPool {
   /** Closes an unused session; the next use opens it again. */
   const shutIdle = (seat: Seat): Promise<void> => {
     rouse(seat);
-    return takeTurn(seat, () => shut(seat)).finally(() => forgetUnused(seat));
+    return seat.turns.take(() => shut(seat)).finally(() => forgetUnused(seat));
   };
 
   const rouse = (seat: Seat) => {
@@ -162,13 +157,13 @@ export function sessionPool(options: PoolOptions = {}): SessionPool {
   const inTurn = async <Result>(id: string, act: (seat: Seat, outer: readonly Seat[]) => Promise<Result>) => {
     if (closing) throw new EspalierError("closed", "The pool of sessions was closed; create another one.");
     const outer = within.getStore() ?? [];
-    const seat = seats.get(id) ?? { id, users: 0, turn: Promise.resolve() };
+    const seat = seats.get(id) ?? { id, users: 0, turns: new Turns() };
     if (outer.includes(seat)) throw usesItself(id);
     seats.set(id, seat);
     seat.users++;
     rouse(seat);
     try {
-      return await takeTurn(seat, () => act(seat, outer));
+      return await seat.turns.take(() => act(seat, outer));
     } finally {
       await leave(seat);
     }

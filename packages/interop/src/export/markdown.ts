@@ -19,6 +19,7 @@ import {
   labelsInForce,
   message,
   modelChange,
+  movingRow,
   pathRows,
   plainJson,
   plainLine,
@@ -175,7 +176,7 @@ function* branchSections(tree: Tree, endRow: number): Generator<BranchSection> {
       row = straightOn(following);
       for (const child of following) if (child !== row) starts.push(child);
     }
-    yield { rows, after: shownAbove(tree, start) };
+    yield { rows, after: movingRow(tree, tree.index.parent(start)) };
   }
 }
 
@@ -188,12 +189,6 @@ function leadsToEntries(tree: Tree): Uint8Array {
     if (leads[row] === 1 && parent >= 0) leads[parent] = 1;
   }
   return leads;
-}
-
-function shownAbove(tree: Tree, row: number): number {
-  let above = tree.index.parent(row);
-  while (above >= 0 && !tree.kindAt(above).movesLeaf) above = tree.index.parent(above);
-  return Math.max(above, -1);
 }
 
 /** Section of an entry: a heading (without its mark) and paragraphs. */

@@ -1,14 +1,13 @@
 import {
   type Entry,
   label,
-  leafRowAt,
-  movingRow,
   pathRows,
   type Redact,
   Redactor,
   readSessionLine,
   redactEntry,
   redactHeader,
+  rowOfLeaf,
   type SessionHeader,
   Tree,
 } from "@espalier/session-tree";
@@ -35,13 +34,7 @@ export class ExportSource {
     this.tree = session instanceof Tree ? session : session.tree;
     const leafId = session instanceof Tree ? undefined : session.leafId;
     this.redactor = redact && new Redactor(redact, { isId: (text) => this.tree.has(text) });
-    const wanted = at === undefined ? leafId : at;
-    this.endRow =
-      wanted === undefined
-        ? leafRowAt(this.tree, this.tree.lastRow)
-        : wanted === null
-          ? -1
-          : movingRow(this.tree, this.tree.row(wanted));
+    this.endRow = rowOfLeaf(this.tree, at === undefined ? leafId : at);
   }
 
   /** First line of the log; null when it has none. */

@@ -18,7 +18,7 @@ import {
   scanEntry,
 } from "../entry/line.ts";
 import { FastLineScanner } from "../tree/compiled-scan.ts";
-import { type EntryRows, leafRowAt, movingRow } from "../tree/queries.ts";
+import { type EntryRows, leafRowAt, movingRow, rowOfLeaf } from "../tree/queries.ts";
 import { ORPHAN, ROOT } from "../tree/rows.ts";
 import { Tree } from "../tree/tree.ts";
 import {
@@ -49,13 +49,7 @@ export function buildSessionContext(
 }
 
 function contextOfTree(tree: Tree, leafId: string | null | undefined): SessionContext {
-  const row =
-    leafId === undefined
-      ? leafRowAt(tree, tree.lastRow)
-      : leafId === null
-        ? -1
-        : movingRow(tree, tree.row(leafId));
-  const window = pathWindowAt(tree, row);
+  const window = pathWindowAt(tree, rowOfLeaf(tree, leafId));
   return contextOfPath(window.entries, window.before);
 }
 
@@ -98,8 +92,7 @@ export function readPathWindow(view: ByteView, leafId?: string): PathWindow {
   // The last line refers to an entry that is not above it, or the log has no entry with this id. Both need an index of
   // all entries.
   const tree = new Tree(view);
-  const row = leafId === undefined ? leafRowAt(tree, tree.lastRow) : movingRow(tree, tree.row(leafId));
-  return pathWindowAt(tree, row);
+  return pathWindowAt(tree, rowOfLeaf(tree, leafId));
 }
 
 /** Bytes read at once. A window has a few hundred kilobytes, and bytes beyond it are read in vain. */

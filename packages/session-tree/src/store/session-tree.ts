@@ -4,7 +4,7 @@ import { isInWindow, LeafPath, type PathWindow, PathWindowBuilder, pathWindowAt 
 import type { EntryKind, NewEntry, SessionHeader } from "../entry/entry.ts";
 import type { Entry } from "../entry/kinds.ts";
 import { branchSummary, compaction, kindOf, leaf, OwnKinds } from "../entry/kinds.ts";
-import { movingRow } from "../tree/queries.ts";
+import { rowOfLeaf } from "../tree/queries.ts";
 import { isOnPath, pathOf, Tree } from "../tree/tree.ts";
 import { assertWritable, type PreparedAppend, prepareAppend, readDrafts } from "./append.ts";
 import type { Durability, LogAppend, SessionLog } from "./store.ts";
@@ -145,15 +145,13 @@ export class SessionTree {
    * Throws `unknown-entry`.
    */
   placeOf(id: string | null): string | null {
-    if (id === null) return null;
-    const row = movingRow(this.tree, this.tree.row(id));
+    const row = rowOfLeaf(this.tree, id);
     return row < 0 ? null : this.tree.idAt(row);
   }
 
   /** Returns the context at any entry; null is before the first entry. Throws `unknown-entry`. */
   contextAt(id: string | null): SessionContext {
-    const place = this.placeOf(id);
-    const window = pathWindowAt(this.tree, place === null ? -1 : this.tree.row(place));
+    const window = pathWindowAt(this.tree, rowOfLeaf(this.tree, id));
     return contextOfPath(window.entries, window.before);
   }
 

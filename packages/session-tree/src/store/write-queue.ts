@@ -1,5 +1,17 @@
 import { EspalierError } from "@espalier/jsonl-stream";
 
+/** Runs pieces of work one at a time, each after the one before has ended or failed. */
+export class Turns {
+  #last: Promise<unknown> = Promise.resolve();
+
+  take<Result>(work: () => Promise<Result>): Promise<Result> {
+    const turn = this.#last.then(work);
+    // The caller receives the failure. The next piece of work only waits for the end.
+    this.#last = turn.catch(() => undefined);
+    return turn;
+  }
+}
+
 /**
  * Limits of a queue while writing fails: entries, and approximate bytes of their JSON text. Exceeding either gives
  * `queue-full`.

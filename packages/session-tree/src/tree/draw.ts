@@ -2,7 +2,7 @@ import stringWidth from "string-width";
 import type { Entry } from "../entry/kinds.ts";
 import { branchSummary, compaction, contextEdit } from "../entry/kinds.ts";
 import { fieldText } from "../entry/message.ts";
-import { labelsInForce, leafOf, movingRow, roleAt } from "./queries.ts";
+import { labelsInForce, leafOf, roleAt, rowOfLeaf } from "./queries.ts";
 import { Tree } from "./tree.ts";
 
 /**
@@ -90,7 +90,7 @@ class Drawing {
     this.#labels = labelsInForce(tree);
     this.#labelled = new Set(Array.from(this.#labels.keys(), (id) => tree.index.rowOf(id)));
     const shown = this.#withoutLeftOut();
-    this.#leafRow = shownAbove(shown, drawnLeaf(tree, leafId));
+    this.#leafRow = shownAbove(shown, rowOfLeaf(tree, leafId));
     this.#shape = new DrawnTree(shown, this.#leafRow);
   }
 
@@ -99,7 +99,7 @@ class Drawing {
     const { leaveOut, rootId } = this.#options;
     if (!leaveOut) return this.#tree;
     const { index } = this.#tree;
-    const rootRow = rootId === undefined ? -1 : drawnLeaf(this.#tree, rootId);
+    const rootRow = rootId === undefined ? -1 : rowOfLeaf(this.#tree, rootId);
     const isShown = new Uint8Array(index.length);
     for (let row = 0; row < index.length; row++) {
       const isLine = this.#tree.kindAt(row).movesLeaf;
@@ -112,7 +112,7 @@ class Drawing {
   *lines(): Generator<string> {
     const waiting: Waiting[] = [];
     const { rootId } = this.#options;
-    const rootRow = rootId === undefined ? -1 : drawnLeaf(this.#tree, rootId);
+    const rootRow = rootId === undefined ? -1 : rowOfLeaf(this.#tree, rootId);
     const roots = rootRow < 0 ? this.#shape.roots : [rootRow];
     const startsAtLeaf = rootRow < 0 && this.#leafRow < 0;
     // Several roots fork from a line for the position before the first entry.
@@ -302,11 +302,6 @@ function shownAbove(shape: TreeShape, row: number): number {
   let at = row;
   while (at >= 0 && !shape.kindAt(at).movesLeaf) at = shape.index.parent(at);
   return Math.max(at, -1);
-}
-
-/** Returns the row that is marked as the leaf; -1 before the first entry. */
-function drawnLeaf(tree: Tree, leafId: string | null): number {
-  return leafId === null ? -1 : movingRow(tree, tree.row(leafId));
 }
 
 /**

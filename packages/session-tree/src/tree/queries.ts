@@ -146,9 +146,21 @@ export function movingRow(rows: EntryRows, row: number): number {
   return row < 0 ? ROOT : Math.max(climb(rows, row), ROOT);
 }
 
+/**
+ * Returns the row of a leaf; -1 is before the first entry.
+ *
+ * @param leafId default: the leaf after the log is opened. null is before the first entry. For an entry that cannot be
+ * the leaf (a label), its nearest ancestor that can be
+ * @throws EspalierError `unknown-entry`
+ */
+export function rowOfLeaf(tree: Tree, leafId?: string | null): number {
+  if (leafId === undefined) return leafRowAt(tree, tree.lastRow);
+  return leafId === null ? ROOT : movingRow(tree, tree.row(leafId));
+}
+
 /** Returns the id of the leaf after the log is opened; null before the first entry. */
 export function leafOf(tree: Tree): string | null {
-  const row = leafRowAt(tree, tree.lastRow);
+  const row = rowOfLeaf(tree);
   return row < 0 ? null : tree.idAt(row);
 }
 
