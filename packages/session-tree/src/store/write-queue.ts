@@ -4,6 +4,7 @@ import { EspalierError } from "@espalier/jsonl-stream";
 export class Turns {
   #last: Promise<unknown> = Promise.resolve();
 
+  /** Returns the result of `work`, or throws its error. */
   take<Result>(work: () => Promise<Result>): Promise<Result> {
     const turn = this.#last.then(work);
     // The caller receives the failure. The next piece of work only waits for the end.
