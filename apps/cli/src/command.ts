@@ -1,5 +1,5 @@
 import type { Session } from "@espalier/engine";
-import { type Command, Option } from "commander";
+import { type Argument, type Command, Option } from "commander";
 import { type SessionUse, withSession } from "./opening.ts";
 import { print, type Shell } from "./shell.ts";
 
@@ -29,6 +29,8 @@ interface Help {
   /** Name and arguments as the help shows them: `pin <session> <id>`. */
   usage: string;
   description: string;
+  /** The argument, if it has choices; `usage` is only the name then. */
+  argument?: Argument;
   options?: readonly OptionShape[];
   /** Paragraphs between the options and the examples. */
   notes?: string;
@@ -49,9 +51,10 @@ type Arguments = (string | undefined | string[])[];
 export function command<Options extends object, Given extends Arguments>(
   shape: Help & { run(call: Call<Options>, ...given: Given): Running },
 ): AddCommand {
-  const { usage, description, options = [], notes, examples, isDefault = false } = shape;
+  const { usage, description, argument, options = [], notes, examples, isDefault = false } = shape;
   return (program, shell) => {
     const added = program.command(usage, { isDefault }).description(description);
+    if (argument) added.addArgument(argument);
     for (const option of options) added.addOption(optionOf(option));
     const listed = examples.map((example) => `\n  ${example}`).join("");
     const heading = examples.length === 1 ? "Example:" : "Examples:";

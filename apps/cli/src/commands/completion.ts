@@ -1,9 +1,9 @@
 import { listSessions, openSession, openStore } from "@espalier/engine";
 import { labelsInForce } from "@espalier/session-tree";
 import { Argument, type Command, type Option } from "commander";
-import type { AddCommand } from "../command.ts";
+import { type AddCommand, type Call, command } from "../command.ts";
 import { sessionNamed, storeOf } from "../opening.ts";
-import { print, type Shell } from "../shell.ts";
+import type { Shell } from "../shell.ts";
 import { plainLine, plainText } from "../text.ts";
 
 /** A completion of the word at the cursor. */
@@ -240,25 +240,24 @@ complete -c espalier -f -a '(__espalier)'
 
 const SCRIPTS = { bash: BASH, zsh: ZSH, fish: FISH } as const;
 
+const completion = command({
+  usage: "completion",
+  description: "print a shell's script that completes commands, options, sessions and entries",
+  argument: new Argument("<shell>", "the shell").choices(Object.keys(SCRIPTS)),
+  examples: [
+    'eval "$(espalier completion bash)"       # in ~/.bashrc',
+    'eval "$(espalier completion zsh)"        # in ~/.zshrc, after compinit',
+    "espalier completion fish | source        # in ~/.config/fish/config.fish",
+  ],
+  async run(_: Call<object>, name: keyof typeof SCRIPTS) {
+    const script = SCRIPTS[name];
+    return { value: { shell: name, script }, lines: script.trimEnd().split("\n") };
+  },
+});
+
 /** Adds the command that prints a shell's script, and the hidden command that the script calls. */
 export const addCompletion: AddCommand = (program, shell) => {
-  program
-    .command("completion")
-    .description("print a shell's script that completes commands, options, sessions and entries")
-    .addArgument(new Argument("<shell>", "the shell").choices(Object.keys(SCRIPTS)))
-    .addHelpText(
-      "after",
-      `
-Examples:
-  eval "$(espalier completion bash)"       # in ~/.bashrc
-  eval "$(espalier completion zsh)"        # in ~/.zshrc, after compinit
-  espalier completion fish | source        # in ~/.config/fish/config.fish`,
-    )
-    .action(async (name: keyof typeof SCRIPTS) => {
-      const script = SCRIPTS[name];
-      await print(shell, { shell: name, script }, script.trimEnd().split("\n"));
-    });
-
+  completion(program, shell);
   program
     .command("complete [words...]", { hidden: true })
     .description("print candidates for the end of a line that is being typed")

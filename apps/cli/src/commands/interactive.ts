@@ -349,33 +349,27 @@ const run = sessionCommand({
 /** Names of the agents, repeated here so that their table is loaded only when it is used. */
 const AGENTS: readonly AgentName[] = ["claude-code", "codex", "pi"];
 
-interface InstallOptions {
-  dryRun?: boolean;
-}
-
-function agentCommand(verb: "install" | "uninstall", description: string, examples: string): AddCommand {
-  return (program, shell) => {
-    program
-      .command(verb)
-      .description(description)
-      .addArgument(new Argument("<agent>", "the agent").choices(AGENTS))
-      .option("--dry-run", "print the changes as a diff, and change nothing")
-      .addHelpText("after", `\n${NOTES}\n\nExamples:\n${examples}`)
-      .action(async (name: AgentName, { dryRun = false }: InstallOptions) => {
-        const [{ agentNamed }, { planInstall, planUninstall, carryOut, diffOf }] = await Promise.all([
-          import("../agents/agents.ts"),
-          import("../agents/install.ts"),
-        ]);
-        const agent = agentNamed(name);
-        const plan = verb === "install" ? planInstall(agent) : planUninstall(agent);
-        if (!dryRun) carryOut(plan);
-        // Espalier's own files are written first and shown last: a user looks for the agent's settings.
-        const diff = () => [...plan.changes].reverse().flatMap((change) => [...diffOf(change)]);
-        const { value, lines } = answerOf(verb, plan, dryRun ? diff() : undefined);
-        await print(shell, value, lines);
-      });
-  };
-}
+const agentCommand = (verb: "install" | "uninstall", description: string, examples: readonly string[]) =>
+  command({
+    usage: verb,
+    description,
+    argument: new Argument("<agent>", "the agent").choices(AGENTS),
+    options: [["--dry-run", "print the changes as a diff, and change nothing"]],
+    notes: NOTES,
+    examples,
+    async run({ options: { dryRun = false } }: Call<{ dryRun?: boolean }>, name: AgentName) {
+      const [{ agentNamed }, { planInstall, planUninstall, carryOut, diffOf }] = await Promise.all([
+        import("../agents/agents.ts"),
+        import("../agents/install.ts"),
+      ]);
+      const agent = agentNamed(name);
+      const plan = verb === "install" ? planInstall(agent) : planUninstall(agent);
+      if (!dryRun) carryOut(plan);
+      // Espalier's own files are written first and shown last: a user looks for the agent's settings.
+      const diff = () => plan.changes.toReversed().flatMap((change) => [...diffOf(change)]);
+      return answerOf(verb, plan, dryRun ? diff() : undefined);
+    },
+  });
 
 const NOTES = `In Claude Code: a plugin (hooks, the server of \`espalier mcp\`, a skill) and a status line, unless you have one. In Codex:
 hooks and the server. In Pi: a package. All other bytes of the agent's settings files stay the same. \`uninstall\` restores
@@ -414,12 +408,11 @@ function answerOf(
 /** Commands that install Espalier in other agents, and the server that these agents start. */
 export const agentCommands: readonly AddCommand[] = [
   mcp,
-  agentCommand(
-    "install",
-    "install recall, rules and imports in another agent: claude-code, codex or pi",
-    "  espalier install claude-code --dry-run\n  espalier install codex",
-  ),
-  agentCommand("uninstall", "remove Espalier from another agent", "  espalier uninstall claude-code"),
+  agentCommand("install", "install recall, rules and imports in another agent: claude-code, codex or pi", [
+    "espalier install claude-code --dry-run",
+    "espalier install codex",
+  ]),
+  agentCommand("uninstall", "remove Espalier from another agent", ["espalier uninstall claude-code"]),
 ] as const;
 
 /**
