@@ -5,7 +5,7 @@ import { message, messageText, pathOf, promptText } from "@espalier/session-tree
 import { actName } from "../../commands/changes.ts";
 import { cacheSentence } from "../../commands/compact.ts";
 import { line, span } from "../screen/frame.ts";
-import { askText, CANCEL, dialog, paragraph } from "../state/dialog.ts";
+import { CANCEL, dialog, openDialog, openField, paragraph } from "../state/dialog.ts";
 import {
   type Act,
   type Choice,
@@ -85,21 +85,19 @@ function withSummary(
 ): Choice {
   if (!tree.writer.isBilled) return { key, title, run };
   const confirm: Choice["run"] = (state) =>
-    next({
-      ...state,
-      dialog: dialog(
-        "The summary costs money",
-        () => [line(`${tree.writer.name} writes the summary, and its provider bills the call.`)],
-        [{ key: "y", title: "write the summary", run }, CANCEL],
-      ),
-    });
+    openDialog(
+      state,
+      "The summary costs money",
+      () => [line(`${tree.writer.name} writes the summary, and its provider bills the call.`)],
+      [{ key: "y", title: "write the summary", run }, CANCEL],
+    );
   return { key, title, run: confirm };
 }
 
 const withFocus =
   (accept: (state: TerminalState, instructions: string) => Next) =>
   (state: TerminalState): Next =>
-    next({ ...state, dialog: askText("What should the summary focus on?", textField(), accept) });
+    openField(state, "What should the summary focus on?", textField(), accept);
 
 /** Maximum number of entries of a session whose cache forecast is computed while a key is handled. */
 const ROWS_FORECAST = 20_000;
@@ -118,19 +116,16 @@ const navigate = changes((state, tree, entryId) => {
   const isSmall = model.tree.length <= ROWS_FORECAST;
   const cache = isSmall ? forecastNavigation(model.tree, model.leafRow, target) : undefined;
   const text = cache && cache.anew > 0 ? `${where} ${cacheSentence(cache)}` : where;
-  return next({
-    ...state,
-    dialog: dialog("Continue from here", paragraph(text), [
-      { key: "n", title: "without a summary", run: go({ summarize: false }) },
-      withSummary(tree, "s", "with a summary of the abandoned branch", go({ summarize: true })),
-      withSummary(
-        tree,
-        "f",
-        "with a summary and a focus of your choice",
-        withFocus((closed, instructions) => go({ summarize: true, instructions })(closed)),
-      ),
-    ]),
-  });
+  return openDialog(state, "Continue from here", paragraph(text), [
+    { key: "n", title: "without a summary", run: go({ summarize: false }) },
+    withSummary(tree, "s", "with a summary of the abandoned branch", go({ summarize: true })),
+    withSummary(
+      tree,
+      "f",
+      "with a summary and a focus of your choice",
+      withFocus((closed, instructions) => go({ summarize: true, instructions })(closed)),
+    ),
+  ]);
 });
 
 const fork = changes((state, tree, entryId) => {
@@ -138,24 +133,19 @@ const fork = changes((state, tree, entryId) => {
   const at = (position: "at" | "before") => (closed: TerminalState) =>
     beginAct(closed, { name: "fork", entryId, position });
   if (!isPrompt) return at("at")(state);
-  return next({
-    ...state,
-    dialog: dialog("Fork to a session of its own", () => [], [
-      { key: "w", title: "ending with this message", run: at("at") },
-      { key: "b", title: "ending before it, with its text for editing", run: at("before") },
-    ]),
-  });
+  return openDialog(state, "Fork to a session of its own", () => [], [
+    { key: "w", title: "ending with this message", run: at("at") },
+    { key: "b", title: "ending before it, with its text for editing", run: at("before") },
+  ]);
 });
 
 const setLabel = changes((state, tree, entryId) =>
-  next({
-    ...state,
-    dialog: askText(
-      "Label of this entry (empty: remove it)",
-      textField(tree.view.model.labels.get(tree.cursor)),
-      (closed, text) => beginAct(closed, { name: "label", entryId, text: text.trim() }),
-    ),
-  }),
+  openField(
+    state,
+    "Label of this entry (empty: remove it)",
+    textField(tree.view.model.labels.get(tree.cursor)),
+    (closed, text) => beginAct(closed, { name: "label", entryId, text: text.trim() }),
+  ),
 );
 
 const hide = changes((state, tree, entryId) =>
@@ -163,12 +153,9 @@ const hide = changes((state, tree, entryId) =>
 );
 
 const rename = changes((state, tree) =>
-  next({
-    ...state,
-    dialog: askText("Name of this session", textField(tree.view.model.name), (closed, text) =>
-      text.trim() === "" ? next(closed) : beginAct(closed, { name: "rename", text: text.trim() }),
-    ),
-  }),
+  openField(state, "Name of this session", textField(tree.view.model.name), (closed, text) =>
+    text.trim() === "" ? next(closed) : beginAct(closed, { name: "rename", text: text.trim() }),
+  ),
 );
 
 /** Keys of the rules, in order; further rules have no key. */
@@ -186,19 +173,16 @@ const rules = begins((state, tree, entryId) => {
     key: "a",
     title: "add a rule",
     run: (closed) =>
-      next({
-        ...closed,
-        dialog: askText("New rule", textField(), (asked, text) =>
-          text.trim() === "" ? next(asked) : beginAct(asked, { name: "rules", add: text }),
-        ),
-      }),
+      openField(closed, "New rule", textField(), (asked, text) =>
+        text.trim() === "" ? next(asked) : beginAct(asked, { name: "rules", add: text }),
+      ),
   };
   const drops = held.slice(0, RULE_KEYS.length).map(({ id }, at): Choice => {
     const run: Choice["run"] = (closed) => beginAct(closed, { name: "rules", drop: id });
     return { key: RULE_KEYS[at]!, title: `remove rule ${at + 1}`, run };
   });
   const choices = isLeaf ? [add, ...drops, { ...CANCEL, title: "close" }] : [];
-  return next({ ...state, dialog: dialog("Rules that apply here", body, choices) });
+  return openDialog(state, "Rules that apply here", body, choices);
 });
 
 const compact = changes((state) => begin(state, "planning a compaction", { type: "plan" }));
@@ -210,14 +194,12 @@ const merge = changes((state, tree) => {
   const choice = withSummary(tree, "m", "append its conclusion at the leaf", (closed) =>
     beginAct(closed, { name: "merge", fromId: branchAt(tree, tree.cursor) }),
   );
-  return next({
-    ...state,
-    dialog: dialog(
-      "Merge this branch",
-      () => [line("Its conclusion is appended at the leaf, as a branch summary; both branches stay.")],
-      [choice, CANCEL],
-    ),
-  });
+  return openDialog(
+    state,
+    "Merge this branch",
+    () => [line("Its conclusion is appended at the leaf, as a branch summary; both branches stay.")],
+    [choice, CANCEL],
+  );
 });
 const undo = changes((state, tree) => {
   const { model } = tree.view;
@@ -228,10 +210,7 @@ const undo = changes((state, tree) => {
   const act = lastAct(model.tree, model.leafId);
   if (!act) return refused(state, "There is nothing to undo.");
   const text = `Undo ${actName(act)}? It stays in the file, and U restores it.`;
-  return next({
-    ...state,
-    dialog: dialog("Undo", paragraph(text), [{ key: "u", title: "undo it", run }, CANCEL]),
-  });
+  return openDialog(state, "Undo", paragraph(text), [{ key: "u", title: "undo it", run }, CANCEL]);
 });
 
 const redo = changes((state) => beginAct(state, { name: "redo" }));
@@ -269,13 +248,15 @@ const copyId: ActBinding["run"] = (state, tree) => {
 const exportHere = begins((state, _, entryId) => {
   const written = (format: "markdown" | "json") => (closed: TerminalState) =>
     begin(closed, "exporting", { type: "export", entryId, format });
-  return next({
-    ...state,
-    dialog: dialog("Export to a file in this folder", () => [line(span("Only you can read it.", "dim"))], [
+  return openDialog(
+    state,
+    "Export to a file in this folder",
+    () => [line(span("Only you can read it.", "dim"))],
+    [
       { key: "m", title: "the path that ends here, as markdown", run: written("markdown") },
       { key: "j", title: "the whole session, as JSON", run: written("json") },
-    ]),
-  });
+    ],
+  );
 });
 
 /** Agents that can continue a session, and their keys. */
@@ -306,14 +287,11 @@ const about: ActBinding["run"] = (state, tree) => {
     title: "copy the id",
     run: (closed) => next(closed, { type: "copy", text: header!.id, what: header!.id }),
   };
-  return next({
-    ...state,
-    dialog: dialog("This session", body, [
-      ...(header?.id ? [copyIt] : []),
-      ...(entryId === undefined ? [] : elsewhere),
-      { ...CANCEL, title: "close" },
-    ]),
-  });
+  return openDialog(state, "This session", body, [
+    ...(header?.id ? [copyIt] : []),
+    ...(entryId === undefined ? [] : elsewhere),
+    { ...CANCEL, title: "close" },
+  ]);
 };
 
 /** Shows the command that continues a session in another agent, after the agent's file was written. */

@@ -3,7 +3,7 @@ import { wrapText } from "../../markdown/markdown.ts";
 import { parseSince, parseUntil } from "../../numbers.ts";
 import { projectOf } from "../../text.ts";
 import { EMPTY, type Line, line, span } from "../screen/frame.ts";
-import { askText, dialog, paragraph } from "../state/dialog.ts";
+import { dialog, openDialog, openField, paragraph } from "../state/dialog.ts";
 import {
   type Choice,
   type Next,
@@ -62,15 +62,12 @@ function askFilter(state: TerminalState, sessions: SessionsState): Next {
   };
   const askTime =
     (name: "since" | "until", title: string, parse: (text: string) => Date) => (closed: TerminalState) =>
-      next({
-        ...closed,
-        dialog: askText(`${title} (3d, 1w, 2m, 2026-11-20; empty: any time)`, textField(), (asked, text) => {
-          if (text.trim() === "") return set(asked, { [name]: undefined });
-          const time = timeOr(parse, text);
-          return time
-            ? set(asked, { [name]: time })
-            : next(say(asked, `${text.trim()} is not a time; type for example 1w.`, true));
-        }),
+      openField(closed, `${title} (3d, 1w, 2m, 2026-11-20; empty: any time)`, textField(), (asked, text) => {
+        if (text.trim() === "") return set(asked, { [name]: undefined });
+        const time = timeOr(parse, text);
+        return time
+          ? set(asked, { [name]: time })
+          : next(say(asked, `${text.trim()} is not a time; type for example 1w.`, true));
       });
   const row = sessionsRows(sessions)[sessions.cursor];
   const here = row?.type === "session" ? projectOf(row.session.cwd) : "";
@@ -81,14 +78,12 @@ function askFilter(state: TerminalState, sessions: SessionsState): Next {
       key: "p",
       title: "of a project …",
       run: (closed) =>
-        next({
-          ...closed,
-          dialog: askText(
-            "Project: a folder, by its path or its name (empty: any)",
-            textField(filter.project ?? here),
-            (asked, text) => set(asked, { project: text.trim() || undefined }),
-          ),
-        }),
+        openField(
+          closed,
+          "Project: a folder, by its path or its name (empty: any)",
+          textField(filter.project ?? here),
+          (asked, text) => set(asked, { project: text.trim() || undefined }),
+        ),
     },
     ...AGENTS.map(
       ([key, agent, title]): Choice => ({
@@ -101,7 +96,7 @@ function askFilter(state: TerminalState, sessions: SessionsState): Next {
   ];
   const words = filterWords(filter);
   const body = paragraph(words.length > 0 ? `Now: ${words.join(", ")}.` : "");
-  return next({ ...state, dialog: dialog("Show only sessions", body, choices) });
+  return openDialog(state, "Show only sessions", body, choices);
 }
 
 /** Keys of agents in the filter. */

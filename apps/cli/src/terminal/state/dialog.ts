@@ -13,6 +13,10 @@ export function dialog(
   return { title, body, choices, scroll: 0, chosen: 0, ...rest };
 }
 
+/** Opens a {@link dialog}. */
+export const openDialog = (state: TerminalState, ...shown: Parameters<typeof dialog>): Next =>
+  next({ ...state, dialog: dialog(...shown) });
+
 /** The choice that changes nothing. */
 export const CANCEL: Choice = { key: "n", title: "cancel", run: (closed) => next(closed) };
 
@@ -22,17 +26,13 @@ export const paragraph =
   (columns) =>
     text === "" ? [] : wrapText(plainLine(text), columns).map((one) => line(one));
 
-const NOTHING_SAID: Dialog["body"] = () => [];
-
 /** Opens a dialog for a text on one line. */
-export function askText(
+export const openField = (
+  state: TerminalState,
   title: string,
   field: TextField,
   accept: NonNullable<Dialog["accept"]>,
-  body: Dialog["body"] = NOTHING_SAID,
-): Dialog {
-  return dialog(title, body, [], { field, accept });
-}
+): Next => openDialog(state, title, () => [], [], { field, accept });
 
 /** Handles a key of a dialog. An answer receives a state in which the dialog is closed. */
 export function updateDialog(state: TerminalState, shown: Dialog, key: string): Next {

@@ -28,9 +28,10 @@ import { kindOfRow, type TreeModel, treeModel } from "../tree/tree-model.ts";
 import { treeView } from "../tree/tree-rows.ts";
 import { treeLayout } from "../view/layout.ts";
 import { sessionsRows } from "../view/sessions.ts";
-import { askText, CANCEL, dialog, paragraph, pasteIntoDialog, updateDialog } from "./dialog.ts";
+import { CANCEL, dialog, openField, paragraph, pasteIntoDialog, updateDialog } from "./dialog.ts";
 import {
   type Act,
+  type Choice,
   type Dialog,
   type Next,
   next,
@@ -325,12 +326,9 @@ function planDialog(tree: TreeState, plan: CompactionPreparation, instructions?:
       key: "f",
       title: "compact with a focus for the summary",
       run: (closed) =>
-        next({
-          ...closed,
-          dialog: askText("What should the summary focus on?", textField(instructions), (again, text) =>
-            run(text.trim() === "" ? {} : { instructions: text.trim() })(again),
-          ),
-        }),
+        openField(closed, "What should the summary focus on?", textField(instructions), (again, text) =>
+          run(text.trim() === "" ? {} : { instructions: text.trim() })(again),
+        ),
     },
     CANCEL,
   ]);
@@ -469,20 +467,16 @@ const CHOICE_KEYS = "123456789abcdefghilmnoprstuvwxyz";
 function questionDialog({ id, title, message, choices }: Question): Dialog {
   const answered = (answer: string | undefined) => (closed: TerminalState) =>
     next(closed, { type: "answer", question: id, answer });
-  const rest = { question: id, cancel: answered(undefined) };
-  if (choices.length === 0)
-    return {
-      ...askText(plainLine(title), textField(), (closed, text) => answered(text)(closed), paragraph(message)),
-      ...rest,
-    };
-  return dialog(
-    plainLine(title),
-    paragraph(message),
-    choices.map((choice, at) => ({
+  const given = choices.map(
+    (choice, at): Choice => ({
       key: CHOICE_KEYS[at] ?? "",
       title: plainLine(choice),
       run: answered(choice),
-    })),
-    rest,
+    }),
   );
+  return dialog(plainLine(title), paragraph(message), given, {
+    question: id,
+    cancel: answered(undefined),
+    ...(choices.length > 0 ? {} : { field: textField(), accept: (closed, text) => answered(text)(closed) }),
+  });
 }
