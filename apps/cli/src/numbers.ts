@@ -6,6 +6,10 @@ export function formatCount(count: number): string {
   return count.toLocaleString("en-US");
 }
 
+/** Formats a count that became another: "167,066 → 61,687"; "167,066" where the other is not known. */
+export const formatChange = (before: number, after: number | null): string =>
+  after === null ? formatCount(before) : `${formatCount(before)} → ${formatCount(after)}`;
+
 /** Formats a count with its noun: "1 message", "914 messages". */
 export function formatMany(count: number, noun: string, plural = `${noun}s`): string {
   return `${formatCount(count)} ${count === 1 ? noun : plural}`;

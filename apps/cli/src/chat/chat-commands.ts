@@ -12,7 +12,7 @@ import { previewEntry } from "../entry-preview.ts";
 import { entriesNamed, entryNamed, existing } from "../entry-reference.ts";
 import { CommandError, nearest } from "../failure.ts";
 import { wrapWords } from "../markdown/markdown.ts";
-import { formatAge, formatCount, formatMany } from "../numbers.ts";
+import { formatAge, formatChange, formatCount, formatMany } from "../numbers.ts";
 import { cutToColumns, plainLine } from "../text.ts";
 import type { Chat } from "./chat.ts";
 import { EXTRACTIVE, isExtractive } from "./chat-drawing.ts";
@@ -479,7 +479,7 @@ function viewCompacted(result: Compacted, why: string, address: Conversation["ad
   if (!success) return viewFailed(why, address);
   if (freedTokens === 0) return "Nothing to compact";
   return [
-    `✅ Compacted: ${formatCount(previousTokens)} → ${formatCount(currentTokens)} tokens`,
+    `✅ Compacted: ${formatChange(previousTokens, currentTokens)} tokens`,
     `   Freed ${formatCount(freedTokens)} tokens, removed ${deletedFiles.length} offloaded files`,
   ].join("\n");
 }

@@ -1,8 +1,7 @@
-import { cutToColumns } from "@espalier/session-tree";
 import { readInput, type TerminalInput } from "../terminal/screen/keys.ts";
-import { handleSignals } from "../terminal/screen/screen.ts";
+import { handleSignals, UPDATE } from "../terminal/screen/screen.ts";
 import { editText, insertText, type TextField, textField } from "../terminal/state/text-field.ts";
-import { columnsOf, styledText } from "../text.ts";
+import { columnsOf, cutToColumns, padToColumns, styledText } from "../text.ts";
 
 /** Prefix of the first line of the input, and of the other lines. */
 const PROMPT = "› ";
@@ -260,8 +259,7 @@ export class ChatScreen {
     }
     const width = Math.min(LISTED_WIDTH, Math.max(...candidates.map((one) => columnsOf(one.text))));
     const listed = candidates.slice(0, LISTED).map(({ text: word, note = "" }) => {
-      const name = word + " ".repeat(Math.max(0, width - columnsOf(word)));
-      return note === "" ? `  ${word}` : `  ${name}  ${note}`;
+      return note === "" ? `  ${word}` : `  ${padToColumns(word, width)}  ${note}`;
     });
     const left = candidates.length - listed.length;
     const rows = left > 0 ? [...listed, `  … ${left} more`] : listed;
@@ -371,9 +369,6 @@ const MODES = {
   on: "\u001b[?2004h\u001b[>1u\u001b[>4;1m",
   off: "\u001b[>4;0m\u001b[<u\u001b[?2004l",
 } as const;
-
-/** Sequences around an update, so that a terminal shows all of it at once. */
-const UPDATE = { begin: "\u001b[?2026h", end: "\u001b[?2026l" } as const;
 
 const CLEAR = "\u001b[2J\u001b[H";
 

@@ -10,7 +10,7 @@ import { CHARS_PER_TOKEN, type ContextMessage } from "@espalier/session-tree";
 import { InvalidArgumentError } from "commander";
 import { type Answer, type Call, command, type SessionCall, sessionCommand } from "../command.ts";
 import { CommandError } from "../failure.ts";
-import { formatCost, formatCount, formatMany } from "../numbers.ts";
+import { formatChange, formatCost, formatCount, formatMany } from "../numbers.ts";
 import { readySummarizer } from "../opening.ts";
 import { interruptible } from "../progress.ts";
 import type { Shell } from "../shell.ts";
@@ -159,7 +159,7 @@ function* viewCompaction(
 ): Generator<string> {
   const { entryId, tokensBefore, tokensAfter, firstKeptEntryId, source, editIds, summary, missingSections } =
     result;
-  yield colours.bold(`Compacted: ${formatCount(tokensBefore)} → ${formatCount(tokensAfter)} tokens.`);
+  yield colours.bold(`Compacted: ${formatChange(tokensBefore, tokensAfter)} tokens.`);
   const kept =
     firstKeptEntryId === entryId
       ? "nothing before it is kept"

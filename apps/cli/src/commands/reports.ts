@@ -19,7 +19,7 @@ import { type SessionCall, sessionCommand } from "../command.ts";
 import { entryLine, previewEntry, WIDE } from "../entry-preview.ts";
 import { entryName, entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
-import { formatCount, formatMany, formatPrice, formatTime, parseCount } from "../numbers.ts";
+import { formatChange, formatCount, formatMany, formatPrice, formatTime, parseCount } from "../numbers.ts";
 import { currentSettings } from "../opening.ts";
 import { jsonLine, print, printLine, printLines, printStep, type Shell } from "../shell.ts";
 import { viewTable } from "../table.ts";
@@ -119,8 +119,7 @@ function cellsOf(row: PolicyComparison): string[] {
   const { policy, eligible, messagesBefore, messagesAfter, tokensBefore, tokensAfter, summarised, calls } =
     row;
   const { anew = 0, paysBackAfter = null } = row.cache ?? {};
-  const change = (before: number, after: number) =>
-    eligible ? `${formatCount(before)} → ${formatCount(after)}` : formatCount(before);
+  const change = (before: number, after: number) => formatChange(before, eligible ? after : null);
   const figures = [summarised, Math.max(0, messagesAfter - 1), calls].map(formatCount);
   return [
     policy,

@@ -18,7 +18,7 @@ import {
   undo,
 } from "../commands/changes.ts";
 import { failureOf } from "../failure.ts";
-import { formatCount, formatMany } from "../numbers.ts";
+import { formatChange, formatMany } from "../numbers.ts";
 import { currentSettings, type SessionUse, storeInUse, summarizerOf, withSession } from "../opening.ts";
 import type { Shell } from "../shell.ts";
 import { writeExport } from "../write-export.ts";
@@ -362,7 +362,7 @@ const ACTS: { readonly [Name in Act["name"]]: ActShape<Name> } = {
       const result = await session.compact({ ...(instructions ? { instructions } : {}), ...options });
       if (!result.eligible) return { value: result, sentences: [result.reason] };
       const { entryId, tokensBefore, tokensAfter, source } = result;
-      const change = `${formatCount(tokensBefore)} → ${formatCount(tokensAfter)} tokens`;
+      const change = `${formatChange(tokensBefore, tokensAfter)} tokens`;
       return { value: result, sentences: [`Compacted: ${change}, written by ${source}.`], entryId };
     },
   },

@@ -9,7 +9,7 @@ const ENTER = `${ESC}?1049h${ESC}?25l${ESC}?7l${ESC}?1000h${ESC}?1006h${ESC}?200
 const LEAVE = `${ESC}?2004l${ESC}?1006l${ESC}?1000l${ESC}?7h${ESC}?25h${ESC}0m${ESC}?1049l`;
 
 /** Sequences around an update, so that a terminal shows all of it at once; other terminals ignore them. */
-const UPDATE = { begin: `${ESC}?2026h`, end: `${ESC}?2026l` };
+export const UPDATE = { begin: `${ESC}?2026h`, end: `${ESC}?2026l` };
 
 /** Milliseconds between two attempts to write to a busy terminal. */
 const BUSY = 2;

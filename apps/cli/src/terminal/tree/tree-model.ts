@@ -1,6 +1,7 @@
 import { type ArchivedRows, archivedRows, rowsHidden } from "@espalier/engine";
 import {
   branchSummary,
+  type CompactionEntry,
   compaction,
   DrawnTree,
   type Entry,
@@ -274,14 +275,23 @@ function gistOf(entry: Entry): RowGist {
 
 function textOf(entry: Entry): string {
   const text = previewEntry(entry) ?? "";
-  if (compaction.is(entry)) return `compaction of ${formatCount(tokensOf(entry))} tokens  ${text}`;
+  if (compaction.is(entry)) return `compaction of ${formatCount(sizesOf(entry).before)} tokens  ${text}`;
   if (branchSummary.is(entry))
     return `summary of ${plainLine(fieldText(entry.fromId)).slice(0, 12) || "a branch"}  ${text}`;
   return text || entry.type;
 }
 
-const tokensOf = ({ tokensBefore }: { tokensBefore: unknown }): number =>
-  typeof tokensBefore === "number" ? tokensBefore : 0;
+/** Tokens of the context before and after a compaction: 0 and null where a program recorded no number. */
+export function sizesOf({ tokensBefore, details }: CompactionEntry): {
+  before: number;
+  after: number | null;
+} {
+  const { tokensAfter } = (details ?? {}) as { tokensAfter?: unknown };
+  return {
+    before: typeof tokensBefore === "number" ? tokensBefore : 0,
+    after: typeof tokensAfter === "number" ? tokensAfter : null,
+  };
+}
 
 /** Kind of a row for people. */
 export type RowKind = "user" | "assistant" | "toolResult" | "compaction" | "branch" | "other" | "beside";

@@ -17,12 +17,12 @@ import {
 import picocolors from "picocolors";
 import { previewEntry } from "../../entry-preview.ts";
 import { renderMarkdown, wrapLiteral, wrapText } from "../../markdown/markdown.ts";
-import { formatCount, formatMany, formatTime } from "../../numbers.ts";
+import { formatChange, formatMany, formatTime } from "../../numbers.ts";
 import { cutLine, fieldText, plainLine, plainText } from "../../text.ts";
 import { EMPTY, type Line, line, type Span, type Style, span } from "../screen/frame.ts";
 import type { PreviewTab, TerminalState, TreeState } from "../state/state.ts";
 import { cursorPosition } from "../state/tree-cursor.ts";
-import { kindOfRow, type TreeModel } from "../tree/tree-model.ts";
+import { kindOfRow, sizesOf, type TreeModel } from "../tree/tree-model.ts";
 import { rowAt, runEnd, standsOut } from "../tree/tree-rows.ts";
 import { roleLook } from "./context.ts";
 import { treeLayout } from "./layout.ts";
@@ -175,17 +175,12 @@ function restLines(entry: Entry, look: EntryLook): Line[] {
   return wrapText(previewEntry(entry) ?? "", look.columns).map((text) => line(text));
 }
 
-function compactionFacts({ id, tokensBefore, firstKeptEntryId, details }: CompactionEntry): Line {
-  const { tokensAfter } = (details ?? {}) as { tokensAfter?: unknown };
-  const after = typeof tokensAfter === "number" ? ` → ${formatCount(tokensAfter)}` : "";
+function compactionFacts(entry: CompactionEntry): Line {
+  const { id, firstKeptEntryId } = entry;
+  const { before, after } = sizesOf(entry);
   const kept =
     firstKeptEntryId === id ? "nothing before it is kept" : `keeps from ${plainLine(firstKeptEntryId)}`;
-  return line(
-    span(
-      `${formatCount(typeof tokensBefore === "number" ? tokensBefore : 0)}${after} tokens · ${kept}`,
-      "dim",
-    ),
-  );
+  return line(span(`${formatChange(before, after)} tokens · ${kept}`, "dim"));
 }
 
 /** Draws a message: text, then calls, or the beginning of a result. */

@@ -156,16 +156,13 @@ function rowLine(view: TreeView, position: number, look: RowLook): Line {
     span(` ${title.padEnd(KIND_WIDTH)} `, shown),
   ];
   const behind = marks(view, position, row, time, look);
-  const room = look.columns - widthOf(before) - widthOf(behind);
+  const room = look.columns - lineWidth({ spans: [...before, ...behind] });
   const text = cutToColumns(said, Math.max(0, room));
   const tone = isActive ? (kind === "compaction" || kind === "branch" ? "summary" : "plain") : "dim";
   const gap = " ".repeat(Math.max(0, room - columnsOf(text)));
   const drawn = { spans: [...before, ...matchedSpans(text, tone, look.query), span(gap), ...behind] };
   return isSelected ? selectLine(drawn, look.columns) : drawn;
 }
-
-const widthOf = (spans: readonly Span[]): number =>
-  spans.reduce((width, { text }) => width + columnsOf(text), 0);
 
 /** Symbols of rows by what the model reads; a column of them is the path of the leaf. */
 const SIGNS = { read: "●", replaced: "○", aside: "·" } as const;

@@ -10,11 +10,18 @@ import {
 import { compaction, pathRows, type Tree } from "@espalier/session-tree";
 import { sumOfBills } from "../../commands/costs.ts";
 import { wrapText } from "../../markdown/markdown.ts";
-import { formatBill, formatCount, formatMany, formatShortCost, formatTime } from "../../numbers.ts";
+import {
+  formatBill,
+  formatChange,
+  formatCount,
+  formatMany,
+  formatShortCost,
+  formatTime,
+} from "../../numbers.ts";
 import { cutToColumns, plainLine } from "../../text.ts";
 import type { Pause } from "../effects/task.ts";
 import { EMPTY, type Line, line, span } from "../screen/frame.ts";
-import { kindOfRow, type TreeModel } from "../tree/tree-model.ts";
+import { kindOfRow, sizesOf, type TreeModel } from "../tree/tree-model.ts";
 
 /** A sum of bills, and the tokens that were paid again after breaks of the prompt cache. */
 type PathTotals = UsageTotals & { anew: number };
@@ -32,7 +39,7 @@ interface PathUsage {
   total: PathTotals;
   /** Totals by purpose and model. */
   groups: readonly (PathTotals & { kind: string; model: string })[];
-  compactions: readonly { timestamp: string; tokensBefore: number; tokensAfter: number | null }[];
+  compactions: readonly ({ timestamp: string } & ReturnType<typeof sizesOf>)[];
   /** Breaks of the prompt cache. */
   breaks: readonly (Pick<CacheBreak, "tokens" | "cost" | "cause"> & { timestamp: string })[];
   /** Absent until it was read, and for a session without sub-agents. */
@@ -84,12 +91,7 @@ export async function readPathUsage(model: TreeModel, row: number, pause: Pause)
     if (kind !== "compaction") continue;
     const entry = tree.entryAt(at);
     if (!compaction.is(entry)) continue;
-    const { tokensAfter } = (entry.details ?? {}) as { tokensAfter?: unknown };
-    compactions.push({
-      timestamp: entry.timestamp,
-      tokensBefore: typeof entry.tokensBefore === "number" ? entry.tokensBefore : 0,
-      tokensAfter: typeof tokensAfter === "number" ? tokensAfter : null,
-    });
+    compactions.push({ timestamp: entry.timestamp, ...sizesOf(entry) });
   }
   return {
     entries: rows.length,
@@ -129,12 +131,8 @@ export function usageLines(
     line(span(cut(totals("all", total)), "strong")),
     ...ofSubAgents,
     ...(compactions.length > 0 ? [EMPTY, line(span("compactions", "summary"))] : []),
-    ...compactions.map(({ timestamp, tokensBefore, tokensAfter }) =>
-      line(
-        cut(
-          `  ${formatTime(timestamp)}  ${formatCount(tokensBefore)}${tokensAfter === null ? "" : ` → ${formatCount(tokensAfter)}`} tokens`,
-        ),
-      ),
+    ...compactions.map(({ timestamp, before, after }) =>
+      line(cut(`  ${formatTime(timestamp)}  ${formatChange(before, after)} tokens`)),
     ),
     ...(breaks.length > 0 ? [EMPTY, line(span("breaks of the prompt cache", "summary"))] : []),
     ...breaks.flatMap(({ timestamp, tokens, cost, cause }) => {
