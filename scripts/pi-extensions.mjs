@@ -14,9 +14,9 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { root } from "./tools.mjs";
 
-const ROOT = resolve(import.meta.dirname, "..");
-const START = join(ROOT, "scripts/espalier.mjs");
+const START = join(root, "scripts/espalier.mjs");
 const given = resolve(process.argv[2] ?? "");
 const found = ["packages/coding-agent/examples/extensions", "examples/extensions", "."]
   .map((path) => join(given, path))
@@ -67,7 +67,7 @@ function rowOf(name) {
   mkdirSync(place);
   execFileSync("git", ["init", "-q", place]);
   const session = join(place, "session.jsonl");
-  cpSync(join(ROOT, "apps/cli/assets/demo-session.jsonl"), session);
+  cpSync(join(root, "apps/cli/assets/demo-session.jsonl"), session);
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
     [START, "run", session, "--extension", file, "--json"],

@@ -4,11 +4,14 @@ import {
   addRule,
   createSession,
   dropRule,
+  type ForkOptions,
   type ForkResult,
   forecastAct,
   forecastNavigation,
   type LastAct,
   lastAct,
+  type MergeOptions,
+  type NavigateOptions,
   rulesOf,
   type Session,
 } from "@espalier/engine";
@@ -49,11 +52,8 @@ const leafSentence = (
 ): string =>
   `The leaf is ${placeName(leafId)}: the model reads ${formatMany(messages.length, "message")}, ${formatMany(tokens, "token")}.`;
 
-interface Navigation {
+interface Navigation extends NavigateOptions {
   entryId: string | null;
-  summarize?: boolean;
-  instructions?: string;
-  label?: string;
 }
 
 /** Plans a navigation: the context at the target, and the effect on the prompt cache. */
@@ -126,12 +126,9 @@ export function actName({ kind, text, timestamp }: LastAct): string {
   return `${ACT_NAMES[kind]}${words && ` “${words}”`}${day && ` of ${day}`}`;
 }
 
-interface Forking {
+interface Forking extends ForkOptions {
   entryId: string;
   position: ForkPosition;
-  out?: string;
-  summarize?: boolean;
-  instructions?: string;
 }
 
 export async function fork(
@@ -152,10 +149,8 @@ export async function fork(
   return { value: made, sentences, ref: file, editorText: selectedText };
 }
 
-interface Merging {
+interface Merging extends MergeOptions {
   fromId: string;
-  into?: string;
-  instructions?: string;
 }
 
 export async function merge(
@@ -368,7 +363,7 @@ undo reverts it. To hide an entry that a compaction has summarized, hide the com
 
 const INSTRUCTIONS = ["--instructions <text>", "focus of the summary, in your words"] as const;
 
-type NavigateOptions = Omit<Navigation, "entryId"> & { dryRun?: boolean };
+type NavigateCommandOptions = Omit<Navigation, "entryId"> & { dryRun?: boolean };
 
 const navigateCommand = sessionCommand({
   usage: "navigate <session> <id>",
@@ -385,9 +380,10 @@ const navigateCommand = sessionCommand({
     "espalier navigate session.jsonl before-cache --dry-run",
     "espalier navigate session.jsonl start",
   ],
-  use: ({ summarize, dryRun }: NavigateOptions) => (dryRun ? "plan" : summarize ? "summarize" : "change"),
+  use: ({ summarize, dryRun }: NavigateCommandOptions) =>
+    dryRun ? "plan" : summarize ? "summarize" : "change",
   async run(
-    { session, shell, options: { dryRun = false, ...options } }: SessionCall<NavigateOptions>,
+    { session, shell, options: { dryRun = false, ...options } }: SessionCall<NavigateCommandOptions>,
     reference: string,
   ) {
     const entryId = entryNamed(session, reference);

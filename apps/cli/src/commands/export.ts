@@ -130,6 +130,12 @@ function formatOf({ format, out }: ExportCommandOptions): Format {
 const swapped = (endings: Readonly<Record<Format, string>>): Record<string, Format> =>
   Object.fromEntries(Object.entries(endings).map(([format, ending]) => [ending, format as Format]));
 
+/** Options of the engine for `--at` and `--redact`. */
+const pathOptions = (session: Session, at: string | undefined, redact = false) => ({
+  ...(at === undefined ? {} : { at: entryNamed(session, at) }),
+  ...(redact ? { redact: redactText } : {}),
+});
+
 /** Names the entries of the session that an export leaves out, and the option that includes them; empty for none. */
 function viewOmitted(
   session: Session,
@@ -138,7 +144,7 @@ function viewOmitted(
   all: boolean | undefined,
 ): string[] {
   if (isNative(format)) return [];
-  const end = at === undefined ? {} : { at: entryNamed(session, at) };
+  const end = pathOptions(session, at);
   const omitted = omittedEntries(session, { format: format === "html" ? "jsonl" : format, all, ...end });
   if (omitted.length === 0) return [];
   const cure =
@@ -166,10 +172,7 @@ async function exportPieces(
   { format, at, all, redact }: ExportCommandOptions & { format: Format },
   issues: FormatIssue[],
 ): Promise<Generator<string, number>> {
-  const options = {
-    ...(at === undefined ? {} : { at: entryNamed(session, at) }),
-    ...(redact ? { redact: redactText } : {}),
-  };
+  const options = pathOptions(session, at, redact);
   if (format === "html") return exportHtml(session, options);
   if (!isNative(format)) return exportSession(session, { format, all, ...options });
   return (function* () {
@@ -219,8 +222,7 @@ PI_CODING_AGENT_SESSION_DIR change it.`,
     const { in: agent, at, cwd, redact, out } = options;
     const continued = continueSession(session, {
       agent,
-      ...(at === undefined ? {} : { at: entryNamed(session, at) }),
-      ...(redact ? { redact: redactText } : {}),
+      ...pathOptions(session, at, redact),
       cwd: cwd === undefined ? undefined : resolve(cwd),
       out,
     });

@@ -94,10 +94,11 @@ function withSummary(
   return { key, title, run: confirm };
 }
 
-const withFocus =
-  (accept: (state: TerminalState, instructions: string) => Next) =>
+/** Makes the answer that asks for the focus of a summary. */
+export const withFocus =
+  (accept: (state: TerminalState, instructions: string) => Next, before?: string) =>
   (state: TerminalState): Next =>
-    openField(state, "What should the summary focus on?", textField(), accept);
+    openField(state, "What should the summary focus on?", textField(before), accept);
 
 /** Maximum number of entries of a session whose cache forecast is computed while a key is handled. */
 const ROWS_FORECAST = 20_000;

@@ -6,7 +6,7 @@ import { previewEntry } from "../../entry-preview.ts";
 import { wrapText } from "../../markdown/markdown.ts";
 import { formatCount, formatMany, formatShortCost } from "../../numbers.ts";
 import { cutToColumns, plainLine } from "../../text.ts";
-import { ACT_BINDINGS, beginAct, bindingOf, continuedDialog } from "../keys/act-bindings.ts";
+import { ACT_BINDINGS, beginAct, bindingOf, continuedDialog, withFocus } from "../keys/act-bindings.ts";
 import {
   generalKey,
   listAgain,
@@ -28,7 +28,7 @@ import { kindOfRow, type TreeModel, treeModel } from "../tree/tree-model.ts";
 import { treeView } from "../tree/tree-rows.ts";
 import { treeLayout } from "../view/layout.ts";
 import { sessionsRows } from "../view/sessions.ts";
-import { CANCEL, dialog, openField, paragraph, pasteIntoDialog, updateDialog } from "./dialog.ts";
+import { CANCEL, dialog, paragraph, pasteIntoDialog, updateDialog } from "./dialog.ts";
 import {
   type Act,
   type Choice,
@@ -325,10 +325,10 @@ function planDialog(tree: TreeState, plan: CompactionPreparation, instructions?:
     {
       key: "f",
       title: "compact with a focus for the summary",
-      run: (closed) =>
-        openField(closed, "What should the summary focus on?", textField(instructions), (again, text) =>
-          run(text.trim() === "" ? {} : { instructions: text.trim() })(again),
-        ),
+      run: withFocus(
+        (again, text) => run(text.trim() === "" ? {} : { instructions: text.trim() })(again),
+        instructions,
+      ),
     },
     CANCEL,
   ]);
