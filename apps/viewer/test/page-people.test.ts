@@ -233,6 +233,23 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await soon(titles).toEqual(["Sail away", "Mend the lock", "Paint the boat"]);
   });
 
+  test("sees sessions that came while the page was hidden", async () => {
+    const own = ownFolder();
+    writeSession(own, "first", {}, [said("a", null, "user", "Mend the lock")]);
+    const page = await show((await own.serve(built())).url);
+    const titles = () => page.locator(".sessions .title").allTextContents();
+    await soon(titles).toEqual(["Mend the lock"]);
+    const hide = (isHidden: boolean) =>
+      page.evaluate((hidden) => {
+        Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+      }, isHidden);
+    await hide(true);
+    writeSession(own, "second", {}, [said("a", null, "user", "Paint the boat")]);
+    await hide(false);
+    await soon(titles).toHaveLength(2);
+  });
+
   test("finds a message of last week: sessions with the text, newest first, under the filters", async () => {
     const own = ownFolder();
     const prompt = (words: string, age: number) => [

@@ -1,5 +1,6 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { followEvents } from "../source/observe.ts";
 import {
   embeddedBytes,
   type LocalSource,
@@ -194,45 +195,14 @@ function ThemeButton({ theme }: { theme: ThemeChoice }) {
   );
 }
 
-/**
- * Milliseconds after which a server that refused the events is asked again. After a lost connection the browser retries
- * itself.
- */
-const AGAIN = 5_000;
-
-/**
- * Follows a session: reads new entries when the server reports them. Returns a function that stops this. A hidden page
- * does not follow, because browsers allow only a few connections to one server.
- */
-function followSession(session: string, model: SessionModel): () => void {
-  let events: EventSource | undefined;
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const end = () => {
-    clearTimeout(timer);
-    events?.close();
-    events = undefined;
-  };
-  const turn = () => {
-    end();
-    if (document.hidden) return;
-    const source = new EventSource(`api/sessions/${encodeURIComponent(session)}/events`);
-    events = source;
-    source.addEventListener("pulse", (event) => {
-      const { length } = JSON.parse(event.data) as { length: number };
-      // A failure needs no handling: the next event, sent when the server is back, reads the same entries.
-      if (length !== model.facts.length) model.grow().catch(() => undefined);
-    });
-    source.addEventListener("error", () => {
-      if (source.readyState === EventSource.CLOSED && events === source) timer = setTimeout(turn, AGAIN);
-    });
-  };
-  turn();
-  document.addEventListener("visibilitychange", turn);
-  return () => {
-    document.removeEventListener("visibilitychange", turn);
-    end();
-  };
-}
+/** Reads new entries of a session when the server reports them. Returns a function that stops this. */
+const followSession = (session: string, model: SessionModel): (() => void) =>
+  followEvents(`api/sessions/${encodeURIComponent(session)}/events`, "pulse", (data) => {
+    // The state of the session follows every beginning.
+    const { length } = JSON.parse(data ?? "{}") as { length?: number };
+    // A failure needs no handling: the next event, sent when the server is back, reads the same entries.
+    if (length !== undefined && length !== model.facts.length) model.grow().catch(() => undefined);
+  });
 
 showControls();
 

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ROW_KINDS } from "../../model/outline.ts";
 import type { FoundSession } from "../../server/open-sessions.ts";
-import { TYPING, useAddressText, useAnswer } from "../source/observe.ts";
+import { followEvents, TYPING, useAddressText, useAnswer } from "../source/observe.ts";
 import { ask, type PageSource, type ShownSession } from "../source/page-source.ts";
 import { formatBytes, formatCount, formatTime, formatWhen } from "../text/numbers.ts";
 import { type Address, formatAddress, goTo, type ListChoice } from "./address.ts";
@@ -70,28 +70,13 @@ export function SessionList({ source, address }: { source: PageSource; address: 
   );
 }
 
-/** Counts the changes of the list that the server reports; stays 0 without a server. A hidden page gets no reports. */
-function useListChanges(source: PageSource): number {
+/** Counts the changes of the list that the server reports; stays 0 without a server. */
+function useListChanges({ isServed }: PageSource): number {
   const [changes, setChanges] = useState(0);
-  useEffect(() => {
-    if (!source.isServed) return;
-    let events: EventSource | undefined;
-    const turn = () => {
-      const wasClosed = events !== undefined && events.readyState === EventSource.CLOSED;
-      events?.close();
-      events = undefined;
-      if (document.hidden) return;
-      events = new EventSource("api/events");
-      events.addEventListener("list", () => setChanges((count) => count + 1));
-      if (wasClosed) setChanges((count) => count + 1);
-    };
-    turn();
-    document.addEventListener("visibilitychange", turn);
-    return () => {
-      document.removeEventListener("visibilitychange", turn);
-      events?.close();
-    };
-  }, [source]);
+  useEffect(
+    () => (isServed ? followEvents("api/events", "list", () => setChanges((count) => count + 1)) : undefined),
+    [isServed],
+  );
   return changes;
 }
 

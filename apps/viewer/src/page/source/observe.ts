@@ -101,3 +101,46 @@ export function useAddressText(
   }, [named]);
   return [text, setText];
 }
+
+/** Milliseconds after which a server that refused its events is asked again. The browser itself retries a lost connection. */
+const AGAIN = 5_000;
+
+/**
+ * Follows events of the server. A hidden page does not, because browsers allow only a few connections to one server.
+ *
+ * @param take receives the data of an event; undefined when the events begin again, since some may have been missed
+ * @returns a function that stops this
+ */
+export function followEvents(
+  address: string,
+  name: string,
+  take: (data: string | undefined) => void,
+): () => void {
+  let events: EventSource | undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let hasBegun = false;
+  const end = () => {
+    clearTimeout(timer);
+    events?.close();
+  };
+  const turn = () => {
+    end();
+    if (document.hidden) return;
+    const source = new EventSource(address);
+    events = source;
+    source.addEventListener("open", () => {
+      if (hasBegun) take(undefined);
+      hasBegun = true;
+    });
+    source.addEventListener(name, ({ data }) => take(data));
+    source.addEventListener("error", () => {
+      if (source.readyState === EventSource.CLOSED && events === source) timer = setTimeout(turn, AGAIN);
+    });
+  };
+  turn();
+  document.addEventListener("visibilitychange", turn);
+  return () => {
+    document.removeEventListener("visibilitychange", turn);
+    end();
+  };
+}
