@@ -1,9 +1,18 @@
 // Measures summaries that were written without a model, by `espalier eval`: node bench/summaries.mjs [SESSION …].
-// Default: the demo session and the sessions written for this project.
+// Default: the demo session and the sessions written for this project, without the long ones in bench/sessions.
 import { spawnSync } from "node:child_process";
+import { readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const espalier = fileURLToPath(new URL("../scripts/espalier.mjs", import.meta.url));
+
+/** Files of the long sessions: the written ones after days of further work, with 48 to 62 requests each. */
+export function longSessions() {
+  const folder = fileURLToPath(new URL("sessions/", import.meta.url));
+  return readdirSync(folder)
+    .sort()
+    .map((file) => folder + file);
+}
 
 /** Measures of the summaries of each session, by name. */
 export function measureSessions(files = []) {

@@ -240,7 +240,7 @@ export function newestRequest(messages: readonly ContextMessage[]): string | und
   return undefined;
 }
 
-/** Returns a request with the person's own lines first and pasted lines last. */
+/** Returns a request with the person's own lines first and pasted lines last, and an ellipsis where a line is elsewhere. */
 export function ownLinesFirst(words: string): string {
   const lines = words.split("\n").filter((line) => line.trim() !== "");
   const isOwn = (line: string) => {
@@ -251,7 +251,10 @@ export function ownLinesFirst(words: string): string {
       !/[{};]\s*$/.test(line)
     );
   };
-  return [...lines.filter(isOwn), ...lines.filter((line) => !isOwn(line))].join("\n");
+  const order = [...lines.keys()].sort((a, b) => Number(!isOwn(lines[a]!)) - Number(!isOwn(lines[b]!)));
+  return order
+    .map((at, place) => (at === (order[place - 1] ?? -1) + 1 ? lines[at]! : `… ${lines[at]!}`))
+    .join("\n");
 }
 
 const SHORTEST_WORD = 4;
