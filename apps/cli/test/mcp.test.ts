@@ -92,6 +92,20 @@ function parts(text: string) {
   return { inside: blocks.map(([, inner]) => inner).join("\n"), outside };
 }
 
+test("many sessions are read at once, and none is closed while it is read", async () => {
+  const place = machine();
+  const ids: string[] = [];
+  for (let at = 0; at < 24; at++)
+    ids.push(await compacted(place, `Port ${at}: ${"harbour ".repeat(4_000)}`, `Berth ${at}`));
+  const client = await connect(place);
+  for (let round = 0; round < 3; round++) {
+    const found = await Promise.all(
+      ids.map((session) => call(client, "recall", { query: "berth", session })),
+    );
+    for (const [at, { text }] of found.entries()) expect(text).toContain(`Berth ${at}`);
+  }
+});
+
 describe("a compacted session", () => {
   test("is searched by words and read further, with answers of limited size", async () => {
     const place = machine();

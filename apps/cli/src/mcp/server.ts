@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { isAbsolute, join, resolve, sep } from "node:path";
 import { setTimeout as pause, setImmediate } from "node:timers/promises";
 import { espalierHome, type ListedSession, listSessions, readEntries, type Session } from "@espalier/engine";
+import { SessionCache } from "@espalier/engine/reading";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { leafOf, type SessionRef, SessionTree, type Tree } from "@espalier/session-tree";
 import { escapeText } from "@espalier/summarizer";
@@ -237,7 +238,7 @@ export interface HostOptions {
   imports: boolean;
 }
 
-/** Maximum number of sessions that stay open between calls; the least recently used one is closed first. */
+/** Maximum number of sessions that stay open between calls. */
 const KEPT = 6;
 
 /** Milliseconds that a call waits for the first import, which continues in the background. */
@@ -252,7 +253,7 @@ const IMPORT_TURN_MS = 5_000;
 /** Sessions for an agent that works in a project; those of the project come first. */
 export class HostSessions {
   readonly #options: HostOptions;
-  readonly #open = new Map<string, Promise<SessionTree>>();
+  readonly #cache = new SessionCache<SessionTree>(KEPT);
   readonly #ending = new AbortController();
   #import: Promise<void> | undefined;
   #importedAt = Number.NEGATIVE_INFINITY;
@@ -292,14 +293,16 @@ export class HostSessions {
     work: (session: ReadSession) => Result | Promise<Result>,
   ): Promise<Result> {
     const { ref, remark } = await this.#refOf(word, meta);
-    const session = await this.#current(ref);
-    return work({
-      tree: session.tree,
-      leafId: leafOf(session.tree),
-      id: session.id,
-      ref: session.log.ref,
-      ...(remark === undefined ? {} : { remark }),
-    });
+    const open = async () => SessionTree.open(await storeInUse(this.#options.shell).open(ref, "read"));
+    return this.#cache.read(JSON.stringify(ref), open, (session) =>
+      work({
+        tree: session.tree,
+        leafId: leafOf(session.tree),
+        id: session.id,
+        ref: session.log.ref,
+        ...(remark === undefined ? {} : { remark }),
+      }),
+    );
   }
 
   /** Calls `work` with a session that is open for annotations, while other processes may write it. */
@@ -320,8 +323,7 @@ export class HostSessions {
   async close(): Promise<void> {
     this.#ending.abort();
     await this.#import;
-    await Promise.allSettled(Array.from(this.#open.values(), async (session) => (await session).close()));
-    this.#open.clear();
+    await this.#cache.close();
   }
 
   async #refOf(word: string | undefined, meta: RequestMeta): Promise<{ ref: SessionRef; remark?: string }> {
@@ -357,40 +359,6 @@ export class HostSessions {
         "Name a session by its id (search_sessions lists ids), not by a path.",
       );
     return sessionNamed(shell.store, word);
-  }
-
-  /**
-   * Returns a session with all entries that were appended since the last call; opened again if its file was replaced.
-   */
-  async #current(ref: SessionRef): Promise<SessionTree> {
-    const key = JSON.stringify(ref);
-    const opened = this.#open.get(key);
-    try {
-      if (opened) return await refreshed(this.#keep(key, opened));
-    } catch {
-      // The session is opened again, which reports the error or reads the new file.
-      this.#open.delete(key);
-    }
-    const opening = storeInUse(this.#options.shell)
-      .open(ref, "read")
-      .then((log) => SessionTree.open(log));
-    try {
-      return await refreshed(this.#keep(key, opening));
-    } catch (error) {
-      this.#open.delete(key);
-      throw error;
-    }
-  }
-
-  #keep(key: string, session: Promise<SessionTree>): Promise<SessionTree> {
-    this.#open.delete(key);
-    this.#open.set(key, session);
-    for (const [oldest, unused] of this.#open) {
-      if (this.#open.size <= KEPT) break;
-      this.#open.delete(oldest);
-      void unused.then((each) => each.close()).catch(() => undefined);
-    }
-    return session;
   }
 
   /** Imports the files of one session before it is read. */
@@ -431,13 +399,6 @@ export class HostSessions {
 }
 
 const NOT_RECORDED = "The session that asks is not recorded yet: this is the newest one of the project.";
-
-async function refreshed(opening: Promise<SessionTree>): Promise<SessionTree> {
-  const session = await opening;
-  await session.load();
-  await session.refresh();
-  return session;
-}
 
 /**
  * Returns the id of the calling session, as reported by its agent: Codex in the metadata of each call, Claude Code

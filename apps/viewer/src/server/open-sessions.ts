@@ -7,7 +7,7 @@ import {
   type SearchHit,
   type Session,
 } from "@espalier/engine";
-import type { UsageTotals } from "@espalier/engine/reading";
+import { SessionCache, type UsageTotals } from "@espalier/engine/reading";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { leafRowAt } from "@espalier/session-tree";
 import type { RowFinder } from "../model/facts.ts";
@@ -47,21 +47,14 @@ export interface SubAgentCost extends Pick<UsageTotals, "calls" | "totalTokens" 
   isOfClaudeCode: boolean;
 }
 
-/** Maximum number of sessions without readers that stay open; the least recently used is closed first. */
+/** Maximum number of sessions that stay open between reads. */
 const KEPT = 24;
-
-/** A session that is open or being opened. */
-interface Opened {
-  session: Promise<Session>;
-  /** Number of readers; a session without readers may be closed. */
-  readers: number;
-}
 
 /** Sessions by their key in addresses. They are opened on request while the server runs. */
 export class OpenSessions {
   readonly #sessions: ViewerSessions;
   readonly #refs = new Map<string, string>();
-  readonly #open = new Map<string, Opened>();
+  readonly #cache = new SessionCache<Session>(KEPT);
 
   constructor(sessions: ViewerSessions) {
     this.#sessions = sessions;
@@ -131,13 +124,11 @@ export class OpenSessions {
     read: (reader: TreeReader, session: Session) => Result | Promise<Result>,
   ): Promise<Result> {
     const ref = await this.refOf(key);
-    const opened = await this.#current(ref);
-    try {
-      const session = await opened.session;
-      return await read(treeReader(session.tree, rowsInAnyCase), session);
-    } finally {
-      await this.#leave(ref, opened);
-    }
+    return this.#cache.read(
+      ref,
+      () => this.#sessions.read(ref),
+      (session) => read(treeReader(session.tree, rowsInAnyCase), session),
+    );
   }
 
   /**
@@ -177,69 +168,12 @@ export class OpenSessions {
   }
 
   /** Closes all sessions; a reader gets the error of a closed session. */
-  async close(): Promise<void> {
-    const opened = [...this.#open.values()];
-    this.#open.clear();
-    await Promise.all(opened.map(closeOpened));
+  close(): Promise<void> {
+    return this.#cache.close();
   }
-
-  async #current(ref: string): Promise<Opened> {
-    const opened = this.#enter(ref);
-    try {
-      return await refreshed(opened);
-    } catch {
-      // The file may have been replaced or shortened, so it is opened again; if that fails, its error is thrown.
-      // Another call may have opened it already.
-      if (this.#open.get(ref) === opened) this.#open.delete(ref);
-      await this.#leave(ref, opened);
-    }
-    const anew = this.#enter(ref);
-    try {
-      return await refreshed(anew);
-    } catch (error) {
-      await this.#leave(ref, anew);
-      throw error;
-    }
-  }
-
-  /** Returns the session, and opens it if necessary. It becomes the most recently used and gets one more reader. */
-  #enter(ref: string): Opened {
-    const opened = this.#open.get(ref) ?? { session: this.#sessions.read(ref), readers: 0 };
-    opened.readers++;
-    this.#open.delete(ref);
-    this.#open.set(ref, opened);
-    return opened;
-  }
-
-  /** Removes a reader. Closes sessions without readers if there are too many, or if they were replaced. */
-  async #leave(ref: string, opened: Opened): Promise<void> {
-    opened.readers--;
-    const ended: Opened[] = [];
-    if (opened.readers === 0 && this.#open.get(ref) !== opened) ended.push(opened);
-    for (const [unread, each] of this.#open) {
-      if (this.#open.size <= KEPT) break;
-      if (each.readers > 0) continue;
-      this.#open.delete(unread);
-      ended.push(each);
-    }
-    await Promise.all(ended.map(closeOpened));
-  }
-}
-
-async function refreshed(opened: Opened): Promise<Opened> {
-  const session = await opened.session;
-  await session.load();
-  await session.refresh();
-  return opened;
 }
 
 const rowsInAnyCase: RowFinder = (tree, text, signal) => rowsWith(tree, text, false, signal);
-
-/** A session that could not be opened has nothing to close: its reader got the error. */
-async function closeOpened({ session }: Opened): Promise<void> {
-  const [opening] = await Promise.allSettled([session]);
-  if (opening.status === "fulfilled") await opening.value.close();
-}
 
 const digestOf = (ref: string): string => createHash("sha256").update(ref).digest("hex").slice(0, 12);
 

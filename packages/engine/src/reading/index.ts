@@ -41,6 +41,7 @@ export {
 } from "./cache-ledger.ts";
 export { type BranchComparison, type BranchSide, compareBranches } from "./compare-branches.ts";
 export { type CacheCause, type Compared, type RequestDifference, RequestReader } from "./requests.ts";
+export { SessionCache } from "./session-cache.ts";
 export {
   type CompactionStats,
   type HistoryRequest,

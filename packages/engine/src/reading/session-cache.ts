@@ -1,0 +1,105 @@
+/** A session, or its tree, that can be brought up to date. */
+interface Refreshable {
+  load(): Promise<unknown>;
+  refresh(): Promise<unknown>;
+  close(): Promise<void>;
+}
+
+/** A session that is open or being opened. */
+interface Cached<Opened> {
+  session: Promise<Opened>;
+  /** Number of readers; a session without readers may be closed. */
+  readers: number;
+}
+
+/** Sessions that stay open between reads, by a key. A session is never closed while somebody reads it. */
+export class SessionCache<Opened extends Refreshable> {
+  readonly #most: number;
+  readonly #cached = new Map<string, Cached<Opened>>();
+
+  /** @param most maximum number of sessions without readers; the least recently used is closed first */
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /**
+   * Reads from the current state of a session, with entries that others appended. It is opened if necessary, and opened
+   * again if its file was replaced.
+   * @throws errors of `open` and of `read`
+   */
+  async read<Result>(
+    key: string,
+    open: () => Promise<Opened>,
+    read: (session: Opened) => Result | Promise<Result>,
+  ): Promise<Result> {
+    const cached = await this.#current(key, open);
+    try {
+      return await read(await cached.session);
+    } finally {
+      await this.#leave(key, cached);
+    }
+  }
+
+  /** Closes all sessions; a reader gets the error of a closed session. */
+  async close(): Promise<void> {
+    const cached = [...this.#cached.values()];
+    this.#cached.clear();
+    await Promise.all(cached.map(closeCached));
+  }
+
+  async #current(key: string, open: () => Promise<Opened>): Promise<Cached<Opened>> {
+    const cached = this.#enter(key, open);
+    try {
+      return await refreshed(cached);
+    } catch {
+      // The file may have been replaced or shortened, so it is opened again; if that fails, its error is thrown.
+      // Another call may have opened it already.
+      if (this.#cached.get(key) === cached) this.#cached.delete(key);
+      await this.#leave(key, cached);
+    }
+    const anew = this.#enter(key, open);
+    try {
+      return await refreshed(anew);
+    } catch (error) {
+      if (this.#cached.get(key) === anew) this.#cached.delete(key);
+      await this.#leave(key, anew);
+      throw error;
+    }
+  }
+
+  /** Returns the session, and opens it if necessary. It becomes the most recently used and gets one more reader. */
+  #enter(key: string, open: () => Promise<Opened>): Cached<Opened> {
+    const cached = this.#cached.get(key) ?? { session: open(), readers: 0 };
+    cached.readers++;
+    this.#cached.delete(key);
+    this.#cached.set(key, cached);
+    return cached;
+  }
+
+  /** Removes a reader. Closes sessions without readers if there are too many, or if they were replaced. */
+  async #leave(key: string, cached: Cached<Opened>): Promise<void> {
+    cached.readers--;
+    const ended: Cached<Opened>[] = [];
+    if (cached.readers === 0 && this.#cached.get(key) !== cached) ended.push(cached);
+    for (const [unread, each] of this.#cached) {
+      if (this.#cached.size <= this.#most) break;
+      if (each.readers > 0) continue;
+      this.#cached.delete(unread);
+      ended.push(each);
+    }
+    await Promise.all(ended.map(closeCached));
+  }
+}
+
+async function refreshed<Opened extends Refreshable>(cached: Cached<Opened>): Promise<Cached<Opened>> {
+  const session = await cached.session;
+  await session.load();
+  await session.refresh();
+  return cached;
+}
+
+/** A session that could not be opened has nothing to close: its reader got the error. */
+async function closeCached({ session }: Cached<Refreshable>): Promise<void> {
+  const [opening] = await Promise.allSettled([session]);
+  if (opening.status === "fulfilled") await opening.value.close();
+}
