@@ -4,7 +4,7 @@ import {
   contextEdit,
   fieldText,
   labelsInForce,
-  leafRowAt,
+  rowOfLeaf,
   rowsOf,
   sessionName,
   spokenRow,
@@ -59,7 +59,7 @@ export interface SessionFacts {
 
 export function factsOf(tree: Tree): SessionFacts {
   const { header, index } = tree;
-  const leafRow = leafRowAt(tree, tree.lastRow);
+  const leafRow = rowOfLeaf(tree);
   return {
     id: header?.id ?? "",
     name: sessionName(tree) ?? null,

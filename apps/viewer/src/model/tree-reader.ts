@@ -1,7 +1,7 @@
 import { rulesOn } from "@espalier/compaction";
 import { compareBranches, forecastNavigation } from "@espalier/engine/reading";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { leafRowAt, pathRows, roleAt, type Tree } from "@espalier/session-tree";
+import { pathRows, roleAt, rowOfLeaf, type Tree } from "@espalier/session-tree";
 import { compactionAt, originsOf } from "./compaction.ts";
 import { contextViewAt, growthTo } from "./context.ts";
 import { type EntryGist, gistAt } from "./entry-gist.ts";
@@ -63,7 +63,7 @@ export function treeReader(tree: Tree, rowsWith?: RowFinder) {
     /** Compares two branches, given by their last rows. */
     compare: async (a: number, b: number) => compareBranches(tree, tree.idAt(known(a)), tree.idAt(known(b))),
     /** Returns the effect of a navigation from the leaf to a row on the prompt cache. */
-    forecast: async (row: number) => forecastNavigation(tree, leafRowAt(tree, tree.lastRow), known(row)),
+    forecast: async (row: number) => forecastNavigation(tree, rowOfLeaf(tree), known(row)),
   };
 }
 

@@ -9,7 +9,7 @@ import {
 } from "@espalier/engine";
 import { SessionCache, type UsageTotals } from "@espalier/engine/reading";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { leafRowAt } from "@espalier/session-tree";
+import { rowOfLeaf } from "@espalier/session-tree";
 import type { RowFinder } from "../model/facts.ts";
 import { type TreeReader, treeReader } from "../model/tree-reader.ts";
 import { ViewerError } from "./viewer-error.ts";
@@ -220,7 +220,7 @@ export async function* watchSession(
   while (!signal.aborted) {
     const pulse = await sessions.read(key, ({ tree }) => ({
       length: tree.length,
-      leafRow: leafRowAt(tree, tree.lastRow),
+      leafRow: rowOfLeaf(tree),
     }));
     if (pulse.length !== told) yield pulse;
     told = pulse.length;

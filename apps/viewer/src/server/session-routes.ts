@@ -7,7 +7,7 @@ import {
   type PolicyName,
   type Session,
 } from "@espalier/engine";
-import { leafRowAt } from "@espalier/session-tree";
+import { rowOfLeaf } from "@espalier/session-tree";
 import type { TreeReader } from "../model/tree-reader.ts";
 import { ViewerError } from "./viewer-error.ts";
 
@@ -36,7 +36,7 @@ export const readRoutes: Readonly<
   compare: (reader, query) => reader.compare(whole(query, "a"), whole(query, "b")),
   forecast: (reader, query) => reader.forecast(whole(query, "row")),
   act: async ({ tree }) => {
-    const leafRow = leafRowAt(tree, tree.lastRow);
+    const leafRow = rowOfLeaf(tree);
     return { undo: lastAct(tree, leafRow < 0 ? null : tree.idAt(leafRow)) ?? null };
   },
 };

@@ -104,7 +104,7 @@ export interface SessionsState {
 export type PreviewTab = "entry" | ReadTab;
 
 /** Tabs whose content is read by an effect. */
-export type ReadTab = "context" | "usage";
+type ReadTab = "context" | "usage";
 
 /** Lines of a tab at a width in columns. */
 export type TabLines = (columns: number) => readonly Line[];

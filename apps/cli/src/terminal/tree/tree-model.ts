@@ -10,8 +10,8 @@ import {
   type LabelInForce,
   labelsInForce,
   leafOf,
-  leafRowAt,
   movingRow,
+  rowOfLeaf,
   rowsOf,
   sessionName,
   type Tree,
@@ -79,7 +79,7 @@ export function treeModel(
       return isLeftOut ? BESIDE : tree.kindAt(row);
     },
   };
-  let leafRow = movingRow(tree, leafRowAt(tree, tree.lastRow));
+  let leafRow = movingRow(tree, rowOfLeaf(tree));
   while (leafRow >= 0 && !shape.kindAt(leafRow).movesLeaf) leafRow = Math.max(-1, tree.index.parent(leafRow));
   const order = new TreeOrder(shape, leafRow);
   const positionsOf = (rows: Iterable<number>): number[] =>
