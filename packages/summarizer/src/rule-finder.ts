@@ -206,7 +206,7 @@ const ALLOWS =
 
 /** Clauses that have the words of a rule but are not rules. */
 const NO_RULE =
-  /^(?:(?:is|are|does|do (?:you|we|they|I)|did|why|how|what|who|when(?:ever)? (?:I|it) |where|which|isn'?t|aren'?t|doesn'?t|I (?:never(?! want)|always|don'?t(?! ever want)|do not|didn'?t|have|had|was|think|guess|suppose|wonder|just|already|pushed|noticed|saw)|it (?:never|always|must have|should (?:be )?(?:work|fine|ok))|they (?:never|always|don'?t)|he|she|never ?mind|no (?:idea|problem|worries|need|rush|way|one|matter|luck|changes?|thanks|clue|doubt|wait|longer|it|that|this|wonder|response|output|errors?)\b|remember when|remember how|if you (?:want|like|need|have))\b)|\b(?:must|should|may|could|would) have\b|\bdon'?t (?:worry|bother|mind|know|think|understand|care|get it|see|you|we|they|be sorry|look|work|panic)\b|\bnever (?:mind|heard|saw|seen|managed|had|got|been|was|were|happened|worked|did|knew)\b|\b(?:has|have|had|was|were) (?:never|always)\b|\b(?:it|that|this|he|she|they|which|who|I|we all) always\b|\b(?:you|we|I) (?:can|could) always\b|\b(?:it|that|this|they|which) can only\b|^(?:I'?m )?(?:just )?curious\b|^add (?:a|one) (?:comment|line|note)\b.{0,12}\b(?:saying|says|with|like)\b|^no (?:code|coding|implementation|edits?|fix(?:es)?)(?: \w+)? yet$|\bdon'?t (?:change|edit|write|fix|implement|code|start|touch|do|build) .{0,40}\byet\b|^(?:just |only )?(?:review|look|read|check|explain|investigate|analy[sz]e)\b.{0,30}, (?:but )?(?:don'?t|do not) (?:change|edit|touch|fix|modify)\b|\bbetter \w+ than (?:never|always)\b|^no [\w.-]+ then$/i;
+  /^(?:(?:is|are|does|do (?:you|we|they|I)|did|why|how|what|who|when(?:ever)? (?:I|it) |where|which|isn'?t|aren'?t|doesn'?t|I (?:never(?! want)|always|don'?t(?! ever want)|do not|didn'?t|have|had|was|think|guess|suppose|wonder|just|already|pushed|noticed|saw)|it (?:never|always|must have|should (?:be )?(?:work|fine|ok))|they (?:never|always|don'?t)|he|she|never ?mind|no (?:idea|problem|worries|need|rush|way|one|matter|luck|changes?|thanks|clue|doubt|wait|longer|it|that|this|wonder|response|output|errors?)\b|remember when|remember how|if you (?:want|like|need|have))\b)|\b(?:must|should|may|could|would) have\b|\bdon'?t (?:worry|bother|mind|know|think|understand|care|get it|see|you|we|they|be sorry|look|work|panic)\b|\bnever (?:mind|heard|saw|seen|managed|had|got|been|was|were|happened|worked|did|knew)\b|\b(?:has|have|had|was|were) (?:never|always)\b|\b(?:it|that|this|he|she|they|which|who|I|we all) always\b|\b(?:you|we|I) (?:can|could) always\b|\b(?:it|that|this|they|which) can only\b|^(?:I'?m )?(?:just )?curious\b|^add (?:a|one) (?:comment|line|note)\b.{0,12}\b(?:saying|says|with|like)\b|^no (?:code|coding|implementation|edits?|fix(?:es)?)(?: \w+)? yet$|\bdon'?t (?:change|edit|write|fix|implement|code|start|touch|do|build) .{0,40}\byet\b|^(?:just |only )?(?:review|look|read|check|explain|investigate|analy[sz]e)\b.{0,30}, (?:but )?(?:don'?t|do not) (?:change|edit|touch|fix|modify)\b|\bbetter \w+ than (?:never|always)\b|^no [\w.-]+ then$|^(?:don'?t|do not) (?:change|edit|touch|fix|modify) anything(?: else)?(?:[,;.!]|$)|^(?:it|that|this) (?:shouldn'?t|mustn'?t|should not|must not)$|^must be (?:true|right|correct)$|^I(?:'ve| have)? changed my mind\b/i;
 
 /** Words that apply beyond the current task. */
 const STANDING =
@@ -225,7 +225,7 @@ const FORBIDS = [
   /^(?:please )?stop \w+ing\b|^quit \w+ing\b/i,
   /\b(?:leave|keep)\b .{1,60}\b(?:alone|untouched|as (?:it|they) (?:is|are|was|were)|as is|unchanged|intact)\b/i,
   /\b(?:without|not) (?:asking|telling|my (?:ok|okay|approval|permission))\b/i,
-  /\b(?:stays?|remains?) (?:as (?:it )?is|unchanged|untouched)\b/i,
+  /\b(?:stays?|remains?) (?:as (?:it )?is|unchanged|untouched|raw)\b|\bonly (?:when|if|once|after) I (?:say|ask|tell|approve)\b/i,
   /\b(?:refrain from|steer clear of|off the table|be careful not to|code freeze|nobody touches|no one touches)\b/i,
   /^I (?:don'?t|do not) (?:want|like) (?:any|to see|you to|\w+ing|\w+s\b)/i,
   /^I (?:hate|can'?t stand) \w/i,
@@ -325,7 +325,7 @@ const LEAD_EASTERN =
   /^(?:不过|但是|但|另外|还有|那么|所以|请|그리고|하지만|그런데|다만|단|아니요|아뇨|그게 아니라)\s*/;
 
 const ASKS_EASTERN =
-  /[?？]\s*$|(?:吗|呢|么)\s*[。.]?$|(?:为什么|怎么|什么原因|是不是|能不能|要不要)|(?:나요|까요|ㄹ까|는가|은가|던가|하죠|되죠)\s*[.]?$|^\s*왜\s/;
+  /[?？]\s*$|(?:吗|呢|么)\s*[。.]?$|(?:为什么|怎么|什么原因|是不是|能不能|要不要|哪[几些][条个])|(?:나요|까요|ㄹ까|는가|은가|던가|하죠|되죠)\s*[.]?$|^\s*왜\s/;
 
 const NO_RULE_EASTERN =
   /(?:不用|不要|别|无需)(?:太|再)?(?:担心|急|慌|客气|管我)|(?:不要紧|别人|别的|从来没|从不知道|要不然|특별히 문제)|(?:걱정|신경|미안해|놀라|염려)(?:은|는|을|를)?\s*(?:하지|쓰지|마|말)/;
@@ -340,6 +340,7 @@ const OF_ONE_OCCASION = [
   /(?:아직|일단은?|우선은?).*(?:고치|수정하|바꾸|변경하|건드리|손대|작성하|구현하|만들|시작하)지\s*(?:는|도)?\s*(?:마|말)|(?:先|暂时|目前|还)(?:都)?(?:不要|别|不用)(?:急着|动手|开始|直接)*(?:改|写|动|修|做|实现)/,
   /(?:빌드|로그인|접속|실행|컴파일|설치|저장|동작|작동|연결|업로드|다운로드|검색)도?\s*(?:아직\s*)?안\s*(?:돼|됩|되)|不能(?:正常[^，。]{1,4}|(?:用|使用|写入|访问|运行|工作)了)\s*[。.!！]?\s*$/,
   /总是.{0,12}(?:失败|报错|出错|崩溃|超时|卡住)|用(?:第[一二三四五\d]|[这那])(?:个|种)?(?:方案|办法|方法|选项)|[加写](?:上|一)?[行个条]?注释\s*[:：]|까지만\s*(?:해|하)|^\s*(?:아니요?\s*)?(?:그|이|저)(?:거|것|\s\S{1,6})\s*말고/,
+  /때마다.*(?:물어|와|보내|들어와|생겨|걸려|느려)\S{0,2}요\s*[.!]?\s*$|^\s*(?:제가|저는|저희는)\s.*(?:것|거)\s*[.!]?\s*$|그냥\s.*기로 했|앞으로도.*(?:있을|생길|나올)\s*(?:거|것)(?:라|니까|이라)|말고.*먼저\s*(?:보여|알려|말해)\s*주세요|建议|别(?:折腾|为难|麻烦)/,
 ];
 
 const STANDING_EASTERN =
@@ -362,7 +363,7 @@ const CONTRASTS_EASTERN =
   /(?:是|用|要|改成).{1,24}(?:而不是|不是|不用)|^\s*不是.{1,20}$|(?:이|가)\s*아니(?:라|고)(?:\s*\S|\s*$)|\S\s*대신\s.{1,24}(?:써|쓰세|쓰고|사용)|[가-힣A-Za-z)]\s+말고\s+\S/;
 
 const DEMANDS_EASTERN =
-  /必须|务必|一定要|一定得|一律|统一(?:用|使用|为|放|写)|总是|始终|每次(?!都(?:失败|报错|出错))|以后(?:请|都|要|用|不|别)|今后|从现在(?:开始|起)|从今|从此|接下来都|只(?:能|准|许|改|用|读|在)|都(?:要|得|应该|控制|用|写|必须)|请?用(?:中文|英文|英语|韩语|日语)|用(?:中文|英文|英语)(?:写|回答|回复)|(?:中文|英文|英语)(?:写|回答|回复)|先(?:问|征求|确认|告诉|给我看|让我看)|就用(?!这|那|它|他|吧)|只负责|由我来|以后.{1,20}(?:时候|时)|说好|(?:控制|保持|限制)在.{1,14}(?:以内|之内|以下)|行以内|回答.{0,4}(?:短|简短|简洁|详细)|确保|保证|记住|앞으로|이제부터|지금부터|항상|언제나|매번|반드시|꼭|무조건|때마다|[가-힣]야\s*(?:합|해|한다|돼|됩|된다|하)|(?:한국어|영어|중국어|일본어|반말|존댓말)(?:로|으로)|(?:로|으로)만\s|만\s*(?:사용|써|쓰|지어|수정|바꾸|읽)|(?:먼저|미리).{0,8}(?:물어|확인|알려|말해)|(?:세션|대화)\s*(?:동안|내내|끝까지)|유지(?:해|하)|잊지\s*마|기억해|까지만\s*(?:하|해)|하나만(?:요|이에요|입니다)|기로\s*(?:했|하죠|합시다)|(?:전에|마다).{0,16}(?:보여|물어|알려)|(?:답변|대답|설명)(?:은|을|는)?.{0,12}(?:짧게|간단|간결|자세히)/;
+  /^\s*提交(?:信息|说明|标题)\S{0,4}(?:带|加|用|写)|그대로\s*(?:두|놔두|유지하)(?:세요|시고|고)|必须|务必|一定要|一定得|一律|统一(?:用|使用|为|放|写)|总是|始终|每次(?!都(?:失败|报错|出错))|以后(?:请|都|要|用|不|别)|今后|从现在(?:开始|起)|从今|从此|接下来都|只(?:能|准|许|改|用|读|在)|都(?:要|得|应该|控制|用|写|必须)|请?用(?:中文|英文|英语|韩语|日语)|用(?:中文|英文|英语)(?:写|回答|回复)|(?:中文|英文|英语)(?:写|回答|回复)|先(?:问|征求|确认|告诉|给我看|让我看)|就用(?!这|那|它|他|吧)|只负责|由我来|以后.{1,20}(?:时候|时)|说好|(?:控制|保持|限制)在.{1,14}(?:以内|之内|以下)|行以内|回答.{0,4}(?:短|简短|简洁|详细)|确保|保证|记住|앞으로|이제부터|지금부터|항상|언제나|매번|반드시|꼭|무조건|때마다|[가-힣]야\s*(?:합|해|한다|돼|됩|된다|하)|(?:한국어|영어|중국어|일본어|반말|존댓말)(?:로|으로)|(?:로|으로)만\s|만\s*(?:사용|써|쓰|지어|수정|바꾸|읽)|(?:먼저|미리).{0,8}(?:물어|확인|알려|말해)|(?:세션|대화)\s*(?:동안|내내|끝까지)|유지(?:해|하)|잊지\s*마|기억해|까지만\s*(?:하|해)|하나만(?:요|이에요|입니다)|기로\s*(?:했|하죠|합시다)|(?:전에|마다).{0,16}(?:보여|물어|알려)|(?:답변|대답|설명)(?:은|을|는)?.{0,12}(?:짧게|간단|간결|자세히)/;
 
 /**
  * Cue words: an English text without any of them matches no pattern of a rule, so that most messages are read only once.

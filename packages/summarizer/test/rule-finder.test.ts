@@ -6,7 +6,7 @@ import { FileLog } from "@espalier/session-tree/node";
 import { findRules } from "@espalier/summarizer";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { corpus, corpusLabels, type Tally, tally, writtenTurns } from "./rules/labels.ts";
+import { corpus, corpusLabels, longLabels, type Tally, tally, writtenTurns } from "./rules/labels.ts";
 
 const found = (text: string) => findRules(text).filter(({ kind }) => kind !== "allowed");
 /** Found by its words, unlike a refused call, whose line an agent writes. */
@@ -38,6 +38,20 @@ describe("rules labelled by people before the detector existed", () => {
     },
   );
 
+  test("are found in five long sessions by a further reader's labels", async () => {
+    const counts: Tally = { right: 0, wrong: [], missed: [] };
+    for (const [name, { labels }] of Object.entries(longLabels)) {
+      const short = await recordedTurns(repository(`apps/cli/assets/sessions/${name}.jsonl`));
+      const turns = (await recordedTurns(repository(`bench/sessions/${name}.jsonl`))).slice(short.length);
+      for (const { entryId } of labels) expect(turns.map(({ id }) => id)).toContain(entryId);
+      for (const { text, id } of turns)
+        tally(counts, { text, labels: labels.filter(({ entryId }) => entryId === id) }, worded(text));
+    }
+    const { precision, recall } = scores(counts);
+    expect.soft(precision, `wrong: ${counts.wrong.join(" · ")}`).toBeGreaterThanOrEqual(0.8);
+    expect.soft(recall, `missed: ${counts.missed.join(" · ")}`).toBeGreaterThanOrEqual(0.6);
+  });
+
   test.skipIf(!corpus).each(["own", "blind"] as const)(
     "are found in recorded sessions by %s labels",
     async (reader) => {
@@ -59,7 +73,8 @@ describe("rules labelled by people before the detector existed", () => {
   );
 });
 
-const DEMO = fileURLToPath(new URL("../../../apps/cli/assets/demo-session.jsonl", import.meta.url));
+const repository = (path: string) => fileURLToPath(new URL(`../../../${path}`, import.meta.url));
+const DEMO = repository("apps/cli/assets/demo-session.jsonl");
 
 /** The user's turns of a session of Pi, or of the lines of one of Claude Code. */
 async function recordedTurns(file: string): Promise<{ id: string; text: string }[]> {
