@@ -260,6 +260,39 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     await session.close();
   });
 
+  test("a change does not move a selection that the user has moved on, however late its costs are", async () => {
+    const page = await showDemo("", { write: true });
+    await page.waitForSelector(".entry.selected");
+    let costsRead = 0;
+    await page.route("**/breaks", async (route) => {
+      await new Promise((resolve) => setTimeout(resolve, 1_000));
+      await route.continue();
+      costsRead++;
+    });
+    const tree = page.getByRole("tree");
+    const moveOn = async () => {
+      const before = costsRead;
+      await tree.focus();
+      await page.keyboard.press("[");
+      await soon(() => selectedText(page)).toContain("Compaction");
+      await soon(() => costsRead).toBeGreaterThan(before);
+      await page.waitForTimeout(200);
+      expect(await selectedText(page)).toContain("Compaction");
+    };
+
+    await page.locator(".entry.selected").getByRole("button", { name: "Label" }).click();
+    await page.getByRole("textbox", { name: "Label" }).fill("seen");
+    await page.getByRole("button", { name: "Label this entry" }).click();
+    await page.locator(".entry.selected .tag").getByText("seen").waitFor();
+    await moveOn();
+
+    await page.getByRole("button", { name: "Undo", exact: true }).click();
+    await page.getByRole("dialog", { name: "Undo" }).getByRole("button", { name: "Undo" }).click();
+    await page.locator(".entry.selected .tag").getByText("seen").waitFor({ state: "detached" });
+    await page.locator(".tree-line.selected .leaf").waitFor();
+    await moveOn();
+  });
+
   test.skipIf(!existsSync(CORPUS))("navigates a large real session", async () => {
     scratch.copy(CORPUS);
     const { url } = await scratch.serve(built());

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { CompactionPanel } from "../panels/compaction.tsx";
 import { ComparePanel } from "../panels/compare.tsx";
 import { ContextPanel, RulesPanel } from "../panels/context.tsx";
@@ -228,11 +228,11 @@ interface DialogsProps {
 /** The open dialog. */
 function Dialogs({ model, served, dialog, actions, print, close }: DialogsProps) {
   /** Shows the leaf after an act that moved it, else the entry of the act. */
-  const done = async (row = -1) => {
+  const done = (row = -1) => {
     close();
-    await model.grow();
-    if (row < 0) model.show(model.facts.leafRow);
-    else model.select(row);
+    if (row >= 0) model.select(row);
+    // A failure needs no handling: the next event, sent when the server is back, reads the same entries.
+    model.growTo(row < 0 ? "leaf" : "selected").catch(() => undefined);
   };
   if (dialog === "keys") return <KeyHelp canWrite={actions.canWrite} onClose={close} />;
   if (dialog === "export")
@@ -240,13 +240,7 @@ function Dialogs({ model, served, dialog, actions, print, close }: DialogsProps)
   if (dialog === undefined || served === undefined) return null;
   if (dialog === "plan")
     return (
-      <PlanDialog
-        session={served}
-        model={model}
-        actions={actions}
-        onDone={() => void done()}
-        onClose={close}
-      />
+      <PlanDialog session={served} model={model} actions={actions} onDone={() => done()} onClose={close} />
     );
   const { order } = dialog;
   return (
@@ -254,7 +248,7 @@ function Dialogs({ model, served, dialog, actions, print, close }: DialogsProps)
       session={served}
       order={order}
       reader={model.reader}
-      onDone={() => void done(MOVES.has(order.act) ? -1 : order.row)}
+      onDone={() => done(MOVES.has(order.act) ? -1 : order.row)}
       onClose={close}
     />
   );
@@ -372,7 +366,8 @@ function useAddress(
 ): void {
   const { branch = "", entry = "", other = "" } = address;
   const going = useRef(0);
-  useEffect(() => {
+  // Before the next key: a selection that is newer than the address would be taken back.
+  useLayoutEffect(() => {
     const here = addressOf(model, second);
     const isHere = here?.entry === entry && here.branch === branch;
     const find = async (id: string) => (id === "" ? -1 : model.reader.rowOf(id));

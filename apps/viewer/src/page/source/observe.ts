@@ -44,6 +44,22 @@ export function useAnswer<Answer>(
   return asked;
 }
 
+/** Returns a function whose calls run one after the other. Calls during a run share the next run. */
+export function oneAfterTheOther(run: () => Promise<void>): () => Promise<void> {
+  let running: Promise<void> = Promise.resolve();
+  let next: Promise<void> | undefined;
+  return () => {
+    next ??= running.then(() => {
+      next = undefined;
+      const begun = run();
+      // The caller receives the error; the next call tries again.
+      running = begun.catch(() => undefined);
+      return begun;
+    });
+    return next;
+  };
+}
+
 /** Elements that use letters and arrow keys themselves. */
 const TAKING = "input:not([type=range]):not([type=checkbox]):not([type=radio]), textarea, select, dialog";
 

@@ -4,6 +4,7 @@ import type { SessionFacts } from "../../model/facts.ts";
 import { BOOKKEEPING, OutlineRows } from "../../model/outline.ts";
 import type { CacheBreakPoint, Spending } from "../../model/spending.ts";
 import type { SessionReader } from "../../model/tree-reader.ts";
+import { oneAfterTheOther } from "./observe.ts";
 
 /** Number of rows whose outline is requested at once, and whose gists are. */
 const OUTLINE_RANGE = 200_000;
@@ -51,8 +52,15 @@ export class SessionModel {
   readonly #asked = new Set<number>();
   readonly #entries = new Map<number, Entry>();
   readonly #observers = new Set<() => void>();
-  #growing: Promise<void> = Promise.resolve();
-  #next: Promise<void> | undefined;
+  /** What the page shows when it has read its own change, unless the user selects another entry before. */
+  #shows: "leaf" | "selected" | undefined;
+  /**
+   * Reads new entries; a selection on the leaf follows the leaf. Calls run one after the other, because each continues
+   * from the end of the previous one.
+   */
+  readonly grow = oneAfterTheOther(() => this.#takeIn());
+  /** Reads the cost of each entry and the cache breaks, for tree and timeline. */
+  readonly readCosts = oneAfterTheOther(() => this.#readCosts());
 
   private constructor(reader: SessionReader, facts: SessionFacts) {
     this.reader = reader;
@@ -97,6 +105,7 @@ export class SessionModel {
   #look(row: number, arrange: () => void): void {
     const isThere = row >= 0 && row < this.rows.length;
     if (!isThere || !this.rows.kindAt(row).movesLeaf) return;
+    this.#shows = undefined;
     this.selected = row;
     if (this.layout.active[row] !== 1) {
       this.tip = this.#endOf(row);
@@ -108,6 +117,7 @@ export class SessionModel {
   /** Shows the path to an entry, without later entries. Selects its end if `selected` is absent or not on the path. */
   show(end: number, selected = -1): void {
     if (end >= this.rows.length) return;
+    this.#shows = undefined;
     // An entry that is not part of the conversation does not end a path; its nearest ancestor that is does.
     this.tip = this.rows.path(end).at(-1) ?? -1;
     this.#arrange();
@@ -148,33 +158,29 @@ export class SessionModel {
     return this.layout.active[row] === 1 && row < this.#hiddenBefore && this.rows.kind(row) !== "c";
   }
 
-  /**
-   * Reads new entries; a selection on the leaf follows the leaf. Calls run one after the other, because each continues
-   * from the end of the previous one. A call during another one waits for it, and then sees all new entries.
-   */
-  grow(): Promise<void> {
-    this.#next ??= this.#growing.then(() => {
-      this.#next = undefined;
-      const growing = this.#takeIn();
-      // The caller receives the error; the next call tries again.
-      this.#growing = growing.catch(() => undefined);
-      return growing;
-    });
-    return this.#next;
+  /** Reads a change that the page has made, and shows the leaf, or stays on the selected entry. */
+  growTo(shows: "leaf" | "selected"): Promise<void> {
+    this.#shows = shows;
+    return this.grow();
   }
 
   async #takeIn(): Promise<void> {
+    const asked = this.#shows;
     const facts = await this.reader.facts();
     await this.#readOutline(facts);
     // The user may have selected another entry meanwhile.
-    const followed = this.tip === this.facts.leafRow;
-    const atEnd = this.selected === this.end;
+    const shows = this.#shows;
+    const followed = shows === "leaf" || this.tip === this.facts.leafRow;
+    const toEnd = shows === undefined ? this.selected === this.end : shows === "leaf";
+    // A change that was made during this reading is in the next one.
+    if (asked === shows) this.#shows = undefined;
     this.facts = facts;
     if (followed) this.tip = facts.leafRow;
     this.#arrange();
-    if (followed && (atEnd || this.layout.active[this.selected] !== 1)) this.selected = this.end;
+    if (followed && (toEnd || this.layout.active[this.selected] !== 1)) this.selected = this.end;
     this.#tell();
-    await this.readCosts();
+    // The costs follow when they are known. If they cannot be read, the next growth reads them too.
+    this.readCosts().catch(() => undefined);
   }
 
   /** Returns the text of a row as one line; undefined while it is loaded. */
@@ -204,8 +210,7 @@ export class SessionModel {
     return rows.map((row) => found.get(row)!);
   }
 
-  /** Reads the cost of each entry and the cache breaks, for tree and timeline. */
-  async readCosts(): Promise<void> {
+  async #readCosts(): Promise<void> {
     this.spending = await this.reader.spending();
     this.#sumCosts();
     this.#tell();
