@@ -1,9 +1,4 @@
-/** A session, or its tree, that can be brought up to date. */
-interface Refreshable {
-  load(): Promise<unknown>;
-  refresh(): Promise<unknown>;
-  close(): Promise<void>;
-}
+import type { SessionTree } from "@espalier/session-tree";
 
 /** A session that is open or being opened. */
 interface Cached<Opened> {
@@ -13,7 +8,7 @@ interface Cached<Opened> {
 }
 
 /** Sessions that stay open between reads, by a key. A session is never closed while somebody reads it. */
-export class SessionCache<Opened extends Refreshable> {
+export class SessionCache<Opened extends SessionTree> {
   readonly #most: number;
   readonly #cached = new Map<string, Cached<Opened>>();
 
@@ -91,7 +86,7 @@ export class SessionCache<Opened extends Refreshable> {
   }
 }
 
-async function refreshed<Opened extends Refreshable>(cached: Cached<Opened>): Promise<Cached<Opened>> {
+async function refreshed<Opened extends SessionTree>(cached: Cached<Opened>): Promise<Cached<Opened>> {
   const session = await cached.session;
   await session.load();
   await session.refresh();
@@ -99,7 +94,7 @@ async function refreshed<Opened extends Refreshable>(cached: Cached<Opened>): Pr
 }
 
 /** A session that could not be opened has nothing to close: its reader got the error. */
-async function closeCached({ session }: Cached<Refreshable>): Promise<void> {
+async function closeCached({ session }: Cached<SessionTree>): Promise<void> {
   const [opening] = await Promise.allSettled([session]);
   if (opening.status === "fulfilled") await opening.value.close();
 }
