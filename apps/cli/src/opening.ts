@@ -139,9 +139,12 @@ export function openOptions(shell: Shell): OpenOptions {
 export const storeOf = ({ store }: Pick<Shell, "store">): Pick<OpenOptions, "store" | "whole"> =>
   store ? { store, whole: true } : {};
 
-/** Prints one sentence to stderr for each session that a list or a search skips. */
-export const tellSkipped = (shell: Pick<Shell, "complain">): Pick<ListOptions, "onSkipped"> => ({
-  onSkipped: (_place, { message }) => shell.complain(message),
+/**
+ * Prints one sentence to stderr for each session and folder that lists and searches skip, also when a command lists
+ * several times.
+ */
+export const tellSkipped = (shell: Pick<Shell, "complainOnce">): Pick<ListOptions, "onSkipped"> => ({
+  onSkipped: (_place, { message }) => shell.complainOnce(message),
 });
 
 /** The store of `--store`, or files below the engine's home. */

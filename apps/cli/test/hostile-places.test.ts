@@ -34,6 +34,23 @@ test("one unreadable folder is reported and stops neither list, search nor impor
   }
 });
 
+test("an unreadable home is reported in one sentence, and the sessions of Pi are listed and searched", async () => {
+  const [home, pi] = [temporaryFolder(), temporaryFolder()];
+  writeFileSync(join(home, "sessions"), "");
+  const options = { env: { ESPALIER_HOME: home, PI_CODING_AGENT_DIR: pi } };
+  const reported = `${join(home, "sessions")} is not a folder; name the folder it is in.\n`;
+  // It is not known whether there are sessions.
+  for (const command of [["list"], ["list", "--cost"]])
+    expect(await espalier(command, options)).toEqual({ code: 1, stdout: "", stderr: reported });
+  mkdirSync(join(pi, "sessions"));
+  copyFileSync(DEMO, join(pi, "sessions", "session.jsonl"));
+  for (const command of [["list"], ["list", "--cost"], ["search", "the"]]) {
+    const { code, stdout, stderr } = await espalier(command, options);
+    expect({ code, stderr }, command.join(" ")).toEqual({ code: 0, stderr: reported });
+    expect(stdout).toContain("LTfrBGnUynOG".slice(0, 4));
+  }
+});
+
 test("no command follows a link to a folder below the home, by id or by path", async () => {
   const [home, elsewhere] = [temporaryFolder(), temporaryFolder()];
   const [name, id] = ["2026-01-01T00-00-00-000Z_theirs.jsonl", "theirs"];

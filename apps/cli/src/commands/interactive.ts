@@ -141,17 +141,14 @@ function refuseOddPlace(place: string): void {
 
 function sessionsAt(shell: Shell, { folder: path, only }: ServedPlace): ViewerSessions {
   const folder = path === undefined ? storeOf(shell) : { folder: path };
-  // Pages list sessions repeatedly, and each place is reported once.
-  const places = new Set<string>();
-  const told: ReturnType<typeof tellSkipped> = {
-    onSkipped(place, { message }) {
-      if (!places.has(place)) shell.complain(message);
-      places.add(place);
-    },
-  };
   return {
     async *list(filter) {
-      for await (const session of listSessions({ ...folder, ...told, ...filter, subAgents: true }))
+      for await (const session of listSessions({
+        ...folder,
+        ...tellSkipped(shell),
+        ...filter,
+        subAgents: true,
+      }))
         if (only === undefined || session.ref === only) yield session;
     },
     read: (ref) => openSession({ file: ref }, { ...openOptions(shell), mode: "read" }),

@@ -84,7 +84,12 @@ const list = command({
       );
     const place = folder === undefined ? storeOf(shell) : { folder: resolve(folder) };
     const costs = isPriced ? await costsOf(shell, place) : undefined;
-    const sessions = listSessions({ ...place, ...options, ...tellSkipped(shell) });
+    let isWhole = true;
+    const onSkipped: ListOptions["onSkipped"] = (skipped, error) => {
+      isWhole = false;
+      tellSkipped(shell).onSkipped?.(skipped, error);
+    };
+    const sessions = listSessions({ ...place, ...options, onSkipped });
     if (shell.json) {
       for await (const session of sessions)
         await shell.output.writeLine(jsonLine(listedValue(session, options, costs?.get(session.ref))));
@@ -93,10 +98,12 @@ const list = command({
     const listed = await allOf(sessions);
     const shown = options.subAgents ? underParents(listed) : listed;
     // Names are short among all sessions, also where few are shown.
-    const all = await allOf(listSessions({ ...place, subAgents: true }));
+    const all = await allOf(listSessions({ ...place, subAgents: true, onSkipped }));
     await printLines(shell, viewList(shown, { costs, names: sessionNames(all) }, shell));
     if (!options.subAgents) await printLines(shell, viewHiddenRuns(shown, all));
-    if (shown.length === 0)
+    // The sessions may be in a place that was skipped.
+    if (shown.length === 0 && !isWhole) shell.exitCode = 1;
+    else if (shown.length === 0)
       await printLine(
         shell,
         folder !== undefined && all.length === 0
@@ -105,7 +112,8 @@ const list = command({
             ? "No session matches; `espalier list` lists all."
             : "There are no sessions here.",
       );
-    if (folder === undefined && listed.every(({ agent }) => agent === "pi")) await tellOfOthers(shell);
+    if (isWhole && folder === undefined && listed.every(({ agent }) => agent === "pi"))
+      await tellOfOthers(shell);
   },
 });
 
@@ -269,7 +277,7 @@ sessions come first. An entry that a fork copied is one hit. A place is a folder
 
 /** Returns whether the store has a session that is not Pi's own. */
 async function hasOwnSession(shell: Shell): Promise<boolean> {
-  for await (const { agent } of listSessions({ ...storeOf(shell), subAgents: true }))
+  for await (const { agent } of listSessions({ ...storeOf(shell), subAgents: true, ...tellSkipped(shell) }))
     if (agent !== "pi") return true;
   return false;
 }
@@ -314,7 +322,7 @@ async function hitView(
 ): Promise<(hit: SearchHit | undefined) => Promise<string[]>> {
   const { colours, columns } = shell;
   const place = folder === undefined ? storeOf(shell) : { folder };
-  const all = files ? [] : await allOf(listSessions({ ...place, subAgents: true }));
+  const all = files ? [] : await allOf(listSessions({ ...place, subAgents: true, ...tellSkipped(shell) }));
   const names = sessionNames(all);
   const sessions = new Map(all.map((session) => [session.ref, session]));
   let last: string | undefined;

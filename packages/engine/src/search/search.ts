@@ -95,7 +95,7 @@ async function* sourcesIn(
   home: string,
   options: SearchOptions,
 ): AsyncGenerator<string> {
-  const { store, agent, project, since, until } = options;
+  const { store, agent, project, since, until, onSkipped } = options;
   const listed = new Set<string>();
   for await (const { ref } of listSessions({ ...options, subAgents: true })) {
     listed.add(ref);
@@ -103,7 +103,9 @@ async function* sourcesIn(
   }
   const isFiltered = [agent, project, since, until].some((filter) => filter !== undefined);
   if (store || isFiltered) return;
-  for (const { path } of sessionFiles(folders, { home })) if (!listed.has(path)) yield path;
+  // The list has reported the folders that cannot be read.
+  const skips = onSkipped ? { onSkipped: () => undefined } : {};
+  for (const { path } of sessionFiles(folders, { home, ...skips })) if (!listed.has(path)) yield path;
 }
 
 /** An entry in which a query was found. */

@@ -34,7 +34,7 @@ export function listEffects(
   const counting = new LatestTask(failed);
   const place = {
     ...storeOf(shell),
-    ...tellSkipped({ complain: (message) => dispatch({ type: "warned", message }) }),
+    ...tellSkipped({ complainOnce: (message) => dispatch({ type: "warned", message }) }),
   };
   const performers: Performers<"list-sessions" | "search" | "read-facts"> = {
     "list-sessions"({ filter }) {

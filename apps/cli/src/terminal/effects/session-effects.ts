@@ -136,7 +136,7 @@ export class SessionEffects {
   /** Sums up the cost of the sub-agents of a session, at any depth. */
   async #readSubAgents({ log }: OpenedSession, signal: AbortSignal): Promise<SubAgentUsage> {
     const bills: UsageTotals[] = [];
-    const told = tellSkipped({ complain: (message) => this.#dispatch({ type: "warned", message }) });
+    const told = tellSkipped({ complainOnce: (message) => this.#dispatch({ type: "warned", message }) });
     const { header } = log;
     if (!header) return { runs: 0, total: sumOfBills([]) };
     for await (const { tree } of subAgentsOf({ header }, { ...storeOf(this.#shell), ...told })) {
