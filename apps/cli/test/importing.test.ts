@@ -293,6 +293,29 @@ test("an import without a name suggests a path if no other agent has sessions", 
   });
 });
 
+test("an agent's folder that cannot be read is named with the reason, and the other agents are imported", async () => {
+  const { options } = home();
+  // Its name is longer than the system takes, so nobody can read it, the superuser included.
+  const folder = join(temporaryFolder(), "d".repeat(300));
+  const reason = `${join(folder, "projects")} cannot be accessed (ENAMETOOLONG); check the rights of its folder.`;
+  const noClaude = { ...options, env: { ...options.env, CLAUDE_CONFIG_DIR: folder } };
+  const all = await espalier(["import"], noClaude);
+  expect(all).toMatchObject({ code: 0, stderr: "" });
+  expect(all.stdout).toMatch(/^created /m);
+  expect(all.stdout).toContain(reason);
+  for (const flags of [[], ["--all"]]) {
+    const { code, stdout, stderr } = await espalier(["import", "claude-code", ...flags], noClaude);
+    expect({ code, stderr }).toEqual({ code: 1, stderr: "" });
+    expect(stdout).toContain(reason);
+  }
+  const env = { ...options.env, CODEX_HOME: folder, PI_CODING_AGENT_DIR: folder };
+  for (const agent of ["codex", "pi"])
+    expect(await espalierJson(["import", agent], { ...options, env })).toMatchObject({
+      code: 1,
+      value: { issues: [{ kind: "unreadable", message: expect.stringContaining("ENAMETOOLONG") }] },
+    });
+});
+
 test("the cost of an imported session is the agent's figure, or an estimate that is marked, and never free", async () => {
   const { options, source, here, folder } = home();
   const usage = { input_tokens: 3_000, output_tokens: 12 };

@@ -57,7 +57,8 @@ Sources are only read. Importing again adds new entries.`,
         ...(redact ? {} : { redact: false }),
       });
       reports.push(...imported);
-      if (isHere && imported.every(({ status }) => status === "skipped"))
+      // A session of this folder may be in a place that cannot be read; the report names it.
+      if (isHere && imported.every((report) => report.status === "skipped" && !isUnreadable(report)))
         throw new CommandError(
           "not-found",
           `No session of ${source} worked in ${process.cwd()}; --all imports those of all folders.`,
@@ -69,15 +70,19 @@ Sources are only read. Importing again adds new entries.`,
   },
 });
 
-/** Returns the agents whose sessions `import` without arguments imports. */
+/** Returns the agents whose sessions `import` without arguments imports, and those with a folder that cannot be read. */
 function foundAgents(): string[] {
-  const found = foundSessions();
-  if (found.length > 0) return found.map(({ agent }) => agent);
+  const agents = new Set<string>();
+  for (const { agent } of foundSessions(process.env, (unreadable) => agents.add(unreadable)))
+    agents.add(agent);
+  if (agents.size > 0) return [...agents];
   throw new CommandError(
     "not-found",
     "Claude Code and Codex have no sessions on this machine; name a file or folder: `espalier import <path>`.",
   );
 }
+
+const isUnreadable = ({ issues }: ImportReport): boolean => issues.some(({ kind }) => kind === "unreadable");
 
 async function importAll(
   shell: Shell,

@@ -445,12 +445,16 @@ export interface FoundSessions extends Pick<LocalAgent, "agent" | "title"> {
  * continue the session of another file, are not counted.
  *
  * @param env environment variables that name the folders of agents
+ * @param onUnreadable receives the agent of each folder that cannot be read
  */
-export function foundSessions(env: Environment = process.env): FoundSessions[] {
+export function foundSessions(
+  env: Environment = process.env,
+  onUnreadable: (agent: string) => void = nothingSaid,
+): FoundSessions[] {
   return [claudeCode, codex].flatMap(({ agent, title, folders, isSession }) => {
     const isCounted = (path: string) =>
       isSession(path) && !isSubAgent(path) && !PART_OF_SESSION.test(basename(path));
-    const files = folders(env).flatMap((folder) => findFiles(folder, isCounted, nothingSaid));
+    const files = folders(env).flatMap((folder) => findFiles(folder, isCounted, () => onUnreadable(agent)));
     return files.length > 0 ? [{ agent, title, sessions: files.length }] : [];
   });
 }
