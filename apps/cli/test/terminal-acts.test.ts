@@ -125,6 +125,18 @@ test("two entries are compared: a marked one, or the leaf", () => {
   expect(scratch.effects.at(-1)).toMatchObject({ b: here });
 });
 
+test("the costs of two branches are shown as in `espalier diff`, an estimate by its mark", () => {
+  const side = { leafId: null, entryIds: [], messages: 2, tokens: 12, files: [] };
+  const comparison = {
+    commonAncestorId: null,
+    a: { ...side, cost: 1.5, estimated: 0.5 },
+    b: { ...side, cost: null, estimated: 0 },
+  };
+  const { screen } = opened().happen({ type: "compared", comparison });
+  expect(screen).toContain("2 messages, 12 tokens, ≈ $1.50");
+  expect(screen).toContain("2 messages, 12 tokens, unknown");
+});
+
 test("one key shows the id, file and folder of the session, and continues it in another agent", () => {
   const scratch = new Scratch(100).open(demoModel());
   expect(scratch.screen.split("\n")[0]).toContain("project  LTfrBGnUynOG");

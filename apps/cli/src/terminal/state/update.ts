@@ -4,7 +4,7 @@ import type { Change } from "../../commands/changes.ts";
 import { viewPlan } from "../../commands/compact.ts";
 import { previewEntry } from "../../entry-preview.ts";
 import { wrapText } from "../../markdown/markdown.ts";
-import { formatCount, formatMany, formatShortCost } from "../../numbers.ts";
+import { formatCount, formatMany, formatPrice } from "../../numbers.ts";
 import { cutToColumns, plainLine } from "../../text.ts";
 import { ACT_BINDINGS, beginAct, bindingOf, continuedDialog, withFocus } from "../keys/act-bindings.ts";
 import {
@@ -382,7 +382,7 @@ function comparisonDialog(tree: TreeState, { commonAncestorId, a, b }: BranchCom
 }
 
 function sideLines({ view: { model } }: TreeState, side: BranchSide, columns: number): Line[] {
-  const { leafId, messages, tokens, cost, files, entryIds } = side;
+  const { leafId, messages, tokens, files, entryIds } = side;
   const cut = (text: string) => cutToColumns(text, columns);
   const name = leafId === null ? undefined : model.labels.get(model.tree.row(leafId));
   const spoken = entryIds.flatMap((id) => {
@@ -394,7 +394,7 @@ function sideLines({ view: { model } }: TreeState, side: BranchSide, columns: nu
   });
   return [
     line(span(cut(plainLine(`${leafId ?? "the start"}${name ? ` [${name}]` : ""}`)), "strong")),
-    line(cut(`${formatMany(messages, "message")}, ${formatMany(tokens, "token")}, ${formatShortCost(cost)}`)),
+    line(cut(`${formatMany(messages, "message")}, ${formatMany(tokens, "token")}, ${formatPrice(side)}`)),
     line(span(cut(`${formatMany(files.length, "file")}${files.length > 0 ? ":" : ""}`), "dim")),
     ...files.slice(0, FILES_SHOWN).map((file) => line(span(cut(plainLine(`  ${file}`)), "code"))),
     ...(files.length > FILES_SHOWN
