@@ -1,6 +1,13 @@
 import { basename } from "node:path";
 import type { ListedSession } from "@espalier/engine";
-import { columnsOf, plainLine, plainText, projectName } from "@espalier/session-tree";
+import {
+  columnsOf,
+  cutToColumns,
+  graphemes,
+  plainLine,
+  plainText,
+  projectName,
+} from "@espalier/session-tree";
 import wrapAnsi from "wrap-ansi";
 
 export { columnsOf, cutToColumns, fieldText, plainLine, plainText } from "@espalier/session-tree";
@@ -22,6 +29,25 @@ export function cutLine(text: string, length: number): string {
   return points.length <= length && points.join("").length === text.length
     ? text
     : `${points.slice(0, length - 1).join("")}…`;
+}
+
+/**
+ * Cuts a text to a number of columns, so that a match of the query stays visible: behind a long text, the match has a
+ * third of the columns before it.
+ *
+ * @param query in upper or lower case
+ */
+export function aroundMatch(text: string, query: string, columns: number): string {
+  const at = text.toLowerCase().indexOf(query.toLowerCase());
+  if (at < 0 || columnsOf(text.slice(0, at + query.length)) < columns) return cutToColumns(text, columns);
+  let from = at;
+  let room = Math.floor(columns / 3);
+  for (const character of [...graphemes(text.slice(0, at))].reverse()) {
+    room -= columnsOf(character);
+    if (room < 0) break;
+    from -= character.length;
+  }
+  return cutToColumns(`…${text.slice(from)}`, columns);
 }
 
 /** Appends spaces to a text until it has this width in columns. */

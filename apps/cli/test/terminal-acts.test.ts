@@ -242,6 +242,10 @@ test("the list is searched while the user types, names at once and then all mess
   const far = { ...hit, role: "toolResult", snippet: `${"before it ".repeat(20)}the LIGHTS` };
   scratch.happen({ type: "hits", query: "lights", hits: [hit, far], isDone: true });
   expect(scratch.screen).toMatch(/tool +….*the LIGHTS/);
+  // These characters are two columns wide.
+  const wide = { ...hit, snippet: `${"조수 간만의 차 ".repeat(4)}lights 등대` };
+  scratch.happen({ type: "hits", query: "lights", hits: [hit, wide], isDone: true });
+  expect(scratch.screen).toMatch(/you +….*lights 등대/);
   scratch.keys("down", "enter");
   expect(scratch.effects.at(-1)).toEqual({ type: "open", ref: "/s/new.jsonl", entryId: "e7" });
   scratch.keys("escape");

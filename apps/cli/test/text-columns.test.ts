@@ -4,7 +4,7 @@ import fc from "fast-check";
 import stringWidth from "string-width";
 import { expect, test } from "vitest";
 import { wrapText } from "../src/markdown/markdown.ts";
-import { columnsOf, cutToColumns } from "../src/text.ts";
+import { aroundMatch, columnsOf, cutToColumns } from "../src/text.ts";
 
 test("every character of the first plane has the width of the library, between other characters", () => {
   const differing: string[] = [];
@@ -50,6 +50,19 @@ test("a cut text fits, and a text that fits is not cut", () => {
       if (stringWidth(text) <= columns) expect(cut).toBe(text);
     }),
   );
+});
+
+test("a text cut around a match fits, and shows the match, also between wide characters", () => {
+  const plain = texts.map((text) => text.replaceAll(/[\u001b\u009b]/g, ""));
+  fc.assert(
+    fc.property(plain, plain, fc.integer({ min: 12, max: 40 }), (before, after, columns) => {
+      const cut = aroundMatch(`${before} 등대 ${after}`, "등대", columns);
+      expect(columnsOf(cut)).toBeLessThanOrEqual(columns);
+      expect(cut).toContain("등대");
+    }),
+  );
+  expect(aroundMatch(`${"한국어 ".repeat(9)}등대`, "등대", 24)).toBe("… 한국어 등대");
+  expect(aroundMatch("nothing of that kind is here", "등대", 12)).toBe("nothing of …");
 });
 
 test.each([

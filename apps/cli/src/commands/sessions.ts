@@ -29,6 +29,7 @@ import {
 import { isThere, sessionNamed, storeInUse, storeOf, tellSkipped, withSession } from "../opening.ts";
 import { confirmOnTerminal, jsonLine, printLine, printLines, type Shell } from "../shell.ts";
 import {
+  aroundMatch,
   columnsOf,
   cutToColumns,
   lastTimeOf,
@@ -386,17 +387,6 @@ function viewFound(
   const title = `${markOfParent(session.parent, names)}${titleOf(session)}`;
   return colours.bold(cutToColumns([...facts, title].join("  "), Math.min(columns, WIDE)));
 }
-
-/** Cuts a snippet to a number of columns, so that the match stays visible. */
-function aroundMatch(snippet: string, query: string, room: number): string {
-  const at = snippet.toLowerCase().indexOf(query.toLowerCase());
-  if (at < 0 || columnsOf(snippet.slice(0, at + query.length)) < room) return cutToColumns(snippet, room);
-  const before = Array.from(snippet.slice(0, at)).slice(-BEFORE_MATCH).join("");
-  return cutToColumns(`…${before}${snippet.slice(at)}`, room);
-}
-
-/** Number of characters that stay before a match when the snippet is cut. */
-const BEFORE_MATCH = 8;
 
 /** Reads the ids of a session's entries; returns a function that shortens them. */
 async function entryNames(shell: Shell, file: string): Promise<(id: string) => string> {

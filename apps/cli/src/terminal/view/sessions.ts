@@ -2,6 +2,7 @@ import type { ListedSession, SearchHit } from "@espalier/engine";
 import { underParents } from "../../commands/sessions.ts";
 import { formatBill, formatBytes, formatCount, formatTime, formatWhen } from "../../numbers.ts";
 import {
+  aroundMatch,
   columnsOf,
   cutToColumns,
   lastTimeOf,
@@ -149,16 +150,8 @@ function hitLine(
   return [
     span(`  ${padToColumns(where, WHERE)} `, "dim"),
     span(`${padToColumns(cutToColumns(who, WHO), WHO)} `, "user"),
-    ...matchedSpans(cutToColumns(aroundMatch(plainLine(hit.snippet), query, room), room), "plain", query),
+    ...matchedSpans(aroundMatch(plainLine(hit.snippet), query, room), "plain", query),
   ];
-}
-
-/** Cuts the beginning of a text so that the match is visible. */
-function aroundMatch(text: string, query: string, room: number): string {
-  const at = text.toLowerCase().indexOf(query);
-  if (at < 0 || at + query.length < room - 1) return text;
-  const from = Math.max(0, at - Math.floor(room / 3));
-  return `…${text.slice(from).toWellFormed()}`;
 }
 
 function listedLine(
