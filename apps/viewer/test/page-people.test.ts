@@ -75,7 +75,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     const page = await showDemo();
     await page.waitForSelector(".entry.selected");
     await page.keyboard.press("Home");
-    await soon(() => selectedText(page)).toContain("tide");
+    await page.locator(".tree-line.selected[aria-posinset='1']").waitFor();
     await page.locator(".entry .typed").first().click();
     await page.keyboard.press("End");
     await page.locator(".tree-line.selected .leaf, .tree-line.selected .tag").first().waitFor();

@@ -53,7 +53,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     const tree = page.getByRole("tree");
     await tree.focus();
     await page.keyboard.press("Home");
-    await soon(() => selectedText(page)).toContain("tide");
+    await page.locator(".tree-line.selected[aria-posinset='1']").waitFor();
     const named = await tree.getAttribute("aria-activedescendant");
     expect(await page.locator(`#${named}`).getAttribute("aria-selected")).toBe("true");
     await page.keyboard.press("]");

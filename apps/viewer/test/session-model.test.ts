@@ -88,6 +88,21 @@ test("reading a conversation from end to end requests each entry once", async ()
   expect(asked.length).toBe(new Set(asked).size);
 });
 
+test("entries that another request drops from the cache are returned", async () => {
+  const reader = treeReader(chain(1_500));
+  const model = await SessionModel.open(reader);
+  const { entries } = reader;
+  const range = (from: number, to: number) => Array.from({ length: to - from }, (_, at) => from + at);
+  await model.entries(range(0, 10));
+  let release = () => {};
+  reader.entries = (rows) => new Promise<void>((go) => (release = go)).then(() => entries.call(reader, rows));
+  const first = model.entries(range(0, 12));
+  reader.entries = entries;
+  await model.entries(range(100, 900));
+  release();
+  expect((await first).map((entry) => entry?.id)).toEqual(range(0, 12).map((row) => `u${row}`));
+});
+
 test("a compaction hides earlier entries on its own path, and nothing on another branch", async () => {
   const tree = treeOf([
     message("u1", null),

@@ -232,14 +232,14 @@ export async function* watchSession(
 /** Minimum number of milliseconds between two checks of the list. Checks take at most a tenth of the time. */
 const LIST_INTERVAL = 1_000;
 
-/** Yields the number of sessions whenever one was added, removed or changed, until `signal` ends this. */
+/** Yields the number of sessions at once and whenever one was added, removed or changed, until `signal` ends this. */
 export async function* watchList(sessions: OpenSessions, signal: AbortSignal): AsyncGenerator<number> {
   let told: string | undefined;
   while (!signal.aborted) {
     const begun = performance.now();
     const listed = await sessions.list();
     const state = listed.map(({ key, bytes, modified }) => `${key} ${bytes} ${modified}`).join("\n");
-    if (told !== undefined && state !== told) yield listed.length;
+    if (state !== told) yield listed.length;
     told = state;
     const interval = Math.max(LIST_INTERVAL, 10 * (performance.now() - begun));
     // The end of the pause is not an error; the loop checks the signal.

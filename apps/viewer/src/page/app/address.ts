@@ -100,6 +100,8 @@ export interface ViewerActions {
   select(row: number): void;
   /** Opens a panel at an entry. */
   open(tab: Tab, row?: number): void;
+  /** Opens the conversation at an entry whose row is not known. */
+  openId(id: string): void;
   inspect(compactionRow: number): void;
   /** Chooses the second branch of a comparison. */
   compareWith(row: number, id: string): void;

@@ -198,10 +198,9 @@ function ThemeButton({ theme }: { theme: ThemeChoice }) {
 /** Reads new entries of a session when the server reports them. Returns a function that stops this. */
 const followSession = (session: string, model: SessionModel): (() => void) =>
   followEvents(`api/sessions/${encodeURIComponent(session)}/events`, "pulse", (data) => {
-    // The state of the session follows every beginning.
-    const { length } = JSON.parse(data ?? "{}") as { length?: number };
+    const { length } = JSON.parse(data) as { length: number };
     // A failure needs no handling: the next event, sent when the server is back, reads the same entries.
-    if (length !== undefined && length !== model.facts.length) model.grow().catch(() => undefined);
+    if (length !== model.facts.length) model.grow().catch(() => undefined);
   });
 
 showControls();

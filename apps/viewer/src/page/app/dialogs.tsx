@@ -1,6 +1,5 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { SessionReader } from "../../model/tree-reader.ts";
 import type { PlansView, PlanView } from "../../server/session-routes.ts";
 import { CacheForecastLine, EntryList } from "../panels/compaction.tsx";
 import { useAnswer } from "../source/observe.ts";
@@ -169,13 +168,13 @@ const LEAVES: ReadonlySet<Order["act"]> = new Set(["navigate", "fork"]);
 interface OrderDialogProps {
   session: string;
   order: Order;
-  reader: SessionReader;
+  model: SessionModel;
   onDone: () => void;
   onClose: () => void;
 }
 
 /** Dialog of a change: asks for its parameters, runs it, and shows its progress. */
-export function OrderDialog({ session, order, reader, onDone, onClose }: OrderDialogProps) {
+export function OrderDialog({ session, order, model, onDone, onClose }: OrderDialogProps) {
   const { act, id, row } = order;
   const [words, setWords] = useState("");
   const [summarize, setSummarize] = useState(false);
@@ -196,8 +195,8 @@ export function OrderDialog({ session, order, reader, onDone, onClose }: OrderDi
   return (
     <Dialog title={ORDER_TITLES[act]} onClose={close}>
       <form onSubmit={submit}>
-        {act === "navigate" && <NavigationForecast reader={reader} row={row} />}
-        {act === "undo" && <UndoneAct session={session} />}
+        {act === "navigate" && <NavigationForecast model={model} row={row} />}
+        {act === "undo" && <UndoneAct session={session} length={model.rows.length} />}
         {act === "redo" && (
           <p>The change that was undone last is restored, unless the session has changed since.</p>
         )}
@@ -223,8 +222,8 @@ export function OrderDialog({ session, order, reader, onDone, onClose }: OrderDi
   );
 }
 
-function NavigationForecast({ reader, row }: { reader: SessionReader; row: number }) {
-  const { answer } = useAnswer(() => reader.forecast(row), [reader, row]);
+function NavigationForecast({ model, row }: { model: SessionModel; row: number }) {
+  const { answer } = useAnswer(() => model.reader.forecast(row), [model, row, model.rows.length]);
   return <>{answer && <CacheForecastLine cache={answer} />}</>;
 }
 
@@ -240,13 +239,13 @@ const ACT_NAMES: Readonly<Record<string, string>> = {
 };
 
 /** Shows the act that an undo would revert. */
-function UndoneAct({ session }: { session: string }) {
+function UndoneAct({ session, length }: { session: string; length: number }) {
   const { answer, error } = useAnswer(
     () =>
       ask<{ undo: { kind: string; text: string; timestamp: string } | null }>(
         `api/sessions/${encodeURIComponent(session)}/act`,
       ),
-    [session],
+    [session, length],
   );
   if (error) return <p class="failure">{error.message}</p>;
   if (!answer) return <p class="quiet">Reading…</p>;

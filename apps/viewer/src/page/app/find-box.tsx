@@ -22,7 +22,8 @@ export function useFinder(model: SessionModel, query: string, select: (row: numb
     [model, wanted, model.rows.length],
     TYPING,
   );
-  const found = isWanted ? answer?.found : undefined;
+  // Hits of an earlier query are not stepped through.
+  const found = answer?.wanted === wanted ? answer.found : undefined;
   const { layout, selected } = model;
   const lineOf = (row: number) => layout.lineOf[row] ?? -1;
   const inOrder = useMemo(
@@ -31,7 +32,7 @@ export function useFinder(model: SessionModel, query: string, select: (row: numb
   );
   useFoundTexts(isWanted ? wanted : "", selected);
   return {
-    found: answer?.wanted === wanted ? found : undefined,
+    found,
     error: isWanted ? error : undefined,
     at: inOrder.indexOf(selected) + 1,
     step(by) {

@@ -304,14 +304,15 @@ const ROLES: Readonly<Record<string, string>> = {
 
 /** Sessions in which a text was found, the newest first; undefined for an empty text, and while it is searched for. */
 function useFound(query: string, { agent = "", project = "", days = "" }: ListChoice) {
-  return useAnswer(
-    async (signal) =>
-      query === ""
-        ? undefined
-        : ask<FoundSession[]>("api/search", searchFor(query, { agent, project, days }), signal),
-    [query, agent, project, days],
+  const wanted = [query, agent, project, days].join("\n");
+  const search = (signal: AbortSignal) =>
+    ask<FoundSession[]>("api/search", searchFor(query, { agent, project, days }), signal);
+  const { answer, error } = useAnswer(
+    async (signal) => ({ wanted, found: query === "" ? undefined : await search(signal) }),
+    [wanted],
     TYPING,
   );
+  return { answer: answer?.wanted === wanted ? answer.found : undefined, error };
 }
 
 interface HitsProps {

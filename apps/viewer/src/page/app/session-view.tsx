@@ -61,8 +61,8 @@ export function SessionView({ model, address, theme, served, canWrite }: Session
   const leftOut = embeddedLeftOut(facts.id);
   const writeFind = (find: string) => amendAddress(address, { find });
   const [query, setQuery] = useAddressText(address.find, writeFind);
-  const go = (next: Tab, second = other) => {
-    goTo({ ...address, tab: next, ...addressOf(model, second), find: query });
+  const go = (next: Tab, second = other, entry: Partial<Address> = {}) => {
+    goTo({ ...address, tab: next, ...addressOf(model, second), find: query, ...entry });
     setShowsTree(false);
   };
   const actions: ViewerActions = {
@@ -75,6 +75,7 @@ export function SessionView({ model, address, theme, served, canWrite }: Session
       if (row !== undefined) model.select(row);
       go(next);
     },
+    openId: (entry) => go("conversation", other, { entry }),
     inspect: (row) => {
       setInspected(row);
       go("compactions");
@@ -98,6 +99,8 @@ export function SessionView({ model, address, theme, served, canWrite }: Session
     (document.activeElement as HTMLElement | null)?.blur();
   };
 
+  // What is printed is the conversation; a user who leaves it before it is complete prints nothing.
+  useEffect(() => setPrints(false), [tab]);
   useAddress(model, address, other, setOther);
   usePrintKey(print);
   useKeys((event) => {
@@ -210,7 +213,8 @@ export function SessionView({ model, address, theme, served, canWrite }: Session
         dialog={dialog}
         actions={actions}
         print={print}
-        close={() => setDialog(undefined)}
+        // A dialog that ends late does not close the one that the user has opened since.
+        close={() => setDialog((opened) => (opened === dialog ? undefined : opened))}
       />
     </div>
   );
@@ -247,7 +251,7 @@ function Dialogs({ model, served, dialog, actions, print, close }: DialogsProps)
     <OrderDialog
       session={served}
       order={order}
-      reader={model.reader}
+      model={model}
       onDone={() => done(MOVES.has(order.act) ? -1 : order.row)}
       onClose={close}
     />
@@ -365,29 +369,36 @@ function useAddress(
   setOther: (place: Place | undefined) => void,
 ): void {
   const { branch = "", entry = "", other = "" } = address;
-  const going = useRef(0);
+  /** The way to the entry of the address; it ends when the user selects another entry. */
+  const going = useRef<{ since: number } | undefined>(undefined);
   // Before the next key: a selection that is newer than the address would be taken back.
   useLayoutEffect(() => {
     const here = addressOf(model, second);
     const isHere = here?.entry === entry && here.branch === branch;
     const find = async (id: string) => (id === "" ? -1 : model.reader.rowOf(id));
+    const way = { since: model.selections };
+    going.current = way;
     const go = async () => {
-      if (second?.id !== other) {
+      if ((second?.id ?? "") !== other) {
         const row = await find(other);
-        setOther(row < 0 ? undefined : { row, id: other });
+        if (going.current === way) setOther(row < 0 ? undefined : { row, id: other });
       }
-      if (!isHere) goToRows(model, ...(await Promise.all([find(branch), find(entry)])));
+      if (isHere) return;
+      const rows = await Promise.all([find(branch), find(entry)]);
+      if (going.current === way && model.selections === way.since) goToRows(model, ...rows);
     };
-    going.current++;
     // If the server does not answer, the page does not move, and its panels show the error.
     void go()
       .catch(() => undefined)
-      .finally(() => going.current--);
+      .finally(() => {
+        if (going.current === way) going.current = undefined;
+      });
   }, [model, branch, entry, other]);
   useEffect(() => {
     const timer = setTimeout(() => {
       const place = addressOf(model, second);
-      if (going.current === 0 && place && isDrawn(address)) amendAddress(address, place);
+      const isGoing = going.current?.since === model.selections || (going.current && place?.other !== other);
+      if (!isGoing && place && isDrawn(address)) amendAddress(address, place);
     }, SETTLED);
     return () => clearTimeout(timer);
   });

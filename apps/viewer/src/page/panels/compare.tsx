@@ -53,11 +53,16 @@ interface BranchPickerProps {
 /** A field that lists the branches whose label, text or id contains the typed text. */
 function BranchPicker({ ends, other, choose }: BranchPickerProps) {
   const [typed, setTyped] = useState<string>();
-  const [at, setAt] = useState(0);
+  // The list may change while it is open, so the marked branch is kept by its row.
+  const [marked, setMarked] = useState(-1);
   const chosen = ends.find(({ row }) => row === other);
   const words = (typed ?? "").toLowerCase().split(/\s+/);
   const fitting = ends.filter((end) => words.every((word) => wordsOf(end).includes(word)));
   const listed = fitting.slice(0, MOST);
+  const at = Math.max(
+    0,
+    listed.findIndex(({ row }) => row === marked),
+  );
   const isOpen = typed !== undefined;
   const take = (end: BranchEnd | undefined) => {
     if (!end) return;
@@ -68,7 +73,7 @@ function BranchPicker({ ends, other, choose }: BranchPickerProps) {
     const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
     if (step !== 0) {
       setTyped(typed ?? "");
-      setAt(Math.max(0, Math.min(listed.length - 1, at + step)));
+      setMarked(listed[Math.max(0, Math.min(listed.length - 1, at + step))]?.row ?? -1);
     } else if (event.key === "Enter") take(listed[at]);
     else if (event.key === "Escape") setTyped(undefined);
     else return;
@@ -93,7 +98,7 @@ function BranchPicker({ ends, other, choose }: BranchPickerProps) {
         onClick={() => setTyped(typed ?? "")}
         onInput={(event) => {
           setTyped(event.currentTarget.value);
-          setAt(0);
+          setMarked(-1);
         }}
         onKeyDown={press}
       />

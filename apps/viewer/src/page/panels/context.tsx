@@ -104,10 +104,6 @@ export function RulesPanel({ model, actions }: { model: SessionModel; actions: V
   const { answer, error } = useAnswer(() => model.reader.rules(row), [model, row]);
   if (error) return <p class="failure">{error.message}</p>;
   if (!answer) return <p class="quiet padded">Reading…</p>;
-  const show = async (id: string) => {
-    const found = await model.reader.rowOf(id);
-    if (found >= 0) actions.open("conversation", found);
-  };
   return (
     <div class="panel">
       <h2>Rules that apply here</h2>
@@ -120,7 +116,7 @@ export function RulesPanel({ model, actions }: { model: SessionModel; actions: V
         <ul class="rules">
           {answer.map(({ id, kind, text, from }) => (
             <li key={id}>
-              <button type="button" class="link" onClick={() => void show(from.entryId)}>
+              <button type="button" class="link" onClick={() => actions.openId(from.entryId)}>
                 {visibleControls(text)}
               </button>{" "}
               <span class="rule-kind">{kind}</span>

@@ -149,10 +149,12 @@ function usePrint(
   }, [isWhole]);
 }
 
-/** Scrolls the selected entry into view when it is rendered. */
+/** Scrolls a newly selected entry into view when it is rendered. Further entries leave the user where they scrolled to. */
 function useScrollTo(scroller: { current: HTMLDivElement | null }, row: number, isThere: boolean): void {
+  const shown = useRef(-1);
   useLayoutEffect(() => {
-    if (!isThere) return;
+    if (!isThere || shown.current === row) return;
+    shown.current = row;
     const box = scroller.current?.getBoundingClientRect();
     const found = scroller.current?.querySelector(`[data-row="${row}"]`)?.getBoundingClientRect();
     if (!box || !found) return;

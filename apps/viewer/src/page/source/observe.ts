@@ -1,9 +1,12 @@
-import { useEffect, useReducer, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useReducer, useRef, useState } from "preact/hooks";
 
-/** Renders a component again when an object that it shows has changed. */
+/**
+ * Renders a component again when an object that it shows has changed. Observes it before the browser paints, so that no
+ * change is missed.
+ */
 export function useObserved(observed: { subscribe(observer: () => void): () => void }): void {
   const [, changed] = useReducer<number, void>((count) => count + 1, 0);
-  useEffect(() => observed.subscribe(() => changed()), [observed]);
+  useLayoutEffect(() => observed.subscribe(() => changed()), [observed]);
 }
 
 /** The newest answer to a question; it stays until the next answer arrives. */
@@ -73,7 +76,8 @@ const OF_SLIDERS = /^(Arrow|Page|Home$|End$)/;
 export function useKeys(press: (event: KeyboardEvent) => void): void {
   const newest = useRef(press);
   newest.current = press;
-  useEffect(() => {
+  // Before the browser paints: a user may press a key as soon as the page is visible.
+  useLayoutEffect(() => {
     const listen = (event: KeyboardEvent) => {
       const target = event.target instanceof Element ? event.target : undefined;
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -122,19 +126,15 @@ export function useAddressText(
 const AGAIN = 5_000;
 
 /**
- * Follows events of the server. A hidden page does not, because browsers allow only a few connections to one server.
+ * Follows events of the server, which begin with the current state. A hidden page does not, because browsers allow only
+ * a few connections to one server.
  *
- * @param take receives the data of an event; undefined when the events begin again, since some may have been missed
+ * @param take receives the data of an event
  * @returns a function that stops this
  */
-export function followEvents(
-  address: string,
-  name: string,
-  take: (data: string | undefined) => void,
-): () => void {
+export function followEvents(address: string, name: string, take: (data: string) => void): () => void {
   let events: EventSource | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let hasBegun = false;
   const end = () => {
     clearTimeout(timer);
     events?.close();
@@ -144,10 +144,6 @@ export function followEvents(
     if (document.hidden) return;
     const source = new EventSource(address);
     events = source;
-    source.addEventListener("open", () => {
-      if (hasBegun) take(undefined);
-      hasBegun = true;
-    });
     source.addEventListener(name, ({ data }) => take(data));
     source.addEventListener("error", () => {
       if (source.readyState === EventSource.CLOSED && events === source) timer = setTimeout(turn, AGAIN);

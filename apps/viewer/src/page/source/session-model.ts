@@ -10,9 +10,7 @@ import { oneAfterTheOther } from "./observe.ts";
 const OUTLINE_RANGE = 200_000;
 const GIST_RANGE = 128;
 
-/**
- * Maximum number of cached entries in addition to those of the last request; the least recently used are dropped first.
- */
+/** Maximum number of cached entries in addition to those of the last request; the least recently used go first. */
 const ENTRIES_KEPT = 600;
 
 /** The session that a page shows: its whole structure, and the entries that were requested. */
@@ -52,8 +50,10 @@ export class SessionModel {
   readonly #asked = new Set<number>();
   readonly #entries = new Map<number, Entry>();
   readonly #observers = new Set<() => void>();
+  /** Number of selections so far: an answer to an earlier one comes too late. */
+  selections = 0;
   /** What the page shows when it has read its own change, unless the user selects another entry before. */
-  #shows: "leaf" | "selected" | undefined;
+  #shows: { as: "leaf" | "selected"; since: number } | undefined;
   /**
    * Reads new entries; a selection on the leaf follows the leaf. Calls run one after the other, because each continues
    * from the end of the previous one.
@@ -105,7 +105,7 @@ export class SessionModel {
   #look(row: number, arrange: () => void): void {
     const isThere = row >= 0 && row < this.rows.length;
     if (!isThere || !this.rows.kindAt(row).movesLeaf) return;
-    this.#shows = undefined;
+    this.selections++;
     this.selected = row;
     if (this.layout.active[row] !== 1) {
       this.tip = this.#endOf(row);
@@ -117,7 +117,7 @@ export class SessionModel {
   /** Shows the path to an entry, without later entries. Selects its end if `selected` is absent or not on the path. */
   show(end: number, selected = -1): void {
     if (end >= this.rows.length) return;
-    this.#shows = undefined;
+    this.selections++;
     // An entry that is not part of the conversation does not end a path; its nearest ancestor that is does.
     this.tip = this.rows.path(end).at(-1) ?? -1;
     this.#arrange();
@@ -160,7 +160,7 @@ export class SessionModel {
 
   /** Reads a change that the page has made, and shows the leaf, or stays on the selected entry. */
   growTo(shows: "leaf" | "selected"): Promise<void> {
-    this.#shows = shows;
+    this.#shows = { as: shows, since: this.selections };
     return this.grow();
   }
 
@@ -169,11 +169,11 @@ export class SessionModel {
     const facts = await this.reader.facts();
     await this.#readOutline(facts);
     // The user may have selected another entry meanwhile.
-    const shows = this.#shows;
+    const shows = this.#shows?.since === this.selections ? this.#shows.as : undefined;
     const followed = shows === "leaf" || this.tip === this.facts.leafRow;
     const toEnd = shows === undefined ? this.selected === this.end : shows === "leaf";
     // A change that was made during this reading is in the next one.
-    if (asked === shows) this.#shows = undefined;
+    if (asked === this.#shows) this.#shows = undefined;
     this.facts = facts;
     if (followed) this.tip = facts.leafRow;
     this.#arrange();
@@ -193,15 +193,14 @@ export class SessionModel {
 
   /** Returns entries as they are in the log. */
   async entries(rows: readonly number[]): Promise<Entry[]> {
-    const missing = rows.filter((row) => !this.#entries.has(row));
-    const read = await this.reader.entries(missing);
-    const found = new Map(read.map((entry, at) => [missing[at]!, entry]));
-    for (const row of rows) {
-      const entry = found.get(row) ?? this.#entries.get(row)!;
-      found.set(row, entry);
+    // Another request may drop entries from the cache while this one waits.
+    const found = new Map(rows.map((row) => [row, this.#entries.get(row)]));
+    const missing = rows.filter((row) => !found.get(row));
+    for (const [at, entry] of (await this.reader.entries(missing)).entries()) found.set(missing[at]!, entry);
+    for (const [row, entry] of found) {
       // Requested entries become the most recently used.
       this.#entries.delete(row);
-      this.#entries.set(row, entry);
+      this.#entries.set(row, entry!);
     }
     for (const row of this.#entries.keys()) {
       if (this.#entries.size <= Math.max(ENTRIES_KEPT, rows.length)) break;
