@@ -184,7 +184,7 @@ export function actEffects(
   open: ActedSession,
   failed: (error: unknown) => void,
 ) {
-  const acting = new LatestTask(failed);
+  const acting = new LatestTask(dispatch, failed);
   /** Functions that answer the open questions of extensions. */
   const questions = new Map<number, (answer: string | undefined) => void>();
   let asked = 0;
@@ -251,10 +251,12 @@ export function actEffects(
       });
     },
     plan({ instructions }) {
-      begin(async () => {
+      begin(async (signal) => {
         const plan = await withSession(shell, "plan", open.ref(), async (session) =>
           session.planCompaction(),
         );
+        // A dialog that the user has refused would take the next key.
+        signal.throwIfAborted();
         dispatch({ type: "planned", plan, ...(instructions === undefined ? {} : { instructions }) });
       });
     },

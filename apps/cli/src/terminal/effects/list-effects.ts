@@ -29,16 +29,16 @@ export function listEffects(
   dispatch: (event: TerminalEvent) => void,
   failed: (error: unknown) => void,
 ) {
-  const listing = new LatestTask(failed);
-  const searching = new LatestTask(failed);
-  const counting = new LatestTask(failed);
+  const listing = new LatestTask(dispatch, failed);
+  const searching = new LatestTask(dispatch, failed);
+  const counting = new LatestTask(dispatch, failed);
   const place = {
     ...storeOf(shell),
     ...tellSkipped({ complainOnce: (message) => dispatch({ type: "warned", message }) }),
   };
   const performers: Performers<"list-sessions" | "search" | "read-facts"> = {
     "list-sessions"({ filter }) {
-      listing.begin(async (signal) => {
+      listing.begin(async (signal, tell) => {
         const pause = pauses(signal);
         let ownCount = 0;
         async function* listed() {
@@ -48,32 +48,30 @@ export function listEffects(
             await pause();
           }
         }
-        await collect(listed(), TELLING, (sessions, isDone) =>
-          dispatch({ type: "sessions", sessions, isDone }),
-        );
+        await collect(listed(), TELLING, (sessions, isDone) => tell({ type: "sessions", sessions, isDone }));
         if (shell.store || Object.keys(filter).length > 0) return;
         const { describeFound, foundSessions } = await import("@espalier/interop/node");
-        dispatch({ type: "others", text: ownCount > 0 ? "" : describeFound(foundSessions()) });
+        tell({ type: "others", text: ownCount > 0 ? "" : describeFound(foundSessions()) });
       });
     },
     search({ query, filter }) {
       searching.end();
       if (query === "") return;
-      searching.begin(async (signal) => {
+      searching.begin(async (signal, tell) => {
         const asked = { ...place, ...filter, limit: MOST_HITS, signal };
         await collect(searchSessions(query, asked), TELLING, (hits, isDone) =>
           // An entry that forks copied is shown once.
-          dispatch({ type: "hits", query, hits: hits.filter(({ sameAs }) => !sameAs), isDone }),
+          tell({ type: "hits", query, hits: hits.filter(({ sameAs }) => !sameAs), isDone }),
         );
       }, TYPING);
     },
     // One after another, in order.
     "read-facts"({ sessions }) {
-      counting.begin(async (signal) => {
+      counting.begin(async (signal, tell) => {
         const store = storeInUse(shell);
         for (const { ref, bytes } of sessions) {
           const facts = await factsOf(store, ref, bytes, signal);
-          if (facts) dispatch({ type: "facts", ref, facts });
+          if (facts) tell({ type: "facts", ref, facts });
         }
       }, TYPING);
     },

@@ -52,30 +52,29 @@ export class SessionEffects {
     this.#dispatch = dispatch;
     this.#writer = writer;
     this.#failed = failed;
-    this.#reading = new LatestTask(failed);
-    this.#finding = new LatestTask(failed);
-    this.#looking = new LatestTask(failed);
+    this.#reading = new LatestTask(dispatch, failed);
+    this.#finding = new LatestTask(dispatch, failed);
+    this.#looking = new LatestTask(dispatch, failed);
   }
 
   readonly performers: Performers<"open" | "close" | "find" | "read-tab" | "compare"> = {
-    open: (effect) => this.#reading.begin((signal) => this.#load(effect, signal)),
+    open: (effect) => this.#reading.begin((...task) => this.#load(effect, ...task)),
     close: () => this.close(),
     find: ({ query }) => {
       this.#finding.end();
       if (query === "") return;
-      this.#finding.begin(async (signal) => {
+      this.#finding.begin(async (signal, tell) => {
         const asked = { ...storeOf(this.#shell), files: [this.#open.log.ref], limit: MOST_FOUND, signal };
         await collect(searchSessions(query, asked), TELLING, (hits, isDone) =>
-          this.#dispatch({ type: "found", query, entryIds: hits.map(({ entryId }) => entryId), isDone }),
+          tell({ type: "found", query, entryIds: hits.map(({ entryId }) => entryId), isDone }),
         );
       }, PASSING);
     },
     "read-tab": ({ tab, row }) => {
-      const tell = (lines: TabLines) => this.#dispatch({ type: "tab", tab, row, lines });
-      this.#looking.begin(
-        (signal) => (tab === "context" ? this.#readContext(row, tell) : this.#readUsage(row, tell, signal)),
-        PASSING,
-      );
+      this.#looking.begin((signal, tell) => {
+        const show = (lines: TabLines) => tell({ type: "tab", tab, row, lines });
+        return tab === "context" ? this.#readContext(row, show) : this.#readUsage(row, show, signal);
+      }, PASSING);
     },
     compare: ({ a, b }) =>
       this.#dispatch({ type: "compared", comparison: compareBranches(this.#open.model.tree, a, b) }),
@@ -85,10 +84,11 @@ export class SessionEffects {
   async #load(
     { ref, entryId, editorText }: Extract<TerminalEffect, { type: "open" }>,
     signal: AbortSignal,
+    tell: (event: TerminalEvent) => void,
   ): Promise<void> {
     const log = await storeInUse(this.#shell).open({ file: ref }, "read");
     // A session in a store is fetched completely first.
-    if (!log.view) this.#dispatch({ type: "warned", message: "Fetching the session from its store …" });
+    if (!log.view) tell({ type: "warned", message: "Fetching the session from its store …" });
     const view = await log.load();
     // The user may have opened another session meanwhile.
     if (signal.aborted) return log.close();
@@ -102,14 +102,14 @@ export class SessionEffects {
       readOnly: whyReadOnly(log),
     };
     const nobody = { name: "", isBilled: false };
-    this.#dispatch({ ...opened, writer: nobody, model: begun, entryId, editorText });
+    tell({ ...opened, writer: nobody, model: begun, entryId, editorText });
     if (begun.isPartial) session.model = await wholeModel(view, pauses(signal));
     const { model } = session;
     const writer = await this.#writer();
     signal.throwIfAborted();
     // An entry that is not at the end of the log is shown when the whole log is read.
     const place = begun.isPartial ? entryId : undefined;
-    this.#dispatch({ ...opened, writer, model, entryId: place, editorText: undefined });
+    tell({ ...opened, writer, model, entryId: place, editorText: undefined });
     this.#unfollow = followLog(log, () => this.#grow());
   }
 

@@ -1,30 +1,40 @@
 import { setImmediate, setTimeout } from "node:timers/promises";
-import type { TerminalEffect } from "../state/state.ts";
+import type { TerminalEffect, TerminalEvent } from "../state/state.ts";
 
 /** A function for each type of effect. */
 export type Performers<Type extends TerminalEffect["type"] = TerminalEffect["type"]> = {
   readonly [Each in Type]: (effect: Extract<TerminalEffect, { type: Each }>) => void;
 };
 
-/** Runs work of one kind, of which only the latest is needed: new work aborts the running work. */
+/** Runs work of one kind, of which only the latest is needed: new work aborts the running work, which then tells nothing. */
 export class LatestTask {
+  readonly #dispatch: (event: TerminalEvent) => void;
   readonly #failed: (error: unknown) => void;
   #current: AbortController | undefined;
   #running: Promise<void> = Promise.resolve();
 
-  /** @param failed receives the error of failed work, but not of aborted work */
-  constructor(failed: (error: unknown) => void) {
+  /**
+   * @param dispatch receives the events of the latest work, but not of aborted work
+   * @param failed receives its error
+   */
+  constructor(dispatch: (event: TerminalEvent) => void, failed: (error: unknown) => void) {
+    this.#dispatch = dispatch;
     this.#failed = failed;
   }
 
   /** @param delayMs waited first, for work that every key begins again */
-  begin(work: (signal: AbortSignal) => Promise<void>, delayMs = 0): void {
+  begin(
+    work: (signal: AbortSignal, tell: (event: TerminalEvent) => void) => Promise<void>,
+    delayMs = 0,
+  ): void {
     this.end();
     this.#current = new AbortController();
     const { signal } = this.#current;
     const run = async () => {
       if (delayMs > 0) await setTimeout(delayMs, undefined, { signal });
-      await work(signal);
+      await work(signal, (event) => {
+        if (!signal.aborted) this.#dispatch(event);
+      });
     };
     this.#running = run().catch((error: unknown) => {
       if (!signal.aborted) this.#failed(error);

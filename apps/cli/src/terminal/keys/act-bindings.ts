@@ -45,8 +45,10 @@ const TITLES: Readonly<Record<Act["name"], string>> = {
 };
 
 export const beginAct = (state: TerminalState, act: Act, onBusy?: "fork" | "share"): Next => {
-  const choice = onBusy ?? state.tree?.onBusy;
-  return begin(state, TITLES[act.name], { type: "act", act, ...(choice ? { onBusy: choice } : {}) });
+  const { tree } = state;
+  const choice = onBusy ?? tree?.onBusy;
+  const begun = { ...state, tree: tree && { ...tree, awaits: tree.cursor } };
+  return begin(begun, TITLES[act.name], { type: "act", act, ...(choice ? { onBusy: choice } : {}) });
 };
 
 const refused = (state: TerminalState, text: string): Next => next(say(state, text, true));

@@ -214,10 +214,13 @@ function back(state: TerminalState): Next {
   if (tree?.isReading) return next({ ...state, tree: { ...tree, isReading: false, scroll: 0 } });
   if (!tree) return next(state);
   if (tree.query !== "") return endSearch(state, tree);
+  const { filter, query, isSearching } = state.sessions;
   return next(
     { ...state, tree: undefined, sessions: { ...state.sessions, isListing: true } },
     { type: "close" },
-    { type: "list-sessions", filter: state.sessions.filter },
+    { type: "list-sessions", filter },
+    // Opening the session ended the search.
+    ...(isSearching && query ? [{ type: "search" as const, query: query.text.trim(), filter }] : []),
   );
 }
 

@@ -182,7 +182,7 @@ export function toHit(state: TerminalState, tree: TreeState, direction: 1 | 0 | 
   if (found.length === 0)
     return next(
       say(
-        state,
+        { ...state, tree: { ...tree, awaits: tree.cursor } },
         tree.query === "" ? "There is no search; / starts one." : `No entry contains ${tree.query}.`,
       ),
     );
@@ -194,7 +194,8 @@ export function toHit(state: TerminalState, tree: TreeState, direction: 1 | 0 | 
       ? (found.findLast((position) => position < at) ?? found.at(-1)!)
       : (found.find((position) => position > at) ?? found[0]!);
   const told = `Place ${formatCount(found.indexOf(to) + 1)} of ${formatCount(found.length)} with ${tree.query} · n next, N previous, Esc ends the search`;
-  return next(say({ ...state, tree: showMatch(state, reveal(state, tree, to)) }, told));
+  const moved = showMatch(state, reveal(state, tree, to));
+  return next(say({ ...state, tree: { ...moved, awaits: moved.cursor } }, told));
 }
 
 /** Lines of a preview that are searched for the first match, and lines that stay visible above it. */

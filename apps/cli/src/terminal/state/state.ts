@@ -137,6 +137,8 @@ export interface TreeState {
   readonly scroll: number;
   /** Contents of the tabs, and the row for which each was read. */
   readonly tabs: { readonly [Tab in ReadTab]?: { readonly row: number; readonly lines: TabLines } };
+  /** Row from which the result of a search or of an act moves the cursor. A cursor that the user has moved since stays. */
+  readonly awaits: number | undefined;
   /** True after one confirmed undo: later undos do not ask. */
   readonly undoes?: boolean;
   /** Remembered choice for a session that another process writes. */

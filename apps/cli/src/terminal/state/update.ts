@@ -27,7 +27,7 @@ import { beside, EMPTY, type Line, line, span } from "../screen/frame.ts";
 import { kindOfRow, type TreeModel, treeModel } from "../tree/tree-model.ts";
 import { treeView } from "../tree/tree-rows.ts";
 import { treeLayout } from "../view/layout.ts";
-import { sessionsRows } from "../view/sessions.ts";
+import { isSameRow, sessionsRows } from "../view/sessions.ts";
 import { CANCEL, dialog, paragraph, pasteIntoDialog, updateDialog } from "./dialog.ts";
 import {
   type Act,
@@ -136,8 +136,13 @@ type Handler<Type extends OtherEvent["type"]> = (
   event: Extract<OtherEvent, { type: Type }>,
 ) => Next;
 
-const withSessions = (state: TerminalState, sessions: SessionsState): Next =>
-  next({ ...state, sessions: moveInList(state, sessions, sessions.cursor) });
+/** Returns the state with a changed list. A cursor on the first row stays at the top, others stay on their row. */
+function withSessions(state: TerminalState, sessions: SessionsState): Next {
+  const before = state.sessions;
+  const kept = before.cursor === 0 ? undefined : sessionsRows(before)[before.cursor];
+  const at = kept ? sessionsRows(sessions).findIndex((row) => isSameRow(row, kept)) : -1;
+  return next({ ...state, sessions: moveInList(state, sessions, at < 0 ? sessions.cursor : at) });
+}
 
 /** Changes the tree's state if a session is open. */
 const withTree = (state: TerminalState, change: (tree: TreeState) => TreeState): TerminalState =>
@@ -157,8 +162,12 @@ const HANDLERS: { readonly [Type in OtherEvent["type"]]: Handler<Type> } = {
     return withSessions(resized, resized.sessions);
   },
   tick: (state, { now }) => next({ ...state, now }),
-  sessions: (state, { sessions, isDone }) =>
-    withSessions(state, { ...state.sessions, listed: sessions, isListing: !isDone }),
+  sessions(state, { sessions, isDone }) {
+    const { listed } = state.sessions;
+    // A list that is read again is replaced when all of it was read.
+    const known = isDone || sessions.length >= listed.length ? sessions : listed;
+    return withSessions(state, { ...state.sessions, listed: known, isListing: !isDone });
+  },
   others: (state, { text }) => next({ ...state, sessions: { ...state.sessions, others: text } }),
   imported(state, { message }) {
     const { sessions } = state;
@@ -167,8 +176,8 @@ const HANDLERS: { readonly [Type in OtherEvent["type"]]: Handler<Type> } = {
   continued: (state, { lines, command }) =>
     next({ ...state, ...CLOSED, dialog: continuedDialog(lines, command) }),
   facts(state, { ref, facts }) {
-    const known = new Map(state.sessions.facts).set(ref, facts);
-    return next({ ...state, sessions: { ...state.sessions, facts: known } });
+    const sessions = { ...state.sessions, facts: new Map(state.sessions.facts).set(ref, facts) };
+    return sessions.sort === "cost" ? withSessions(state, sessions) : next({ ...state, sessions });
   },
   hits(state, { query, hits, isDone }) {
     const { sessions } = state;
@@ -192,7 +201,8 @@ const HANDLERS: { readonly [Type in OtherEvent["type"]]: Handler<Type> } = {
       .sort((a, b) => (model.order.positions[a] ?? 0) - (model.order.positions[b] ?? 0));
     const found = { ...tree, hits };
     if (tree.search) return next({ ...state, tree: toFirstHit(state, found) });
-    return isDone ? toHit({ ...state, tree: found }, found, 0) : next({ ...state, tree: found });
+    const isAwaited = isDone && tree.cursor === tree.awaits;
+    return isAwaited ? toHit({ ...state, tree: found }, found, 0) : next({ ...state, tree: found });
   },
   tab: (state, { tab, row, lines }) =>
     next(withTree(state, (tree) => ({ ...tree, tabs: { ...tree.tabs, [tab]: { row, lines } } }))),
@@ -247,14 +257,15 @@ function handleOpened(state: TerminalState, event: Extract<OtherEvent, { type: "
         isDetailed: false,
         scroll: 0,
         tabs: {},
+        awaits: undefined,
         onBusy: undefined,
       };
   const wanted = entryId !== undefined && model.tree.has(entryId) ? model.tree.row(entryId) : -1;
   const row = wanted >= 0 ? wanted : before ? tree.cursor : model.leafRow;
   const position = row < 0 ? -1 : (model.order.positions[row] ?? -1);
   const placed = position < 0 ? moveTo(state, tree, -1) : reveal(state, tree, position);
-  // When the rest of a partly read session arrives, the dialog and the work stay. For another session they are closed.
-  const { dialog, notice, work } = before ? state : CLOSED;
+  // When the rest of a partly read session arrives, the dialog stays. For another session it is closed; work goes on.
+  const { dialog, notice, work } = before ? state : { ...CLOSED, work: state.work };
   const shown = event.editorText === undefined ? dialog : editorDialog(event.editorText);
   return next({ ...state, dialog: shown, notice, work, tree: placed });
 }
@@ -275,6 +286,7 @@ function withModel(state: TerminalState, tree: TreeState, read: TreeModel): Tree
   const rows = (old: ReadonlySet<number>) => new Set([...old].map(row).filter((at) => at >= 0));
   const shown = treeView(model, { ...view, unfolded: rows(view.unfolded), folded: rows(view.folded) });
   const isFollowing = cursor === before.leafRow;
+  const isAwaiting = cursor === tree.awaits;
   const moved: TreeState = {
     ...tree,
     view: shown,
@@ -285,9 +297,11 @@ function withModel(state: TerminalState, tree: TreeState, read: TreeModel): Tree
     hits: tree.hits.map(row).filter((at) => at >= 0),
     tabs: {},
   };
-  if (isFollowing && model.leafRow >= 0)
-    return reveal(state, moved, model.order.positions[model.leafRow] ?? 0);
-  return withView(state, moved, shown);
+  const placed =
+    isFollowing && model.leafRow >= 0
+      ? reveal(state, moved, model.order.positions[model.leafRow] ?? 0)
+      : withView(state, moved, shown);
+  return { ...placed, awaits: isAwaiting ? placed.cursor : undefined };
 }
 
 function handleActed(state: TerminalState, { outcome }: Extract<OtherEvent, { type: "acted" }>): Next {
@@ -295,7 +309,7 @@ function handleActed(state: TerminalState, { outcome }: Extract<OtherEvent, { ty
   const message = sentences.join(" ");
   let done: TerminalState = say({ ...state, work: undefined }, message);
   const { tree } = done;
-  if (tree && entryId && tree.view.model.tree.has(entryId)) {
+  if (tree && entryId && tree.cursor === tree.awaits && tree.view.model.tree.has(entryId)) {
     const { model } = tree.view;
     const position = model.order.positions[model.tree.row(entryId)] ?? -1;
     if (position >= 0) done = { ...done, tree: reveal(done, tree, position) };

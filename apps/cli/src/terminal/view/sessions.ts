@@ -213,6 +213,12 @@ export function sessionsRows(state: SessionsState): SessionsRow[] {
   return [...rows, ...state.hits.map((hit) => ({ type: "hit" as const, hit, session: byRef.get(hit.file) }))];
 }
 
+/** Returns whether two rows show the same session, or the same hit. */
+export const isSameRow = (a: SessionsRow, b: SessionsRow): boolean =>
+  a.type === "hit" && b.type === "hit"
+    ? a.hit.file === b.hit.file && a.hit.entryId === b.hit.entryId
+    : a.type === "session" && b.type === "session" && a.session.ref === b.session.ref;
+
 /** Counts the sub-agents by the session that started them. */
 function runsOf(listed: readonly ListedSession[]): Map<string, number> {
   const counts = new Map<string, number>();

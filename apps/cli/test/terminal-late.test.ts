@@ -1,0 +1,193 @@
+// Results that come late in the terminal: what a user has done since then stays.
+import { createSession } from "@espalier/engine";
+import { memoryStore, type SessionStore } from "@espalier/session-tree";
+import { expect, test, vi } from "vitest";
+import { createShell } from "../src/shell.ts";
+import { listEffects } from "../src/terminal/effects/list-effects.ts";
+import { SessionEffects } from "../src/terminal/effects/session-effects.ts";
+import { actEffects } from "../src/terminal/open-terminal.ts";
+import type { TerminalEvent } from "../src/terminal/state/state.ts";
+import { modelOf, Scratch } from "./terminal-scratch.ts";
+
+/** Milliseconds that a busy machine may take. */
+const PATIENCE = { timeout: 30_000 };
+
+const fail = (error: unknown) => {
+  throw error;
+};
+
+const said = (id: string, parentId: string | null) => ({
+  type: "message",
+  id,
+  parentId,
+  timestamp: "2026-03-08T12:00:00.000Z",
+  message: { role: "user", content: id, timestamp: 1 },
+});
+const chain = [said("first", null), said("second", "first"), said("third", "second"), said("last", "third")];
+
+const listed = (ref: string, modified: string) => ({
+  id: ref,
+  ref,
+  cwd: "/home/somebody/boats",
+  name: ref,
+  firstMessage: null,
+  modified,
+  updatedAt: null,
+  lastCompaction: null,
+  bytes: 1_500,
+  parent: null,
+  importedFrom: null,
+  agent: "espalier",
+});
+const listing = ["c", "b", "a"].map((ref, at) => listed(ref, `2026-03-0${8 - at}T11:00:00Z`));
+
+const sessionIn = async (store: SessionStore): Promise<string> => {
+  const session = await createSession({ store, cwd: "/project" });
+  await session.appendMessages([{ role: "user", content: "Here" }]);
+  await session.close();
+  return session.file;
+};
+
+test("a search moves the cursor when it ends, unless a key has moved it since Enter", () => {
+  const found: TerminalEvent = { type: "found", query: "third", entryIds: ["third"], isDone: true };
+  const entered = () => new Scratch().open(modelOf(chain)).keys("<", "/").type("third").keys("enter");
+  expect(entered().happen(found).selected).toContain("third");
+  const moved = entered().keys("down").happen(found);
+  expect(moved.selected).toContain("second");
+  // Its hits are there for the next key.
+  expect(moved.keys("n").selected).toContain("third");
+});
+
+test("an act moves the cursor when it ends, unless a key has moved it since", () => {
+  const labelled = () => new Scratch().open(modelOf(chain)).keys("<", "l").type("x").keys("enter");
+  const acted: TerminalEvent = {
+    type: "acted",
+    outcome: { value: {}, sentences: ["Labelled."], entryId: "third" },
+  };
+  expect(labelled().happen(acted).selected).toContain("third");
+  expect(labelled().keys("down").happen(acted).selected).toContain("second");
+  // A cursor on the leaf is moved by the session, not by the user.
+  const atLeaf = new Scratch().open(modelOf(chain)).keys("l").type("x").keys("enter");
+  atLeaf.happen({
+    type: "grown",
+    ref: "/sessions/one.jsonl",
+    model: modelOf([...chain, said("next", "last")]),
+  });
+  expect(atLeaf.selected).toContain("next");
+  expect(atLeaf.happen(acted).selected).toContain("third");
+});
+
+test("the list keeps its selected session when others come, and when it is read again", () => {
+  const scratch = new Scratch().happen({ type: "sessions", sessions: listing, isDone: true });
+  scratch.keys("down", "down");
+  const newer = listed("d", "2026-03-09T11:00:00Z");
+  scratch.happen({ type: "sessions", sessions: [newer, ...listing], isDone: true }).keys("enter");
+  expect(scratch.effects.at(-1)).toEqual({ type: "open", ref: "a" });
+  scratch.open(modelOf(chain), { ref: "a" }).keys("escape");
+  scratch.happen({ type: "sessions", sessions: [newer], isDone: false });
+  scratch.happen({ type: "sessions", sessions: [newer, ...listing], isDone: true }).keys("enter");
+  expect(scratch.effects.at(-1)).toEqual({ type: "open", ref: "a" });
+});
+
+test("a search of all sessions that a session covered continues on the way back", () => {
+  const scratch = new Scratch().happen({ type: "sessions", sessions: listing, isDone: true });
+  scratch.keys("/").type("lights");
+  const hit = { file: "a", sessionId: "a", entryId: "e7", role: "user", snippet: "lights", onPath: true };
+  scratch.happen({ type: "hits", query: "lights", hits: [hit], isDone: false }).keys("enter");
+  scratch.open(modelOf(chain), { ref: "a" }).keys("escape");
+  expect(scratch.effects.slice(-3)).toEqual(
+    expect.arrayContaining([{ type: "search", query: "lights", filter: {} }]),
+  );
+});
+
+test("an import goes on while a session is open, and no act begins beside it", () => {
+  const scratch = new Scratch().keys("i").open(modelOf(chain)).keys("H");
+  expect(scratch.effects).toEqual([{ type: "import" }]);
+  expect(scratch.screen).toContain("Still importing.");
+});
+
+test("a list that was read for an earlier filter is not shown when it ends later", async () => {
+  const near = memoryStore();
+  await sessionIn(near);
+  const ends: (() => void)[] = [];
+  const store: SessionStore = {
+    ...near,
+    async *list(options) {
+      yield* near.list(options);
+      // The store answers in the order in which the test wants it to.
+      await new Promise<void>((end) => ends.push(end));
+    },
+  };
+  const counts: number[] = [];
+  const effects = listEffects(
+    { store },
+    (event) => {
+      if (event.type === "sessions" && event.isDone) counts.push(event.sessions.length);
+    },
+    fail,
+  );
+  effects.performers["list-sessions"]({ type: "list-sessions", filter: { project: "elsewhere" } });
+  await vi.waitFor(() => expect(ends).toHaveLength(1), PATIENCE);
+  effects.performers["list-sessions"]({ type: "list-sessions", filter: {} });
+  await vi.waitFor(() => expect(ends).toHaveLength(2), PATIENCE);
+  ends[1]!();
+  await vi.waitFor(() => expect(counts).toEqual([1]), PATIENCE);
+  ends[0]!();
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(counts).toEqual([1]);
+  effects.end();
+});
+
+test("a session that the user left while the one before was being closed is not shown", async () => {
+  const near = memoryStore();
+  const [before, left] = [await sessionIn(near), await sessionIn(near)];
+  let closes = () => {};
+  const store: SessionStore = {
+    ...near,
+    async open(ref, mode) {
+      const log = await near.open(ref, mode);
+      const close = () => new Promise<void>((end) => (closes = end)).then(() => log.close());
+      return new Proxy(log, {
+        get(target, key) {
+          if (key === "close" && target.ref === before) return close;
+          const value: unknown = Reflect.get(target, key, target);
+          return typeof value === "function" ? value.bind(target) : value;
+        },
+      });
+    },
+  };
+  const opened: string[] = [];
+  const effects = new SessionEffects(
+    { store },
+    (event) => {
+      if (event.type === "opened") opened.push(event.ref);
+    },
+    async () => ({ name: "extractive", isBilled: false }),
+    fail,
+  );
+  effects.performers.open({ type: "open", ref: before });
+  await vi.waitFor(() => expect(opened).toEqual([before, before]), PATIENCE);
+  const none = closes;
+  effects.performers.open({ type: "open", ref: left });
+  await vi.waitFor(() => expect(closes).not.toBe(none), PATIENCE);
+  effects.close();
+  closes();
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(opened).toEqual([before, before]);
+});
+
+test("a plan that the user has aborted opens no dialog", async () => {
+  const store = memoryStore();
+  const ref = await sessionIn(store);
+  const events: TerminalEvent[] = [];
+  const effects = actEffects(
+    { ...createShell([]), store },
+    (event) => events.push(event),
+    { ref: () => ref, refresh: async () => undefined },
+    fail,
+  );
+  effects.performers.plan({ type: "plan" });
+  effects.performers.abort({ type: "abort" });
+  await effects.end();
+  expect(events).toEqual([{ type: "told", message: "Aborted; the session continues where it was." }]);
+});
