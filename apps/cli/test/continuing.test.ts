@@ -135,6 +135,40 @@ test("a session that the agent already has gets another id, and the older file i
   }
 });
 
+test("a session of Codex that continues in Codex is a fork there, and an import keeps the ids of its messages", async () => {
+  const { folder, project, env } = home();
+  const id = "01a1fff4-f110-7282-9235-4eeb0a8bd9ad";
+  const timestamp = "2026-01-01T00:00:00.000Z";
+  const item = (role: string, type: string, text: string) => ({
+    timestamp,
+    type: "response_item",
+    payload: { type: "message", role, content: [{ type, text }] },
+  });
+  const lines = [
+    { timestamp, type: "session_meta", payload: { id, timestamp, cwd: project, cli_version: "0.125.0" } },
+    item("user", "input_text", "Which way is up?"),
+    item("assistant", "output_text", "That one."),
+    item("user", "input_text", "And down?"),
+  ];
+  const day = join(folder, ".codex/sessions/2026/01/01");
+  mkdirSync(day, { recursive: true });
+  const text = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
+  writeFileSync(join(day, `rollout-2026-01-01T00-00-00-${id}.jsonl`), text);
+  const imported = async () => (await espalierJson(["import", "codex", "--all"], { env })).values;
+  const [original] = await imported();
+  const { value } = await espalierJson(["continue", id, "--in", "codex"], { env });
+  const again = (await imported()).find(({ sessionId }) => sessionId === value.sessionId);
+  expect(again).toMatchObject({ status: "created", parent: { sessionId: id, kind: "fork" } });
+  const messages = async (file: string) => {
+    const { entries } = (await espalierJson(["tree", file], { env })).value;
+    return entries.flatMap((entry: { type: string; id: string }) =>
+      entry.type === "message" ? entry.id : [],
+    );
+  };
+  expect(await messages(original.file)).toHaveLength(3);
+  expect(await messages(again.file)).toEqual(await messages(original.file));
+});
+
 test("folders that the environment names are used", async () => {
   const { folder, project, env } = home();
   const given = {

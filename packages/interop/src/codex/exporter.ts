@@ -85,6 +85,7 @@ class RolloutLines {
     return line(timestamp, "session_meta", {
       ...this.#meta,
       id,
+      ...forkOf(this.#session),
       timestamp,
       cwd,
       originator: "espalier",
@@ -292,6 +293,12 @@ function headerOf({ items, header }: NativeSession): Fields {
   });
   const own = headers.find(({ id }) => id === header?.importedFrom?.id) ?? headers.at(-1) ?? {};
   return Object.fromEntries(Object.entries(own).filter(([field]) => !OF_SEGMENT.has(field)));
+}
+
+/** Lineage of the thread: its entries keep their ids when the file is imported beside the rollout that it copies. */
+function forkOf({ id, header }: NativeSession): Fields {
+  const { agent, id: original } = header?.importedFrom ?? {};
+  return agent === AGENT && original !== id ? { forked_from_id: original } : {};
 }
 
 /** Events for the user interface of Codex, which shows these and not the items. */
