@@ -56,6 +56,71 @@ test("a selection on the leaf follows the leaf, however fast the session grows",
   await session.close();
 });
 
+test("after a change, the page shows the leaf from any branch, also if an older reading ends before", async () => {
+  const session = await newSession();
+  const [root] = session.getBranch();
+  await say(session);
+  await session.navigate(root!.id);
+  await say(session);
+  const model = await SessionModel.open(slowReader(session.tree));
+  const left = 1;
+  model.select(left);
+  const older = model.grow();
+  await pause(10);
+  await say(session);
+  await Promise.all([older, model.growTo("leaf")]);
+  expect([model.tip, model.selected]).toEqual([model.facts.leafRow, model.facts.leafRow]);
+  expect(model.facts.leafId).toBe(session.leafId);
+
+  model.select(left);
+  const shown = model.growTo("leaf");
+  await pause(10);
+  model.select(left);
+  await shown;
+  expect(model.selected).toBe(left);
+  await session.close();
+});
+
+test("after a change that belongs to an entry, the selection stays there once, whether or not an older reading has the change", async () => {
+  for (const isBefore of [true, false]) {
+    const session = await newSession();
+    const reader = treeReader(session.tree);
+    const { facts } = reader;
+    reader.facts = async () => {
+      const before = await facts();
+      await pause(30);
+      return isBefore ? before : facts();
+    };
+    const model = await SessionModel.open(reader);
+    const older = model.grow();
+    await pause(10);
+    await say(session);
+    await Promise.all([older, model.growTo("selected")]);
+    expect([model.facts.length, model.selected]).toEqual([2, 0]);
+
+    model.select(1);
+    await session.label(session.leafId!, "seen");
+    await model.growTo("selected");
+    await say(session);
+    await model.grow();
+    expect(model.selected).toBe(model.facts.leafRow);
+    await session.close();
+  }
+});
+
+test("new entries do not wait for the costs", async () => {
+  const session = await newSession();
+  const reader = treeReader(session.tree);
+  const model = await SessionModel.open(reader);
+  reader.breaks = () => new Promise(() => {});
+  for (let length = 2; length < 5; length++) {
+    await say(session);
+    await model.grow();
+    expect([model.facts.length, model.selected]).toEqual([length, length - 1]);
+  }
+  await session.close();
+});
+
 test("entries that could not be read are read with the next ones", async () => {
   const session = await newSession();
   const reader = treeReader(session.tree);

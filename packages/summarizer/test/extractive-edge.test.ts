@@ -440,6 +440,7 @@ describe("whose words they are", () => {
     const { text } = await ask([
       user("Where would a cache for the mirror go in this project?"),
       ...run("git ls-files && ls -l", listing),
+      ...run("ls docs", "ls: cannot access 'docs':\nCONTRIBUTING.md\n", true),
       ...step("", "read", { path: "package.json" }, "{}"),
       assistant("Into src/cache.ts."),
     ]);
