@@ -192,7 +192,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await page.keyboard.press("Escape");
     await soon(() => page.inputValue("#find")).toBe("");
     expect(await selectedText(page)).toBe(chosen);
-    expect(await page.evaluate(() => CSS.highlights.has("found"))).toBe(false);
+    await soon(() => page.evaluate(() => CSS.highlights.has("found"))).toBe(false);
     await soon(() => hash(page)).not.toContain("find");
     await session.close();
   });
