@@ -239,6 +239,22 @@ describe.skipIf(!hasBrowser)("a late answer", () => {
     expect(place[0]).toBeGreaterThan(place[1]!);
   });
 
+  test("that fails is reported above the session, which stays", async () => {
+    const own = ownFolder();
+    writeSession(own, "costs", [user("u1", null, "Mend the lock")]);
+    const server = await own.serve(built());
+    const page = await show("about:blank");
+    const costs = await hold(page, /\/spending$/);
+    await page.goto(`${server.url}#/s/costs`);
+    await soon(costs.count).toBe(1);
+    await page.waitForSelector(".entry.selected");
+    await page.getByRole("button", { name: "Export" }).click();
+    await page.route(/\/breaks$/, (route) => route.fulfill({ json: {} }));
+    await costs.release(0);
+    await page.getByRole("alert").waitFor();
+    expect(await page.getByRole("dialog", { name: "Export" }).count()).toBe(1);
+  });
+
   test("tells an open dialog what an undo would take back now", async () => {
     const own = ownFolder();
     const file = writeSession(own, "acts", [user("u1", null, "Mend the lock")]);

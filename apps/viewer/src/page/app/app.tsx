@@ -65,6 +65,7 @@ function App({ served, local }: AppProps) {
           session={session}
           address={{ ...address, session }}
           theme={theme.shown}
+          report={setTrouble}
         />
       ) : served || local.sessions.length > 0 ? (
         <SessionList source={source} address={address} />
@@ -81,9 +82,11 @@ interface OpenedSessionProps {
   session: string;
   address: Address;
   theme: string;
+  /** Shows a message above the session. */
+  report: (trouble: string) => void;
 }
 
-function OpenedSession({ source, session, address, theme }: OpenedSessionProps) {
+function OpenedSession({ source, session, address, theme, report }: OpenedSessionProps) {
   const [model, setModel] = useState<SessionModel>();
   const [trouble, setTrouble] = useState("");
   useEffect(() => {
@@ -96,7 +99,8 @@ function OpenedSession({ source, session, address, theme }: OpenedSessionProps) 
         setModel(opened);
         document.title = `${visibleControls(opened.facts.title)} · Espalier`;
         if (source.isServed) end = followSession(session, opened);
-        await opened.readCosts();
+        // The session is in use by then, so a failure does not take its place.
+        opened.readCosts().catch((error: Error) => !ended && report(error.message));
       } catch (error) {
         setTrouble(error instanceof Error ? error.message : String(error));
       }
