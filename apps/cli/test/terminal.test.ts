@@ -102,7 +102,8 @@ test.skipIf(!hasTmux)("a session is found by its text, navigated and changed", a
   screen.keys("]", "]", "]", "d");
   await screen.shows("Two branches, from their common ancestor");
   await screen.shows(/common ancestor:/);
-  screen.keys("Escape", "M");
+  await screen.escape("common ancestor");
+  screen.keys("M");
   await screen.shows("append its conclusion at the leaf");
   screen.keys("Enter");
   await screen.shows("The conclusion of the branch of");
@@ -579,7 +580,9 @@ test.skipIf(!hasTmux)("blanks of prompts, arguments and results are shown as the
   expect(lines).toEqual(
     expect.arrayContaining(["          four", "              eight", "    two", "        six"]),
   );
-  screen.keys("Escape", "q");
+  screen.keys("Escape");
+  await screen.shows(/▸.*[●○] /);
+  screen.keys("q");
   await screen.shows(`${Tmux.LEFT} 0`);
 });
 
@@ -629,7 +632,8 @@ test.skipIf(!hasTmux)(
     expect(help).not.toContain("…");
     expect(help).toMatch(/u +undo the newest prompt, navigation, compaction, hiding, label or\n +name/);
     expect(help).toMatch(/q .*quit/);
-    screen.keys("Escape", "q");
+    await screen.escape("Signs and keys");
+    screen.keys("q");
     await screen.shows(`${Tmux.LEFT} 0`);
   },
 );

@@ -106,6 +106,15 @@ export class Tmux {
     for (const key of keys) this.#tmux("send-keys", key);
   }
 
+  /**
+   * Presses Escape, and waits until a text is gone. A key right behind it would be read with it on a busy machine, as
+   * Alt and that key.
+   */
+  async escape(gone: string): Promise<void> {
+    this.keys("Escape");
+    await this.until((screen) => !screen.includes(gone), `the screen without ${gone}`);
+  }
+
   /** Types a text, letter by letter. */
   write(text: string): void {
     this.#tmux("send-keys", "-l", text);

@@ -126,6 +126,8 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     const compacted = breaks.find(({ cause }) => cause === "compaction")!;
     await choice.selectOption(String(session.tree.row(compacted.entryId)));
     await soon(shown).toContain("5,898");
+    // The timeline knows the size before the panel has the messages.
+    await soon(() => page.locator(".pieces .role").first().textContent()).toBe("summary");
     await page.locator(".pieces summary").first().click();
     await page.locator(".pieces details[open] .markdown").waitFor();
     await session.close();
@@ -183,8 +185,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     const rule = page.locator(".rules button").first();
     const text = (await rule.textContent())!;
     await rule.click();
-    await page.locator(".conversation .entry.selected").waitFor();
-    expect(await page.locator(".entry.selected").textContent()).toContain(text);
+    await soon(() => page.locator(".conversation .entry.selected").textContent()).toContain(text);
   });
 
   test("plots the cost, with the engine's total", async () => {

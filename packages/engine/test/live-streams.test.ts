@@ -1,6 +1,9 @@
 import { liveStreams } from "@espalier/engine/ui-messages";
 import { expect, test, vi } from "vitest";
 
+/** Milliseconds that a busy machine may take. */
+const PATIENT = { timeout: 30_000 };
+
 /** A stream to which a test gives the pieces. */
 function spoken() {
   let controller!: ReadableStreamDefaultController<string>;
@@ -35,7 +38,7 @@ test("a reader that joins later gets everything from the beginning", async () =>
   expect(await early).toBe("Pears and plüms.");
   expect(await rest).toBe("Pears and plüms.");
   await late.cancel();
-  await vi.waitFor(() => expect(streams.resume("ada")).toBeNull());
+  await vi.waitFor(() => expect(streams.resume("ada")).toBeNull(), PATIENT);
 });
 
 test("a stream is read to its end without any client, or after the only one left", async () => {
@@ -49,7 +52,7 @@ test("a stream is read to its end without any client, or after the only one left
   });
   streams.keep("ada", stream);
   await streams.resume("ada")!.cancel();
-  await vi.waitFor(() => expect(streams.resume("ada")).toBeNull());
+  await vi.waitFor(() => expect(streams.resume("ada")).toBeNull(), PATIENT);
   expect(pulled).toBe(51);
 });
 
