@@ -5,7 +5,7 @@ import type { Page } from "playwright-core";
 import { afterAll, describe, expect, test } from "vitest";
 import { hasBrowser } from "./browser.ts";
 import { Scratch } from "./scratch.ts";
-import { demo, selectedText, shownPages } from "./shown-pages.ts";
+import { demo, selectedRow, selectedText, shownPages } from "./shown-pages.ts";
 
 /** Waits for a value, on a busy machine too. */
 const soon = <Value>(read: () => Value | Promise<Value>) => expect.poll(read, { timeout: 40_000 });
@@ -92,15 +92,14 @@ describe.skipIf(!hasBrowser)("a late answer", () => {
     const page = await showDemo();
     await page.waitForSelector(".entry.selected");
     const rows = await hold(page, /\/row\?id=/);
-    const selectedRow = () => page.locator(".tree-line.selected").getAttribute("data-row");
     await goTo(page, first!.id);
     await soon(rows.count).toBe(1);
     await goTo(page, second!.id);
     await soon(rows.count).toBe(2);
     await rows.release(1);
-    await soon(selectedRow).toBe(String(second!.row));
+    await soon(() => selectedRow(page)).toBe(String(second!.row));
     await rows.release(0);
-    expect(await selectedRow()).toBe(String(second!.row));
+    expect(await selectedRow(page)).toBe(String(second!.row));
 
     await goTo(page, first!.id);
     await soon(rows.count).toBe(3);
@@ -121,18 +120,18 @@ describe.skipIf(!hasBrowser)("a late answer", () => {
     const output = () => page.locator(".find output").textContent();
     await page.fill("#find", "harmonic");
     await soon(output).toMatch(/\d/);
-    const before = await selectedText(page);
+    const before = await selectedRow(page);
     const found = await hold(page, /\/find\?q=station/);
     await page.fill("#find", "station");
     await page.keyboard.press("Enter");
     await soon(found.count).toBe(1);
     await page.keyboard.press("Enter");
     await drawn(page);
-    expect(await selectedText(page)).toBe(before);
+    expect(await selectedRow(page)).toBe(before);
     await found.release(0);
     await soon(output).toMatch(/\d/);
     await page.keyboard.press("Enter");
-    await soon(() => selectedText(page)).not.toBe(before);
+    await soon(() => selectedRow(page)).not.toBe(before);
     expect(await output()).toMatch(/^\d+ of \d+$/);
   });
 

@@ -4,7 +4,7 @@ import type { Page } from "playwright-core";
 import { afterAll, describe, expect, test } from "vitest";
 import { hasBrowser } from "./browser.ts";
 import { Scratch } from "./scratch.ts";
-import { demo, selectedText, shownPages } from "./shown-pages.ts";
+import { demo, selectedRow, selectedText, shownPages } from "./shown-pages.ts";
 
 /** Waits for a value, on a busy machine too. */
 const soon = <Value>(read: () => Value | Promise<Value>) => expect.poll(read, { timeout: 40_000 });
@@ -79,13 +79,13 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await page.locator(".entry .typed").first().click();
     await page.keyboard.press("End");
     await page.locator(".tree-line.selected .leaf, .tree-line.selected .tag").first().waitFor();
-    const end = await selectedText(page);
+    const end = await selectedRow(page);
     for (const place of ["h1", ".timeline output", "button:text('To the leaf')"]) {
       await page.locator(place).first().click();
       await page.keyboard.press("k");
-      await soon(() => selectedText(page)).not.toBe(end);
+      await soon(() => selectedRow(page)).not.toBe(end);
       await page.keyboard.press("j");
-      await soon(() => selectedText(page)).toBe(end);
+      await soon(() => selectedRow(page)).toBe(end);
     }
   });
 
@@ -113,7 +113,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await page.keyboard.press("Escape");
     await soon(() => hash(page)).not.toContain("find=");
     const ended = hash(page);
-    const shown = await selectedText(page);
+    const shown = await selectedRow(page);
     await page.locator(".tree-line.kind-u").first().click();
     await soon(() => hash(page)).not.toBe(ended);
     const clicked = hash(page);
@@ -123,7 +123,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await soon(() => hash(page)).toBe(clicked);
     await page.goBack();
     await soon(() => hash(page)).toBe(ended);
-    await soon(() => selectedText(page)).toBe(shown);
+    await soon(() => selectedRow(page)).toBe(shown);
     // Arrows put the entry into the address too, without a step for Back.
     const before = hash(page);
     const length = await page.evaluate(() => history.length);
@@ -147,16 +147,16 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
   test("goes to the entry of a new address that comes while the page is busy", async () => {
     const page = await showDemo();
     await page.waitForSelector(".entry.selected");
-    const last = await selectedText(page);
+    const last = await selectedRow(page);
     await page.keyboard.press("ArrowUp");
     await soon(() => hash(page)).toContain("entry=");
     const first = hash(page);
     await page.keyboard.press("ArrowUp");
     await soon(() => hash(page)).not.toBe(first);
-    const wanted = await selectedText(page);
+    const wanted = await selectedRow(page);
     const target = hash(page);
     await page.keyboard.press("End");
-    await soon(() => selectedText(page)).toBe(last);
+    await soon(() => selectedRow(page)).toBe(last);
     await soon(() => hash(page)).not.toBe(target);
     await page.keyboard.press("Home");
     // A busy page learns of a new address only after its own timers.
@@ -165,7 +165,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
       await new Promise((resolve) => setTimeout(resolve, 600));
       dispatchEvent(new Event("hashchange"));
     }, target);
-    await soon(() => selectedText(page)).toBe(wanted);
+    await soon(() => selectedRow(page)).toBe(wanted);
     expect(hash(page)).toBe(target);
   });
 
@@ -182,7 +182,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await page.keyboard.press("Enter");
     await soon(output).toMatch(new RegExp(`^\\d+ of ${count}$`));
     const first = Number.parseInt((await output())!, 10);
-    const chosen = await selectedText(page);
+    const chosen = await selectedRow(page);
     await soon(() => page.evaluate(() => CSS.highlights.get("found")?.size ?? 0)).toBeGreaterThan(0);
     await page.locator("h1").click();
     await page.keyboard.press("n");
@@ -191,7 +191,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await soon(output).toBe(`${first} of ${count}`);
     await page.keyboard.press("Escape");
     await soon(() => page.inputValue("#find")).toBe("");
-    expect(await selectedText(page)).toBe(chosen);
+    expect(await selectedRow(page)).toBe(chosen);
     await soon(() => page.evaluate(() => CSS.highlights.has("found"))).toBe(false);
     await soon(() => hash(page)).not.toContain("find");
     await session.close();

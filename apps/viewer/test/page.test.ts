@@ -24,7 +24,9 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     await page.locator(".places .session").first().click();
     await page.waitForSelector(".entry.selected");
     expect(new URL(page.url()).hash).toMatch(/\?entry=\w+/);
-    expect((await page.locator(".entry.selected").textContent())?.toLowerCase()).toContain("sailor");
+    await soon(async () => (await page.locator(".entry.selected").textContent())?.toLowerCase()).toContain(
+      "sailor",
+    );
   });
 
   test("shows the tree: labels, the leaf, side branches, folded runs that open", async () => {
@@ -208,7 +210,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     await session.appendMessages([{ role: "user", content: "A word from elsewhere." }]);
     await session.close();
     await page.locator(".entry.selected").getByText("A word from elsewhere.").waitFor();
-    expect(await selectedText(page)).toContain("A word from elsewhere.");
+    await soon(() => selectedText(page)).toContain("A word from elsewhere.");
   });
 
   test("with --write it labels, hides, navigates, forks and compacts; without, it has no buttons for this", async () => {

@@ -16,6 +16,9 @@ export const demo = (): Promise<Session> => openSession({ file: DEMO }, { mode: 
 /** Text of the line of the tree that is looked at. */
 export const selectedText = (page: Page) => page.locator(".tree-line.selected").textContent();
 
+/** Row of that line. Its text grows when its cost is known, so a line is compared by this. */
+export const selectedRow = (page: Page) => page.locator(".tree-line.selected").getAttribute("data-row");
+
 interface ShownOptions extends BrowserContextOptions {
   write?: boolean;
 }
