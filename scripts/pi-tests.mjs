@@ -1,5 +1,5 @@
 // Runs Pi's own tests of sessions and compaction with `espalier/adapters/pi` in place of Pi's modules:
-//   node scripts/pi-tests.mjs <a checkout of Pi, its dependencies installed>
+//   node scripts/pi-tests.mjs <a checkout of Pi, its dependencies installed and its packages built>
 // It prints what passed, and fails for a test that fails without a reason in the list below. Nothing of Pi is kept in this
 // repository; docs/pi-adapter.md has the table of the tests that differ.
 import { spawnSync } from "node:child_process";
