@@ -160,7 +160,7 @@ export {
   type SubAgentRun,
   subAgentsOf,
 } from "./session/stores.ts";
-export { type LastAct, lastAct, type UndoResult } from "./session/undo.ts";
+export { type LastAct, lastAct, lastUndone, type UndoResult } from "./session/undo.ts";
 export { espalierHome } from "./settings/home.ts";
 export {
   type LeftOutSetting,

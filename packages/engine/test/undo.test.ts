@@ -1,3 +1,4 @@
+import { lastAct, openSession, type Session } from "@espalier/engine";
 import { isMessage } from "@espalier/session-tree";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -124,5 +125,55 @@ describe("a redo", () => {
       ),
       { numRuns: 40 },
     );
+  });
+});
+
+describe("an undo or redo of an expected action", () => {
+  /** Opens the session as another process would, acts on it, and closes it. */
+  const beside = async (
+    planted: Awaited<ReturnType<typeof plant>>,
+    act: (session: Session) => Promise<unknown>,
+  ) => {
+    const { store, session } = planted;
+    const other = await openSession({ file: session.file }, { store, onBusy: "share" });
+    try {
+      return await act(other);
+    } finally {
+      await other.close();
+    }
+  };
+
+  test("is refused when another writer has acted since, and names the newer action", async () => {
+    const planted = await plant();
+    const { session } = planted;
+    const { entryId: shown } = lastAct(session.tree, session.leafId)!;
+    const labelId = await beside(planted, (other) => other.label(other.leafId!, "seen"));
+    const undone = beside(planted, (other) => other.undo({ expected: shown }));
+    await expect(undone).rejects.toMatchObject({
+      code: "stale",
+      message: `The newest action is now the label "${labelId}", not "${shown}"; nothing was undone.`,
+    });
+    await beside(planted, async (other) => {
+      expect(other.getLabel(other.leafId!)).toBe("seen");
+      expect((await other.undo({ expected: labelId as string })).act.entryId).toBe(labelId);
+      expect((await other.undo({ expected: shown })).act.entryId).toBe(shown);
+    });
+  });
+
+  test("is refused when another writer has undone or redone another action since", async () => {
+    const planted = await plant();
+    const { session } = planted;
+    await session.label(session.leafId!, "first");
+    await session.rename("pears");
+    const { act } = await session.undo();
+    const earlier = (await beside(planted, (other) => other.undo())) as { act: { entryId: string } };
+    await expect(beside(planted, (other) => other.redo({ expected: act.entryId }))).rejects.toMatchObject({
+      code: "stale",
+      message: `The newest undone action is now the label "${earlier.act.entryId}", not "${act.entryId}"; nothing was redone.`,
+    });
+    await beside(planted, async (other) => {
+      expect((await other.redo({ expected: earlier.act.entryId })).act).toEqual(earlier.act);
+      expect((await other.redo({ expected: act.entryId })).act).toEqual(act);
+    });
   });
 });

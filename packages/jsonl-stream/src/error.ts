@@ -72,7 +72,7 @@ export type LogErrorCode =
  * | `unknown-rule` | a rule that does not apply at the leaf |
  * | `not-text` | a label, name or rule that is not text |
  * | `cancelled` | an extension vetoed the action; `by` names the extension, `reason` has its reason |
- * | `stale` | the session changed while a summary of it was made |
+ * | `stale` | the session changed while a summary of it was made, or an `expected` action is no longer the newest one |
  * | `damaged` | a damaged session where an undamaged one is required |
  * | `bad-input` | input that cannot be understood |
  * | `nested-append` | a handler of an append appends to the same session, which waits for the handler |

@@ -254,10 +254,9 @@ export class Session extends SessionTree {
   /** Follows an append: sends `entry_appended`, reads the settings of a new model, lets the policy evaluate. */
   #followChange(change: SessionChange): void {
     if (change.type !== "appended") return;
-    const { entries } = change;
     // Only `close` waits for these handlers.
     if (this.host.has(entryAppended))
-      for (const entry of entries) void this.#untilClosed(this.tell(entryAppended, { entry }));
+      for (const entry of change.entries) void this.#untilClosed(this.tell(entryAppended, { entry }));
     this.#settings.pathHasGrown(
       () => currentModel(this),
       (error) => {
@@ -268,7 +267,7 @@ export class Session extends SessionTree {
     const judge = () => {
       if (this.#closing || this.policy.judgedAt !== "append") return;
       this.#background ??= new BackgroundPolicy(this);
-      this.#background.entriesAppended(entries);
+      this.#background.entriesAppended(change.entries);
     };
     // The policy depends on the limits of the new model.
     if (this.#settings.pending) void this.#untilClosed(this.#settings.pending.then(judge));
@@ -371,14 +370,17 @@ export class Session extends SessionTree {
     return navigate(this, targetId, options);
   }
 
-  /** Undoes the newest prompt, navigation, `compact`, `hide`, label, name or pin. Throws `nothing-to-undo`. */
-  undo(): Promise<UndoResult> {
-    return undo(this);
+  /**
+   * Undoes the newest prompt, navigation, `compact`, `hide`, label, name or pin. Throws `nothing-to-undo`; `stale` when
+   * the newest action is not `expected`: the id of its entry, as `LastAct` has it. Default: any action.
+   */
+  undo({ expected }: { expected?: string } = {}): Promise<UndoResult> {
+    return undo(this, expected);
   }
 
-  /** Repeats the action that `undo` took back, if no other action followed. Throws `nothing-to-redo`. */
-  redo(): Promise<UndoResult> {
-    return redo(this);
+  /** Repeats the action that `undo` took back, if no other action followed. Throws `nothing-to-redo`; `stale` as `undo`. */
+  redo({ expected }: { expected?: string } = {}): Promise<UndoResult> {
+    return redo(this, expected);
   }
 
   /** Starts a new session from a path of this one. Throws `unknown-entry`, `exists`, `cancelled`. */
@@ -423,8 +425,7 @@ export class Session extends SessionTree {
   }
 
   async #appendOne(entry: NewEntry): Promise<string> {
-    const [appended] = await this.append(entry);
-    return appended!.id;
+    return (await this.append(entry))[0]!.id;
   }
 
   /** Replays the session, entry by entry. */
@@ -470,9 +471,8 @@ export class Session extends SessionTree {
   async #close(reason: ShutdownReason): Promise<void> {
     this.#background?.stop();
     await this.settle();
-    const { id, file } = this;
     try {
-      await this.tell(sessionShutdown, { sessionId: id, file, reason });
+      await this.tell(sessionShutdown, { sessionId: this.id, file: this.file, reason });
       await this.settle();
       await super.close();
     } finally {

@@ -110,15 +110,20 @@ export function lastAct(tree: Tree, leafId: string | null): LastAct | undefined 
 /**
  * Undoes the last action of a user: moves the leaf back, or restores the value of a label, a name or a pin.
  *
- * @throws EspalierError `nothing-to-undo`
+ * @throws EspalierError `nothing-to-undo`; `stale` when the last action is not the expected one
  */
-export async function undo(session: Session): Promise<UndoResult> {
+export async function undo(session: Session, expected?: string): Promise<UndoResult> {
   const tree = await session.load();
   const act = lastAct(tree, session.leafId);
   if (!act)
     throw new EspalierError(
       "nothing-to-undo",
       "There is nothing to undo: this path has no prompt, compaction or hiding, and the session has no navigation, label, name or pin.",
+    );
+  if (expected !== undefined && act.entryId !== expected)
+    throw new EspalierError(
+      "stale",
+      `The newest action is now ${otherAct(act, expected)}; nothing was undone.`,
     );
   const row = tree.row(act.entryId);
   const entry = tree.entryAt(row);
@@ -133,19 +138,38 @@ export async function undo(session: Session): Promise<UndoResult> {
 /**
  * Repeats the action that the last undo took back, if no other action followed.
  *
- * @throws EspalierError `nothing-to-redo`
+ * @throws EspalierError `nothing-to-redo`; `stale` when that action is not the expected one
  */
-export async function redo(session: Session): Promise<UndoResult> {
+export async function redo(session: Session, expected?: string): Promise<UndoResult> {
   const tree = await session.load();
   const row = lastUndo(tree);
-  if (row < 0)
+  const act = row < 0 ? undefined : actUndoneAt(tree, row);
+  if (!act)
     throw new EspalierError("nothing-to-redo", "There is nothing to redo: the last action was not an undo.");
+  if (expected !== undefined && act.entryId !== expected)
+    throw new EspalierError(
+      "stale",
+      `The newest undone action is now ${otherAct(act, expected)}; nothing was redone.`,
+    );
   const entry = tree.entryAt(row);
-  const undone = tree.row(undoneBy(entry)!);
-  const act = actOf(tree, undone, undone)!;
   const inPlace = restored(tree, entry, row, entry.id);
   if (inPlace) return { ...(await writeInPlace(session, inPlace)), act };
   return { ...(await moveBack(session, leafBefore(tree, row), entry.id)), act };
+}
+
+const otherAct = ({ kind, entryId }: LastAct, expected: string): string =>
+  `the ${kind} ${JSON.stringify(entryId)}, not ${JSON.stringify(expected)}`;
+
+/** Finds the action that a redo repeats; undefined when there is none. */
+export function lastUndone(tree: Tree): LastAct | undefined {
+  const row = lastUndo(tree);
+  return row < 0 ? undefined : actUndoneAt(tree, row);
+}
+
+/** Returns the action that the undo at a row took back. */
+function actUndoneAt(tree: Tree, row: number): LastAct {
+  const undone = tree.row(undoneBy(tree.entryAt(row))!);
+  return actOf(tree, undone, undone)!;
 }
 
 /**
