@@ -209,6 +209,25 @@ test.skipIf(!hasTmux)("undo and redo of labels and names, the newest first", asy
   await screen.shows(`${Tmux.LEFT} 0`);
 });
 
+test.skipIf(!hasTmux)(
+  "an undo takes back only the action that it named, and then asks about a newer one",
+  async () => {
+    const file = demoCopy();
+    const screen = await Tmux.run([file]);
+    await screen.shows("212 entries");
+    screen.keys("u");
+    await screen.shows(/Undo the [\s\S]*u {2}undo it/);
+    await espalierJson(["name", file, "Springs and neaps"]);
+    screen.keys("u");
+    await screen.shows(/The newest action is now the name[\s\S]*undone\. Undo the name “Springs and neaps”/);
+    expect((await treeOf(file)).session.name).toBe("Springs and neaps");
+    screen.keys("u");
+    await screen.shows("Undone: the name “Springs and neaps”");
+    screen.keys("q");
+    await screen.shows(`${Tmux.LEFT} 0`);
+  },
+);
+
 test.skipIf(!hasTmux)("delete asks on a terminal, and deletes nothing without a yes", async () => {
   const file = demoCopy();
   for (const answer of ["Enter", "C-d", "C-c"]) {

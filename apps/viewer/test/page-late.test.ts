@@ -267,6 +267,33 @@ describe.skipIf(!hasBrowser)("a late answer", () => {
     await session.close();
     await page.getByText("Undoes your label").waitFor();
   });
+
+  test("lets an undo take back only what its dialog has shown", async () => {
+    const own = ownFolder();
+    const file = writeSession(own, "shown", [user("u1", null, "Mend the lock")]);
+    const server = await own.serve(built(), { write: true });
+    const page = await show("about:blank");
+    // The page is told of no newer entry.
+    await hold(page, /\/events$/);
+    await page.goto(`${server.url}#/s/shown`);
+    await page.waitForSelector(".entry.selected");
+    await page.getByRole("button", { name: "Undo", exact: true }).click();
+    const dialog = page.getByRole("dialog", { name: "Undo" });
+    await dialog.getByText("Undoes your prompt").waitFor();
+    const session = await openSession({ file });
+    await session.label("u1", "begin");
+    await session.close();
+    await dialog.getByRole("button", { name: "Undo" }).click();
+    await dialog.getByRole("alert").getByText("The newest action is now the label").waitFor();
+    await dialog.getByText("Undoes your label").waitFor();
+    const reopened = await openSession({ file }, { mode: "read" });
+    expect(reopened.getLabel("u1")).toBe("begin");
+    await reopened.close();
+    await dialog.getByRole("button", { name: "Undo" }).click();
+    await dialog.waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "Redo", exact: true }).click();
+    await page.getByRole("dialog", { name: "Redo" }).getByText("Restores your label").waitFor();
+  });
 });
 
 describe.skipIf(!hasBrowser)("what happens before a page is painted", () => {

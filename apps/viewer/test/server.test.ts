@@ -1,6 +1,6 @@
 import { appendFileSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
-import { openSession, type Session } from "@espalier/engine";
+import { type LastAct, openSession, type Session } from "@espalier/engine";
 import { serveViewer } from "@espalier/viewer";
 import { treeReader } from "@espalier/viewer/model";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
@@ -36,6 +36,25 @@ const linesOf = async (response: Response) =>
     .trim()
     .split("\n")
     .map((line) => JSON.parse(line));
+
+describe("an undo", () => {
+  test("takes back only the action that a page has shown", async () => {
+    const acts = async () =>
+      (await get(`api/sessions/${KEY}/act`)).json() as Promise<Record<"undo" | "redo", LastAct>>;
+    const shown = (await acts()).undo.entryId;
+    const other = await openSession({ file });
+    const named = await other.rename("Springs and neaps");
+    await other.close();
+    const refused = (await linesOf(await post(writing, "undo", { expected: shown }))).at(-1);
+    expect(refused.error).toMatchObject({ code: "stale" });
+    expect((await acts()).undo).toMatchObject({ entryId: named, text: "Springs and neaps" });
+    const undone = (await linesOf(await post(writing, "undo", { expected: named }))).at(-1);
+    expect(undone.result.act.entryId).toBe(named);
+    expect(await acts()).toMatchObject({ undo: { entryId: shown }, redo: { entryId: named } });
+    const redone = (await linesOf(await post(writing, "redo", { expected: shown }))).at(-1);
+    expect(redone.error).toMatchObject({ code: "stale" });
+  });
+});
 
 describe("the access check", () => {
   test("refuses requests without the token, and does not reveal which addresses exist", async () => {

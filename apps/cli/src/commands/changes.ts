@@ -91,8 +91,9 @@ export async function navigate(
   return { value: { ...arrival, cache }, sentences, entryId: leafId, editorText };
 }
 
-export async function undo(session: Session): Promise<Change> {
-  const arrival = await session.undo();
+/** @param expected entry of the action that the user saw; default: any action */
+export async function undo(session: Session, expected?: string): Promise<Change> {
+  const arrival = await session.undo(expected === undefined ? {} : { expected });
   const { leafId, editorText, act } = arrival;
   const sentences = [`Undone: ${actName(act)}.`, leafSentence(session, leafId)];
   return { value: arrival, sentences, entryId: leafId, editorText };

@@ -244,9 +244,12 @@ export function actEffects(
           await open.refresh();
           dispatch({ type: "acted", outcome });
         } catch (error) {
-          const isBusy = error instanceof EspalierError && error.code === "busy";
-          if (signal.aborted || !isBusy) throw error;
-          dispatch({ type: "busy", act, holder: error.message });
+          if (signal.aborted || !(error instanceof EspalierError)) throw error;
+          const { code, message } = error;
+          if (code === "busy") return dispatch({ type: "busy", act, holder: message });
+          if (code !== "stale" || act.name !== "undo") throw error;
+          await open.refresh();
+          dispatch({ type: "outdated", message });
         }
       });
     },
@@ -356,7 +359,10 @@ const ACTS: { readonly [Name in Act["name"]]: ActShape<Name> } = {
   rules: { use: "annotate", run: changeRules },
   merge: { use: "summarize", run: (session, { name, ...act }, options) => merge(session, act, options) },
   // The text of an undone prompt is not opened for editing, because the next key would be typed into it.
-  undo: { use: "change", run: async (session) => ({ ...(await undo(session)), editorText: null }) },
+  undo: {
+    use: "change",
+    run: async (session, { expected }) => ({ ...(await undo(session, expected)), editorText: null }),
+  },
   redo: { use: "change", run: redo },
   compact: {
     use: "summarize",

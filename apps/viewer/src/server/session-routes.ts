@@ -1,7 +1,9 @@
 import {
   type ActOptions,
   type CacheForecast,
+  type LastAct,
   lastAct,
+  lastUndone,
   POLICY_NAMES,
   type PolicyComparison,
   type PolicyName,
@@ -37,9 +39,16 @@ export const readRoutes: Readonly<
   forecast: (reader, query) => reader.forecast(whole(query, "row")),
   act: async ({ tree }) => {
     const leafRow = rowOfLeaf(tree);
-    return { undo: lastAct(tree, leafRow < 0 ? null : tree.idAt(leafRow)) ?? null };
+    const undo = lastAct(tree, leafRow < 0 ? null : tree.idAt(leafRow)) ?? null;
+    return { undo, redo: lastUndone(tree) ?? null } satisfies NextActs;
   },
 };
+
+/** Actions that an undo and a redo would reverse now; null where there is none. */
+export interface NextActs {
+  undo: LastAct | null;
+  redo: LastAct | null;
+}
 
 /** A compaction that one policy would make at the leaf. Sizes are in tokens as this policy counts. */
 export interface PlanView {
@@ -154,9 +163,14 @@ export const writeRoutes: Readonly<
       ...(instructions === undefined ? {} : { instructions }),
     });
   },
-  undo: (session) => session.undo(),
-  redo: (session) => session.redo(),
+  undo: (session, order) => session.undo(expecting(order)),
+  redo: (session, order) => session.redo(expecting(order)),
 };
+
+function expecting(order: Order): { expected?: string } {
+  const expected = optional(order, "expected");
+  return expected === undefined ? {} : { expected };
+}
 
 function telling(order: Order): { summarize: boolean; instructions?: string } {
   const instructions = optional(order, "instructions");

@@ -51,6 +51,37 @@ export const beginAct = (state: TerminalState, act: Act, onBusy?: "fork" | "shar
   return begin(begun, TITLES[act.name], { type: "act", act, ...(choice ? { onBusy: choice } : {}) });
 };
 
+/** Asks about a session that another program writes. */
+export function busyDialog(act: Act, holder: string): Dialog {
+  const again = (onBusy: "fork" | "share") => (closed: TerminalState) =>
+    beginAct(
+      onBusy === "share" && closed.tree ? { ...closed, tree: { ...closed.tree, onBusy } } : closed,
+      act,
+      onBusy,
+    );
+  return dialog("Another process writes this session", paragraph(holder), [
+    { key: "w", title: "cancel, and try again later", run: (closed) => next(closed) },
+    {
+      key: "r",
+      title: "read only: change nothing here from now on",
+      run: (closed) =>
+        next(
+          closed.tree
+            ? {
+                ...closed,
+                tree: {
+                  ...closed.tree,
+                  readOnly: "You chose to read this session only; open it again to change it.",
+                },
+              }
+            : closed,
+        ),
+    },
+    { key: "f", title: "fork: make the change in a new session", run: again("fork") },
+    { key: "s", title: "share: both write, each on its own branch", run: again("share") },
+  ]);
+}
+
 const refused = (state: TerminalState, text: string): Next => next(say(state, text, true));
 
 /** Makes the function of a key that begins an act at an entry; refused while another act runs. */
@@ -204,17 +235,30 @@ const merge = changes((state, tree) => {
     [choice, CANCEL],
   );
 });
-const undo = changes((state, tree) => {
+const undo = changes((state, tree) =>
+  tree.undoes || tree.view.model.isPartial ? beginAct(state, { name: "undo" }) : askToUndo(state, tree),
+);
+
+/** Asks again after another process has acted: `message` says that nothing was undone. */
+export function askAgainToUndo(state: TerminalState, message: string): Next {
+  const tree = state.tree && { ...state.tree, undoes: false };
+  return tree ? askToUndo({ ...state, tree }, tree, `${message} `) : next(state);
+}
+
+/** Asks whether to undo the newest action, by name. `before` is shown before the question. */
+function askToUndo(state: TerminalState, tree: TreeState, before = ""): Next {
   const { model } = tree.view;
-  // The tree of the state may have changed while the dialog was open: its size, or new entries.
-  const run = (closed: TerminalState) =>
-    beginAct({ ...closed, tree: { ...(closed.tree ?? tree), undoes: true } }, { name: "undo" });
-  if (tree.undoes || model.isPartial) return run(state);
   const act = lastAct(model.tree, model.leafId);
   if (!act) return refused(state, "There is nothing to undo.");
-  const text = `Undo ${actName(act)}? It stays in the file, and U restores it.`;
+  const text = `${before}Undo ${actName(act)}? It stays in the file, and U restores it.`;
+  // The tree of the state may have changed while the dialog was open: its size, or new entries.
+  const run = (closed: TerminalState) =>
+    beginAct(
+      { ...closed, tree: { ...(closed.tree ?? tree), undoes: true } },
+      { name: "undo", expected: act.entryId },
+    );
   return openDialog(state, "Undo", paragraph(text), [{ key: "u", title: "undo it", run }, CANCEL]);
-});
+}
 
 const redo = changes((state) => beginAct(state, { name: "redo" }));
 

@@ -210,7 +210,7 @@ export type Act =
   | { name: "compact"; instructions?: string }
   | { name: "merge"; fromId: string }
   | { name: "append"; text: string }
-  | { name: "undo" }
+  | { name: "undo"; expected?: string }
   | { name: "redo" };
 
 /** Side effects of an event, as data; their results return as events. */
@@ -284,6 +284,8 @@ export type TerminalEvent =
   /** An act has changed the session. */
   | { type: "acted"; outcome: Change }
   | { type: "busy"; act: Act; holder: string }
+  /** The action that an undo would have undone is no longer the newest one. */
+  | { type: "outdated"; message: string }
   /** An extension asks a question and waits for the answer. */
   | { type: "asked"; question: Question }
   /** A question of an extension is obsolete. */

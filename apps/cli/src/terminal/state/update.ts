@@ -6,7 +6,15 @@ import { previewEntry } from "../../entry-preview.ts";
 import { wrapText } from "../../markdown/markdown.ts";
 import { formatCount, formatMany, formatPrice } from "../../numbers.ts";
 import { cutToColumns, plainLine } from "../../text.ts";
-import { ACT_BINDINGS, beginAct, bindingOf, continuedDialog, withFocus } from "../keys/act-bindings.ts";
+import {
+  ACT_BINDINGS,
+  askAgainToUndo,
+  beginAct,
+  bindingOf,
+  busyDialog,
+  continuedDialog,
+  withFocus,
+} from "../keys/act-bindings.ts";
 import {
   generalKey,
   listAgain,
@@ -30,7 +38,6 @@ import { treeLayout } from "../view/layout.ts";
 import { isSameRow, sessionsRows } from "../view/sessions.ts";
 import { CANCEL, dialog, paragraph, pasteIntoDialog, updateDialog } from "./dialog.ts";
 import {
-  type Act,
   type Choice,
   type Dialog,
   type Next,
@@ -221,6 +228,7 @@ const HANDLERS: { readonly [Type in OtherEvent["type"]]: Handler<Type> } = {
   },
   acted: handleActed,
   busy: (state, { act, holder }) => next({ ...state, work: undefined, dialog: busyDialog(act, holder) }),
+  outdated: (state, { message }) => askAgainToUndo({ ...state, work: undefined }, message),
   failed: (state, { message, wasWork }) =>
     next(say(wasWork ? { ...state, work: undefined } : state, message, true)),
   told: (state, { message }) => next(say({ ...state, work: undefined }, message)),
@@ -420,37 +428,6 @@ function sideLines({ view: { model } }: TreeState, side: BranchSide, columns: nu
 }
 
 const FILES_SHOWN = 8;
-
-/** Asks about a session that another program writes. */
-function busyDialog(act: Act, holder: string): Dialog {
-  const again = (onBusy: "fork" | "share") => (closed: TerminalState) =>
-    beginAct(
-      onBusy === "share" && closed.tree ? { ...closed, tree: { ...closed.tree, onBusy } } : closed,
-      act,
-      onBusy,
-    );
-  return dialog("Another process writes this session", paragraph(holder), [
-    { key: "w", title: "cancel, and try again later", run: (closed) => next(closed) },
-    {
-      key: "r",
-      title: "read only: change nothing here from now on",
-      run: (closed) =>
-        next(
-          closed.tree
-            ? {
-                ...closed,
-                tree: {
-                  ...closed.tree,
-                  readOnly: "You chose to read this session only; open it again to change it.",
-                },
-              }
-            : closed,
-        ),
-    },
-    { key: "f", title: "fork: make the change in a new session", run: again("fork") },
-    { key: "s", title: "share: both write, each on its own branch", run: again("share") },
-  ]);
-}
 
 /** Opens the text of a prompt for editing. */
 function editorDialog(text: string): Dialog {

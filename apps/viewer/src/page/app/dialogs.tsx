@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { PlansView, PlanView } from "../../server/session-routes.ts";
+import type { NextActs, PlansView, PlanView } from "../../server/session-routes.ts";
 import { CacheForecastLine, EntryList } from "../panels/compaction.tsx";
 import { useAnswer } from "../source/observe.ts";
 import { ask, order as send } from "../source/page-source.ts";
@@ -179,12 +179,20 @@ export function OrderDialog({ session, order, model, onDone, onClose }: OrderDia
   const [words, setWords] = useState("");
   const [summarize, setSummarize] = useState(false);
   const { state, run, stop } = useOrder({ session, act, onDone });
+  const isReversal = act === "undo" || act === "redo";
+  const { answer: acts, error } = useAnswer(
+    async () => (isReversal ? ask<NextActs>(`api/sessions/${encodeURIComponent(session)}/act`) : undefined),
+    [session, model.rows.length, state.said],
+  );
+  const reversed = isReversal ? acts?.[act] : undefined;
   const submit = (event: Event) => {
     event.preventDefault();
     void run(
       act === "label"
         ? { id, label: words }
-        : { id, summarize, ...(words === "" ? {} : { instructions: words }) },
+        : reversed
+          ? { expected: reversed.entryId }
+          : { id, summarize, ...(words === "" ? {} : { instructions: words }) },
     );
   };
   // Escape closes a dialog at once, so the running act is stopped, as by its button.
@@ -196,10 +204,8 @@ export function OrderDialog({ session, order, model, onDone, onClose }: OrderDia
     <Dialog title={ORDER_TITLES[act]} onClose={close}>
       <form onSubmit={submit}>
         {act === "navigate" && <NavigationForecast model={model} row={row} />}
-        {act === "undo" && <UndoneAct session={session} length={model.rows.length} />}
-        {act === "redo" && (
-          <p>The change that was undone last is restored, unless the session has changed since.</p>
-        )}
+        {error && <p class="failure">{error.message}</p>}
+        {isReversal && !error && <ReversedAct direction={act} act={reversed} />}
         {LEAVES.has(act) && (
           <label>
             <input
@@ -216,7 +222,13 @@ export function OrderDialog({ session, order, model, onDone, onClose }: OrderDia
             <input value={words} onInput={(event) => setWords(event.currentTarget.value)} />
           </label>
         )}
-        <OrderButtons title={ORDER_TITLES[act]} state={state} stop={stop} onClose={close} />
+        <OrderButtons
+          title={ORDER_TITLES[act]}
+          state={state}
+          stop={stop}
+          onClose={close}
+          isPossible={!isReversal || Boolean(reversed)}
+        />
       </form>
     </Dialog>
   );
@@ -227,7 +239,7 @@ function NavigationForecast({ model, row }: { model: SessionModel; row: number }
   return <>{answer && <CacheForecastLine cache={answer} />}</>;
 }
 
-const ACT_NAMES: Readonly<Record<string, string>> = {
+const ACT_NAMES: Readonly<Record<NonNullable<NextActs["undo"]>["kind"], string>> = {
   prompt: "your prompt",
   navigation: "your navigation to another entry",
   summary: "your navigation to another branch, with its summary",
@@ -238,27 +250,25 @@ const ACT_NAMES: Readonly<Record<string, string>> = {
   pin: "your pin",
 };
 
-/** Shows the act that an undo would revert. */
-function UndoneAct({ session, length }: { session: string; length: number }) {
-  const { answer, error } = useAnswer(
-    () =>
-      ask<{ undo: { kind: string; text: string; timestamp: string } | null }>(
-        `api/sessions/${encodeURIComponent(session)}/act`,
-      ),
-    [session, length],
-  );
-  if (error) return <p class="failure">{error.message}</p>;
-  if (!answer) return <p class="quiet">Reading…</p>;
-  if (!answer.undo) return <p>There is nothing to undo.</p>;
-  const { kind, text, timestamp } = answer.undo;
+interface ReversedActProps {
+  direction: "undo" | "redo";
+  /** Undefined until it has been read; null if there is none. */
+  act: NextActs["undo"] | undefined;
+}
+
+/** Shows the act that an undo would revert, or that a redo would restore. */
+function ReversedAct({ direction, act }: ReversedActProps) {
+  if (act === undefined) return <p class="quiet">Reading…</p>;
+  if (act === null) return <p>There is nothing to {direction}.</p>;
+  const { kind, text, timestamp } = act;
   return (
     <>
       <p>
-        Undoes {ACT_NAMES[kind] ?? "your last change"} of {formatTime(timestamp)}
+        {direction === "undo" ? "Undoes" : "Restores"} {ACT_NAMES[kind]} of {formatTime(timestamp)}
         {text === "" ? "" : ":"}
       </p>
       {text !== "" && <blockquote class="undone">{visibleControls(text)}</blockquote>}
-      <p class="quiet">It stays in the file, and Redo restores it.</p>
+      {direction === "undo" && <p class="quiet">It stays in the file, and Redo restores it.</p>}
     </>
   );
 }
