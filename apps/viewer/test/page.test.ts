@@ -153,9 +153,10 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     const { a, b } = compareBranches(session.tree, session.leafId, other);
     await session.close();
     const page = await showDemo(`/compare?other=${other}`);
-    for (const { messages } of [a, b])
+    // Bookkeeping is folded, and still counted, as in `espalier diff`.
+    for (const { entryIds, messages } of [a, b])
       await page
-        .getByText(new RegExp(`· ${messages} messages?,`))
+        .getByText(new RegExp(`^${entryIds.length} entr(y|ies) since they parted · ${messages} messages?,`))
         .first()
         .waitFor();
     expect(await page.locator(".side").count()).toBe(2);

@@ -180,13 +180,13 @@ interface SideProps {
 }
 
 function Side({ title, side, rows, model, actions }: SideProps) {
-  const { messages, tokens, cost, estimated, files } = side;
+  const { entryIds, messages, tokens, cost, estimated, files } = side;
   return (
     <section class="side" aria-label={title}>
       <header>
         <h3>{title}</h3>
         <p class="quiet">
-          {formatCount(rows.length, "entry", "entries")} since they parted ·{" "}
+          {formatCount(entryIds.length, "entry", "entries")} since they parted ·{" "}
           {formatCount(messages, "message")}, {formatTokens(tokens)} tokens{" "}
           {cost ? `· ${estimated > 0 ? "≈ " : ""}${formatDollars(cost)}` : ""}
         </p>
@@ -198,7 +198,9 @@ function Side({ title, side, rows, model, actions }: SideProps) {
         )}
       </header>
       {rows.length === 0 ? (
-        <p class="quiet padded">It ends where they part.</p>
+        <p class="quiet padded">
+          {entryIds.length === 0 ? "It ends where they part." : "Only bookkeeping, which is folded."}
+        </p>
       ) : (
         <Conversation model={model} rows={rows} actions={actions} />
       )}
