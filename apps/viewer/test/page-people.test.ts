@@ -381,6 +381,19 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await page.locator(".entry.selected").getByText("Mind the time.").waitFor();
   });
 
+  test("sees which messages a compaction took from the model; state of a program was never read", async () => {
+    const page = await showSession("covered", [
+      said("u1", null, "user", "Where does the tide turn?"),
+      entry("s1", "u1", { type: "custom", customType: "claude-code.cost-state", data: {} }),
+      entry("k1", "s1", { type: "compaction", summary: "Tides.", firstKeptEntryId: "k1", tokensBefore: 9 }),
+      said("a1", "k1", "assistant", [{ type: "text", text: "At the harbour wall." }]),
+    ]);
+    await page.getByRole("button", { name: "Bookkeeping" }).click();
+    await soon(() => page.locator(".entry").count()).toBe(4);
+    const marked = page.locator(".entry", { hasText: "no longer read by the model" });
+    expect(await marked.allTextContents()).toEqual([expect.stringContaining("Where does the tide turn?")]);
+  });
+
   test("chooses any of 600 branches by typing", async () => {
     const branches = Array.from({ length: 600 }, (_, at) =>
       said(`b${at}`, "u1", "user", `Way number ${at} along the quay`),

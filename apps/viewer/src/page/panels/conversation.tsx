@@ -218,7 +218,7 @@ function EntryCard(props: EntryCardProps) {
         <span class="role">{ROW_KINDS[kind]}</span>
         {label !== undefined && <span class="tag">{label}</span>}
         {model && <span class="quiet model">{fieldText(model)}</span>}
-        {isHidden && <span class="quiet">· no longer read by the model</span>}
+        {isHidden && !BRIEF.has(kind) && <span class="quiet">· no longer read by the model</span>}
         {isLeftOut && !isHidden && <span class="quiet">· hidden from the model</span>}
         {!model && <span class="grow" />}
         {cost > 0 && <span class="quiet">{formatDollars(cost)}</span>}
