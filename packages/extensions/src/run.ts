@@ -163,7 +163,7 @@ export async function runDecide<Answer extends object>(
     else if (judged.kind === "refused") report(refusedAnswer(registration, judged.reason, judged.error));
     else {
       answers.push({ owner, answer: judged.fields });
-      const known = Object.keys(hook.fields).join(", ");
+      const known = [...Object.keys(hook.fields), "cancel", "reason"].join(", ");
       for (const field of judged.unknown) {
         const message = `${owner} answered ${registration.hookName} with "${field}", which is not one of ${known}; the rest of its answer is used.`;
         report(reportOn(registration, "invalid-answer", message));

@@ -122,6 +122,14 @@ it("an unknown field is reported and left out; the rest of the answer is used", 
   expect(reports[0]?.message).toContain('"instructionz", which is not one of replacement, instructions');
 });
 
+it("the report of an unknown field names every possible one, the cancellation too", async () => {
+  const { host, reports } = createTestHost();
+  await host.register("typo", (api) => void api.on("planned", () => ({ cancle: true }) as never));
+  await host.decide(planned, plan, context);
+  const [, names] = /which is not one of (.*);/.exec(reports[0]!.message)!;
+  expect(names?.split(", ")).toEqual([...Object.keys(planned.fields), "cancel", "reason"]);
+});
+
 it("any cancellation wins over other answers, and all handlers still run", async () => {
   const { host, reports } = createTestHost();
   const asked: string[] = [];
