@@ -32,6 +32,16 @@ describe.each(guides)("%s", (guide) => {
   }, 240_000);
 });
 
+test("the programs of all pages import what a reader can install", () => {
+  const pages = [GUIDES, join(ROOT, "docs")].flatMap((folder) =>
+    readdirSync(folder)
+      .filter((name) => name.endsWith(".md"))
+      .map((name) => join(folder, name)),
+  );
+  for (const page of [...pages, join(ROOT, "README.md")])
+    for (const { text } of fencesOf(page)) expect(text, page).not.toContain('from "@espalier/');
+});
+
 test("the table of contents has every guide", () => {
   const contents = readFileSync(join(GUIDES, "README.md"), "utf8");
   const names = readdirSync(GUIDES).filter((name) => name !== "README.md");
