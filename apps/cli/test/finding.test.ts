@@ -307,6 +307,21 @@ describe("history", () => {
     expect(stdout).toMatch(/^branchSummary \w{12} · .* · covered by a summary$/m);
     expect((await espalier(["history", DEMO, "zebra"])).stdout).toBe("No message matches.\n");
   });
+
+  test("people see the searched words of a long message, with the number of lines around them", async () => {
+    const lines = Array.from({ length: 40 }, (_, at) => `line ${at}`);
+    lines[30] = `${"rope ".repeat(60)}the harbour master`;
+    const file = sessionOf(HEADER, said("u1", null, lines.join("\n")), said("u2", "u1", "A harbour.\nb\nc"));
+    const [long, short] = (await espalier(["history", file, "HARBOUR"])).stdout.split("\n\n");
+    expect(long?.split("\n").slice(1)).toEqual([
+      "  … 29 lines before",
+      "  line 29",
+      expect.stringMatching(/^ {2}….*rope the harbour master$/),
+      ...[31, 32, 33, 34].map((at) => `  line ${at}`),
+      "  … 5 more lines",
+    ]);
+    expect(short?.trimEnd().split("\n").slice(1)).toEqual(["  A harbour.", "  b", "  c"]);
+  });
 });
 
 describe("diff", () => {
