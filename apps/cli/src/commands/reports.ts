@@ -23,7 +23,7 @@ import { formatChange, formatCount, formatMany, formatPrice, formatTime, parseCo
 import { currentSettings } from "../opening.ts";
 import { jsonLine, print, printLine, printLines, printStep, type Shell } from "../shell.ts";
 import { viewTable } from "../table.ts";
-import { columnsOf, cutLine, cutToColumns, padToColumns, plainLine, plainText } from "../text.ts";
+import { aroundMatch, columnsOf, cutToColumns, padToColumns, plainLine, plainText } from "../text.ts";
 import { costCommands } from "./costs.ts";
 
 const diff = sessionCommand({
@@ -178,7 +178,7 @@ messages of other branches are searched too, and marked. The tool query_history 
   use: "read",
   async run({ session, shell, options: { limit } }: SessionCall<{ limit?: number }>, query: string) {
     const hits = historyOf(session, { query, ...(limit === undefined ? {} : { limit }) });
-    if (!shell.json) return printLines(shell, viewHistory(session, hits, shell));
+    if (!shell.json) return printLines(shell, viewHistory(session, hits, query, shell));
     for (const hit of hits) await shell.output.writeLine(jsonLine(historyValue(hit)));
   },
 });
@@ -190,17 +190,23 @@ const historyValue = ({ entryId, text, covered, onPath }: HistoryHit): object =>
   onPath,
 });
 
-/** Maximum number of lines of a message, and of characters of a line. */
+/** Maximum number of lines of a message, and of columns of a line. */
 const SHOWN = 6;
 const LINE_LENGTH = 200;
 
-/** Draws original messages for people: id, role, whether the model still reads them, and their first lines. */
+/**
+ * Draws original messages for people: id, role, whether the model still reads them, and their first lines, or those
+ * around the line with the most words of the query.
+ */
 function* viewHistory(
   { tree }: Session,
   hits: readonly HistoryHit[],
+  query: string,
   { colours }: Pick<Shell, "colours">,
 ): Generator<string> {
   if (hits.length === 0) yield "No message matches.";
+  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+  const wordsIn = (line: string) => words.filter((word) => line.toLowerCase().includes(word));
   for (const [at, { entryId, role, text, timestamp, covered, onPath }] of hits.entries()) {
     if (at > 0) yield "";
     const facts = [
@@ -213,8 +219,14 @@ function* viewHistory(
     const lines = plainText(text)
       .replace(/^(?:[ \t]*\n)+/, "")
       .split("\n");
-    for (const line of lines.slice(0, SHOWN)) yield `  ${cutLine(line, LINE_LENGTH)}`;
-    if (lines.length > SHOWN) yield colours.dim(`  … ${lines.length - SHOWN} more lines`);
+    const found = lines.map((line) => wordsIn(line).length);
+    const best = found.indexOf(Math.max(...found));
+    const from = best < SHOWN ? 0 : best - 1;
+    if (from > 0) yield colours.dim(`  … ${formatMany(from, "line")} before`);
+    for (const line of lines.slice(from, from + SHOWN))
+      yield `  ${aroundMatch(line, wordsIn(line)[0] ?? "", LINE_LENGTH)}`;
+    const after = lines.length - from - SHOWN;
+    if (after > 0) yield colours.dim(`  … ${formatMany(after, "more line")}`);
   }
 }
 
