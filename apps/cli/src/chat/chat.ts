@@ -44,7 +44,6 @@ export async function runChat(shell: Shell, ref: string | undefined, choices: Ch
   interactive = false;
   complain = (sentence) => loop.say(shell.colours.yellow(plainLine(sentence)));
   await loop.ended;
-  shell.exitCode = chatShell.exitCode;
 }
 
 /** Question of an extension that waits for a line. */
@@ -79,6 +78,7 @@ class Questions {
 /** A running chat: reads lines, runs prompts and commands, shows answers. */
 export class Chat {
   readonly shell: Shell;
+  /** Resolves when the user has left; rejects when a session could not be closed, or the next one not opened. */
   readonly ended: Promise<void>;
   readonly #log: ChatLog;
   readonly #screen: ChatScreen;
@@ -94,12 +94,14 @@ export class Chat {
   #answer = "";
   /** Aborts the running command; undefined when no command runs. */
   #command: AbortController | undefined;
+  /** Error that ended the chat. */
+  #failure: unknown;
 
   constructor(shell: Shell, log: ChatLog, first: Conversation, questions: Questions) {
     this.shell = shell;
     this.#questions = questions;
     this.#log = log;
-    let end = () => {};
+    let end: (left: Promise<void>) => void = () => {};
     this.ended = new Promise((resolve) => {
       end = resolve;
     });
@@ -110,7 +112,7 @@ export class Chat {
       onLine: (line) => this.#take(line),
       onEscape: () => void this.#abort(),
       onInterrupt: () => this.#interrupt(),
-      onClose: () => void this.#leave().then(end),
+      onClose: () => end(this.#leave()),
     });
     this.#conversation = first;
     this.#drawing = this.#enter(first);
@@ -203,13 +205,13 @@ export class Chat {
   async move(ref: string, choices: ChatChoices, why: "fork" | "reload" = "reload"): Promise<void> {
     this.#stopListening();
     this.#drawing.idle();
-    await this.session.close(why);
     try {
+      await this.session.close(why);
       this.#drawing = this.#enter(await openConversation(this.shell, ref, choices, this.#log, why));
       this.#drawing.refresh();
     } catch (error) {
       // No session is left to continue in, so the chat ends.
-      this.shell.exitCode = 1;
+      this.#failure = error;
       this.quit();
       throw error;
     }
@@ -263,7 +265,7 @@ export class Chat {
     try {
       await runChatCommand(this, line);
     } catch (error) {
-      this.say(colours.red(plainLine(viewCommandError(error))));
+      if (error !== this.#failure) this.say(colours.red(plainLine(viewCommandError(error))));
     } finally {
       this.#command = undefined;
       if (!this.agent.isRunning) this.#drawing.idle();
@@ -311,6 +313,7 @@ export class Chat {
     if (isUnsent || leafId !== null)
       this.say(this.shell.colours.dim(`To continue${isUnsent ? " with this text" : ""}: ${command}`));
     await this.session.close();
+    if (this.#failure) throw this.#failure;
   }
 }
 

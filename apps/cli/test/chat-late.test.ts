@@ -1,0 +1,76 @@
+// Results that come late in the chat: what a user has done since then stays, and no error is lost.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { brokenReply, startMessagesServer, textReply } from "@espalier/summarizer/testing";
+import { afterAll, expect, test } from "vitest";
+import { HEADER, linesOf, said, sessionOf, temporaryFolder } from "./espalier.ts";
+import { hasTmux, Tmux } from "./tmux.ts";
+
+const endings: (() => unknown)[] = [];
+afterAll(async () => {
+  for (const end of endings.reverse()) await end();
+});
+
+/**
+ * A chat on a session of two prompts, with an extension. Its handlers wait for the gate, a file, by `await gate()`, and
+ * so come late.
+ */
+async function chatWith(body: string) {
+  const home = temporaryFolder();
+  const server = await startMessagesServer({
+    reply: ({ body: { messages } }) =>
+      JSON.stringify((messages as unknown[]).at(-1)).includes("for ever")
+        ? brokenReply("I begin to count and do not end", "hang", 1)
+        : textReply("Ebb. Flood."),
+  });
+  endings.push(server.close);
+  const file = sessionOf(
+    { ...HEADER, cwd: home },
+    said("ebb-prompt", null, "What is the ebb?"),
+    said("moon-prompt", "ebb-prompt", "What is the moon?"),
+  );
+  const gate = join(home, "gate");
+  const extension = join(home, "late.ts");
+  writeFileSync(
+    extension,
+    `import { existsSync } from "node:fs";
+import { setTimeout } from "node:timers/promises";
+const gate = async () => { while (!existsSync(${JSON.stringify(gate)})) await setTimeout(20); };
+export default async (api) => {
+${body}
+};
+`,
+  );
+  const env = {
+    ANTHROPIC_API_KEY: "key-of-the-chat-test",
+    ANTHROPIC_BASE_URL: server.url,
+    ESPALIER_HOME: home,
+  };
+  const chat = await Tmux.run(["chat", file, "--extension", extension], { cwd: home, env, rows: 40 });
+  await chat.shows("/help lists the commands.");
+  return { chat, file, open: () => writeFileSync(gate, "") };
+}
+
+/** Puts a file in the place of the session's folder, so that the lease in it cannot be removed. */
+const FAILS = `
+  const { renameSync, writeFileSync } = await import("node:fs");
+  const { dirname } = await import("node:path");
+  api.on("session_shutdown", ({ file }) => {
+    renameSync(dirname(file), dirname(file) + "-away");
+    writeFileSync(dirname(file), "");
+  });`;
+
+test.skipIf(!hasTmux)(
+  "a chat whose session fails to close says why in one sentence and ends with 1",
+  async () => {
+    for (const command of ["/quit", "/model claude-haiku-4-5"]) {
+      const { chat } = await chatWith(FAILS);
+      chat.type(command);
+      await chat.shows(`${Tmux.LEFT} 1`);
+      const shown = chat.history.replace(/\s+/g, " ");
+      expect(shown.split("could not be removed")).toHaveLength(2);
+      expect(shown).not.toContain("uncaught");
+      expect(shown).toContain("To continue: espalier chat");
+    }
+  },
+);
