@@ -74,3 +74,20 @@ test.skipIf(!hasTmux)(
     }
   },
 );
+
+test.skipIf(!hasTmux)(
+  "a prompt that is sent while /model opens the session again returns to the input",
+  async () => {
+    const { chat, file, open } = await chatWith(`api.on("session_shutdown", gate, { timeoutMs: 600_000 });`);
+    chat.type("/model claude-haiku-4-5");
+    await chat.shows("› /model claude-haiku-4-5");
+    chat.type("What is the flood?");
+    await chat.shows("Another command is running; Esc aborts it.");
+    await chat.shows(/› What is the flood\?\s*$/);
+    open();
+    await chat.shows("The model is claude-haiku-4-5");
+    expect(linesOf(file).filter((line) => JSON.stringify(line).includes("flood"))).toEqual([]);
+    chat.keys("Enter");
+    await chat.shows("Ebb. Flood.");
+  },
+);

@@ -24,7 +24,7 @@ interface ChatCommand {
   description: string;
   /** Candidates for the argument when the user presses Tab. */
   candidates?: (chat: Chat, typed: string) => Candidate[];
-  /** True for commands that may run during an answer. */
+  /** True for commands that may run during an answer, and during which an answer may begin. */
   anytime?: boolean;
   /** True for commands that first read entries which other programs appended to the session. */
   readsOthers?: boolean;
@@ -34,6 +34,8 @@ interface ChatCommand {
 /** Maximum number of lines of a view; a longer view shows its last lines. */
 const SHOWN = 200;
 const isPolicy = (name: string): name is PolicyName => (POLICY_NAMES as readonly string[]).includes(name);
+
+const ANSWERING = "An answer is still coming; wait for it, or abort it with Esc.";
 
 /** All commands, in the order of the help. A new command is a new element. */
 const CHAT_COMMANDS: readonly ChatCommand[] = [
@@ -156,7 +158,9 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
   {
     name: "continue",
     description: "Retry the last prompt if it has no answer",
+    anytime: true,
     async run(chat) {
+      if (chat.agent.isRunning) return chat.say(ANSWERING);
       if ((await chat.agent.continue()) === null && !chat.signal.aborted)
         chat.say("There is nothing to continue: the last message is an answer.");
     },
@@ -445,8 +449,10 @@ export async function runChatCommand(chat: Chat, line: string): Promise<void> {
     const meant = near === undefined ? "" : ` Did you mean /${near}?`;
     return chat.say(`There is no command /${plainLine(name)}; /help lists them.${meant}`);
   }
-  if (chat.agent.isRunning && !command.anytime)
-    return chat.say("An answer is still coming; wait for it, or abort it with Esc.");
+  if (!command.anytime) {
+    if (chat.agent.isRunning) return chat.say(ANSWERING);
+    chat.runAlone();
+  }
   if (command.readsOthers) await chat.session.refresh();
   const waiting = chat.agent.queued;
   try {

@@ -92,8 +92,8 @@ export class Chat {
   readonly #keeping: NodeJS.Timeout;
   /** Received text of the running answer. */
   #answer = "";
-  /** Aborts the running command; undefined when no command runs. */
-  #command: AbortController | undefined;
+  /** The running command. No answer begins during one that runs alone, because it changes the conversation. */
+  #command: { readonly controller: AbortController; isAlone: boolean } | undefined;
   /** Error that ended the chat. */
   #failure: unknown;
 
@@ -173,11 +173,16 @@ export class Chat {
 
   /** Signal that aborts the running command. */
   get signal(): AbortSignal {
-    return this.#command?.signal ?? AbortSignal.abort();
+    return this.#command?.controller.signal ?? AbortSignal.abort();
   }
 
   busy(what: string): void {
     this.#drawing.busy(what);
+  }
+
+  /** Lets no answer begin until the running command has ended. */
+  runAlone(): void {
+    if (this.#command) this.#command.isAlone = true;
   }
 
   /** Compacts regardless of the thresholds. The reason of a failure is in `why`. */
@@ -239,29 +244,29 @@ export class Chat {
 
   /** Runs a prompt; an error is shown, and the chat continues. A prompt that was not recorded returns to the input. */
   async #run(text: string): Promise<void> {
-    if (this.session.isReadOnly) {
-      this.#screen.restore(text);
-      this.say(this.shell.colours.yellow(READ_ONLY));
-      return;
-    }
-    const { tree } = this.session;
-    const before = tree.length;
+    if (this.#command?.isAlone) return this.#refuse(text, BUSY);
+    const { session, agent } = this;
+    if (session.isReadOnly) return this.#refuse(text, this.shell.colours.yellow(READ_ONLY));
+    const before = session.tree.length;
     try {
-      await this.agent.run(text);
+      await agent.run(text);
     } catch (error) {
       this.say(this.shell.colours.red(plainLine((error as Error).message)));
-      if (!isIn(this.session, before, text)) this.#screen.restore(text);
+      if (!isIn(session, before, text)) this.#screen.restore(text);
     }
+  }
+
+  /** Returns a line to the input, and says why. */
+  #refuse(line: string, why: string): void {
+    this.#screen.restore(line);
+    this.say(why);
   }
 
   async #runCommand(line: string): Promise<void> {
     const { colours } = this.shell;
     this.say(colours.dim(`\n› ${plainLine(line)}`));
-    if (this.#command) {
-      this.#screen.restore(line);
-      return this.say("Another command is running; Esc aborts it.");
-    }
-    this.#command = new AbortController();
+    if (this.#command) return this.#refuse(line, BUSY);
+    this.#command = { controller: new AbortController(), isAlone: false };
     try {
       await runChatCommand(this, line);
     } catch (error) {
@@ -276,7 +281,7 @@ export class Chat {
   #abort(): boolean {
     if (this.#questions.take(undefined)) return true;
     if (this.#acting.size === 0) return false;
-    this.#command?.abort();
+    this.#command?.controller.abort();
     this.agent.abort();
     return true;
   }
@@ -297,7 +302,7 @@ export class Chat {
 
   async #leave(): Promise<void> {
     this.#questions.take(undefined);
-    this.#command?.abort();
+    this.#command?.controller.abort();
     this.agent.abort("all");
     await Promise.all(this.#acting);
     this.#drawing.idle();
@@ -350,6 +355,8 @@ const KEEP_MS = 1_000;
 
 /** Maximum width in columns of a text in a sentence. */
 const NAMED_WIDTH = 60;
+
+const BUSY = "Another command is running; Esc aborts it.";
 
 const READ_ONLY = "This session is read-only here; /fork creates a session of your own.";
 
