@@ -91,3 +91,17 @@ test.skipIf(!hasTmux)(
     await chat.shows("Ebb. Flood.");
   },
 );
+
+test.skipIf(!hasTmux)("a text that is typed during a navigation stays in the input", async () => {
+  const { chat, open } = await chatWith(`api.on("session_before_tree", gate, { timeoutMs: 600_000 });`);
+  chat.type("/navigate ebb-prompt");
+  await chat.shows("› /navigate ebb-prompt");
+  chat.write("A new");
+  await chat.shows(/› A new\s*$/);
+  open();
+  await chat.shows("↑ brings it into the input: What is the ebb?");
+  chat.write(" thought");
+  await chat.shows(/› A new thought\s*$/);
+  chat.keys("Up");
+  await chat.shows(/› What is the ebb\?\s*$/);
+});

@@ -120,13 +120,7 @@ export class ChatScreen {
     if (this.#isOpen) this.#draw("");
   }
 
-  /** Puts a text into the input for editing. The current draft is moved to the history. */
-  edit(text: string): void {
-    this.#remember(this.#field.text);
-    this.#setField(textField(text));
-  }
-
-  /** Puts an unused text into an empty input, else into the history. Returns where the text is. */
+  /** Puts a text into an empty input, else into the history. Returns where the text is. */
   restore(text: string): "input" | "history" {
     if (this.#field.text !== "") {
       this.#remember(text);
@@ -138,7 +132,8 @@ export class ChatScreen {
 
   /** Removes the draft; the up key restores it. */
   clear(): void {
-    this.edit("");
+    this.#remember(this.#field.text);
+    this.#setField(textField());
   }
 
   /**

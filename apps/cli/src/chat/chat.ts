@@ -159,16 +159,19 @@ export class Chat {
     this.#drawing.recall();
   }
 
-  /** Puts a text into the input line for editing. */
+  /** Puts a text into the input line for editing; a text that the user has typed there since stays. */
   edit(text: string): void {
-    this.#screen.edit(text);
+    if (this.#screen.restore(text) === "history") this.#sayOf("↑ brings it into the input", text);
   }
 
   /** Puts an unsent text back into the input, and says so. */
   restore(text: string): void {
-    const place =
-      this.#screen.restore(text) === "input" ? "Not sent; it is in the input" : "Not sent; ↑ restores it";
-    this.say(`${place}: ${cutToColumns(plainLine(text), NAMED_WIDTH)}`);
+    const place = this.#screen.restore(text);
+    this.#sayOf(place === "input" ? "Not sent; it is in the input" : "Not sent; ↑ restores it", text);
+  }
+
+  #sayOf(sentence: string, text: string): void {
+    this.say(`${sentence}: ${cutToColumns(plainLine(text), NAMED_WIDTH)}`);
   }
 
   /** Signal that aborts the running command. */
