@@ -1,4 +1,6 @@
 // Results that come late in the terminal: what a user has done since then stays.
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { createSession } from "@espalier/engine";
 import { memoryStore, type SessionStore } from "@espalier/session-tree";
 import { expect, test, vi } from "vitest";
@@ -7,6 +9,7 @@ import { listEffects } from "../src/terminal/effects/list-effects.ts";
 import { SessionEffects } from "../src/terminal/effects/session-effects.ts";
 import { actEffects } from "../src/terminal/open-terminal.ts";
 import type { TerminalEvent } from "../src/terminal/state/state.ts";
+import { temporaryFolder } from "./espalier.ts";
 import { modelOf, Scratch } from "./terminal-scratch.ts";
 
 /** Milliseconds that a busy machine may take. */
@@ -190,4 +193,37 @@ test("a plan that the user has aborted opens no dialog", async () => {
   effects.performers.abort({ type: "abort" });
   await effects.end();
   expect(events).toEqual([{ type: "told", message: "Aborted; the session continues where it was." }]);
+});
+
+test("an import names an agent's folder that cannot be read, and imports the others", async () => {
+  const home = temporaryFolder();
+  // Its name is longer than the system takes, so nobody can read it, the superuser included.
+  const folder = join(home, "d".repeat(300));
+  const projects = join(home, "projects", "one");
+  mkdirSync(projects, { recursive: true });
+  const line = {
+    type: "user",
+    uuid: "11111111-1111-4111-8111-111111111111",
+    parentUuid: null,
+    sessionId: "22222222-2222-4222-8222-222222222222",
+    timestamp: "2026-03-08T12:00:00.000Z",
+    cwd: "/project",
+    message: { role: "user", content: "What is the ebb?" },
+  };
+  writeFileSync(join(projects, `${line.sessionId}.jsonl`), `${JSON.stringify(line)}\n`);
+  vi.stubEnv("CLAUDE_CONFIG_DIR", home);
+  vi.stubEnv("CODEX_HOME", folder);
+  const messages: string[] = [];
+  const effects = actEffects(
+    { ...createShell([]), store: memoryStore() },
+    (event) => {
+      if (event.type === "imported") messages.push(event.message);
+    },
+    { ref: () => "", refresh: async () => undefined },
+    fail,
+  );
+  effects.performers.import({ type: "import" });
+  await vi.waitFor(() => expect(messages).toHaveLength(1), PATIENCE);
+  vi.unstubAllEnvs();
+  expect(messages).toEqual([expect.stringMatching(/^Imported: 1 session, 1 new entry\. .*ENAMETOOLONG/)]);
 });

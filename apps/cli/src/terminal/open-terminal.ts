@@ -296,25 +296,24 @@ export function actEffects(
     // Imports sessions of other agents from this machine. An aborted import keeps the entries that it has written.
     import() {
       begin(async (signal) => {
-        const { foundSessions, importSessions } = await import("@espalier/interop/node");
+        const { foundSessions, importSessions, localAgents } = await import("@espalier/interop/node");
         const entries = new Map<string, number>();
-        for (const { agent, title } of foundSessions()) {
+        const unreadable = new Set<string>();
+        const agents = new Set<string>();
+        // The import of an agent names its folder that cannot be read.
+        for (const { agent } of foundSessions(process.env, (one) => agents.add(one))) agents.add(agent);
+        for (const { agent, title } of localAgents.filter((one) => agents.has(one.agent))) {
           const onProgress: ImportOptions["onProgress"] = ({ index, total }) =>
             dispatch({ type: "progress", detail: `${title}, file ${index + 1} of ${total}` });
           const imports = importSessions(agent, { store: storeInUse(shell), onProgress });
-          for await (const { file, added } of imports) {
+          for await (const { file, added, issues } of imports) {
             if (file !== null) entries.set(file, (entries.get(file) ?? 0) + added);
+            for (const issue of issues) if (issue.kind === "unreadable") unreadable.add(issue.message);
             await setImmediate();
             signal.throwIfAborted();
           }
         }
-        const added = [...entries.values()].reduce((sum, count) => sum + count, 0);
-        const size = `${formatMany(entries.size, "session")}, ${formatMany(added, "new entry", "new entries")}`;
-        const message =
-          entries.size === 0
-            ? "Claude Code and Codex have no sessions on this machine; `espalier import <path>` imports a file or folder."
-            : `Imported: ${size}.`;
-        dispatch({ type: "imported", message });
+        dispatch({ type: "imported", message: importedMessage(entries, [...unreadable]) });
       });
     },
     abort: () => acting.end(),
@@ -339,6 +338,17 @@ export function actEffects(
       return { name: summarizer.name, isBilled: summarizer.name !== "extractive" };
     },
   };
+}
+
+/** Result of an import in one notice: the number of new entries by session, and the first place that cannot be read. */
+function importedMessage(entries: ReadonlyMap<string, number>, [problem, ...others]: string[]): string {
+  if (entries.size === 0 && problem === undefined)
+    return "Claude Code and Codex have no sessions on this machine; `espalier import <path>` imports a file or folder.";
+  const added = [...entries.values()].reduce((sum, count) => sum + count, 0);
+  const size = `${formatMany(entries.size, "session")}, ${formatMany(added, "new entry", "new entries")}`;
+  const more =
+    others.length > 0 ? ` ${others.length} more cannot be read; \`espalier import\` names them.` : "";
+  return `Imported: ${size}.${problem === undefined ? "" : ` ${problem}${more}`}`;
 }
 
 /** Purpose for which an act opens the session, and the function of the act. */
