@@ -1,13 +1,16 @@
 // Results that come late in the terminal: what a user has done since then stays.
-import { mkdirSync, writeFileSync } from "node:fs";
+import { EventEmitter } from "node:events";
+import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { PassThrough } from "node:stream";
 import { createSession } from "@espalier/engine";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { memoryStore, type SessionStore } from "@espalier/session-tree";
 import { expect, test, vi } from "vitest";
 import { createShell } from "../src/shell.ts";
 import { listEffects } from "../src/terminal/effects/list-effects.ts";
 import { SessionEffects } from "../src/terminal/effects/session-effects.ts";
-import { actEffects } from "../src/terminal/open-terminal.ts";
+import { actEffects, openTerminal } from "../src/terminal/open-terminal.ts";
 import type { TerminalEvent } from "../src/terminal/state/state.ts";
 import { temporaryFolder } from "./espalier.ts";
 import { modelOf, Scratch } from "./terminal-scratch.ts";
@@ -226,4 +229,49 @@ test("an import names an agent's folder that cannot be read, and imports the oth
   await vi.waitFor(() => expect(messages).toHaveLength(1), PATIENCE);
   vi.unstubAllEnvs();
   expect(messages).toEqual([expect.stringMatching(/^Imported: 1 session, 1 new entry\. .*ENAMETOOLONG/)]);
+});
+
+test("a list goes on when a session that was chosen in it cannot be opened", async () => {
+  const near = memoryStore();
+  for (let count = 0; count < 3; count++) await sessionIn(near);
+  let more = () => {};
+  const store: SessionStore = {
+    ...near,
+    async *list(options) {
+      let count = 0;
+      for await (const session of near.list(options)) {
+        // What comes late is shown at once; the last session comes when the test wants it to.
+        await new Promise<void>((resolve) => {
+          if (++count === 3) more = resolve;
+          else setTimeout(resolve, 150);
+        });
+        yield session;
+      }
+    },
+    open: async () => {
+      throw new EspalierError("not-found", "It was removed meanwhile.");
+    },
+  };
+  const file = join(temporaryFolder(), "screen");
+  const fd = openSync(file, "w");
+  const shown = () => readFileSync(file, "utf8");
+  const stdin = Object.assign(new PassThrough(), { setRawMode: () => undefined });
+  const stdout = Object.assign(new EventEmitter(), { fd, columns: 80, rows: 24 });
+  const stubs = [
+    vi.spyOn(process, "stdin", "get").mockReturnValue(stdin as unknown as typeof process.stdin),
+    vi.spyOn(process, "stdout", "get").mockReturnValue(stdout as unknown as typeof process.stdout),
+  ];
+  try {
+    const left = openTerminal({ ...createShell([]), store }, {});
+    for (const stub of stubs) stub.mockRestore();
+    await vi.waitFor(() => expect(shown()).toContain("1 session ·"), PATIENCE);
+    stdin.write("\r");
+    await vi.waitFor(() => expect(shown()).toContain("It was removed meanwhile."), PATIENCE);
+    more();
+    await vi.waitFor(() => expect(shown()).toContain("3 sessions · by age "), { timeout: 5_000 });
+    stdin.write("q");
+    await left;
+  } finally {
+    closeSync(fd);
+  }
 });

@@ -63,7 +63,12 @@ export async function openTerminal(shell: Shell, { ref, ascii = false }: Termina
   const failed = (wasWork: boolean) => (error: unknown) =>
     dispatch({ type: "failed", message: failureOf(error).message, wasWork });
   const lists = listEffects(shell, dispatch, failed(false));
-  const sessions = new SessionEffects(shell, dispatch, () => acts.writer(), failed(false));
+  // A list that is being read goes on until the session covers it, because the session may not open.
+  const covering = (event: TerminalEvent) => {
+    if (event.type === "opened") lists.end();
+    dispatch(event);
+  };
+  const sessions = new SessionEffects(shell, covering, () => acts.writer(), failed(false));
   const acts = actEffects(
     shell,
     dispatch,
@@ -91,10 +96,6 @@ export async function openTerminal(shell: Shell, { ref, ascii = false }: Termina
         ...lists.performers,
         ...sessions.performers,
         ...acts.performers,
-        open(effect) {
-          lists.end();
-          sessions.performers.open(effect);
-        },
         copy({ text, what }) {
           screen.copy(text);
           dispatch({ type: "warned", message: `Copied ${what}.` });
