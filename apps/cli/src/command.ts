@@ -13,7 +13,10 @@ export type AddCommand = (program: Command, shell: Shell) => void;
 export interface Answer {
   value: object;
   lines: Iterable<string>;
-  /** Text of the session after the lines. It is printed as it is, while lines are broken at the width of the terminal. */
+  /**
+   * Text to copy, after the lines: of the session, or a command. It is printed as it is, while lines are broken at the
+   * width of the terminal.
+   */
   text?: string;
 }
 

@@ -20,6 +20,7 @@ import {
   sessionOf,
   temporaryFolder,
 } from "./espalier.ts";
+import { hasTmux, Tmux } from "./tmux.ts";
 
 const AGENTS = ["claude-code", "codex", "pi"] as const;
 
@@ -119,6 +120,18 @@ test("the output lists written entries, losses and the command; in the same fold
   );
   expect(lines.at(-1)).toMatch(/^Continue with: codex resume [0-9a-f-]{36}$/);
 });
+
+test.skipIf(!hasTmux)(
+  "the command that continues is one line to copy, also where it is wider than a terminal",
+  async () => {
+    const { project, env } = home();
+    const file = sessionOf({ ...HEADER, cwd: project }, said("u1", null, "Hello"));
+    const options = { columns: 80, cwd: temporaryFolder(), env: { HOME: env.HOME, CODEX_HOME: "" } };
+    const terminal = await Tmux.run(["continue", file, "--in", "codex"], options);
+    await terminal.shows(`${Tmux.LEFT} 0`);
+    expect(terminal.history).toMatch(/^Continue with: cd .*my project' && codex resume [0-9a-f-]{36}$/m);
+  },
+);
 
 test("a session that the agent already has gets another id, and the older file is not changed", async () => {
   const { project, env } = home();

@@ -226,7 +226,9 @@ PI_CODING_AGENT_SESSION_DIR change it.`,
       cwd: cwd === undefined ? undefined : resolve(cwd),
       out,
     });
-    return { value: continued, lines: viewContinued(continued, shell.colours.dim) };
+    const lines = viewContinued(continued, shell.colours.dim);
+    // The command is not broken, because a line break would end it when it is pasted.
+    return { value: continued, lines: lines.slice(0, -1), text: lines.at(-1)! };
   },
 });
 
