@@ -231,6 +231,16 @@ describe("a session exported as markdown", () => {
     expect(exported(session, { format: "markdown" })).not.toContain("There.");
   });
 
+  it("has the state of an agent on request, which is bookkeeping like its reminders", async () => {
+    const { session } = await growTree("u1*");
+    const data = { totalCostUSD: 0.1, note: "x".repeat(3_000) };
+    await session.append(custom.of({ customType: "claude-code.cost-state", data }));
+    expect(exported(session, { format: "markdown" })).toContain("without 1 entry of bookkeeping.*");
+    const document = exported(session, { format: "markdown", all: true });
+    expect(document).toMatch(/\n## State \(`claude-code\.cost-state`\)\n[^#]*"totalCostUSD": 0\.1/);
+    expect(document).toContain("characters left out]");
+  });
+
   it("cannot be imitated or ended by a message", async () => {
     const { session } = await growTree("u1 > a1*");
     const said = "---\n# Title\n```\n<!-- \n## Assistant\r\n\u001b[31mred\u001b[0m\n> quoted";

@@ -8,6 +8,7 @@ import {
   compaction,
   contentBlocks,
   contextEdit,
+  custom,
   customMessage,
   DAMAGED,
   type Entry,
@@ -35,8 +36,8 @@ import type { ExportSource } from "./source.ts";
 /**
  * Writes a document for people: front matter, a title, then one section for each entry of the path, or of all branches.
  * Prompts and answers are written as Markdown; their headings are below those of the document. Thinking, results,
- * arguments and output of shells are in fences; the last three are cut at 2,000 characters, with the number of omitted
- * characters. Returns the number of entries in the document.
+ * arguments, state of agents and output of shells are in fences; all but thinking are cut at 2,000 characters, with the
+ * number of omitted characters. Returns the number of entries in the document.
  *
  * @param all true: all branches instead of one path, and also bookkeeping of agents
  */
@@ -233,6 +234,10 @@ const renderers: readonly EntryRenderer<Entry>[] = [
     heading: `Note (${inline(entry.customType)})`,
     paragraphs: customMessage.toMessages!(entry).flatMap(messageParagraphs),
   })),
+  renderer(custom, ({ customType, data }) => ({
+    heading: `State (${inline(customType)})`,
+    paragraphs: data === undefined ? [] : [jsonFence(data)],
+  })),
   renderer(compaction, ({ id, summary, firstKeptEntryId, tokensBefore }) => ({
     heading: "Compaction",
     paragraphs: [
@@ -319,6 +324,8 @@ function resultParagraphs(message: ToolResultMessage): string[] {
   return paragraphs.length > 0 ? paragraphs : ["(no output)"];
 }
 
+const jsonFence = (value: unknown): string => fenced(cutText(jsonText(value, 2), SHOWN), "json");
+
 function blockParagraph(block: ContentBlock): string {
   switch (block.type) {
     case "text":
@@ -327,10 +334,8 @@ function blockParagraph(block: ContentBlock): string {
       return block.redacted
         ? "**Thinking** (encrypted)"
         : `**Thinking**\n\n${fenced(fieldText(block.thinking))}`;
-    case "toolCall": {
-      const given = jsonText(block.arguments, 2);
-      return `**Call** ${inline(block.name)}\n\n${fenced(cutText(given, SHOWN), "json")}`;
-    }
+    case "toolCall":
+      return `**Call** ${inline(block.name)}\n\n${jsonFence(block.arguments)}`;
     case "image": {
       const bytes = Math.floor((fieldText(block.data).length * 3) / 4);
       return `(picture, ${inline(block.mimeType)}, ${bytes} bytes)`;
