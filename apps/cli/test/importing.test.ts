@@ -360,7 +360,7 @@ test("the cost of an imported session is the agent's figure, or an estimate that
   expect(ofClaude.value.subAgents).toMatchObject([{ cost: 0.00918, estimated: true }]);
   expect(ofClaude.value.withSubAgents).toMatchObject({ calls: 2, cost: 0.05, estimated: false });
   expect(await stats("claude-1")).toContain(
-    "$0.0500 for 1 call\nThis cost is recorded by Claude Code and includes sub-agents.\n1 sub-agent: 1 call, 3,012 tokens, ≈ $0.0092; included\n",
+    "$0.0500 for 1 call\nThis cost is recorded by Claude Code and includes sub-agents. Prices of single calls are not recorded: ≈ is an estimate by the list of 2026-11-22.\n1 sub-agent: 1 call, 3,012 tokens, ≈ $0.0092; included\n",
   );
 
   const answered = (model: string) => (id: string) => ({

@@ -256,7 +256,7 @@ function* viewStats(
     );
     if (origin?.copied && origin.copied.calls > 0)
       yield shareOfFork(total, origin.copied, recordedCost === null);
-    const source = sourceOfCost(total, recordedCost);
+    const source = sourceOfCost(total, recordedCost, models);
     if (source !== "") yield colours.dim(source);
     yield* viewSubAgents(runs, whole, recordedCost !== null);
     yield "";
@@ -293,10 +293,21 @@ function shareOfFork(total: UsageTotals, copied: UsageTotals, isSum: boolean): s
   return `Before the fork: ${part(copied)}, which the other session counts too. Since the fork: ${part(own)}.`;
 }
 
-/** Describes the source of a cost that is not only a sum of recorded prices; empty for a sum of recorded prices. */
-function sourceOfCost({ estimated, unpriced }: UsageTotals, recordedCost: number | null): string {
+/**
+ * Describes the source of a cost that is not only a sum of recorded prices; empty for a sum of recorded prices.
+ *
+ * @param models the bill of each model, which is an estimate where only the whole cost is recorded
+ */
+function sourceOfCost(
+  { estimated, unpriced }: UsageTotals,
+  recordedCost: number | null,
+  models: readonly UsageTotals[],
+): string {
   const sentences = [
     ...(recordedCost === null ? [] : ["This cost is recorded by Claude Code and includes sub-agents."]),
+    ...(recordedCost !== null && models.some((model) => model.estimated > 0)
+      ? [`Prices of single calls are not recorded: ≈ is an estimate by the list of ${PRICES_DATE}.`]
+      : []),
     ...(estimated > 0
       ? [`≈ is an estimate: no price is recorded, so tokens are priced by the list of ${PRICES_DATE}.`]
       : []),
