@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { temporaryFolder } from "./espalier.ts";
+import { DEMO, temporaryFolder } from "./espalier.ts";
 import { hasTmux, Tmux } from "./tmux.ts";
 
 const lines = (...values: object[]): string => values.map((value) => `${JSON.stringify(value)}\n`).join("");
@@ -51,6 +51,13 @@ describe.skipIf(!hasTmux)("reports on a terminal of 80 columns", () => {
     await terminal.shows(`${Tmux.LEFT} 0`);
     expect(terminal.history).toContain("was upgraded to format version 3; the old file is ");
     expect(existsSync(join(folder, "old.jsonl.v1"))).toBe(true);
+  });
+
+  test("the table of policies has each policy on one line", async () => {
+    const terminal = await Tmux.run(["policies", DEMO], { columns: 80 });
+    const screen = await terminal.shows(`${Tmux.LEFT} 0`);
+    expect(screen).toMatch(/^policy +messages +tokens +summarised +calls +anew +pays back$/m);
+    expect(screen).toMatch(/^message-cou\S+ .* \d+ calls?$/m);
   });
 
   test("the settings are grouped by policy, each with its meaning", async () => {

@@ -104,12 +104,18 @@ const policies = sessionCommand({
 
 const HEADINGS = ["policy", "messages", "tokens", "summarised", "kept", "calls", "anew", "pays back"];
 
+/** Width in columns of the whole table. On a narrower terminal `kept` is left out, which follows from `messages`. */
+const ALL_CELLS = 90;
+
 /** Draws one table with the effect of each policy on a session, for people. */
 function* viewPolicies(
   policies: readonly PolicyComparison[],
   { colours, columns }: Pick<Shell, "colours" | "columns">,
 ): Generator<string> {
-  yield* viewTable(HEADINGS, policies.map(cellsOf), { colours, columns });
+  const shown = (cells: readonly string[]) =>
+    cells.filter((_, column) => columns >= ALL_CELLS || HEADINGS[column] !== "kept");
+  const rows = policies.map((policy) => shown(cellsOf(policy)));
+  yield* viewTable(shown(HEADINGS), rows, { colours, columns });
   const idle = policies.filter(({ eligible }) => !eligible);
   if (idle.length > 0) yield "";
   for (const { policy, reason } of idle) yield colours.dim(plainLine(`${policy}: ${reason}`));
