@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
+import type { Socket } from "node:net";
 import { type DatabaseErrorCode, EspalierError } from "@espalier/jsonl-stream";
-import type { ClientBase, ClientConfig, Pool, PoolConfig } from "pg";
+import type { Client, ClientBase, ClientConfig, Pool, PoolConfig } from "pg";
 
 // An optional peer dependency: users without a database do not install it.
 const pg = await import("pg").catch((cause: unknown) => {
@@ -53,20 +54,22 @@ const FIRST_PAUSE = 50;
 const LONGEST_PAUSE = 1_000;
 
 /**
- * Retries an idempotent operation while the connection is lost, for at most the database's `reconnectMs`.
+ * Retries an idempotent operation while the connection is lost, until `reconnectMs` after the first failure: on a silent
+ * network the first attempt alone may take longer.
  * @throws the error of the last attempt
  */
 export async function retryIdempotent<Result>(
   { reconnectMs }: Pick<Database, "reconnectMs">,
   act: (attempt: number) => Promise<Result>,
 ): Promise<Result> {
-  const deadline = performance.now() + reconnectMs;
+  let deadline: number | undefined;
   let pause = FIRST_PAUSE;
   for (let attempt = 1; ; attempt++) {
     try {
       return await act(attempt);
     } catch (error) {
       const isPassing = error instanceof EspalierError && error.code === "unreachable" && !isFinal(error);
+      deadline ??= performance.now() + reconnectMs;
       if (!isPassing || performance.now() + pause > deadline) throw error;
       await new Promise((resolve) => setTimeout(resolve, pause));
       pause = Math.min(pause * 2, LONGEST_PAUSE);
@@ -182,7 +185,7 @@ export interface ConnectionOptions {
   reconnectMs?: number;
 }
 
-/** Milliseconds after the server's own limit at which a silent connection counts as lost. */
+/** Milliseconds after the server's own limit, or after the end, at which a silent connection counts as lost. */
 const SILENCE_MS = 5_000;
 
 /** Keepalive settings in seconds, by which the server detects a dead machine. */
@@ -296,14 +299,14 @@ export function poolDatabase(
         }, place);
       } catch (error) {
         // A connection that failed during setup would keep the program from ending.
-        void client.end().catch(() => undefined);
+        void endClient(client).catch(() => undefined);
         throw error;
       }
       return {
         ...connectionOf(client, place),
         over,
         hear: (listener) => void client.on("notification", listener),
-        release: () => client.end(),
+        release: () => endClient(client),
       };
     },
     close() {
@@ -311,6 +314,13 @@ export function poolDatabase(
       return closing;
     },
   };
+}
+
+/** Ends a connection; closes its socket when the server does not answer. */
+async function endClient(client: Client): Promise<void> {
+  const { stream } = (client as Client & { connection: { stream: Socket } }).connection;
+  const timer = setTimeout(() => stream.destroy(), SILENCE_MS);
+  await client.end().finally(() => clearTimeout(timer));
 }
 
 function connectionOf(client: ClientBase, place: string): Connection {

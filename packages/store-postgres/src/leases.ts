@@ -44,10 +44,12 @@ const RELEASE = {
   text: `DELETE FROM espalier.lease USING ${WITHOUT_DISK} WHERE session = $1 AND owner = $2`,
 };
 
+/** Gives a sign of life. Returns whether the lock is free, although the owner's connection seems to be open. */
 const BEAT = {
   name: "espalier-beat",
   text: `UPDATE espalier.lease SET beat = clock_timestamp(), connection = $3, backend = $4
-    FROM ${WITHOUT_DISK} WHERE session = ANY ($1) AND owner = ANY ($2::uuid[])`,
+    FROM ${WITHOUT_DISK} WHERE session = ANY ($1) AND owner = ANY ($2::uuid[])
+    RETURNING $4 <> pg_backend_pid() AND pg_try_advisory_xact_lock_shared($3) AS free`,
 };
 
 const HOLDER = {
@@ -156,6 +158,7 @@ export class PostgresLeases {
       );
       const life: Life = { connection, lock, backend: Number(row!.backend), isOver: false };
       void connection.over.then(() => {
+        if (life.isOver) return;
         life.isOver = true;
         // At once, because other processes count the owner as dead until the next beat. The next beat repairs a
         // failure.
@@ -178,14 +181,24 @@ export class PostgresLeases {
   }
 
   /** Gives a sign of life for every lease; over a new connection if the old one is lost. */
-  async #beat(): Promise<void> {
-    const life = await this.#life;
-    if (life?.isOver) this.#life = undefined;
+  async #beat(isRepeated = false): Promise<void> {
+    const current = this.#life;
+    if ((await current)?.isOver && this.#life === current) this.#life = undefined;
     if (this.#held.size === 0) return;
-    const { lock, backend } = await this.#alive();
+    const life = await this.#alive();
     const held = [...this.#held];
     const [keys, owners] = [held.map(({ key }) => key), held.map(({ owner }) => owner)];
-    await this.#database.query(BEAT, [keys, owners, lock, backend]);
+    const beaten = await this.#database.query<{ free: boolean }>(BEAT, [
+      keys,
+      owners,
+      life.lock,
+      life.backend,
+    ]);
+    if (isRepeated || !beaten.some(({ free }) => free)) return;
+    // The server has ended the connection, and the network has lost the news.
+    life.isOver = true;
+    void life.connection.release().catch(() => undefined);
+    await this.#beat(true);
   }
 }
 
