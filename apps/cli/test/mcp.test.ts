@@ -382,6 +382,70 @@ describe("hostile input", () => {
   });
 });
 
+describe("a client that loses interest", () => {
+  /** Starts a server without a client library; `send` writes messages at once. */
+  async function raw(place: Machine) {
+    const child = await start(["mcp", "--no-import"], { cwd: place.project, env: place.env });
+    let [heard, complained] = ["", ""];
+    child.stdout.on("data", (data) => {
+      heard += data;
+    });
+    child.stderr.on("data", (data) => {
+      complained += data;
+    });
+    const send = (...messages: object[]) =>
+      child.stdin.write(messages.map((each) => `${JSON.stringify({ jsonrpc: "2.0", ...each })}\n`).join(""));
+    const answered = (id: number) => expect.poll(() => heard, { timeout: 20_000 }).toContain(`"id":${id}`);
+    const clientInfo = { name: "test", version: "1.0.0" };
+    send({
+      id: 1,
+      method: "initialize",
+      params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo },
+    });
+    await answered(1);
+    send({ method: "notifications/initialized" });
+    return { child, send, answered, complained: () => complained };
+  }
+
+  const calling = (id: number, name: string, given: object) => ({
+    id,
+    method: "tools/call",
+    params: { name, arguments: given },
+  });
+
+  test("and cancels a call gets no label written", async () => {
+    const place = machine();
+    const id = await recorded(place, "heron in the reeds");
+    const { child, send, answered } = await raw(place);
+    send(calling(2, "label", { entry: "leaf", text: "first", session: id }));
+    await answered(2);
+    send(calling(3, "label", { entry: "leaf", text: "second", session: id }), {
+      method: "notifications/cancelled",
+      params: { requestId: 3 },
+    });
+    send(calling(4, "label", { entry: "leaf", text: "third", session: id }));
+    await answered(4);
+    const exited = new Promise((resolve) => child.once("exit", resolve));
+    child.stdin.end();
+    expect(await exited).toBe(0);
+    const session = await openSession(id, { home: place.env["ESPALIER_HOME"]!, mode: "read" });
+    const labels = session.getEntries().flatMap((entry) => ("label" in entry ? [entry.label] : []));
+    expect(labels).toEqual(["first", "third"]);
+    await session.close();
+  });
+
+  test("and no longer reads ends the server in order", async () => {
+    const place = machine();
+    const id = await recorded(place, "heron in the reeds");
+    const { child, send, complained } = await raw(place);
+    const exited = new Promise((resolve) => child.once("exit", resolve));
+    child.stdout.destroy();
+    send(calling(2, "stats", { session: id }));
+    expect(await exited).toBe(0);
+    expect(complained()).toBe("");
+  });
+});
+
 describe("over HTTP", () => {
   test("requests without the token, from another host name or another origin are refused", async () => {
     const place = machine();

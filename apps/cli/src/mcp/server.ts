@@ -146,11 +146,12 @@ const resourceOf = (session: ListedSession) => ({
   mimeType: "text/plain",
 });
 
-/** Serves one agent on stdin and stdout, until it closes them. */
+/** Serves one agent on stdin and stdout, until it closes one of them. */
 export async function serveOnStdio(sessions: HostSessions, ended: Promise<void>): Promise<void> {
   const closed = new Promise<void>((end) => {
     process.stdin.once("end", end);
     process.stdin.once("close", end);
+    process.stdout.once("error", () => end());
   });
   const handle = serveStdio(() => createServer(sessions));
   await Promise.race([closed, ended]);

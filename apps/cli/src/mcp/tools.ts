@@ -401,9 +401,10 @@ const label = tool({
     text: z.string().max(100).describe("The label, one line; empty to remove it."),
     session,
   }),
-  async run({ entry, text, session }, { sessions, meta }) {
+  async run({ entry, text, session }, { sessions, meta, signal }) {
     return sessions.annotate(session, meta, async (open) => {
       const id = existingEntry(open, entry);
+      signal.throwIfAborted();
       await open.label(id, text);
       return text === "" ? "The label is removed." : "The entry is labelled.";
     });
