@@ -1,7 +1,7 @@
 // Results that come late in the chat: what a user has done since then stays, and no error is lost.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { brokenReply, startMessagesServer, textReply } from "@espalier/summarizer/testing";
+import { startMessagesServer, textReply } from "@espalier/summarizer/testing";
 import { afterAll, expect, test } from "vitest";
 import { HEADER, linesOf, said, sessionOf, temporaryFolder } from "./espalier.ts";
 import { hasTmux, Tmux } from "./tmux.ts";
@@ -17,11 +17,15 @@ afterAll(async () => {
  */
 async function chatWith(body: string) {
   const home = temporaryFolder();
+  let answer = () => {};
+  const answered = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
   const server = await startMessagesServer({
-    reply: ({ body: { messages } }) =>
-      JSON.stringify((messages as unknown[]).at(-1)).includes("for ever")
-        ? brokenReply("I begin to count and do not end", "hang", 1)
-        : textReply("Ebb. Flood."),
+    async reply({ body: { messages } }) {
+      if (JSON.stringify((messages as unknown[]).at(-1)).includes("Take your time")) await answered;
+      return textReply("Ebb. Flood.");
+    },
   });
   endings.push(server.close);
   const file = sessionOf(
@@ -48,7 +52,7 @@ ${body}
   };
   const chat = await Tmux.run(["chat", file, "--extension", extension], { cwd: home, env, rows: 40 });
   await chat.shows("/help lists the commands.");
-  return { chat, file, open: () => writeFileSync(gate, "") };
+  return { chat, file, answer, open: () => writeFileSync(gate, "") };
 }
 
 /** Puts a file in the place of the session's folder, so that the lease in it cannot be removed. */
@@ -105,3 +109,19 @@ test.skipIf(!hasTmux)("a text that is typed during a navigation stays in the inp
   chat.keys("Up");
   await chat.shows(/› What is the ebb\?\s*$/);
 });
+
+test.skipIf(!hasTmux)(
+  "a question that is asked when the user has left the chat is asked on the terminal",
+  async () => {
+    const { chat } = await chatWith(`
+    api.on("session_shutdown", async (_, { ui }) => {
+      const answer = await ui.input("Save?");
+      ui.notify("Answer: " + answer);
+    }, { timeoutMs: 600_000 });`);
+    chat.keys("C-d");
+    await chat.shows("Save?:");
+    chat.type("yes");
+    await chat.shows("Answer: yes");
+    await chat.shows(`${Tmux.LEFT} 0`);
+  },
+);

@@ -84,6 +84,10 @@ export class ChatScreen {
     this.#enter();
   }
 
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
   get columns(): number {
     return this.#output.columns || 80;
   }

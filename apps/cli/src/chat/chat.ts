@@ -11,15 +11,13 @@ import { UnsentFile } from "./unsent-texts.ts";
 
 /** Talks with a person until they leave, and closes the last session. */
 export async function runChat(shell: Shell, ref: string | undefined, choices: ChatChoices): Promise<void> {
-  let { complain, interactive } = shell;
+  let loop: Chat | undefined;
+  const complain = (sentence: string) =>
+    loop ? loop.say(shell.colours.yellow(plainLine(sentence))) : shell.complain(sentence);
   const questions = new Questions();
-  let setStatus: (key: string, text: string | undefined) => void = () => {};
-  const inChat = lineDialogs(
-    (text) => complain(text),
-    (question, signal) => questions.ask(question, signal, (said) => complain(said)),
-  );
-  // Before the screen is drawn, questions are asked as in every command.
-  const dialogs = () => (interactive ? shell.dialogs : undefined) ?? inChat;
+  const inChat = lineDialogs(complain, (question, signal) => questions.ask(question, signal, complain));
+  // Before the screen is drawn, and after the user has left it, questions are asked as in every command.
+  const dialogs = () => (loop?.isDrawn ? inChat : (shell.dialogs ?? inChat));
   const chatShell: Shell = {
     ...shell,
     get columns() {
@@ -27,22 +25,18 @@ export async function runChat(shell: Shell, ref: string | undefined, choices: Ch
       return (process.stdout.columns || 80) - 1;
     },
     get interactive() {
-      return interactive;
+      return shell.interactive && !loop?.isDrawn;
     },
-    complain: (sentence) => complain(sentence),
+    complain,
     dialogs: {
       confirm: (...asked) => dialogs().confirm(...asked),
       select: (...asked) => dialogs().select(...asked),
       input: (...asked) => dialogs().input(...asked),
     },
-    setStatus: (key, text) => setStatus(key, text),
+    setStatus: (key, text) => loop?.setStatus(key, text),
   };
   const log = new ChatLog(chatShell);
-  const loop = new Chat(chatShell, log, await openConversation(chatShell, ref, choices, log), questions);
-  setStatus = (key, text) => loop.setStatus(key, text);
-  // From here on the screen is drawn, and questions are asked in the chat.
-  interactive = false;
-  complain = (sentence) => loop.say(shell.colours.yellow(plainLine(sentence)));
+  loop = new Chat(chatShell, log, await openConversation(chatShell, ref, choices, log), questions);
   await loop.ended;
 }
 
@@ -203,6 +197,11 @@ export class Chat {
 
   quit(): void {
     this.#screen.close();
+  }
+
+  /** True until the user leaves. */
+  get isDrawn(): boolean {
+    return this.#screen.isOpen;
   }
 
   setStatus(key: string, text: string | undefined): void {
