@@ -125,3 +125,15 @@ test.skipIf(!hasTmux)(
     await chat.shows(`${Tmux.LEFT} 0`);
   },
 );
+
+test.skipIf(!hasTmux)(
+  "a status that an extension sets when a session opens is shown, also after /model",
+  async () => {
+    const { chat } = await chatWith(`
+    api.on("session_start", (_, { ui }) => ui.setStatus("tide", "high water"));`);
+    await chat.shows("high water");
+    chat.type("/model claude-haiku-4-5");
+    await chat.shows("The model is claude-haiku-4-5");
+    await chat.shows(/high water\nclaude-haiku-4-5/);
+  },
+);

@@ -36,8 +36,6 @@ export class ChatDrawing {
   #activity: { what: string; since: number } | undefined;
   #timer: NodeJS.Timeout | undefined;
   #turn = 0;
-  /** Statuses of extensions, by key. */
-  readonly #statuses = new Map<string, string>();
   /** True for a compaction by the user, since the command prints its result. */
   isCompactingByHand = false;
 
@@ -71,13 +69,6 @@ export class ChatDrawing {
     this.refresh();
   }
 
-  /** Shows a status of an extension; undefined removes it. */
-  setStatus(key: string, text: string | undefined): void {
-    if (text === undefined) this.#statuses.delete(key);
-    else this.#statuses.set(key, plainLine(text));
-    this.refresh();
-  }
-
   /** Redraws the rows above the input line. */
   refresh(): void {
     this.#screen.show(this.rows());
@@ -85,7 +76,7 @@ export class ChatDrawing {
 
   /** Returns the rows above the input line: the running answer, the activity, the waiting messages, the footer. */
   rows(): string[] {
-    const { agent, session } = this.#conversation;
+    const { agent, session, statuses } = this.#conversation;
     const { dim, cyan } = this.#colours;
     const row = (text: string, style = dim) => style(cutToColumns(text, this.#screen.columns - 1));
     // Without a run nothing sends the queued messages, so the row names the command that does.
@@ -94,7 +85,7 @@ export class ChatDrawing {
       "",
       ...(this.#activity ? [row(this.#activityLine(this.#activity), cyan)] : []),
       ...agent.queued.map(({ text }) => row(`  ${waits}: ${plainLine(text)}`)),
-      ...[...this.#statuses.values()].map((text) => row(text)),
+      ...[...statuses.values()].map((text) => row(text)),
       row(viewFooter(agent, this.#cost.of(session.tree))),
     ];
     const rows = this.#markdown(this.#answer.pending.slice(-LONGEST_PENDING)).slice(

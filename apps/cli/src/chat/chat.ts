@@ -33,7 +33,7 @@ export async function runChat(shell: Shell, ref: string | undefined, choices: Ch
       select: (...asked) => dialogs().select(...asked),
       input: (...asked) => dialogs().input(...asked),
     },
-    setStatus: (key, text) => loop?.setStatus(key, text),
+    setStatus: () => loop?.refresh(),
   };
   const log = new ChatLog(chatShell);
   loop = new Chat(chatShell, log, await openConversation(chatShell, ref, choices, log), questions);
@@ -204,8 +204,9 @@ export class Chat {
     return this.#screen.isOpen;
   }
 
-  setStatus(key: string, text: string | undefined): void {
-    this.#drawing.setStatus(key, text);
+  /** Redraws the rows above the input line. */
+  refresh(): void {
+    this.#drawing.refresh();
   }
 
   /** Continues in another session, or in this one with other choices. The current session is closed first. */

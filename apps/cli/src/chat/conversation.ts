@@ -42,6 +42,8 @@ export interface Conversation {
   choices: ChatChoices;
   /** Address of the model's server, and the variable that changes it. */
   address: ReturnType<typeof addressOf>;
+  /** Statuses that extensions of this session show, by key. */
+  statuses: ReadonlyMap<string, string>;
 }
 
 const SYSTEM = [
@@ -58,8 +60,18 @@ export async function openConversation(
   startReason: NonNullable<OpenOptions["startReason"]> = "startup",
 ): Promise<Conversation> {
   let settings: ResolvedSettings | undefined;
+  const statuses = new Map<string, string>();
+  const { ui, ...others } = openOptions(shell);
   const options: OpenOptions = {
-    ...openOptions(shell),
+    ...others,
+    ui: {
+      ...ui!,
+      setStatus(key, text) {
+        if (text === undefined) statuses.delete(key);
+        else statuses.set(key, plainLine(text));
+        ui?.setStatus?.(key, text);
+      },
+    },
     settle: async (modelOf) => {
       const chosen = choices.model && settingsName(choices.model);
       settings = await settingsFor(shell, choices, () => chosen ?? modelOf());
@@ -81,7 +93,7 @@ export async function openConversation(
   };
   const session = await (ref === undefined ? createSession(options) : openOrAsk(shell, ref, options));
   try {
-    return { session, choices, ...(await agentOn(session, shell, choices, settings)) };
+    return { session, choices, statuses, ...(await agentOn(session, shell, choices, settings)) };
   } catch (error) {
     await session.close();
     throw error;
