@@ -24,7 +24,7 @@ async function chatWith(body: string) {
   const server = await startMessagesServer({
     async reply({ body: { messages } }) {
       if (JSON.stringify((messages as unknown[]).at(-1)).includes("Take your time")) await answered;
-      return textReply("Ebb. Flood.");
+      return textReply(`Ebb. Flood.${" Waves come and go.".repeat(60)}`);
     },
   });
   endings.push(server.close);
@@ -33,6 +33,7 @@ async function chatWith(body: string) {
     said("ebb-prompt", null, "What is the ebb?"),
     said("moon-prompt", "ebb-prompt", "What is the moon?"),
   );
+  writeFileSync(join(home, "settings.json"), JSON.stringify({ keepRecentTokens: 1 }));
   const gate = join(home, "gate");
   const extension = join(home, "late.ts");
   writeFileSync(
@@ -137,3 +138,20 @@ test.skipIf(!hasTmux)(
     await chat.shows(/high water\nclaude-haiku-4-5/);
   },
 );
+
+test.skipIf(!hasTmux)("a compaction that begins after an answer is shown until it ends", async () => {
+  const { chat, open, answer } = await chatWith(
+    `api.on("session_before_compact", gate, { timeoutMs: 600_000 });`,
+  );
+  chat.type("Take your time.");
+  await chat.shows("waits for the model");
+  chat.type("/compact");
+  await chat.shows("compacts");
+  answer();
+  await chat.shows("Ebb. Flood.");
+  // The answer has ended; the compaction goes on.
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  expect(chat.screen).toContain("Esc aborts it");
+  open();
+  await chat.until((shown) => !shown.includes("Esc aborts it"), "the end of the compaction");
+});

@@ -25,6 +25,14 @@ const INTERVAL = 80;
 /** Maximum number of characters of a running answer that are laid out; only its last rows are shown. */
 const LONGEST_PENDING = 16_000;
 
+/** Owner of an activity, which also ends it. */
+type Owner = "run" | "command";
+
+interface Activity {
+  what: string;
+  since: number;
+}
+
 /** Draws a conversation on a screen: finished text scrolls up and stays, a running answer is redrawn as it grows. */
 export class ChatDrawing {
   readonly #screen: ChatScreen;
@@ -32,8 +40,8 @@ export class ChatDrawing {
   readonly #conversation: Conversation;
   readonly #cost = new SessionCost();
   readonly #answer = new MarkdownStream();
-  /** The current activity and its start; undefined when idle. */
-  #activity: { what: string; since: number } | undefined;
+  /** The current activities; the last one is shown. */
+  readonly #activities = new Map<Owner, Activity>();
   #timer: NodeJS.Timeout | undefined;
   #turn = 0;
   /** True for a compaction by the user, since the command prints its result. */
@@ -53,19 +61,29 @@ export class ChatDrawing {
     this.#screen.say(lines.flatMap((line) => wrapWords(line, columns - 1)).join("\n"), this.rows());
   }
 
-  /** Shows an activity until `idle`. */
-  busy(what: string): void {
+  /** Shows an activity until `idle` for its owner. */
+  busy(what: string, owner: Owner = "run"): void {
+    const before = this.#activities.get(owner);
     // Text arrives faster than a terminal draws, so the timer draws it.
-    if (this.#activity?.what === what) return;
-    this.#activity = { what, since: this.#activity?.since ?? Date.now() };
+    if (before?.what === what && before === this.#activity) return;
+    this.#activities.delete(owner);
+    this.#activities.set(owner, { what, since: before?.since ?? Date.now() });
     this.#timer ??= setInterval(() => this.refresh(), INTERVAL);
     this.refresh();
   }
 
-  idle(): void {
-    clearInterval(this.#timer);
-    this.#timer = undefined;
-    this.#activity = undefined;
+  get #activity(): Activity | undefined {
+    return [...this.#activities.values()].at(-1);
+  }
+
+  /** Ends the activity of an owner; without one, all. */
+  idle(owner?: Owner): void {
+    if (owner) this.#activities.delete(owner);
+    else this.#activities.clear();
+    if (this.#activities.size === 0) {
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+    }
     this.refresh();
   }
 
@@ -79,11 +97,12 @@ export class ChatDrawing {
     const { agent, session, statuses } = this.#conversation;
     const { dim, cyan } = this.#colours;
     const row = (text: string, style = dim) => style(cutToColumns(text, this.#screen.columns - 1));
+    const activity = this.#activity;
     // Without a run nothing sends the queued messages, so the row names the command that does.
-    const waits = this.#activity ? "waits" : "not sent, /continue sends it";
+    const waits = activity ? "waits" : "not sent, /continue sends it";
     const below = [
       "",
-      ...(this.#activity ? [row(this.#activityLine(this.#activity), cyan)] : []),
+      ...(activity ? [row(this.#activityLine(activity), cyan)] : []),
       ...agent.queued.map(({ text }) => row(`  ${waits}: ${plainLine(text)}`)),
       ...[...statuses.values()].map((text) => row(text)),
       row(viewFooter(agent, this.#cost.of(session.tree))),
@@ -165,7 +184,7 @@ export class ChatDrawing {
     return renderMarkdown(text, { columns: this.#screen.columns - 1, colours: this.#colours });
   }
 
-  #activityLine({ what, since }: { what: string; since: number }): string {
+  #activityLine({ what, since }: Activity): string {
     const seconds = Math.floor((Date.now() - since) / 1_000);
     return `${TURNS[this.#turn++ % TURNS.length]} ${what} · ${seconds} s · Esc aborts it`;
   }
@@ -212,7 +231,7 @@ const DRAWN: {
     );
   },
   compact_start({ message }) {
-    this.busy(message);
+    this.busy(message, this.isCompactingByHand ? "command" : "run");
   },
   compact_done(event) {
     if (!this.isCompactingByHand) this.note(viewAutomatic(event));
@@ -225,7 +244,7 @@ const DRAWN: {
     this.note("(the request was too long; it is sent again, shorter)");
   },
   agent_end() {
-    this.idle();
+    this.idle("run");
   },
 };
 

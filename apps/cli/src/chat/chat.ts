@@ -174,7 +174,7 @@ export class Chat {
   }
 
   busy(what: string): void {
-    this.#drawing.busy(what);
+    this.#drawing.busy(what, "command");
   }
 
   /** Lets no answer begin until the running command has ended. */
@@ -276,7 +276,7 @@ export class Chat {
       if (error !== this.#failure) this.say(colours.red(plainLine(viewCommandError(error))));
     } finally {
       this.#command = undefined;
-      if (!this.agent.isRunning) this.#drawing.idle();
+      this.#drawing.idle(this.agent.isRunning ? "command" : undefined);
     }
   }
 
