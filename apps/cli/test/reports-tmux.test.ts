@@ -60,6 +60,14 @@ describe.skipIf(!hasTmux)("reports on a terminal of 80 columns", () => {
     expect(screen).toMatch(/^message-cou\S+ .* \d+ calls?$/m);
   });
 
+  test("an evaluation has two tables, each row on one line", async () => {
+    const terminal = await Tmux.run(["eval", DEMO], { columns: 80, rows: 60 });
+    const screen = await terminal.shows(`${Tmux.LEFT} 0`);
+    expect(screen).toMatch(/^policy +summarizer +tokens +reach +user +found +state +dump +prec\nat once /m);
+    expect(screen).toMatch(/^policy +summarizer +rules +current .* +price\nat once /m);
+    expect(screen.match(/^message-count +extractive .*\d$/gm)).toHaveLength(2);
+  });
+
   test("the settings are grouped by policy, each with its meaning", async () => {
     const home = temporaryFolder();
     const terminal = await Tmux.run(["config"], { rows: 80, env: { HOME: home, ESPALIER_HOME: home } });

@@ -29,6 +29,7 @@ import { message } from "@espalier/session-tree";
 import { pricesOf, type Summarizer, summarizer, summaryError } from "@espalier/summarizer";
 import { InvalidArgumentError, Option } from "commander";
 import { type Call, command } from "../command.ts";
+import { WIDE } from "../entry-preview.ts";
 import { CommandError } from "../failure.ts";
 import { formatCost, formatCount, formatMany } from "../numbers.ts";
 import { currentSettings, readySummarizer, withSession } from "../opening.ts";
@@ -363,12 +364,15 @@ function commandSummarizer(line: string): Summarizer {
 /** Maximum number of rules in the list. */
 const LISTED_RULES = 8;
 
+/** Number of columns of the first of two tables, where one table is wider than the terminal. */
+const NARROW_PART = 7;
+
 /** Draws a report for people: the mean of all sessions as a table, and notes on the limits of the figures. */
 function* viewReport(
   { mean, sessions, judged = [] }: Report,
   failures: readonly string[],
   { columns, categories }: { columns: readonly Column[]; categories: readonly Category[] },
-  { colours }: Pick<Shell, "colours">,
+  { colours, columns: width }: Pick<Shell, "colours" | "columns">,
 ): Generator<string> {
   const measured = sessions.filter(({ skipped }) => skipped === null);
   if (measured.length > 0) {
@@ -376,16 +380,18 @@ function* viewReport(
     yield colours.bold(
       measured.length === 1 ? names : `Mean of ${formatMany(measured.length, "session")}: ${names}`,
     );
-    yield "";
-    const headings = ["policy", "summarizer", ...columns];
     // Controls under policies are in --json and on the page.
     const shown = mean.filter(({ isControl, policy }) => !isControl || policy === null);
-    const cells = shown.map((row) => [
-      row.policy ?? "at once",
-      row.isControl ? `(${row.summarizer})` : row.summarizer,
-      ...columns.map((column) => cellOf(column, row[column])),
-    ]);
-    yield* viewTable(headings, cells, { colours });
+    const parts = width < WIDE ? [columns.slice(0, NARROW_PART), columns.slice(NARROW_PART)] : [columns];
+    for (const part of parts) {
+      const cells = shown.map((row) => [
+        row.policy ?? "at once",
+        row.isControl ? `(${row.summarizer})` : row.summarizer,
+        ...part.map((column) => cellOf(column, row[column])),
+      ]);
+      yield "";
+      yield* viewTable(["policy", "summarizer", ...part], cells, { colours });
+    }
   }
   for (const { session, skipped } of sessions)
     if (skipped !== null) yield colours.yellow(`${plainLine(session)}: ${skipped}`);
