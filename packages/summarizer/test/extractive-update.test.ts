@@ -52,6 +52,19 @@ describe("a summary that is brought up to date again and again", () => {
     expect(bullets(section(summary, "### Done")).length).toBeGreaterThan(1);
   });
 
+  it("keeps the beginning of every request when forty turns come in four parts", async () => {
+    const turns = Array.from({ length: 40 }, (_, at) => [
+      user(`Gauge ${at} at the weir reports twice. ${"The log has more of it. ".repeat(12)}`),
+      ...edit(`src/gauge${at}.c`, `int repeat${at};`),
+      assistant(`The sender of gauge ${at} repeats a frame because its timer is shorter than the line.`),
+    ]);
+    let summary = (await ask(turns.slice(0, 10).flat())).text;
+    for (const from of [10, 20, 30])
+      summary = (await ask(turns.slice(from, from + 10).flat(), { previousSummary: summary })).text;
+    for (const at of turns.keys()) expect(summary).toContain(`"Gauge ${at} at the weir`);
+    expect(summary.length).toBeLessThanOrEqual(8_000);
+  });
+
   it("holds on to standing rules while newer ones come and go", async () => {
     let summary = (
       await ask([

@@ -9,7 +9,7 @@ import {
   saysFinding,
   splitSentences,
 } from "./speech.ts";
-import { addsTerms, codeSpan, quote, quoteEnds, sameness } from "./text.ts";
+import { addsTerms, codeSpan, endsSentence, quote, quoteEnds, sameness } from "./text.ts";
 import {
   completes,
   hasSameAim,
@@ -165,24 +165,23 @@ function constraintLines(facts: Facts, room: number, told: string): Line[] {
 function doneLines(facts: Facts, room: number): Line[] {
   const { record, previous, branches, focus } = facts;
   const earlier = withWholeRequest([...previous.lines.done, ...continuedItems(facts)], facts);
-  const lines = [
-    ...inheritedLines(earlier, 1.5),
-    ...inheritedLines(branches.lines.done.map(inOtherBranch), 0.8),
-  ];
   const closed = record.turns.filter((turn) => !isOpen(turn, record));
   const told = closed.flatMap((turn) => {
     const text = turnLine(turn, facts);
     if (text === undefined) return [];
     const isFirst = turn === closed.at(-1) || focus(text);
     const priority = 0.5 * turnWeight(turn) + 2 * share(turn.at, record) + (isFirst ? FOCUS : 0);
-    return [{ turn, text, priority, order: turn.at }];
+    const brief = turn.request === undefined ? text : quote(ownLinesFirst(turn.request), BRIEF);
+    return [{ text, priority, order: turn.at, brief }];
   });
-  told.sort((a, b) => b.priority - a.priority);
-  const whole = Math.max(LEAST_WHOLE, Math.floor((room - told.length * BRIEF) / (WHOLE - BRIEF)));
-  for (const [index, { turn, ...line }] of told.entries()) {
-    const isWhole = index < whole || turn.request === undefined;
-    lines.push(isWhole ? line : { ...line, text: quote(ownLinesFirst(turn.request!), BRIEF) });
-  }
+  // A line of an earlier summary begins with its request too.
+  const before = inheritedLines(earlier, 2.5).map((line) => ({ ...line, brief: briefOf(line.text) }));
+  const all = [...before, ...told].sort((a, b) => b.priority - a.priority);
+  const whole = Math.max(LEAST_WHOLE, Math.floor((room - all.length * BRIEF) / (WHOLE - BRIEF)));
+  const lines = all.map(
+    ({ brief, ...line }, index): Line => (index < whole ? line : { ...line, text: brief }),
+  );
+  lines.push(...inheritedLines(branches.lines.done.map(inOtherBranch), 0.8));
   for (const item of tasksOf(facts)) {
     if (item.state === "done")
       lines.push({
@@ -192,6 +191,12 @@ function doneLines(facts: Facts, room: number): Line[] {
       });
   }
   return lines;
+}
+
+/** Returns the beginning of the request in a turn's line of an earlier summary; the whole line if it has no request. */
+function briefOf(line: string): string {
+  const request = /^"([^"]+)"/.exec(line)?.[1];
+  return request === undefined ? line : quote(request, BRIEF);
 }
 
 /** Returns the work that is in progress at the end of the messages, and its newest calls with what came of them. */
@@ -299,7 +304,9 @@ function turnLine(turn: Turn, facts: Facts): string | undefined {
   if (check !== undefined) told.push(`${codeSpan(check[0], 50)} ${check[1].failed ? "failed" : "succeeded"}`);
   // The last words of a turn without an answer may only announce a call.
   const said = turn.finished || turn.finding === "" ? turn.lastText : turn.finding;
-  const conclusions = conclusionsOf(said, CONCLUSIONS).join(" ");
+  // An item of a list without a full stop would run into the next one.
+  const sentences = conclusionsOf(said, CONCLUSIONS).map((each) => (endsSentence(each) ? each : `${each} …`));
+  const conclusions = sentences.join(" ").replace(/ …$/, "");
   if (conclusions !== "") told.push(quote(conclusions, LONGEST_CONCLUSION));
   if (request === undefined && told.length === 0) return undefined;
   if (!turn.finished) told.push(isOpen(turn, facts.record) ? "not finished yet" : "no closing answer");
