@@ -65,6 +65,24 @@ describe("a summary that is brought up to date again and again", () => {
     expect(summary.length).toBeLessThanOrEqual(8_000);
   });
 
+  it("knows the changed files that an earlier summary only names", async () => {
+    const paths = Array.from({ length: 12 }, (_, at) => `src/stations/station-${at}.ts`);
+    const before = await ask([
+      user("Give every station a timeout."),
+      ...paths.flatMap((path) => edit(path, "export const timeout = 30;")),
+      assistant("All stations have one."),
+    ]);
+    expect(before.text).toMatch(/^- Also changed: .*station-0\.ts/m);
+    const after = await ask(
+      [user("Longer at station 0."), ...edit(paths[0]!, "export const timeout = 60;")],
+      {
+        previousSummary: before.text,
+      },
+    );
+    expect(after.text).toContain("- `src/stations/station-0.ts` (changed 2×)");
+    for (const path of paths) expect(after.text).toContain(`\`${path}\``);
+  });
+
   it("holds on to standing rules while newer ones come and go", async () => {
     let summary = (
       await ask([

@@ -178,6 +178,20 @@ describe("what the summary of a session says", () => {
     expect(text).toContain("exports/invoices.csv");
   });
 
+  it("names twenty changed files, the newest ones with their names", async () => {
+    const paths = Array.from({ length: 20 }, (_, at) => `/srv/harbour/src/stations/station-${at}.ts`);
+    const { text } = await ask([
+      user("Give every station a timeout."),
+      ...paths.flatMap((path, at) => edit(path, `export const stationTimeout${at} = ${at};`)),
+      assistant("All stations have one."),
+    ]);
+    const critical = section(text, "## Critical Context");
+    for (const path of paths) expect(critical).toContain(`\`${path}\``);
+    expect(critical).toContain("- `/srv/harbour/src/stations/station-19.ts` (changed 1×): stationTimeout19");
+    expect(critical).toMatch(/^- Also changed: .*station-0\.ts/m);
+    for (const line of critical.split("\n")) expect(line.length).toBeLessThanOrEqual(400);
+  });
+
   it("names commits, branches, pull requests and addresses with the words before them", async () => {
     const { text } = await ask([
       user("Push the fix of the export, please."),

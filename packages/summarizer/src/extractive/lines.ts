@@ -36,6 +36,7 @@ export const LABELS = {
   taskOpen: "Task open: ",
   notTicked: "Not ticked: ",
   handles: "Handles: ",
+  changed: "Also changed: ",
   used: "Also used: ",
   unread: "Not read yet: ",
   names: "Names in use: ",
@@ -135,6 +136,8 @@ function readFactLine(line: string, summary: PreviousSummary): boolean {
   if (file !== null) {
     const names = file[3]?.split(", ") ?? [];
     summary.files.push({ path: file[1]!, edits: Number(file[2]), names });
+  } else if (line.startsWith(LABELS.changed)) {
+    summary.files.push(...spansOf(line).map((path) => ({ path, edits: 1, names: [] })));
   } else if (line.startsWith(LABELS.used)) {
     summary.files.push(...spansOf(line).map((path) => ({ path, edits: 0, names: [] })));
   } else if (line.startsWith(LABELS.unread)) summary.documents.push(...spansOf(line));

@@ -303,20 +303,22 @@ function chunked(texts: readonly string[], separator: string, most = 5): string[
   return chunks.map((chunk) => chunk.join(separator));
 }
 
-const CHANGED_FILES = 12;
+const CHANGED_FILES = 24;
+/** Changed files that have a line with their names; the others only have their paths. */
+const DETAILED_FILES = 6;
 const READ_FILES = 16;
 const UNREAD = 5;
-const NAMES_OF_FILE = 6;
+const NAMES_OF_FILE = 5;
 
-/** Lines into which the files that were read are joined. */
+/** Lines into which the paths of other files are joined. */
 const MOST_CHUNKS = 4;
 
 /** Temporary files: changed, but not needed again. */
 const TEMPORARY = /^(?:\/private)?\/(?:var\/)?tmp\//;
 
 /**
- * Returns the files that were changed most and last, with a few of their names, then files that were read. Paths are as
- * in the calls.
+ * Returns the files that were changed most and last, the first ones with a few of their names, then files that were read.
+ * Paths are as in the calls.
  */
 function fileLines(facts: Facts, room: number): Line[] {
   const { record, previous, branches } = facts;
@@ -350,18 +352,25 @@ function fileLines(facts: Facts, room: number): Line[] {
   const documents = [...new Set([...previous.documents, ...record.documents])];
   const unread = documents.filter((path) => !ranked.some((file) => `/${file.path}`.endsWith(`/${path}`)));
   const shown = (path: string) => codeSpan(path, 200);
-  const changes = changed.map((file) => {
+  const details = changed.slice(0, DETAILED_FILES).map((file) => {
     const names = namesOf(file, record);
     return `${shown(file.path)} (${file.created ? "created, " : ""}changed ${file.edits}×)${names.length > 0 ? `: ${names.join(", ")}` : ""}`;
   });
-  const texts = fitting(changes, room);
-  const left = room - texts.reduce((sum, { length }) => sum + length + MARKS, 0);
+  const texts = fitting(details, room);
+  let left = room - texts.reduce((sum, { length }) => sum + length + MARKS, 0);
   // Each path is chosen, and then joined with others: a line of five that does not fit would be lost whole.
-  const paths = fitting(
-    read.map(({ path }) => shown(path)),
-    left - LABELS.used.length * MOST_CHUNKS,
-  );
-  texts.push(...chunked(paths, ", ").map((text) => `${LABELS.used}${text}`));
+  const addPaths = (label: string, chosen: readonly FileWork[]) => {
+    const paths = fitting(
+      chosen.map(({ path }) => shown(path)),
+      left - label.length * MOST_CHUNKS,
+    );
+    for (const text of chunked(paths, ", ")) {
+      texts.push(`${label}${text}`);
+      left -= label.length + text.length + MARKS;
+    }
+  };
+  addPaths(LABELS.changed, changed.slice(DETAILED_FILES));
+  addPaths(LABELS.used, read);
   if (unread.length > 0) texts.push(`${LABELS.unread}${unread.slice(0, UNREAD).map(shown).join(", ")}`);
   return texts.map((text, order) => ({ text, priority: -order, order }));
 }
