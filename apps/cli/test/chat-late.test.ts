@@ -155,3 +155,19 @@ test.skipIf(!hasTmux)("a compaction that begins after an answer is shown until i
   open();
   await chat.until((shown) => !shown.includes("Esc aborts it"), "the end of the compaction");
 });
+
+test.skipIf(!hasTmux)("an answer that cannot be recorded stays apart from the next one", async () => {
+  const { chat } = await chatWith(`
+    let refused = false;
+    api.on("entry_before_append", ({ entry }) => {
+      if (refused || entry.message?.role !== "assistant") return;
+      refused = true;
+      throw new Error("the tide is out");
+    }, { critical: true });`);
+  chat.type("What is the flood?");
+  await chat.shows("the tide is out");
+  chat.type("And now?");
+  await chat.until((shown) => shown.split("Ebb. Flood.").length === 3, "the second answer");
+  await chat.until((shown) => !shown.includes("Esc aborts it"), "its end");
+  expect(chat.history).not.toContain("go.Ebb");
+});

@@ -244,6 +244,8 @@ const DRAWN: {
     this.note("(the request was too long; it is sent again, shorter)");
   },
   agent_end() {
+    // An answer that could not be recorded has no event of its own.
+    this.endAnswer(undefined);
     this.idle("run");
   },
 };

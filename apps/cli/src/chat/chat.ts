@@ -230,6 +230,7 @@ export class Chat {
     const drawing = new ChatDrawing(this.#screen, this.shell.colours, conversation);
     this.#stopListening = conversation.agent.on((event) => {
       drawing.draw(event);
+      if (event.type === "agent_start") this.#answer = "";
       if (event.type === "text") this.#answer += event.text;
       if (event.type !== "answer") return;
       this.#answer = "";
