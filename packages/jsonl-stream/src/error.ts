@@ -17,7 +17,8 @@
  * | `shrunk` | the file is shorter than the part that was read before |
  * | `short-write` | fewer bytes than requested were written: the disk is full or a size limit is reached; not appended
  * |
- * | `write-failed` | the write failed, see `cause`, or its lines were not found in the file afterwards; not appended |
+ * | `write-failed` | the write failed, see `cause`, or its lines were not found in the file afterwards; not appended.
+ * With a database whose connection was lost, the message says when the lines may have been written all the same |
  * | `sync-failed` | a sync failed: lines written since the last sync may not survive a power failure; open the file
  * again |
  * | `queue-full` | writing fails, and the queue that keeps appends until it works again is full; not appended |

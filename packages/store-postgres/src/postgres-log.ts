@@ -232,11 +232,13 @@ async function appendLines(
   rows: readonly LineRow[],
   onlyBehind?: number,
 ): Promise<Appended> {
+  let mayBeWritten = false;
   try {
     return await retryIdempotent(database, async (attempt) => {
       try {
         return { ...(await insertLines(database, place, rows, onlyBehind)), isWhole: true };
       } catch (error) {
+        mayBeWritten ||= isLost(error);
         const hasMoved = error instanceof EspalierError && error.code === "moved";
         // The lines can be from an earlier attempt whose result was lost.
         if (hasMoved ? attempt === 1 || !(await isWritten(database, place, rows)) : !breaks(error, "line_id"))
@@ -246,9 +248,18 @@ async function appendLines(
     });
   } catch (error) {
     if (breaks(error, "line_parent")) throw unknownParent(error as EspalierError);
-    throw error;
+    if (!mayBeWritten || !isUnreachable(error)) throw error;
+    const message = `${error.message} The lines may have been written all the same; open the session again to see them.`;
+    throw new EspalierError(error.code, message, { cause: error });
   }
 }
+
+const isUnreachable = (error: unknown): error is EspalierError =>
+  error instanceof EspalierError && error.code === "unreachable";
+
+/** Returns whether a statement may have run although its answer is missing. A refused connection has sent nothing. */
+const isLost = (error: unknown): boolean =>
+  isUnreachable(error) && (error.cause as NodeJS.ErrnoException | undefined)?.code !== "ECONNREFUSED";
 
 /** Returns whether all lines with an id are in the session. They are written all together or not at all. */
 async function isWritten(

@@ -44,7 +44,7 @@ async function startNetwork(server: PrivateServer): Promise<Network> {
     },
     async close() {
       for (const client of open.keys()) client.destroy();
-      await new Promise((resolve) => listener.close(resolve));
+      if (listener.listening) await new Promise((resolve) => listener.close(resolve));
     },
   };
 }
@@ -72,7 +72,7 @@ describe.skipIf(!hasServer).concurrent("a network that loses packets", () => {
   async function behindNetwork(reconnectMs = 2_000) {
     const network = await startNetwork(server);
     const store = openPostgresStore(network.url, { statementMs: 200, reconnectMs });
-    endings.push(() => store.close().then(network.close));
+    endings.push(() => store.close().then(() => network.close()));
     return { store, network };
   }
 
@@ -84,6 +84,24 @@ describe.skipIf(!hasServer).concurrent("a network that loses packets", () => {
     await log.append([line("b", "a")]);
     const view = await (await near().open("answer", "read")).load();
     expect(readPathWindow(view).entries.map(({ id }) => id)).toEqual(["a", "b"]);
+  }, 60_000);
+
+  test("for longer than appends are retried: the append says that its lines may be there, and finds them later", async () => {
+    const { store, network } = await behindNetwork(0);
+    const log = await store.create(header("unknown"));
+    network.loseAnswers();
+    await expect(log.append([line("a")])).rejects.toMatchObject({
+      code: "write-failed",
+      message: expect.stringMatching(/may have been written all the same; open the session again/),
+    });
+    await log.append([line("a")]);
+    await network.close();
+    await expect(log.append([line("b", "a")])).rejects.toMatchObject({
+      code: "write-failed",
+      message: expect.not.stringContaining("may have been written"),
+    });
+    const view = await (await near().open("unknown", "read")).load();
+    expect(readPathWindow(view).entries.map(({ id }) => id)).toEqual(["a"]);
   }, 60_000);
 
   test("and the end of the connection of a lease: a living owner keeps it", async () => {
