@@ -32,6 +32,13 @@ test("replay prints each step: the entry, the leaf, the size of the context", as
   expect(values.at(-1)).toMatchObject({ leafId: "2ur7kch3b1oZ", contextMessages: 62, contextTokens: 12_234 });
 });
 
+test("a step of a replay counts one message as one", async () => {
+  const { stdout } = await espalier(["replay", DEMO]);
+  const lines = stdout.split("\n");
+  expect(lines[2]).toMatch(/message +1 message +74 tokens {2}/);
+  expect(lines[3]).toMatch(/message +2 messages +155 tokens {2}/);
+});
+
 test("a step of a replay is one line of a terminal, whatever the ids and types", async () => {
   const long = "x".repeat(40);
   const file = sessionOf(HEADER, said(long, null, "one ".repeat(100)), {

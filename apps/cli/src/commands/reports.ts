@@ -281,8 +281,8 @@ export function viewStep(
     formatCount(seq).padStart(6),
     cell(entryId, ID_WIDTH),
     cell(type, TYPE_WIDTH),
-    `${formatCount(contextMessages).padStart(5)} messages`,
-    `${formatCount(contextTokens).padStart(9)} tokens`,
+    formatMany(contextMessages, "message").padStart(14),
+    formatMany(contextTokens, "token").padStart(16),
   ].join(" ");
   const mark = verified === false ? " differs" : "";
   const moved = leafId === entryId ? "" : `leaf ${leafId ?? "before the first entry"}`;
