@@ -182,6 +182,68 @@ test("a session of Codex that continues in Codex is a fork there, and an import 
   expect(await messages(again.file)).toEqual(await messages(original.file));
 });
 
+test("a session of Claude Code that continues in Claude Code keeps the ids of its entries in an import", async () => {
+  const { folder, project, env } = home();
+  const id = "11111111-2222-4333-8444-555555555555";
+  const uuid = (last: number) => `0000000${last}-2222-4333-8444-555555555555`;
+  const line = (at: number, type: string, message: object) => ({
+    parentUuid: at > 1 ? uuid(at - 1) : null,
+    isSidechain: false,
+    type,
+    message,
+    uuid: uuid(at),
+    timestamp: `2026-01-01T00:00:0${at}.000Z`,
+    cwd: project,
+    sessionId: id,
+    version: "2.1.330",
+  });
+  const answer = (at: number, id: string, block: object) =>
+    line(at, "assistant", { id, type: "message", role: "assistant", model: "m", content: [block] });
+  const call = (name: string) => ({ type: "tool_use", id: name, name: "Bash", input: {} });
+  const result = (name: string) => ({ type: "tool_result", tool_use_id: name, content: name });
+  const lines = [
+    line(1, "user", { role: "user", content: "Which way is up?" }),
+    answer(2, "msg_1", call("c1")),
+    answer(3, "msg_1", call("c2")),
+    // One line with several parts: entries with ids that are no UUIDs.
+    line(4, "user", { role: "user", content: [result("c1"), result("c2"), { type: "text", text: "Well?" }] }),
+    answer(5, "msg_2", { type: "text", text: "That one." }),
+  ];
+  const inProjects = (home: string) => mkdirSync(join(home, "projects/p"), { recursive: true });
+  inProjects(join(folder, ".claude"));
+  const text = lines.map((each) => `${JSON.stringify(each)}\n`).join("");
+  writeFileSync(join(folder, ".claude/projects/p", `${id}.jsonl`), text);
+  const entriesOf = async (file: string) => {
+    const { entries } = (await espalierJson(["tree", file], { env })).value;
+    return entries.map((entry: { id: string }) => entry.id);
+  };
+  const imported = (await espalierJson(["import", "claude-code", "--all"], { env })).value;
+  const original = await entriesOf(imported.file);
+  expect(original).toHaveLength(6);
+
+  // Beside the original, the new session is a fork.
+  const fork = (await espalierJson(["continue", id, "--in", "claude-code"], { env })).value;
+  expect(fork.sessionId).not.toBe(id);
+  const beside = (await espalierJson(["import", fork.file], { env })).value;
+  expect(beside).toMatchObject({
+    status: "created",
+    parent: { sessionId: id, entryId: uuid(5), kind: "fork" },
+  });
+  expect(await entriesOf(beside.file)).toEqual(original);
+
+  // In another home it keeps its id, and an import finds nothing new, or the same session.
+  const elsewhere = { ...env, CLAUDE_CONFIG_DIR: join(folder, "elsewhere") };
+  inProjects(elsewhere.CLAUDE_CONFIG_DIR);
+  const same = (await espalierJson(["continue", id, "--in", "claude-code"], { env: elsewhere })).value;
+  expect(same.sessionId).toBe(id);
+  const again = (await espalierJson(["import", same.file], { env })).value;
+  expect(again).toMatchObject({ status: "unchanged", added: 0, sessionId: id });
+  const fresh = { ...env, ESPALIER_HOME: join(folder, "fresh") };
+  const alone = (await espalierJson(["import", same.file], { env: fresh })).value;
+  expect(alone).toMatchObject({ status: "created", sessionId: id, parent: null });
+  expect(await entriesOf(alone.file)).toEqual(original);
+});
+
 test("folders that the environment names are used", async () => {
   const { folder, project, env } = home();
   const given = {

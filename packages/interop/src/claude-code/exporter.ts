@@ -92,7 +92,8 @@ class ClaudeCodeLines {
     this.#uuids.set(item, uuids);
     for (const [at, line] of lines.entries()) {
       for (const { id } of callsIn(line)) this.#callers.set(id, uuids[at]!);
-      yield this.#line(item, uuids[at]!, line);
+      const original = at === 0 && !item.isMade ? this.#originOf(item, first) : {};
+      yield this.#line(item, uuids[at]!, { ...line, ...original });
     }
   }
 
@@ -110,6 +111,14 @@ class ClaudeCodeLines {
   #uuid({ entry: { id } }: PathItem): string {
     if (!isUuid(id)) this.#session.issues.add("changed", "id", id, DIFFERENCES.newId);
     return uuidOf(id);
+  }
+
+  /** Original of a copied line, as forks of Claude Code name it; an import gives the copy its id. */
+  #originOf({ entry }: PathItem, uuid: string): Line {
+    const { id, header } = this.#session;
+    const sessionId = header?.importedFrom?.id;
+    if (!this.#isOwn || (sessionId === id && uuid === entry.id)) return {};
+    return { forkedFrom: { sessionId, messageUuid: entry.id } };
   }
 
   /** A line with the common fields of all lines. */
@@ -285,6 +294,7 @@ class ClaudeCodeLines {
       ),
       isVisibleInTranscriptOnly: true,
       isCompactSummary: true,
+      ...this.#originOf(item, id),
     });
   }
 }

@@ -272,7 +272,8 @@ class Forks {
 
   parentOf(file: ClaudeCodeFile): ParentLink | undefined {
     const { forks } = file.lines;
-    if (forks.sessionId !== undefined) {
+    // A continued session that has the id of its original names itself.
+    if (forks.sessionId !== undefined && forks.sessionId !== sessionIdOf(file)) {
       const entryId = forks.lastRow < 0 ? null : file.entryIdOf(forks.lastRow);
       return { sessionId: forks.sessionId, entryId, kind: "fork" };
     }
