@@ -101,6 +101,20 @@ test("navigate --summarize and merge append a summary of another branch", async 
   expect(stateOf(file)).toBe(before);
 });
 
+test("the summary of a branch with only a command names the command", async () => {
+  const file = sessionOf(
+    HEADER,
+    said("root", null, "Fix the parser"),
+    said("exit", "root", "<command-name>/exit</command-name>"),
+    said("bye", "exit", "<local-command-stdout>See ya!</local-command-stdout>"),
+    said("stack", "root", "Use a stack in the parser"),
+  );
+  const { value } = await espalierJson(["merge", file, "bye"]);
+  const { stdout } = await espalier(["tree", file]);
+  const line = stdout.split("\n").find((each) => each.startsWith(value.entryId));
+  expect(line).toBe(`${value.entryId} summary of bye  - First request: "/exit" *`);
+});
+
 test("fork --summarize appends a summary of the left-out entries after the copied path", async () => {
   const out = join(temporaryFolder(), "fork.jsonl");
   const { value } = await espalierJson(["fork", demoCopy(), "before-cache", "--summarize", "--out", out]);

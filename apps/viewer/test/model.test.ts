@@ -299,6 +299,14 @@ describe("other facts about a session", () => {
     ]);
   });
 
+  test("an empty section of a summary is not in its gist", () => {
+    const summary = "## Goal\n(none)\n\n## Progress\n### Done\n- [x] (none)\n\n## Next Steps\n1. Go (none)";
+    const tree = treeOf([
+      { type: "branch_summary", id: "b", parentId: null, timestamp: "", summary, fromId: "u" },
+    ]);
+    expect(gistAt(tree, 0).text).toBe("1. Go (none)");
+  });
+
   test("every kind of entry has a name", () => {
     for (const kind of new Set(outlineOf(tree).kinds)) expect(Object.hasOwn(ROW_KINDS, kind)).toBe(true);
   });

@@ -486,3 +486,26 @@ describe("whose words they are", () => {
     );
   });
 });
+
+describe("messages without words of the user", () => {
+  it.each([
+    [
+      "a command as Claude Code records it",
+      [
+        "<command-name>/exit</command-name>\n  <command-message>exit</command-message>\n  <command-args></command-args>",
+        "<local-command-stdout>See ya!</local-command-stdout>",
+      ],
+      "/exit",
+    ],
+    ["only the output of a command", ["<local-command-stdout>See ya!</local-command-stdout>"], "See ya!"],
+    ["a bare command", ["/exit"], "/exit"],
+  ])("are summarized by their command: %s", async (_case, texts, goal) => {
+    const { text } = await ask(texts.map(user));
+    expect(section(text, "## Goal")).toBe(`- First request: "${goal}"`);
+  });
+
+  it("are not the goal when the user wrote something else", async () => {
+    const { text } = await ask([user("/clear"), user("Fix the parser of dates."), user("/exit")]);
+    expect(section(text, "## Goal")).toBe('- First request: "Fix the parser of dates."');
+  });
+});

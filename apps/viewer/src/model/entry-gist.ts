@@ -135,9 +135,11 @@ const GISTS = new Map(
 export const titleIn = (data: unknown): string => fieldText((data as { title?: unknown } | null)?.title);
 
 /**
- * Removes headings from a summary. All summaries begin with the same headings, so the text after them is more useful.
+ * Removes headings from a summary, and the mark of an empty section. All summaries begin with the same headings, so the
+ * text after them is more useful.
  */
-export const withoutHeadings = (text: string): string => text.slice(0, LOOKED_AT).replace(/^#+ .*$/gm, " ");
+export const withoutHeadings = (text: string): string =>
+  text.slice(0, LOOKED_AT).replace(/^(?:#+ .*|\s*(?:[-*] )?(?:\[[ x]\] )?"?\(none\)"?\.?\s*)$/gim, " ");
 
 /** Maximum number of characters that are read, since a gist shows only the beginning. */
 const LOOKED_AT = 4_000;

@@ -85,11 +85,11 @@ export const WRITERS: Record<
  * every update.
  */
 function goalLines({ isTurnPrefix, record, previous }: Facts, room: number): Line[] {
-  const { firstRequest, newestWords, question } = record;
+  const { firstRequest, newestWords, command, question } = record;
   const isUpdate = previous.lines.goal.length > 0;
   const newest =
     record.turns.findLast(({ request }) => request !== undefined)?.request ??
-    (isUpdate ? undefined : newestWords);
+    (isUpdate ? undefined : (newestWords ?? command));
   const isOnly = !isUpdate && (firstRequest === undefined || firstRequest === newest);
   const most = Math.floor((room - 60) * (isOnly ? 1 : 0.5));
   const said = (label: string, words: string, priority: number, order: number): Line => ({

@@ -7,11 +7,12 @@ import {
 } from "@espalier/session-tree";
 import { callsWithin } from "../files.ts";
 import {
-  closingQuestion,
+  commandOf,
   isAnnouncement,
   isReason,
   isRepeatable,
   isRequest,
+  questionBefore,
   rulesOf,
   saysFinding,
   userWords,
@@ -39,6 +40,8 @@ export interface SessionRecord {
   /** First request, and newest text of the user even if it only says "continue". */
   firstRequest: string | undefined;
   newestWords: string | undefined;
+  /** First command to the agent ("/exit"), for messages without words of the user. */
+  command?: string | undefined;
   /** Question of the agent to which the newest text of the user is a short reply. */
   question: string | undefined;
   /** Turns, oldest first; of a very long session the largest and the newest. */
@@ -147,8 +150,6 @@ const KEPT_TEXT = 8_000;
 const KEPT_IN_TURN = 50;
 const KEPT_CALLS = 6;
 
-/** Maximum length of a user's text that is a reply to a question. */
-const LONGEST_REPLY = 80;
 const SHORTEST_PASTE = 24;
 const KEPT_PRINTED = 1_000_000;
 
@@ -222,10 +223,11 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
 
   function readUser(message: ContextMessage & { role: "user" }): void {
     const said = userWords(message);
+    if (said === "") record.command ??= commandOf(message);
     if (said === "") return;
     const at = record.messageCount;
     const answered = record.turns.at(-1)?.lastText ?? "";
-    record.question = said.length <= LONGEST_REPLY ? closingQuestion(answered) : undefined;
+    record.question = questionBefore(said, answered);
     const words = withOption(said, answered);
     record.newestWords = words;
     record.rarity.read(words);

@@ -1,4 +1,4 @@
-import { type ContextMessage, contentBlocks, type UserMessage } from "@espalier/session-tree";
+import { type ContextMessage, contentBlocks, messageText, type UserMessage } from "@espalier/session-tree";
 import { findRules } from "../rule-finder.ts";
 import { endsSentence, isNegated } from "./text.ts";
 
@@ -193,6 +193,16 @@ export function userWords(message: UserMessage | { content?: unknown }): string 
   return withoutAgentLines(withoutInjectedBlocks(text.slice(0, LONGEST_MESSAGE))).trim();
 }
 
+/** Elements in which Claude Code records a command of the user and its output. */
+const COMMAND = /<(command-name|local-command-stdout)>([\s\S]*?)<\/\1>/;
+
+/** Returns the command in a message without words of the user, such as "/exit", else the output of one. */
+export function commandOf(message: UserMessage): string | undefined {
+  const text = messageText(message).slice(0, LONGEST_MESSAGE);
+  const command = COMMAND.exec(text)?.[2] ?? text.match(AGENT_LINES)?.[0];
+  return command?.trim() || undefined;
+}
+
 function withoutInjectedBlocks(text: string): string {
   let left = "";
   let from = 0;
@@ -225,11 +235,16 @@ export function withOption(words: string, answer: string): string {
   return chosen === undefined ? words : `${words} (${plainLine(chosen).replaceAll("**", "").slice(0, 160)})`;
 }
 
-/** Returns the last question of a text, if its last three sentences have one. */
-export const closingQuestion = (text: string): string | undefined =>
-  splitSentences(text.slice(-2_000))
+/** Maximum length of a user's text that is a reply to a question. */
+const LONGEST_REPLY = 80;
+
+/** Returns the question to which a text is a short reply: it is in the last three sentences of the answer before. */
+export function questionBefore(said: string, answer: string): string | undefined {
+  if (said.length > LONGEST_REPLY) return undefined;
+  return splitSentences(answer.slice(-2_000))
     .slice(-3)
     .findLast((sentence) => sentence.length >= 8 && /[?？]$/.test(sentence));
+}
 
 /** Returns the words of the newest request among messages; undefined when they have none, or only one to continue. */
 export function newestRequest(messages: readonly ContextMessage[]): string | undefined {
