@@ -325,6 +325,35 @@ describe("history", () => {
 });
 
 describe("diff", () => {
+  test("counts the bookkeeping of a branch; --all shows each entry", async () => {
+    const state = (id: string, parentId: string) => ({
+      type: "custom",
+      id,
+      parentId,
+      timestamp: HEADER.timestamp,
+      customType: "agent.state",
+      data: { step: id },
+    });
+    const file = sessionOf(
+      HEADER,
+      said("root", null, "Fix the parser"),
+      state("state1", "root"),
+      said("tests", "state1", "Write the tests first"),
+      state("state2", "tests"),
+      said("stack", "root", "Use a stack"),
+      state("state3", "stack"),
+    );
+    const { stdout } = await espalier(["diff", file, "state2", "state3"]);
+    expect(stdout).not.toContain("agent.state");
+    expect(stdout).toContain("Write the tests first\n  2 entries of bookkeeping; --all shows them\n");
+    expect(stdout).toContain("Use a stack\n  1 entry of bookkeeping; --all shows it\n");
+    const all = await espalier(["diff", file, "state2", "state3", "--all"]);
+    expect(all.stdout.match(/agent\.state/g)).toHaveLength(3);
+    expect(all.stdout).not.toContain("bookkeeping");
+    const { value } = await espalierJson(["diff", file, "state2", "state3"]);
+    expect(value.a.entryIds).toEqual(["state1", "tests", "state2"]);
+  });
+
   test("--json lists the entries that only one branch has", async () => {
     const { value } = await espalierJson(["diff", DEMO, "maybe-one-day", "http-cache-dead-end"]);
     expect(Object.keys(value)).toEqual(["commonAncestorId", "a", "b"]);

@@ -14,6 +14,7 @@ import {
   repairSession,
   type Session,
 } from "@espalier/engine";
+import { isBookkeepingAt } from "@espalier/session-tree";
 import { InvalidArgumentError } from "commander";
 import { type SessionCall, sessionCommand } from "../command.ts";
 import { entryLine, previewEntry, WIDE } from "../entry-preview.ts";
@@ -29,26 +30,33 @@ import { costCommands } from "./costs.ts";
 const diff = sessionCommand({
   usage: "diff <session> <a> <b>",
   description: "compare two branches from their common ancestor: entries, messages, tokens, cost, files",
+  options: [["--all", "show bookkeeping too; by default it is only counted (JSON has it all)"]],
   examples: [
     "espalier diff session.jsonl leaf http-cache-dead-end",
     "espalier diff session.jsonl a1B2 c3D4 --json | jq .a.files",
   ],
   use: "tree",
-  async run({ session, shell }: SessionCall<object>, a: string, b: string) {
+  async run({ session, shell, options }: SessionCall<DiffOptions>, a: string, b: string) {
     const { prices } = (await currentSettings(shell)).values;
     const [first, second] = [entryNamed(session, a), entryNamed(session, b)];
     const comparison = compareBranches(session.tree, first, second, { prices });
     const sideValue = (side: BranchSide) => ({ ...side, estimated: side.estimated > 0 });
     const value = { ...comparison, a: sideValue(comparison.a), b: sideValue(comparison.b) };
-    return { value, lines: viewDiff(session, comparison, shell) };
+    return { value, lines: viewDiff(session, comparison, shell, options) };
   },
 });
+
+interface DiffOptions {
+  /** True: a line for every entry, bookkeeping included. */
+  all?: boolean;
+}
 
 /** Draws two branches for people: their last common entry, the size of each, and the messages of each. */
 function* viewDiff(
   session: Session,
   { commonAncestorId, a, b }: BranchComparison,
   { colours, columns }: Pick<Shell, "colours" | "columns">,
+  { all = false }: DiffOptions,
 ): Generator<string> {
   const width = Math.min(columns, WIDE);
   yield colours.bold(
@@ -71,21 +79,27 @@ function* viewDiff(
     ],
     { colours, columns },
   );
-  for (const side of [a, b]) yield* sideLines(session, side, colours, width);
+  for (const side of [a, b]) yield* sideLines(session, side, { colours, width, all });
 }
 
 function* sideLines(
   session: Session,
   { leafId, entryIds, files }: BranchSide,
-  colours: Shell["colours"],
-  width: number,
+  { colours, width, all }: { colours: Shell["colours"]; width: number; all: boolean },
 ): Generator<string> {
+  const { tree } = session;
+  const shown = all ? entryIds : entryIds.filter((id) => !isBookkeepingAt(tree, tree.row(id)));
+  const leftOut = entryIds.length - shown.length;
   yield "";
   yield colours.bold(
-    `Only on the branch of ${plainLine(leafId === null ? "start" : entryName(session.tree, leafId))}:`,
+    `Only on the branch of ${plainLine(leafId === null ? "start" : entryName(tree, leafId))}:`,
   );
   if (entryIds.length === 0) yield "  nothing";
-  for (const id of entryIds) yield `  ${entryLine(session, id, width - 2)}`;
+  for (const id of shown) yield `  ${entryLine(session, id, width - 2)}`;
+  if (leftOut > 0)
+    yield colours.dim(
+      `  ${formatMany(leftOut, "entry", "entries")} of bookkeeping; --all shows ${leftOut === 1 ? "it" : "them"}`,
+    );
   for (const file of files) yield colours.cyan(cutToColumns(`  file ${plainLine(file)}`, width));
 }
 
