@@ -1,4 +1,4 @@
-import type { Session } from "@espalier/engine";
+import type { LastAct, Session } from "@espalier/engine";
 import { jsonText } from "@espalier/jsonl-stream";
 import {
   type ContextMessage,
@@ -11,6 +11,7 @@ import {
 import { unescapeText } from "@espalier/summarizer";
 import { gistOfFields, oneLine, withoutHeadings } from "@espalier/viewer/model";
 import { entryName } from "./entry-reference.ts";
+import { formatTime } from "./numbers.ts";
 import { cutLine, cutToColumns, fieldText, plainLine, plainText } from "./text.ts";
 
 /** Maximum length of a preview in code points. */
@@ -135,4 +136,25 @@ export function entryLine(session: Session, id: string, width: number): string {
     `${plainLine(`${entryName(session.tree, id)} ${role}`)}  ${previewEntry(entry) ?? ""}`,
     width,
   );
+}
+
+const ACT_NAMES: Readonly<Record<LastAct["kind"], string>> = {
+  prompt: "the prompt",
+  navigation: "the navigation",
+  summary: "the navigation or merge with a summary",
+  compaction: "the compaction",
+  edit: "the hiding or showing of an entry",
+  label: "the label",
+  name: "the name",
+  pin: "the pin",
+};
+
+/** Maximum number of characters of a prompt in an act's name. */
+const ACT_WORDS = 60;
+
+/** Names an act for people: `the prompt “What grows here?” of 2026-03-08 17:16`. */
+export function actName({ kind, text, timestamp }: LastAct): string {
+  const words = cutToColumns(plainLine(text), ACT_WORDS);
+  const day = formatTime(timestamp);
+  return `${ACT_NAMES[kind]}${words && ` “${words}”`}${day && ` of ${day}`}`;
 }

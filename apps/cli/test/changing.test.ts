@@ -356,3 +356,20 @@ test("an entry that the model does not read cannot be hidden; the message names 
     message: expect.stringMatching(/: hide the compaction|: navigate to/),
   });
 });
+
+test("undo --expect takes back what --dry-run named, and nothing when the session has changed since", async () => {
+  const file = demoCopy();
+  await espalier(["label", file, "leaf", "here"]);
+  const { act } = (await espalierJson(["undo", file, "--dry-run"])).value;
+  await espalier(["name", file, "Other"]);
+  const before = stateOf(file);
+  const late = await espalierJson(["undo", file, "--expect", act.entryId]);
+  expect([late.code, late.value.error.code]).toEqual([1, "stale"]);
+  expect(late.value.error.message).toMatch(/^The newest action is now the name ".*nothing was undone\.$/);
+  expect(stateOf(file)).toBe(before);
+  const renaming = (await espalierJson(["undo", file])).value.act;
+  expect((await espalierJson(["redo", file, "--expect", act.entryId])).value.error.code).toBe("stale");
+  expect((await espalierJson(["redo", file, "--expect", renaming.entryId])).value.act).toEqual(renaming);
+  await espalier(["undo", file]);
+  expect((await espalierJson(["undo", file, "--expect", act.entryId])).value.act).toEqual(act);
+});

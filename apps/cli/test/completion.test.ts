@@ -49,6 +49,7 @@ describe("a completion at the end of a line", () => {
     ])
       expect(await offered(...words)).toEqual([":files"]);
     expect(await offered("merge", DEMO, "before")).toEqual(["before-cache"]);
+    expect(await offered("undo", DEMO, "--expect", "before")).toEqual(["before-cache"]);
   });
 
   test("is an entry of the named session: by label, by word, by the beginning of its id", async () => {

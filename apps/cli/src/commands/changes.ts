@@ -8,7 +8,6 @@ import {
   type ForkResult,
   forecastAct,
   forecastNavigation,
-  type LastAct,
   lastAct,
   type MergeOptions,
   type NavigateOptions,
@@ -19,14 +18,15 @@ import { nativeAgents } from "@espalier/interop";
 import { contextOfPath, type ForkPosition, pathRows, promptText, roleAt } from "@espalier/session-tree";
 import { Option } from "commander";
 import { type Answer, type Call, command, type SessionCall, sessionCommand } from "../command.ts";
+import { actName } from "../entry-preview.ts";
 import { entryName, entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
-import { formatCount, formatMany, formatTime } from "../numbers.ts";
+import { formatCount, formatMany } from "../numbers.ts";
 import { changeOptions, isThere, withSession } from "../opening.ts";
 import { interruptible } from "../progress.ts";
 import { print, type Shell } from "../shell.ts";
 import { filledMessages, readStdinLines, type StdinLine } from "../stdin-lines.ts";
-import { cutToColumns, plainLine, plainText } from "../text.ts";
+import { plainLine, plainText } from "../text.ts";
 import { cacheSentence } from "./compact.ts";
 
 /** Result of a change, for its command and for the terminal's interface. */
@@ -99,32 +99,11 @@ export async function undo(session: Session, expected?: string): Promise<Change>
   return { value: arrival, sentences, entryId: leafId, editorText };
 }
 
-export async function redo(session: Session): Promise<Change> {
-  const arrival = await session.redo();
+export async function redo(session: Session, expected?: string): Promise<Change> {
+  const arrival = await session.redo(expected === undefined ? {} : { expected });
   const { leafId, act } = arrival;
   const sentences = [`Redone: ${actName(act)}.`, leafSentence(session, leafId)];
   return { value: arrival, sentences, entryId: leafId };
-}
-
-const ACT_NAMES: Readonly<Record<LastAct["kind"], string>> = {
-  prompt: "the prompt",
-  navigation: "the navigation",
-  summary: "the navigation or merge with a summary",
-  compaction: "the compaction",
-  edit: "the hiding or showing of an entry",
-  label: "the label",
-  name: "the name",
-  pin: "the pin",
-};
-
-/** Maximum number of characters of a prompt in an act's name. */
-const WORDS = 60;
-
-/** Names an act for people: `the prompt “What grows here?” of 2026-03-08 17:16`. */
-export function actName({ kind, text, timestamp }: LastAct): string {
-  const words = cutToColumns(plainLine(text), WORDS);
-  const day = formatTime(timestamp);
-  return `${ACT_NAMES[kind]}${words && ` “${words}”`}${day && ` of ${day}`}`;
 }
 
 interface Forking extends ForkOptions {
@@ -395,17 +374,25 @@ const navigateCommand = sessionCommand({
   },
 });
 
+interface UndoOptions {
+  dryRun?: boolean;
+  expect?: string;
+}
+
 const undoCommand = sessionCommand({
   usage: "undo <session>",
   description:
     "undo the newest prompt, navigation, compaction, hiding, label, name or pin; repeat to undo older ones",
-  options: [["--dry-run", "print what would be undone; write nothing"]],
+  options: [
+    ["--dry-run", "print what would be undone; write nothing"],
+    ["--expect <id>", "undo nothing but the action of this entry: `act.entryId` of --dry-run --json"],
+  ],
   notes: `Nothing is removed: the leaf moves back, and the undone entries stay as a branch; \`redo\` restores them. An automatic
 compaction is undone together with the prompt before it.`,
   examples: ["espalier undo session.jsonl", "espalier undo session.jsonl --dry-run"],
-  use: ({ dryRun }: { dryRun?: boolean }) => (dryRun ? "read" : "change"),
-  async run({ session, options: { dryRun } }: SessionCall<{ dryRun?: boolean }>) {
-    if (!dryRun) return answer(await undo(session));
+  use: ({ dryRun }: UndoOptions) => (dryRun ? "read" : "change"),
+  async run({ session, options: { dryRun, expect } }: SessionCall<UndoOptions>) {
+    if (!dryRun) return answer(await undo(session, expect && existingEntry(session, expect)));
     const act = lastAct(session.tree, session.leafId) ?? null;
     return { value: { act }, lines: [act ? `Would undo ${actName(act)}.` : "There is nothing to undo."] };
   },
@@ -414,9 +401,11 @@ compaction is undone together with the prompt before it.`,
 const redoCommand = sessionCommand({
   usage: "redo <session>",
   description: "restore what undo reverted, unless the session has changed since",
+  options: [["--expect <id>", "restore nothing but the action of this entry: `act.entryId` of undo --json"]],
   examples: ["espalier redo session.jsonl"],
   use: "change",
-  run: async ({ session }: SessionCall<object>) => answer(await redo(session)),
+  run: async ({ session, options: { expect } }: SessionCall<UndoOptions>) =>
+    answer(await redo(session, expect && existingEntry(session, expect))),
 });
 
 const forkCommand = sessionCommand({

@@ -23,7 +23,7 @@ const OFFERED = 50;
 
 /** Minimum length of an id's beginning before ids are offered. */
 const ID_BEGINNING = 2;
-const NAMES_ENTRY: ReadonlySet<string> = new Set(["id", "from", "a", "b", "into", "at", "until"]);
+const NAMES_ENTRY: ReadonlySet<string> = new Set(["id", "from", "a", "b", "into", "at", "until", "expect"]);
 const NAMES_FILE: ReadonlySet<string> = new Set(["file", "folder", "place", "what", "out", "from", "to"]);
 
 /**

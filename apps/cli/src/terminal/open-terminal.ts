@@ -374,7 +374,7 @@ const ACTS: { readonly [Name in Act["name"]]: ActShape<Name> } = {
     use: "change",
     run: async (session, { expected }) => ({ ...(await undo(session, expected)), editorText: null }),
   },
-  redo: { use: "change", run: redo },
+  redo: { use: "change", run: (session) => redo(session) },
   compact: {
     use: "summarize",
     async run(session, { instructions }, options) {

@@ -2,8 +2,8 @@ import { rulesOn } from "@espalier/compaction";
 import { forecastNavigation, lastAct } from "@espalier/engine";
 import { jsonText } from "@espalier/jsonl-stream";
 import { message, messageText, pathOf, promptText } from "@espalier/session-tree";
-import { actName } from "../../commands/changes.ts";
 import { cacheSentence } from "../../commands/compact.ts";
+import { actName } from "../../entry-preview.ts";
 import { line, span } from "../screen/frame.ts";
 import { CANCEL, dialog, openDialog, openField, paragraph } from "../state/dialog.ts";
 import {
