@@ -368,8 +368,13 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     try {
       return await work(await (await open.opening).refresh());
     } catch (error) {
-      if (!(error instanceof EspalierError && GONE.has(error.code))) throw error;
-      await this.#forget(id, open);
+      const isGone = error instanceof EspalierError && GONE.has(error.code);
+      const isOpen = await open.opening.then(
+        () => true,
+        () => false,
+      );
+      if (isGone || !isOpen) await this.#forget(id, open);
+      if (!isGone) throw error;
       if (known) return await this.#read(id, work);
       if (error.code === "not-found") return undefined;
       throw error;

@@ -150,6 +150,23 @@ test("more threads than stay open are written and read at once", async () => {
   await saver.close();
 });
 
+test("a thread that could not be opened for a moment is read afterwards", async () => {
+  const store = memoryStore();
+  const writing = new EspalierSaver({ store });
+  await save(writing, "a", "Hello.");
+  await writing.close();
+  let isDown = true;
+  const open: typeof store.open = async (...named) => {
+    if (isDown) throw new EspalierError("unreadable", "The database does not answer.");
+    return store.open(...named);
+  };
+  const saver = new EspalierSaver({ store: { ...store, open } });
+  await expect(textsOf(saver, "a")).rejects.toThrow("The database does not answer.");
+  isDown = false;
+  expect(await textsOf(saver, "a")).toEqual(["Hello."]);
+  await saver.close();
+});
+
 test("a thread that another process removed is gone, and can start again", async () => {
   const home = freshHome();
   for (const place of [{ home }, { store: memoryStore() }]) {
