@@ -74,7 +74,10 @@ export function memoryStore(): SessionStore {
         .filter(([, { originalOf }]) => originalOf === undefined)
         .reverse()
         .sort(([, { bytes: a }], [, { bytes: b }]) => b.modified - a.modified);
-      for (const [ref, { bytes }] of newestFirst) {
+      for (const [ref, place] of newestFirst) {
+        // A reader of the list may have deleted it.
+        if (sessions.get(ref) !== place) continue;
+        const { bytes } = place;
         const modified = new Date(bytes.modified).toISOString();
         const listing = listingOf(open(ref, "read").view, { ref, modified, bytes: bytes.size });
         if (listing) yield listing;

@@ -81,6 +81,16 @@ export function listConformance({ test, expect }: Trial): void {
     expect(await all(store)).toEqual([]);
   });
 
+  test("sessions can be deleted while they are listed", async (store) => {
+    for (const id of ["a", "b", "c"]) await (await store.create(header(id))).close();
+    const found: string[] = [];
+    for await (const { id } of store.list()) {
+      found.push(id);
+      for (const other of ["a", "b", "c"]) if (found.length === 1 && other !== id) await store.delete(other);
+    }
+    expect((await all(store)).map(({ id }) => id)).toEqual(found.slice(0, 1));
+  });
+
   test("deleting a session removes only that session", async (store) => {
     const one = await store.create(header("s1"));
     const two = await store.create(header("s2"), [line("a")]);
