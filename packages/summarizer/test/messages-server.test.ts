@@ -57,6 +57,17 @@ describe("the loopback server", () => {
     expect(server.requests.map(({ body }) => body["stream"])).toEqual([undefined, true]);
   });
 
+  it("warns of no leak while many answers wait, or after many clients have left", async () => {
+    const warned: string[] = [];
+    const note = ({ name }: Error) => warned.push(name);
+    process.on("warning", note);
+    const { client } = await start({ reply: hangingReply() });
+    const leaving = Array.from({ length: 12 }, () => client.messages.create(ask(), { timeout: 50 }));
+    for (const { status } of await Promise.allSettled(leaving)) expect(status).toBe("rejected");
+    process.off("warning", note);
+    expect(warned).toEqual([]);
+  });
+
   it("keeps every request with its original bytes", async () => {
     const { client, server } = await start({ reply: textReply("ok") });
     await client.messages.create(ask("grüße"));

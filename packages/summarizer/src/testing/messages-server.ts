@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
@@ -61,6 +62,8 @@ export interface MessagesServer {
 /** Starts an HTTP server on a free port of 127.0.0.1 that speaks the Messages API, as JSON and as server-sent events. */
 export async function startMessagesServer(options: MessagesServerOptions): Promise<MessagesServer> {
   const stopping = new AbortController();
+  // Every answer that waits listens to it.
+  setMaxListeners(0, stopping.signal);
   const answering = new Answering(options, stopping.signal);
   const server = createServer((incoming, response) => void answering.handle(incoming, response));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -267,8 +270,12 @@ async function breakOff(
 /** Waits until the client disconnects or the server stops. */
 function hang(response: ServerResponse, stopping: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    response.on("close", resolve);
-    stopping.addEventListener("abort", () => resolve(), { once: true });
+    const end = () => {
+      stopping.removeEventListener("abort", end);
+      resolve();
+    };
+    response.once("close", end);
+    stopping.addEventListener("abort", end, { once: true });
   });
 }
 
