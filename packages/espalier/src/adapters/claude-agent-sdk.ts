@@ -105,7 +105,9 @@ export function claudeSessionStore(options: ClaudeSessionStoreOptions = {}): Cla
   return {
     sessionId: sessionIdOf,
     close: () => pool.close(),
-    async append(key, lines) {
+    async append(key, given) {
+      // The write waits for its turn, and the caller may reuse its list.
+      const lines = [...given];
       if (lines.length === 0) return;
       const cwd = lines.find((line) => typeof line["cwd"] === "string")?.["cwd"] as string | undefined;
       const parent = { sessionId: mainId(key), entryId: null, kind: "subagent" } as const;

@@ -108,7 +108,8 @@ function sessionOf(pool: SessionPool, sessionId: string): OpenaiSession {
         return limit === undefined ? items : limit <= 0 ? [] : items.slice(-limit);
       }),
     async addItems(added) {
-      if (added.length > 0) await use((session) => appendBelow(session, session.leafId, added.map(draftOf)));
+      const drafts = added.map(draftOf);
+      if (drafts.length > 0) await use((session) => appendBelow(session, session.leafId, drafts));
     },
     popItem: () =>
       use(async (session) => {
@@ -120,14 +121,17 @@ function sessionOf(pool: SessionPool, sessionId: string): OpenaiSession {
       use(async (session) => {
         if (session.tree.length > 0) await session.append(custom.of({ customType: HISTORY, parentId: null }));
       }),
-    applyHistoryMutations: ({ mutations }) =>
-      use((session) => rewrite(session, mutations.reduce(replaceCall, itemsIn(session)))),
-    async applyHistoryTransaction({ operationId, transaction }) {
+    async applyHistoryMutations(given) {
+      const mutations = asStored(given.mutations);
+      await use((session) => rewrite(session, mutations.reduce(replaceCall, itemsIn(session))));
+    },
+    async applyHistoryTransaction({ operationId, ...given }) {
       if (typeof operationId !== "string" || operationId.trim() === "")
         throw new EspalierError(
           "bad-input",
           "A history transaction needs an `operationId` that is not empty.",
         );
+      const transaction = asStored(given.transaction);
       const sorted = (_: string, value: unknown) => (isRecord(value) ? sortedFields(value) : value);
       const digest = digestOf(JSON.stringify(storeValue(transaction, {}), sorted));
       await use(async (session) => {
@@ -144,7 +148,7 @@ function sessionOf(pool: SessionPool, sessionId: string): OpenaiSession {
         const { expectedSuffix, replacement } = transaction;
         const items = itemsIn(session);
         const kept = items.length - expectedSuffix.length;
-        if (!isDeepStrictEqual(items.slice(kept), expectedSuffix.map(asStored)))
+        if (!isDeepStrictEqual(items.slice(kept), expectedSuffix))
           throw new EspalierError(
             "moved",
             "The history does not end with the items that the transaction replaces; read it again.",
@@ -152,7 +156,8 @@ function sessionOf(pool: SessionPool, sessionId: string): OpenaiSession {
         return rewrite(session, [...items.slice(0, kept), ...replacement], ends);
       });
     },
-    async replaceHistoryWithCompaction(items) {
+    async replaceHistoryWithCompaction(given) {
+      const items = asStored(given);
       const [first, ...retained] = items;
       if (first?.type !== "compaction")
         throw new EspalierError("bad-input", "A compacted history begins with a compaction item.");
@@ -167,7 +172,7 @@ function sessionOf(pool: SessionPool, sessionId: string): OpenaiSession {
         const keeping = compacted(rowsOf(window.entries).at(-retained.length)?.id);
         const after = rowsOf([...window.entries, keeping as Entry]).map(({ item }) => item);
         // Not every entry can be kept: a model does not read a system message from before a compaction.
-        const isSame = isDeepStrictEqual(after, items.map(asStored));
+        const isSame = isDeepStrictEqual(after, items);
         const drafts = isSame ? [keeping] : [compacted(), ...retained.map(draftOf)];
         await appendBelow(session, leafId, drafts);
       });
@@ -246,8 +251,11 @@ const draftOf = (item: AgentInputItem): NewEntry =>
 const withItem = (draft: NewEntry, item: AgentInputItem): NewEntry =>
   ({ ...draft, item: storeValue(item, draft) }) as NewEntry;
 
-/** The item as `getItems` returns it: without members that are undefined. */
-const asStored = (item: AgentInputItem): unknown => restoreValue(storeValue(item, {}), {});
+/**
+ * A copy with the items as `getItems` returns them: without members that are undefined. A call makes it before it waits for its
+ * turn, because the caller may change its own items meanwhile.
+ */
+const asStored = <Given>(given: Given): Given => restoreValue(storeValue(given, {}), {}) as Given;
 
 /**
  * The id of the last entry of a transaction, and the digest of the transaction if it was applied. The id changes with

@@ -109,6 +109,15 @@ describe.each(stores)("%s", (_, fresh, isHere) => {
     expect(await store.load(KEY)).toEqual(lines);
   });
 
+  contract("keeps the lines of a list that the caller reuses", async () => {
+    const store = await fresh();
+    const lines = [line({ uuid: "a" }), line({ uuid: "b" })];
+    const appended = store.append(KEY, lines);
+    lines.length = 0;
+    await appended;
+    expect(await store.load(KEY)).toEqual([line({ uuid: "a" }), line({ uuid: "b" })]);
+  });
+
   contract("does nothing for an append of nothing", async () => {
     const store = await fresh();
     await store.append(KEY, [line({ uuid: "a" })]);

@@ -458,6 +458,22 @@ test("a killed process leaves whole operations, and every acknowledged one", asy
   }
 });
 
+test("a call has the items of its beginning, even if the caller changes or reuses its list", async () => {
+  for (const session of [new MemorySession(), open().session("garden")]) {
+    const added = [said("one")];
+    const items = [said("two")];
+    const calls = [
+      session.addItems(added),
+      session.applyHistoryTransaction({ operationId: "a", transaction: { type: "append_items", items } }),
+    ];
+    Object.assign(added[0]!, said("changed"));
+    added.length = 0;
+    items.push(said("three"));
+    await Promise.all(calls);
+    expect(await session.getItems()).toEqual([said("one"), said("two")]);
+  }
+});
+
 test("a value that JSON cannot represent is refused in one sentence, and nothing of it is written", async () => {
   const session = open().session("garden");
   const circle: Record<string, unknown> = { role: "user", content: "x" };
