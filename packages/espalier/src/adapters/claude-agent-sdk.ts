@@ -234,7 +234,12 @@ class NewLines {
     if (!isAside) this.#leafId = this.#parentOf(line);
     for (const [at, entry] of entries.entries()) {
       const isLast = at === entries.length - 1;
-      const ownId = isLast ? id : randomUUID();
+      // A repeated line goes on after the entries that a cut write left of it.
+      const ownId = isLast ? id : digestOf(`${id} ${at}`, 24);
+      if (!isLast && this.#get(ownId)) {
+        this.#leafId = ownId;
+        continue;
+      }
       const { id: _id, parentId: _parentId, ...shown } = { ...entry, ...this.#facts(entry, line, ownId) };
       const draft = { ...shown, id: ownId, parentId: this.#leafId };
       this.#drafts.set(ownId, isLast ? { ...draft, line: storeValue(line, shown) } : draft);

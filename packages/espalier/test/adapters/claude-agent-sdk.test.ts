@@ -733,6 +733,42 @@ test("a write cut by a crash leaves a beginning of whole lines, and the SDK can 
   }
 });
 
+test("a line of several entries that a crash cut is read once after it is repeated", async () => {
+  const store = fileStore({ home: temporaryFolder() });
+  const results = ["t1", "t2"].map((id) => ({ type: "tool_result", tool_use_id: id, content: `Of ${id}.` }));
+  const lines = [
+    prompt("u1", null, 0, "What grows here?"),
+    part("a1", "u1", 1, "m1", { type: "tool_use", id: "t1", name: "Read", input: {} }, 5),
+    part("a2", "a1", 2, "m1", { type: "tool_use", id: "t2", name: "Read", input: {} }, 5),
+    prompt("r1", "a2", 3, [...results, { type: "text", text: "And there?" }]),
+    part("a3", "r1", 4, "m2", { type: "text", text: "Nothing." }, 2),
+  ];
+  const read = async () => {
+    const session = await openSession(open({ store }).sessionId(KEY), { store, mode: "read" });
+    const { messages } = session.context;
+    const { file } = session;
+    await session.close();
+    return { file, said: messages.map((one) => [one.role, messageText(one)]) };
+  };
+  const append = async (given: SessionStoreEntry[]) => {
+    const adapter = open({ store });
+    await adapter.append(KEY, given);
+    await adapter.close();
+  };
+  await append(lines.slice(0, 3));
+  const { file } = await read();
+  const start = readFileSync(file).length;
+  await append(lines.slice(3));
+  const { said } = await read();
+  expect(said).toHaveLength(7);
+  const bytes = readFileSync(file);
+  for (let end = bytes.length; end > start; end -= 41) {
+    writeFileSync(file, bytes.subarray(0, end));
+    await append(lines.slice(3));
+    expect((await read()).said, `cut at ${end}`).toEqual(said);
+  }
+});
+
 test("a text with half characters or __proto__ is read like any other", async () => {
   const memory = memoryStore();
   const store = open({ store: memory });
