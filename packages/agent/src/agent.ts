@@ -186,12 +186,12 @@ export class Agent {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Changes the model, from the next request on. The change is stored in the session. */
+  /** Stores a change of the model in the session; from then on, requests go to this model. */
   async setModel(model: Provider): Promise<void> {
-    this.#model = model;
     const { provider, modelId } = model;
     const log = this.#run?.log ?? new TurnLog(this.session);
     await this.#telling(log).append([modelChange.of({ provider, modelId })]);
+    this.#model = model;
   }
 
   /**

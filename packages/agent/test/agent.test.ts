@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { createAgent, readFileTool } from "@espalier/agent";
 import { scriptedModel } from "@espalier/agent/testing";
 import { createSession, openSession } from "@espalier/engine";
+import { memoryStore } from "@espalier/session-tree";
 import { expect, test } from "vitest";
 import { workingFolder } from "./stage.ts";
 
@@ -40,4 +41,15 @@ test("a blank prompt is refused with a sentence, and nothing is written", async 
     });
   expect(session.getEntries()).toEqual([]);
   await session.close();
+});
+
+test("a model whose change cannot be stored is not used", async () => {
+  const session = await createSession({ store: memoryStore() });
+  const model = scriptedModel([{ text: "Well." }]);
+  const agent = createAgent({ session, model });
+  await agent.run("How are the pears?");
+  await session.close();
+  const other = { ...scriptedModel([]), modelId: "other" };
+  await expect(agent.setModel(other)).rejects.toThrow();
+  expect(agent.model).toBe(model);
 });
