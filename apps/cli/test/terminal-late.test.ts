@@ -198,38 +198,84 @@ test("a plan that the user has aborted opens no dialog", async () => {
   expect(events).toEqual([{ type: "told", message: "Aborted; the session continues where it was." }]);
 });
 
-test("an import names an agent's folder that cannot be read, and imports the others", async () => {
-  const home = temporaryFolder();
-  // Its name is longer than the system takes, so nobody can read it, the superuser included.
-  const folder = join(home, "d".repeat(300));
+/** Sessions of Claude Code, with one message each, below a folder that is its home for the rest of the test. */
+function claudeSessions(home: string, ids: readonly string[]): void {
   const projects = join(home, "projects", "one");
   mkdirSync(projects, { recursive: true });
-  const line = {
-    type: "user",
-    uuid: "11111111-1111-4111-8111-111111111111",
-    parentUuid: null,
-    sessionId: "22222222-2222-4222-8222-222222222222",
-    timestamp: "2026-03-08T12:00:00.000Z",
-    cwd: "/project",
-    message: { role: "user", content: "What is the ebb?" },
-  };
-  writeFileSync(join(projects, `${line.sessionId}.jsonl`), `${JSON.stringify(line)}\n`);
+  for (const sessionId of ids) {
+    const line = {
+      type: "user",
+      uuid: "11111111-1111-4111-8111-111111111111",
+      parentUuid: null,
+      sessionId,
+      timestamp: "2026-03-08T12:00:00.000Z",
+      cwd: "/project",
+      message: { role: "user", content: "What is the ebb?" },
+    };
+    writeFileSync(join(projects, `${sessionId}.jsonl`), `${JSON.stringify(line)}\n`);
+  }
   vi.stubEnv("CLAUDE_CONFIG_DIR", home);
-  vi.stubEnv("CODEX_HOME", folder);
-  const messages: string[] = [];
+}
+
+const [FIRST, SECOND] = ["22222222-2222-4222-8222-222222222222", "33333333-3333-4333-8333-333333333333"];
+
+/** Starts an import of Claude Code's sessions; returns its effects, and the events of its end. */
+function startImport(store: SessionStore) {
+  const ends: TerminalEvent[] = [];
   const effects = actEffects(
-    { ...createShell([]), store: memoryStore() },
+    { ...createShell([]), store },
     (event) => {
-      if (event.type === "imported") messages.push(event.message);
+      if (event.type !== "progress") ends.push(event);
     },
     { ref: () => "", refresh: async () => undefined },
     fail,
   );
   effects.performers.import({ type: "import" });
-  await vi.waitFor(() => expect(messages).toHaveLength(1), PATIENCE);
+  return { effects, ends };
+}
+
+test("an import names an agent's folder that cannot be read, and imports the others", async () => {
+  const home = temporaryFolder();
+  // Its name is longer than the system takes, so nobody can read it, the superuser included.
+  const folder = join(home, "d".repeat(300));
+  claudeSessions(home, [FIRST]);
+  vi.stubEnv("CODEX_HOME", folder);
+  const { ends } = startImport(memoryStore());
+  await vi.waitFor(() => expect(ends).toHaveLength(1), PATIENCE);
   vi.unstubAllEnvs();
-  expect(messages).toEqual([expect.stringMatching(/^Imported: 1 session, 1 new entry\. .*ENAMETOOLONG/)]);
+  const message = expect.stringMatching(/^Imported: 1 session, 1 new entry\. .*ENAMETOOLONG/);
+  expect(ends).toEqual([{ type: "imported", message, isFailure: false }]);
 });
+
+test.each([
+  ["fails", "No space.", true],
+  ["is aborted", "The import was aborted.", false],
+])(
+  "after an import that %s, the sessions that it has written are listed",
+  async (_end, reason, isFailure) => {
+    const home = temporaryFolder();
+    claudeSessions(home, [FIRST, SECOND]);
+    vi.stubEnv("CODEX_HOME", join(home, "none"));
+    const near = memoryStore();
+    let count = 0;
+    const store: SessionStore = {
+      ...near,
+      async create(...given) {
+        if (++count === 2 && isFailure) throw new EspalierError("write-failed", reason);
+        if (count === 2) started.effects.performers.abort({ type: "abort" });
+        return near.create(...given);
+      },
+    };
+    const started = startImport(store);
+    await vi.waitFor(() => expect(started.ends).toHaveLength(1), PATIENCE);
+    vi.unstubAllEnvs();
+    const message = expect.stringMatching(new RegExp(`^${reason} Imported: [12] sessions?, `));
+    expect(started.ends).toEqual([{ type: "imported", message, isFailure }]);
+    const scratch = new Scratch().keys("i").happen(started.ends[0]!);
+    expect(scratch.effects.at(-1)).toMatchObject({ type: "list-sessions" });
+    expect(scratch.screen).toContain(reason);
+  },
+);
 
 test("a list goes on when a session that was chosen in it cannot be opened", async () => {
   const near = memoryStore();

@@ -113,9 +113,10 @@ export async function openTerminal(shell: Shell, { ref, ascii = false }: Termina
     clearInterval(clock);
     stdout.off("resize", resized);
     input.end();
-    lists.end();
     sessions.close();
     await acts.end();
+    // An aborted import begins to read the list again.
+    lists.end();
     screen.leave();
     signals.forget();
   }
@@ -301,20 +302,26 @@ export function actEffects(
         const entries = new Map<string, number>();
         const unreadable = new Set<string>();
         const agents = new Set<string>();
-        // The import of an agent names its folder that cannot be read.
-        for (const { agent } of foundSessions(process.env, (one) => agents.add(one))) agents.add(agent);
-        for (const { agent, title } of localAgents.filter((one) => agents.has(one.agent))) {
-          const onProgress: ImportOptions["onProgress"] = ({ index, total }) =>
-            dispatch({ type: "progress", detail: `${title}, file ${index + 1} of ${total}` });
-          const imports = importSessions(agent, { store: storeInUse(shell), onProgress });
-          for await (const { file, added, issues } of imports) {
-            if (file !== null) entries.set(file, (entries.get(file) ?? 0) + added);
-            for (const issue of issues) if (issue.kind === "unreadable") unreadable.add(issue.message);
-            await setImmediate();
-            signal.throwIfAborted();
+        try {
+          // The import of an agent names its folder that cannot be read.
+          for (const { agent } of foundSessions(process.env, (one) => agents.add(one))) agents.add(agent);
+          for (const { agent, title } of localAgents.filter((one) => agents.has(one.agent))) {
+            const onProgress: ImportOptions["onProgress"] = ({ index, total }) =>
+              dispatch({ type: "progress", detail: `${title}, file ${index + 1} of ${total}` });
+            const imports = importSessions(agent, { store: storeInUse(shell), onProgress });
+            for await (const { file, added, issues } of imports) {
+              if (file !== null) entries.set(file, (entries.get(file) ?? 0) + added);
+              for (const issue of issues) if (issue.kind === "unreadable") unreadable.add(issue.message);
+              await setImmediate();
+              signal.throwIfAborted();
+            }
           }
+        } catch (error) {
+          const reason = signal.aborted ? "The import was aborted." : failureOf(error).message;
+          const before = entries.size === 0 ? "" : ` ${importedMessage(entries, [...unreadable])}`;
+          return dispatch({ type: "imported", message: `${reason}${before}`, isFailure: !signal.aborted });
         }
-        dispatch({ type: "imported", message: importedMessage(entries, [...unreadable]) });
+        dispatch({ type: "imported", message: importedMessage(entries, [...unreadable]), isFailure: false });
       });
     },
     abort: () => acting.end(),

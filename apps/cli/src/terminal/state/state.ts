@@ -257,8 +257,8 @@ export type TerminalEvent =
   | { type: "sessions"; sessions: readonly ListedSession[]; isDone: boolean }
   /** Sessions of other agents that can be imported, in words. */
   | { type: "others"; text: string }
-  /** Sessions of other agents were imported. */
-  | { type: "imported"; message: string }
+  /** An import of sessions of other agents has ended; after a failure or an abort, some of them are there. */
+  | { type: "imported"; message: string; isFailure: boolean }
   | { type: "facts"; ref: string; facts: SessionFacts }
   | { type: "hits"; query: string; hits: readonly SearchHit[]; isDone: boolean }
   | {

@@ -176,9 +176,9 @@ const HANDLERS: { readonly [Type in OtherEvent["type"]]: Handler<Type> } = {
     return withSessions(state, { ...state.sessions, listed: known, isListing: !isDone });
   },
   others: (state, { text }) => next({ ...state, sessions: { ...state.sessions, others: text } }),
-  imported(state, { message }) {
+  imported(state, { message, isFailure }) {
     const { sessions } = state;
-    return listAgain(say({ ...state, work: undefined }, message), { ...sessions, others: "" });
+    return listAgain(say({ ...state, work: undefined }, message, isFailure), { ...sessions, others: "" });
   },
   continued: (state, { lines, command }) =>
     next({ ...state, ...CLOSED, dialog: continuedDialog(lines, command) }),
