@@ -432,6 +432,8 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     const expected = session.comparePolicies().filter(({ eligible }) => eligible);
     expect(expected.length).toBeGreaterThan(2);
     const own = session.planCompaction();
+    const counted = session.planCompaction({ policy: "pressure" });
+    const { tokens } = session.context;
     await session.close();
     await page.getByRole("button", { name: "Compact", exact: true }).click();
     for (const { policy, summarised, cache } of expected) {
@@ -449,6 +451,17 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
       .locator(".plan")
       .getByText(`Summarized: ${own.historyIds.length + own.turnPrefixIds.length} entries`)
       .waitFor();
+    // A policy with its own count names the session's count too, which lists show.
+    await page.getByRole("radio", { name: "pressure" }).click();
+    const size = page.getByRole("region", { name: "The plan" }).locator("p").first();
+    const shown = (count: number) => `${(count / 1000).toFixed(1)}k`;
+    if (!counted.eligible) throw new Error("The generated session is too small for this policy.");
+    expect(shown(counted.tokensBefore)).not.toBe(shown(tokens));
+    await soon(() => size.textContent()).toMatch(
+      new RegExp(
+        `^The context goes from ${shown(counted.tokensBefore)} .*, as this policy counts; as the session counts, it has ${shown(tokens)}\\.`,
+      ),
+    );
     await page.getByRole("radio", { name: "message-count" }).click();
     await page.locator(".policies tr.chosen").getByText("message-count").waitFor();
     await page.getByRole("button", { name: "Compact this session" }).click();

@@ -57,6 +57,8 @@ export interface PlanView {
   reason: string | null;
   tokensBefore: number;
   tokensAfter: number;
+  /** Size of the context as the session counts, which is in lists and trees. */
+  contextTokens: number;
   /** Rows of the messages that the summary would replace, and of those that would stay. */
   summarized: number[];
   kept: number[];
@@ -88,13 +90,15 @@ function planView(session: Session, policy: string): PlanView {
   if (!plan.eligible) {
     const { reason } = plan;
     const kept = rowsOf(sources);
+    const size = { tokensBefore: tokens, tokensAfter: tokens, contextTokens: tokens };
     const nothing = { summarized: [], edited: 0, isSplitTurn: false, cache: null };
-    return { policy, reason, tokensBefore: tokens, tokensAfter: tokens, kept, ...nothing };
+    return { policy, reason, ...size, kept, ...nothing };
   }
   const { tokensBefore, tokensAfter, isSplitTurn, edits, cache = null } = plan;
   const [summarized, kept] = [rowsOf([...plan.historyIds, ...plan.turnPrefixIds]), rowsOf(plan.keptIds)];
   const edited = edits.length;
-  return { policy, reason: null, tokensBefore, tokensAfter, summarized, kept, edited, isSplitTurn, cache };
+  const size = { tokensBefore, tokensAfter, contextTokens: tokens };
+  return { policy, reason: null, ...size, summarized, kept, edited, isSplitTurn, cache };
 }
 
 function policyIn(name: string | undefined): PolicyName | undefined {

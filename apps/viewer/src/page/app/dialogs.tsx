@@ -310,7 +310,8 @@ export function PlanDialog({ session, model, actions, onDone, onClose }: PlanDia
     <Dialog title={title} onClose={close} isWide>
       <form onSubmit={submit}>
         <p class="quiet">
-          The effect of a compaction at the leaf, by policy. No model is called, and nothing is written.
+          The effect of a compaction at the leaf, by policy. Each policy counts tokens in its own way. No
+          model is called, and nothing is written.
         </p>
         {!plans && !trouble && <p class="quiet">Planning…</p>}
         {plans && policy !== undefined && <PolicyTable plans={plans} chosen={policy} choose={setChosen} />}
@@ -419,12 +420,17 @@ interface PlanDetailsProps {
 
 function PlanDetails({ plan, model, actions }: PlanDetailsProps) {
   if (plan.reason !== null) return <p class="plan">{plan.reason}</p>;
-  const { tokensBefore, tokensAfter, summarized, kept, edited, isSplitTurn, cache } = plan;
+  const { tokensBefore, tokensAfter, contextTokens, summarized, kept, edited, isSplitTurn, cache } = plan;
+  const ownCount =
+    formatTokens(contextTokens) === formatTokens(tokensBefore)
+      ? ""
+      : `, as this policy counts; as the session counts, it has ${formatTokens(contextTokens)}`;
   return (
     <section class="plan" aria-label="The plan">
       <p>
         The context goes from <b>{formatTokens(tokensBefore)}</b> to about <b>{formatTokens(tokensAfter)}</b>{" "}
-        tokens.{isSplitTurn ? " The cut is inside a turn: the beginning of that turn is summarized too." : ""}
+        tokens{ownCount}.
+        {isSplitTurn ? " The cut is inside a turn: the beginning of that turn is summarized too." : ""}
         {edited > 0
           ? ` ${formatCount(edited, "message")} of the kept ones would be left out or shortened.`
           : ""}
