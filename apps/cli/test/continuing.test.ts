@@ -197,17 +197,17 @@ test("a session of Claude Code that continues in Claude Code keeps the ids of it
     sessionId: id,
     version: "2.1.330",
   });
-  const answer = (at: number, id: string, block: object) =>
-    line(at, "assistant", { id, type: "message", role: "assistant", model: "m", content: [block] });
+  const answer = (at: number, id: string, ...content: object[]) =>
+    line(at, "assistant", { id, type: "message", role: "assistant", model: "m", content });
   const call = (name: string) => ({ type: "tool_use", id: name, name: "Bash", input: {} });
   const result = (name: string) => ({ type: "tool_result", tool_use_id: name, content: name });
   const lines = [
     line(1, "user", { role: "user", content: "Which way is up?" }),
-    answer(2, "msg_1", call("c1")),
-    answer(3, "msg_1", call("c2")),
-    // One line with several parts: entries with ids that are no UUIDs.
-    line(4, "user", { role: "user", content: [result("c1"), result("c2"), { type: "text", text: "Well?" }] }),
-    answer(5, "msg_2", { type: "text", text: "That one." }),
+    // An answer in one line becomes two lines; results in one line are entries with ids that are no UUIDs.
+    answer(2, "msg_1", call("c1"), call("c2")),
+    line(3, "user", { role: "user", content: [result("c1"), result("c2"), { type: "text", text: "Well?" }] }),
+    answer(4, "msg_2", { type: "text", text: "That" }),
+    answer(5, "msg_2", { type: "text", text: "one." }),
   ];
   const inProjects = (home: string) => mkdirSync(join(home, "projects/p"), { recursive: true });
   inProjects(join(folder, ".claude"));
@@ -227,7 +227,7 @@ test("a session of Claude Code that continues in Claude Code keeps the ids of it
   const beside = (await espalierJson(["import", fork.file], { env })).value;
   expect(beside).toMatchObject({
     status: "created",
-    parent: { sessionId: id, entryId: uuid(5), kind: "fork" },
+    parent: { sessionId: id, entryId: uuid(4), kind: "fork" },
   });
   expect(await entriesOf(beside.file)).toEqual(original);
 

@@ -18,7 +18,7 @@ import {
 import type { NativeSession, NativeTarget } from "../export/export-native.ts";
 import { isCompactionItem, PATH_DIFFERENCES, type PathItem } from "../export/native-path.ts";
 import { anthropicNative } from "../formats/anthropic.ts";
-import { isUuid, uuidFromText } from "../import/entry.ts";
+import { uuidFromText, uuidOf, uuidOfLine } from "../import/entry.ts";
 import type { Line } from "./line-facts.ts";
 
 const AGENT = "claude-code";
@@ -54,10 +54,6 @@ export const claudeCodeTarget: NativeTarget = {
   },
 };
 
-function uuidOf(id: string): string {
-  return isUuid(id) ? id : uuidFromText(id);
-}
-
 /** Lines of one file, each below the previous one. */
 class ClaudeCodeLines {
   readonly #session: NativeSession;
@@ -88,7 +84,7 @@ class ClaudeCodeLines {
     const first = item.isMade
       ? uuidFromText(`${uuidOf(item.entry.id)}/result/${callOf(item.message)}`)
       : this.#uuid(item);
-    const uuids = lines.map((_, at) => (at === 0 ? first : uuidFromText(`${first}/${at}`)));
+    const uuids = lines.map((_, at) => uuidOfLine(first, at));
     this.#uuids.set(item, uuids);
     for (const [at, line] of lines.entries()) {
       for (const { id } of callsIn(line)) this.#callers.set(id, uuids[at]!);
@@ -109,8 +105,9 @@ class ClaudeCodeLines {
   }
 
   #uuid({ entry: { id } }: PathItem): string {
-    if (!isUuid(id)) this.#session.issues.add("changed", "id", id, DIFFERENCES.newId);
-    return uuidOf(id);
+    const uuid = uuidOf(id);
+    if (uuid !== id) this.#session.issues.add("changed", "id", id, DIFFERENCES.newId);
+    return uuid;
   }
 
   /** Original of a copied line, as forks of Claude Code name it; an import gives the copy its id. */

@@ -1,6 +1,7 @@
 import { parseLine } from "@espalier/jsonl-stream";
 import { isRecord } from "@espalier/session-tree";
 import type { DraftOptions, LineReader } from "../import/draft.ts";
+import { uuidOfLine } from "../import/entry.ts";
 import type { ImportIssues } from "../import/issue.ts";
 import type { ScratchArea, ScratchColumn } from "../scratch/space.ts";
 import { hasPlace, LineKind, LineMark } from "./line-facts.ts";
@@ -399,8 +400,12 @@ export class AnswerParts {
     let first = head;
     let rest = this.partsOf(head);
     for (;;) {
-      const taken = known(idOf(first))?.lines;
-      if (taken === undefined || taken < 1 || taken >= rest.length) return;
+      const id = idOf(first);
+      let taken = known(id)?.lines ?? 0;
+      if (taken < 1) return;
+      // A continued session has one line for each block, whatever the original had.
+      while (taken < rest.length && idOf(rest[taken]!) === uuidOfLine(id, taken)) taken++;
+      if (taken >= rest.length) return;
       this.#split.add(first);
       this.#gather(first, rest.slice(0, taken));
       rest = rest.slice(taken);

@@ -17,7 +17,7 @@ import type { NativeSession, NativeTarget } from "../export/export-native.ts";
 import { isCompactionItem, PATH_DIFFERENCES, type PathItem } from "../export/native-path.ts";
 import { nativeFor } from "../formats/native.ts";
 import { openaiResponsesNative } from "../formats/openai.ts";
-import { isUuid, uuidFromText } from "../import/entry.ts";
+import { uuidOf } from "../import/entry.ts";
 import { injectedBy, isOpaqueItem } from "./blocks.ts";
 import { itemText } from "./rollout.ts";
 
@@ -41,7 +41,7 @@ export const codexTarget: NativeTarget = {
   // Codex stores the readable summary of its reasoning without a signature, and the encrypted part beside the message.
   acceptsThinking: (block, { api }) => api === "openai-responses" && block.thinkingSignature === undefined,
   isOwnContext: (customType) => OWN_CONTEXT.test(customType),
-  sessionId: (id) => (isUuid(id) ? id : uuidFromText(id)),
+  sessionId: uuidOf,
   *lines(session) {
     const file = new RolloutLines(session);
     yield file.header();

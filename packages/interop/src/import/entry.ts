@@ -113,7 +113,14 @@ export function uuidFromText(text: string): string {
 }
 
 /** Returns whether a text is a UUID in lower case. */
-export const isUuid = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text);
+const isUuid = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text);
+
+/** Returns an id that is a UUID; for any other id a UUID derived from it. */
+export const uuidOf = (id: string): string => (isUuid(id) ? id : uuidFromText(id));
+
+/** Returns the UUID of a line that an export writes for an entry: the first one has the entry's own. */
+export const uuidOfLine = (entryId: string, at: number): string =>
+  at === 0 ? uuidOf(entryId) : uuidFromText(`${uuidOf(entryId)}/${at}`);
 
 /** Derives three words of 32 bits from a text. */
 function hashWords(text: string): [number, number, number] {
