@@ -244,6 +244,25 @@ test("a session of Claude Code that continues in Claude Code keeps the ids of it
   expect(await entriesOf(alone.file)).toEqual(original);
 });
 
+test.each(AGENTS)(
+  "two branches that continue in files of %s are both there after an import",
+  async (agent) => {
+    const { folder, project, env } = home();
+    const right = { ...said("u3", "u1", "right"), timestamp: "2026-01-01T00:00:02.000Z" };
+    const lines = [said("u1", null, "both"), said("u2", "u1", "left"), right];
+    const file = sessionOf({ ...HEADER, cwd: project }, ...lines);
+    const messages = [];
+    for (const at of ["u2", "u3"]) {
+      const out = join(folder, `rollout-${at}.jsonl`);
+      await espalierJson(["continue", file, "--in", agent, "--at", at, "--out", out], { env });
+      const { value } = await espalierJson(["import", out], { env });
+      const { entries } = (await espalierJson(["tree", value.file], { env })).value;
+      messages.push(entries.filter(({ type }: { type: string }) => type === "message").length);
+    }
+    expect(messages).toEqual([2, 3]);
+  },
+);
+
 test("folders that the environment names are used", async () => {
   const { folder, project, env } = home();
   const given = {

@@ -81,8 +81,10 @@ class RolloutLines {
   }
 
   header(): object {
-    const { id, timestamp, cwd } = this.#session;
-    return line(timestamp, "session_meta", {
+    const { id, timestamp, cwd, items } = this.#session;
+    // An import names lines by their times where these ascend, else by their numbers, which other branches have too.
+    const times = [timestamp, ...items.slice(0, 1).map(({ entry }) => entry.timestamp)];
+    return line(times.sort()[0]!, "session_meta", {
       ...this.#meta,
       id,
       ...forkOf(this.#session),
