@@ -153,6 +153,8 @@ export async function serveOnStdio(sessions: HostSessions, ended: Promise<void>)
     process.stdin.once("close", end);
     process.stdout.once("error", () => end());
   });
+  // Each answer that waits for the stream listens to it, and an agent may make any number of calls at once.
+  process.stdout.setMaxListeners(0);
   const handle = serveStdio(() => createServer(sessions));
   await Promise.race([closed, ended]);
   await handle.close();
