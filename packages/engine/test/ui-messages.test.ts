@@ -449,6 +449,14 @@ test("a session of any other agent is shown page by page in the SDK's format", a
   expect(session.getEntries()).toHaveLength(entries.length + 1);
 });
 
+test("messages are saved as they were at the call, even if the caller reuses its list", async () => {
+  const session = await open();
+  const given = [user("q1", "What grows here?")];
+  const saved = saveUiMessages(session, given);
+  given.length = 0;
+  expect(await saved).toEqual([user("q1", "What grows here?")]);
+});
+
 test("a value that is not a list of UI messages is refused in one sentence, and nothing is saved", async () => {
   const session = await open();
   await session.say("What grows here?");

@@ -112,13 +112,11 @@ async function save<Message extends UIMessage>(
   messages: readonly Message[],
   options: Saving,
 ): Promise<Message[]> {
+  // Before the first wait, because the caller may change or reuse its list.
+  const wanted = messages.map((given) => plainMessage(session, given));
   await session.load();
   const { leafId } = session;
-  const drafts = await draftsFor(
-    session,
-    messages.map((given) => plainMessage(session, given)),
-    options,
-  );
+  const drafts = await draftsFor(session, wanted, options);
   const check = () => {
     if (session.leafId !== leafId) throw moved();
   };
