@@ -6,10 +6,11 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { systemProcesses, takeFileLeaseSync } from "@espalier/session-tree/node";
 import { type EspalierError, openSession } from "espalier";
 import {
@@ -141,6 +142,18 @@ test("two managers of one process write one file, each on its own branch", () =>
   expect(again.getChildren(root)).toHaveLength(2);
   expect(one.buildSessionContext().messages.at(-1)).toMatchObject({ content: [{ text: "from one" }] });
   expect(two.buildSessionContext().messages.at(-1)).toMatchObject({ content: [{ text: "from two" }] });
+});
+
+test("two managers of one process write one file by two names of its folder", () => {
+  using one = create();
+  one.appendMessage(user("one"));
+  const file = one.getSessionFile()!;
+  const link = join(folder, "link");
+  symlinkSync(folder, link);
+  using two = SessionManager.open<SessionManager>(join(link, basename(file)));
+  two.appendMessage(user("two"));
+  one.appendMessage(user("three"));
+  expect(linesOf(file)).toHaveLength(4);
 });
 
 test("Espalier opens the file with its branches, labels and name, and its leaf", async () => {

@@ -1,5 +1,5 @@
 // Pi's sessions on disk: folders, lists, and files that are appended to synchronously.
-import { existsSync, readdirSync, statSync } from "node:fs";
+import { existsSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -255,7 +255,8 @@ export function openSource(path: string, mode: "read" | "write" = "read"): FileL
 function heldLines(log: FileLog): Lines {
   let release: () => void;
   try {
-    release = holdFile(log.ref);
+    // A file has several names where a folder above it is a link.
+    release = holdFile(realpathSync(log.ref));
   } catch (error) {
     void log.close();
     throw error;
