@@ -68,7 +68,7 @@ function createProgram(shell: Shell): Command {
       shell.store = store === undefined ? undefined : await openStore(store);
     })
     .exitOverride()
-    .configureHelp({ showGlobalOptions: true })
+    .configureHelp({ showGlobalOptions: true, minWidthToWrap: NARROWEST_HELP })
     .configureOutput({
       writeOut: (text) => void shell.output.write(inColumns(text, shell.columns)),
       // Usage errors are reported in one place with all other failures.
@@ -82,6 +82,9 @@ function createProgram(shell: Shell): Command {
   }
   return program;
 }
+
+/** Width in columns from which the meaning of an option is wrapped in its column. */
+const NARROWEST_HELP = 20;
 
 /**
  * Wraps the paragraphs of a help text: lines without an empty line between them. Indented lines are not wrapped: options

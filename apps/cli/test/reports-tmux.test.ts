@@ -78,3 +78,28 @@ describe.skipIf(!hasTmux)("reports on a terminal of 80 columns", () => {
     expect(screen).toMatch(/^sliding-window\n {2}contextSize/m);
   });
 });
+
+describe.skipIf(!hasTmux)("on a terminal of 60 columns", () => {
+  test("a found message is broken between words, below its indent", async () => {
+    const terminal = await Tmux.run(["history", DEMO, "etag", "--limit", "2"], { columns: 60, rows: 60 });
+    const screen = await terminal.shows(`${Tmux.LEFT} 0`);
+    expect(screen).toMatch(/^ {2}Nothing to work with: .*\n {2}`no-store` on top\. .*\n {2}\S/m);
+  });
+
+  test("the help breaks the meaning of an option between words, in its column", async () => {
+    const terminal = await Tmux.run(["undo", "--help"], { columns: 60, rows: 60 });
+    const screen = await terminal.shows(`${Tmux.LEFT} 0`);
+    expect(screen).toMatch(/^ {2}--expect <id> {8}undo nothing but .*\n {23}\S/m);
+  });
+});
+
+describe.skipIf(!hasTmux)("on a terminal that cannot move its cursor", () => {
+  test("the interface is not opened, and the cure is named", async () => {
+    // tmux names itself in TERM; the shell changes the name before its prompt.
+    const terminal = await Tmux.run(["open", DEMO], { env: { PROMPT_COMMAND: "TERM=dumb" }, columns: 200 });
+    await terminal.shows(`${Tmux.LEFT} 2`);
+    expect(terminal.history).toMatch(
+      /needs a terminal that moves its cursor, and TERM is dumb; `espalier tree \S+` prints it\./,
+    );
+  });
+});

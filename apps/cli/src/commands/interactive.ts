@@ -48,12 +48,16 @@ const open = command({
     { shell, program, options: { ascii = false } }: Call<{ ascii?: boolean }>,
     ref: string | undefined,
   ) {
-    const isTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true && !shell.json;
+    const isDumb = process.env["TERM"] === "dumb";
+    const isTerminal =
+      process.stdin.isTTY === true && process.stdout.isTTY === true && !isDumb && !shell.json;
     const file = ref === undefined ? undefined : await fileOf(shell, ref, program);
     // Without a terminal the help is printed, as by commander without a command.
     if (ref === undefined && !isTerminal) throw new CommanderError(2, "commander.help", "(outputHelp)");
-    if (!isTerminal)
-      throw new CommandError("usage", `Opening ${ref} needs a terminal; \`espalier tree ${ref}\` prints it.`);
+    if (!isTerminal) {
+      const needed = isDumb ? "a terminal that moves its cursor, and TERM is dumb" : "a terminal";
+      throw new CommandError("usage", `Opening ${ref} needs ${needed}; \`espalier tree ${ref}\` prints it.`);
+    }
     const { openTerminal } = await import("../terminal/open-terminal.ts");
     await askAboutProject(shell);
     await openTerminal(shell, { ascii, ...(file === undefined ? {} : { ref: file }) });

@@ -22,7 +22,7 @@ import { entryName, entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatChange, formatCount, formatMany, formatPrice, formatTime, parseCount } from "../numbers.ts";
 import { currentSettings } from "../opening.ts";
-import { jsonLine, print, printLine, printLines, printStep, type Shell } from "../shell.ts";
+import { jsonLine, print, printLine, printStep, printWrapped, type Shell } from "../shell.ts";
 import { viewTable } from "../table.ts";
 import { aroundMatch, columnsOf, cutToColumns, padToColumns, plainLine, plainText } from "../text.ts";
 import { costCommands } from "./costs.ts";
@@ -198,7 +198,7 @@ messages of other branches are searched too, and marked. The tool query_history 
   use: "read",
   async run({ session, shell, options: { limit } }: SessionCall<{ limit?: number }>, query: string) {
     const hits = historyOf(session, { query, ...(limit === undefined ? {} : { limit }) });
-    if (!shell.json) return printLines(shell, viewHistory(session, hits, query, shell));
+    if (!shell.json) return printWrapped(shell, viewHistory(session, hits, query, shell));
     for (const hit of hits) await shell.output.writeLine(jsonLine(historyValue(hit)));
   },
 });
