@@ -2,7 +2,7 @@ import { createAnthropic } from "@ai-sdk/anthropic";
 import { createSession, type Session } from "@espalier/engine";
 import { aiSdk } from "@espalier/engine/ai-sdk";
 import { receiveUiMessages, uiMessages, uiTurn, uiVersions } from "@espalier/engine/ui-messages";
-import { memoryStore } from "@espalier/session-tree";
+import { isMessage, memoryStore } from "@espalier/session-tree";
 import { type Reply, startMessagesServer, textReply, toolReply } from "@espalier/summarizer/testing";
 import {
   createUIMessageStream,
@@ -186,6 +186,18 @@ test("an aborted answer keeps its received part, and the next message continues"
   reply = () => textReply("Plums.");
   const shown = await send(session, [says("q2", "And there?")]);
   expect(shown).toHaveLength(4);
+});
+
+test("two answers to one message at the same time are each recorded and shown once", async () => {
+  const session = await open();
+  reply = (n) => textReply(`Answer ${n}.`);
+  const sent = await receiveUiMessages(session, [says("q1", "What grows here?")]);
+  await Promise.all([send(session, sent), send(session, sent)]);
+  const shown = await uiMessages(session);
+  expect(shown.map(({ parts }) => parts.length)).toEqual([1, 2, 2]);
+  expect(new Set(shown.map(({ id }) => id)).size).toBe(3);
+  const answers = session.getEntries().filter((entry) => isMessage(entry, "assistant"));
+  expect(answers).toHaveLength(2);
 });
 
 test("a failed answer is requested again", async () => {

@@ -92,7 +92,10 @@ export async function uiTurn<Message extends UIMessage = UIMessage>(
         one.role === "assistant" && step ? { ...one, ...(await billOf(provider, step, fresh)) } : one;
       const isFirst = one.role === "assistant" && !isBegun;
       if (isFirst) isBegun = true;
-      drafts.push({ ...message.of({ message: said }), ...(isFirst ? { id: messageId } : {}) });
+      // After the answer of a turn that ran at the same time, this one would become a part of it.
+      const isMore = isFirst && session.context.messages.at(-1)?.role === "assistant";
+      const ui = isMore ? { ui: { id: messageId } } : {};
+      drafts.push({ ...message.of({ message: { ...said, ...ui } }), ...(isFirst ? { id: messageId } : {}) });
     }
     await log.append(drafts);
   };
