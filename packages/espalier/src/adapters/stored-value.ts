@@ -89,6 +89,7 @@ function store(value: unknown, places: Places, above: readonly object[], name: s
     const place = places.get(value);
     return place ? { [MARK]: place.kind, at: place.at } : value;
   }
+  if (value === 0) return 0; // JSON has no -0
   if (value === null || typeof value === "boolean" || Number.isFinite(value)) return value;
   if (value instanceof Uint8Array)
     return { [MARK]: "bytes", base64: store(Buffer.from(value).toString("base64"), places, above, name) };

@@ -474,6 +474,24 @@ test("a call has the items of its beginning, even if the caller changes or reuse
   }
 });
 
+test("an item with -0, which JSON has not, can be replaced by the item that was given", async () => {
+  const given = { ...said("one"), providerData: { offset: -0 } } as AgentInputItem;
+  const home = temporaryFolder();
+  await open({ home, idleMs: 0 }).session("garden").addItems([given]);
+  for (const session of [
+    new MemorySession({ initialItems: [given] }),
+    open({ home, idleMs: 0 }).session("garden"),
+  ]) {
+    const transaction: SessionHistoryTransaction = {
+      type: "replace_suffix",
+      expectedSuffix: [given],
+      replacement: [said("two")],
+    };
+    await session.applyHistoryTransaction({ operationId: "a", transaction });
+    expect(await session.getItems()).toEqual([said("two")]);
+  }
+});
+
 test("a value that JSON cannot represent is refused in one sentence, and nothing of it is written", async () => {
   const session = open().session("garden");
   const circle: Record<string, unknown> = { role: "user", content: "x" };
