@@ -265,6 +265,24 @@ test("a tool that throws, or that an abort ends, gives an error result", async (
   expect(ended).toMatchObject({ isError: true, content: [{ text: expect.stringContaining("interrupted") }] });
 });
 
+test("results of calls that end after the leaf was moved follow one another on the branch of their answer", async () => {
+  const calls = ["c1", "c2", "c3"].map((id) => ({ id, name: "look", input: {} }));
+  const { provider } = await anthropicAt([{ calls }]);
+  const session = await sessionOf();
+  const asked = await session.say("Look.");
+  const turn = await session.record(provider, await session.next(provider));
+  await session.moveTo(asked.id);
+  const answering = turn.answerAll(({ id }) =>
+    id === "c3" ? new Promise((done) => setTimeout(done, 20)) : id,
+  );
+  await expect(answering).rejects.toMatchObject({ code: "moved" });
+  await vi.waitFor(() => expect(messagesOf(session)).toHaveLength(5));
+  expect(session.leafId).toBe(asked.id);
+  const last = session.getEntries().findLast((entry) => message.is(entry))!;
+  const results = session.contextAt(last.id).messages.filter(({ role }) => role === "toolResult");
+  expect(results).toMatchObject(calls.map(({ id }) => ({ toolCallId: id, isError: false })));
+});
+
 test("calls without a result of an earlier process get one that says so, before the next request", async () => {
   const { provider, problems, sent } = await anthropicAt([
     { calls: [{ id: "c1", name: "look", input: {} }] },

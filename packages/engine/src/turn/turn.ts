@@ -3,6 +3,7 @@ import {
   type AssistantMessage,
   type ContextMessage,
   contentBlocks,
+  createId,
   type Entry,
   isFailedAnswer,
   leaf,
@@ -125,6 +126,8 @@ export class TurnLog {
   #tell: (event: { type: "entry"; entry: Entry }) => void = () => {};
   /** The newest entry of the turns. */
   #place: string | null;
+  /** The newest entry that was drafted for another branch than the leaf's; its write may still fail. */
+  #drafted: string | undefined;
 
   constructor(session: Session) {
     this.#session = session;
@@ -143,16 +146,18 @@ export class TurnLog {
    * @throws EspalierError `moved` in that case, after the entries are in the log; errors of `append`
    */
   async append(drafts: readonly NewEntry[], durability?: "fsync"): Promise<Entry[]> {
-    const [first, ...rest] = drafts;
-    if (!first) return [];
+    if (drafts.length === 0) return [];
     const session = this.#session;
-    const place = this.#place;
     let isHere = true;
     const drafted = () => {
       const { leafId } = session;
+      const place = this.#drafted && session.tree.has(this.#drafted) ? this.#drafted : this.#place;
       isHere = !place || session.isOnPath(place);
       if (isHere) return drafts;
-      return [{ ...first, parentId: place }, ...rest, leaf.of({ parentId: leafId, targetId: leafId })];
+      // The next append may be drafted before this one is acknowledged: it follows this one by its id.
+      const [first, ...rest] = drafts.map((draft) => ({ ...draft, id: draft.id ?? createId() }));
+      this.#drafted = rest.at(-1)?.id ?? first!.id;
+      return [{ ...first!, parentId: place }, ...rest, leaf.of({ parentId: leafId, targetId: leafId })];
     };
     const appended = await session.append(drafted, durability ? { durability } : {});
     for (const entry of appended) this.#tell({ type: "entry", entry });
@@ -162,6 +167,7 @@ export class TurnLog {
         "The leaf was moved to another entry of the session during the run. The answer is on the branch of its request; navigate there to continue.",
       );
     this.#place = appended.at(-1)!.id;
+    this.#drafted = undefined;
     return appended;
   }
 }
