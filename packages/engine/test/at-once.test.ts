@@ -1,7 +1,8 @@
-import { openSession, POLICY_NAMES } from "@espalier/engine";
+import { openSession, POLICY_NAMES, type Session } from "@espalier/engine";
+import { isMessage, messageText } from "@espalier/session-tree";
 import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { billed, listen, plant, soundAnswer, turn } from "./build-session.ts";
 
 /** Limits that a session of some turns exceeds under every policy. */
@@ -107,4 +108,67 @@ test("property: of simultaneous acts each is done or refused with its name, and 
     ),
     { numRuns: 50 },
   );
+});
+
+describe("acts that are not awaited one by one", () => {
+  const prompts = (session: Session) =>
+    session.getBranch().flatMap((entry) => (isMessage(entry, "user") ? [messageText(entry.message)] : []));
+
+  test("two undos take back two actions, and two redos repeat both", async () => {
+    const { session } = await plant();
+    const before = session.leafId;
+    const undone = await Promise.all([session.undo(), session.undo()]);
+    expect(undone.map(({ editorText }) => editorText?.slice(0, 11))).toEqual(["Question 4.", "Question 3."]);
+    expect(prompts(session)).toHaveLength(2);
+    const redone = await Promise.all([session.redo(), session.redo()]);
+    expect(redone.map(({ act }) => act.text.slice(0, 11))).toEqual(["Question 3.", "Question 4."]);
+    expect(session.leafId).toBe(before);
+  });
+
+  test("an undo takes back the prompt whose append is under way, and refuses it when another was expected", async () => {
+    const { session } = await plant();
+    const expected = session.getBranch().findLast((entry) => isMessage(entry, "user"))!.id;
+    const said = session.say("One more.");
+    const refused = session.undo({ expected }).catch((error: unknown) => error);
+    expect(await refused).toMatchObject({ code: "stale" });
+    expect((await said).parentId).not.toBeNull();
+    const again = session.say("And another.");
+    expect(await session.undo()).toMatchObject({ editorText: "And another." });
+    await again;
+    expect(prompts(session).at(-1)).toBe("One more.");
+  });
+
+  test("the last of two navigations decides where the leaf is", async () => {
+    const { session } = await plant();
+    const [here, there] = [session.leafId!, session.getBranch().at(-5)!.id];
+    const [, back] = await Promise.all([session.navigate(there), session.navigate(here)]);
+    expect([session.leafId, back.leafId]).toEqual([here, here]);
+  });
+
+  test("hiding an entry twice writes one edit, and one undo restores it", async () => {
+    const { session } = await plant();
+    const [first] = session.getBranch();
+    const [edit, none] = await Promise.all([session.hide(first!.id), session.hide(first!.id)]);
+    expect([edit, none]).toEqual([expect.any(String), null]);
+    await session.undo();
+    expect(session.context.sources).toContain(first!.id);
+  });
+
+  test("a prompt that is said twice with one id is one entry", async () => {
+    const { session } = await plant();
+    const [once, twice] = await Promise.all(["a", "b"].map(() => session.say("Once.", { id: "request-1" })));
+    expect(twice).toEqual(once);
+    expect(prompts(session).filter((text) => text === "Once.")).toHaveLength(1);
+  });
+
+  test("a prompt finds the results whose append is under way", async () => {
+    const { session } = await plant();
+    await session.appendMessages([{ role: "user", content: "Look." }, turn("x")[1]!]);
+    const results = session.appendMessages([
+      { role: "toolResult", toolCallId: "call-x-1", content: "Pears." },
+    ]);
+    await session.say("And now?");
+    await results;
+    expect(session.getBranch().filter((entry) => isMessage(entry, "toolResult"))).toHaveLength(5);
+  });
 });

@@ -36,16 +36,16 @@ import {
 import type { Session } from "./session.ts";
 
 /**
- * Returns the edit that removes an entry from the context at the leaf, or restores it; undefined when the entry is
- * already in that state. The restored content is that before hiding, even if a compaction had shortened it.
+ * Returns the edit that removes an entry from the context at the leaf, or restores it; none when the entry is already
+ * in that state. The restored content is that before hiding, even if a compaction had shortened it.
  *
  * @throws EspalierError `unknown-entry`; `not-in-context`
  */
-export function planHiding(core: SessionTree, targetId: string, isHidden: boolean): NewEntry | undefined {
+export function planHiding(core: SessionTree, targetId: string, isHidden: boolean): NewEntry[] {
   const { entry, isIncluded } = placeInContext(core, targetId);
-  if (isIncluded !== isHidden) return undefined;
+  if (isIncluded !== isHidden) return [];
   const replacement = isHidden ? null : earlierContent(core, entry);
-  return contextEdit.of({ targetId, replacement, reason: "manual" });
+  return [contextEdit.of({ targetId, replacement, reason: "manual" })];
 }
 
 /** Finds an entry that the model reads at the leaf, or would read if no edit left it out. */

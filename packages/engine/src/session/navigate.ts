@@ -75,24 +75,30 @@ export async function navigate(
   const event = { kind: "navigate", targetId, entryId: targetId ?? rootIdOf(session), position } as const;
   return leaveBranch(session, event, targetId, options, async ({ summary, labelText, refuseAborted }) => {
     const id = createId();
-    const entries: NewEntry[] = [];
-    if (summary) entries.push(branchSummary.of({ id, parentId: placeId, ...summary }));
-    else if (placeId !== session.leafId) entries.push(leaf.of({ id, parentId: placeId, targetId: placeId }));
-    const labelled = summary ? id : targetId;
-    if (labelText && labelled !== null) {
-      const part = entries.length > 0 ? { navigation: id } : {};
-      entries.push(label.of({ targetId: labelled, label: labelText, ...part }));
-    }
+    let leftId = oldLeafId;
+    // Drafted when earlier appends have ended: they may have moved the leaf.
+    const drafted = () => {
+      const entries: NewEntry[] = [];
+      leftId = session.leafId;
+      if (summary) entries.push(branchSummary.of({ id, parentId: placeId, ...summary }));
+      else if (placeId !== leftId) entries.push(leaf.of({ id, parentId: placeId, targetId: placeId }));
+      const labelled = summary ? id : targetId;
+      if (labelText && labelled !== null) {
+        const part = entries.length > 0 ? { navigation: id } : {};
+        entries.push(label.of({ targetId: labelled, label: labelText, ...part }));
+      }
+      return entries;
+    };
     const check = () => {
       refuseAborted();
       if (summary && session.leafId !== oldLeafId) throw branchWentOn();
     };
     check();
-    if (entries.length > 0) await session.append(entries, { check });
+    await session.append(drafted, { check });
     const summaryEntryId = summary ? id : null;
     const summaryEntry = summary && session.getEntry(id);
     await finishMove(session, {
-      oldLeafId,
+      oldLeafId: leftId,
       summaryEntryId,
       ...(summaryEntry && branchSummary.is(summaryEntry) ? { summaryEntry } : {}),
       fromExtension: summary?.fromHook ?? false,

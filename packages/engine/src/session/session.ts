@@ -420,8 +420,8 @@ export class Session extends SessionTree {
    */
   async hide(targetId: string, hidden = true): Promise<string | null> {
     await this.load();
-    const edit = planHiding(this, targetId, hidden);
-    return edit ? this.#appendOne(edit) : null;
+    const [edit] = await this.append(() => planHiding(this, targetId, hidden));
+    return edit?.id ?? null;
   }
 
   async #appendOne(entry: NewEntry): Promise<string> {

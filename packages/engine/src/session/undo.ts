@@ -113,26 +113,25 @@ export function lastAct(tree: Tree, leafId: string | null): LastAct | undefined 
  * @throws EspalierError `nothing-to-undo`; `stale` when the last action is not the expected one
  */
 export async function undo(session: Session, expected?: string): Promise<UndoResult> {
-  const tree = await session.load();
-  const act = lastAct(tree, session.leafId);
-  if (!act)
-    throw new EspalierError(
-      "nothing-to-undo",
-      "There is nothing to undo: this path has no prompt, compaction or hiding, and the session has no navigation, label, name or pin.",
-    );
-  if (expected !== undefined && act.entryId !== expected)
-    throw new EspalierError(
-      "stale",
-      `The newest action is now ${otherAct(act, expected)}; nothing was undone.`,
-    );
-  const row = tree.row(act.entryId);
-  const entry = tree.entryAt(row);
-  const inPlace = restored(tree, entry, row, act.entryId);
-  if (inPlace) return { ...(await writeInPlace(session, inPlace)), act };
-  const before = tree.parentIdAt(row);
-  const movesLeaf = act.kind === "navigation" || act.kind === "summary";
-  const result = await moveBack(session, movesLeaf ? leafBefore(tree, row) : before, act.entryId);
-  return { ...result, editorText: act.kind === "prompt" ? promptText(entry) : null, act };
+  await session.load();
+  return takeBack(session, (tree) => {
+    const act = lastAct(tree, session.leafId);
+    if (!act)
+      throw new EspalierError(
+        "nothing-to-undo",
+        "There is nothing to undo: this path has no prompt, compaction or hiding, and the session has no navigation, label, name or pin.",
+      );
+    if (expected !== undefined && act.entryId !== expected)
+      throw new EspalierError(
+        "stale",
+        `The newest action is now ${otherAct(act, expected)}; nothing was undone.`,
+      );
+    const row = tree.row(act.entryId);
+    const movesLeaf = act.kind === "navigation" || act.kind === "summary";
+    const to = movesLeaf ? leafBefore(tree, row) : tree.parentIdAt(row);
+    const editorText = act.kind === "prompt" ? promptText(tree.entryAt(row)) : null;
+    return { act, row, to, editorText };
+  });
 }
 
 /**
@@ -141,20 +140,51 @@ export async function undo(session: Session, expected?: string): Promise<UndoRes
  * @throws EspalierError `nothing-to-redo`; `stale` when that action is not the expected one
  */
 export async function redo(session: Session, expected?: string): Promise<UndoResult> {
-  const tree = await session.load();
-  const row = lastUndo(tree);
-  const act = row < 0 ? undefined : actUndoneAt(tree, row);
-  if (!act)
-    throw new EspalierError("nothing-to-redo", "There is nothing to redo: the last action was not an undo.");
-  if (expected !== undefined && act.entryId !== expected)
-    throw new EspalierError(
-      "stale",
-      `The newest undone action is now ${otherAct(act, expected)}; nothing was redone.`,
-    );
-  const entry = tree.entryAt(row);
-  const inPlace = restored(tree, entry, row, entry.id);
-  if (inPlace) return { ...(await writeInPlace(session, inPlace)), act };
-  return { ...(await moveBack(session, leafBefore(tree, row), entry.id)), act };
+  await session.load();
+  return takeBack(session, (tree) => {
+    const row = lastUndo(tree);
+    const act = row < 0 ? undefined : actUndoneAt(tree, row);
+    if (!act)
+      throw new EspalierError(
+        "nothing-to-redo",
+        "There is nothing to redo: the last action was not an undo.",
+      );
+    if (expected !== undefined && act.entryId !== expected)
+      throw new EspalierError(
+        "stale",
+        `The newest undone action is now ${otherAct(act, expected)}; nothing was redone.`,
+      );
+    return { act, row, to: leafBefore(tree, row), editorText: null };
+  });
+}
+
+/** An undo or a redo: its action, the row of the entry that it takes back, and the leaf afterwards if it moves the leaf. */
+interface TakingBack extends Pick<UndoResult, "act" | "editorText"> {
+  row: number;
+  to: string | null;
+}
+
+/**
+ * Takes back an entry: restores a value, or moves the leaf.
+ *
+ * @param plan called when all earlier appends have ended, so that two undos at once take back two actions
+ */
+async function takeBack(session: Session, plan: (tree: Tree) => TakingBack): Promise<UndoResult> {
+  let oldLeafId: string | null = null;
+  let planned: TakingBack | undefined;
+  const [written] = await session.append(() => {
+    const { tree } = session;
+    planned = plan(tree);
+    oldLeafId = session.leafId;
+    const { row, to } = planned;
+    const entry = tree.entryAt(row);
+    const targetId = session.placeOf(to);
+    return [restored(tree, entry, row) ?? leaf.of({ parentId: targetId, targetId, undoes: entry.id })];
+  });
+  if (written && leaf.is(written))
+    await finishMove(session, { oldLeafId, summaryEntryId: null, fromExtension: false });
+  const { act, editorText } = planned!;
+  return { leafId: session.leafId, summaryEntryId: null, editorText, act };
 }
 
 const otherAct = ({ kind, entryId }: LastAct, expected: string): string =>
@@ -207,7 +237,8 @@ function leafBefore(tree: Tree, row: number): string | null {
 }
 
 /** Returns the entry that restores a label, name or pin to its value before a row; undefined for any other entry. */
-function restored(tree: Tree, entry: Entry, row: number, undoes: string): NewEntry | undefined {
+function restored(tree: Tree, entry: Entry, row: number): NewEntry | undefined {
+  const undoes = entry.id;
   if (label.is(entry)) {
     const { targetId } = entry;
     const text = newestAbove(tree, row, (above) => label.is(above) && above.targetId === targetId);
@@ -241,17 +272,4 @@ function newestAbove(tree: Tree, row: number, isSought: (entry: Entry) => boolea
     if (isSought(entry)) return entry;
   }
   return undefined;
-}
-
-async function writeInPlace(session: Session, entry: NewEntry): Promise<NavigateResult> {
-  await session.append(entry);
-  return { leafId: session.leafId, summaryEntryId: null, editorText: null };
-}
-
-async function moveBack(session: Session, to: string | null, undoes: string): Promise<NavigateResult> {
-  const oldLeafId = session.leafId;
-  const targetId = session.placeOf(to);
-  await session.append(leaf.of({ parentId: targetId, targetId, undoes }));
-  await finishMove(session, { oldLeafId, summaryEntryId: null, fromExtension: false });
-  return { leafId: session.leafId, summaryEntryId: null, editorText: null };
 }

@@ -48,13 +48,16 @@ export interface SayOptions {
  * @throws EspalierError `bad-input` for a blank text
  */
 export async function say(session: Session, content: DraftContent, { id }: SayOptions = {}): Promise<Entry> {
-  const known = id === undefined ? undefined : (await session.load()).getEntry(id);
-  if (known) return known;
-  const { messages } = session.context;
+  if (id !== undefined) await session.load();
+  const known = () => (id === undefined ? undefined : session.getEntry(id));
+  if (known()) return known()!;
   const [said] = fillMessages([{ role: "user", content }], session.context);
   const prompt = id === undefined ? said! : { ...said!, id };
-  const appended = await session.append([...missingResults(openCalls(messages), INTERRUPTED), prompt]);
-  return appended.at(-1)!;
+  // Drafted when earlier appends have ended: they may have the same prompt, or results of the calls.
+  const drafted = () =>
+    known() ? [] : [...missingResults(openCalls(session.context.messages), INTERRUPTED), prompt];
+  const appended = await session.append(drafted);
+  return appended.at(-1) ?? known()!;
 }
 
 /** Options of {@link nextRequest}. */
