@@ -1,6 +1,5 @@
 export { EventBus, type EventPayloads, EventType } from "@espalier/compaction/policies";
 export type { CommittedCompaction, CompactionRequest } from "./compaction/draft.ts";
-export { automaticInARow } from "./compaction/draft.ts";
 export type { OffloadedResults } from "./compaction/offload.ts";
 export {
   POLICIES,
@@ -10,6 +9,7 @@ export {
   resolvePolicy,
 } from "./compaction/policies.ts";
 export {
+  automaticInARow,
   forecastAct,
   type PlannedCompaction,
   type PolicyComparison,

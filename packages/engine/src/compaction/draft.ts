@@ -32,7 +32,6 @@ import {
   contextEdit,
   contextOfPath,
   type Entry,
-  isFailedAnswer,
   isMessage,
   isRecord,
   type NewEntry,
@@ -54,7 +53,7 @@ import type { Session } from "../session/session.ts";
 import type { ActOptions } from "../session/state.ts";
 import { withFilesRead } from "./offload.ts";
 import type { PolicyName } from "./policies.ts";
-import { toolsOf } from "./request.ts";
+import { automaticInARow, toolsOf } from "./request.ts";
 import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "./summarizers.ts";
 
 /**
@@ -369,42 +368,6 @@ export function refuseStale({ session, plan, signal }: CompactionRun): void {
       "stale",
       "The branch was left while it was compacted; nothing was written. Go back to it and compact again.",
     );
-}
-
-/** Automatic compactions in a row that are allowed without an answer of the model between them. */
-const MOST_IN_A_ROW = 2;
-
-/**
- * Counts the automatic compactions on the path since the newest successful answer. The part that a compaction keeps may
- * begin after the previous compaction, so each compaction records its count.
- */
-export function automaticInARow({ window }: Pick<Session, "window">): number {
-  let count = 0;
-  for (const entry of window.entries.toReversed()) {
-    const { message } = entry as { message?: ContextMessage };
-    if (message?.role === "assistant" && !isFailedAnswer(message)) return count;
-    if (!compaction.is(entry)) continue;
-    const { automaticInARow: recorded, reason } = (entry.details ?? {}) as Partial<CompactionDetails>;
-    if (typeof recorded === "number") return count + recorded;
-    if (reason !== "manual" && reason !== "policy") count++;
-  }
-  return count;
-}
-
-/**
- * Refuses endless automatic compaction.
- *
- * @throws EspalierError `exhausted` for an automatic compaction after two without an answer of the model between them
- */
-export function refuseAfterTwo(
-  session: Session,
-  reason: CompactionReason,
-  breakdown: Record<string, number>,
-): void {
-  // A compaction after an append is caused by new messages: it cannot repeat endlessly.
-  if (reason === "manual" || reason === "policy" || automaticInARow(session) < MOST_IN_A_ROW) return;
-  const message = `The context was compacted ${MOST_IN_A_ROW} times in a row without an answer of the model, and a compaction is still due; use a model with a larger window, or compact by hand and keep less.`;
-  throw new EspalierError("exhausted", message, { breakdown });
 }
 
 /** Request for a compaction. */

@@ -1,5 +1,7 @@
 import {
+  type CompactionDetails,
   type CompactionPlan,
+  type CompactionReason,
   DEFAULT_COMPACTION_SETTINGS,
   effectiveWindow,
   goalIn,
@@ -9,11 +11,14 @@ import {
   userTexts,
 } from "@espalier/compaction";
 import { countMessages } from "@espalier/compaction/policies";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   CHARS_PER_TOKEN,
+  type ContextMessage,
   compaction,
   type Entry,
   estimateBytes,
+  isFailedAnswer,
   isMessage,
   message,
   pathRowsOf,
@@ -134,6 +139,42 @@ function firstText(tree: Tree, rows: Iterable<number>, edits: readonly Entry[]):
     if (text !== undefined) return text;
   }
   return undefined;
+}
+
+/** Automatic compactions in a row that are allowed without an answer of the model between them. */
+const MOST_IN_A_ROW = 2;
+
+/**
+ * Counts the automatic compactions on the path since the newest successful answer. The part that a compaction keeps may
+ * begin after the previous compaction, so each compaction records its count.
+ */
+export function automaticInARow({ window }: Pick<Session, "window">): number {
+  let count = 0;
+  for (const entry of window.entries.toReversed()) {
+    const { message } = entry as { message?: ContextMessage };
+    if (message?.role === "assistant" && !isFailedAnswer(message)) return count;
+    if (!compaction.is(entry)) continue;
+    const { automaticInARow: recorded, reason } = (entry.details ?? {}) as Partial<CompactionDetails>;
+    if (typeof recorded === "number") return count + recorded;
+    if (reason !== "manual" && reason !== "policy") count++;
+  }
+  return count;
+}
+
+/**
+ * Refuses endless automatic compaction.
+ *
+ * @throws EspalierError `exhausted` for an automatic compaction after two without an answer of the model between them
+ */
+export function refuseAfterTwo(
+  session: Session,
+  reason: CompactionReason,
+  breakdown: Record<string, number>,
+): void {
+  // A compaction after an append is caused by new messages: it cannot repeat endlessly.
+  if (reason === "manual" || reason === "policy" || automaticInARow(session) < MOST_IN_A_ROW) return;
+  const message = `The context was compacted ${MOST_IN_A_ROW} times in a row without an answer of the model, and a compaction is still due; use a model with a larger window, or compact by hand and keep less.`;
+  throw new EspalierError("exhausted", message, { breakdown });
 }
 
 /** Effect of a policy on the current session. Sizes are tokens as that policy counts. */

@@ -46,12 +46,11 @@ import {
   type CompactionRun,
   draftCompaction,
   proposedCandidate,
-  refuseAfterTwo,
   refuseStale,
   summarizedCandidate,
 } from "./draft.ts";
 import { removeUnusedFiles, withFilesRead } from "./offload.ts";
-import { planOf, situationOf } from "./request.ts";
+import { planOf, refuseAfterTwo, situationOf } from "./request.ts";
 import { EXTRACTIVE, summarizerOf } from "./summarizers.ts";
 
 /**
