@@ -1,8 +1,18 @@
-import { openSession, type Session } from "@espalier/engine";
-import { contextEdit, isMessage } from "@espalier/session-tree";
+import { addRule, dropRule, openSession, rulesOf, type Session } from "@espalier/engine";
+import { anthropicFormat, buildRequest, contextEdit, isMessage } from "@espalier/session-tree";
 import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import { describe, expect, test } from "vitest";
-import { addedSince, billed, bytesOf, contextOf, listen, plant, soundAnswer, turn } from "./build-session.ts";
+import {
+  addedSince,
+  billed,
+  bytesOf,
+  contextOf,
+  listen,
+  plant,
+  soundAnswer,
+  turn,
+  words,
+} from "./build-session.ts";
 
 /** A summarizer that says when it was asked, and answers when it is told to. */
 function heldSummarizer() {
@@ -104,6 +114,73 @@ describe("while a summary is generated", () => {
     expect(await joined).toBe(await first);
     expect(heard).toMatchObject({ before: 1, failed: [] });
     expect(session.getBranch().filter(({ type }) => type === "compaction")).toHaveLength(1);
+  });
+
+  test("an entry that is pinned meanwhile is in the summary, and one that is unpinned is not", async () => {
+    const { summarizer, isAsked, release } = heldSummarizer();
+    const { session, store } = await plant({ summarizer });
+    const [first, second] = session.getBranch().filter((entry) => isMessage(entry, "user"));
+    await session.pin(second!.id);
+    const running = session.compact();
+    await isAsked;
+    await session.pin(first!.id);
+    await session.pin(second!.id, false);
+    release();
+    const result = await running;
+    if (!result.eligible) throw new Error(result.reason);
+    expect(result.summary).toContain(`<pinned>\n[${first!.id}] Question 1. `);
+    expect(result.summary).not.toContain(second!.id);
+    expect(result.tokensAfter).toBe((await contextOf(session, store)).tokens);
+  });
+
+  test("a rule that is dropped meanwhile is not in the summary, and one that is added is", async () => {
+    const { summarizer, isAsked, release } = heldSummarizer();
+    const { session } = await plant({ summarizer });
+    await addRule(session, "Never push to main.");
+    for (const name of ["5", "6"]) await session.appendMessages(turn(name));
+    const running = session.compact();
+    await isAsked;
+    await dropRule(session, rulesOf(session)[0]!.id);
+    await addRule(session, "Always water the pears.");
+    release();
+    const result = await running;
+    if (!result.eligible) throw new Error(result.reason);
+    expect(result.summary).toContain("- Always water the pears.\n</rules>");
+    expect(result.summary).not.toContain("Never push");
+  });
+
+  test("a kept result that is hidden meanwhile stays hidden, even if the plan shortens it", async () => {
+    const { summarizer, isAsked, release } = heldSummarizer();
+    const { session } = await plant({
+      turns: 12,
+      summarizer,
+      compaction: { contextWindow: 3_000, reserveTokens: 300, keepRecentTokens: 100 },
+    });
+    const [, call, result] = turn("large", { size: 4_000 });
+    const [, , large] = await session.appendMessages([{ role: "user", content: "Look." }, call!, result!]);
+    const running = session.compact();
+    await isAsked;
+    await session.hide(large!.id);
+    release();
+    expect(await running).toMatchObject({ eligible: true });
+    expect(session.context.sources).not.toContain(large!.id);
+  });
+
+  test("a result of a call that the plan summarizes prevents the compaction: no model would read it", async () => {
+    const { summarizer, isAsked, release } = heldSummarizer();
+    const { session } = await plant({ summarizer, compaction: { keepRecentTokens: 60 } });
+    const calls = ["c1", "c2"].map((id) => ({ type: "toolCall", id, name: "read", arguments: {} }));
+    await session.appendMessages([
+      { role: "assistant", content: calls },
+      { role: "toolResult", toolCallId: "c1", content: "One." },
+      { role: "custom", content: `A note beside. ${words(60)}` },
+    ]);
+    const running = session.compact();
+    await isAsked;
+    await session.appendMessages([{ role: "toolResult", toolCallId: "c2", content: "Two." }]);
+    release();
+    await expect(running).rejects.toMatchObject({ code: "stale" });
+    expect(JSON.stringify(buildRequest(session.context, { format: anthropicFormat }))).toContain("Two.");
   });
 
   test("closing waits for it", async () => {

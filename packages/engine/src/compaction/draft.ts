@@ -8,13 +8,13 @@ import {
   coveredFiles,
   currentSystemMessage,
   excessBytes,
-  firstKeptProblem,
   isByteOverflow,
   joinSummary,
   learntWindows,
   type Policy,
   type PolicySituation,
   pictureEdits,
+  proseOf,
   rangeOf,
   readSpan,
   sessionBeforeCompact,
@@ -35,6 +35,7 @@ import {
   isMessage,
   isRecord,
   type NewEntry,
+  toolCalls,
   totalBytes,
   type Usage,
 } from "@espalier/session-tree";
@@ -63,8 +64,11 @@ import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "./summarizers.
  */
 export function draftCompaction(run: CompactionRun, candidate: CompactionCandidate) {
   const { session, policy, compactionId } = run;
-  const { summary, tokensBefore, usage, fromHook } = candidate;
+  const { tokensBefore, usage, fromHook } = candidate;
   const firstKeptEntryId = firstKeptOf(run, candidate);
+  const keptIds = keptIdsFrom(run, firstKeptEntryId);
+  refuseSplitCall(run, keptIds);
+  const summary = summaryNow(run, candidate, keptIds);
   const system = currentSystemMessage(session.context.messages);
   const isIdNamed =
     firstKeptEntryId === compactionId ||
@@ -79,7 +83,7 @@ export function draftCompaction(run: CompactionRun, candidate: CompactionCandida
     ...(system ? { systemMessage: system } : {}),
   };
   const { edits, tokensAfter } = fittingEdits(run, compaction.of(fields), firstKeptEntryId);
-  const details = detailsOf(run, candidate, firstKeptEntryId, tokensAfter);
+  const details = detailsOf(run, { ...candidate, summary }, firstKeptEntryId, tokensAfter);
   const draft: NewEntry<CompactionEntry> = compaction.of({
     ...fields,
     details,
@@ -98,17 +102,64 @@ export function draftCompaction(run: CompactionRun, candidate: CompactionCandida
 }
 
 /** Returns the first kept entry. A compaction without other kept entries keeps those appended after its plan. */
-function firstKeptOf({ session, plan, compactionId }: CompactionRun, candidate: CompactionCandidate): string {
-  if (candidate.firstKeptEntryId !== compactionId) return candidate.firstKeptEntryId;
-  const path = session.window.entries;
-  const grown = path[path.findIndex(({ id }) => id === plan.leafId) + 1];
-  if (!grown) return compactionId;
-  if (firstKeptProblem(path, grown.id)) {
-    const message = "The session continued inside a call while it was compacted; nothing was written.";
-    throw new EspalierError("stale", message);
-  }
-  return grown.id;
+function firstKeptOf(run: CompactionRun, { firstKeptEntryId }: CompactionCandidate): string {
+  return firstKeptEntryId === run.compactionId
+    ? (grownSince(run)[0]?.id ?? run.compactionId)
+    : firstKeptEntryId;
 }
+
+/** Returns the entries that were appended after the plan was made. */
+function grownSince({ session, plan }: CompactionRun): Entry[] {
+  const path = session.window.entries;
+  return path.slice(path.findIndex(({ id }) => id === plan.leafId) + 1);
+}
+
+/** Returns the ids of the entries that a compaction keeps. The plan may remove some between them. */
+function keptIdsFrom({ session, plan }: CompactionRun, firstKeptEntryId: string): Set<string> {
+  const path = session.window.entries;
+  const from = path.findIndex(({ id }) => id === firstKeptEntryId);
+  const kept = new Set((from < 0 ? [] : path.slice(from)).map(({ id }) => id));
+  for (const { targetId, replacement } of plan.edits) if (replacement === null) kept.delete(targetId);
+  return kept;
+}
+
+/** Refuses to keep a result that was appended after the plan without its call: no model would read it. */
+function refuseSplitCall(run: CompactionRun, keptIds: ReadonlySet<string>): void {
+  const path = run.session.window.entries;
+  for (const entry of grownSince(run)) {
+    if (!isMessage(entry, "toolResult")) continue;
+    const { toolCallId } = entry.message;
+    const isCall = (each: Entry) =>
+      isMessage(each, "assistant") && toolCalls(each.message).some(({ id }) => id === toolCallId);
+    const call = path.slice(0, path.indexOf(entry)).findLast(isCall);
+    if (call && !keptIds.has(call.id))
+      throw new EspalierError(
+        "stale",
+        "The session continued inside a call while it was compacted; nothing was written.",
+      );
+  }
+}
+
+/**
+ * Returns the summary with the pins and rules at the leaf: they may have changed after the plan. An extension's summary
+ * gets them too.
+ */
+function summaryNow(
+  run: CompactionRun,
+  { summary, fromHook }: CompactionCandidate,
+  keptIds: ReadonlySet<string>,
+): string {
+  const { session, plan } = run;
+  if (!fromHook && grownSince(run).length === 0) return summary;
+  const { contextWindow } = plan.settings;
+  const pinned = pinnedTexts(session).filter(({ id }) => !keptIds.has(id));
+  const rules = rulesAtLeaf(session);
+  if (!fromHook) return joinSummary(proseOf(summary), { ...plan.blocks, pinned, rules }, contextWindow);
+  const blocks = joinSummary("", { pinned, rules, files: NO_FILES }, contextWindow);
+  return blocks === "" ? summary : `${summary.trimEnd()}\n\n${blocks}`;
+}
+
+const NO_FILES: FileLists = { readFiles: [], modifiedFiles: [] };
 
 const sizeOf = ({ policy }: CompactionRun, messages: readonly ContextMessage[]): number =>
   messages.reduce((sum, message) => sum + policy.estimate(message), 0);
@@ -124,9 +175,12 @@ function fittingEdits(
   const places = placesOf(window.entries);
   const keptFrom = places.get(firstKeptEntryId) ?? window.entries.length;
   const isPlanned = keptFrom === (places.get(plan.firstKeptEntryId ?? "") ?? window.entries.length);
+  // An edit that was made after the plan, such as by `hide`, is the newer one.
+  const edited = new Set(grownSince(run).flatMap((entry) => (contextEdit.is(entry) ? [entry.targetId] : [])));
   const planned = plan.edits.filter(
     ({ targetId, replacement }) =>
-      (places.get(targetId) ?? -1) >= keptFrom && (isPlanned || replacement === null),
+      (places.get(targetId) ?? -1) >= keptFrom &&
+      (replacement === null || (isPlanned && !edited.has(targetId))),
   );
   const pathWith = (edits: readonly ContextEdit[]): Entry[] => [
     ...window.entries,
@@ -247,10 +301,7 @@ function rangesOf({ session, plan }: CompactionRun, firstKeptEntryId: string) {
 const placesOf = (path: readonly Entry[]): Map<string, number> =>
   new Map(path.map(({ id }, place) => [id, place]));
 
-/**
- * Makes a candidate of an extension's proposal. Files of the covered part are added to the files that the extension
- * recorded, and so are the texts of pins that the summary would remove from the context.
- */
+/** Makes a candidate of an extension's proposal. Files of the covered part are added to those that it recorded. */
 export function proposedCandidate(run: CompactionRun, proposal: CompactionProposal): CompactionCandidate {
   const { plan, compactionId, session } = run;
   const { summary, usage, details, tokensBefore = plan.tokensBefore } = proposal;
@@ -259,13 +310,10 @@ export function proposedCandidate(run: CompactionRun, proposal: CompactionPropos
   const from = items.findIndex(({ entry }) => entry.id === firstKeptEntryId);
   const keptIds = new Set((from < 0 ? [] : items.slice(from)).map(({ entry }) => entry.id));
   const covered = items.filter(({ entry }) => !keptIds.has(entry.id));
-  const pinned = pinnedTexts(session).filter(({ id }) => !keptIds.has(id));
-  const blocks = { pinned, rules: rulesAtLeaf(session), files: NO_FILES };
-  const pins = joinSummary("", blocks, plan.settings.contextWindow);
   const own = isRecord(details) ? details : {};
   const fileOps = recordedFiles({ summary, details: own }, recordedFiles(previous));
   return {
-    summary: pins === "" ? summary : `${summary.trimEnd()}\n\n${pins}`,
+    summary,
     firstKeptEntryId,
     source: "extension",
     model: null,
@@ -275,8 +323,6 @@ export function proposedCandidate(run: CompactionRun, proposal: CompactionPropos
     fromHook: true,
   };
 }
-
-const NO_FILES: FileLists = { readFiles: [], modifiedFiles: [] };
 
 /**
  * Makes a candidate by the summarizer; if its summary is too large, by the extractive summarizer.
