@@ -87,9 +87,12 @@ describe("merging a branch", () => {
     expect((await session.undo()).editorText).toMatch(/^Question main/);
   });
 
-  test("here is one act that an undo reverses", async () => {
+  test("here is one act that an undo reverses and a redo repeats", async () => {
     const { session, side, main } = await planted();
     await session.merge(side.at(-1)!);
+    const merged = session.leafId;
+    expect(await session.undo()).toMatchObject({ leafId: main.at(-1) });
+    expect(await session.redo()).toMatchObject({ leafId: merged, act: { kind: "summary" } });
     expect(await session.undo()).toMatchObject({ leafId: main.at(-1) });
   });
 

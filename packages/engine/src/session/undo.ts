@@ -220,7 +220,8 @@ function lastUndo(tree: Tree): number {
     }
     const target = tree.has(undoes) ? tree.entryAt(tree.row(undoes)) : undefined;
     // A merge into another branch moves the leaf there and back in one append: its way back is no undo of a user.
-    if (!target || (isMerge(target) && tree.row(undoes) === row - 1)) return -1;
+    const isWayBack = target && isMerge(target) && target.parentId !== entry.parentId;
+    if (!target || (isWayBack && tree.row(undoes) === row - 1)) return -1;
     if (undoneBy(target) === undefined) return row;
     undone.add(undoes);
   }
