@@ -59,8 +59,8 @@ export function rulesOn(path: readonly Entry[], { isFinding = true }: RulesOnOpt
       if (inMessage.found.length === 0) return;
       for (const data of newRules(state.rules, inMessage)) state.add(ruleFrom(data, idOf(data)));
     } else if (contextEdit.is(entry)) state.edit(entry.targetId, entry.replacement === null, entry.reason);
-    else if (compaction.is(entry) || branchSummary.is(entry))
-      for (const rule of recordedRules(entry.details)) state.take(rule);
+    else if (compaction.is(entry)) state.takeAll(recordedRules(entry.details));
+    else if (branchSummary.is(entry)) for (const rule of recordedRules(entry.details)) state.take(rule);
     else {
       const data = ruleOf(entry);
       if (data && data.text !== "") state.add(ruleFrom(data, entry.id));
@@ -83,6 +83,16 @@ class RuleState {
     const source = sourceOf(rule);
     this.#dropped.delete(source);
     this.#held.set(source, rule);
+  }
+
+  /** Adds the rules that a compaction recorded: they come first, in its order, because the path may begin after them. */
+  takeAll(rules: readonly Rule[]): void {
+    for (const rule of rules) this.take(rule);
+    const sources = new Set(rules.map(sourceOf));
+    const ordered = [...sources].flatMap((source) => this.#held.get(source) ?? []);
+    const others = this.rules.filter((rule) => !sources.has(sourceOf(rule)));
+    this.#held.clear();
+    for (const rule of [...ordered, ...others]) this.#held.set(sourceOf(rule), rule);
   }
 
   /** Adds a rule that a summary recorded. */

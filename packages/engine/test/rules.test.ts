@@ -13,7 +13,7 @@ import {
 import { custom, estimateTotal, isCustom, memoryStore, messageText } from "@espalier/session-tree";
 import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import { describe, expect, test } from "vitest";
-import { plant, soundAnswer, words } from "./build-session.ts";
+import { plant, soundAnswer, turn, words } from "./build-session.ts";
 import { readByTheRules } from "./pi-rules.ts";
 import { newFile, settled } from "./policy-stage.ts";
 
@@ -177,6 +177,20 @@ describe("a rule in a user's message", () => {
         message: { role: "user", content: "never push" },
       } as never),
     ).rejects.toMatchObject({ code: "unknown-parent" });
+  });
+
+  test("keeps its place after older ones when a compaction keeps only its message", async () => {
+    const { session, store } = await plant({ turns: 0 });
+    for (const rule of ["Never push to main.", "Always run the linter.", "Please answer in German."]) {
+      await say(session, rule);
+      await session.appendMessages(turn("of the garden", { size: 200 }));
+    }
+    const before = texts(session);
+    const keepRecentTokens = estimateTotal(session.context.messages.slice(-5));
+    expect(await session.compact({ settings: { keepRecentTokens } })).toMatchObject({ eligible: true });
+    expect(readText(session)).toContain("\nPlease answer in German.");
+    expect(texts(session)).toEqual(before);
+    expect(texts(await openSession(session.file, { store, mode: "read" }))).toEqual(before);
   });
 
   test("that is repeated is recorded once", async () => {
