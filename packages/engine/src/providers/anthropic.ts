@@ -20,7 +20,7 @@ import {
   toUsage,
 } from "@espalier/summarizer";
 import type { AnswerEvent, Provider } from "../turn/provider.ts";
-import { badAnswer, checkGiven, isAsyncIterable } from "./shared.ts";
+import { badAnswer, checkGiven, errorIn, isAsyncIterable } from "./shared.ts";
 
 /** The model, and options of each request. */
 export interface AnthropicOptions {
@@ -77,6 +77,8 @@ export function anthropic(
         throw new Error(
           `The stream of ${modelId} has an event of another shape: ${jsonText(event).slice(0, 200)}`,
         );
+      const error = errorIn(event);
+      if (error) throw error;
       message.add(event);
       if (event.type === "message_start") yield { type: "usage", usage: toUsage(event.message.usage, known) };
       else if (event.type === "content_block_delta" && event.delta.type === "text_delta")
@@ -247,31 +249,31 @@ class MessageOfEvents {
     if (!message) return;
     if (event.type === "content_block_start") message.content[event.index] = { ...event.content_block };
     else if (event.type === "content_block_delta") this.#addDelta(message, event);
-    else if (event.type === "content_block_stop") this.#endBlock(message, event.index);
     else if (event.type === "message_delta") {
       Object.assign(message, withoutNulls(event.delta));
       message.usage = { ...message.usage, ...withoutNulls(event.usage ?? {}) };
     }
   }
 
+  /** Adds a piece to its block. A block may start without its text or its signature. */
   #addDelta({ content }: Anthropic.Message, { index, delta }: Anthropic.RawContentBlockDeltaEvent): void {
     const block = content[index];
-    if (delta.type === "text_delta" && block?.type === "text") block.text += delta.text;
+    if (delta.type === "text_delta" && block?.type === "text") block.text = (block.text ?? "") + delta.text;
     else if (delta.type === "citations_delta" && block?.type === "text")
       block.citations = [...(block.citations ?? []), delta.citation];
-    else if (delta.type === "thinking_delta" && block?.type === "thinking") block.thinking += delta.thinking;
+    else if (delta.type === "thinking_delta" && block?.type === "thinking")
+      block.thinking = (block.thinking ?? "") + delta.thinking;
     else if (delta.type === "signature_delta" && block?.type === "thinking")
-      block.signature += delta.signature;
+      block.signature = (block.signature ?? "") + delta.signature;
     else if (delta.type === "input_json_delta")
       this.#inputs.set(index, (this.#inputs.get(index) ?? "") + delta.partial_json);
   }
 
   /**
-   * Arguments come as pieces of JSON. An answer that is cut off may end inside a piece: the text is then kept as
-   * received.
+   * Sets the arguments of a call from their JSON, at the end of the stream: some servers end no blocks. An answer that is
+   * cut off may end inside the JSON: the text is then kept as received.
    */
-  #endBlock({ content }: Anthropic.Message, index: number): void {
-    const json = this.#inputs.get(index);
+  #endCall({ content }: Anthropic.Message, index: number, json: string): void {
     const block = content[index];
     if (!json || !block || !("input" in block)) return;
     try {
@@ -283,7 +285,11 @@ class MessageOfEvents {
 
   /** Returns the whole message. Throws when the stream ended before the answer did. */
   whole(modelId: string): Anthropic.Message {
-    if (this.#message?.stop_reason) return this.#message;
+    const message = this.#message;
+    if (message?.stop_reason) {
+      for (const [index, json] of this.#inputs) this.#endCall(message, index, json);
+      return message;
+    }
     throw new Error(`The stream of ${modelId} ended before its answer.`);
   }
 }

@@ -1,6 +1,6 @@
 // Provider values for OpenAI, and for every server with its Chat Completions API.
 import { fromOpenaiChat, fromOpenaiResponses, nativeFormats } from "@espalier/interop";
-import { type AssistantMessage, buildRequest, type ToolDefinition } from "@espalier/session-tree";
+import { type AssistantMessage, buildRequest, isRecord, type ToolDefinition } from "@espalier/session-tree";
 import type { TokenPrices } from "@espalier/summarizer";
 import type OpenAI from "openai";
 import type { AnswerEvent, Provider } from "../turn/provider.ts";
@@ -10,6 +10,7 @@ import {
   billed,
   type CommonOptions,
   checkGiven,
+  errorIn,
   field,
   isAsyncIterable,
   providerSummarizer,
@@ -50,7 +51,7 @@ export type OpenaiClient = OpenAI | (() => Promise<OpenAI>);
 
 const WINDOW = 128_000;
 /** Reasons of an answer that counts as failed. */
-const FAILURES = ["content_filter"];
+const FAILURES = ["content_filter", "error"];
 
 /**
  * Makes a provider value for Chat Completions by the package `openai`: of OpenAI itself, or of any server with this API
@@ -73,9 +74,7 @@ export function openai(
       return {
         ...parameters,
         ...request,
-        ...(request.tools && {
-          tools: request.tools.map((tool) => ({ ...own.get(tool.function.name), ...tool })),
-        }),
+        ...(request.tools && { tools: request.tools.map((tool) => withOwn(tool, own)) }),
         model: options.model,
         ...limited(client, options.isCompatible, Math.min(maxOutputTokens, base.maxOutputTokens)),
       } as OpenAI.ChatCompletionCreateParamsNonStreaming;
@@ -88,9 +87,11 @@ export function openai(
       const whole = isAsyncIterable(answer) ? yield* readChunks(answer) : answer;
       const [choice] = listOf(field(whole, "choices"));
       if (choice === undefined) throw errorIn(whole) ?? badAnswer("openai");
-      const [said] = fromOpenaiChat([field(choice, "message")], { model }).messages as AssistantMessage[];
+      const message = { ...(field(choice, "message") as object), role: "assistant" };
+      const [said] = fromOpenaiChat([message], { model }).messages as AssistantMessage[];
       yield answered({
-        ...said!,
+        content: [],
+        ...said,
         ...base.origin,
         ...stopOf(field(choice, "finish_reason"), said?.stopReason ?? "stop", FAILURES),
         usage: usageOf(field(whole, "usage"), ["prompt", "completion"], prices),
@@ -140,8 +141,7 @@ export function openaiResponses(
       if (!Array.isArray(output)) throw errorIn(whole) ?? badAnswer("openai");
       const [said] = fromOpenaiResponses(output, { model }).messages as AssistantMessage[];
       const reason = field(field(whole, "incomplete_details"), "reason");
-      const failed =
-        field(whole, "status") === "failed" ? field(field(whole, "error"), "message") : undefined;
+      const failed = FAILED.has(field(whole, "status")) ? failureOf(field(whole, "error")) : undefined;
       yield answered({
         content: [],
         ...said,
@@ -152,7 +152,7 @@ export function openaiResponses(
               said?.stopReason ?? "stop",
               FAILURES,
             )
-          : { stopReason: "error", errorMessage: String(failed) }),
+          : { stopReason: "error", errorMessage: failed }),
         usage: usageOf(field(whole, "usage"), ["input", "output"], prices),
       });
     },
@@ -164,6 +164,14 @@ function checkProvider(client: unknown, options: { model?: string } | undefined)
   checkGiven(client, "a client of the package openai", 'openai(new OpenAI(), { model: "gpt-5" })');
   checkGiven(options?.model, "the name of a model", 'openai(client, { model: "gpt-5" })');
 }
+
+/** States of a response that is not an answer. */
+const FAILED: ReadonlySet<unknown> = new Set(["failed", "cancelled"]);
+
+/** Returns the code and the words of a failed response. */
+const failureOf = (error: unknown): string =>
+  [field(error, "code"), field(error, "message")].filter(Boolean).join(": ") ||
+  "The server failed, and gave no reason.";
 
 /** Names of models that return encrypted reasoning. */
 const REASONS = /^(o\d|gpt-[5-9]|codex)/;
@@ -205,20 +213,21 @@ function definitionOf(tool: {
 const nameOf = (tool: OpenAI.ChatCompletionTool): string =>
   tool.type === "function" ? tool.function.name : tool.custom.name;
 
-const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
-
-/** Returns the error in a stream or an answer. Servers write errors there even after a successful status. */
-function errorIn(answer: unknown): Error | undefined {
-  const error = field(answer, "error");
-  if (!error) return undefined;
-  const text = field(error, "message");
-  return new Error(typeof text === "string" ? text : JSON.stringify(error));
+/** Returns a tool with the fields that only this API knows. A custom tool has another shape and is sent as it is. */
+function withOwn(
+  tool: OpenAI.ChatCompletionFunctionTool,
+  tools: ReadonlyMap<string, OpenAI.ChatCompletionTool>,
+): OpenAI.ChatCompletionTool {
+  const own = tools.get(tool.function.name);
+  return own?.type === "custom" ? own : { ...own, ...tool };
 }
+
+const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
 /** Reads the chunks of a stream; returns the whole answer. */
 async function* readChunks(chunks: AsyncIterable<unknown>): AsyncGenerator<AnswerEvent, object> {
   const texts: Record<string, string> = {};
-  const calls: { id: string; type: string; function: { name: string; arguments: string } }[] = [];
+  const calls: { id: string; type: string; name: string; text: string }[] = [];
   let usage: unknown;
   let finish_reason: unknown;
   for await (const chunk of chunks) {
@@ -235,18 +244,24 @@ async function* readChunks(chunks: AsyncIterable<unknown>): AsyncGenerator<Answe
       if (name !== "refusal") yield { type: name === "content" ? "text" : "thinking", text };
     }
     for (const piece of listOf(field(delta, "tool_calls"))) {
-      const index = field(piece, "index");
-      const at = typeof index === "number" ? index : calls.length;
-      const call = calls[at] ?? { id: "", type: "function", function: { name: "", arguments: "" } };
-      calls[at] = call;
-      const { id, name, text } = callPiece(piece);
+      const { index, id, type, name, text } = callPiece(piece);
+      // Some servers send no index: a piece without a name continues the last call.
+      const at = index ?? (name === "" ? calls.length - 1 : calls.length);
+      const call = calls[at] ?? { id: "", type, name: "", text: "" };
+      calls[Math.max(0, at)] = call;
       call.id ||= id;
-      call.function.name ||= name;
-      call.function.arguments += text;
+      call.name ||= name;
+      call.text += text;
     }
   }
   if (finish_reason === undefined) throw new Error("The stream ended before its answer.");
-  const made = calls.filter((call) => call !== undefined);
+  const made = calls
+    .filter((call) => call !== undefined)
+    .map(({ id, type, name, text }) =>
+      type === "custom"
+        ? { id, type, custom: { name, input: text } }
+        : { id, type, function: { name, arguments: text } },
+    );
   const message = {
     role: "assistant",
     content: null,
@@ -256,13 +271,19 @@ async function* readChunks(chunks: AsyncIterable<unknown>): AsyncGenerator<Answe
   return { choices: [{ message, finish_reason }], usage };
 }
 
-function callPiece(piece: unknown): { id: string; name: string; text: string } {
-  const called = field(piece, "function");
+/** Reads a piece of a call. Arguments of some servers are an object, which becomes its JSON. */
+function callPiece(piece: unknown) {
+  const type = field(piece, "custom") === undefined ? "function" : "custom";
+  const called = field(piece, type);
+  const given = field(called, type === "custom" ? "input" : "arguments");
   const textOf = (value: unknown) => (typeof value === "string" ? value : "");
+  const index = field(piece, "index");
   return {
+    index: typeof index === "number" ? index : undefined,
     id: textOf(field(piece, "id")),
+    type,
     name: textOf(field(called, "name")),
-    text: textOf(field(called, "arguments")),
+    text: isRecord(given) ? JSON.stringify(given) : textOf(given),
   };
 }
 

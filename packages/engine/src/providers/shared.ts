@@ -73,6 +73,18 @@ export const badAnswer = (sdk: string): EspalierError =>
     `This is not an answer of ${sdk}: return its stream, or its whole answer, from \`send\`.`,
   );
 
+/**
+ * Returns the error in a stream or an answer, with its code and its type. Servers write errors there even after a
+ * successful status.
+ */
+export function errorIn(answer: unknown): Error | undefined {
+  const error = field(answer, "error");
+  if (!error) return undefined;
+  const text = field(error, "message");
+  const [code, type] = [field(error, "code"), field(error, "type")];
+  return Object.assign(new Error(typeof text === "string" ? text : JSON.stringify(error)), { code, type });
+}
+
 /** Returns a field of any value; undefined when the value is not an object. */
 export const field = (value: unknown, name: string): unknown => (isRecord(value) ? value[name] : undefined);
 
@@ -90,7 +102,7 @@ export function providerSummarizer(provider: Provider): Summarizer {
       const params = provider.params(...promptOf(request, model));
       const answered = await provider.send(params, signal);
       for await (const event of provider.read(answered)) {
-        if (event.type === "answer") return answerOf(event.message, model);
+        if (event.type === "answer") return answerOf(event.message, model, signal);
         if (event.type !== "text") continue;
         characters += event.text.length;
         const outputTokens = Math.ceil(characters / CHARS_PER_TOKEN);
@@ -121,16 +133,26 @@ function promptOf(
   return [context, { system, maxOutputTokens: request.maxOutputTokens }];
 }
 
-function answerOf(message: AssistantMessage, model: SummaryAnswer["model"]): SummaryAnswer {
-  const { stopReason, usage } = message;
+/** Returns the answer of a summary. Throws the error of a request that failed after its status. */
+function answerOf(
+  message: AssistantMessage,
+  model: SummaryAnswer["model"],
+  signal: AbortSignal,
+): SummaryAnswer {
+  const { stopReason, errorMessage, usage } = message;
+  if (stopReason === "error" && errorMessage !== undefined && !STOPPED.test(errorMessage))
+    throw sdkError(new Error(errorMessage), signal, usage);
   return {
     text: messageText(message),
     stopReason:
-      stopReason === "length" || stopReason === "toolUse" || stopReason === "stop" ? stopReason : "error",
+      stopReason === "length" || stopReason === "toolUse" || stopReason === "stop" ? stopReason : "refusal",
     ...(usage ? { usage } : {}),
     model,
   };
 }
+
+/** Beginning of the error message of an answer that the model, or a filter of its provider, stopped. */
+const STOPPED = /^The model stopped: (?:refusal|content)/;
 
 /** Returns the event with the whole answer. */
 export const answered = (message: Omit<AssistantMessage, "role" | "timestamp">): AnswerEvent => ({

@@ -1,0 +1,142 @@
+import type Anthropic from "@anthropic-ai/sdk";
+import { createSession, type Provider } from "@espalier/engine";
+import { anthropic } from "@espalier/engine/anthropic";
+import { openai, openaiResponses } from "@espalier/engine/openai";
+import { memoryStore } from "@espalier/session-tree";
+import type OpenAI from "openai";
+import { describe, expect, test } from "vitest";
+
+const quiet = { warn() {}, error() {} };
+
+/** Records an answer of a provider's stream, or a whole answer. */
+async function recorded<Params>(provider: Provider<Params>, answer: readonly unknown[] | object) {
+  const session = await createSession({ store: memoryStore(), log: quiet });
+  await session.say("What grows here?");
+  async function* stream(events: readonly unknown[]) {
+    yield* events;
+  }
+  const turn = await session.record(provider, await session.next(provider), {
+    send: () => (Array.isArray(answer) ? stream(answer) : answer),
+  });
+  await turn.answerAll(() => "pears");
+  await session.say("And there?");
+  return { turn, message: turn.message, next: (await session.next(provider)).params };
+}
+
+describe("a stream with Anthropic's API", () => {
+  const provider = () => anthropic({ messages: {} } as Anthropic, { model: "claude-haiku-4-5" });
+  const start = {
+    type: "message_start",
+    message: { id: "m", type: "message", role: "assistant", model: "x", content: [] },
+  };
+  const block = (index: number, content_block: object) => ({
+    type: "content_block_start",
+    index,
+    content_block,
+  });
+  const delta = (index: number, piece: object) => ({ type: "content_block_delta", index, delta: piece });
+  const end = (stop_reason: string) => ({ type: "message_delta", delta: { stop_reason } });
+
+  test("whose blocks start without text and signature is recorded and sent back as it came", async () => {
+    const { message, next } = await recorded(provider(), [
+      start,
+      block(0, { type: "thinking" }),
+      delta(0, { type: "thinking_delta", thinking: "Pears, " }),
+      delta(0, { type: "thinking_delta", thinking: "I think." }),
+      delta(0, { type: "signature_delta", signature: "c2ln" }),
+      block(1, { type: "text" }),
+      delta(1, { type: "text_delta", text: "Pears." }),
+      end("end_turn"),
+    ]);
+    expect(message.content).toEqual([
+      { type: "thinking", thinking: "Pears, I think.", thinkingSignature: "c2ln" },
+      { type: "text", text: "Pears." },
+    ]);
+    expect(next.messages[1]?.content).toMatchObject([{ signature: "c2ln" }, { text: "Pears." }]);
+  });
+
+  test("that ends no blocks keeps the arguments of each call", async () => {
+    const { turn } = await recorded(provider(), [
+      start,
+      block(0, { type: "tool_use", id: "c1", name: "look", input: {} }),
+      block(1, { type: "tool_use", id: "c2", name: "look", input: {} }),
+      delta(1, { type: "input_json_delta", partial_json: '{"bed":' }),
+      delta(0, { type: "input_json_delta", partial_json: '{"bed":"north"}' }),
+      delta(1, { type: "input_json_delta", partial_json: '"south"}' }),
+      end("tool_use"),
+    ]);
+    expect(turn.calls.map(({ input }) => input)).toEqual([{ bed: "north" }, { bed: "south" }]);
+  });
+
+  test("with an error after its first text fails with the words of that error", async () => {
+    const failing = recorded(provider(), [
+      start,
+      block(0, { type: "text", text: "Pears" }),
+      { type: "error", error: { type: "overloaded_error", message: "Overloaded" } },
+    ]);
+    await expect(failing).rejects.toThrow("Overloaded");
+  });
+});
+
+describe("an answer of Chat Completions", () => {
+  const client = { baseURL: "http://127.0.0.1:1/v1" } as OpenAI;
+  const chunk = (delta: object, finish_reason: string | null = null) => ({
+    choices: [{ index: 0, delta, finish_reason }],
+  });
+  const piece = (called: object, more: object = {}) => chunk({ tool_calls: [{ ...more, function: called }] });
+
+  test("whose server failed at its end counts as failed", async () => {
+    const provider = openai(client, { model: "pear" });
+    const { message } = await recorded(provider, [chunk({ content: "Pea" }), chunk({}, "error")]);
+    expect(message).toMatchObject({ stopReason: "error", errorMessage: "The model stopped: error." });
+  });
+
+  test("with pieces of calls without an index has each call once", async () => {
+    const { turn } = await recorded(openai(client, { model: "pear" }), [
+      piece({ name: "look", arguments: "" }, { id: "c1" }),
+      piece({ arguments: '{"bed":' }),
+      piece({ arguments: '"north"}' }),
+      piece({ name: "look", arguments: { bed: "south" } }, { id: "c2" }),
+      chunk({}, "tool_calls"),
+    ]);
+    expect(turn.calls).toEqual([
+      { id: "c1", name: "look", input: { bed: "north" } },
+      { id: "c2", name: "look", input: { bed: "south" } },
+    ]);
+  });
+
+  test("that names no role is recorded, and one without a message has no content", async () => {
+    const provider = openai(client, { model: "pear" });
+    const whole = (message: object | null) => ({ choices: [{ message, finish_reason: "stop" }] });
+    const { message } = await recorded(provider, whole({ content: "Pears." }));
+    expect(message.content).toEqual([{ type: "text", text: "Pears." }]);
+    expect((await recorded(provider, whole(null))).message.content).toEqual([]);
+  });
+
+  test("calls a custom tool, which is sent as it was given", async () => {
+    const tool = { type: "custom", custom: { name: "sql", description: "Runs SQL." } } as const;
+    const provider = openai(client, { model: "pear", tools: [tool] });
+    const { turn, next } = await recorded(provider, [
+      chunk({
+        tool_calls: [{ index: 0, id: "c1", type: "custom", custom: { name: "sql", input: "select " } }],
+      }),
+      chunk({ tool_calls: [{ index: 0, custom: { input: "1" } }] }),
+      chunk({}, "tool_calls"),
+    ]);
+    expect(turn.calls).toEqual([{ id: "c1", name: "sql", input: { input: "select 1" } }]);
+    expect(next.tools).toEqual([tool]);
+    expect(next.messages[1]).toMatchObject({
+      tool_calls: [{ type: "custom", custom: { name: "sql", input: "select 1" } }],
+    });
+  });
+});
+
+test("a response that failed without a reason, or was cancelled, counts as failed", async () => {
+  const provider = openaiResponses({} as OpenAI, { model: "pear" });
+  for (const status of ["failed", "cancelled"]) {
+    const response = { status, error: null, output: [] };
+    const { message } = await recorded(provider, [{ type: "response.failed", response }]);
+    expect(message.stopReason, status).toBe("error");
+    expect(message.errorMessage).toMatch("gave no reason");
+  }
+});
