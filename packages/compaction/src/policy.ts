@@ -9,7 +9,14 @@ import {
   type SessionContext,
   type Usage,
 } from "@espalier/session-tree";
-import { charsEstimator, contextTokens, type TokenEstimator, type TokenPrices } from "@espalier/summarizer";
+import {
+  charsEstimator,
+  contextTokens,
+  namesByteOverflow,
+  namesOverflow,
+  type TokenEstimator,
+  type TokenPrices,
+} from "@espalier/summarizer";
 import type { EntryRange } from "./compact.ts";
 import {
   type CompactionPlan,
@@ -151,33 +158,6 @@ export interface OffloadPlan {
 /** Options of a policy's plan other than the situation. */
 export type PlanOptions = Parameters<Policy["plan"]>[1];
 
-/** Words of providers and proxies that refuse a request body for its bytes. */
-const TOO_MANY_BYTES = /request_too_large|request entity too large|payload too large/i;
-
-/**
- * Words of providers that refuse a request as longer than the model's window. Each provider has its own words and none
- * has a code; the list is from their documented and observed messages.
- */
-const OVERFLOW_WORDS = [
-  /prompt is too long/i,
-  /input is too long/i,
-  TOO_MANY_BYTES,
-  /exceeds? (?:the )?(?:model'?s? )?(?:maximum )?context (?:length|window|size)/i,
-  /maximum context length/i,
-  /context[_ ]length[_ ]exceeded/i,
-  /context[_ ]window[_ ]exceeded|exceeds? the (?:available )?context/i,
-  /input token count.*exceeds/i,
-  /maximum prompt length/i,
-  /reduce the length of the (?:messages|prompt|input)/i,
-  /too many (?:input )?tokens/i,
-  /token limit exceeded/i,
-  /too large for model with \d+ maximum context/i,
-  /input length and `?max_tokens`? exceed/i,
-];
-
-/** Words that look like an overflow and have another cause: a different limit with a different cure. */
-const OTHER_WORDS = [/rate limit/i, /too many requests/i, /per (?:minute|day|hour)/i, /quota/i];
-
 /**
  * Returns whether an answer shows that its request was too long for the model. One of three signs is enough: the text
  * of the error, including its status; a usage above the window, since some servers silently cut a long request; an
@@ -197,15 +177,11 @@ export function isContextOverflow(message: ContextMessage, contextWindow: number
 
 /** Returns whether the answer shows that a request was refused for its bytes. */
 export const isByteOverflow = (message: ContextMessage): boolean =>
-  message.role === "assistant" && message.stopReason === "error" && TOO_MANY_BYTES.test(errorWords(message));
+  message.role === "assistant" && message.stopReason === "error" && namesByteOverflow(errorWords(message));
 
 /** Returns the text of an error; empty when a line of another program has no text there. */
 const errorWords = ({ errorMessage }: { errorMessage?: unknown }): string =>
   typeof errorMessage === "string" ? errorMessage : "";
-
-const namesOverflow = (words: string): boolean =>
-  OVERFLOW_WORDS.some((pattern) => pattern.test(words)) &&
-  !OTHER_WORDS.some((pattern) => pattern.test(words));
 
 function inputTokens(usage: Usage): number {
   const count = (value: unknown) => (typeof value === "number" ? value : 0);

@@ -2,8 +2,9 @@ import type Anthropic from "@anthropic-ai/sdk";
 import { createSession, type Provider } from "@espalier/engine";
 import { anthropic } from "@espalier/engine/anthropic";
 import { openai, openaiResponses } from "@espalier/engine/openai";
+import { startOpenaiServer } from "@espalier/engine/testing";
 import { memoryStore } from "@espalier/session-tree";
-import type OpenAI from "openai";
+import OpenAI from "openai";
 import { describe, expect, test } from "vitest";
 
 const quiet = { warn() {}, error() {} };
@@ -139,4 +140,84 @@ test("a response that failed without a reason, or was cancelled, counts as faile
     expect(message.stopReason, status).toBe("error");
     expect(message.errorMessage).toMatch("gave no reason");
   }
+});
+
+describe("a request for a summary", () => {
+  const request = {
+    purpose: "history" as const,
+    messages: [],
+    transcript: "<user>Pears.</user>",
+    instructions: "Summarize.",
+    sections: [],
+    maxOutputTokens: 100,
+  };
+
+  /** A provider whose client answers every request with these events, or throws. */
+  function answering(events: readonly unknown[]): Provider {
+    const create = async function* () {
+      yield* events;
+    };
+    return openaiResponses({ responses: { create } } as unknown as OpenAI, { model: "pear" });
+  }
+  const failed = (code: string, message: string) => [
+    { type: "response.failed", response: { status: "failed", error: { code, message }, output: [] } },
+  ];
+  const refusal = { type: "message", role: "assistant", content: [{ type: "refusal", refusal: "No." }] };
+
+  test.each([
+    ["too-long", failed("context_length_exceeded", "Your input exceeds the context window.")],
+    ["rate-limited", failed("rate_limit_exceeded", "Slow down.")],
+    ["overloaded", [{ type: "error", code: "server_error", message: "Something broke." }]],
+    ["overloaded", [{ type: "error", code: 502, message: "The provider is gone." }]],
+    ["unauthorized", [{ type: "error", code: "insufficient_quota", message: "No credit." }]],
+    ["connection", []],
+  ])("that fails inside the stream is %s", async (code, events) => {
+    await expect(answering(events).summarizer!.summarize(request)).rejects.toMatchObject({ code });
+  });
+
+  test("that the model refuses is an answer with a refusal", async () => {
+    const response = { status: "completed", output: [refusal] };
+    const { summarizer } = answering([{ type: "response.completed", response }]);
+    expect(await summarizer!.summarize(request)).toMatchObject({ stopReason: "refusal" });
+  });
+
+  test("without a server, or whose connection breaks, is connection", async () => {
+    const server = await startOpenaiServer(() => ({ text: "The pears are ripe.", breaksAfter: 1 }));
+    const at = (baseURL: string) =>
+      openai(new OpenAI({ apiKey: "key", baseURL, maxRetries: 0 }), { model: "pear" }).summarizer!;
+    const code = "connection";
+    await expect(at(server.url).summarize(request)).rejects.toMatchObject({ code });
+    await server.close();
+    await expect(at(server.url).summarize(request)).rejects.toMatchObject({ code });
+  });
+
+  test.each([
+    "the request exceeds the available context size, try increasing it",
+    "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+    "Please reduce the length of the messages or completion.",
+  ])("that a server refuses as too long is made shorter: %s", async (message) => {
+    const tooLong = 20_000;
+    const server = await startOpenaiServer(({ body }) =>
+      JSON.stringify(body).length > tooLong ? { status: 400, message } : { text: "## Goal\nPears." },
+    );
+    try {
+      const client = new OpenAI({ apiKey: "key", baseURL: server.url, maxRetries: 0 });
+      const provider = openai(client, { model: "pear", contextWindow: 32_000 });
+      const session = await createSession({
+        store: memoryStore(),
+        log: quiet,
+        compaction: { keepRecentTokens: 10, reserveTokens: 500, contextWindow: 32_000 },
+      });
+      for (const day of [1, 2, 3])
+        await session.appendMessages([
+          { role: "user", content: `Day ${day}: ${"pears ".repeat(2_000)}` },
+          { role: "assistant", content: "Ripe." },
+        ]);
+      const done = await session.compact({ summarizer: provider.summarizer!, fallback: false });
+      expect(done).toMatchObject({ eligible: true, source: provider.summarizer!.name });
+      expect(server.requests.length).toBeGreaterThan(2);
+    } finally {
+      await server.close();
+    }
+  });
 });

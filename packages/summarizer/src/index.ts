@@ -7,7 +7,6 @@ export {
   anthropicSummarizer,
   DEFAULT_ANTHROPIC_MODEL,
   type ReportedUsage,
-  sdkError,
   toUsage,
 } from "./anthropic/summarizer.ts";
 export type { FullFitOptions } from "./chunks.ts";
@@ -65,6 +64,7 @@ export {
   withWindow,
 } from "./retry.ts";
 export { type FoundRule, findRules, type RuleKind } from "./rule-finder.ts";
+export { namesByteOverflow, namesOverflow, sdkError } from "./sdk-error.ts";
 export type {
   Summarizer,
   SummaryAnswer,

@@ -1,14 +1,12 @@
 import type Anthropic from "@anthropic-ai/sdk";
-import type { SummaryErrorCode } from "@espalier/jsonl-stream";
 import { CHARS_PER_TOKEN, type Usage } from "@espalier/session-tree";
 import { DEFAULT_RESERVE, promptSize } from "../chunks.ts";
 import { type AnthropicModel, anthropicModel, pricesFor } from "../models.ts";
-import { fetchWithShortWaits, type HeaderReader, retryAfter } from "../retry.ts";
+import { fetchWithShortWaits } from "../retry.ts";
+import { sdkError } from "../sdk-error.ts";
 import {
-  isSummaryError,
   type Summarizer,
   type SummaryAnswer,
-  type SummaryError,
   type SummaryRequest,
   type SummaryStopReason,
   summaryError,
@@ -314,92 +312,6 @@ function withOutput(
     body: { ...body, max_tokens: Math.max(1, maxTokens) },
     shortBy: Math.max(0, Math.ceil(least - left)),
   };
-}
-
-/**
- * Fields of an SDK error. Errors are recognised by their fields, because a caller's client may come from another copy
- * of the SDK.
- */
-interface ErrorShape {
-  name?: unknown;
-  message?: unknown;
-  status?: unknown;
-  /** HTTP status in errors of the AI SDK. */
-  statusCode?: unknown;
-  type?: unknown;
-  errorCode?: unknown;
-  headers?: Partial<HeaderReader>;
-}
-
-/** Messages of the API about a request that is too large for the model. */
-const TOO_LONG =
-  /prompt is too long|exceeds? (?:the )?(?:model'?s? )?(?:context|maximum)|context (?:window|length|limit)|too many (?:input )?tokens|input is too long|request_too_large/i;
-
-/** Converts an error of a provider's SDK to an error of this package, with the usage that is known so far. */
-export function sdkError(thrown: unknown, signal: AbortSignal | undefined, usage?: Usage): SummaryError {
-  if (isSummaryError(thrown)) return thrown;
-  const shape: ErrorShape = typeof thrown === "object" && thrown !== null ? thrown : {};
-  const said = typeof shape.message === "string" ? shape.message : String(thrown);
-  const code = codeOf(shape, said, signal);
-  const retryAfterMs = retryAfter(shape.headers);
-  return summaryError(code, sentence(code, said), { cause: thrown, usage, retryAfterMs });
-}
-
-function codeOf(shape: ErrorShape, said: string, signal: AbortSignal | undefined): SummaryErrorCode {
-  if (signal?.aborted || shape.name === "APIUserAbortError") return "aborted";
-  if (shape.name === "APIConnectionTimeoutError") return "timeout";
-  if (shape.name === "APIConnectionError") return "connection";
-  // A monthly limit is reported like a rate limit, but does not end after a wait.
-  if (typeof shape.errorCode === "string" && shape.errorCode.includes("spend_limit")) return "unauthorized";
-  const byType = typeof shape.type === "string" ? CODE_BY_TYPE[shape.type] : undefined;
-  const status = shape.status ?? shape.statusCode;
-  const byStatus = typeof status === "number" ? codeByStatus(status) : undefined;
-  const code = byStatus ?? byType;
-  if (code === "bad-request" && TOO_LONG.test(said)) return "too-long";
-  if (/authentication method|api ?key/i.test(said)) return code ?? "unauthorized";
-  // The SDK has no class for a stream that ends too early: it wraps the connection's error, or has only a message.
-  if (code === undefined && shape.name === "AnthropicError") return "connection";
-  return code ?? "failed";
-}
-
-/** Codes by type of error. Types also come as an event inside a stream, without a status. */
-const CODE_BY_TYPE: Record<string, SummaryErrorCode> = {
-  overloaded_error: "overloaded",
-  api_error: "overloaded",
-  rate_limit_error: "rate-limited",
-  timeout_error: "timeout",
-  request_too_large: "too-long",
-  authentication_error: "unauthorized",
-  permission_error: "unauthorized",
-  billing_error: "unauthorized",
-  not_found_error: "bad-request",
-  invalid_request_error: "bad-request",
-};
-
-function codeByStatus(status: number): SummaryErrorCode {
-  if (status === 429) return "rate-limited";
-  if (status === 413) return "too-long";
-  if (status === 408) return "timeout";
-  if (status === 409 || status >= 500) return "overloaded";
-  if (status === 401 || status === 402 || status === 403) return "unauthorized";
-  return "bad-request";
-}
-
-const CURES: Partial<Record<SummaryErrorCode, string>> = {
-  overloaded: "The provider is overloaded; try again later.",
-  "rate-limited": "The provider asks to slow down; try again later.",
-  connection: "The connection to the provider failed; check the network and the base address.",
-  timeout: "The provider took too long; try again or allow more time.",
-  "too-long": "The request is larger than the model's window; use a model with a larger one.",
-  unauthorized: "The provider refused the key or the account; check the key and its limits.",
-  "bad-request": "The provider refused the request; check the name of the model and the parameters.",
-  aborted: "The summary was aborted.",
-  failed: "The request for a summary failed.",
-};
-
-function sentence(code: SummaryErrorCode, said: string): string {
-  const cure = CURES[code] ?? "The request for a summary failed.";
-  return code === "aborted" ? cure : `${cure} (${said})`;
 }
 
 /** Usage of a message as the Messages API reports it; fields that do not apply are null or absent. */
