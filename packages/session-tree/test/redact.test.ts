@@ -319,6 +319,21 @@ test("keys are found in names of members, tools and types, and in all fields of 
   });
 });
 
+test("members whose names hold keys stay apart from each other and from all other members, also thousands", () => {
+  const keys = Array.from({ length: 3_000 }, (_, at) => `gh${"p"}_${made(36, "zY8xW6vU4tS2")}${at}`);
+  const given = {
+    redacted_github_token_2: "taken",
+    ...Object.fromEntries(keys.map((key, at) => [key, at])),
+    redacted_github_token: "taken too",
+  };
+  const began = performance.now();
+  const redacted = redactor.deep(given) as Record<string, unknown>;
+  expect(performance.now() - began).toBeLessThan(2_000);
+  expect(Object.values(redacted)).toEqual(Object.values(given));
+  expect(redacted).toMatchObject({ redacted_github_token_2: "taken", redacted_github_token_3: 0 });
+  expect(redactor.deep(redacted)).toBe(redacted);
+});
+
 test("names without a key are not passed to a custom function", () => {
   const entry = custom.of({ customType: "test", data: { member_of_some_length: "text" } });
   const shouting = new Redactor((text) => text.toUpperCase());

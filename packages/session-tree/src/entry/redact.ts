@@ -91,15 +91,18 @@ export class Redactor {
     return this.#inside(value, () => {
       const names = Object.keys(value);
       let changed = false;
-      const treated = names.map((name, at) => {
+      let isRenamed = false;
+      const treated = names.map((name) => {
         const field = value[name];
         const rule = ruleOf(name);
         const result = rule === "keep" ? field : this.#field(rule, field);
-        if (name.length >= SHORTEST_KEY) names[at] = this.#member(name, value);
-        changed ||= result !== field || names[at] !== name;
+        isRenamed ||= this.#member(name) !== name;
+        changed ||= result !== field;
         return result;
       });
-      return changed ? Object.fromEntries(names.map((name, at) => [name, treated[at]])) : value;
+      if (!changed && !isRenamed) return value;
+      const written = isRenamed ? this.#members(names) : names;
+      return Object.fromEntries(written.map((name, at) => [name, treated[at]]));
     });
   }
 
@@ -108,13 +111,27 @@ export class Redactor {
     return rule ? rule(field, this) : this.deep(field);
   }
 
-  /** Redacts the name of a member of `object`; two different names never become the same one. */
-  #member(name: string, object: Record<string, unknown>): string {
-    const redacted = this.name(name) as string;
-    if (redacted === name) return name;
-    const alike = Object.keys(object).filter((other) => this.name(other) === redacted);
-    const number = alike.indexOf(name) + 1;
-    return number === 1 ? redacted : `${redacted}_${number}`;
+  #member(name: string): string {
+    return name.length < SHORTEST_KEY ? name : (this.name(name) as string);
+  }
+
+  /** Redacts the names of an object's members; two different names never become the same one. */
+  #members(names: readonly string[]): string[] {
+    const taken = new Set(names);
+    const numbers = new Map<string, number>();
+    return names.map((name) => {
+      const redacted = this.#member(name);
+      if (redacted === name) return name;
+      let free = redacted;
+      let number = numbers.get(redacted) ?? 0;
+      do {
+        number++;
+        free = number === 1 ? redacted : `${redacted}_${number}`;
+      } while (taken.has(free));
+      numbers.set(redacted, number);
+      taken.add(free);
+      return free;
+    });
   }
 
   /** Applies `treat` to every value; returns the same array when nothing changed. */
