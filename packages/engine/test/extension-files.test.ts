@@ -138,6 +138,19 @@ test("extensions of the user's own folder need no trust, and run before those of
   expect(readFileSync(mark, "utf8")).toBe("mine\nproject\n");
 });
 
+test("an extension that is found, named, and named again by a link runs once", async () => {
+  const mark = join(root, "mark");
+  const file = join(home, "extensions", "mine.ts");
+  const link = join(root, "link.ts");
+  mkdirSync(join(home, "extensions"), { recursive: true });
+  writeFileSync(file, marking(mark));
+  symlinkSync(file, link);
+  const extensions = [file, link];
+  await (await createSession({ home, discoverExtensions: true, cwd: project, extensions })).close();
+  await (await createSession({ home, cwd: project, extensions })).close();
+  expect(readFileSync(mark, "utf8")).toBe("ran\nran\n");
+});
+
 describe("a trust file", () => {
   test("is readable only by its owner, under any umask", async () => {
     const before = process.umask(0);

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { EventEmitter } from "node:events";
-import { readFile } from "node:fs/promises";
+import { readFile, realpath } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import * as branchSummary from "@espalier/branch-summary";
@@ -61,17 +61,24 @@ export class ExtensionMembers {
 }
 
 /**
- * Registers a session's extensions with its host. Throws an `ExtensionError` for a named extension that cannot be
- * loaded.
+ * Registers a session's extensions with its host, each file once: a file can be found in a folder, be named by the
+ * settings and by the caller. Throws an `ExtensionError` for a named extension that cannot be loaded.
  */
 export async function loadExtensions(
   session: Session,
   options: ExtensionOptions,
   home: string,
 ): Promise<void> {
+  const files = new Set<string>();
+  const registerOnce = async (extension: string | Extension, unnamed?: string) => {
+    const file = typeof extension === "string" ? await realpath(extension).catch(() => extension) : undefined;
+    if (file !== undefined && files.has(file)) return;
+    await register(session, extension, home, unnamed);
+    if (file !== undefined) files.add(file);
+  };
   for (const found of options.discoverExtensions ? await discovered(session, options, home) : []) {
     try {
-      await register(session, found, home);
+      await registerOnce(found);
     } catch (error) {
       if (!(error instanceof ExtensionError)) throw error;
       const { message } = error;
@@ -79,7 +86,7 @@ export async function loadExtensions(
     }
   }
   for (const [at, named] of (options.extensions ?? []).entries())
-    await register(session, named, home, `inline extension ${at + 1}`);
+    await registerOnce(named, `inline extension ${at + 1}`);
 }
 
 async function discovered(
