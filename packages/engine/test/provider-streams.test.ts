@@ -1,9 +1,12 @@
 import type Anthropic from "@anthropic-ai/sdk";
 import { createSession, type Provider } from "@espalier/engine";
+import { aiSdk } from "@espalier/engine/ai-sdk";
 import { anthropic } from "@espalier/engine/anthropic";
 import { openai, openaiResponses } from "@espalier/engine/openai";
 import { startOpenaiServer } from "@espalier/engine/testing";
 import { memoryStore } from "@espalier/session-tree";
+import { jsonSchema, simulateReadableStream } from "ai";
+import { MockLanguageModelV3 } from "ai/test";
 import OpenAI from "openai";
 import { describe, expect, test } from "vitest";
 
@@ -130,6 +133,31 @@ describe("an answer of Chat Completions", () => {
       tool_calls: [{ type: "custom", custom: { name: "sql", input: "select 1" } }],
     });
   });
+});
+
+test("a call of the AI SDK whose input is no JSON keeps the text of its input", async () => {
+  const usage = {
+    inputTokens: { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 },
+    outputTokens: { total: 1, text: 1, reasoning: 0 },
+  };
+  const model = new MockLanguageModelV3({
+    doStream: async () => ({
+      stream: simulateReadableStream({
+        chunks: [
+          { type: "stream-start", warnings: [] },
+          { type: "tool-call", toolCallId: "c1", toolName: "look", input: '{"bed":' },
+          { type: "tool-call", toolCallId: "c2", toolName: "look", input: '{"bed":"south"}' },
+          { type: "finish", usage, finishReason: { unified: "tool-calls", raw: "x" } },
+        ],
+      }),
+    }),
+  });
+  const look = { inputSchema: jsonSchema({ type: "object" }) };
+  const session = await createSession({ store: memoryStore(), log: quiet });
+  const provider = aiSdk(model, { tools: { look } });
+  await session.say("What grows here?");
+  const { calls } = await session.record(provider, await session.next(provider));
+  expect(calls.map(({ input }) => input)).toEqual([{ value: '{"bed":' }, { bed: "south" }]);
 });
 
 test("a response that failed without a reason, or was cancelled, counts as failed", async () => {

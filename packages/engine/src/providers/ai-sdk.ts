@@ -90,9 +90,14 @@ export function aiSdk(
         output: field(usage, "outputTokens"),
         cacheRead: field(usage, "cachedInputTokens"),
       };
+      const broken = brokenInputs(await field(answer, "toolCalls"));
       yield answered({
-        content: [],
         ...said,
+        content: (said?.content ?? []).map((block) =>
+          block.type === "toolCall" && broken.has(block.id)
+            ? { ...block, arguments: { value: broken.get(block.id) } }
+            : block,
+        ),
         provider: said?.provider ?? model.provider,
         model: model.modelId,
         ...stopOf(await field(answer, "finishReason"), said?.stopReason ?? "stop", FAILURES),
@@ -125,6 +130,17 @@ function definitionOf([name, { description, inputSchema }]: [string, ToolSet[str
     ...(typeof description === "string" ? { description } : {}),
     parameters: isRecord(schema) && !("then" in schema) ? schema : { type: "object" },
   };
+}
+
+/**
+ * Returns the inputs of calls that are not JSON, by the ids of the calls. In its messages, the SDK replaces such an input
+ * by an empty object, which could be a valid input.
+ */
+function brokenInputs(calls: unknown): ReadonlyMap<unknown, unknown> {
+  const broken = (Array.isArray(calls) ? calls : []).filter(
+    (call) => field(call, "invalid") === true && !isRecord(field(call, "input")),
+  );
+  return new Map(broken.map((call) => [field(call, "toolCallId"), field(call, "input")]));
 }
 
 async function* readParts(parts: AsyncIterable<unknown>): AsyncGenerator<AnswerEvent> {
