@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import type Anthropic from "@anthropic-ai/sdk";
 import { createSession, type Provider } from "@espalier/engine";
 import { aiSdk } from "@espalier/engine/ai-sdk";
@@ -134,6 +135,28 @@ describe("an answer of Chat Completions", () => {
     });
   });
 });
+
+test("an abort ends an answer whose stream ignores it and goes on, and no listener remains", async () => {
+  const provider = openai({ baseURL: "http://127.0.0.1:1/v1" } as OpenAI, { model: "pear" });
+  const controller = new AbortController();
+  const { signal } = controller;
+  async function* endless() {
+    for (;;) {
+      yield { choices: [{ index: 0, delta: { content: "pears " }, finish_reason: null }] };
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+  const session = await createSession({ store: memoryStore(), log: quiet });
+  await session.say("What grows here?");
+  let heard = 0;
+  const asking = session.record(provider, await session.next(provider, { signal }), {
+    send: endless,
+    onText: () => ++heard === 3 && controller.abort(new Error("The user left.")),
+  });
+  await expect(asking).rejects.toThrow("The user left.");
+  expect(session.context.messages.at(-1)).toMatchObject({ role: "assistant", stopReason: "aborted" });
+  expect(getEventListeners(signal, "abort")).toEqual([]);
+}, 5_000);
 
 test("a call of the AI SDK whose input is no JSON keeps the text of its input", async () => {
   const usage = {

@@ -194,8 +194,17 @@ export async function recordAnswer<Params>(
   }
 }
 
-/** Milliseconds that a stream has to end after an abort: its last event has the usage. */
+/** Milliseconds that an answer has to end after an abort, over all its events: the last one has the usage. */
 const GRACE_MS = 300;
+
+/** Returns a signal that is aborted {@link GRACE_MS} after another one, unless `ended` was aborted before. */
+function afterGrace(signal: AbortSignal, ended: AbortSignal): AbortSignal {
+  const late = new AbortController();
+  const begin = () => void setTimeout(() => late.abort(signal.reason), GRACE_MS);
+  if (signal.aborted) begin();
+  else signal.addEventListener("abort", begin, { once: true, signal: ended });
+  return late.signal;
+}
 
 /**
  * Reads one answer and passes its pieces to `tell`. Never throws: an error becomes an answer with `stopReason` `error`,
@@ -210,12 +219,14 @@ async function readAnswer(
   const content: AssistantBlock[] = [];
   let usage: Usage = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: 0 };
   let events: AsyncIterator<AnswerEvent> | undefined;
+  const ended = new AbortController();
+  const late = afterGrace(signal, ended.signal);
   try {
     signal.throwIfAborted();
-    const sent = await untilAborted(Promise.resolve().then(send), signal, GRACE_MS);
+    const sent = await untilAborted(Promise.resolve().then(send), late);
     events = provider.read(sent)[Symbol.asyncIterator]();
     for (;;) {
-      const { value, done } = await untilAborted(events.next(), signal, GRACE_MS);
+      const { value, done } = await untilAborted(events.next(), late);
       if (done) throw new Error(`The model ${provider.modelId} ended without an answer.`);
       if (value.type === "answer")
         return { answer: value.message, error: signal.aborted ? signal.reason : undefined };
@@ -238,6 +249,7 @@ async function readAnswer(
     };
     return { answer, error: signal.aborted ? signal.reason : error };
   } finally {
+    ended.abort();
     // A stream that ignores the signal is not awaited, and its end changes nothing.
     events?.return?.()?.catch(() => undefined);
   }

@@ -269,16 +269,10 @@ const SPEAKING: ReadonlySet<string> = new Set(["user", "assistant", "toolResult"
 /**
  * Returns the result of `work`, or throws the signal's reason when the abort comes first. Work that ignores the signal
  * is not awaited, and its result is dropped.
- *
- * @param graceMs milliseconds that the work has to end after an abort. Default 0.
  */
-export function untilAborted<Result>(
-  work: Promise<Result>,
-  signal: AbortSignal,
-  graceMs = 0,
-): Promise<Result> {
+export function untilAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
   return new Promise((resolve, reject) => {
-    const giveUp = () => void setTimeout(() => reject(signal.reason), graceMs);
+    const giveUp = () => void setTimeout(() => reject(signal.reason), 0);
     if (signal.aborted) giveUp();
     signal.addEventListener("abort", giveUp, { once: true });
     work.then(resolve, reject).finally(() => signal.removeEventListener("abort", giveUp));
