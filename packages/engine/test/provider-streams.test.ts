@@ -158,6 +158,19 @@ test("an abort ends an answer whose stream ignores it and goes on, and no listen
   expect(getEventListeners(signal, "abort")).toEqual([]);
 }, 5_000);
 
+test("a request that fails without any error is recorded as failed, and throws", async () => {
+  const provider = openai({ baseURL: "http://127.0.0.1:1/v1" } as OpenAI, { model: "pear" });
+  for (const nothing of [undefined, null]) {
+    const session = await createSession({ store: memoryStore(), log: quiet });
+    await session.say("What grows here?");
+    const send = () => Promise.reject(nothing);
+    await expect(session.record(provider, await session.next(provider), { send })).rejects.toThrow(
+      "without a reason",
+    );
+    expect(session.context.messages.at(-1)).toMatchObject({ role: "assistant", stopReason: "error" });
+  }
+});
+
 test("a call of the AI SDK whose input is no JSON keeps the text of its input", async () => {
   const usage = {
     inputTokens: { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 },

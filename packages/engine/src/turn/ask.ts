@@ -236,7 +236,8 @@ async function readAnswer(
         tell(value);
       }
     }
-  } catch (error) {
+  } catch (thrown) {
+    const error = thrown ?? new Error(`The model ${provider.modelId} failed without a reason.`);
     const answer: AssistantMessage = {
       role: "assistant",
       content,
