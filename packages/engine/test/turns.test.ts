@@ -265,6 +265,29 @@ test("a tool that throws, or that an abort ends, gives an error result", async (
   expect(ended).toMatchObject({ isError: true, content: [{ text: expect.stringContaining("interrupted") }] });
 });
 
+test("a result that cannot be written is an error result, and a list of other values is a result in JSON", async () => {
+  const outputs = [
+    { content: "Pears.", details: () => "ripe" },
+    "pears ".repeat(3_000_000),
+    { content: ["pears", 7], bed: "north" },
+    { content: [{ type: "text", text: "Pears." }] },
+  ];
+  const calls = outputs.map((_, at) => ({ id: `c${at}`, name: "look", input: {} }));
+  const { provider, sent } = await anthropicAt([{ calls }, { text: "Well." }]);
+  const session = await sessionOf();
+  await session.say("Look.");
+  const turn = await session.record(provider, await session.next(provider));
+  const results = await turn.answerAll(({ id }) => outputs[Number(id.slice(1))]);
+  expect(results).toMatchObject([
+    { isError: true, content: [{ text: expect.stringMatching(/has ended.* function/) }] },
+    { isError: true, content: [{ text: expect.stringMatching(/has ended.* bytes/) }] },
+    { isError: false, content: [{ text: JSON.stringify(outputs[2]) }] },
+    { isError: false, content: [{ text: "Pears." }] },
+  ]);
+  await session.record(provider, await session.next(provider));
+  expect(sent()[1]).not.toContain("interrupted");
+});
+
 test("results of calls that end after the leaf was moved follow one another on the branch of their answer", async () => {
   const calls = ["c1", "c2", "c3"].map((id) => ({ id, name: "look", input: {} }));
   const { provider } = await anthropicAt([{ calls }]);

@@ -6,6 +6,7 @@ import {
   createId,
   type Entry,
   isFailedAnswer,
+  isRecord,
   leaf,
   message,
   messageText,
@@ -101,11 +102,13 @@ export class Turn {
     const call: ToolCallBlock = { type: "toolCall", id, name, arguments: input };
     const isCutOff = this.message.stopReason === "length";
     if (!isCutOff) this.#tell({ type: "tool_start", call });
-    const result = isCutOff
-      ? refused(call, CUT_OFF)
-      : await outcome(call, async () => run({ id, name, input }), this.#signal);
     // Recorded before it is shown: a tool's work cannot be repeated.
-    await this.#log.append([message.of({ message: result })]);
+    const result = await this.#record(
+      call,
+      isCutOff
+        ? refused(call, CUT_OFF)
+        : await outcome(call, async () => run({ id, name, input }), this.#signal),
+    );
     if (isCutOff) return result;
     this.#tell({ type: "tool_end", call, result });
     const { content, isError } = result;
@@ -117,6 +120,19 @@ export class Turn {
       isError,
     });
     return result;
+  }
+
+  /** Records a result. One that cannot be written, such as one of 16 MiB, becomes an error result that says so. */
+  async #record(call: ToolCallBlock, result: ToolResultMessage): Promise<ToolResultMessage> {
+    try {
+      await this.#log.append([message.of({ message: result })]);
+      return result;
+    } catch (error) {
+      if (!(error instanceof EspalierError) || error.code !== "invalid-entry") throw error;
+      const lost = refused(call, `The call has ended, and its result cannot be stored. ${error.message}`);
+      await this.#log.append([message.of({ message: lost })]);
+      return lost;
+    }
   }
 }
 
@@ -225,11 +241,13 @@ interface Output {
 
 function outputOf(output: unknown): Output {
   if (typeof output === "string") return { content: output };
-  const given = output as Partial<Output> | null | undefined;
-  if (typeof given === "object" && (typeof given?.content === "string" || Array.isArray(given?.content)))
-    return given as Output;
+  const content = isRecord(output) ? output["content"] : undefined;
+  const isContent = typeof content === "string" || (Array.isArray(content) && content.every(isBlock));
+  if (isContent) return output as unknown as Output;
   return { content: JSON.stringify(output) ?? "(no output)" };
 }
+
+const isBlock = (block: unknown): boolean => isRecord(block) && typeof block["type"] === "string";
 
 /** Returns the calls of an answer; none when it failed. */
 const callsOf = (answer: AssistantMessage): ToolCallBlock[] =>
