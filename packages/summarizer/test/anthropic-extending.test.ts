@@ -68,6 +68,31 @@ describe("anthropicSummarizer extends the last request", () => {
       expect(instruction).toContain(part);
   });
 
+  it("unless that forces a call or JSON", async () => {
+    const forced: object[] = [
+      { tool_choice: { type: "any" } },
+      { tool_choice: { type: "tool", name: "read" } },
+      { output_format: { type: "json_schema", schema: {} } },
+      { output_config: { format: { type: "json_schema", schema: {} } } },
+    ];
+    for (const [count, fields] of [
+      ...forced.map((each) => [1, each] as const),
+      [4, { tool_choice: { type: "auto" }, output_config: { effort: "low" } }] as const,
+    ]) {
+      const { server, summarizer } = await extending({}, () => ({ body: { ...sent(), ...fields } }));
+      await summarizer.summarize(asked);
+      expect(server.requests[0]!.body["messages"], JSON.stringify(fields)).toHaveLength(count);
+    }
+  });
+
+  it("without its stop sequences, which could cut the summary", async () => {
+    const body = { ...sent(), stop_sequences: ["## Progress"] };
+    const { server, summarizer } = await extending({}, () => ({ body }));
+    await summarizer.summarize(asked);
+    expect(server.requests[0]!.body["messages"]).toHaveLength(4);
+    expect(server.requests[0]!.body["stop_sequences"]).toBeUndefined();
+  });
+
   it("unless that was for another model, ends with a call, is missing, or extending is off", async () => {
     const open = sent();
     const refused: (LastRequest | undefined)[] = [

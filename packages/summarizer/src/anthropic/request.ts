@@ -39,7 +39,8 @@ export function standaloneBody(request: SummaryRequest, model: string, maxTokens
 
 /**
  * Returns the last request with one more instruction. System prompt, tools, messages, thinking and the choice of tools
- * are unchanged byte for byte, because a cache is only used up to the first difference.
+ * are unchanged byte for byte, because a cache is only used up to the first difference. A stop sequence, which could cut
+ * the summary, is left out: the cache does not depend on it.
  */
 export function extendedBody(
   request: SummaryRequest,
@@ -48,7 +49,8 @@ export function extendedBody(
   maxTokens: number,
 ): MessagesBody {
   const instruction = { role: "user", content: [{ type: "text", text: extendingInstruction(request) }] };
-  return { ...last.body, model, max_tokens: maxTokens, messages: [...last.body.messages, instruction] };
+  const { stop_sequences, ...body } = last.body;
+  return { ...body, model, max_tokens: maxTokens, messages: [...body.messages, instruction] };
 }
 
 /** Returns the instruction that asks within a running conversation for a summary of a part of it. */
@@ -81,16 +83,24 @@ function partToSummarize(request: SummaryRequest): string[] {
 
 /**
  * Returns whether a last request can be extended. It cannot when it ends in an answer with open tool calls, which their
- * results must follow, or when it went to another model, whose cache is separate.
+ * results must follow, when it went to another model, whose cache is separate, or when it forces a call or JSON.
  */
 export function canExtend(last: LastRequest, model: string): boolean {
   const { messages } = last.body;
   if (last.body.model !== undefined && last.body.model !== model) return false;
+  if (allowsNoText(last.body)) return false;
   const end: unknown = Array.isArray(messages) ? messages.at(-1) : undefined;
   if (!isRecord(end)) return false;
   const blocks = Array.isArray(end["content"]) ? end["content"] : [];
   const isOpen = blocks.some((block) => isRecord(block) && block["type"] === "tool_use");
   return end["role"] === "user" || !isOpen;
+}
+
+/** Returns whether a request forces a call of a tool, or an answer in JSON. */
+function allowsNoText({ tool_choice, output_config, output_format }: SentBody): boolean {
+  const choice = isRecord(tool_choice) ? tool_choice["type"] : undefined;
+  const format = output_format ?? (isRecord(output_config) ? output_config["format"] : undefined);
+  return choice === "any" || choice === "tool" || isRecord(format);
 }
 
 /**
