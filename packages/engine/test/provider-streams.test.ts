@@ -239,6 +239,33 @@ describe("a request for a summary", () => {
     await expect(answering(events).summarizer!.summarize(request)).rejects.toMatchObject({ code });
   });
 
+  test("has no tools, formats and stop sequences of the program", async () => {
+    const sent: object[] = [];
+    const create = (params: object) => {
+      sent.push(params);
+      return [{ error: { message: "Not here." } }].values();
+    };
+    const client = { baseURL: "", chat: { completions: { create } }, responses: { create } };
+    const parameters = { tool_choice: "required", parallel_tool_calls: false, temperature: 0 } as const;
+    const providers = [
+      openai(client as unknown as OpenAI, {
+        model: "pear",
+        parameters: { ...parameters, response_format: { type: "json_object" }, stop: ["##"] },
+      }),
+      openaiResponses(client as unknown as OpenAI, {
+        model: "pear",
+        tools: [{ type: "web_search" }],
+        parameters: { ...parameters, text: { format: { type: "json_object" }, verbosity: "low" } },
+      }),
+    ];
+    for (const { summarizer } of providers) await summarizer!.summarize(request).catch(() => undefined);
+    expect(sent.map((params) => Object.keys(params).sort())).toEqual([
+      ["max_tokens", "messages", "model", "stream", "stream_options", "temperature"],
+      ["input", "instructions", "max_output_tokens", "model", "store", "stream", "temperature", "text"],
+    ]);
+    expect(sent[1]).toMatchObject({ text: { verbosity: "low" } });
+  });
+
   test("that the model refuses is an answer with a refusal", async () => {
     const response = { status: "completed", output: [refusal] };
     const { summarizer } = answering([{ type: "response.completed", response }]);

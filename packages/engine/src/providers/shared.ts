@@ -99,7 +99,7 @@ export function providerSummarizer(provider: Provider): Summarizer {
     let characters = 0;
     try {
       signal.throwIfAborted();
-      const params = provider.params(...promptOf(request, model));
+      const params = forText(provider.params(...promptOf(request, model)));
       const answered = await provider.send(params, signal);
       for await (const event of provider.read(answered)) {
         if (event.type === "answer") return answerOf(event.message, model, signal);
@@ -115,6 +115,15 @@ export function providerSummarizer(provider: Provider): Summarizer {
   }
 
   return { name, model, contextWindow, maxOutputTokens, summarize };
+}
+
+/** Returns a request without the program's fields for tools, JSON and stop sequences, which would spoil a summary. */
+function forText(params: unknown): unknown {
+  if (!isRecord(params)) return params;
+  const { tools, tool_choice, parallel_tool_calls, response_format, stop, text, ...others } = params;
+  if (!isRecord(text)) return others;
+  const { format, ...rest } = text;
+  return { ...others, text: rest };
 }
 
 function promptOf(
