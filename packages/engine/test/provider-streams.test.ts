@@ -171,9 +171,9 @@ test("a request that fails without any error is recorded as failed, and throws",
   }
 });
 
-test("a call of the AI SDK whose input is no JSON keeps the text of its input", async () => {
+test("an answer of the AI SDK has the cost of its cache, and a call whose input is no JSON the text of it", async () => {
   const usage = {
-    inputTokens: { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 },
+    inputTokens: { total: 111, noCache: 1, cacheRead: 100, cacheWrite: 10 },
     outputTokens: { total: 1, text: 1, reasoning: 0 },
   };
   const model = new MockLanguageModelV3({
@@ -190,9 +190,12 @@ test("a call of the AI SDK whose input is no JSON keeps the text of its input", 
   });
   const look = { inputSchema: jsonSchema({ type: "object" }) };
   const session = await createSession({ store: memoryStore(), log: quiet });
-  const provider = aiSdk(model, { tools: { look } });
+  const prices = { input: 10, output: 50, cacheRead: 1, cacheWrite: 12.5 };
+  const provider = aiSdk(model, { tools: { look }, prices });
   await session.say("What grows here?");
-  const { calls } = await session.record(provider, await session.next(provider));
+  const { calls, message } = await session.record(provider, await session.next(provider));
+  expect(message.usage).toMatchObject({ input: 1, output: 1, cacheRead: 100, cacheWrite: 10 });
+  expect(message.usage?.cost?.total).toBeCloseTo((10 + 50 + 100 + 125) / 1_000_000, 12);
   expect(calls.map(({ input }) => input)).toEqual([{ value: '{"bed":' }, { bed: "south" }]);
 });
 

@@ -89,6 +89,7 @@ export function aiSdk(
         prompt: field(usage, "inputTokens"),
         output: field(usage, "outputTokens"),
         cacheRead: field(usage, "cachedInputTokens"),
+        cacheWrite: field(field(usage, "inputTokenDetails"), "cacheWriteTokens"),
       };
       const broken = brokenInputs(await field(answer, "toolCalls"));
       yield answered({

@@ -42,23 +42,26 @@ export function checkGiven(value: unknown, what: string, example: string): void 
 
 /**
  * Returns the usage of an answer, with its cost when prices are known. The counts are those of a report: any value but a
- * positive number counts as 0. `prompt` includes the tokens that came from a cache.
+ * positive number counts as 0. `prompt` includes the tokens that came from a cache, or were written to it.
  */
 export function billed(
-  reported: Record<"prompt" | "output" | "cacheRead", unknown>,
+  reported: Record<"prompt" | "output" | "cacheRead", unknown> & { cacheWrite?: unknown },
   prices?: TokenPrices,
 ): Usage {
   const [output, cacheRead] = [count(reported.output), count(reported.cacheRead)];
-  const input = Math.max(0, count(reported.prompt) - cacheRead);
-  const usage: Usage = { input, output, cacheRead, cacheWrite: 0, totalTokens: input + output + cacheRead };
+  const cacheWrite = count(reported.cacheWrite);
+  const input = Math.max(0, count(reported.prompt) - cacheRead - cacheWrite);
+  const totalTokens = input + output + cacheRead + cacheWrite;
+  const usage: Usage = { input, output, cacheRead, cacheWrite, totalTokens };
   if (!prices) return usage;
   const cost = {
     input: (input * prices.input) / 1_000_000,
     output: (output * prices.output) / 1_000_000,
     cacheRead: (cacheRead * (prices.cacheRead ?? prices.input)) / 1_000_000,
-    cacheWrite: 0,
+    cacheWrite: (cacheWrite * (prices.cacheWrite ?? prices.input)) / 1_000_000,
   };
-  return { ...usage, cost: { ...cost, total: cost.input + cost.output + cost.cacheRead } };
+  const total = cost.input + cost.output + cost.cacheRead + cost.cacheWrite;
+  return { ...usage, cost: { ...cost, total } };
 }
 
 const count = (value: unknown): number => (typeof value === "number" && value > 0 ? value : 0);
