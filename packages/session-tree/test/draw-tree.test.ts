@@ -184,3 +184,9 @@ test("a user's message is not folded, wherever its line names the role and whate
     ["e0", "… 1 entry", "e2", "… 3 entries", "e6", "… 1 entry", "e8 *"].join("\n"),
   );
 });
+
+test("the role of a line is that of its message, not of a message in another field", () => {
+  const line =
+    '{"type":"message","id":"a","parentId":null,"details":{"message":{"role":"user"}},"message":{"role":"assistant"}}';
+  expect(roleAt(new Tree(bytesView(Buffer.from(`${line}\n`))), 0)).toBe("assistant");
+});

@@ -214,8 +214,11 @@ export function* rowsOf(tree: Tree, type: string): Generator<[number, Entry]> {
   }
 }
 
-/** `"role":"user"` directly after the opening brace of `message`. Inside a text, the quotation marks would be escaped. */
-const ROLE = /"message"\s*:\s*\{\s*"role"\s*:\s*"(\w+)"/;
+/**
+ * `"role":"user"` directly after the opening brace of `message`, which is the line's first inner object: one further on
+ * may be in another field. Inside a text, the quotation marks would be escaped.
+ */
+const ROLE = /^\s*\{[^{]*"message"\s*:\s*\{\s*"role"\s*:\s*"(\w+)"/;
 const decoder = new TextDecoder("latin1");
 
 /**
