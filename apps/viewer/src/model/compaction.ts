@@ -15,8 +15,9 @@ import {
   projectPath,
   type Tree,
 } from "@espalier/session-tree";
-import { addTokens, Breath, noTokens, type TokenCounts } from "./context.ts";
+import { addTokens, noTokens, type TokenCounts } from "./context.ts";
 import { billOf, oneLine, textOfEntry } from "./entry-gist.ts";
+import { longWork } from "./long-work.ts";
 
 /** Details of a compaction. */
 export interface CompactionView {
@@ -168,12 +169,12 @@ interface Sharer {
 
 async function sharersOf(tree: Tree, rows: readonly number[], words: readonly string[]): Promise<Sharer[]> {
   const sharers: Sharer[] = [];
-  await Breath.during("search", async (breath) => {
+  await longWork("search", async (breathe) => {
     for (const row of rows) {
       const text = textOfEntry(tree.entryAt(row));
       const has = new Set(wordsOf(text));
       sharers.push({ row, text, shared: words.filter((word) => has.has(word)) });
-      await breath.take();
+      await breathe();
     }
   });
   return sharers;

@@ -13,6 +13,7 @@ import {
   type Tree,
 } from "@espalier/session-tree";
 import { contextWindowOf } from "@espalier/summarizer";
+import { continued } from "./long-work.ts";
 
 /** One message that the model reads. */
 export interface ContextPiece {
@@ -80,36 +81,21 @@ export interface ContextGrowth {
 const EVEN_POINTS = 2_000;
 
 /** One walk for each tree, which is continued when the session grows. */
-const walks = new WeakMap<Tree, Promise<Walked>>();
-
-interface Walked {
-  walk: GrowthWalk;
-  /** Result up to this point. */
-  growth: ContextGrowth;
-}
+const walks = new WeakMap<Tree, Promise<{ walk: GrowthWalk; growth: ContextGrowth }>>();
 
 /** Returns the size of the context after each entry of the path that ends in a row. */
 export async function growthTo(tree: Tree, row: number): Promise<ContextGrowth> {
-  // Walks of one tree run one after the other, because they share their position.
-  const before = walks.get(tree);
-  const walking = walkedTo(tree, row, before);
-  walks.set(tree, walking);
-  return (await walking).growth;
-}
-
-async function walkedTo(tree: Tree, row: number, before: Promise<Walked> | undefined): Promise<Walked> {
   // Entries beside the conversation are not steps of the path.
   const path = pathRows(tree, row).filter((at) => tree.kindAt(at).movesLeaf);
-  // The caller of a failed walk received its error; this call starts a new walk.
-  const earlier = (await before?.catch(() => undefined))?.walk;
-  const walk = earlier?.isOn(path) ? earlier : new GrowthWalk();
-  await Breath.during("growth", async (breath) => {
+  const { growth } = await continued("growth", walks, tree, async (earlier, breathe) => {
+    const walk = earlier?.walk.isOn(path) ? earlier.walk : new GrowthWalk();
     while (walk.steps < path.length) {
       walk.step(tree, path[walk.steps]!);
-      await breath.take();
+      await breathe();
     }
+    return { walk, growth: walk.growth() };
   });
-  return { walk, growth: walk.growth() };
+  return growth;
 }
 
 class GrowthWalk {
@@ -233,54 +219,3 @@ export function addTokens(counts: TokenCounts, message: ContextMessage): number 
 }
 
 const EMPTY = { role: "assistant", provider: "", model: "", stopReason: "stop", timestamp: 0 } as const;
-
-/** Milliseconds of work after which others get their turn: less than a person notices. */
-const WORK = 10;
-
-/** Long work on sessions, the most urgent first: a user waits for a search, and breaks of the cache are small marks. */
-const LONG_WORK = ["search", "bills", "growth", "breaks"] as const;
-
-/**
- * Runs a function after the events that wait. Node runs timers in a loop of their own: two long works that take turns by
- * timers would let no request through.
- */
-const afterEvents: (run: () => void) => void =
-  "setImmediate" in globalThis ? globalThis.setImmediate : (run) => setTimeout(run, 0);
-
-/** Long work that is being done, by its place in {@link LONG_WORK}. */
-const running = LONG_WORK.map(() => 0);
-
-/** Yields to other work of the thread from time to time, during long work, and waits for work that is more urgent. */
-export class Breath {
-  readonly #urgency: number;
-  #since = performance.now();
-
-  private constructor(work: (typeof LONG_WORK)[number]) {
-    this.#urgency = LONG_WORK.indexOf(work);
-  }
-
-  /** Does long work, which calls {@link take} of its breath again and again. */
-  static async during<Result>(
-    work: (typeof LONG_WORK)[number],
-    run: (breath: Breath) => Promise<Result>,
-  ): Promise<Result> {
-    const breath = new Breath(work);
-    running[breath.#urgency]!++;
-    try {
-      return await run(breath);
-    } finally {
-      running[breath.#urgency]!--;
-    }
-  }
-
-  /** Nothing to wait for, most times; then what is due, and what came meanwhile, goes first. */
-  take(): Promise<void> | undefined {
-    return performance.now() - this.#since < WORK ? undefined : this.#pause();
-  }
-
-  async #pause(): Promise<void> {
-    do await new Promise<void>(afterEvents);
-    while (running.some((count, urgency) => count > 0 && urgency < this.#urgency));
-    this.#since = performance.now();
-  }
-}

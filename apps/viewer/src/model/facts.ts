@@ -12,8 +12,9 @@ import {
   tipRows,
   titleOf,
 } from "@espalier/session-tree";
-import { Breath } from "./context.ts";
+
 import { gistAt, oneLine, textOfEntry } from "./entry-gist.ts";
+import { longWork } from "./long-work.ts";
 
 /** A compaction in the tree. */
 export interface CompactionMark {
@@ -145,7 +146,7 @@ export async function findText(
   const rows: number[] = [];
   const newest: FoundText[] = [];
   if (wanted === "") return { rows, newest };
-  await Breath.during("search", async (breath) => {
+  await longWork("search", async (breathe) => {
     const isFiltered = rowsWith !== undefined && word.length >= SHORTEST;
     const read = isFiltered
       ? [...(await rowsWith(tree, word, signal))]
@@ -160,7 +161,7 @@ export async function findText(
         if (newest.length < MOST)
           newest.push({ row, snippet: oneLine(text.slice(Math.max(0, at - BEFORE), at + AFTER)) });
       }
-      await breath.take();
+      await breathe();
     }
   });
   return { rows: rows.reverse(), newest };

@@ -9,7 +9,7 @@ import {
   statsOfCalls,
 } from "@espalier/engine/reading";
 import type { Tree } from "@espalier/session-tree";
-import { Breath } from "./context.ts";
+import { continued } from "./long-work.ts";
 
 /** Totals after a billed entry. */
 export interface SpendingPoint {
@@ -47,71 +47,38 @@ export interface CacheBreakPoint {
 
 const POINTS = 800;
 
-/** State of the work on a tree, which is continued when the session grows. */
-interface Ledger {
-  /** Number of rows that were read. */
-  length: number;
-  step(row: number): void;
+/** Billed calls of the first rows of a tree, and their totals. */
+const noBills = () => ({
+  length: 0,
+  calls: new Map<number, BilledCall>(),
+  points: [] as SpendingPoint[],
+  costs: [] as [number, number][],
+  sums: nothingBilled(),
+});
+
+const bills = new WeakMap<Tree, Promise<ReturnType<typeof noBills>>>();
+const caches = new WeakMap<Tree, Promise<CacheReader>>();
+
+const billsOf = (tree: Tree) =>
+  continued("bills", bills, tree, async (kept = noBills(), breathe) => {
+    for (; kept.length < tree.length; kept.length++) {
+      addCall(tree, kept.length, kept);
+      await breathe();
+    }
+    return kept;
+  });
+
+function addCall(tree: Tree, row: number, { calls, points, costs, sums }: ReturnType<typeof noBills>): void {
+  const call = billedCallAt(tree, row);
+  if (!call) return;
+  calls.set(row, call);
+  const before = sums.cost;
+  addBill(sums, call.usage, call);
+  if (sums.cost > before) costs.push([row, sums.cost - before]);
+  const { cost, input, cacheWrite, cacheRead: cached, output } = sums;
+  const { timestamp } = tree.entryAt(row);
+  points.push({ row, timestamp, cost, input: input + cacheWrite, cached, output });
 }
-
-/**
- * Continues the ledger of a tree up to the tree's end. Calls for one tree run one after the other; other work runs in
- * between.
- */
-function continued<Kept extends Ledger>(
-  work: "bills" | "breaks",
-  ledgers: WeakMap<Tree, Promise<Kept>>,
-  tree: Tree,
-  begin: () => Kept,
-): Promise<Kept> {
-  const before = ledgers.get(tree);
-  const walk = async () => {
-    // The caller of a failed call received its error; this call starts again.
-    const ledger = (await before?.catch(() => undefined)) ?? begin();
-    await Breath.during(work, async (breath) => {
-      for (; ledger.length < tree.length; ledger.length++) {
-        ledger.step(ledger.length);
-        await breath.take();
-      }
-    });
-    return ledger;
-  };
-  const walking = walk();
-  ledgers.set(tree, walking);
-  return walking;
-}
-
-const bills = new WeakMap<Tree, Promise<Bills>>();
-const caches = new WeakMap<Tree, Promise<Ledger & { reader: CacheReader }>>();
-
-/** Billed calls, and their totals. */
-class Bills implements Ledger {
-  length = 0;
-  readonly calls = new Map<number, BilledCall>();
-  readonly points: SpendingPoint[] = [];
-  readonly costs: [number, number][] = [];
-  readonly #tree: Tree;
-  readonly #sums = nothingBilled();
-
-  constructor(tree: Tree) {
-    this.#tree = tree;
-  }
-
-  step(row: number): void {
-    const call = billedCallAt(this.#tree, row);
-    if (!call) return;
-    this.calls.set(row, call);
-    const sums = this.#sums;
-    const before = sums.cost;
-    addBill(sums, call.usage, call);
-    if (sums.cost > before) this.costs.push([row, sums.cost - before]);
-    const { cost, input, cacheWrite, cacheRead: cached, output } = sums;
-    const { timestamp } = this.#tree.entryAt(row);
-    this.points.push({ row, timestamp, cost, input: input + cacheWrite, cached, output });
-  }
-}
-
-const billsOf = (tree: Tree): Promise<Bills> => continued("bills", bills, tree, () => new Bills(tree));
 
 export async function spendingOf(tree: Tree): Promise<Spending> {
   const { points, costs } = await billsOf(tree);
@@ -131,9 +98,9 @@ export async function statsAt(tree: Tree): Promise<SessionStats> {
 
 /** Breaks of the prompt cache, in file order. */
 export async function cacheBreaksOf(tree: Tree): Promise<CacheBreakPoint[]> {
-  const { reader } = await continued("breaks", caches, tree, () => {
-    const begun = new CacheReader(tree);
-    return { reader: begun, length: 0, step: () => begun.step() };
+  const reader = await continued("breaks", caches, tree, async (kept = new CacheReader(tree), breathe) => {
+    while (kept.step()) await breathe();
+    return kept;
   });
   return reader.ledger.breaks.map(({ call, entryId, tokens, cost, cause }) => ({
     row: tree.row(call),
