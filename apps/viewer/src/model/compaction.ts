@@ -10,12 +10,11 @@ import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type CompactionEntry,
   compaction,
-  contextOfPath,
   pathWindowAt,
   projectPath,
   type Tree,
 } from "@espalier/session-tree";
-import { addTokens, noTokens, type TokenCounts } from "./context.ts";
+import { addTokens, contextAt, noTokens, type TokenCounts, tokensOf } from "./context.ts";
 import { billOf, oneLine, textOfEntry } from "./entry-gist.ts";
 import { longWork } from "./long-work.ts";
 
@@ -67,7 +66,7 @@ export function compactionAt(tree: Tree, row: number): CompactionView {
     summary: entry.summary,
     prose: proseOf(entry.summary),
     before: before.tokens,
-    after: tokensAt(tree, row),
+    after: tokensOf(contextAt(tree, row).messages),
     covered: before.rows.slice(0, cut),
     kept: before.rows.slice(cut),
     previousRow: before.previousRow,
@@ -92,13 +91,6 @@ function spanBefore(tree: Tree, row: number) {
     } else rows.push(tree.row(entry.id));
   }
   return { tokens, rows, previousRow };
-}
-
-function tokensAt(tree: Tree, row: number): TokenCounts {
-  const window = pathWindowAt(tree, row);
-  const tokens = noTokens();
-  for (const message of contextOfPath(window.entries, window.before).messages) addTokens(tokens, message);
-  return tokens;
 }
 
 /** Writers of summaries that use no prompt: an extension, and the extractive summarizer. */

@@ -40,8 +40,7 @@ export interface ContextView {
 
 export function contextViewAt(tree: Tree, row: number): ContextView {
   const place = movingRow(tree, row);
-  const window = pathWindowAt(tree, place);
-  const context = contextOfPath(window.entries, window.before);
+  const context = contextAt(tree, place);
   const tokens = noTokens();
   const pieces = context.messages.map((message, at) => ({
     row: tree.row(context.sources[at]!),
@@ -51,6 +50,12 @@ export function contextViewAt(tree: Tree, row: number): ContextView {
   const { model, thinkingLevel, tokens: total } = context;
   const known = contextWindowOf(model) ?? null;
   return { row: place, model, window: known, thinkingLevel, total, tokens, pieces };
+}
+
+/** Returns the context of the model at a row; -1 is before the first entry. */
+export function contextAt(tree: Tree, row: number): SessionContext {
+  const window = pathWindowAt(tree, row);
+  return contextOfPath(window.entries, window.before);
 }
 
 /** The context after one entry of a path. */
@@ -159,11 +164,6 @@ class GrowthWalk {
   }
 }
 
-function contextAt(tree: Tree, row: number): SessionContext {
-  const window = pathWindowAt(tree, row);
-  return contextOfPath(window.entries, window.before);
-}
-
 /** Kinds of tokens in a context, in the order of the bars. */
 export const TOKEN_KINDS = [
   "summary",
@@ -182,6 +182,13 @@ export type TokenKind = (typeof TOKEN_KINDS)[number];
 export type TokenCounts = number[];
 
 export const noTokens = (): TokenCounts => TOKEN_KINDS.map(() => 0);
+
+/** Returns the tokens of messages by kind. */
+export function tokensOf(messages: readonly ContextMessage[]): TokenCounts {
+  const tokens = noTokens();
+  for (const message of messages) addTokens(tokens, message);
+  return tokens;
+}
 
 export const sumTokens = (counts: TokenCounts): number => counts.reduce((sum, count) => sum + count, 0);
 

@@ -1,13 +1,11 @@
 export { type CompactionView, compactionAt, originsOf, type SummaryOrigin } from "./compaction.ts";
 export {
-  addTokens,
   type ContextGrowth,
   type ContextPiece,
   type ContextView,
   contextViewAt,
   type GrowthPoint,
   growthTo,
-  noTokens,
   TOKEN_KINDS,
   type TokenCounts,
   type TokenKind,

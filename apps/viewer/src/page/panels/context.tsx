@@ -1,6 +1,6 @@
 import { messageText, toolCalls } from "@espalier/session-tree";
 import { useState } from "preact/hooks";
-import { addTokens, type ContextPiece, noTokens } from "../../model/context.ts";
+import { type ContextPiece, tokensOf } from "../../model/context.ts";
 import { oneLine } from "../../model/entry-gist.ts";
 import type { ViewerActions } from "../app/address.ts";
 import { MessageView } from "../entry/message-view.tsx";
@@ -71,8 +71,6 @@ interface PieceProps {
 function Piece({ piece, largest, actions }: PieceProps) {
   const [open, setOpen] = useState(false);
   const { message, row, tokens } = piece;
-  const counts = noTokens();
-  addTokens(counts, message);
   const calls = toolCalls(message).map(({ name }) => name);
   return (
     <li>
@@ -82,7 +80,7 @@ function Piece({ piece, largest, actions }: PieceProps) {
           <bdi class="gist">{oneLine([messageText(message), ...calls].join(" "))}</bdi>
           <span class="number">{formatTokens(tokens)}</span>
           <span class="weight">
-            <TokenBar tokens={counts} window={largest} />
+            <TokenBar tokens={tokensOf([message])} window={largest} />
           </span>
         </summary>
         {open && (
