@@ -1,3 +1,6 @@
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import type { SessionModel } from "../source/session-model.ts";
+
 /** Panels next to the tree. */
 export const TABS = ["conversation", "context", "compactions", "usage", "compare", "rules"] as const;
 
@@ -86,27 +89,96 @@ export function goTo(address: Address, how: "push" | "replace" = "push"): void {
   dispatchEvent(new Event("hashchange"));
 }
 
-/** A change that the server should make. */
-export interface Order {
-  act: "navigate" | "fork" | "label" | "hide" | "show" | "compact" | "undo" | "redo";
-  id: string;
-  row: number;
+/**
+ * Changes parts of the browser's address. Its other parts may be newer than those of the last drawing, which `drawn`
+ * has.
+ */
+export function amendAddress(drawn: Address, changes: Partial<Address>): void {
+  const newest = parseAddress(location.hash);
+  if (newest.session === null || newest.session === drawn.session)
+    goTo({ ...newest, session: drawn.session, ...changes }, "replace");
 }
 
-/** Functions of the page for its parts. */
-export interface ViewerActions {
-  /** True if the page can change the session. */
-  readonly canWrite: boolean;
-  select(row: number): void;
-  /** Opens a panel at an entry. */
-  open(tab: Tab, row?: number): void;
-  /** Opens the conversation at an entry whose row is not known. */
-  openId(id: string): void;
-  inspect(compactionRow: number): void;
-  /** Chooses the second branch of a comparison. */
-  compareWith(row: number, id: string): void;
-  /** Returns the address of an entry, for sharing. */
-  linkTo(id: string): string;
-  /** Begins a change; a dialog asks for the missing parts. */
-  order(order: Order): void;
+/** An entry with its id. */
+export interface Place {
+  row: number;
+  id: string;
+}
+
+/** Returns the address of the selected entry within the session; undefined while the id of an entry is loaded. */
+export function addressOf(model: SessionModel, other: Place | undefined): SessionAddress | undefined {
+  const { selected, tip, end, facts } = model;
+  const idOf = (row: number, isNamed: boolean) => (isNamed ? model.gist(row)?.id : "");
+  const [entry, branch] = [idOf(selected, selected !== end), idOf(tip, tip !== facts.leafRow)];
+  return entry === undefined || branch === undefined ? undefined : { entry, branch, other: other?.id ?? "" };
+}
+
+/** Entries in an address; empty strings if absent. */
+type SessionAddress = Required<Pick<Address, "entry" | "branch" | "other">>;
+
+/**
+ * Milliseconds before the address is updated for an entry that was not clicked; browsers limit the number of changes
+ * per second.
+ */
+const SETTLED = 250;
+
+/**
+ * Keeps the address and the selection equal: goes to the entry in a new address, and writes the address of a new
+ * selection, whether it comes from keys, the slider, or a growing session.
+ */
+export function useAddress(
+  model: SessionModel,
+  address: Address,
+  second: Place | undefined,
+  setOther: (place: Place | undefined) => void,
+): void {
+  const { branch = "", entry = "", other = "" } = address;
+  /** The way to the entry of the address; it ends when the user selects another entry. */
+  const going = useRef<{ since: number } | undefined>(undefined);
+  // Before the next key: a selection that is newer than the address would be taken back.
+  useLayoutEffect(() => {
+    const here = addressOf(model, second);
+    const isHere = here?.entry === entry && here.branch === branch;
+    const find = async (id: string) => (id === "" ? -1 : model.reader.rowOf(id));
+    const way = { since: model.selections };
+    going.current = way;
+    const go = async () => {
+      if ((second?.id ?? "") !== other) {
+        const row = await find(other);
+        if (going.current === way) setOther(row < 0 ? undefined : { row, id: other });
+      }
+      if (isHere) return;
+      const rows = await Promise.all([find(branch), find(entry)]);
+      if (going.current === way && model.selections === way.since) goToRows(model, ...rows);
+    };
+    // If the server does not answer, the page does not move, and its panels show the error.
+    void go()
+      .catch(() => undefined)
+      .finally(() => {
+        if (going.current === way) going.current = undefined;
+      });
+  }, [model, branch, entry, other]);
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      const place = addressOf(model, second);
+      const isGoing = going.current?.since === model.selections || (going.current && place?.other !== other);
+      if (!isGoing && place && isDrawn(address)) amendAddress(address, place);
+    }, SETTLED);
+    return () => clearTimeout(timer);
+  });
+}
+
+/** Returns false if the browser has another place in its address already, by Back for example, which is drawn next. */
+function isDrawn({ entry, branch, other }: Address): boolean {
+  const newest = parseAddress(location.hash);
+  return newest.entry === entry && newest.branch === branch && newest.other === other;
+}
+
+/** Shows the path to `end` and selects `row`; -1 means the leaf for `end`, and the end of the path for `row`. */
+function goToRows(model: SessionModel, end: number, row: number): void {
+  if (row >= 0 && model.isFolded(row)) model.setBookkeeping(true);
+  const { leafRow } = model.facts;
+  if (end >= 0) model.show(end, row);
+  else if (row < 0 || model.rows.path(leafRow).includes(row)) model.show(leafRow, row);
+  else model.select(row);
 }

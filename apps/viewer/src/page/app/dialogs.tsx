@@ -1,13 +1,12 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { NextActs, PlansView, PlanView } from "../../server/session-routes.ts";
-import { CacheForecastLine, EntryList } from "../panels/compaction.tsx";
+import { CacheForecastLine, EntryList } from "../panels/context.tsx";
 import { useAnswer } from "../source/observe.ts";
 import { ask, order as send } from "../source/page-source.ts";
-import type { SessionModel } from "../source/session-model.ts";
 import { formatCount, formatDollars, formatTime, formatTokens } from "../text/numbers.ts";
 import { visibleControls } from "../text/visible-controls.ts";
-import type { Order, ViewerActions } from "./address.ts";
+import { type Order, useViewer } from "./viewer.ts";
 
 interface DialogProps {
   title: string;
@@ -45,7 +44,8 @@ const KEYS: readonly [keys: string, meaning: string, writes?: boolean][] = [
 ];
 
 /** Dialog with the keys of the page. */
-export function KeyHelp({ canWrite, onClose }: { canWrite: boolean; onClose: () => void }) {
+export function KeyHelp({ onClose }: { onClose: () => void }) {
+  const { canWrite } = useViewer();
   return (
     <Dialog title="Keys" onClose={onClose}>
       <dl class="keys">
@@ -88,23 +88,23 @@ interface OrderState {
   isDone?: boolean;
 }
 
-interface OrderRunProps {
-  /** Key of the session on the server. */
-  session: string;
-  act: Order["act"];
-  /** Called when an act has ended without a message. */
-  onDone: () => void;
-}
+/** Address of the shown session on its server, which makes changes. */
+const useServed = (): string => `api/sessions/${encodeURIComponent(useViewer().served!)}`;
 
-/** Runs an act once: its state, and the functions that start and stop it. */
-function useOrder({ session, act, onDone }: OrderRunProps) {
+/**
+ * Runs an act once: its state, and the functions that start and stop it.
+ *
+ * @param onDone called when an act has ended without a message
+ */
+function useOrder(act: Order["act"], onDone: () => void) {
+  const base = useServed();
   const [state, setState] = useState<OrderState>({ tokens: 0, said: "" });
   const run = async (body: object) => {
     const running = new AbortController();
     setState({ running, tokens: 0, said: "" });
     try {
       const result = await send<Record<string, unknown>>(
-        `api/sessions/${encodeURIComponent(session)}/${act}`,
+        `${base}/${act}`,
         body,
         (tokens) => setState({ running, tokens, said: "" }),
         running.signal,
@@ -166,23 +166,23 @@ function OrderButtons({ title, state, stop, onClose, isPossible = true }: OrderB
 const LEAVES: ReadonlySet<Order["act"]> = new Set(["navigate", "fork"]);
 
 interface OrderDialogProps {
-  session: string;
   order: Order;
-  model: SessionModel;
   onDone: () => void;
   onClose: () => void;
 }
 
 /** Dialog of a change: asks for its parameters, runs it, and shows its progress. */
-export function OrderDialog({ session, order, model, onDone, onClose }: OrderDialogProps) {
+export function OrderDialog({ order, onDone, onClose }: OrderDialogProps) {
+  const { model } = useViewer();
+  const base = useServed();
   const { act, id, row } = order;
   const [words, setWords] = useState("");
   const [summarize, setSummarize] = useState(false);
-  const { state, run, stop } = useOrder({ session, act, onDone });
+  const { state, run, stop } = useOrder(act, onDone);
   const isReversal = act === "undo" || act === "redo";
   const { answer: acts, error } = useAnswer(
-    async () => (isReversal ? ask<NextActs>(`api/sessions/${encodeURIComponent(session)}/act`) : undefined),
-    [session, model.rows.length, state.said],
+    async () => (isReversal ? ask<NextActs>(`${base}/act`) : undefined),
+    [base, model.rows.length, state.said],
   );
   const reversed = isReversal ? acts?.[act] : undefined;
   const submit = (event: Event) => {
@@ -203,7 +203,7 @@ export function OrderDialog({ session, order, model, onDone, onClose }: OrderDia
   return (
     <Dialog title={ORDER_TITLES[act]} onClose={close}>
       <form onSubmit={submit}>
-        {act === "navigate" && <NavigationForecast model={model} row={row} />}
+        {act === "navigate" && <NavigationForecast row={row} />}
         {error && <p class="failure">{error.message}</p>}
         {isReversal && !error && <ReversedAct direction={act} act={reversed} />}
         {LEAVES.has(act) && (
@@ -234,7 +234,8 @@ export function OrderDialog({ session, order, model, onDone, onClose }: OrderDia
   );
 }
 
-function NavigationForecast({ model, row }: { model: SessionModel; row: number }) {
+function NavigationForecast({ row }: { row: number }) {
+  const { model } = useViewer();
   const { answer } = useAnswer(() => model.reader.forecast(row), [model, row, model.rows.length]);
   return <>{answer && <CacheForecastLine cache={answer} />}</>;
 }
@@ -273,17 +274,10 @@ function ReversedAct({ direction, act }: ReversedActProps) {
   );
 }
 
-interface PlanDialogProps {
-  session: string;
-  model: SessionModel;
-  actions: ViewerActions;
-  onDone: () => void;
-  onClose: () => void;
-}
-
 /** Plan of a compaction at the leaf by each policy, with a button that runs it if the session can be changed. */
-export function PlanDialog({ session, model, actions, onDone, onClose }: PlanDialogProps) {
-  const base = `api/sessions/${encodeURIComponent(session)}`;
+export function PlanDialog({ onDone, onClose }: { onDone: () => void; onClose: () => void }) {
+  const { model, canWrite } = useViewer();
+  const base = useServed();
   const { answer: plans, error } = useAnswer(
     () => ask<PlansView>(`${base}/plans`),
     [base, model.rows.length],
@@ -295,7 +289,7 @@ export function PlanDialog({ session, model, actions, onDone, onClose }: PlanDia
     async () => (policy === undefined ? undefined : ask<PlanView>(`${base}/plan`, { policy })),
     [base, policy, model.rows.length],
   );
-  const { state, run, stop } = useOrder({ session, act: "compact", onDone });
+  const { state, run, stop } = useOrder("compact", onDone);
   const close = () => {
     stop();
     onClose();
@@ -304,7 +298,7 @@ export function PlanDialog({ session, model, actions, onDone, onClose }: PlanDia
     event.preventDefault();
     void run({ policy, ...(words === "" ? {} : { instructions: words }) });
   };
-  const title = actions.canWrite ? ORDER_TITLES.compact : "Plan of a compaction";
+  const title = canWrite ? ORDER_TITLES.compact : "Plan of a compaction";
   const trouble = error ?? refused;
   return (
     <Dialog title={title} onClose={close} isWide>
@@ -315,9 +309,9 @@ export function PlanDialog({ session, model, actions, onDone, onClose }: PlanDia
         </p>
         {!plans && !trouble && <p class="quiet">Planning…</p>}
         {plans && policy !== undefined && <PolicyTable plans={plans} chosen={policy} choose={setChosen} />}
-        {plan?.policy === policy && plan && <PlanDetails plan={plan} model={model} actions={actions} />}
+        {plan?.policy === policy && plan && <PlanDetails plan={plan} />}
         {trouble && <p class="failure">{trouble.message}</p>}
-        {actions.canWrite ? (
+        {canWrite ? (
           <>
             <label class="wide">
               What the summary should focus on (optional)
@@ -412,13 +406,7 @@ function PolicyTable({ plans, chosen, choose }: PolicyTableProps) {
   );
 }
 
-interface PlanDetailsProps {
-  plan: PlanView;
-  model: SessionModel;
-  actions: ViewerActions;
-}
-
-function PlanDetails({ plan, model, actions }: PlanDetailsProps) {
+function PlanDetails({ plan }: { plan: PlanView }) {
   if (plan.reason !== null) return <p class="plan">{plan.reason}</p>;
   const { tokensBefore, tokensAfter, contextTokens, summarized, kept, edited, isSplitTurn, cache } = plan;
   const ownCount =
@@ -436,8 +424,8 @@ function PlanDetails({ plan, model, actions }: PlanDetailsProps) {
           : ""}
       </p>
       {cache && <CacheForecastLine cache={cache} />}
-      <EntryList title="Summarized" rows={summarized} model={model} actions={actions} />
-      <EntryList title="Kept" rows={kept} model={model} actions={actions} />
+      <EntryList title="Summarized" rows={summarized} />
+      <EntryList title="Kept" rows={kept} />
     </section>
   );
 }

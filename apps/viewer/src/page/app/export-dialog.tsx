@@ -2,8 +2,8 @@ import { exportSession } from "@espalier/interop";
 import { redactText } from "@espalier/session-tree";
 import { useState } from "preact/hooks";
 import type { SessionReader, TreeReader } from "../../model/tree-reader.ts";
-import type { SessionModel } from "../source/session-model.ts";
 import { Dialog } from "./dialogs.tsx";
+import { useViewer } from "./viewer.ts";
 
 const FORMATS = [
   ["markdown", "Markdown", "a document to read and to edit"],
@@ -12,15 +12,9 @@ const FORMATS = [
   ["jsonl", "Session file", "JSON Lines, which Espalier opens again"],
 ] as const;
 
-interface ExportDialogProps {
-  model: SessionModel;
-  served: string | undefined;
-  print: () => void;
-  onClose: () => void;
-}
-
 /** Dialog that saves a session or one path of it to a file, or prints it. */
-export function ExportDialog({ model, served, print, onClose }: ExportDialogProps) {
+export function ExportDialog({ print, onClose }: { print: () => void; onClose: () => void }) {
+  const { model, served } = useViewer();
   const [format, setFormat] = useState<ExportChoice["format"]>("markdown");
   const [isPath, setPath] = useState(false);
   const [redact, setRedact] = useState(false);

@@ -1,7 +1,6 @@
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { CompactionPanel } from "../panels/compaction.tsx";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { ComparePanel } from "../panels/compare.tsx";
-import { ContextPanel, RulesPanel } from "../panels/context.tsx";
+import { CompactionPanel, ContextPanel, RulesPanel } from "../panels/context.tsx";
 import { Conversation } from "../panels/conversation.tsx";
 import { Timeline } from "../panels/timeline.tsx";
 import { UsagePanel } from "../panels/usage.tsx";
@@ -12,17 +11,19 @@ import { formatCount } from "../text/numbers.ts";
 import { TreePanel } from "../tree/tree-panel.tsx";
 import {
   type Address,
+  addressOf,
+  amendAddress,
   formatAddress,
   goTo,
-  type Order,
-  parseAddress,
+  type Place,
   TABS,
   type Tab,
-  type ViewerActions,
+  useAddress,
 } from "./address.ts";
 import { KeyHelp, OrderDialog, PlanDialog } from "./dialogs.tsx";
 import { ExportDialog } from "./export-dialog.tsx";
 import { FindBox, useFinder } from "./find-box.tsx";
+import { type Order, ShownViewer, useViewer, type Viewer } from "./viewer.ts";
 
 const TITLES: Readonly<Record<Tab, readonly [title: string, tip: string]>> = {
   conversation: ["Conversation", "The messages on the path to the selected entry"],
@@ -47,7 +48,7 @@ interface SessionViewProps {
 type Opened = { order: Order } | "plan" | "export" | "keys";
 
 /** View of a session: its tree, its panels, and a slider over its history. */
-export function SessionView({ model, address, theme, served, canWrite }: SessionViewProps) {
+export function SessionView({ model, address, theme, served, canWrite: isWritable }: SessionViewProps) {
   useObserved(model);
   const [chosenWindow, chooseWindow] = useState<number>();
   const [inspected, setInspected] = useState(-1);
@@ -65,8 +66,11 @@ export function SessionView({ model, address, theme, served, canWrite }: Session
     goTo({ ...address, tab: next, ...addressOf(model, second), find: query, ...entry });
     setShowsTree(false);
   };
-  const actions: ViewerActions = {
-    canWrite: canWrite && served !== undefined,
+  const canWrite = isWritable && served !== undefined;
+  const viewer: Viewer = {
+    model,
+    served,
+    canWrite,
     select: (row) => {
       model.select(row);
       go(tab);
@@ -92,7 +96,7 @@ export function SessionView({ model, address, theme, served, canWrite }: Session
   const order = (act: Order["act"]) =>
     setDialog({ order: { act, id: facts.leafId ?? "", row: facts.leafRow } });
   const print = () => (tab === "conversation" ? setPrints(true) : globalThis.print());
-  const showHit = (row: number) => actions.open("conversation", row);
+  const showHit = (row: number) => viewer.open("conversation", row);
   const finder = useFinder(model, query, showHit);
   const close = () => {
     setQuery("");
@@ -110,127 +114,119 @@ export function SessionView({ model, address, theme, served, canWrite }: Session
     else if (event.key === "n") finder.step(1);
     else if (event.key === "N") finder.step(-1);
     else if (event.key === "Escape") close();
-    else if (event.key === "u" && actions.canWrite) order("undo");
-    else if (event.key === "U" && actions.canWrite) order("redo");
+    else if (event.key === "u" && canWrite) order("undo");
+    else if (event.key === "U" && canWrite) order("redo");
     else if (event.key === "/") document.getElementById("find")?.focus();
     else return;
     event.preventDefault();
   });
+  const acts: [isThere: boolean, name: string, title: string, act: () => void][] = [
+    [canWrite, "Undo", "Undo your last change (u)", () => order("undo")],
+    [canWrite, "Redo", "Redo the change that was undone (U)", () => order("redo")],
+    [
+      served !== undefined,
+      canWrite ? "Compact" : "Plan",
+      "Plan a compaction at the leaf, by each policy",
+      () => setDialog("plan"),
+    ],
+    [true, "Export", "Save as Markdown, HTML or JSON, or print", () => setDialog("export")],
+    [true, "?", "Keys (?)", () => setDialog("keys")],
+  ];
   return (
-    <div class={`session-view${showsTree ? " shows-tree" : ""}${prints ? " prints" : ""}`}>
-      <header class="bar-top">
-        <a href="#/" class="brand" aria-label="All sessions" title="All sessions">
-          <Mark />
-        </a>
-        <h1 title={facts.title}>
-          <bdi>{facts.title || "Session"}</bdi>
-        </h1>
-        <span class="quiet wide-only">
-          {formatCount(facts.length, "entry", "entries")}
-          {facts.issues > 0 ? ` · ${formatCount(facts.issues, "damaged line")}` : ""}
-          {leftOut > 0 ? ` · one path, without ${formatCount(leftOut, "other entry", "other entries")}` : ""}
-        </span>
-        <span class="grow" />
-        <FindBox finder={finder} query={query} setQuery={setQuery} close={close} select={showHit} />
-        <button
-          type="button"
-          class="narrow-only"
-          aria-pressed={showsTree}
-          onClick={() => setShowsTree(!showsTree)}
-        >
-          Tree
-        </button>
-        <button
-          type="button"
-          class="narrow-only"
-          aria-label="Acts"
-          aria-expanded={showsMenu}
-          onClick={() => setShowsMenu(!showsMenu)}
-        >
-          ⋯
-        </button>
-        {/* biome-ignore lint/a11y/noStaticElementInteractions: closes the menu behind a press of one of its buttons */}
-        {/* biome-ignore lint/a11y/useKeyWithClickEvents: the buttons inside have the keys */}
-        <div class={`acts${showsMenu ? " opened" : ""}`} onClick={() => setShowsMenu(false)}>
-          {actions.canWrite && (
-            <>
-              <button type="button" title="Undo your last change (u)" onClick={() => order("undo")}>
-                Undo
-              </button>
-              <button type="button" title="Redo the change that was undone (U)" onClick={() => order("redo")}>
-                Redo
-              </button>
-            </>
-          )}
-          {served !== undefined && (
-            <button
-              type="button"
-              title="Plan a compaction at the leaf, by each policy"
-              onClick={() => setDialog("plan")}
-            >
-              {actions.canWrite ? "Compact" : "Plan"}
-            </button>
-          )}
+    <ShownViewer value={viewer}>
+      <div class={`session-view${showsTree ? " shows-tree" : ""}${prints ? " prints" : ""}`}>
+        <header class="bar-top">
+          <a href="#/" class="brand" aria-label="All sessions" title="All sessions">
+            <Mark />
+          </a>
+          <h1 title={facts.title}>
+            <bdi>{facts.title || "Session"}</bdi>
+          </h1>
+          <span class="quiet wide-only">
+            {formatCount(facts.length, "entry", "entries")}
+            {facts.issues > 0 ? ` · ${formatCount(facts.issues, "damaged line")}` : ""}
+            {leftOut > 0
+              ? ` · one path, without ${formatCount(leftOut, "other entry", "other entries")}`
+              : ""}
+          </span>
+          <span class="grow" />
+          <FindBox finder={finder} query={query} setQuery={setQuery} close={close} select={showHit} />
           <button
             type="button"
-            title="Save as Markdown, HTML or JSON, or print"
-            onClick={() => setDialog("export")}
+            class="narrow-only"
+            aria-pressed={showsTree}
+            onClick={() => setShowsTree(!showsTree)}
           >
-            Export
+            Tree
           </button>
-          <button type="button" aria-label="Keys" title="Keys (?)" onClick={() => setDialog("keys")}>
-            ?
+          <button
+            type="button"
+            class="narrow-only"
+            aria-label="Acts"
+            aria-expanded={showsMenu}
+            onClick={() => setShowsMenu(!showsMenu)}
+          >
+            ⋯
           </button>
-        </div>
-      </header>
-      <TreePanel model={model} theme={theme} select={actions.select} />
-      <main class="reading">
-        <Tabs tab={tab} open={(name) => go(name)} />
-        {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, by keys too */}
-        <div id="panel" class="tab-panel" role="tabpanel" tabIndex={0} aria-labelledby={`tab-${tab}`}>
-          {tab === "conversation" && (
-            <Conversation
-              key={prints ? "printed" : "read"}
-              model={model}
-              rows={model.shownPath}
-              actions={actions}
-              {...(prints ? { onPrinted: () => setPrints(false) } : {})}
-            />
-          )}
-          {tab === "context" && <ContextPanel model={model} chosenWindow={chosenWindow} actions={actions} />}
-          {tab === "compactions" && (
-            <CompactionPanel model={model} row={inspected} inspect={setInspected} actions={actions} />
-          )}
-          {tab === "usage" && <UsagePanel model={model} served={served} />}
-          {tab === "compare" && <ComparePanel model={model} other={other?.row ?? -1} actions={actions} />}
-          {tab === "rules" && <RulesPanel model={model} actions={actions} />}
-        </div>
-      </main>
-      <Timeline model={model} chosenWindow={chosenWindow} chooseWindow={chooseWindow} />
-      <Dialogs
-        model={model}
-        served={served}
-        dialog={dialog}
-        actions={actions}
-        print={print}
-        // A dialog that ends late does not close the one that the user has opened since.
-        close={() => setDialog((opened) => (opened === dialog ? undefined : opened))}
-      />
-    </div>
+          {/* biome-ignore lint/a11y/noStaticElementInteractions: closes the menu behind a press of one of its buttons */}
+          {/* biome-ignore lint/a11y/useKeyWithClickEvents: the buttons inside have the keys */}
+          <div class={`acts${showsMenu ? " opened" : ""}`} onClick={() => setShowsMenu(false)}>
+            {acts.map(
+              ([isThere, name, title, act]) =>
+                isThere && (
+                  <button
+                    type="button"
+                    key={title}
+                    title={title}
+                    aria-label={name === "?" ? "Keys" : undefined}
+                    onClick={act}
+                  >
+                    {name}
+                  </button>
+                ),
+            )}
+          </div>
+        </header>
+        <TreePanel theme={theme} />
+        <main class="reading">
+          <Tabs tab={tab} open={(name) => go(name)} />
+          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, by keys too */}
+          <div id="panel" class="tab-panel" role="tabpanel" tabIndex={0} aria-labelledby={`tab-${tab}`}>
+            {tab === "conversation" && (
+              <Conversation
+                key={prints ? "printed" : "read"}
+                rows={model.shownPath}
+                {...(prints ? { onPrinted: () => setPrints(false) } : {})}
+              />
+            )}
+            {tab === "context" && <ContextPanel chosenWindow={chosenWindow} />}
+            {tab === "compactions" && <CompactionPanel row={inspected} inspect={setInspected} />}
+            {tab === "usage" && <UsagePanel />}
+            {tab === "compare" && <ComparePanel other={other?.row ?? -1} />}
+            {tab === "rules" && <RulesPanel />}
+          </div>
+        </main>
+        <Timeline chosenWindow={chosenWindow} chooseWindow={chooseWindow} />
+        <Dialogs
+          dialog={dialog}
+          print={print}
+          // A dialog that ends late does not close the one that the user has opened since.
+          close={() => setDialog((opened) => (opened === dialog ? undefined : opened))}
+        />
+      </div>
+    </ShownViewer>
   );
 }
 
 interface DialogsProps {
-  model: SessionModel;
-  served: string | undefined;
   dialog: Opened | undefined;
-  actions: ViewerActions;
   print: () => void;
   close: () => void;
 }
 
 /** The open dialog. */
-function Dialogs({ model, served, dialog, actions, print, close }: DialogsProps) {
+function Dialogs({ dialog, print, close }: DialogsProps) {
+  const { model, served } = useViewer();
   /** Shows the leaf after an act that moved it, else the entry of the act. */
   const done = (row = -1) => {
     close();
@@ -238,23 +234,13 @@ function Dialogs({ model, served, dialog, actions, print, close }: DialogsProps)
     // A failure needs no handling: the next event, sent when the server is back, reads the same entries.
     model.growTo(row < 0 ? "leaf" : "selected").catch(() => undefined);
   };
-  if (dialog === "keys") return <KeyHelp canWrite={actions.canWrite} onClose={close} />;
-  if (dialog === "export")
-    return <ExportDialog model={model} served={served} print={print} onClose={close} />;
+  if (dialog === "keys") return <KeyHelp onClose={close} />;
+  if (dialog === "export") return <ExportDialog print={print} onClose={close} />;
   if (dialog === undefined || served === undefined) return null;
-  if (dialog === "plan")
-    return (
-      <PlanDialog session={served} model={model} actions={actions} onDone={() => done()} onClose={close} />
-    );
+  if (dialog === "plan") return <PlanDialog onDone={() => done()} onClose={close} />;
   const { order } = dialog;
   return (
-    <OrderDialog
-      session={served}
-      order={order}
-      model={model}
-      onDone={() => done(MOVES.has(order.act) ? -1 : order.row)}
-      onClose={close}
-    />
+    <OrderDialog order={order} onDone={() => done(MOVES.has(order.act) ? -1 : order.row)} onClose={close} />
   );
 }
 
@@ -323,98 +309,4 @@ function usePrintKey(print: () => void): void {
     addEventListener("keydown", listen);
     return () => removeEventListener("keydown", listen);
   }, []);
-}
-
-/**
- * Changes parts of the browser's address. Its other parts may be newer than those of the last drawing, which `drawn`
- * has.
- */
-function amendAddress(drawn: Address, changes: Partial<Address>): void {
-  const newest = parseAddress(location.hash);
-  if (newest.session === null || newest.session === drawn.session)
-    goTo({ ...newest, session: drawn.session, ...changes }, "replace");
-}
-
-/** An entry with its id. */
-interface Place {
-  row: number;
-  id: string;
-}
-
-/** Returns the address of the selected entry within the session; undefined while the id of an entry is loaded. */
-function addressOf(model: SessionModel, other: Place | undefined): SessionAddress | undefined {
-  const { selected, tip, end, facts } = model;
-  const idOf = (row: number, isNamed: boolean) => (isNamed ? model.gist(row)?.id : "");
-  const [entry, branch] = [idOf(selected, selected !== end), idOf(tip, tip !== facts.leafRow)];
-  return entry === undefined || branch === undefined ? undefined : { entry, branch, other: other?.id ?? "" };
-}
-
-/** Entries in an address; empty strings if absent. */
-type SessionAddress = Required<Pick<Address, "entry" | "branch" | "other">>;
-
-/**
- * Milliseconds before the address is updated for an entry that was not clicked; browsers limit the number of changes
- * per second.
- */
-const SETTLED = 250;
-
-/**
- * Keeps the address and the selection equal: goes to the entry in a new address, and writes the address of a new
- * selection, whether it comes from keys, the slider, or a growing session.
- */
-function useAddress(
-  model: SessionModel,
-  address: Address,
-  second: Place | undefined,
-  setOther: (place: Place | undefined) => void,
-): void {
-  const { branch = "", entry = "", other = "" } = address;
-  /** The way to the entry of the address; it ends when the user selects another entry. */
-  const going = useRef<{ since: number } | undefined>(undefined);
-  // Before the next key: a selection that is newer than the address would be taken back.
-  useLayoutEffect(() => {
-    const here = addressOf(model, second);
-    const isHere = here?.entry === entry && here.branch === branch;
-    const find = async (id: string) => (id === "" ? -1 : model.reader.rowOf(id));
-    const way = { since: model.selections };
-    going.current = way;
-    const go = async () => {
-      if ((second?.id ?? "") !== other) {
-        const row = await find(other);
-        if (going.current === way) setOther(row < 0 ? undefined : { row, id: other });
-      }
-      if (isHere) return;
-      const rows = await Promise.all([find(branch), find(entry)]);
-      if (going.current === way && model.selections === way.since) goToRows(model, ...rows);
-    };
-    // If the server does not answer, the page does not move, and its panels show the error.
-    void go()
-      .catch(() => undefined)
-      .finally(() => {
-        if (going.current === way) going.current = undefined;
-      });
-  }, [model, branch, entry, other]);
-  useEffect(() => {
-    const timer = setTimeout(() => {
-      const place = addressOf(model, second);
-      const isGoing = going.current?.since === model.selections || (going.current && place?.other !== other);
-      if (!isGoing && place && isDrawn(address)) amendAddress(address, place);
-    }, SETTLED);
-    return () => clearTimeout(timer);
-  });
-}
-
-/** Returns false if the browser has another place in its address already, by Back for example, which is drawn next. */
-function isDrawn({ entry, branch, other }: Address): boolean {
-  const newest = parseAddress(location.hash);
-  return newest.entry === entry && newest.branch === branch && newest.other === other;
-}
-
-/** Shows the path to `end` and selects `row`; -1 means the leaf for `end`, and the end of the path for `row`. */
-function goToRows(model: SessionModel, end: number, row: number): void {
-  if (row >= 0 && model.isFolded(row)) model.setBookkeeping(true);
-  const { leafRow } = model.facts;
-  if (end >= 0) model.show(end, row);
-  else if (row < 0 || model.rows.path(leafRow).includes(row)) model.show(leafRow, row);
-  else model.select(row);
 }

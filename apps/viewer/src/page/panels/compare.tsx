@@ -1,21 +1,19 @@
 import type { BranchSide } from "@espalier/engine/reading";
 import { useState } from "preact/hooks";
 import type { BranchEnd } from "../../model/facts.ts";
-import type { ViewerActions } from "../app/address.ts";
+import { useViewer } from "../app/viewer.ts";
 import { useAnswer } from "../source/observe.ts";
 import type { SessionModel } from "../source/session-model.ts";
 import { formatCount, formatDollars, formatTime, formatTokens } from "../text/numbers.ts";
 import { Conversation } from "./conversation.tsx";
 
-interface ComparePanelProps {
-  model: SessionModel;
-  /** Last row of the other branch; -1 if none is chosen. */
-  other: number;
-  actions: ViewerActions;
-}
-
-/** Two branches side by side, from their fork. */
-export function ComparePanel({ model, other, actions }: ComparePanelProps) {
+/**
+ * Two branches side by side, from their fork.
+ *
+ * @param other last row of the other branch; -1 if none is chosen
+ */
+export function ComparePanel({ other }: { other: number }) {
+  const { model, compareWith } = useViewer();
   const { answer, error } = useAnswer(() => model.reader.branches(), [model, model.rows.length]);
   const ends = (answer ?? []).filter(({ row }) => row !== model.tip);
   return (
@@ -23,7 +21,7 @@ export function ComparePanel({ model, other, actions }: ComparePanelProps) {
       <div class="compare-head">
         <h2>Compare</h2>
         {error && <p class="failure">{error.message}</p>}
-        {ends.length > 0 && <BranchPicker ends={ends} other={other} choose={actions.compareWith} />}
+        {ends.length > 0 && <BranchPicker ends={ends} other={other} choose={compareWith} />}
       </div>
       {other < 0 || other === model.tip ? (
         <p class="quiet padded">
@@ -34,7 +32,7 @@ export function ComparePanel({ model, other, actions }: ComparePanelProps) {
               : "The chosen entry is on the compared branch itself. Choose another branch to see both side by side."}
         </p>
       ) : (
-        <Sides key={other} model={model} other={other} actions={actions} />
+        <Sides key={other} other={other} />
       )}
     </div>
   );
@@ -136,7 +134,8 @@ function BranchPicker({ ends, other, choose }: BranchPickerProps) {
 const wordsOf = ({ label, text, id }: BranchEnd): string => `${label} ${text} ${id}`.toLowerCase();
 const titleOf = ({ label, text, id }: BranchEnd): string => [label, text || id].filter(Boolean).join(": ");
 
-function Sides({ model, other, actions }: ComparePanelProps) {
+function Sides({ other }: { other: number }) {
+  const { model } = useViewer();
   const { answer, error } = useAnswer(
     () => model.reader.compare(model.tip, other),
     [model, model.tip, other, model.rows.length],
@@ -145,20 +144,8 @@ function Sides({ model, other, actions }: ComparePanelProps) {
   if (!answer) return <p class="quiet padded">Reading…</p>;
   return (
     <div class="sides">
-      <Side
-        title="This branch"
-        side={answer.a}
-        rows={ownRows(model, model.tip, other)}
-        model={model}
-        actions={actions}
-      />
-      <Side
-        title="Compared branch"
-        side={answer.b}
-        rows={ownRows(model, other, model.tip)}
-        model={model}
-        actions={actions}
-      />
+      <Side title="This branch" side={answer.a} rows={ownRows(model, model.tip, other)} />
+      <Side title="Compared branch" side={answer.b} rows={ownRows(model, other, model.tip)} />
     </div>
   );
 }
@@ -175,11 +162,9 @@ interface SideProps {
   side: BranchSide;
   /** Rows that only this branch has, oldest first. */
   rows: readonly number[];
-  model: SessionModel;
-  actions: ViewerActions;
 }
 
-function Side({ title, side, rows, model, actions }: SideProps) {
+function Side({ title, side, rows }: SideProps) {
   const { entryIds, messages, tokens, cost, estimated, files } = side;
   return (
     <section class="side" aria-label={title}>
@@ -202,7 +187,7 @@ function Side({ title, side, rows, model, actions }: SideProps) {
           {entryIds.length === 0 ? "It ends where they part." : "Only bookkeeping, which is folded."}
         </p>
       ) : (
-        <Conversation model={model} rows={rows} actions={actions} />
+        <Conversation rows={rows} />
       )}
     </section>
   );

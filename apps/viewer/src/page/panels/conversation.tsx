@@ -13,7 +13,7 @@ import {
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { billOf, saidIn, titleIn } from "../../model/entry-gist.ts";
 import { ROW_KINDS, type RowKind } from "../../model/outline.ts";
-import type { ViewerActions } from "../app/address.ts";
+import { type Order, useViewer } from "../app/viewer.ts";
 import { MessageView } from "../entry/message-view.tsx";
 import type { FoundResult } from "../entry/tool-call.tsx";
 import { useAnswer } from "../source/observe.ts";
@@ -27,16 +27,15 @@ const AFTER = 24;
 const STEP = 24;
 
 interface ConversationProps {
-  model: SessionModel;
   /** Rows of the entries, in order. */
   rows: readonly number[];
-  actions: ViewerActions;
   /** Present while the whole path is printed; called after printing. */
   onPrinted?: () => void;
 }
 
 /** Messages of a path: the part around the selected entry, and more on scrolling. */
-export function Conversation({ model, rows: all, actions, onPrinted }: ConversationProps) {
+export function Conversation({ rows: all, onPrinted }: ConversationProps) {
+  const { model } = useViewer();
   const scroller = useRef<HTMLDivElement>(null);
   const rows = onPrinted ? all.slice(-MOST_PRINTED) : all;
   // If the selected entry is folded, the entry before it is shown.
@@ -80,13 +79,8 @@ export function Conversation({ model, rows: all, actions, onPrinted }: Conversat
           key={row}
           row={row}
           entry={entry}
-          kind={model.rows.kind(row)}
-          label={model.labels.get(row)}
           results={pairs.results}
           isSelected={row === model.selected || pairs.resultsOf.get(row)?.has(model.selected) === true}
-          isHidden={model.isHidden(row)}
-          isLeftOut={model.leftOut.has(row)}
-          actions={actions}
         />
       ))}
       {isWhole && to < rows.length && (
@@ -183,20 +177,18 @@ function Further({ text, onReached }: { text: string; onReached: () => void }) {
 interface EntryCardProps {
   row: number;
   entry: Entry;
-  kind: RowKind;
-  label: string | undefined;
   results: ReadonlyMap<string, FoundResult>;
   isSelected: boolean;
-  /** True for an entry that a compaction replaces. */
-  isHidden: boolean;
-  /** True: an edit hides the entry from the model. */
-  isLeftOut: boolean;
-  actions: ViewerActions;
 }
 
 /** An entry of the conversation. */
 function EntryCard(props: EntryCardProps) {
-  const { row, entry, kind, label, isSelected, isHidden, isLeftOut, actions } = props;
+  const { row, entry, isSelected } = props;
+  const { model: session, select } = useViewer();
+  const kind = session.rows.kind(row);
+  const label = session.labels.get(row);
+  // A compaction replaces it, or an edit leaves it out.
+  const [isHidden, isLeftOut] = [session.isHidden(row), session.leftOut.has(row)];
   const said = saidIn(entry);
   const cost = billOf(entry)?.cost ?? 0;
   const model = said?.role === "assistant" ? said.model : undefined;
@@ -211,7 +203,7 @@ function EntryCard(props: EntryCardProps) {
       data-row={row}
       aria-label={ROW_KINDS[kind]}
       onClick={() => {
-        if (!isSelected && String(getSelection()) === "") actions.select(row);
+        if (!isSelected && String(getSelection()) === "") select(row);
       }}
     >
       <header>
@@ -225,14 +217,7 @@ function EntryCard(props: EntryCardProps) {
         <time class="quiet" dateTime={entry.timestamp}>
           {formatTime(entry.timestamp)}
         </time>
-        <EntryTools
-          row={row}
-          id={entry.id}
-          kind={kind}
-          isSaid={!BRIEF.has(kind)}
-          isLeftOut={isLeftOut}
-          actions={actions}
-        />
+        <EntryTools row={row} id={entry.id} kind={kind} isSaid={!BRIEF.has(kind)} isLeftOut={isLeftOut} />
       </header>
       <EntryBody {...props} />
     </article>
@@ -242,7 +227,8 @@ function EntryCard(props: EntryCardProps) {
 /** Kinds that are shown on one line. */
 const BRIEF = new Set<RowKind>(["m", "h", "d", "e", "l", "n", "g", "j", "?"]);
 
-function EntryBody({ entry, row, results, actions }: EntryCardProps) {
+function EntryBody({ entry, row, results }: EntryCardProps) {
+  const { inspect } = useViewer();
   const said = saidIn(entry);
   if (said) return <MessageView message={said} results={results} />;
   if (compaction.is(entry) || branchSummary.is(entry)) {
@@ -257,7 +243,7 @@ function EntryBody({ entry, row, results, actions }: EntryCardProps) {
           <Markdown text={fieldText(entry.summary)} />
         </details>
         {compaction.is(entry) && (
-          <button type="button" onClick={() => actions.inspect(row)}>
+          <button type="button" onClick={() => inspect(row)}>
             Inspect this compaction
           </button>
         )}
@@ -303,78 +289,46 @@ interface EntryToolsProps {
   isSaid: boolean;
   /** True: an edit hides the entry from the model. */
   isLeftOut: boolean;
-  actions: ViewerActions;
 }
 
 /** Buttons for acts on an entry. */
-function EntryTools({ row, id, kind, isSaid, isLeftOut, actions }: EntryToolsProps) {
+function EntryTools({ row, id, kind, isSaid, isLeftOut }: EntryToolsProps) {
+  const { canWrite, open, compareWith, linkTo, inspect, order } = useViewer();
   const [copied, setCopied] = useState("");
   const copy = () => {
-    navigator.clipboard.writeText(actions.linkTo(id)).then(
+    navigator.clipboard.writeText(linkTo(id)).then(
       () => setCopied("Copied"),
       () => setCopied("The browser does not allow copying"),
     );
   };
-  const stop = (event: Event) => event.stopPropagation();
+  const begin = (act: Order["act"]) => () => order({ act, id, row });
+  const tools: [isThere: boolean, name: string, title: string, act: () => void][] = [
+    [true, "Reads", "What the model reads here", () => open("context", row)],
+    [true, "Compare", "Compare the shown path with the one that ends here", () => compareWith(row, id)],
+    [true, copied || "Link", `Copy the address of entry ${id}`, copy],
+    [
+      kind === "c",
+      "Inspect",
+      "Show the replaced and kept entries and the cost of this compaction",
+      () => inspect(row),
+    ],
+    [canWrite, "Go here", "Move the leaf here: the session continues from this entry", begin("navigate")],
+    [canWrite, "Fork", "Start a new session with the path to this entry", begin("fork")],
+    [canWrite, "Label", "Give this entry a name in the tree", begin("label")],
+    [canWrite && isSaid && isLeftOut, "Show", "Let the model read this again", begin("show")],
+    [canWrite && isSaid && !isLeftOut, "Hide", "Hide this from the model", begin("hide")],
+  ];
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: keeps a press on a tool from choosing the entry behind it
     // biome-ignore lint/a11y/useKeyWithClickEvents: keeps a press on a tool from choosing the entry behind it
-    <span class="entry-tools" onClick={stop}>
-      <button type="button" title="What the model reads here" onClick={() => actions.open("context", row)}>
-        Reads
-      </button>
-      <button
-        type="button"
-        title="Compare the shown path with the one that ends here"
-        onClick={() => actions.compareWith(row, id)}
-      >
-        Compare
-      </button>
-      <button type="button" title={`Copy the address of entry ${id}`} onClick={copy}>
-        {copied || "Link"}
-      </button>
-      {kind === "c" && (
-        <button
-          type="button"
-          title="Show the replaced and kept entries and the cost of this compaction"
-          onClick={() => actions.inspect(row)}
-        >
-          Inspect
-        </button>
-      )}
-      {actions.canWrite && (
-        <>
-          <button
-            type="button"
-            title="Move the leaf here: the session continues from this entry"
-            onClick={() => actions.order({ act: "navigate", id, row })}
-          >
-            Go here
-          </button>
-          <button
-            type="button"
-            title="Start a new session with the path to this entry"
-            onClick={() => actions.order({ act: "fork", id, row })}
-          >
-            Fork
-          </button>
-          <button
-            type="button"
-            title="Give this entry a name in the tree"
-            onClick={() => actions.order({ act: "label", id, row })}
-          >
-            Label
-          </button>
-          {isSaid && (
-            <button
-              type="button"
-              title={isLeftOut ? "Let the model read this again" : "Hide this from the model"}
-              onClick={() => actions.order({ act: isLeftOut ? "show" : "hide", id, row })}
-            >
-              {isLeftOut ? "Show" : "Hide"}
+    <span class="entry-tools" onClick={(event) => event.stopPropagation()}>
+      {tools.map(
+        ([isThere, name, title, act]) =>
+          isThere && (
+            <button type="button" key={title} title={title} onClick={act}>
+              {name}
             </button>
-          )}
-        </>
+          ),
       )}
     </span>
   );

@@ -7,8 +7,8 @@ import {
   type TokenKind,
 } from "../../model/context.ts";
 import type { CacheBreakPoint } from "../../model/spending.ts";
+import { useViewer } from "../app/viewer.ts";
 import { useAnswer } from "../source/observe.ts";
-import type { SessionModel } from "../source/session-model.ts";
 import { formatCount, formatDollars, formatTokens } from "../text/numbers.ts";
 
 /** Windows of common models, in tokens. */
@@ -22,14 +22,14 @@ const STEP = 120;
 const LONGEST = 20_000;
 
 interface TimelineProps {
-  model: SessionModel;
   /** Context window in tokens that the user chose; undefined: the model's. */
   chosenWindow: number | undefined;
   chooseWindow: (window: number | undefined) => void;
 }
 
 /** The path over time: size of the context, effect of each compaction, and a slider that plays the path. */
-export function Timeline({ model, chosenWindow, chooseWindow }: TimelineProps) {
+export function Timeline({ chosenWindow, chooseWindow }: TimelineProps) {
+  const { model } = useViewer();
   const { answer: growth } = useAnswer(
     () => model.reader.growth(model.tip),
     [model, model.tip, model.rows.length],
@@ -91,7 +91,7 @@ export function Timeline({ model, chosenWindow, chooseWindow }: TimelineProps) {
           ))}
         </select>
         <span class="grow" />
-        {broken.length > 0 && <CacheSummary broken={broken} select={(row) => model.select(row)} />}
+        {broken.length > 0 && <CacheSummary broken={broken} />}
         <span class="quiet">
           step {step.toLocaleString("en")} of {path.length.toLocaleString("en")}
         </span>
@@ -125,13 +125,9 @@ function totalAt({ points }: ContextGrowth, at: number): number {
 /** A break of the prompt cache at a step of the path. */
 type BrokenStep = CacheBreakPoint & { step: number };
 
-interface CacheSummaryProps {
-  broken: readonly BrokenStep[];
-  select: (row: number) => void;
-}
-
 /** Breaks of the prompt cache on the path: their total, and a menu that selects the entry of a break. */
-function CacheSummary({ broken, select }: CacheSummaryProps) {
+function CacheSummary({ broken }: { broken: readonly BrokenStep[] }) {
+  const { model } = useViewer();
   const tokens = broken.reduce((sum, one) => sum + one.tokens, 0);
   const dollars = formatDollars(broken.reduce((sum, one) => sum + one.cost, 0));
   return (
@@ -139,7 +135,7 @@ function CacheSummary({ broken, select }: CacheSummaryProps) {
       class="cache-breaks"
       aria-label="Breaks of the prompt cache"
       value=""
-      onChange={(event) => select(Number(event.currentTarget.value))}
+      onChange={(event) => model.select(Number(event.currentTarget.value))}
     >
       <option value="" hidden>
         {formatCount(broken.length, "cache break")}: {formatTokens(tokens)} tokens anew

@@ -2,19 +2,14 @@ import type { UsageTotals } from "@espalier/engine/reading";
 import type { SpendingPoint } from "../../model/spending.ts";
 import type { SubAgentCost } from "../../server/open-sessions.ts";
 import { formatAddress } from "../app/address.ts";
+import { useViewer } from "../app/viewer.ts";
 import { useAnswer } from "../source/observe.ts";
 import { ask } from "../source/page-source.ts";
-import type { SessionModel } from "../source/session-model.ts";
 import { formatCount, formatDollars, formatTime, formatTokens } from "../text/numbers.ts";
 
-interface UsagePanelProps {
-  model: SessionModel;
-  /** Key of the session on the server, which knows its sub-agents; undefined without a server. */
-  served: string | undefined;
-}
-
 /** Panel of usage and cost of the session over time, and of its sub-agents. */
-export function UsagePanel({ model, served }: UsagePanelProps) {
+export function UsagePanel() {
+  const { model, served } = useViewer();
   const { answer: stats, error } = useAnswer(() => model.reader.stats(), [model, model.rows.length]);
   const { answer: runs = [] } = useAnswer(
     async () =>

@@ -1,5 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ROW_KINDS } from "../../model/outline.ts";
+import { useViewer } from "../app/viewer.ts";
 import { useKeys, useObserved } from "../source/observe.ts";
 import type { SessionModel } from "../source/session-model.ts";
 import { formatCount, formatDollars, formatTokens } from "../text/numbers.ts";
@@ -16,18 +17,13 @@ const WORDS_FROM = 16;
  */
 const TALLEST = 12_000_000;
 
-interface TreePanelProps {
-  model: SessionModel;
-  theme: string;
-  /** Selects an entry by the mouse. Steps by keys are not added to the browser's history. */
-  select: (row: number) => void;
-}
-
 /**
  * The tree: lanes on a canvas, and text next to them. Only the visible part is rendered, so that sessions may have any
  * size.
  */
-export function TreePanel({ model, theme, select }: TreePanelProps) {
+export function TreePanel({ theme }: { theme: string }) {
+  // Steps by keys are not added to the browser's history, as a selection by the mouse is.
+  const { model, select } = useViewer();
   useObserved(model);
   const [zoom, setZoom] = useState(FIRST_ZOOM);
   const scroller = useRef<HTMLDivElement>(null);
@@ -140,7 +136,6 @@ export function TreePanel({ model, theme, select }: TreePanelProps) {
         <div style={{ height: `${tall}px` }}>
           <div class="tree-window" style={{ height: `${view.height}px` }}>
             <LaneCanvas
-              model={model}
               theme={theme}
               size={{ width: view.width, height: view.height }}
               lines={{ from, to, top: from * lineHeight - offset, lineHeight, laneWidth }}
@@ -149,13 +144,11 @@ export function TreePanel({ model, theme, select }: TreePanelProps) {
               Array.from({ length: to - from }, (_, at) => from + at).map((line) => (
                 <TreeLine
                   key={line}
-                  model={model}
                   line={line}
                   top={line * lineHeight - offset}
                   height={lineHeight}
                   left={textLeft}
                   isSelected={line === selectedLine}
-                  select={select}
                 />
               ))}
             {lineHeight < WORDS_FROM && (
@@ -179,13 +172,13 @@ export function TreePanel({ model, theme, select }: TreePanelProps) {
 const PAINTED = "tree-painted";
 
 interface LaneCanvasProps {
-  model: SessionModel;
   theme: string;
   size: { width: number; height: number };
   lines: Parameters<typeof drawLanes>[3];
 }
 
-function LaneCanvas({ model, theme, size, lines }: LaneCanvasProps) {
+function LaneCanvas({ theme, size, lines }: LaneCanvasProps) {
+  const { model } = useViewer();
   const element = useRef<HTMLCanvasElement>(null);
   const colours = useRef<TreeColours | undefined>(undefined);
   useLayoutEffect(() => {
@@ -209,18 +202,17 @@ function LaneCanvas({ model, theme, size, lines }: LaneCanvasProps) {
 }
 
 interface TreeLineProps {
-  model: SessionModel;
   line: number;
   /** Position in pixels. */
   top: number;
   height: number;
   left: number;
   isSelected: boolean;
-  select: (row: number) => void;
 }
 
 /** Text of a line of the tree. */
-function TreeLine({ model, line, top, height, left, isSelected, select }: TreeLineProps) {
+function TreeLine({ line, top, height, left, isSelected }: TreeLineProps) {
+  const { model, select } = useViewer();
   const { layout, rows, facts } = model;
   const row = layout.rows[line]!;
   const count = layout.counts[line]!;
