@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { fileChangeIn, patchLines } from "../src/page/entry/tool-call.tsx";
+import { fileChangeIn, patchLines } from "../src/page/entry/message-view.tsx";
 
 test("a change is found whatever names a tool uses for its texts", () => {
   for (const edit of [

@@ -4,7 +4,6 @@ import { useViewer } from "../app/viewer.ts";
 import { useKeys, useObserved } from "../source/observe.ts";
 import type { SessionModel } from "../source/session-model.ts";
 import { formatCount, formatDollars, formatTokens } from "../text/numbers.ts";
-import { drawCovered, drawLanes, LANES_LEFT, readColours, type TreeColours } from "./draw-lanes.ts";
 
 /** Height of a line in pixels at each zoom level. Below 16 no text is shown. */
 const ZOOMS = [2, 4, 8, 16, 22, 28, 36];
@@ -171,10 +170,22 @@ export function TreePanel({ theme }: { theme: string }) {
 
 const PAINTED = "tree-painted";
 
+/** Visible part of the tree. */
+interface LaneWindow {
+  /** First visible line, and the last one (exclusive). */
+  from: number;
+  to: number;
+  /** Pixels from the top of the canvas to the first line. */
+  top: number;
+  lineHeight: number;
+  /** Pixels between two lanes. */
+  laneWidth: number;
+}
+
 interface LaneCanvasProps {
   theme: string;
   size: { width: number; height: number };
-  lines: Parameters<typeof drawLanes>[3];
+  lines: LaneWindow;
 }
 
 function LaneCanvas({ theme, size, lines }: LaneCanvasProps) {
@@ -194,11 +205,184 @@ function LaneCanvas({ theme, size, lines }: LaneCanvasProps) {
     drawing.clearRect(0, 0, size.width, size.height);
     colours.current ??= readColours(canvas);
     drawLanes(drawing, model, colours.current, lines);
-    drawCovered(drawing, model, colours.current, lines);
     // Mark for measurements of the time until a session is first visible.
     if (performance.getEntriesByName(PAINTED).length === 0) performance.mark(PAINTED);
   });
   return <canvas ref={element} style={{ width: `${size.width}px`, height: `${size.height}px` }} />;
+}
+
+/** Pixels to the left of the first lane. */
+const LANES_LEFT = 14;
+
+const THIN = 2;
+
+/** Position of the bracket of a compaction, left of all lanes, and length of its ends, in pixels. */
+const BRACKET_LEFT = 2.5;
+const BRACKET_REACH = 4;
+
+/**
+ * Draws lanes, entries, arrows of branch summaries, and the bracket of a compaction. The cost depends on the visible
+ * part, not on the session's size.
+ */
+function drawLanes(
+  canvas: CanvasRenderingContext2D,
+  model: SessionModel,
+  colours: TreeColours,
+  { from, to, top, lineHeight, laneWidth }: LaneWindow,
+): void {
+  const { layout, rows, facts, path, selected } = model;
+  const yOf = (line: number) => top + (line - from) * lineHeight;
+  const middleOf = (line: number) => yOf(line + 0.5);
+  const laneX = (lane: number) => LANES_LEFT + lane * laneWidth;
+  const xOf = (line: number) => laneX(layout.lanes[line]!);
+  const railColour = (lane: number, isActive: boolean) =>
+    isActive ? colours.main : (colours.lanes[lane % colours.lanes.length] ?? colours.faded);
+  const stroke = (colour: string, width: number, fromX: number, fromY: number, toX: number, toY: number) => {
+    canvas.strokeStyle = colour;
+    canvas.lineWidth = width;
+    canvas.beginPath();
+    canvas.moveTo(fromX, fromY);
+    // Inside a lane the line is straight; between two lanes the curve begins and ends vertically.
+    canvas.bezierCurveTo(fromX, toY, toX, fromY, toX, toY);
+    canvas.stroke();
+  };
+  const drawRails = (line: number) => {
+    const [above, middle, below] = [yOf(line), middleOf(line), yOf(line + 1)];
+    for (let mask = layout.passing[line]!, at = 0; mask !== 0; mask >>>= 1, at++) {
+      if ((mask & 1) === 0) continue;
+      const isActive = ((layout.passingActive[line]! >>> at) & 1) === 1;
+      stroke(railColour(at, isActive), THIN, laneX(at), above, laneX(at), below);
+    }
+    const x = xOf(line);
+    const colour = railColour(layout.lanes[line]!, layout.active[layout.rows[line]!] === 1);
+    const parent = layout.parents[line]!;
+    if (parent >= 0) stroke(colour, THIN, xOf(parent), above, x, middle);
+    if (layout.goesOn[line] === 1) stroke(colour, THIN, x, middle, x, below);
+    const width = costWidth(model.lineCosts[line] ?? 0);
+    const reach = Math.min(lineHeight / 2 - 2, lineHeight / 3);
+    if (width > 0) stroke(colour, width, x, middle - reach, x, middle + reach);
+  };
+  const drawNode = (line: number) => {
+    const row = layout.rows[line]!;
+    const [x, y] = [xOf(line), middleOf(line)];
+    const kind = rows.kind(row);
+    const colour = colours.kinds[kind] ?? colours.faded;
+    const size = Math.min(lineHeight / 2.6, kind === "u" ? 5.5 : kind === "c" || kind === "f" ? 6 : 3.5);
+    canvas.fillStyle = model.isHidden(row) || model.leftOut.has(row) ? colours.paper : colour;
+    canvas.strokeStyle = colour;
+    canvas.lineWidth = 1.5;
+    canvas.globalAlpha = layout.active[row] === 1 ? 1 : 0.75;
+    canvas.beginPath();
+    if (kind === "c") canvas.rect(x - size, y - size / 1.6, size * 2, size * 1.25);
+    else if (kind === "f") {
+      canvas.moveTo(x, y - size);
+      canvas.lineTo(x + size, y);
+      canvas.lineTo(x, y + size);
+      canvas.lineTo(x - size, y);
+      canvas.closePath();
+    } else if (layout.counts[line]! > 1) {
+      // A run is drawn as three dots on the lane.
+      for (const bead of [-1, 0, 1]) {
+        canvas.moveTo(x + 1.8, y + (bead * lineHeight) / 4);
+        canvas.arc(x, y + (bead * lineHeight) / 4, 1.8, 0, Math.PI * 2);
+      }
+    } else canvas.arc(x, y, size, 0, Math.PI * 2);
+    canvas.fill();
+    canvas.stroke();
+    if (layout.lineOf[selected] === line) {
+      canvas.strokeStyle = colours.ink;
+      canvas.lineWidth = 1.5;
+      canvas.beginPath();
+      canvas.arc(x, y, size + 3.5, 0, Math.PI * 2);
+      canvas.stroke();
+    }
+    canvas.globalAlpha = 1;
+  };
+  /** Draws an arrow from the end of a branch to its summary. */
+  const drawArrow = (begin: number, end: number) => {
+    if (end < 0 || begin < 0 || Math.max(end, begin) < from || Math.min(end, begin) >= to) return;
+    const [startX, startY, endX, endY] = [xOf(begin) + 6, middleOf(begin), xOf(end) + 9, middleOf(end)];
+    const out = Math.max(startX, endX) + laneWidth * 1.2;
+    canvas.setLineDash([3, 3]);
+    canvas.beginPath();
+    canvas.moveTo(startX, startY);
+    canvas.bezierCurveTo(out, startY, out, endY, endX, endY);
+    canvas.stroke();
+    canvas.setLineDash([]);
+    canvas.beginPath();
+    canvas.moveTo(endX - 2, endY);
+    canvas.lineTo(endX + 4, endY - 3.5);
+    canvas.lineTo(endX + 4, endY + 3.5);
+    canvas.fill();
+  };
+  /**
+   * Draws a bracket next to the entries that a compaction of the path replaces: the selected compaction, else the
+   * newest. It begins at the first entry that the previous compaction kept, or at the root, and ends before the first
+   * entry that this one keeps.
+   */
+  const drawCovered = () => {
+    const onPath = facts.compactions.filter(({ row }) => layout.active[row] === 1);
+    const looked = onPath.findIndex(({ row }) => row === selected);
+    const at = looked < 0 ? onPath.length - 1 : looked;
+    const shown = onPath[at];
+    const begins = onPath[at - 1]?.firstKeptRow ?? path[0];
+    if (!shown || begins === undefined || begins >= shown.firstKeptRow) return;
+    const [first, end] = [layout.lineOf[begins] ?? -1, layout.lineOf[shown.firstKeptRow] ?? -1];
+    if (first < 0 || end <= first || end <= from || first >= to) return;
+    canvas.strokeStyle = colours.kinds["c"] ?? colours.ink;
+    canvas.lineWidth = 1.5;
+    canvas.beginPath();
+    canvas.moveTo(BRACKET_LEFT + BRACKET_REACH, yOf(first) + 2);
+    canvas.lineTo(BRACKET_LEFT, yOf(first) + 2);
+    canvas.lineTo(BRACKET_LEFT, yOf(end) - 2);
+    canvas.lineTo(BRACKET_LEFT + BRACKET_REACH, yOf(end) - 2);
+    canvas.stroke();
+  };
+  canvas.lineCap = "round";
+  for (let line = from; line < to; line++) drawRails(line);
+  canvas.strokeStyle = colours.kinds["f"] ?? colours.ink;
+  canvas.fillStyle = canvas.strokeStyle;
+  canvas.lineWidth = 1.5;
+  for (const { row, fromRow } of facts.summaries)
+    drawArrow(layout.lineOf[fromRow] ?? -1, layout.lineOf[row] ?? -1);
+  for (let line = from; line < to; line++) drawNode(line);
+  drawCovered();
+}
+
+/**
+ * Width in pixels of a line's cost in dollars. It grows with the square root of the dollars: ten times the cost is about
+ * three times as wide.
+ */
+const costWidth = (cost: number): number => (cost === 0 ? 0 : Math.min(8, THIN + Math.sqrt(cost * 40)));
+
+const LANES = 6;
+
+const KINDS: Readonly<Record<string, string>> = {
+  u: "--user",
+  a: "--answer",
+  t: "--result",
+  b: "--result",
+  c: "--summary",
+  f: "--summary",
+  x: "--user",
+};
+
+/** Colours of the tree, from the style sheet, for the light and the dark theme. */
+type TreeColours = ReturnType<typeof readColours>;
+
+function readColours(element: Element) {
+  const style = getComputedStyle(element);
+  const colour = (name: string) => style.getPropertyValue(name).trim();
+  const kinds: Record<string, string> = {};
+  for (const [kind, name] of Object.entries(KINDS)) kinds[kind] = colour(name);
+  return {
+    main: colour("--main"),
+    lanes: Array.from({ length: LANES }, (_, lane) => colour(`--lane-${lane}`)),
+    faded: colour("--line"),
+    paper: colour("--paper"),
+    ink: colour("--ink"),
+    kinds,
+  };
 }
 
 interface TreeLineProps {
@@ -289,34 +473,27 @@ export function stepInTree(key: string, model: SessionModel, line: number, page:
   const last = layout.rows.length - 1;
   if (last < 0) return undefined;
   const within = (at: number) => Math.max(0, Math.min(last, at));
-  switch (key) {
-    case "ArrowDown":
-    case "j":
-      return within(line + 1);
-    case "ArrowUp":
-    case "k":
-      return within(line - 1);
-    case "PageDown":
-      return within(line + page);
-    case "PageUp":
-      return within(line - page);
-    case "Home":
-      return 0;
-    case "End":
-      return last;
-    case "ArrowLeft":
-      return within(layout.parents[line] ?? 0);
-    case "ArrowRight":
-      if (line < 0 || layout.counts[line] === 1) return within(line + 1);
-      model.openRun(layout.rows[line]!);
-      return -1;
-    case "[":
-    case "]": {
-      const lines = facts.compactions.map(({ row }) => layout.lineOf[row] ?? -1).sort((a, b) => a - b);
-      const next = key === "]" ? lines.find((at) => at > line) : lines.findLast((at) => at < line && at >= 0);
-      return next ?? line;
-    }
-    default:
-      return undefined;
+  if (key === "ArrowRight" && line >= 0 && layout.counts[line] !== 1) {
+    model.openRun(layout.rows[line]!);
+    return -1;
   }
+  if (key === "[" || key === "]") {
+    const lines = facts.compactions.map(({ row }) => layout.lineOf[row] ?? -1).sort((a, b) => a - b);
+    const next = key === "]" ? lines.find((at) => at > line) : lines.findLast((at) => at < line && at >= 0);
+    return next ?? line;
+  }
+  const steps = new Map([
+    ["ArrowDown", line + 1],
+    ["j", line + 1],
+    ["ArrowUp", line - 1],
+    ["k", line - 1],
+    ["PageDown", line + page],
+    ["PageUp", line - page],
+    ["Home", 0],
+    ["End", last],
+    ["ArrowLeft", layout.parents[line] ?? 0],
+    ["ArrowRight", line + 1],
+  ]);
+  const step = steps.get(key);
+  return step === undefined ? undefined : within(step);
 }
