@@ -1,10 +1,11 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { FoundTexts } from "../../model/facts.ts";
 import { ComparePanel } from "../panels/compare.tsx";
 import { CompactionPanel, ContextPanel, RulesPanel } from "../panels/context.tsx";
 import { Conversation } from "../panels/conversation.tsx";
 import { Timeline } from "../panels/timeline.tsx";
 import { UsagePanel } from "../panels/usage.tsx";
-import { useAddressText, useKeys, useObserved } from "../source/observe.ts";
+import { TYPING, useAddressText, useAnswer, useKeys, useObserved, usePrintKey } from "../source/observe.ts";
 import { embeddedLeftOut } from "../source/page-source.ts";
 import type { SessionModel } from "../source/session-model.ts";
 import { formatCount } from "../text/numbers.ts";
@@ -22,7 +23,6 @@ import {
 } from "./address.ts";
 import { KeyHelp, OrderDialog, PlanDialog } from "./dialogs.tsx";
 import { ExportDialog } from "./export-dialog.tsx";
-import { FindBox, useFinder } from "./find-box.tsx";
 import { type Order, ShownViewer, useViewer, type Viewer } from "./viewer.ts";
 
 const TITLES: Readonly<Record<Tab, readonly [title: string, tip: string]>> = {
@@ -40,7 +40,7 @@ interface SessionViewProps {
   theme: string;
   /** Key of the session on the server; undefined without a server. */
   served: string | undefined;
-  /** True if the server changes sessions. */
+  /** True if a server changes the session. */
   canWrite: boolean;
 }
 
@@ -48,7 +48,7 @@ interface SessionViewProps {
 type Opened = { order: Order } | "plan" | "export" | "keys";
 
 /** View of a session: its tree, its panels, and a slider over its history. */
-export function SessionView({ model, address, theme, served, canWrite: isWritable }: SessionViewProps) {
+export function SessionView({ model, address, theme, served, canWrite }: SessionViewProps) {
   useObserved(model);
   const [chosenWindow, chooseWindow] = useState<number>();
   const [inspected, setInspected] = useState(-1);
@@ -60,13 +60,11 @@ export function SessionView({ model, address, theme, served, canWrite: isWritabl
   const { tab } = address;
   const { facts } = model;
   const leftOut = embeddedLeftOut(facts.id);
-  const writeFind = (find: string) => amendAddress(address, { find });
-  const [query, setQuery] = useAddressText(address.find, writeFind);
+  const [query, setQuery] = useAddressText(address.find, (find) => amendAddress(address, { find }));
   const go = (next: Tab, second = other, entry: Partial<Address> = {}) => {
     goTo({ ...address, tab: next, ...addressOf(model, second), find: query, ...entry });
     setShowsTree(false);
   };
-  const canWrite = isWritable && served !== undefined;
   const viewer: Viewer = {
     model,
     served,
@@ -96,12 +94,12 @@ export function SessionView({ model, address, theme, served, canWrite: isWritabl
   const order = (act: Order["act"]) =>
     setDialog({ order: { act, id: facts.leafId ?? "", row: facts.leafRow } });
   const print = () => (tab === "conversation" ? setPrints(true) : globalThis.print());
-  const showHit = (row: number) => viewer.open("conversation", row);
-  const finder = useFinder(model, query, showHit);
   const close = () => {
     setQuery("");
     (document.activeElement as HTMLElement | null)?.blur();
   };
+  const show = (row: number) => viewer.open("conversation", row);
+  const finder = useFinder(model, { query, setQuery, show, close });
 
   // What is printed is the conversation; a user who leaves it before it is complete prints nothing.
   useEffect(() => setPrints(false), [tab]);
@@ -150,7 +148,7 @@ export function SessionView({ model, address, theme, served, canWrite: isWritabl
               : ""}
           </span>
           <span class="grow" />
-          <FindBox finder={finder} query={query} setQuery={setQuery} close={close} select={showHit} />
+          <FindBox finder={finder} />
           <button
             type="button"
             class="narrow-only"
@@ -293,20 +291,209 @@ function Tabs({ tab, open }: { tab: Tab; open: (tab: Tab) => void }) {
   );
 }
 
+/** Search within the session. */
+interface Finder {
+  query: string;
+  setQuery(query: string): void;
+  /** Hits of the search; undefined without a search, or before the first result. */
+  found: FoundTexts | undefined;
+  error: Error | undefined;
+  /** Number of the selected entry among the hits, from 1; 0 if it is not a hit. */
+  at: number;
+  /** Selects the next hit in the drawing of the tree; with -1 the previous one. */
+  step(by: 1 | -1): void;
+  /** Shows an entry that was found. */
+  show(row: number): void;
+  /** Ends the search. */
+  close(): void;
+}
+
+function useFinder(model: SessionModel, field: Omit<Finder, "found" | "error" | "at" | "step">): Finder {
+  const { query, show } = field;
+  const wanted = query.trim();
+  const isWanted = wanted.length > 1;
+  const { answer, error } = useAnswer(
+    async (signal) => (isWanted ? { wanted, found: await model.reader.find(wanted, signal) } : undefined),
+    [model, wanted, model.rows.length],
+    TYPING,
+  );
+  // Hits of an earlier query are not stepped through.
+  const found = answer?.wanted === wanted ? answer.found : undefined;
+  const { layout, selected } = model;
+  const lineOf = (row: number) => layout.lineOf[row] ?? -1;
+  const inOrder = useMemo(
+    () => (found?.rows ?? []).toSorted((a, b) => lineOf(a) - lineOf(b) || a - b),
+    [found, layout],
+  );
+  useFoundTexts(isWanted ? wanted : "", selected);
+  return {
+    ...field,
+    found,
+    error: isWanted ? error : undefined,
+    at: inOrder.indexOf(selected) + 1,
+    step(by) {
+      const isBehind = (row: number) => (lineOf(row) - lineOf(selected) || row - selected) * by > 0;
+      const next =
+        by > 0 ? (inOrder.find(isBehind) ?? inOrder[0]) : (inOrder.findLast(isBehind) ?? inOrder.at(-1));
+      if (next !== undefined) show(next);
+    },
+  };
+}
+
+/** Search field, with the number of hits, and a list of them from typing until a hit is shown. */
+function FindBox({ finder }: { finder: Finder }) {
+  const [listed, setListed] = useState(false);
+  const box = useRef<HTMLElement>(null);
+  const { query, setQuery, found, error, at, step, show, close } = finder;
+  const isWanted = query.trim().length > 1;
+  // The list would cover the entry that a step shows.
+  const go = (by: 1 | -1) => {
+    setListed(false);
+    step(by);
+  };
+  const press = (event: KeyboardEvent) => {
+    if (event.key === "Escape") close();
+    else if (event.key === "Enter" || event.key === "ArrowDown") go(event.shiftKey ? -1 : 1);
+    else if (event.key === "ArrowUp") go(-1);
+    else return;
+    event.preventDefault();
+  };
+  const buttons: [name: string, keys: string, sign: string, act: () => void][] = [
+    ["Previous hit", "N, Shift+Enter", "↑", () => go(-1)],
+    ["Next hit", "n, Enter", "↓", () => go(1)],
+    ["End the search", "Esc", "✕", close],
+  ];
+  return (
+    <search
+      class={`find${isWanted ? " searches" : ""}`}
+      ref={box}
+      onFocusOut={(event) => {
+        if (!box.current?.contains(event.relatedTarget as Node | null)) setListed(false);
+      }}
+    >
+      <input
+        type="search"
+        id="find"
+        placeholder="Find in this session  /"
+        aria-label="Find in this session"
+        value={query}
+        onFocus={() => setListed(true)}
+        onClick={() => setListed(true)}
+        onInput={(event) => {
+          setListed(true);
+          setQuery(event.currentTarget.value);
+        }}
+        onKeyDown={press}
+      />
+      {isWanted && (
+        <>
+          <output aria-label="Found">
+            {found ? (at > 0 ? `${at} of ${found.rows.length}` : `${found.rows.length}`) : "…"}
+          </output>
+          {buttons.map(([name, keys, sign, act]) => (
+            <button type="button" key={name} aria-label={name} title={`${name} (${keys})`} onClick={act}>
+              {sign}
+            </button>
+          ))}
+        </>
+      )}
+      {isWanted && listed && (found || error) && (
+        <ul class="found">
+          {found?.newest.map(({ row, snippet }) => (
+            <li key={row}>
+              <button
+                type="button"
+                class="link"
+                onClick={() => {
+                  show(row);
+                  setListed(false);
+                }}
+              >
+                <bdi>{snippet}</bdi>
+              </button>
+            </li>
+          ))}
+          {error && <li class="failure">{error.message}</li>}
+          {found?.rows.length === 0 && <li class="quiet">No entry of this session has this text.</li>}
+          {found && found.rows.length > found.newest.length && (
+            <li class="quiet">These are the newest {found.newest.length}; ↓ and ↑ go through all of them.</li>
+          )}
+        </ul>
+      )}
+    </search>
+  );
+}
+
+/** Name of the highlight in the style sheet. */
+const HIGHLIGHT = "found";
+
+/** Maximum number of highlighted places. */
+const MOST = 2_000;
+
+/** Milliseconds in which a newly selected entry is rendered and scrolled to its first hit. */
+const COMING = 2_000;
+
 /**
- * Uses the page's own print function for the browser's print key, because only this function loads the whole path
- * first.
+ * Highlights a text everywhere on the page without changing elements. When another entry is selected, its first hit is
+ * scrolled into view and unfolded. Does nothing in browsers without the highlight interface.
  */
-function usePrintKey(print: () => void): void {
-  const newest = useRef(print);
-  newest.current = print;
+function useFoundTexts(wanted: string, selected: number): void {
   useEffect(() => {
-    const listen = (event: KeyboardEvent) => {
-      if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "p") return;
-      event.preventDefault();
-      newest.current();
+    if (wanted === "" || !("highlights" in CSS)) return;
+    const root = document.getElementById("app")!;
+    const until = performance.now() + COMING;
+    let isShown = false;
+    let frame = 0;
+    const mark = () => {
+      frame = 0;
+      CSS.highlights.set(HIGHLIGHT, new Highlight(...rangesIn(root, wanted)));
+      if (!isShown && performance.now() < until) isShown = showFirst(selected, wanted);
     };
-    addEventListener("keydown", listen);
-    return () => removeEventListener("keydown", listen);
-  }, []);
+    const soon = () => {
+      frame ||= requestAnimationFrame(mark);
+    };
+    const watch = new MutationObserver(soon);
+    watch.observe(root, { childList: true, subtree: true, characterData: true });
+    soon();
+    return () => {
+      watch.disconnect();
+      cancelAnimationFrame(frame);
+      CSS.highlights.delete(HIGHLIGHT);
+    };
+  }, [wanted, selected]);
+}
+
+/** Finds a text below an element, ignoring case. A text that spans several elements is not found. */
+function rangesIn(root: Node, wanted: string): Range[] {
+  const ranges: Range[] = [];
+  const low = wanted.toLowerCase();
+  const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  for (let node = texts.nextNode(); node && ranges.length < MOST; node = texts.nextNode()) {
+    const text = node.textContent?.toLowerCase() ?? "";
+    // If the lower-case text has another length, its offsets do not fit.
+    if (text.length !== node.textContent?.length) continue;
+    for (let at = text.indexOf(low); at >= 0; at = text.indexOf(low, at + low.length)) {
+      const range = new Range();
+      range.setStart(node, at);
+      range.setEnd(node, at + low.length);
+      ranges.push(range);
+    }
+  }
+  return ranges;
+}
+
+/** Scrolls to the first hit in the selected entry; returns false until the entry is rendered. */
+function showFirst(selected: number, wanted: string): boolean {
+  const card = document.querySelector(`#panel .entry.selected`);
+  const part = card?.querySelector(`[data-row="${selected}"]`) ?? card;
+  if (!card || !part || !(card.matches(`[data-row="${selected}"]`) || part !== card)) return false;
+  const [first] = rangesIn(part, wanted);
+  if (!first) return true;
+  for (let at = first.startContainer.parentElement; at && at !== card; at = at.parentElement)
+    if (at instanceof HTMLDetailsElement) at.open = true;
+  const place = first.getBoundingClientRect();
+  const panel = document.getElementById("panel")!.getBoundingClientRect();
+  if (place.top < panel.top || place.bottom > panel.bottom)
+    first.startContainer.parentElement?.scrollIntoView({ block: "center" });
+  return true;
 }

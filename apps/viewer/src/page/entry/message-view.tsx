@@ -37,7 +37,8 @@ export function MessageView({ message, results }: MessageViewProps) {
     case "branchSummary":
       return <Markdown text={fieldText(message.summary)} />;
     case "user":
-      return <Prompt message={message} />;
+      // As the user typed it, with white space and line breaks.
+      return <Blocks message={message} Text={TypedText} />;
     default:
       return <Blocks message={message} />;
   }
@@ -64,18 +65,9 @@ function Answer({ message, results }: { message: AssistantMessage; results: Mess
   );
 }
 
-function Blocks({ message }: { message: ContextMessage }) {
-  return contentBlocks(message as { content?: unknown }).map((block, at) => <Block key={at} block={block} />);
-}
-
-/** A prompt as the user typed it, with white space and line breaks. */
-function Prompt({ message }: { message: ContextMessage }) {
+function Blocks({ message, Text = Markdown }: { message: ContextMessage; Text?: typeof TypedText }) {
   return contentBlocks(message as { content?: unknown }).map((block, at) =>
-    block.type === "text" ? (
-      <TypedText key={at} text={fieldText(block.text)} />
-    ) : (
-      <Block key={at} block={block} />
-    ),
+    block.type === "text" ? <Text key={at} text={fieldText(block.text)} /> : <Block key={at} block={block} />,
   );
 }
 

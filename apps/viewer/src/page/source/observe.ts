@@ -91,6 +91,24 @@ export function useKeys(press: (event: KeyboardEvent) => void): void {
 }
 
 /**
+ * Uses the page's own print function for the browser's print key, because only this function loads the whole path
+ * first.
+ */
+export function usePrintKey(print: () => void): void {
+  const newest = useRef(print);
+  newest.current = print;
+  useEffect(() => {
+    const listen = (event: KeyboardEvent) => {
+      if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "p") return;
+      event.preventDefault();
+      newest.current();
+    };
+    addEventListener("keydown", listen);
+    return () => removeEventListener("keydown", listen);
+  }, []);
+}
+
+/**
  * Text of a field that is part of the page's address. It is written to the address when the user stops typing, and
  * follows the address when Back or a link changes it.
  *
