@@ -1,5 +1,16 @@
 import {
+  type CompactionDetails,
+  proseOf,
+  SUMMARIZATION_PROMPT,
+  TURN_PREFIX_SUMMARIZATION_PROMPT,
+  UPDATE_SUMMARIZATION_PROMPT,
+} from "@espalier/compaction";
+import { type CacheForecast, forecastNavigation } from "@espalier/engine/reading";
+import { EspalierError } from "@espalier/jsonl-stream";
+import {
+  type CompactionEntry,
   type ContextMessage,
+  compaction,
   contentBlocks,
   contextOfPath,
   estimateTokens,
@@ -9,11 +20,13 @@ import {
   movingRow,
   pathRows,
   pathWindowAt,
+  projectPath,
   type SessionContext,
   type Tree,
 } from "@espalier/session-tree";
 import { contextWindowOf } from "@espalier/summarizer";
-import { continued } from "./long-work.ts";
+import { billOf, oneLine, textOfEntry } from "./entry-gist.ts";
+import { continued, longWork } from "./long-work.ts";
 
 /** One message that the model reads. */
 export interface ContextPiece {
@@ -226,3 +239,192 @@ export function addTokens(counts: TokenCounts, message: ContextMessage): number 
 }
 
 const EMPTY = { role: "assistant", provider: "", model: "", stopReason: "stop", timestamp: 0 } as const;
+
+/** Details of a compaction. */
+export interface CompactionView {
+  row: number;
+  id: string;
+  timestamp: string;
+  /** Whole text that the model reads. */
+  summary: string;
+  /** Text of the summarizer, without the blocks that the engine adds. */
+  prose: string;
+  /** Tokens by kind before and after; see `TOKEN_KINDS`. */
+  before: TokenCounts;
+  after: TokenCounts;
+  /** Rows of the entries that the summary replaces, and of the entries that it keeps. */
+  covered: number[];
+  kept: number[];
+  /** Row of the compaction whose summary this one updates; -1 for the first on its path. */
+  previousRow: number;
+  /**
+   * Built-in prompts for a model; sent prompts are not recorded. Null if the engine asked no model: the summary is from
+   * an extension, was extracted from the messages, or was made by another program.
+   */
+  prompts: string[] | null;
+  /** US dollars; null if the cost is not recorded. */
+  cost: number | null;
+  /** Effect on the provider's prompt cache. */
+  cache: CacheForecast;
+  /** Tokens; null if nothing was billed. */
+  usage: { input: number; output: number } | null;
+  /** Recorded details; other programs record fewer than the engine, or none. */
+  details: Partial<CompactionDetails>;
+}
+
+/** @throws EspalierError `unknown-entry` if the row is not a compaction */
+export function compactionAt(tree: Tree, row: number): CompactionView {
+  const entry = row >= 0 && row < tree.length ? tree.entryAt(row) : undefined;
+  if (!entry || !compaction.is(entry))
+    throw new EspalierError("unknown-entry", `Row ${row} of this session is not a compaction.`);
+  const before = spanBefore(tree, row);
+  const keptFrom = before.rows.findIndex((at) => tree.idAt(at) === entry.firstKeptEntryId);
+  const cut = keptFrom < 0 ? before.rows.length : keptFrom;
+  const bill = billOf(entry);
+  return {
+    row,
+    id: entry.id,
+    timestamp: entry.timestamp,
+    summary: entry.summary,
+    prose: proseOf(entry.summary),
+    before: before.tokens,
+    after: tokensOf(contextAt(tree, row).messages),
+    covered: before.rows.slice(0, cut),
+    kept: before.rows.slice(cut),
+    previousRow: before.previousRow,
+    prompts: promptsOf(entry, before.previousRow >= 0),
+    cost: bill?.cost || null,
+    cache: forecastNavigation(tree, tree.index.parent(row), row),
+    usage: bill ? { input: bill.input, output: bill.output } : null,
+    details: detailsOf(entry),
+  };
+}
+
+/** Returns the context of the model before the compaction. */
+function spanBefore(tree: Tree, row: number) {
+  const window = pathWindowAt(tree, tree.index.parent(row));
+  const tokens = noTokens();
+  const rows: number[] = [];
+  let previousRow = -1;
+  for (const { entry, messages } of projectPath(window.entries)) {
+    for (const message of messages) addTokens(tokens, message);
+    if (compaction.is(entry)) {
+      if (messages.length > 0) previousRow = tree.row(entry.id);
+    } else rows.push(tree.row(entry.id));
+  }
+  return { tokens, rows, previousRow };
+}
+
+/** Writers of summaries that use no prompt: an extension, and the extractive summarizer. */
+const UNASKED: ReadonlySet<string> = new Set(["extension", "extractive"]);
+
+function promptsOf(entry: CompactionEntry, hasPrevious: boolean): string[] | null {
+  const { source, isSplitTurn } = detailsOf(entry);
+  if (entry.fromHook || source === undefined || UNASKED.has(source)) return null;
+  const history = hasPrevious ? UPDATE_SUMMARIZATION_PROMPT : SUMMARIZATION_PROMPT;
+  return isSplitTurn ? [history, TURN_PREFIX_SUMMARIZATION_PROMPT] : [history];
+}
+
+function detailsOf({ details }: CompactionEntry): Partial<CompactionDetails> {
+  return typeof details === "object" && details !== null ? (details as Partial<CompactionDetails>) : {};
+}
+
+/** An entry from which a line of a summary may come. */
+export interface SummaryOrigin {
+  row: number;
+  /** Share of the line's words that the entry contains, weighted by rarity, from 0 to 1. */
+  score: number;
+  /** Part of the entry with most of these words. */
+  snippet: string;
+}
+
+/** Maximum number of origins, and the minimum score of an origin. */
+const BEST = 5;
+const LEAST = 0.15;
+
+/** Minimum length of a word. Shorter words are in nearly every text. */
+const SHORTEST_WORD = 3;
+
+/** Matches paths, numbers and names of code, which are more specific than ordinary words. */
+const NAME = /[\d_./$-]/;
+const NAME_WEIGHT = 3;
+
+/** Number of characters around the first rare word. */
+const SNIPPET = 160;
+
+/**
+ * Returns the entries from which a line of a compaction's summary most likely comes, best first. Candidates are the
+ * covered entries that share words with the line; rare words count more. If the summary updates an older one, the
+ * entries of the older one are candidates too.
+ */
+export async function originsOf(tree: Tree, compactionRow: number, line: string): Promise<SummaryOrigin[]> {
+  const words = [...new Set(wordsOf(line))];
+  if (words.length === 0) return [];
+  const found = await sharersOf(tree, coveredRows(tree, compactionRow), words);
+  const weights = weightsOf(words, found);
+  const whole = words.reduce((sum, word) => sum + weights.get(word)!, 0);
+  return found
+    .map(({ row, text, shared }) => {
+      const score = shared.reduce((sum, word) => sum + weights.get(word)!, 0) / whole;
+      const rarest = shared.toSorted((a, b) => weights.get(b)! - weights.get(a)!)[0];
+      return { row, score, snippet: rarest === undefined ? "" : around(text, rarest) };
+    })
+    .filter(({ score }) => score > LEAST)
+    .toSorted((a, b) => b.score - a.score || a.row - b.row)
+    .slice(0, BEST);
+}
+
+/** An entry, and the words of the line that it contains. */
+interface Sharer {
+  row: number;
+  text: string;
+  shared: string[];
+}
+
+async function sharersOf(tree: Tree, rows: readonly number[], words: readonly string[]): Promise<Sharer[]> {
+  const sharers: Sharer[] = [];
+  await longWork("search", async (breathe) => {
+    for (const row of rows) {
+      const text = textOfEntry(tree.entryAt(row));
+      const has = new Set(wordsOf(text));
+      sharers.push({ row, text, shared: words.filter((word) => has.has(word)) });
+      await breathe();
+    }
+  });
+  return sharers;
+}
+
+/** Returns the weight of each word: the rarer among the entries, the higher. */
+function weightsOf(words: readonly string[], sharers: readonly Sharer[]): Map<string, number> {
+  const seen = new Map<string, number>();
+  for (const { shared } of sharers) for (const word of shared) seen.set(word, (seen.get(word) ?? 0) + 1);
+  return new Map(
+    words.map((word) => {
+      const telling = NAME.test(word) ? NAME_WEIGHT : 1;
+      return [word, telling * Math.log(1 + sharers.length / (1 + (seen.get(word) ?? 0)))];
+    }),
+  );
+}
+
+function coveredRows(tree: Tree, compactionRow: number): number[] {
+  const rows: number[] = [];
+  for (let at = compactionRow; at >= 0; ) {
+    const { covered, previousRow } = compactionAt(tree, at);
+    rows.push(...covered);
+    at = previousRow;
+  }
+  return rows;
+}
+
+const wordsOf = (text: string): string[] =>
+  text
+    .toLowerCase()
+    .split(/[^\p{L}\p{N}_.$/-]+/u)
+    .map((word) => word.replace(/^[./-]+|[./-]+$/g, ""))
+    .filter((word) => word.length >= SHORTEST_WORD);
+
+function around(text: string, word: string): string {
+  const at = Math.max(0, text.toLowerCase().indexOf(word));
+  const from = Math.max(0, at - SNIPPET / 2);
+  return oneLine(text.slice(from, from + SNIPPET));
+}

@@ -1,28 +1,29 @@
-export { type CompactionView, compactionAt, originsOf, type SummaryOrigin } from "./compaction.ts";
 export {
+  type CompactionView,
   type ContextGrowth,
   type ContextPiece,
   type ContextView,
+  compactionAt,
   contextViewAt,
   type GrowthPoint,
   growthTo,
+  originsOf,
+  type SummaryOrigin,
   TOKEN_KINDS,
   type TokenCounts,
   type TokenKind,
 } from "./context.ts";
 export {
-  billOf,
   type EntryGist,
   gistAt,
-  gistOfCall,
   gistOfFields,
   oneLine,
-  saidIn,
   withoutHeadings,
 } from "./entry-gist.ts";
+export { type Outline, OutlineRows, outlineOf, ROW_KINDS, type RowKind } from "./outline.ts";
 export {
   type BranchEnd,
-  branchEnds,
+  type CacheBreakPoint,
   type CompactionMark,
   type EditMark,
   type FoundText,
@@ -30,13 +31,10 @@ export {
   factsOf,
   findText,
   type SessionFacts,
-} from "./facts.ts";
-export { BOOKKEEPING, type Outline, OutlineRows, outlineOf, ROW_KINDS, type RowKind } from "./outline.ts";
-export {
-  type CacheBreakPoint,
-  cacheBreaksOf,
+  type SessionReader,
   type Spending,
   type SpendingPoint,
   spendingOf,
-} from "./spending.ts";
-export { type SessionReader, type TreeReader, treeReader } from "./tree-reader.ts";
+  type TreeReader,
+  treeReader,
+} from "./tree-reader.ts";

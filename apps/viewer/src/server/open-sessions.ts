@@ -10,7 +10,7 @@ import {
 import { SessionCache, type UsageTotals } from "@espalier/engine/reading";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { rowOfLeaf } from "@espalier/session-tree";
-import type { RowFinder } from "../model/facts.ts";
+import type { RowFinder } from "../model/tree-reader.ts";
 import { type TreeReader, treeReader } from "../model/tree-reader.ts";
 import { ViewerError } from "./viewer-error.ts";
 

@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { FoundTexts } from "../../model/facts.ts";
+import type { FoundTexts } from "../../model/tree-reader.ts";
 import { ComparePanel } from "../panels/compare.tsx";
 import { CompactionPanel, ContextPanel, RulesPanel } from "../panels/context.tsx";
 import { Conversation } from "../panels/conversation.tsx";

@@ -1,6 +1,6 @@
 import type { BranchSide } from "@espalier/engine/reading";
 import { useState } from "preact/hooks";
-import type { BranchEnd } from "../../model/facts.ts";
+import type { BranchEnd } from "../../model/tree-reader.ts";
 import { useViewer } from "../app/viewer.ts";
 import { useAnswer } from "../source/observe.ts";
 import type { SessionModel } from "../source/session-model.ts";

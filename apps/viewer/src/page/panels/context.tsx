@@ -2,7 +2,7 @@ import type { CacheForecast } from "@espalier/engine/reading";
 import { messageText, toolCalls } from "@espalier/session-tree";
 import { useMemo, useState } from "preact/hooks";
 import { readMarkdown } from "../../markdown/read-markdown.ts";
-import type { CompactionView } from "../../model/compaction.ts";
+import type { CompactionView } from "../../model/context.ts";
 import { type ContextPiece, sumTokens, tokensOf } from "../../model/context.ts";
 import { oneLine } from "../../model/entry-gist.ts";
 import { useViewer } from "../app/viewer.ts";

@@ -6,7 +6,7 @@ import {
   type TokenCounts,
   type TokenKind,
 } from "../../model/context.ts";
-import type { CacheBreakPoint } from "../../model/spending.ts";
+import type { CacheBreakPoint } from "../../model/tree-reader.ts";
 import { useViewer } from "../app/viewer.ts";
 import { useAnswer } from "../source/observe.ts";
 import { formatCount, formatDollars, formatTokens } from "../text/numbers.ts";

@@ -1,5 +1,5 @@
 import type { UsageTotals } from "@espalier/engine/reading";
-import type { SpendingPoint } from "../../model/spending.ts";
+import type { SpendingPoint } from "../../model/tree-reader.ts";
 import type { SubAgentCost } from "../../server/open-sessions.ts";
 import { formatAddress } from "../app/address.ts";
 import { useViewer } from "../app/viewer.ts";

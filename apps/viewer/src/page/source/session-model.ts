@@ -1,9 +1,7 @@
 import { DrawnTree, type Entry } from "@espalier/session-tree";
 import type { EntryGist } from "../../model/entry-gist.ts";
-import type { SessionFacts } from "../../model/facts.ts";
 import { BOOKKEEPING, OutlineRows } from "../../model/outline.ts";
-import type { CacheBreakPoint, Spending } from "../../model/spending.ts";
-import type { SessionReader } from "../../model/tree-reader.ts";
+import type { CacheBreakPoint, SessionFacts, SessionReader, Spending } from "../../model/tree-reader.ts";
 import { oneAfterTheOther } from "./observe.ts";
 
 /** Number of rows whose outline is requested at once, and whose gists are. */
