@@ -1,17 +1,27 @@
-import { randomBytes, timingSafeEqual } from "node:crypto";
+import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { readFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
+import { constants, gzipSync } from "node:zlib";
 import type { ActOptions, Session } from "@espalier/engine";
-import { exportSession } from "@espalier/interop";
+import { type ExportOptions, exportSession } from "@espalier/interop";
 import { jsonText } from "@espalier/jsonl-stream";
 import { redactText } from "@espalier/session-tree";
 import { createAdaptorServer } from "@hono/node-server";
-import { Hono, type MiddlewareHandler } from "hono";
+import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { compress } from "hono/compress";
 import { streamSSE } from "hono/streaming";
-import { htmlOf, servedPage } from "../export/html.ts";
-import { OpenSessions, type ViewerSessions, watchList, watchSession } from "./open-sessions.ts";
-import { type Order, planRoutes, type Query, readRoutes, writeRoutes } from "./session-routes.ts";
+import {
+  OpenSessions,
+  type Order,
+  planRoutes,
+  type Query,
+  readRoutes,
+  type ViewerSessions,
+  watchList,
+  watchSession,
+  writeRoutes,
+} from "./open-sessions.ts";
 import { failureAnswer, ViewerError } from "./viewer-error.ts";
 
 export interface ServeOptions {
@@ -98,29 +108,14 @@ function viewerApp({ token, sessions, open, file, page, write }: ViewerAppOption
 
   const api = app.basePath(`/${token}`);
   // Events are sent at once; compression would delay them.
-  api.get("/api/events", (context) =>
-    streamSSE(context, async (stream) => {
-      const ending = new AbortController();
-      stream.onAbort(() => ending.abort());
-      for await (const sessions of watchList(open, ending.signal))
-        await stream.writeSSE({ event: "list", data: JSON.stringify({ sessions }) });
-    }),
-  );
+  api.get("/api/events", (context) => streamEvents(context, "list", (signal) => watchList(open, signal)));
   api.get("/api/sessions/:key/events", async (context) => {
     const key = context.req.param("key");
     // For a missing session the client gets an error instead of a stream that ends.
     await open.read(key, () => undefined);
-    return streamSSE(
-      context,
-      async (stream) => {
-        const ending = new AbortController();
-        stream.onAbort(() => ending.abort());
-        for await (const pulse of watchSession(open, key, ending.signal))
-          await stream.writeSSE({ event: "pulse", data: JSON.stringify(pulse) });
-      },
-      // A removed session ends its events; a new request gets the reason.
-      async () => undefined,
-    );
+    // A removed session ends its events; a new request gets the reason.
+    const end = async () => undefined;
+    return streamEvents(context, "pulse", (signal) => watchSession(open, key, signal), end);
   });
   api.post("/api/sessions/:key/:act", smallBody, async (context) => {
     const act = Object.hasOwn(writeRoutes, context.req.param("act"))
@@ -171,15 +166,23 @@ function viewerApp({ token, sessions, open, file, page, write }: ViewerAppOption
   );
   api.get("/api/sessions/:key/export", async (context) => {
     const key = context.req.param("key");
-    const query: Query = (name) => context.req.query(name);
-    const { format, type, end } = exportFormatIn(query("format"));
+    const { format = "", at, redact } = context.req.query();
+    if (!isExport(format))
+      throw new ViewerError("bad-request", `\`format\` is one of ${Object.keys(EXPORTS).join(", ")}.`);
+    const { type, end } = EXPORTS[format];
     const name = await open.read(key, ({ tree }) => {
-      const at = query("at");
       if (at !== undefined) tree.row(at);
       return tree.header?.id ?? "session";
     });
+    const options = { at, ...(redact === undefined ? {} : { redact: redactText }) };
     const body = streamText((write) =>
-      open.read(key, (_, session) => writeExport(session, { format, query, file }, write)),
+      open.read(key, async (_, session) => {
+        const pieces =
+          format === "html"
+            ? await htmlOf(session, { page: file, ...options })
+            : exportSession(session, { format, all: at === undefined, ...options });
+        for (const piece of pieces) await write(piece);
+      }),
     );
     return context.body(body, 200, {
       "content-type": `${type}; charset=utf-8`,
@@ -212,38 +215,31 @@ function timeIn(text: string): Date {
 
 /** Formats of an export, with their media types and the ends of their files. */
 const EXPORTS = {
-  markdown: { format: "markdown", type: "text/markdown", end: "md" },
-  html: { format: "html", type: "text/html", end: "html" },
-  json: { format: "json", type: "application/json", end: "json" },
-  jsonl: { format: "jsonl", type: "application/jsonl", end: "jsonl" },
+  markdown: { type: "text/markdown", end: "md" },
+  html: { type: "text/html", end: "html" },
+  json: { type: "application/json", end: "json" },
+  jsonl: { type: "application/jsonl", end: "jsonl" },
 } as const;
 
-function exportFormatIn(name = ""): (typeof EXPORTS)[keyof typeof EXPORTS] {
-  if (Object.hasOwn(EXPORTS, name)) return EXPORTS[name as keyof typeof EXPORTS];
-  throw new ViewerError("bad-request", `\`format\` is one of ${Object.keys(EXPORTS).join(", ")}.`);
-}
+const isExport = (name: string): name is keyof typeof EXPORTS => Object.hasOwn(EXPORTS, name);
 
-interface ExportRequest {
-  format: keyof typeof EXPORTS;
-  query: Query;
-  /** File of the built page. */
-  file: string;
-}
-
-/** Writes a session as text in pieces: the whole session, or with `at` the path to this entry. */
-async function writeExport(
-  session: Session,
-  { format, query, file }: ExportRequest,
-  write: (text: string) => Promise<void>,
-): Promise<void> {
-  const at = query("at");
-  const options = { at, ...(query("redact") === undefined ? {} : { redact: redactText }) };
-  const pieces =
-    format === "html"
-      ? await htmlOf(session, { page: file, ...options })
-      : exportSession(session, { format, all: at === undefined, ...options });
-  for (const piece of pieces) await write(piece);
-}
+/** Streams states as events until the client leaves. */
+const streamEvents = (
+  context: Context,
+  event: string,
+  states: (signal: AbortSignal) => AsyncIterable<object>,
+  onError?: () => Promise<void>,
+): Response =>
+  streamSSE(
+    context,
+    async (stream) => {
+      const ending = new AbortController();
+      stream.onAbort(() => ending.abort());
+      for await (const state of states(ending.signal))
+        await stream.writeSSE({ event, data: JSON.stringify(state) });
+    },
+    onError,
+  );
 
 /** Number of characters that are sent at once. */
 const CHUNK = 1 << 16;
@@ -365,3 +361,125 @@ function guard(token: string): MiddlewareHandler {
 
 const isLocal = (host: string): boolean => /^(127\.0\.0\.1|localhost)(:\d+)?$/.test(host);
 const forbidden = (message: string): ViewerError => new ViewerError("forbidden", message);
+
+export interface HtmlOptions extends Pick<ExportOptions, "at" | "redact"> {
+  /** File of the built page. */
+  page: string;
+}
+
+/** Bytes that are encoded at once. A multiple of three, so that the parts of the base64 text can be joined. */
+const PART = 3 << 16;
+
+/**
+ * Exports a session as one HTML file that needs no server and no network: the viewer's page with the compressed lines
+ * of the session inside. The same log gives the same file, whether the session is running or was opened again. The
+ * generator returns the number of entries.
+ *
+ * @throws ViewerError `page`; EspalierError `unknown-entry`
+ */
+export async function htmlOf(
+  session: Session,
+  { page, at, redact }: HtmlOptions,
+): Promise<Generator<string, number>> {
+  await session.load();
+  const [before, after] = await standalonePage(page);
+  return htmlPieces(session, before, exportSession(session, { format: "jsonl", at, redact }), after);
+}
+
+function* htmlPieces(
+  { header, tree }: Pick<Session, "header" | "tree">,
+  before: string,
+  lines: Generator<string, number>,
+  after: string,
+): Generator<string, number> {
+  const chunks: Buffer[] = [];
+  let next = lines.next();
+  for (; !next.done; next = lines.next()) chunks.push(Buffer.from(next.value));
+  const packed = gzipSync(Buffer.concat(chunks), { level: constants.Z_BEST_COMPRESSION });
+  // The operating system is not part of the session.
+  packed[OPERATING_SYSTEM] = UNKNOWN_SYSTEM;
+  yield `${before}<script ${sessionAttributes(header?.id ?? "", tree.length - next.value)}>`;
+  for (let at = 0; at < packed.length; at += PART) yield packed.toString("base64", at, at + PART);
+  yield `</script>${after}`;
+  return next.value;
+}
+
+/**
+ * Returns the attributes of the script that holds the lines of a session.
+ *
+ * @param leftOut number of entries of the session that are not in the lines
+ */
+function sessionAttributes(id: string, leftOut: number): string {
+  const note = `data-of="${encodeURIComponent(id.toWellFormed())}" data-left-out="${leftOut}"`;
+  return `type="application/octet-stream" id="session"${leftOut > 0 ? ` ${note}` : ""}`;
+}
+
+/**
+ * RFC 1952, section 2.3: the byte of a gzip header that names the operating system, and its value for an unknown one.
+ */
+const OPERATING_SYSTEM = 9;
+const UNKNOWN_SYSTEM = 255;
+
+/** Marks the place of a session in the page, and of the page's policy when no server sends one. */
+const DATA_PLACE = "<!--session-->";
+const POLICY_PLACE = "<!--policy-->";
+
+/**
+ * Returns the page as the server sends it. Attributes tell the page that it has a server, and whether the server may
+ * write.
+ */
+export async function servedPage(file: string, write: boolean): Promise<{ html: string; policy: string }> {
+  const html = await readPage(file);
+  const served = `<html data-served="${write ? "write" : "read"}"`;
+  return {
+    html: html.replace(POLICY_PLACE, "").replace("<html", served),
+    policy: `${policyOf(html, "'self'")}; frame-ancestors 'none'`,
+  };
+}
+
+/** Returns the page as a self-contained file, in two parts: before the session and after it. */
+async function standalonePage(file: string): Promise<[string, string]> {
+  const html = await readPage(file);
+  const policy = `<meta http-equiv="Content-Security-Policy" content="${policyOf(html, "'none'")}">`;
+  const [before = "", after = ""] = html.replace(POLICY_PLACE, policy).split(DATA_PLACE);
+  return [before, after];
+}
+
+/**
+ * Content policy: only the page's own script and style, by their digests, and only pictures inside the session. Text
+ * becomes markup only through the sanitiser.
+ */
+function policyOf(html: string, connect: string): string {
+  return [
+    "default-src 'none'",
+    `script-src ${digestsOf(html, "script")}`,
+    `style-src ${digestsOf(html, "style")}`,
+    "img-src data:",
+    `connect-src ${connect}`,
+    "base-uri 'none'",
+    "form-action 'none'",
+    "require-trusted-types-for 'script'",
+    "trusted-types dompurify",
+  ].join("; ");
+}
+
+function digestsOf(html: string, tag: string): string {
+  const found = [...html.matchAll(new RegExp(`<${tag}(?: type="module")?>([\\s\\S]*?)</${tag}>`, "g"))];
+  return found
+    .map(([, text = ""]) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`)
+    .join(" ");
+}
+
+async function readPage(file: string): Promise<string> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (cause) {
+    throw new ViewerError(
+      "page",
+      `The viewer's page is not at ${file}; build it with \`npm run -s --prefix apps/viewer build\`.`,
+      {
+        cause,
+      },
+    );
+  }
+}

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { NextActs, PlansView, PlanView } from "../../server/session-routes.ts";
+import type { NextActs, PlansView, PlanView } from "../../server/open-sessions.ts";
 import { CacheForecastLine, EntryList } from "../panels/context.tsx";
 import { useAnswer } from "../source/observe.ts";
 import { ask, order as send } from "../source/page-source.ts";
