@@ -77,6 +77,13 @@ export async function retryIdempotent<Result>(
   }
 }
 
+/** Runs an idempotent statement, again while the connection is lost. */
+export const retriedQuery = <Row extends object>(
+  database: Database,
+  statement: Statement,
+  values?: readonly unknown[],
+): Promise<Row[]> => retryIdempotent(database, () => database.query<Row>(statement, values));
+
 /** Returns whether a retry cannot help: an unknown host, or a problem with TLS. */
 function isFinal({ cause }: EspalierError): boolean {
   return (
@@ -99,10 +106,18 @@ const MISSING: ReadonlySet<string> = new Set(["3F000", "42P01", "42703"]);
 
 /** Message of the client when the server requires a password and none is given. */
 const NO_PASSWORD = /client password must be a/;
-const TIMED_OUT = "57014";
 
-/** Error code of a lock that was not acquired within `lock_timeout`. */
-const LOCKED = "55P03";
+/** Problems with a limit in time, by error code: `statement_timeout`, and `lock_timeout`. */
+const TIMEOUTS = new Map([
+  [
+    "57014",
+    "took too long for a statement, which was rolled back; try again, or set a larger statement_timeout in the address.",
+  ],
+  [
+    "55P03",
+    "did not give a statement a lock that another program holds, such as a migration or a backup; try again later, or set a larger lock_timeout in the address.",
+  ],
+]);
 
 /** Message of a pooler that does not support a setting at the start of a connection. */
 const STARTUP_PARAMETER = /unsupported startup parameter/;
@@ -123,7 +138,7 @@ export function asStoreError(cause: unknown, place: string): unknown {
       "refused",
       `accepts no connection with this setting (${message}); remove it from the address, or add it to ignore_startup_parameters of the pooler.`,
     );
-  if (!isOfServer || (code !== undefined && COMING_AND_GOING.test(code))) {
+  if (!isOfServer || COMING_AND_GOING.test(code ?? "")) {
     // A pooler uses one code for all of its errors, so its message is shown too.
     const why = isOfServer ? `${message}, ${code}` : (code ?? message);
     if (NO_PASSWORD.test(message))
@@ -138,17 +153,9 @@ export function asStoreError(cause: unknown, place: string): unknown {
         : `cannot be reached, or the connection was lost (${why}); check that the server runs and can be reached from this machine.`,
     );
   }
-  if (code === TIMED_OUT)
-    return failed(
-      "timeout",
-      "took too long for a statement, which was rolled back; try again, or set a larger statement_timeout in the address.",
-    );
-  if (code === LOCKED)
-    return failed(
-      "timeout",
-      "did not give a statement a lock that another program holds, such as a migration or a backup; try again later, or set a larger lock_timeout in the address.",
-    );
-  if (code !== undefined && MISSING.has(code)) return notMigrated(place, cause);
+  const timeout = TIMEOUTS.get(code ?? "");
+  if (timeout !== undefined) return failed("timeout", timeout);
+  if (MISSING.has(code ?? "")) return notMigrated(place, cause);
   return failed("refused", `answers: ${message.replace(/[.\s]*$/, "")} (${code ?? "no code"}).`);
 }
 
@@ -418,18 +425,11 @@ export function parseStoreAddress(text: string): StoreAddress {
   checkNamespace(namespace);
   url.searchParams.delete("namespace");
   // The client treats these modes as `verify-full` too, but prints a warning on stderr.
-  if (
-    STRICT_ALL_THE_SAME.has(url.searchParams.get("sslmode") ?? "") &&
-    !url.searchParams.has("uselibpqcompat")
-  )
-    url.searchParams.set("sslmode", "verify-full");
+  const isStrict = STRICT_ALL_THE_SAME.has(url.searchParams.get("sslmode") ?? "");
+  if (isStrict && !url.searchParams.has("uselibpqcompat")) url.searchParams.set("sslmode", "verify-full");
   url.hash = "";
   const host = url.host || url.searchParams.get("host") || "localhost";
-  return {
-    connectionString: url.href,
-    namespace,
-    place: `postgres://${host}${database}`,
-  };
+  return { connectionString: url.href, namespace, place: `postgres://${host}${database}` };
 }
 
 /** Known parameters of an address: our own, the client's, and limits of a connection. */

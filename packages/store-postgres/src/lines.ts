@@ -1,29 +1,36 @@
 import { isUtf8 } from "node:buffer";
-import { EspalierError, type EspalierErrorCode } from "@espalier/jsonl-stream";
+import { type ByteView, EspalierError, type EspalierErrorCode, scanLines } from "@espalier/jsonl-stream";
 import {
   compaction,
   type Entry,
-  type GrowingBytes,
+  FORMAT_VERSION,
+  GrowingBytes,
   isMessage,
   kindOf,
   listedMessage,
+  parsedHeader,
   readLineParts,
   type SessionHeader,
   sessionInfo,
+  upgradeLog,
 } from "@espalier/session-tree";
-import { type Connection, type Database, retryIdempotent } from "./database.ts";
+import { type Connection, type Database, retriedQuery } from "./database.ts";
+
+/** A line as the table has it. */
+export interface FetchedLine {
+  /** The line when it is text; otherwise null, and `raw` has it. */
+  line: string | null;
+  raw: Uint8Array | null;
+}
 
 /** A line in the form of the table's columns. */
-export interface LineRow {
+export interface LineRow extends FetchedLine {
   /** Null for a line that is not an entry, or whose id cannot be a key. */
   id: string | null;
   parent: string | null;
   type: string | null;
   moves: boolean | null;
   firstKept: string | null;
-  /** The line when it is text; otherwise null, and `raw` has it. */
-  text: string | null;
-  raw: Uint8Array | null;
   /** Bytes of the line without its newline. */
   bytes: Uint8Array;
   /** Entries on the line. Several when newlines were lost. */
@@ -45,7 +52,7 @@ export function rowOfLine(line: string | Uint8Array): LineRow {
     );
   }
   const isText = isUtf8(bytes) && !bytes.includes(0);
-  const body = { text: isText ? decoder.decode(bytes) : null, raw: isText ? null : bytes, bytes };
+  const body = { line: isText ? decoder.decode(bytes) : null, raw: isText ? null : bytes, bytes };
   const none = { id: null, parent: null, type: null, moves: null, firstKept: null };
   const parts = readLineParts(bytes);
   const entries = parts.flatMap((part) => (part.is === "entry" ? [part.entry] : []));
@@ -75,6 +82,48 @@ export function rowOfHeader(line: string): LineRow {
   return { ...rowOfLine(line), isPlain: true };
 }
 
+/**
+ * Returns the rows of a header and lines. For a session of an old format, each row has the original line, and the
+ * columns for lists and reports from its upgraded form. Such a session is read as a whole.
+ */
+export function rowsOf(header: string, lines: Iterable<string | Uint8Array>): LineRow[] {
+  const { version } = parsedHeader(header);
+  if (version >= FORMAT_VERSION) return [rowOfHeader(header), ...plainRows(lines)];
+  const stored = [header, ...lines].map((line) => rowOfLine(line));
+  const bytes = new GrowingBytes(new Uint8Array());
+  for (const row of stored) addLine(bytes, row.bytes);
+  const current = currentRows(upgradeLog(bytes.view(), parsedHeader(header))!.view);
+  return stored.map(({ line, raw, bytes }, at) => ({ ...current[at]!, line, raw, bytes, isPlain: false }));
+}
+
+/** Returns the rows of a session of an old format in upgraded form. */
+export function currentRows(view: ByteView): LineRow[] {
+  const [header, ...lines] = Array.from(scanLines(view), ({ bytes }) => bytes.slice());
+  return [rowOfHeader(decoder.decode(header)), ...plainRows(lines)];
+}
+
+/**
+ * Returns rows with unique ids and with parents above them, as the table's keys require. Any other line gets no keys,
+ * and the session is then read as a whole.
+ */
+function plainRows(lines: Iterable<string | Uint8Array>): LineRow[] {
+  const above = new Set<string>();
+  const rows: LineRow[] = [];
+  for (const line of lines) {
+    const row = rowOfLine(line);
+    const isTaken = row.id !== null && above.has(row.id);
+    const isOrphan = row.parent !== null && !above.has(row.parent);
+    if (row.id !== null) above.add(row.id);
+    rows.push({
+      ...row,
+      id: isTaken ? null : row.id,
+      parent: isTaken || isOrphan ? null : row.parent,
+      isPlain: row.isPlain && !isTaken && !isOrphan,
+    });
+  }
+  return rows;
+}
+
 /** Returns whether a text can be stored in a key column: short, and without characters that the column cannot hold. */
 export function isKeyable(text: string | null): boolean {
   return text === null || (text.length <= LONGEST_KEY && !/\0|\p{Surrogate}/u.test(text));
@@ -93,12 +142,6 @@ const FETCH = {
     WHERE session = $1 AND position >= $2 AND position < $3 AND at < $4 ORDER BY position`,
 };
 
-/** A fetched line. */
-export interface FetchedLine {
-  line: string | null;
-  raw: Uint8Array | null;
-}
-
 /** Adds the lines of `[from, to)` to `bytes`, page by page. `bytes` has to end at `from`. */
 export async function fetchInto(
   bytes: GrowingBytes,
@@ -110,9 +153,8 @@ export async function fetchInto(
   const at = { ...from };
   while (at.lines < to.lines) {
     const end = Math.min(to.lines, at.lines + PAGE_LINES);
-    const rows = await retryIdempotent(database, () =>
-      database.query<FetchedLine>(FETCH, [key, at.lines, end, at.bytes + PAGE_BYTES]),
-    );
+    const values = [key, at.lines, end, at.bytes + PAGE_BYTES];
+    const rows = await retriedQuery<FetchedLine>(database, FETCH, values);
     if (rows.length === 0) throw gone(ref);
     for (const line of rows.map(bytesOfLine)) {
       addLine(bytes, line);
@@ -126,11 +168,30 @@ export function bytesOfLine({ line, raw }: FetchedLine): Uint8Array {
   return line === null ? new Uint8Array(raw!) : encoder.encode(line);
 }
 
-/** Returns SQL for lines as a table whose values begin at `$first`; see {@link lineValues}. */
-export const LINE_ROWS = (first: number): string => {
-  const types = ["bigint", "text", "text", "text", "boolean", "text", "text", "bytea"];
+/** Fields of a row that are columns of the table, with their types. */
+const COLUMNS = {
+  id: "text",
+  parent: "text",
+  type: "text",
+  moves: "boolean",
+  firstKept: "text",
+  line: "text",
+  raw: "bytea",
+} as const;
+const FIELDS = Object.keys(COLUMNS) as (keyof typeof COLUMNS)[];
+
+/**
+ * Returns SQL that inserts the lines of values from `$first` on (see {@link lineValues}) into the session of `source`,
+ * which has the columns `key`, `first_line` and `first_byte`.
+ */
+export const insertFrom = (source: string, first: number): string => {
+  const types = ["bigint", ...Object.values(COLUMNS)];
   const arrays = types.map((type, at) => `$${first + at}::${type}[]`).join(", ");
-  return `unnest(${arrays}) WITH ORDINALITY AS row (at, id, parent, type, moves, first_kept, line, raw, number)`;
+  return `INSERT INTO espalier.line (session, position, at, id, parent, type, moves, first_kept, line, raw)
+    SELECT key, first_line + row.number - 1, first_byte + row.at, row.id, row.parent, row.type, row.moves,
+      row.first_kept, row.line, row.raw
+    FROM ${source}, unnest(${arrays}) WITH ORDINALITY
+      AS row (at, id, parent, type, moves, first_kept, line, raw, number)`;
 };
 
 /** Returns lines as the values of a statement, and the facts that they add to their session. */
@@ -141,16 +202,7 @@ export function lineValues(rows: readonly LineRow[]) {
     starts.push(bytes);
     bytes += row.bytes.length + 1;
   }
-  const values = [
-    starts,
-    rows.map(({ id }) => id),
-    rows.map(({ parent }) => parent),
-    rows.map(({ type }) => type),
-    rows.map(({ moves }) => moves),
-    rows.map(({ firstKept }) => firstKept),
-    rows.map(({ text }) => text),
-    rows.map(({ raw }) => raw),
-  ];
+  const values = [starts, ...FIELDS.map((field) => rows.map((row) => row[field]))];
   return { values, bytes, isPlain: rows.every(({ isPlain }) => isPlain), facts: factsOf(rows) };
 }
 
@@ -166,14 +218,11 @@ const INSERT = {
       name = coalesce($6, name), first_message = coalesce(first_message, $7),
       updated_at = coalesce($8, updated_at), last_compaction = coalesce($9, last_compaction)
     WHERE key = $1 AND made = $2 AND ($18::bigint IS NULL OR lines = $18)
-    RETURNING lines - $3 AS first_line, bytes - $4 AS first_byte
+    RETURNING key, lines - $3 AS first_line, bytes - $4 AS first_byte
   ), inserted AS (
-    INSERT INTO espalier.line (session, position, at, id, parent, type, moves, first_kept, line, raw)
-    SELECT $1, first_line + row.number - 1, first_byte + row.at, row.id, row.parent, row.type, row.moves,
-      row.first_kept, row.line, row.raw
-    FROM counter, ${LINE_ROWS(10)}
+    ${insertFrom("counter", 10)}
   )
-  SELECT first_line, first_byte FROM counter`,
+  SELECT first_line::float8 AS lines, first_byte::float8 AS bytes FROM counter`,
 };
 
 /** Range of inserted lines. */
@@ -197,21 +246,17 @@ export async function insertLines(
   onlyBehind?: number,
 ): Promise<Inserted> {
   const { values, bytes, isPlain, facts } = lineValues(rows);
-  const [counter] = await connection.query<{ first_line: string; first_byte: string }>(INSERT, [
+  const [start] = await connection.query<Extent>(INSERT, [
     key,
     made,
     rows.length,
     bytes,
     isPlain,
-    facts.name,
-    facts.firstMessage,
-    facts.updatedAt,
-    facts.lastCompaction,
+    ...facts,
     ...values,
     onlyBehind ?? null,
   ]);
-  if (!counter) throw await whyNone(connection, { key, ref, made }, onlyBehind);
-  const start = extentOf({ lines: counter.first_line, bytes: counter.first_byte });
+  if (!start) throw await whyNone(connection, { key, ref, made }, onlyBehind);
   return { start, end: { lines: start.lines + rows.length, bytes: start.bytes + bytes } };
 }
 
@@ -285,37 +330,27 @@ export interface Extent {
   bytes: number;
 }
 
-/** An extent as the database returns it: 64-bit numbers as texts. */
-export interface ExtentRow {
-  lines: string;
-  bytes: string;
-}
+/** SQL of an extent. Clients give 64-bit numbers as texts, and double precision as numbers. */
+export const EXTENT = "lines::float8 AS lines, bytes::float8 AS bytes";
 
-export const extentOf = ({ lines, bytes }: ExtentRow): Extent => ({
-  lines: Number(lines),
-  bytes: Number(bytes),
-});
-
-/** Changes of a session's listing by a batch of lines; null for unchanged fields. */
-interface SessionFacts {
-  /** Empty when the name was removed. */
-  name: string | null;
-  firstMessage: string | null;
-  updatedAt: string | null;
-  lastCompaction: string | null;
-}
-
-export function factsOf(rows: readonly LineRow[]): SessionFacts {
-  const facts: SessionFacts = { name: null, firstMessage: null, updatedAt: null, lastCompaction: null };
+/**
+ * Returns the changes of a session's listing by a batch of lines, null for unchanged columns: its name (empty when it was
+ * removed), its first message, the time of its last entry, and that of its last compaction.
+ */
+export function factsOf(rows: readonly LineRow[]): (string | null)[] {
+  let name: string | null = null;
+  let firstMessage: string | null = null;
+  let updatedAt: string | null = null;
+  let lastCompaction: string | null = null;
   for (const entry of rows.flatMap(({ entries }) => entries)) {
     const time = typeof entry.timestamp === "string" ? columnText(entry.timestamp) : null;
-    facts.updatedAt = time ?? facts.updatedAt;
-    if (compaction.is(entry)) facts.lastCompaction = time ?? facts.lastCompaction;
-    if (sessionInfo.is(entry)) facts.name = columnText(entry.name ?? "");
-    if (facts.firstMessage === null && isMessage(entry, "user"))
-      facts.firstMessage = columnText(listedMessage(entry) ?? "") || null;
+    updatedAt = time ?? updatedAt;
+    if (compaction.is(entry)) lastCompaction = time ?? lastCompaction;
+    if (sessionInfo.is(entry)) name = columnText(entry.name ?? "");
+    if (firstMessage === null && isMessage(entry, "user"))
+      firstMessage = columnText(listedMessage(entry) ?? "") || null;
   }
-  return facts;
+  return [name, firstMessage, updatedAt, lastCompaction];
 }
 
 /** Returns a text that a column can hold: NUL becomes U+FFFD. */

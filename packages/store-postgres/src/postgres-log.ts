@@ -21,13 +21,12 @@ import {
   type UpgradedLog,
   upgradeLog,
 } from "@espalier/session-tree";
-import { type Connection, type Database, retryIdempotent } from "./database.ts";
+import { type Connection, type Database, retriedQuery, retryIdempotent } from "./database.ts";
 import {
   addLine,
   bytesOfLine,
+  EXTENT,
   type Extent,
-  type ExtentRow,
-  extentOf,
   type FetchedLine,
   type FoundSession,
   fetchInto,
@@ -39,7 +38,7 @@ import {
   type SessionPlace,
   withSessionError,
 } from "./lines.ts";
-import { EXTENT, replaced, upgradeSession } from "./sessions.ts";
+import { currentState, replaced, upgradeSession } from "./sessions.ts";
 
 /**
  * A session in the database. {@link load} fetches all of its bytes; a context needs only the end of a path. Calls run
@@ -52,11 +51,10 @@ export class PostgresLog implements SessionLog {
   readonly #mode: OpenMode;
   readonly #appended: () => void;
   upgraded: UpgradedLog | undefined;
-  #place: SessionPlace;
-  #seen: Extent;
+  /** The session, its size as far as it was read, and whether it is plain. */
+  #found: Omit<FoundSession, "header">;
   /** True for a session of an old format. It is read as a whole, and upgraded before it grows. */
   #isOld: boolean;
-  #isPlain: boolean;
   #bytes: GrowingBytes | undefined;
   readonly #turns = new Turns();
   #isClosed = false;
@@ -66,16 +64,14 @@ export class PostgresLog implements SessionLog {
     this.ref = found.place.ref;
     this.header = found.header;
     this.#database = database;
-    this.#place = found.place;
-    this.#seen = found.extent;
-    this.#isPlain = found.isPlain;
+    this.#found = { ...found };
     this.#isOld = found.header !== undefined && found.header.version < FORMAT_VERSION;
     this.#mode = mode;
     this.#appended = appended;
   }
 
   get view(): ByteView | undefined {
-    return this.#isOld ? this.upgraded?.view : this.#bytes?.view(this.#seen.bytes);
+    return this.#isOld ? this.upgraded?.view : this.#bytes?.view(this.#found.extent.bytes);
   }
 
   load(): Promise<ByteView> {
@@ -85,9 +81,9 @@ export class PostgresLog implements SessionLog {
   readPath(leafId?: string): Promise<PathWindow> {
     return this.#turns.take(() =>
       withSessionError("unreadable", async () => {
-        const isCheap = this.#isPlain && !this.#bytes;
+        const isCheap = this.#found.isPlain && !this.#bytes;
         const path = isCheap
-          ? await readPath(this.#database, this.#place, this.#seen.lines, leafId)
+          ? await readPath(this.#database, this.#found.place, this.#found.extent.lines, leafId)
           : undefined;
         // The error for a wrong id names similar ids, for which all ids are needed.
         return path ?? readPathWindow(await this.#loaded(), leafId);
@@ -102,12 +98,17 @@ export class PostgresLog implements SessionLog {
       if (lines.length === 0) return { offset: from, length: 0, from, to: from };
       const given = lines.map((line) => rowOfLine(line));
       if (this.#isOld) await withSessionError("write-failed", () => this.#makeCurrent());
-      const rows = settled(given, this.#isPlain);
+      const rows = settled(given, this.#found.isPlain);
       const { start, end, isWhole } = await withSessionError("write-failed", () =>
-        appendLines(this.#database, this.#place, rows, ifUnchanged ? this.#seen.lines : undefined),
+        appendLines(
+          this.#database,
+          this.#found.place,
+          rows,
+          ifUnchanged ? this.#found.extent.lines : undefined,
+        ),
       );
-      this.#isPlain &&= rows.every(({ isPlain }) => isPlain);
-      const isOnlyOwn = isWhole && start.lines === this.#seen.lines;
+      this.#found.isPlain &&= rows.every(({ isPlain }) => isPlain);
+      const isOnlyOwn = isWhole && start.lines === this.#found.extent.lines;
       await withSessionError("unreadable", () => this.#see(end, isOnlyOwn ? rows : undefined));
       this.#appended();
       const offset = Math.max(start.bytes, from);
@@ -118,16 +119,14 @@ export class PostgresLog implements SessionLog {
   takeIn(): Promise<{ from: number; to: number } | null> {
     return this.#turns.take(() =>
       withSessionError("unreadable", async () => {
-        const { key, ref, made } = this.#place;
-        const [row] = await retryIdempotent(this.#database, () =>
-          this.#database.query<ExtentRow & { plain: boolean }>(EXTENT, [key, made]),
-        );
-        if (!row) throw this.#isOld ? replaced(ref) : gone(ref);
+        const { place } = this.#found;
+        const now = await retryIdempotent(this.#database, () => currentState(this.#database, place));
+        if (!now) throw this.#isOld ? replaced(this.ref) : gone(this.ref);
         if (this.#isOld) return null;
-        const { bytes: from } = this.#seen;
-        this.#isPlain = row.plain;
-        await this.#see(extentOf(row));
-        return this.#seen.bytes > from ? { from, to: this.#seen.bytes } : null;
+        const { bytes: from } = this.#found.extent;
+        this.#found.isPlain = now.isPlain;
+        await this.#see(now.extent);
+        return this.#found.extent.bytes > from ? { from, to: this.#found.extent.bytes } : null;
       }),
     );
   }
@@ -148,11 +147,11 @@ export class PostgresLog implements SessionLog {
   async #loaded(): Promise<ByteView> {
     if (!this.#bytes) {
       const bytes = new GrowingBytes(new Uint8Array());
-      await fetchInto(bytes, this.#database, this.#place, { lines: 0, bytes: 0 }, this.#seen);
-      if (this.#isOld && bytes.size !== this.#seen.bytes) throw replaced(this.ref);
+      await fetchInto(bytes, this.#database, this.#found.place, { lines: 0, bytes: 0 }, this.#found.extent);
+      if (this.#isOld && bytes.size !== this.#found.extent.bytes) throw replaced(this.ref);
       this.#bytes = bytes;
     }
-    const view = this.#bytes.view(this.#seen.bytes);
+    const view = this.#bytes.view(this.#found.extent.bytes);
     if (!this.#isOld) return view;
     this.upgraded ??= upgradeLog(view, this.header);
     return this.upgraded!.view;
@@ -160,21 +159,14 @@ export class PostgresLog implements SessionLog {
 
   /** Returns the size of the bytes in the view. */
   async #size(): Promise<number> {
-    if (!this.#isOld) return this.#seen.bytes;
+    if (!this.#isOld) return this.#found.extent.bytes;
     return (await withSessionError("unreadable", () => this.#loaded())).size;
   }
 
   async #makeCurrent(): Promise<void> {
     const { view } = this.upgraded!;
-    const { place, extent, isPlain } = await upgradeSession(
-      this.#database,
-      this.#place,
-      this.#seen,
-      this.upgraded!,
-    );
-    this.#place = place;
-    this.#seen = extent;
-    this.#isPlain = isPlain;
+    const { place, extent } = this.#found;
+    this.#found = await upgradeSession(this.#database, place, extent, this.upgraded!);
     this.#bytes = new GrowingBytes(view.read(0, view.size));
     this.#isOld = false;
     this.upgraded = undefined;
@@ -184,11 +176,11 @@ export class PostgresLog implements SessionLog {
   async #see(end: Extent, own?: readonly LineRow[]): Promise<void> {
     const bytes = this.#bytes;
     // A failed call fetched more bytes than count as read.
-    if (bytes && bytes.size > this.#seen.bytes) this.#bytes = undefined;
+    if (bytes && bytes.size > this.#found.extent.bytes) this.#bytes = undefined;
     else if (bytes && own) {
       for (const row of own) addLine(bytes, row.bytes);
-    } else if (bytes) await fetchInto(bytes, this.#database, this.#place, this.#seen, end);
-    this.#seen = end;
+    } else if (bytes) await fetchInto(bytes, this.#database, this.#found.place, this.#found.extent, end);
+    this.#found.extent = end;
   }
 
   #assertWritable(): void {
@@ -283,16 +275,15 @@ async function appendMissing(
 ): Promise<Appended> {
   const { key, ref, made } = place;
   // The row lock keeps other writers from appending until the commit, so missing lines stay missing.
-  const [held] = await connection.query<ExtentRow>(
-    {
-      text: "SELECT lines, bytes FROM espalier.session WHERE key = $1 AND made = $2 FOR UPDATE",
-    },
+  const [held] = await connection.query<Extent>(
+    { text: `SELECT ${EXTENT} FROM espalier.session WHERE key = $1 AND made = $2 FOR UPDATE` },
     [key, made],
   );
   if (!held) throw gone(ref);
-  const found = await connection.query<{ id: string; line: string | null; position: string; at: string }>(
+  const found = await connection.query<{ id: string; line: string | null; position: number; at: number }>(
     {
-      text: "SELECT id, line, position, at FROM espalier.line WHERE session = $1 AND id = ANY ($2)",
+      text: `SELECT id, line, position::float8 AS position, at::float8 AS at FROM espalier.line
+        WHERE session = $1 AND id = ANY ($2)`,
     },
     [key, rows.map(({ id }) => id).filter((id) => id !== null)],
   );
@@ -301,13 +292,13 @@ async function appendMissing(
   for (const row of rows) {
     const there = row.id === null ? undefined : taken.get(row.id);
     if (there === undefined) missing.push(row);
-    else if (there !== row.text) throw duplicate(row.id!);
-    if (row.id !== null) taken.set(row.id, row.text);
+    else if (there !== row.line) throw duplicate(row.id!);
+    if (row.id !== null) taken.set(row.id, row.line);
   }
   if (missing.length > 0) return { ...(await insertLines(connection, place, missing)), isWhole: false };
-  const first = Math.min(...found.map(({ position }) => Number(position)));
-  const start = Math.min(...found.map(({ at }) => Number(at)));
-  return { start: { lines: first, bytes: start }, end: extentOf(held), isWhole: false };
+  const lines = Math.min(...found.map(({ position }) => position));
+  const bytes = Math.min(...found.map(({ at }) => at));
+  return { start: { lines, bytes }, end: held, isWhole: false };
 }
 
 const breaks = (error: unknown, constraint: string): boolean =>
@@ -387,12 +378,12 @@ async function readPath(
 ): Promise<PathWindow | undefined> {
   const [last] =
     leafId === undefined
-      ? await retryIdempotent(database, () => database.query<{ id: string | null }>(LAST, [key, lines]))
+      ? await retriedQuery<{ id: string | null }>(database, LAST, [key, lines])
       : [{ id: leafId }];
   const start = last?.id ?? null;
   const builder = new PathWindowBuilder();
   if (start === null) return builder.finish(null);
-  const steps = await retryIdempotent(database, () => database.query<Step>(WALK, [key, start, lines]));
+  const steps = await retriedQuery<Step>(database, WALK, [key, start, lines]);
   if (steps.length === 0) return undefined;
   let leaf: string | null = null;
   for (const step of steps) {
@@ -405,7 +396,7 @@ async function readPath(
   for (let length = FIRST_STRETCH; next !== null && leaf !== null && !builder.done; length *= 2) {
     const wanted = entryKinds.map(({ type }) => type).filter((type) => builder.needs(type));
     const values = [key, next, length, wanted];
-    const further = await retryIdempotent(database, () => database.query<Step>(STRETCH, values));
+    const further = await retriedQuery<Step>(database, STRETCH, values);
     for (const step of further)
       if (!builder.done && (step.line !== null || step.raw !== null)) builder.take(entryOf(step));
     next = further.at(-1)?.parent ?? null;

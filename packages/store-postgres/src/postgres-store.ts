@@ -1,37 +1,31 @@
-import { createHash, randomUUID } from "node:crypto";
-import { setTimeout } from "node:timers/promises";
-import { formatLine } from "@espalier/jsonl-stream";
+import { createHash, randomInt, randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import { setTimeout as pause } from "node:timers/promises";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
+  busyError,
   ForkLines,
-  type ForkPlan,
+  type LeaseOptions,
   parsedHeader,
-  type SessionHeader,
+  type SessionLease,
   type SessionRef,
   type SessionStore,
   sessionRef,
 } from "@espalier/session-tree";
 import {
-  type Connection,
   type ConnectionOptions,
   checkNamespace,
   type Database,
   parseStoreAddress,
   poolDatabase,
   type ReservedConnection,
-  retryIdempotent,
+  retriedQuery,
 } from "./database.ts";
-import { namesNoSession, PostgresLeases } from "./leases.ts";
 import {
   bytesOfLine,
-  type ExtentRow,
-  extentOf,
   type FetchedLine,
   type FoundSession,
-  factsOf,
   gone,
-  insertLines,
-  rowOfHeader,
-  rowOfLine,
   type SessionPlace,
   sessionKey,
   withSessionError,
@@ -41,12 +35,11 @@ import { PostgresLog } from "./postgres-log.ts";
 import {
   createSession,
   findSession,
-  insertSession,
+  forkInside,
+  forkSource,
   isRef,
   listSessions,
-  madeOnce,
   notFound,
-  sessionNamed,
 } from "./sessions.ts";
 
 /** A store of sessions in a database, with additional methods for databases. */
@@ -72,7 +65,7 @@ const DELETE = {
 export function postgresStore(database: Database, namespace: string): PostgresStore {
   checkNamespace(namespace);
   const leases = new PostgresLeases(database);
-  const hints = new Hints(database);
+  const hints = hintSender(database);
   let checked: Promise<void> | undefined;
   /** Checked once per store. A failure is not cached. */
   const ready = () => {
@@ -100,7 +93,7 @@ export function postgresStore(database: Database, namespace: string): PostgresSt
     create: (header, lines = [], ref) =>
       writing(async () => {
         const name = ref ?? parsedHeader(header).id;
-        const source = lines instanceof ForkLines && (await sourceOf(database, namespace, header));
+        const source = lines instanceof ForkLines && (await forkSource(database, namespace, header));
         const made = source
           ? await forkInside(database, namespace, source, name, parsedHeader(header), lines.plan)
           : await createSession(database, namespace, name, header, lines);
@@ -122,7 +115,7 @@ export function postgresStore(database: Database, namespace: string): PostgresSt
         : (await find(ref)).place;
       return writing(() =>
         leases.take({ key, ref: name }, options).catch((error: unknown) => {
-          if (!namesNoSession(error)) throw error;
+          if (!(error instanceof EspalierError && error.constraint === "lease_session")) throw error;
           throw isName ? notFound(database, name) : gone(name);
         }),
       );
@@ -150,18 +143,6 @@ export function postgresStore(database: Database, namespace: string): PostgresSt
     },
   };
   return store;
-}
-
-/** Returns the session from which a fork is made, if it is in this namespace and plain. */
-async function sourceOf(
-  database: Database,
-  namespace: string,
-  header: SessionHeader | string,
-): Promise<SessionPlace | undefined> {
-  const { parent, parentSession } = parsedHeader(header);
-  const source =
-    parentSession === undefined ? undefined : await sessionNamed(database, namespace, parentSession);
-  return source?.isPlain && source.header?.id === parent?.sessionId ? source.place : undefined;
 }
 
 /**
@@ -193,80 +174,6 @@ export async function migratePostgres(
   } finally {
     await database.close();
   }
-}
-
-/** Copies the lines of a path after the header, in order, with new positions and offsets. */
-const COPY = {
-  name: "espalier-copy",
-  text: `WITH RECURSIVE path AS (
-    SELECT id, parent FROM espalier.line WHERE session = $1 AND id = $2
-    UNION ALL
-    SELECT up.id, up.parent FROM path
-    CROSS JOIN LATERAL (SELECT * FROM espalier.line WHERE session = $1 AND id = path.parent LIMIT 1) AS up
-  ), copied AS (
-    SELECT own.*, row_number() OVER upto AS number, sum(octet_length(own.line) + 1) OVER upto AS last_byte
-    FROM path CROSS JOIN LATERAL (SELECT * FROM espalier.line WHERE session = $1 AND id = path.id LIMIT 1) AS own
-    WINDOW upto AS (ORDER BY own.position)
-  ), counter AS (
-    UPDATE espalier.session AS own SET lines = own.lines + total.lines, bytes = own.bytes + total.bytes
-    FROM (SELECT count(*) AS lines, coalesce(max(last_byte), 0) AS bytes FROM copied) AS total
-    WHERE own.key = $3
-    RETURNING own.lines, own.bytes, own.lines - total.lines AS first_line, own.bytes - total.bytes AS first_byte
-  ), inserted AS (
-    INSERT INTO espalier.line (session, position, at, id, parent, type, moves, first_kept, line)
-    SELECT $3, first_line + number - 1, first_byte + last_byte - octet_length(line) - 1, id, parent, type, moves,
-      first_kept, line
-    FROM counter, copied
-  )
-  SELECT lines, bytes FROM counter`,
-};
-
-/** Selects the lines from which the listing of a session is made. */
-const TELLING = {
-  text: `WITH own AS (SELECT * FROM espalier.line WHERE session = $1 AND id IS NOT NULL)
-    SELECT line, raw FROM (
-      (SELECT * FROM own WHERE type = 'message' AND espalier.field(line, 'message', 'role') = 'user' ORDER BY position LIMIT 1)
-      UNION (SELECT * FROM own WHERE type = 'session_info' ORDER BY position DESC LIMIT 1)
-      UNION (SELECT * FROM own WHERE type = 'compaction' ORDER BY position DESC LIMIT 1)
-      UNION (SELECT * FROM own ORDER BY position DESC LIMIT 1)
-    ) AS telling ORDER BY position`,
-};
-
-/**
- * Forks a plain session by copying its lines inside the database. Only new lines are sent over the network.
- * @throws EspalierError `exists`, and the errors of every call of the store
- */
-async function forkInside(
-  database: Database,
-  namespace: string,
-  source: SessionPlace,
-  ref: string,
-  header: SessionHeader,
-  { leafId, additions }: ForkPlan,
-): Promise<FoundSession> {
-  const place: SessionPlace = { key: sessionKey(namespace, ref), ref, made: randomUUID() };
-  const make = async (connection: Connection) => {
-    await insertSession(connection, namespace, place, header.id, [rowOfHeader(formatLine(header))]);
-    const values = [source.key, leafId, place.key];
-    const [copied] = await connection.query<ExtentRow>(COPY, values);
-    await tell(connection, place);
-    const rows = additions.map((entry) => rowOfLine(formatLine(entry)));
-    const added = rows.length > 0 ? await insertLines(connection, place, rows) : undefined;
-    return { extent: added?.end ?? extentOf(copied!), isPlain: true };
-  };
-  return { place, header, ...(await madeOnce(database, place, make, true)) };
-}
-
-async function tell(connection: Connection, { key }: SessionPlace): Promise<void> {
-  const telling = await connection.query<FetchedLine>(TELLING, [key]);
-  const facts = factsOf(telling.map((line) => rowOfLine(bytesOfLine(line))));
-  await connection.query(
-    {
-      text: `UPDATE espalier.session SET name = $2, first_message = $3, updated_at = $4, last_compaction = $5
-        WHERE key = $1`,
-    },
-    [key, facts.name, facts.firstMessage, facts.updatedAt, facts.lastCompaction],
-  );
 }
 
 /** Options for following a session. */
@@ -335,14 +242,14 @@ async function* followSession(
       if (!connection) await listen();
       const values = [key, position];
       const lines = await withSessionError("unreadable", () =>
-        retryIdempotent(database, () => database.query<FetchedLine>(LOOK, values)),
+        retriedQuery<FetchedLine>(database, LOOK, values),
       );
       for (const line of lines) {
         yield { position, line: bytesOfLine(line) };
         position++;
       }
       if (lines.length === PAGE_LINES) continue;
-      await setTimeout(pollMs, undefined, { signal: hint.signal }).catch(() => undefined);
+      await pause(pollMs, undefined, { signal: hint.signal }).catch(() => undefined);
       hint = new AbortController();
     }
   } finally {
@@ -357,38 +264,236 @@ function channelOf(key: string): string {
 }
 
 /**
- * Notifications to followers of sessions. They are sent separately, after the commit, because commits that notify wait
- * for each other. If a notification is lost, the follower waits for its next check.
+ * Returns the sender of notifications to followers of sessions. They are sent separately, after the commit, because
+ * commits that notify wait for each other. If a notification is lost, the follower waits for its next check.
  */
-class Hints {
+function hintSender(database: Database) {
+  const waiting = new Set<string>();
+  let sending: Promise<void> | undefined;
+  const send = async () => {
+    // Several appends in a row give one notification.
+    await undefined;
+    for (const channel of waiting) {
+      waiting.delete(channel);
+      // Lost together with the connection: followers check regularly.
+      await database
+        .query({ name: "espalier-hint", text: "SELECT pg_notify($1, '')" }, [channel])
+        .catch(() => undefined);
+    }
+    sending = undefined;
+  };
+  return {
+    give(channel: string): void {
+      waiting.add(channel);
+      sending ??= send();
+    },
+    /** Resolves when all pending notifications are sent or lost. */
+    settle: async (): Promise<void> => sending,
+  };
+}
+
+/** Milliseconds between two signs of life of an owner. */
+const BEAT_MS = 5_000;
+
+/** Milliseconds without a sign of life, by the database's clock, after which an owner counts as dead. */
+const LAPSE_MS = 20_000;
+
+/** Milliseconds between two attempts of a waiting caller. */
+const LOOK_MS = 25;
+
+/**
+ * Lets a statement return before its changes are on disk. If a crash of the server loses a lease, its owner has lost
+ * its connection too. The owner's next append writes it to disk.
+ */
+const WITHOUT_DISK = "set_config('synchronous_commit', 'off', true)";
+
+/**
+ * Takes a free lease. A lease is free when there is none, when its owner's connection has ended (the lock held by the
+ * connection is available), or when the owner gave no sign of life for {@link LAPSE_MS}. A lease that an earlier
+ * attempt of this call took counts as taken by it.
+ */
+const TAKE = {
+  name: "espalier-take",
+  text: `INSERT INTO espalier.lease AS held
+      (session, owner, connection, backend, pid, host, brief, since, beat)
+    SELECT $1, $2::uuid, $3::bigint, $4::integer, $5::integer, $6, $7::boolean, clock_timestamp(), clock_timestamp()
+    FROM ${WITHOUT_DISK}
+    ON CONFLICT (session) DO UPDATE SET owner = excluded.owner, connection = excluded.connection,
+      backend = excluded.backend, pid = excluded.pid, host = excluded.host, brief = excluded.brief,
+      since = excluded.since, beat = excluded.beat
+    WHERE held.owner = excluded.owner OR held.beat < clock_timestamp() - make_interval(secs => $8)
+      OR (held.backend <> pg_backend_pid() AND pg_try_advisory_xact_lock_shared(held.connection))
+    RETURNING owner`,
+};
+
+const RELEASE = {
+  name: "espalier-release",
+  text: `DELETE FROM espalier.lease USING ${WITHOUT_DISK} WHERE session = $1 AND owner = $2`,
+};
+
+/** Gives a sign of life. Returns whether the lock is free, although the owner's connection seems to be open. */
+const BEAT = {
+  name: "espalier-beat",
+  text: `UPDATE espalier.lease SET beat = clock_timestamp(), connection = $3, backend = $4
+    FROM ${WITHOUT_DISK} WHERE session = ANY ($1) AND owner = ANY ($2::uuid[])
+    RETURNING $4 <> pg_backend_pid() AND pg_try_advisory_xact_lock_shared($3) AS free`,
+};
+
+const HOLDER = {
+  name: "espalier-holder",
+  text: "SELECT pid, host, since FROM espalier.lease WHERE session = $1",
+};
+
+interface Holder {
+  pid: number;
+  host: string;
+  since: Date;
+}
+
+interface Held {
+  /** Key of the session. */
+  key: string;
+  owner: string;
+}
+
+/**
+ * The leases of one process. All of them use one separate connection, which holds a lock that other processes try. When
+ * the process ends, the server releases the lock, and the next caller gets the session at once.
+ */
+class PostgresLeases {
   readonly #database: Database;
-  readonly #waiting = new Set<string>();
-  #sending: Promise<void> | undefined;
+  readonly #held = new Set<Held>();
+  #life: Promise<Life> | undefined;
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(database: Database) {
     this.#database = database;
   }
 
-  give(channel: string): void {
-    this.#waiting.add(channel);
-    this.#sending ??= this.#send();
-  }
-
-  /** Resolves when all pending notifications are sent or lost. */
-  async settle(): Promise<void> {
-    await this.#sending;
-  }
-
-  async #send(): Promise<void> {
-    // Several appends in a row give one notification.
-    await undefined;
-    for (const channel of this.#waiting) {
-      this.#waiting.delete(channel);
-      // Lost together with the connection: followers check regularly.
-      await this.#database
-        .query({ name: "espalier-hint", text: "SELECT pg_notify($1, '')" }, [channel])
-        .catch(() => undefined);
+  /** Takes a lease. @throws EspalierError `busy` with the `holder`, and the errors of every call of the store */
+  async take(
+    { key, ref }: Pick<SessionPlace, "key" | "ref">,
+    { waitMs = 0 }: LeaseOptions = {},
+  ): Promise<SessionLease> {
+    const held: Held = { key, owner: randomUUID() };
+    this.#held.add(held);
+    try {
+      const deadline = performance.now() + waitMs;
+      while (!(await this.#tries(held, waitMs > 0))) {
+        const [holder] = await this.#database.query<Holder>(HOLDER, [key]);
+        // Released in the meantime: tries again.
+        if (!holder) continue;
+        if (performance.now() >= deadline)
+          throw busyError(ref, { ...holder, since: new Date(holder.since).toISOString() });
+        await pause(LOOK_MS);
+      }
+    } catch (error) {
+      // The statement may have run although its result was lost, so the lease is released.
+      await this.#release(held).catch(() => undefined);
+      throw error;
     }
-    this.#sending = undefined;
+    return { release: () => this.#release(held) };
   }
+
+  /** Ends the connection of the leases. Other processes can then take those that are still held. */
+  async close(): Promise<void> {
+    this.#held.clear();
+    await this.#end();
+  }
+
+  async #tries({ key, owner }: Held, isBrief: boolean): Promise<boolean> {
+    const { lock, backend } = await this.#alive();
+    const values = [key, owner, lock, backend, process.pid, hostname(), isBrief, LAPSE_MS / 1_000];
+    const rows = await retriedQuery(this.#database, TAKE, values);
+    return rows.length > 0;
+  }
+
+  async #release(held: Held): Promise<void> {
+    if (!this.#held.has(held)) return;
+    const { key, owner } = held;
+    try {
+      await retriedQuery(this.#database, RELEASE, [key, owner]);
+    } finally {
+      this.#held.delete(held);
+      if (this.#held.size === 0) await this.#end();
+    }
+  }
+
+  #alive(): Promise<Life> {
+    if (!this.#life) {
+      const life = this.#beginLife();
+      this.#life = life;
+      // The next caller tries again.
+      life.catch(() => {
+        if (this.#life === life) this.#life = undefined;
+      });
+    }
+    // A failed sign of life is repeated by the next one. Otherwise the lease lapses.
+    this.#timer ??= setInterval(() => void this.#beat().catch(() => undefined), BEAT_MS).unref();
+    return this.#life;
+  }
+
+  /** Opens a connection and takes a lock that ends with it. */
+  async #beginLife(): Promise<Life> {
+    const connection = await this.#database.reserve();
+    const lock = `${randomInt(2 ** 47)}`;
+    try {
+      const [row] = await connection.query<{ backend: number }>(
+        { text: "SELECT pg_advisory_lock($1::bigint), pg_backend_pid() AS backend" },
+        [lock],
+      );
+      const life: Life = { connection, lock, backend: Number(row!.backend), isOver: false };
+      void connection.over.then(() => {
+        if (life.isOver) return;
+        life.isOver = true;
+        // At once, because other processes count the owner as dead until the next beat. The next beat repairs a
+        // failure.
+        void this.#beat().catch(() => undefined);
+      });
+      return life;
+    } catch (error) {
+      await connection.release();
+      throw error;
+    }
+  }
+
+  async #end(): Promise<void> {
+    const life = this.#life;
+    this.#life = undefined;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    // A connection that could not be opened needs no release.
+    await (await life?.catch(() => undefined))?.connection.release();
+  }
+
+  /** Gives a sign of life for every lease; over a new connection if the old one is lost. */
+  async #beat(isRepeated = false): Promise<void> {
+    const current = this.#life;
+    if ((await current)?.isOver && this.#life === current) this.#life = undefined;
+    if (this.#held.size === 0) return;
+    const life = await this.#alive();
+    const held = [...this.#held];
+    const [keys, owners] = [held.map(({ key }) => key), held.map(({ owner }) => owner)];
+    const beaten = await this.#database.query<{ free: boolean }>(BEAT, [
+      keys,
+      owners,
+      life.lock,
+      life.backend,
+    ]);
+    if (isRepeated || !beaten.some(({ free }) => free)) return;
+    // The server has ended the connection, and the network has lost the news.
+    life.isOver = true;
+    void life.connection.release().catch(() => undefined);
+    await this.#beat(true);
+  }
+}
+
+/** The connection of the leases. */
+interface Life {
+  connection: ReservedConnection;
+  /** Number of the lock that the connection holds. */
+  lock: string;
+  /** The server's process number of the connection. */
+  backend: number;
+  isOver: boolean;
 }

@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { type ByteView, EspalierError, scanLines } from "@espalier/jsonl-stream";
+import { EspalierError, formatLine } from "@espalier/jsonl-stream";
 import {
-  FORMAT_VERSION,
-  GrowingBytes,
+  type ForkPlan,
   headerLine,
   importedFrom,
   lastChange,
@@ -13,26 +12,26 @@ import {
   type SessionRef,
   sessionRef,
   type UpgradedLog,
-  upgradeLog,
 } from "@espalier/session-tree";
-import { type Connection, type Database, retryIdempotent } from "./database.ts";
+import { type Connection, type Database, retriedQuery, retryIdempotent } from "./database.ts";
 import {
-  addLine,
   bytesOfLine,
+  currentRows,
+  EXTENT,
   type Extent,
-  type ExtentRow,
-  extentOf,
   type FetchedLine,
   type FoundSession,
+  factsOf,
+  insertFrom,
   insertLines,
   isKeyable,
-  LINE_ROWS,
   type LineRow,
   LONGEST_KEY,
   lineValues,
   namespaceOf,
   rowOfHeader,
   rowOfLine,
+  rowsOf,
   type SessionPlace,
   sessionKey,
   withSessionError,
@@ -66,13 +65,23 @@ export async function createSession(
   return { place, header: parsed, ...made };
 }
 
-/** Selects the size of a session; no row when another session has the name now. */
-export const EXTENT = {
+type Made = Pick<FoundSession, "extent" | "isPlain">;
+
+const STATE = {
   name: "espalier-extent",
-  text: "SELECT lines, bytes, plain FROM espalier.session WHERE key = $1 AND made = $2",
+  text: `SELECT ${EXTENT}, plain FROM espalier.session WHERE key = $1 AND made = $2`,
 };
 
-type Made = Pick<FoundSession, "extent" | "isPlain">;
+/** Returns the current size of a session; undefined when another session has the name now. */
+export async function currentState(
+  connection: Connection,
+  { key, made }: SessionPlace,
+): Promise<Made | undefined> {
+  const [row] = await connection.query<Extent & { plain: boolean }>(STATE, [key, made]);
+  return row && { extent: extentOf(row), isPlain: row.plain };
+}
+
+const extentOf = ({ lines, bytes }: Extent): Extent => ({ lines, bytes });
 
 /**
  * Creates a session, completely or not at all, and only once, even if the connection is lost and the call retried.
@@ -91,11 +100,9 @@ export function madeOnce(
     } catch (error) {
       // The name may have been used by an earlier attempt whose result was lost.
       const mayBeOwn = error instanceof EspalierError && error.code === "exists" && attempt > 1;
-      const [own] = mayBeOwn
-        ? await database.query<ExtentRow & { plain: boolean }>(EXTENT, [place.key, place.made])
-        : [];
+      const own = mayBeOwn ? await currentState(database, place) : undefined;
       if (!own) throw error;
-      return { extent: extentOf(own), isPlain: own.plain };
+      return own;
     }
   });
 }
@@ -113,11 +120,9 @@ const INSERT_SESSION = {
     WHERE $5::text IS NOT NULL OR NOT EXISTS (
       SELECT FROM espalier.session WHERE namespace = $2 AND coalesce(id, ref) = $3 AND original_of IS NULL
     )
-    RETURNING key
+    RETURNING key, 0 AS first_line, 0 AS first_byte
   ), inserted AS (
-    INSERT INTO espalier.line (session, position, at, id, parent, type, moves, first_kept, line, raw)
-    SELECT created.key, row.number - 1, row.at, row.id, row.parent, row.type, row.moves, row.first_kept, row.line, row.raw
-    FROM created, ${LINE_ROWS(13)}
+    ${insertFrom("created", 13)}
   )
   SELECT key FROM created`,
 };
@@ -146,8 +151,7 @@ export async function insertSession(
   try {
     const created = await connection.query(INSERT_SESSION, [
       ...[key, namespace, ref, made, id === ref ? null : isRef(id) ? id : ""],
-      ...[rows.length, bytes, isPlain],
-      ...[facts.name, facts.firstMessage, facts.updatedAt, facts.lastCompaction],
+      ...[rows.length, bytes, isPlain, ...facts],
       ...values,
     ]);
     if (created.length === 0) throw taken();
@@ -198,13 +202,13 @@ function checkRef(ref: string): void {
 /** Returns whether a text can be a key. Any other id is only in the header, and cannot be searched. */
 export const isRef = (text: string): boolean => text !== "" && isKeyable(text);
 
-interface FoundRow extends FetchedLine, ExtentRow {
+interface FoundRow extends FetchedLine, Extent {
   ref: string;
   made: string;
   plain: boolean;
 }
 
-const FOUND = `SELECT s.ref, s.made, s.lines, s.bytes, s.plain, head.line, head.raw FROM espalier.session s
+const FOUND = `SELECT s.ref, s.made, ${EXTENT}, s.plain, head.line, head.raw FROM espalier.session s
     LEFT JOIN espalier.line head ON head.session = s.key AND head.position = 0`;
 const BY_NAME = { name: "espalier-find", text: `${FOUND} WHERE s.key = $1` };
 
@@ -247,7 +251,7 @@ export const notFound = ({ place }: Database, ref: string) =>
   );
 
 async function sessionWith(database: Database, namespace: string, id: string) {
-  const rows = await retryIdempotent(database, () => database.query<FoundRow>(BY_ID, [namespace, id]));
+  const rows = await retriedQuery<FoundRow>(database, BY_ID, [namespace, id]);
   const [row] = rows;
   if (rows.length <= 1 || row!.ref === id) return row && found(namespace, row);
   const names = rows.slice(0, NAMED).map(({ ref }) => ref);
@@ -262,9 +266,7 @@ export async function sessionNamed(
   namespace: string,
   ref: string,
 ): Promise<FoundSession | undefined> {
-  const [row] = await retryIdempotent(database, () =>
-    database.query<FoundRow>(BY_NAME, [sessionKey(namespace, ref)]),
-  );
+  const [row] = await retriedQuery<FoundRow>(database, BY_NAME, [sessionKey(namespace, ref)]);
   return row && found(namespace, row);
 }
 
@@ -283,50 +285,6 @@ function headerOf(line: FetchedLine): SessionHeader | undefined {
   return parseHeader(JSON.parse(new TextDecoder().decode(bytesOfLine(line))));
 }
 
-/**
- * Returns the rows of a header and lines. For a session of an old format, each row has the original line, and the
- * columns for lists and reports from its upgraded form. Such a session is read as a whole.
- */
-function rowsOf(header: string, lines: Iterable<string | Uint8Array>): LineRow[] {
-  const { version } = parsedHeader(header);
-  if (version >= FORMAT_VERSION) return [rowOfHeader(header), ...plainRows(lines)];
-  const stored = [header, ...lines].map((line) => rowOfLine(line));
-  const bytes = new GrowingBytes(new Uint8Array());
-  for (const row of stored) addLine(bytes, row.bytes);
-  const current = currentRows(upgradeLog(bytes.view(), parsedHeader(header))!.view);
-  return stored.map(({ text, raw, bytes }, at) => ({ ...current[at]!, text, raw, bytes, isPlain: false }));
-}
-
-/** Returns the rows of a session of an old format in upgraded form. */
-function currentRows(view: ByteView): LineRow[] {
-  const [header, ...lines] = Array.from(scanLines(view), ({ bytes }) => bytes.slice());
-  return [rowOfHeader(decoder.decode(header)), ...plainRows(lines)];
-}
-
-/**
- * Returns rows with unique ids and with parents above them, as the table's keys require. Any other line gets no keys,
- * and the session is then read as a whole.
- */
-function plainRows(lines: Iterable<string | Uint8Array>): LineRow[] {
-  const above = new Set<string>();
-  const rows: LineRow[] = [];
-  for (const line of lines) {
-    const row = rowOfLine(line);
-    const isTaken = row.id !== null && above.has(row.id);
-    const isOrphan = row.parent !== null && !above.has(row.parent);
-    if (row.id !== null) above.add(row.id);
-    rows.push({
-      ...row,
-      id: isTaken ? null : row.id,
-      parent: isTaken || isOrphan ? null : row.parent,
-      isPlain: row.isPlain && !isTaken && !isOrphan,
-    });
-  }
-  return rows;
-}
-
-const decoder = new TextDecoder();
-
 /** Number of sessions that the first statement of a list returns, enough for one screen, and each later statement. */
 const FIRST_PAGE = 50;
 const PAGE = 200;
@@ -336,7 +294,7 @@ interface ListedRow extends FetchedLine {
   modified: Date;
   /** Time of the last write with microseconds, for the next page. */
   moment: string;
-  bytes: string;
+  bytes: number;
   name: string | null;
   first_message: string | null;
   updated_at: string | null;
@@ -346,7 +304,7 @@ interface ListedRow extends FetchedLine {
 /** The limit is part of the SQL text. With a parameter, the planner may sort all sessions. */
 const listOf = (limit: number) => ({
   name: `espalier-list-${limit}`,
-  text: `SELECT s.ref, s.modified, s.modified::text AS moment, s.bytes, s.name, s.first_message, s.updated_at,
+  text: `SELECT s.ref, s.modified, s.modified::text AS moment, s.bytes::float8 AS bytes, s.name, s.first_message, s.updated_at,
       s.last_compaction, head.line, head.raw
     FROM espalier.session s
     LEFT JOIN espalier.line head ON head.session = s.key AND head.position = 0
@@ -365,7 +323,7 @@ export async function* listSessions(database: Database, namespace: string): Asyn
   for (let limit = FIRST_PAGE; ; limit = PAGE) {
     const values = [namespace, ...before];
     const rows = await withSessionError("unreadable", () =>
-      retryIdempotent(database, () => database.query<ListedRow>(listOf(limit), values)),
+      retriedQuery<ListedRow>(database, listOf(limit), values),
     );
     for (const row of rows) yield listing(row);
     const last = rows.at(-1);
@@ -386,9 +344,95 @@ function listing(row: ListedRow): SessionListing {
     modified: new Date(row.modified).toISOString(),
     updatedAt: lastChange(header, row.updated_at),
     lastCompaction: row.last_compaction,
-    bytes: Number(row.bytes),
+    bytes: row.bytes,
     parent: header?.parent ?? null,
   };
+}
+
+/** Returns the session from which a fork is made, if it is in this namespace and plain. */
+export async function forkSource(
+  database: Database,
+  namespace: string,
+  header: SessionHeader | string,
+): Promise<SessionPlace | undefined> {
+  const { parent, parentSession } = parsedHeader(header);
+  const source =
+    parentSession === undefined ? undefined : await sessionNamed(database, namespace, parentSession);
+  return source?.isPlain && source.header?.id === parent?.sessionId ? source.place : undefined;
+}
+
+/** Copies the lines of a path after the header, in order, with new positions and offsets. */
+const COPY = {
+  name: "espalier-copy",
+  text: `WITH RECURSIVE path AS (
+    SELECT id, parent FROM espalier.line WHERE session = $1 AND id = $2
+    UNION ALL
+    SELECT up.id, up.parent FROM path
+    CROSS JOIN LATERAL (SELECT * FROM espalier.line WHERE session = $1 AND id = path.parent LIMIT 1) AS up
+  ), copied AS (
+    SELECT own.*, row_number() OVER upto AS number, sum(octet_length(own.line) + 1) OVER upto AS last_byte
+    FROM path CROSS JOIN LATERAL (SELECT * FROM espalier.line WHERE session = $1 AND id = path.id LIMIT 1) AS own
+    WINDOW upto AS (ORDER BY own.position)
+  ), counter AS (
+    UPDATE espalier.session AS own SET lines = own.lines + total.lines, bytes = own.bytes + total.bytes
+    FROM (SELECT count(*) AS lines, coalesce(max(last_byte), 0) AS bytes FROM copied) AS total
+    WHERE own.key = $3
+    RETURNING own.lines, own.bytes, own.lines - total.lines AS first_line, own.bytes - total.bytes AS first_byte
+  ), inserted AS (
+    INSERT INTO espalier.line (session, position, at, id, parent, type, moves, first_kept, line)
+    SELECT $3, first_line + number - 1, first_byte + last_byte - octet_length(line) - 1, id, parent, type, moves,
+      first_kept, line
+    FROM counter, copied
+  )
+  SELECT ${EXTENT} FROM counter`,
+};
+
+/** Selects the lines from which the listing of a session is made. */
+const TELLING = {
+  text: `WITH own AS (SELECT * FROM espalier.line WHERE session = $1 AND id IS NOT NULL)
+    SELECT line, raw FROM (
+      (SELECT * FROM own WHERE type = 'message' AND espalier.field(line, 'message', 'role') = 'user' ORDER BY position LIMIT 1)
+      UNION (SELECT * FROM own WHERE type = 'session_info' ORDER BY position DESC LIMIT 1)
+      UNION (SELECT * FROM own WHERE type = 'compaction' ORDER BY position DESC LIMIT 1)
+      UNION (SELECT * FROM own ORDER BY position DESC LIMIT 1)
+    ) AS telling ORDER BY position`,
+};
+
+/**
+ * Forks a plain session by copying its lines inside the database. Only new lines are sent over the network.
+ * @throws EspalierError `exists`, and the errors of every call of the store
+ */
+export async function forkInside(
+  database: Database,
+  namespace: string,
+  source: SessionPlace,
+  ref: string,
+  header: SessionHeader,
+  { leafId, additions }: ForkPlan,
+): Promise<FoundSession> {
+  const place: SessionPlace = { key: sessionKey(namespace, ref), ref, made: randomUUID() };
+  const make = async (connection: Connection) => {
+    await insertSession(connection, namespace, place, header.id, [rowOfHeader(formatLine(header))]);
+    const values = [source.key, leafId, place.key];
+    const [copied] = await connection.query<Extent>(COPY, values);
+    await tell(connection, place);
+    const rows = additions.map((entry) => rowOfLine(formatLine(entry)));
+    const added = rows.length > 0 ? await insertLines(connection, place, rows) : undefined;
+    return { extent: added?.end ?? copied!, isPlain: true };
+  };
+  return { place, header, ...(await madeOnce(database, place, make, true)) };
+}
+
+async function tell(connection: Connection, { key }: SessionPlace): Promise<void> {
+  const telling = await connection.query<FetchedLine>(TELLING, [key]);
+  const facts = factsOf(telling.map((line) => rowOfLine(bytesOfLine(line))));
+  await connection.query(
+    {
+      text: `UPDATE espalier.session SET name = $2, first_message = $3, updated_at = $4, last_compaction = $5
+        WHERE key = $1`,
+    },
+    [key, ...facts],
+  );
 }
 
 /** Fills the session row of an original from its session. Columns that are not set here keep their values. */
@@ -421,13 +465,13 @@ export function upgradeSession(
   const isPlain = rows.every((row) => row.isPlain);
   return retryIdempotent(database, () =>
     database.transaction(async (connection) => {
-      const [now] = await connection.query<ExtentRow & { made: string }>(
-        { text: "SELECT made, lines, bytes FROM espalier.session WHERE key = $1 FOR UPDATE" },
+      const [now] = await connection.query<Extent & { made: string }>(
+        { text: `SELECT made, ${EXTENT} FROM espalier.session WHERE key = $1 FOR UPDATE` },
         [key],
       );
       // An earlier attempt whose result was lost has done it.
       if (now?.made === made) return { place: { key, ref, made }, extent: extentOf(now), isPlain };
-      if (now?.made !== place.made || Number(now.lines) !== seen.lines) throw replaced(ref);
+      if (now?.made !== place.made || now.lines !== seen.lines) throw replaced(ref);
       await insertSession(connection, namespaceOf(place), original, name, []);
       await connection.query(MARK, [key, original.key]);
       await connection.query({ text: "UPDATE espalier.line SET session = $2 WHERE session = $1" }, [
