@@ -88,7 +88,7 @@ const extentOf = ({ lines, bytes }: Extent): Extent => ({ lines, bytes });
  *
  * @param inSteps true when several statements create it, so that a transaction is needed
  */
-export function madeOnce(
+function madeOnce(
   database: Database,
   place: SessionPlace,
   make: (connection: Connection) => Promise<Made>,
@@ -133,7 +133,7 @@ const INSERT_SESSION = {
  * @param id id in the header; stored only when it differs from the name
  * @throws EspalierError `exists`; `invalid-entry` for an invalid name
  */
-export async function insertSession(
+async function insertSession(
   connection: Connection,
   namespace: string,
   { key, ref, made }: SessionPlace,
@@ -261,7 +261,7 @@ async function sessionWith(database: Database, namespace: string, id: string) {
 }
 
 /** Returns the session with exactly this name. */
-export async function sessionNamed(
+async function sessionNamed(
   database: Database,
   namespace: string,
   ref: string,

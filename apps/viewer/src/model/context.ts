@@ -66,7 +66,7 @@ export function contextViewAt(tree: Tree, row: number): ContextView {
 }
 
 /** Returns the context of the model at a row; -1 is before the first entry. */
-export function contextAt(tree: Tree, row: number): SessionContext {
+function contextAt(tree: Tree, row: number): SessionContext {
   const window = pathWindowAt(tree, row);
   return contextOfPath(window.entries, window.before);
 }
@@ -194,7 +194,7 @@ export type TokenKind = (typeof TOKEN_KINDS)[number];
 /** Tokens of each kind, in the order of {@link TOKEN_KINDS}. */
 export type TokenCounts = number[];
 
-export const noTokens = (): TokenCounts => TOKEN_KINDS.map(() => 0);
+const noTokens = (): TokenCounts => TOKEN_KINDS.map(() => 0);
 
 /** Returns the tokens of messages by kind. */
 export function tokensOf(messages: readonly ContextMessage[]): TokenCounts {
@@ -221,7 +221,7 @@ const OF_ROLES = new Map(
  * Adds the estimated tokens of a message to the counts, divided by kind, and returns the estimate. The parts add up to
  * the estimate, because the rounding error is counted as the message's own text.
  */
-export function addTokens(counts: TokenCounts, message: ContextMessage): number {
+function addTokens(counts: TokenCounts, message: ContextMessage): number {
   const total = estimateTokens(message);
   let rest = total;
   const take = (kind: TokenKind, tokens: number) => {

@@ -279,7 +279,7 @@ export interface BranchEnd {
 }
 
 /** Returns the ends of all branches, newest first. */
-export function branchEnds(tree: Tree): BranchEnd[] {
+function branchEnds(tree: Tree): BranchEnd[] {
   const labels = labelsInForce(tree);
   return tipRows(tree)
     .map((row) => {
@@ -371,12 +371,12 @@ export async function spendingOf(tree: Tree): Promise<Spending> {
 /**
  * Returns the costs of a session by path, model and kind. Bills that {@link spendingOf} has read are not read again.
  */
-export async function statsAt(tree: Tree): Promise<SessionStats> {
+async function statsAt(tree: Tree): Promise<SessionStats> {
   return statsOfCalls(tree, (await billsOf(tree)).calls);
 }
 
 /** Breaks of the prompt cache, in file order. */
-export async function cacheBreaksOf(tree: Tree): Promise<CacheBreakPoint[]> {
+async function cacheBreaksOf(tree: Tree): Promise<CacheBreakPoint[]> {
   const reader = await continued("breaks", caches, tree, async (kept = new CacheReader(tree), breathe) => {
     while (kept.step()) await breathe();
     return kept;

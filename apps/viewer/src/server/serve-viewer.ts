@@ -428,7 +428,7 @@ const POLICY_PLACE = "<!--policy-->";
  * Returns the page as the server sends it. Attributes tell the page that it has a server, and whether the server may
  * write.
  */
-export async function servedPage(file: string, write: boolean): Promise<{ html: string; policy: string }> {
+async function servedPage(file: string, write: boolean): Promise<{ html: string; policy: string }> {
   const html = await readPage(file);
   const served = `<html data-served="${write ? "write" : "read"}"`;
   return {

@@ -111,7 +111,7 @@ export interface FoundResult {
 }
 
 /** A call and its result as one block: the call on the first line, the rest unfolded. */
-export function ToolCall({ call, result }: ToolCallProps) {
+function ToolCall({ call, result }: ToolCallProps) {
   const change = useMemo(() => fileChangeIn(call.arguments), [call]);
   const failed = result?.message.isError === true;
   return (
@@ -177,7 +177,7 @@ interface ToolResultProps {
 }
 
 /** Result of a tool. */
-export function ToolResult({ message, hasChange = false }: ToolResultProps) {
+function ToolResult({ message, hasChange = false }: ToolResultProps) {
   const blocks = contentBlocks(message);
   return (
     <div class={`result${message.isError ? " failed" : ""}${hasChange ? " brief" : ""}`}>
@@ -292,7 +292,7 @@ const isText = (value: unknown): value is string => typeof value === "string";
 const SHOWN = /^image\/(png|jpeg|gif|webp)$/;
 
 /** A picture of a message. Its bytes are in the session; nothing is fetched. */
-export function Picture({ block }: { block: ImageBlock }) {
+function Picture({ block }: { block: ImageBlock }) {
   const [broken, setBroken] = useState(false);
   const data = fieldText(block.data);
   const isShown = SHOWN.test(fieldText(block.mimeType)) && /^[A-Za-z0-9+/=\s]*$/.test(data) && !broken;
