@@ -1,16 +1,20 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { chatProblems, checkAnthropicRequest, responsesProblems } from "@espalier/session-tree/testing";
+import { json } from "node:stream/consumers";
+import { startOpenaiServer } from "@espalier/engine/testing";
+import { checkAnthropicRequest } from "@espalier/session-tree/testing";
+import { errorReply, startMessagesServer } from "@espalier/summarizer/testing";
 import type { SeededRandom } from "../../harness.ts";
 import {
   type Answer,
   type Asked,
   type AskedTurn,
+  anthropicReply,
   askedBy,
   type Given,
+  gatewayReply,
+  openaiReply,
   type Protocol,
-  replyTo,
-  streamOf,
   type Thought,
 } from "./wire.ts";
 
@@ -28,45 +32,59 @@ export interface StrictServer {
 /** Starts a server on a free port of 127.0.0.1. It keeps its answers, to recognise its own thoughts. */
 export async function startStrictServer(protocol: Protocol): Promise<StrictServer> {
   const given: Given[] = [];
-  const server = createServer((incoming, response) => {
-    const pieces: Buffer[] = [];
-    incoming.on("data", (piece: Buffer) => pieces.push(piece));
-    incoming.on("end", () => {
-      const send = (status: number, body: object) =>
-        response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
-      const raw = Buffer.concat(pieces).toString("utf8");
-      const body = JSON.parse(raw) as Record<string, unknown>;
-      strict.asked += 1;
-      const header = incoming.headers["ai-language-model-id"];
-      const asked: Asked = askedBy(protocol, body, typeof header === "string" ? header : undefined);
-      const problems = problemsOf(protocol, body, asked, given);
-      if (problems.length > 0) {
-        const message = problems.slice(0, 5).join("; ");
-        return send(400, { type: "error", error: { type: "invalid_request_error", message, code: null } });
-      }
-      const answer: Given = { ...strict.next, model: asked.model };
-      given.push(answer);
-      const reply = replyTo(protocol, answer, given.length);
-      if (body["stream"] !== true) return send(200, reply);
-      response.writeHead(200, { "content-type": "text/event-stream" });
-      for (const event of streamOf(protocol, reply)) {
-        const type = "type" in event ? `event: ${event["type"]}\n` : "";
-        response.write(`${type}data: ${JSON.stringify(event)}\n\n`);
-      }
-      return response.end(protocol === "chat" ? "data: [DONE]\n\n" : "");
+  const next: Answer = { thoughts: [], text: "Ready.", calls: [], isCutOff: false };
+  /** Returns the answer to a request, or a sentence with the rules that it breaks. */
+  const answer = (body: Record<string, unknown>, model?: string): Given | string => {
+    strict.asked += 1;
+    const asked = askedBy(protocol, body, model);
+    const problems = problemsOf(protocol, body, asked, given);
+    if (problems.length > 0) return problems.slice(0, 5).join("; ");
+    given.push({ ...strict.next, model: asked.model });
+    return given.at(-1)!;
+  };
+  const server = await startServer(protocol, answer);
+  const strict: StrictServer = Object.assign(server, { next, asked: 0 });
+  return strict;
+}
+
+function startServer(
+  protocol: Protocol,
+  answer: (body: Record<string, unknown>, model?: string) => Given | string,
+): Promise<Pick<StrictServer, "url" | "close">> {
+  if (protocol === "ai-sdk") return startGateway(answer);
+  if (protocol === "anthropic")
+    return startMessagesServer({
+      check: false,
+      reply({ body }) {
+        const given = answer(body);
+        return typeof given === "string" ? errorReply(400, given) : anthropicReply(given);
+      },
     });
+  return startOpenaiServer(({ body }) => {
+    const given = answer(body);
+    return typeof given === "string" ? { status: 400, message: given } : openaiReply(given);
+  });
+}
+
+/** Starts a server for the gateway of the AI SDK. */
+async function startGateway(answer: (body: Record<string, unknown>, model: string) => Given | string) {
+  const server = createServer(async (incoming, response) => {
+    const body = (await json(incoming)) as Record<string, unknown>;
+    const given = answer(body, String(incoming.headers["ai-language-model-id"]));
+    const [status, reply] =
+      typeof given === "string"
+        ? [400, { error: { type: "invalid_request_error", message: given, code: null } }]
+        : [200, gatewayReply(given)];
+    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(reply));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const strict: StrictServer = {
+  return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    next: { thoughts: [], text: "Ready.", calls: [], isCutOff: false },
-    asked: 0,
     async close() {
       server.closeAllConnections();
       await new Promise<void>((resolve) => server.close(() => resolve()));
     },
   };
-  return strict;
 }
 
 /** Limits: pixels of the longer side, the number from which pictures are many, their count, and characters of base64 of one. */
@@ -86,16 +104,15 @@ function problemsOf(
   asked: Asked,
   given: readonly Given[],
 ): string[] {
-  const problems: string[] = [];
-  if (protocol === "anthropic") problems.push(...checkAnthropicRequest(body, { strict: true }));
-  else if (protocol === "chat") problems.push(...chatProblems(body));
-  else if (protocol === "responses") problems.push(...responsesProblems(body));
-  else problems.push(...pairProblems(asked.turns));
-  if (JSON.stringify(body).includes(KEY)) problems.push("A key is in the request.");
   const isOpenai = protocol === "chat" || protocol === "responses";
-  problems.push(...pictureProblems(asked.turns, isOpenai ? PICTURES.openai : PICTURES.anthropic));
-  if (protocol !== "chat") problems.push(...thoughtProblems(asked, given));
-  return problems;
+  return [
+    // The server of OpenAI's APIs checks its own.
+    ...(protocol === "anthropic" ? checkAnthropicRequest(body, { strict: true }) : []),
+    ...(protocol === "ai-sdk" ? pairProblems(asked.turns) : []),
+    ...(JSON.stringify(body).includes(KEY) ? ["A key is in the request."] : []),
+    ...pictureProblems(asked.turns, isOpenai ? PICTURES.openai : PICTURES.anthropic),
+    ...(protocol === "chat" ? [] : thoughtProblems(asked, given)),
+  ];
 }
 
 /** Each call has exactly one result, in the turn behind it; the user begins. */

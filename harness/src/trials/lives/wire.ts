@@ -4,7 +4,8 @@ import type { Provider } from "@espalier/engine";
 import { type AiSdkParams, aiSdk } from "@espalier/engine/ai-sdk";
 import { anthropic } from "@espalier/engine/anthropic";
 import { openai, openaiResponses } from "@espalier/engine/openai";
-import { chatCompletion, type OpenaiReply, responseOf } from "@espalier/engine/testing";
+import type { OpenaiReply } from "@espalier/engine/testing";
+import type { MessageReply } from "@espalier/summarizer/testing";
 import { createGateway, generateText, jsonSchema, type ToolSet, tool } from "ai";
 import OpenAI from "openai";
 
@@ -138,107 +139,59 @@ function readParts(message: Json, turnOf: (role: AskedTurn["role"]) => AskedTurn
 }
 
 const inUrl = (url: string): string => url.replace(/^data:[^,]*,/, "");
-const TOKENS = { input: 10, output: 10 };
 
-/** An answer as the protocol writes it. */
-export function replyTo(protocol: Protocol, answer: Given, n: number): object {
-  if (protocol === "anthropic") return anthropicReply(answer, n);
-  if (protocol === "ai-sdk") return gatewayReply(answer);
-  const facts = { n, model: answer.model, reply: openaiReply(answer) };
-  return protocol === "chat" ? chatCompletion(facts) : responseOf(facts);
-}
-
-const ended = ({ isCutOff, calls }: Given, cut: string, called: string, stopped: string): string =>
-  isCutOff ? cut : calls.length > 0 ? called : stopped;
-
-function anthropicReply(answer: Given, n: number): object {
-  const thoughts = answer.thoughts.map(({ text, mark, isSealed }) =>
-    isSealed
-      ? { type: "redacted_thinking", data: mark }
-      : { type: "thinking", thinking: text, signature: mark },
-  );
-  const text = answer.text === "" ? [] : [{ type: "text", text: answer.text, citations: null }];
-  return {
-    id: `msg_${n}`,
-    type: "message",
-    role: "assistant",
-    model: answer.model,
-    content: [...thoughts, ...text, ...answer.calls.map((call) => ({ type: "tool_use", ...call }))],
-    stop_reason: ended(answer, "max_tokens", "tool_use", "end_turn"),
-    stop_sequence: null,
-    usage: { input_tokens: TOKENS.input, output_tokens: TOKENS.output },
-  };
-}
+/** An answer as the loopback server of the Messages API takes it. */
+export const anthropicReply = (answer: Given): MessageReply => ({
+  kind: "message",
+  content: [
+    ...answer.thoughts.map(({ text, mark, isSealed }) =>
+      isSealed
+        ? { type: "redacted_thinking" as const, data: mark }
+        : { type: "thinking" as const, thinking: text, signature: mark },
+    ),
+    ...(answer.text === "" ? [] : [{ type: "text" as const, text: answer.text }]),
+    ...answer.calls.map((call) => ({ type: "tool_use" as const, ...call })),
+  ],
+  ...(answer.isCutOff ? { stopReason: "max_tokens" } : {}),
+  usage: {
+    input_tokens: 10,
+    output_tokens: 10,
+    cache_read_input_tokens: 0,
+    cache_creation_input_tokens: 0,
+  },
+});
 
 /** An answer as the loopback server of OpenAI's APIs takes it. */
-const openaiReply = ({ text, thoughts, calls, isCutOff }: Given): OpenaiReply => ({
+export const openaiReply = ({ text, thoughts, calls, isCutOff }: Given): OpenaiReply => ({
   ...(text === "" ? {} : { text }),
   thoughts,
   calls,
   isCutOff,
 });
 
-function gatewayReply(answer: Given): object {
-  const reasoning = answer.thoughts.map(({ text, mark, isSealed }) => ({
+/** An answer as the gateway of the AI SDK writes it. */
+export function gatewayReply({ thoughts, text, calls, isCutOff }: Given): object {
+  const reasoning = thoughts.map(({ text, mark, isSealed }) => ({
     type: "reasoning",
     text: isSealed ? "" : text,
     providerMetadata: { anthropic: isSealed ? { redactedData: mark } : { signature: mark } },
   }));
-  const text = answer.text === "" ? [] : [{ type: "text", text: answer.text }];
-  const calls = answer.calls.map(({ id, name, input }) => ({
+  const called = calls.map(({ id, name, input }) => ({
     type: "tool-call",
     toolCallId: id,
     toolName: name,
     input: JSON.stringify(input),
   }));
+  const unified = isCutOff ? "length" : calls.length > 0 ? "tool-calls" : "stop";
   return {
-    content: [...reasoning, ...text, ...calls],
-    finishReason: { unified: ended(answer, "length", "tool-calls", "stop"), raw: "x" },
+    content: [...reasoning, ...(text === "" ? [] : [{ type: "text", text }]), ...called],
+    finishReason: { unified, raw: "x" },
     usage: {
-      inputTokens: { total: TOKENS.input, noCache: TOKENS.input, cacheRead: 0, cacheWrite: 0 },
-      outputTokens: { total: TOKENS.output, text: TOKENS.output, reasoning: 0 },
+      inputTokens: { total: 10, noCache: 10, cacheRead: 0, cacheWrite: 0 },
+      outputTokens: { total: 10, text: 10, reasoning: 0 },
     },
     warnings: [],
   };
-}
-
-/** The same answer as the events of a stream, each in one piece. */
-export function streamOf(protocol: Protocol, reply: Json): Json[] {
-  if (protocol === "responses") return [{ type: `response.${reply["status"]}`, response: reply }];
-  if (protocol === "chat") {
-    const [{ message, finish_reason }] = reply["choices"];
-    const tool_calls = message.tool_calls?.map((call: Json, index: number) => ({ index, ...call }));
-    const delta = { role: "assistant", content: message.content, ...(tool_calls ? { tool_calls } : {}) };
-    return [{ ...reply, choices: [{ index: 0, delta, finish_reason }] }];
-  }
-  const blocks = (reply["content"] as Json[]).flatMap((block, index) => [
-    { type: "content_block_start", index, content_block: emptied(block) },
-    ...deltasOf(block).map((delta) => ({ type: "content_block_delta", index, delta })),
-    { type: "content_block_stop", index },
-  ]);
-  const { stop_reason, usage } = reply;
-  return [
-    { type: "message_start", message: { ...reply, content: [], stop_reason: null } },
-    ...blocks,
-    { type: "message_delta", delta: { stop_reason, stop_sequence: null }, usage },
-    { type: "message_stop" },
-  ];
-}
-
-function emptied(block: Json): Json {
-  if (block["type"] === "text") return { ...block, text: "" };
-  if (block["type"] === "thinking") return { ...block, thinking: "", signature: "" };
-  return block["type"] === "tool_use" ? { ...block, input: {} } : block;
-}
-
-function deltasOf({ type, text, thinking, signature, input }: Json): Json[] {
-  if (type === "text") return [{ type: "text_delta", text }];
-  if (type === "thinking")
-    return [
-      { type: "thinking_delta", thinking },
-      { type: "signature_delta", signature },
-    ];
-  return type === "tool_use" ? [{ type: "input_json_delta", partial_json: JSON.stringify(input) }] : [];
 }
 
 /** Provider names in sessions. */

@@ -100,7 +100,7 @@ const PROBLEMS: Readonly<Record<string, (body: Record<string, unknown>) => strin
 };
 
 /** An answer, and other data of its response. */
-export interface Facts {
+interface Facts {
   /** Number of the request. */
   n: number;
   model: string;
@@ -158,7 +158,7 @@ const chatCalls = ({ calls = [] }: OpenaiReply) =>
   }));
 
 /** Makes a whole answer of Chat Completions. */
-export function chatCompletion({ n, model, reply }: Facts) {
+function chatCompletion({ n, model, reply }: Facts) {
   const calls = chatCalls(reply);
   const message = {
     role: "assistant",
@@ -202,7 +202,7 @@ function chunks({ n, model, reply }: Facts): object[] {
 }
 
 /** Makes a whole answer of Responses. */
-export function responseOf({ n, model, reply }: Facts) {
+function responseOf({ n, model, reply }: Facts) {
   const { text, reasoning, calls = [], isCutOff } = reply;
   const { thoughts = reasoning ? [{ text: "", mark: reasoning }] : [] } = reply;
   const thought = thoughts.map(({ text, mark }, at) => ({
