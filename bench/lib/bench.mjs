@@ -162,6 +162,41 @@ function sessionFolder(parent, { sessions, entries }) {
   return folder;
 }
 
+/**
+ * Does work with a private PostgreSQL server, with fsync on; undefined without PostgreSQL.
+ *
+ * @param {(url: string) => Promise<any>} work
+ */
+export async function withPostgres(work, settings = {}) {
+  const { serverPrograms, startPrivateServer } = await import("../.work/storePostgresTesting.mjs");
+  if (!serverPrograms()) return undefined;
+  const server = await startPrivateServer({ settings: { fsync: "on", ...settings } });
+  try {
+    return await work(server.url);
+  } finally {
+    await server.remove();
+  }
+}
+
+/** The row of a line that needs PostgreSQL, without it. */
+export const NO_POSTGRES = [{ work: "no PostgreSQL here", unit: "ms", figures: {}, goals: [] }];
+
+/**
+ * Times works in turns, so that all of them see the same machine. Work that returns a number has timed itself.
+ *
+ * @param {Record<string, (round: number) => unknown>} works
+ * @returns {Promise<Record<string, number>>} the median of each, in milliseconds
+ */
+export async function mediansInTurns(rounds, works, warmUp = 0) {
+  const times = Object.fromEntries(Object.keys(works).map((name) => [name, []]));
+  for (let round = 0; round < rounds + warmUp; round++)
+    for (const [name, work] of Object.entries(works)) {
+      const { ms, result } = await timed(() => work(round));
+      if (round >= warmUp) times[name].push(typeof result === "number" ? result : ms);
+    }
+  return Object.fromEntries(Object.entries(times).map(([name, all]) => [name, median(all)]));
+}
+
 /** @returns {Promise<{ ms: number, result: any }>} */
 export async function timed(work) {
   const start = performance.now();

@@ -1,4 +1,4 @@
-// Goals of a line, and their results.
+// Rows of a line, their goals, and their results.
 
 /**
  * A line of the table: measures, and returns rows.
@@ -20,6 +20,23 @@
  * @property {boolean | null} holds null when it could not be measured
  * @property {boolean} [isStretch] nice to have
  */
+
+/**
+ * A row by its figures; a single figure is this project's.
+ * @param {string} work
+ * @param {string} unit
+ * @param {Record<string, number | undefined> | number | undefined} figures
+ * @param {Goal[]} [goals]
+ * @param {Partial<Row>} [more]
+ * @returns {Row}
+ */
+export const rowOf = (work, unit, figures, goals = [], more = {}) => ({
+  work,
+  unit,
+  figures: typeof figures === "object" ? figures : { espalier: figures },
+  goals,
+  ...more,
+});
 
 /** @returns {Goal} */
 export const atLeast = (text, value, bound) => judged(text, value, value >= bound);

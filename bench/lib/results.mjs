@@ -16,11 +16,6 @@ export function readResults() {
   }
 }
 
-/** Returns the row of a line whose `work` begins with a text. */
-export function rowOf(results, name, work) {
-  return results.lines.find((line) => line.name === name)?.rows.find((row) => row.work.startsWith(work));
-}
-
 const BEGIN = "<!-- figures: written by bench/readme.mjs -->";
 const END = "<!-- /figures -->";
 
@@ -48,8 +43,9 @@ export function withFigures(text, results) {
 }
 
 function figuresTable(results) {
-  const rows = SHOWN.flatMap(([line, work, title]) => {
-    const row = rowOf(results, line, work);
+  const rows = SHOWN.flatMap(([name, work, title]) => {
+    const line = results.lines.find((line) => line.name === name);
+    const row = line?.rows.find((row) => row.work.startsWith(work));
     return row
       ? [[title, ...["espalier", "pi", "limit"].map((name) => cell(row.figures[name], row.unit))]]
       : [];

@@ -347,3 +347,7 @@ export const TURN = {
 
 /** Header of a made session, without its id. */
 export const HEADER = { type: "session", version: 3, timestamp: "2026-01-05T09:00:00.000Z", cwd: "/" };
+
+/** Line of an entry of a made session. */
+export const madeLine = (type, id, parentId, fields) =>
+  JSON.stringify({ type, id, parentId, timestamp: HEADER.timestamp, ...fields });

@@ -1,7 +1,7 @@
 import { appendFileSync, existsSync, mkdirSync, renameSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { agentLines, SESSION } from "../lib/agent-lines.mjs";
-import { atMost, within } from "../lib/goal.mjs";
+import { atMost, rowOf, within } from "../lib/goal.mjs";
 import { writeLines } from "../lib/session-lines.mjs";
 
 /** Number of turns of the timed file (about 20 MB), and of the two files whose memory is compared (110 and 440 MB). */
@@ -21,20 +21,19 @@ const imports = {
     const rows = [];
     for (const agent of Object.keys(agentLines)) {
       const path = agentFile(bench, agent, bench.count(TURNS, 10));
-      const { espalier, limit } = await bench.alternate(
-        {
+      const row = await bench.row({
+        work: `${agent}, ${bench.count(TURNS, 10)} turns`,
+        tasks: {
           espalier: ["importFile", { path, home: bench.scratch() }],
           limit: ["rewrite", { path, out: join(bench.scratch(), "out.jsonl") }],
         },
-        { rounds: 3, warmUp: 1 },
-      );
-      rows.push({
-        work: `${agent}, ${bench.count(TURNS, 10)} turns`,
-        unit: "ms",
-        figures: { espalier: espalier?.ms, limit: limit?.ms },
-        goals: [within("parsing and writing the same bytes anew", espalier?.ms, limit?.ms, 2.5)],
-        facts: { entries: espalier?.entries },
+        rounds: 3,
+        goals: ({ espalier, limit }) => [
+          within("parsing and writing the same bytes anew", espalier, limit, 2.5),
+        ],
+        facts: ({ espalier }) => ({ entries: espalier?.entries }),
       });
+      rows.push(row);
       rows.push(...(await memoryRows(bench, agent)));
     }
     return rows;
@@ -62,15 +61,14 @@ async function memoryRows(bench, agent) {
     again.push(await peak(false));
     truncateSync(path, size);
   }
-  const more = (peaks) => peaks[0] && peaks[1] && peaks[1] - peaks[0];
-  const rowsOf = (name, peaks) =>
-    sizes.map((turns, at) => ({
-      work: `${agent}${name}, peak of the process, ${turns.toLocaleString("en")} turns`,
-      unit: "MB",
-      figures: { espalier: peaks[at] },
-      goals: at === 0 ? [] : [atMost("≤ 15 MB more for four times the turns", more(peaks), 15)],
-    }));
-  return [...rowsOf("", first), ...rowsOf(", again", again)];
+  const rowsFor = (name, peaks) =>
+    sizes.map((turns, at) => {
+      const more = peaks[0] && peaks[1] && peaks[1] - peaks[0];
+      const goals = at === 0 ? [] : [atMost("≤ 15 MB more for four times the turns", more, 15)];
+      const work = `${agent}${name}, peak of the process, ${turns.toLocaleString("en")} turns`;
+      return rowOf(work, "MB", peaks[at], goals);
+    });
+  return [...rowsFor("", first), ...rowsFor(", again", again)];
 }
 
 /** Made once and kept in its own folder, because an import also looks at the other files of a folder. */

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { atLeast, atMost, ratio } from "../lib/goal.mjs";
 import { sizeName } from "../lib/results.mjs";
-import { writeLines } from "../lib/session-lines.mjs";
+import { HEADER, writeLines } from "../lib/session-lines.mjs";
 
 const BYTES_PER_ENTRY = 48;
 
@@ -12,13 +12,10 @@ const HIDDEN_MEGABYTES = 400;
  * question.
  */
 function* hiddenLines(megabytes) {
-  const timestamp = "2026-01-05T09:00:00.000Z";
+  const { timestamp } = HEADER;
   const entry = (id, parentId, rest) => JSON.stringify({ id, parentId, timestamp, ...rest });
-  const said = (content) => ({
-    type: "message",
-    message: { role: "user", content, timestamp: 1 },
-  });
-  yield JSON.stringify({ type: "session", version: 3, id: "hidden", timestamp, cwd: "/" });
+  const said = (content) => ({ type: "message", message: { role: "user", content, timestamp: 1 } });
+  yield JSON.stringify({ ...HEADER, id: "hidden" });
   const text = "word ".repeat(20_000);
   const last = megabytes * 10 - 1;
   for (let at = 0; at <= last; at++) yield entry(`m${at}`, at === 0 ? null : `m${at - 1}`, said(text));
@@ -27,6 +24,8 @@ function* hiddenLines(megabytes) {
   yield entry("q", "k", said("and now?"));
 }
 
+const peakOf = ({ peak }) => peak;
+
 const memory = {
   name: "memory",
   title: "Memory",
@@ -34,14 +33,33 @@ const memory = {
     const entries = bench.sizes.at(-1) ?? 1_000;
     const { path, entries: count } = bench.session({ entries });
     const nodeOptions = ["--max-old-space-size=14000"];
-    const context = await bench.alternate(
-      {
+    const context = await bench.row({
+      work: `peak of the process with the context, ${sizeName(entries)}`,
+      unit: "MB",
+      tasks: {
         espalier: ["open", { path }],
         limit: ["nothing"],
         pi: ["open", { path }, { rounds: 1, nodeOptions }],
       },
-      { rounds: 3, fresh: true },
-    );
+      rounds: 3,
+      fresh: true,
+      of: peakOf,
+      goals: ({ espalier, pi }) => [atLeast("≤ 1/40 of Pi's", ratio(pi, espalier), 40)],
+    });
+    const { pi, limit } = context.figures;
+    const tree = await bench.row({
+      work: `peak of the process with the whole tree, ${sizeName(entries)}`,
+      unit: "MB",
+      tasks: { espalier: ["index", { path }] },
+      rounds: 3,
+      fresh: true,
+      of: peakOf,
+      goals: ({ espalier }, answers) => [
+        atLeast("≤ 1/25 of Pi's", ratio(pi, espalier), 25),
+        atMost("≤ 48 bytes an entry in the index", answers.espalier?.bytesPerEntry, BYTES_PER_ENTRY),
+      ],
+      facts: ({ espalier }) => ({ bytesPerEntry: espalier?.bytesPerEntry, entries: count }),
+    });
     const megabytes = bench.count(HIDDEN_MEGABYTES, 2);
     const hidden = join(bench.scratch(), "hidden.jsonl");
     writeLines(hidden, hiddenLines(megabytes));
@@ -52,33 +70,15 @@ const memory = {
         tasks: { espalier: [task, { path: hidden }], limit: ["nothing"] },
         rounds: 3,
         fresh: true,
-        of: ({ peak }) => peak,
+        of: peakOf,
         // An idle process already takes more memory than the few messages of a smoke run.
         goals: ({ espalier }) => [
           atMost("≤ half of what is hidden", bench.isSmoke ? undefined : espalier, megabytes / 2),
         ],
       });
-    const { espalier: tree } = await bench.alternate(
-      { espalier: ["index", { path }] },
-      { rounds: 3, fresh: true },
-    );
     return [
-      {
-        work: `peak of the process with the context, ${sizeName(entries)}`,
-        unit: "MB",
-        figures: { espalier: context.espalier?.peak, pi: context.pi?.peak, limit: context.limit?.peak },
-        goals: [atLeast("≤ 1/40 of Pi's", ratio(context.pi?.peak, context.espalier?.peak), 40)],
-      },
-      {
-        work: `peak of the process with the whole tree, ${sizeName(entries)}`,
-        unit: "MB",
-        figures: { espalier: tree?.peak, pi: context.pi?.peak, limit: context.limit?.peak },
-        facts: { bytesPerEntry: tree?.bytesPerEntry, entries: count },
-        goals: [
-          atLeast("≤ 1/25 of Pi's", ratio(context.pi?.peak, tree?.peak), 25),
-          atMost("≤ 48 bytes an entry in the index", tree?.bytesPerEntry, BYTES_PER_ENTRY),
-        ],
-      },
+      context,
+      { ...tree, figures: { ...tree.figures, pi, limit } },
       await hiddenRow("open", "the context of two messages behind which a compaction hides"),
       await hiddenRow("leave", "navigating to the beginning, which leaves"),
     ];

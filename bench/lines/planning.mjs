@@ -1,7 +1,7 @@
 // Deciding, planning and summarizing.
 import { copyFileSync } from "node:fs";
 import { join } from "node:path";
-import { atLeast, atMost, fasterThan, ratio } from "../lib/goal.mjs";
+import { atLeast, atMost, fasterThan, ratio, rowOf } from "../lib/goal.mjs";
 import { sampleMessages } from "../lib/session-lines.mjs";
 import { longSessions, meanOfMeasures, measureSessions, measuresLine } from "../summaries.mjs";
 
@@ -66,12 +66,7 @@ const deciding = {
       { espalier: ["prune", { path: long.path, count: 1_000 }] },
       { rounds: 3 },
     );
-    const row = (work, ms, bound) => ({
-      work,
-      unit: "ms",
-      figures: { espalier: ms },
-      goals: [atMost(`< ${bound} ms`, ms, bound)],
-    });
+    const row = (work, ms, bound) => rowOf(work, "ms", ms, [atMost(`< ${bound} ms`, ms, bound)]);
     return [
       row("judging the policy at a context of 100,000 tokens", decided?.judge, 1),
       row("estimating the context when one message is new", decided?.estimate, 1),
@@ -90,18 +85,13 @@ const MEAN_GOALS = [
 /** @returns {import("../lib/goal.mjs").Row} */
 function summaryRow(name, measures, state) {
   const means = name.startsWith("mean") ? MEAN_GOALS : [];
-  return {
-    work: `${name}: ${measuresLine(measures)}`,
-    unit: "of what users said, of 1",
-    figures: { espalier: measures.user },
-    goals: [
-      atMost("≤ 2,000 tokens", measures.tokens, 2_000),
-      atMost("dump: ≤ 0.2", measures.dump, 0.2),
-      atLeast("user: ≥ 0.95", measures.user, 0.95),
-      atLeast(`state: ≥ ${state}`, measures.state, state),
-      ...means.map(([column, least]) => atLeast(`${column}: ≥ ${least}`, measures[column], least)),
-    ],
-  };
+  return rowOf(`${name}: ${measuresLine(measures)}`, "of what users said, of 1", measures.user, [
+    atMost("≤ 2,000 tokens", measures.tokens, 2_000),
+    atMost("dump: ≤ 0.2", measures.dump, 0.2),
+    atLeast("user: ≥ 0.95", measures.user, 0.95),
+    atLeast(`state: ≥ ${state}`, measures.state, state),
+    ...means.map(([column, least]) => atLeast(`${column}: ≥ ${least}`, measures[column], least)),
+  ]);
 }
 
 const summaries = {

@@ -1,6 +1,6 @@
-import { median, medianTime } from "../lib/bench.mjs";
-import { atMost, ratio, within } from "../lib/goal.mjs";
-import { HEADER, repeated, TURN } from "../lib/session-lines.mjs";
+import { mediansInTurns, medianTime, NO_POSTGRES, withPostgres } from "../lib/bench.mjs";
+import { atMost, ratio, rowOf, within } from "../lib/goal.mjs";
+import { HEADER, madeLine, repeated, TURN } from "../lib/session-lines.mjs";
 
 const APPENDS = 300;
 const LENGTHS = [100, 500, 1_000, 2_000];
@@ -10,22 +10,18 @@ const postgres = {
   name: "postgres",
   title: "PostgreSQL, a server with fsync on, beside a bare INSERT and LangGraph's saver",
   async run(bench) {
-    const { serverPrograms, startPrivateServer } = await import("../.work/storePostgresTesting.mjs");
-    if (!serverPrograms()) return [{ work: "no PostgreSQL here", unit: "ms", figures: {}, goals: [] }];
-    const server = await startPrivateServer({ settings: { fsync: "on" } });
-    try {
+    const rows = await withPostgres(async (url) => {
       const storePostgres = await import("../.work/storePostgres.mjs");
       const sessionTree = await import("../.work/sessionTree.mjs");
-      const database = storePostgres.poolDatabase(server.url, "the bench's server");
+      const database = storePostgres.poolDatabase(url, "the bench's server");
       await storePostgres.migrate(database);
       const store = storePostgres.postgresStore(database, "bench");
-      const on = { bench, sessionTree, server, database, store };
+      const on = { bench, sessionTree, url, database, store };
       const rows = [await appendRow(on), ...(await lengthRows(on)), ...(await turnRows(on))];
       await store.close();
       return rows;
-    } finally {
-      await server.remove();
-    }
+    });
+    return rows ?? NO_POSTGRES;
   },
 };
 
@@ -33,26 +29,16 @@ const postgres = {
 async function appendRow({ bench, database, store }) {
   await database.query({ text: "CREATE TABLE bare (id bigserial PRIMARY KEY, body text NOT NULL)" });
   const log = await store.create({ ...HEADER, id: "append" });
-  const times = { espalier: [], limit: [] };
-  const timed = async (into, work) => {
-    const start = performance.now();
-    await work();
-    into.push(performance.now() - start);
-  };
-  for (let n = 0; n < bench.count(APPENDS, 5); n++) {
-    const body = entryLine(`e${n}`, n === 0 ? null : `e${n - 1}`, repeated("word", 1_000));
-    await timed(times.espalier, () => log.append([body]));
-    await timed(times.limit, () =>
-      database.query({ name: "bare", text: "INSERT INTO bare (body) VALUES ($1)" }, [body]),
-    );
-  }
-  const [espalier, limit] = [times.espalier, times.limit].map(median);
-  return {
-    work: "one append, on disk when it answers",
-    unit: "ms",
-    figures: { espalier, limit },
-    goals: [within("a bare INSERT", espalier, limit, 1.5)],
-  };
+  const body = (n) => entryLine(`e${n}`, n === 0 ? null : `e${n - 1}`, repeated("word", 1_000));
+  const insert = { name: "bare", text: "INSERT INTO bare (body) VALUES ($1)" };
+  const figures = await mediansInTurns(bench.count(APPENDS, 5), {
+    espalier: (n) => log.append([body(n)]),
+    limit: (n) => database.query(insert, [body(n)]),
+  });
+  const { espalier, limit } = figures;
+  return rowOf("one append, on disk when it answers", "ms", figures, [
+    within("a bare INSERT", espalier, limit, 1.5),
+  ]);
 }
 
 /** Time of a context, and bytes written by a turn, in a session with few entries and with a million. */
@@ -77,26 +63,18 @@ async function lengthRows({ bench, sessionTree, database, store }) {
     written.push(((await walOf(database)) - before) / TURNS);
   }
   const [few, many] = sizes.map((size) => size.toLocaleString("en"));
+  const row = (work, unit, [ofFew, ofMany], promise, bound) =>
+    rowOf(`${work} ${many} entries`, unit, ofMany, [atMost(promise, ratio(ofMany, ofFew), bound)], {
+      facts: { [few]: ofFew },
+    });
   return [
-    {
-      work: `context of a session with ${many} entries`,
-      unit: "ms",
-      figures: { espalier: contexts[1] },
-      facts: { [few]: contexts[0] },
-      goals: [atMost(`≤ 5 × of one with ${few}`, ratio(contexts[1], contexts[0]), 5)],
-    },
-    {
-      work: `bytes written by a turn behind ${many} entries`,
-      unit: "bytes",
-      figures: { espalier: written[1] },
-      facts: { [few]: written[0] },
-      goals: [atMost(`≤ 1.5 × of behind ${few}`, ratio(written[1], written[0]), 1.5)],
-    },
+    row("context of a session with", "ms", contexts, `≤ 5 × of one with ${few}`, 5),
+    row("bytes written by a turn behind", "bytes", written, `≤ 1.5 × of behind ${few}`, 1.5),
   ];
 }
 
 /** A prompt in, an answer out, in a growing conversation. Each turn starts from the database. */
-async function turnRows({ bench, sessionTree, server, store }) {
+async function turnRows({ bench, sessionTree, url, store }) {
   const lengths = bench.isSmoke ? [10] : LENGTHS;
   const curve = [];
   const { ref } = await store.create({ ...HEADER, id: "turns" });
@@ -118,19 +96,12 @@ async function turnRows({ bench, sessionTree, server, store }) {
     lengths,
     ...TURN,
     saver: "postgres",
-    address: server.url,
+    address: url,
   });
   const joined = curve.map((point, at) => ({ ...point, "langgraph postgres": theirs?.curve[at]?.ms }));
-  const last = joined.at(-1);
-  return [
-    {
-      work: `time of a turn behind ${lengths.at(-1)} messages`,
-      unit: "ms",
-      figures: { espalier: last.espalier, "langgraph postgres": last["langgraph postgres"] },
-      goals: [within("LangGraph's PostgreSQL saver", last.espalier, last["langgraph postgres"], 1)],
-      curve: joined,
-    },
-  ];
+  const { x: length, ...figures } = joined.at(-1);
+  const goal = within("LangGraph's PostgreSQL saver", figures.espalier, figures["langgraph postgres"], 1);
+  return [rowOf(`time of a turn behind ${length} messages`, "ms", figures, [goal], { curve: joined })];
 }
 
 async function turn({ message: kind }, session) {
@@ -167,19 +138,14 @@ async function longSession(database, store, size) {
   });
   await database.query({ text: "ANALYZE espalier.line" });
   const settings = { provider: "anthropic", modelId: "claude-sonnet-4", thinkingLevel: "off" };
-  const kept = `e${size - 20}`;
-  const compaction = {
-    type: "compaction",
-    id: "k",
-    parentId: `e${size}`,
-    timestamp: HEADER.timestamp,
+  const compaction = madeLine("compaction", "k", `e${size}`, {
     summary: repeated("so far", 2_000),
-    firstKeptEntryId: kept,
+    firstKeptEntryId: `e${size - 20}`,
     tokensBefore: 100_000,
     details: { settings },
-  };
+  });
   const own = await store.open({ file: log.ref }, "write");
-  await own.append([JSON.stringify(compaction), entryLine("after", "k", "x")]);
+  await own.append([compaction, entryLine("after", "k", "x")]);
   return log.ref;
 }
 
@@ -190,14 +156,6 @@ async function walOf(database) {
   return Number(row.bytes);
 }
 
-const entryLine = (id, parentId, data) =>
-  JSON.stringify({
-    type: "custom",
-    id,
-    parentId,
-    timestamp: HEADER.timestamp,
-    customType: "made",
-    data,
-  });
+const entryLine = (id, parentId, data) => madeLine("custom", id, parentId, { customType: "made", data });
 
 export const lines = [postgres];

@@ -1,8 +1,9 @@
 // Reading a session: a context, the whole tree, an old leaf, and sessions that are slow to read.
 import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { atLeast, atMost, fasterThan, ratio, stretch, within } from "../lib/goal.mjs";
+import { atLeast, atMost, fasterThan, ratio, rowOf, stretch, within } from "../lib/goal.mjs";
 import { sizeName } from "../lib/results.mjs";
+import { HEADER, madeLine } from "../lib/session-lines.mjs";
 
 /** Factors over Pi by number of entries: the required one, and the desired one. */
 const AGAINST_PI = { 1000: [3, 4], 10000: [30, 40], 100000: [200, 300], 1000000: [2_000, 5_000] };
@@ -108,22 +109,19 @@ const oldLeaf = {
       },
       { warmUp: 2 },
     );
+    const row = (time, ours, limit, goals) => {
+      const work = `at 10 % of ${sizeName(entries)}, the ${time} time`;
+      return rowOf(work, "ms", { espalier: ours, pi: pi?.first, limit }, goals);
+    };
+    const { first, again, newest } = espalier ?? {};
     return [
-      {
-        work: `at 10 % of ${sizeName(entries)}, the second time`,
-        unit: "ms",
-        figures: { espalier: espalier?.again, pi: pi?.first, limit: espalier?.newest },
-        goals: [
-          fasterThan("Pi", pi?.first, espalier?.again, 1_000),
-          within("the newest leaf's", espalier?.again, espalier?.newest, 3),
-        ],
-      },
-      {
-        work: `at 10 % of ${sizeName(entries)}, the first time`,
-        unit: "ms",
-        figures: { espalier: espalier?.first, pi: pi?.first, limit: limit?.ms },
-        goals: [within("counting newlines: one scan of the file", espalier?.first, limit?.ms, 2)],
-      },
+      row("second", again, newest, [
+        fasterThan("Pi", pi?.first, again, 1_000),
+        within("the newest leaf's", again, newest, 3),
+      ]),
+      row("first", first, limit?.ms, [
+        within("counting newlines: one scan of the file", first, limit?.ms, 2),
+      ]),
     ];
   },
 };
@@ -206,18 +204,16 @@ const hugeLine = {
 /** Writes a session of a prompt, a result of this many megabytes, and an answer. */
 function writeHugeLine(path, megabytes) {
   const fd = openSync(path, "w");
-  const timestamp = "2026-01-05T09:00:00.000Z";
-  const head = (id, parentId) =>
-    `{"type":"message","id":"${id}","parentId":${JSON.stringify(parentId)},"timestamp":"${timestamp}","message":`;
-  const line = (id, parentId, content) =>
-    writeSync(fd, `${head(id, parentId)}${JSON.stringify({ role: "user", content, timestamp: 1 })}}\n`);
-  writeSync(fd, `{"type":"session","version":3,"id":"huge","timestamp":"${timestamp}","cwd":"/"}\n`);
-  line("a0000000", null, "Show me all of it.");
-  writeSync(fd, `${head("b0000000", "a0000000")}{"role":"user","timestamp":1,"content":"`);
+  const said = (id, parentId, content) =>
+    madeLine("message", id, parentId, { message: { role: "user", timestamp: 1, content } });
+  writeSync(fd, `${JSON.stringify({ ...HEADER, id: "huge" })}\n`);
+  writeSync(fd, `${said("a0000000", null, "Show me all of it.")}\n`);
+  const [before, after] = said("b0000000", "a0000000", "TEXT").split("TEXT");
+  writeSync(fd, before);
   const block = Buffer.alloc(MEGABYTE, "the cache keeps what was read, line by line. ");
   for (let at = 0; at < megabytes; at++) writeSync(fd, block);
-  writeSync(fd, '"}}\n');
-  line("c0000000", "b0000000", "And now?");
+  writeSync(fd, `${after}\n`);
+  writeSync(fd, `${said("c0000000", "b0000000", "And now?")}\n`);
   closeSync(fd);
 }
 
@@ -231,15 +227,9 @@ const manyEntries = {
     // Texts are small, so that the number of entries fills the heap.
     const { path } = bench.session({ entries: ENTRIES, scale: 0.1 });
     const whole = await bench.once("espalier", "index", { path, withContext: true });
-    return [
-      {
-        work: "open, context and the whole tree",
-        unit: "ms",
-        figures: { espalier: whole?.ms },
-        facts: { peak: whole?.peak, entries: whole?.entries },
-        goals: [atLeast("opens: all entries are there", whole?.entries, bench.isSmoke ? 300 : ENTRIES)],
-      },
-    ];
+    const { ms, peak, entries } = whole ?? {};
+    const goal = atLeast("opens: all entries are there", entries, bench.isSmoke ? 300 : ENTRIES);
+    return [rowOf("open, context and the whole tree", "ms", ms, [goal], { facts: { peak, entries } })];
   },
 };
 

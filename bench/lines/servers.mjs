@@ -1,8 +1,8 @@
 // Servers: many sessions in one process, and many in one database.
 import { createHash } from "node:crypto";
-import { median } from "../lib/bench.mjs";
-import { atMost, ratio } from "../lib/goal.mjs";
-import { HEADER, TURN } from "../lib/session-lines.mjs";
+import { median, mediansInTurns, NO_POSTGRES, timed, withPostgres } from "../lib/bench.mjs";
+import { atMost, ratio, rowOf, within } from "../lib/goal.mjs";
+import { HEADER, madeLine, TURN } from "../lib/session-lines.mjs";
 
 const SESSIONS = 500;
 const TURNS = 10;
@@ -23,20 +23,12 @@ const server = {
       ...TURN,
     };
     const files = await rowsOn("files", bench, () => ({ ...given, folder: bench.scratch() }));
-    const { serverPrograms, startPrivateServer } = await import("../.work/storePostgresTesting.mjs");
-    if (!serverPrograms()) return files;
-    const database = await startPrivateServer({ settings: { fsync: "on" } });
-    try {
-      await (await import("../.work/engine.mjs")).migrateStore(database.url);
+    const rows = await withPostgres(async (url) => {
+      await (await import("../.work/engine.mjs")).migrateStore(url);
       let round = 0;
-      const rows = await rowsOn("PostgreSQL", bench, () => ({
-        ...given,
-        address: `${database.url}?namespace=round${++round}`,
-      }));
-      return [...files, ...rows];
-    } finally {
-      await database.remove();
-    }
+      return rowsOn("PostgreSQL", bench, () => ({ ...given, address: `${url}?namespace=round${++round}` }));
+    });
+    return [...files, ...(rows ?? [])];
   },
 };
 
@@ -46,27 +38,29 @@ async function rowsOn(place, bench, given) {
   for (let round = 0; round < bench.count(5, 1); round++)
     for (const [name, answer] of Object.entries(answers))
       answer.push(await bench.once(name, "server", given()));
-  const figure = (name, field) => median(answers[name].map((answer) => answer[field]));
-  const row = (work, unit, field, goal) => {
-    const figures = { espalier: figure("espalier", field), limit: figure("limit", field) };
-    return { work: `${work}, ${place}`, unit, figures, goals: goal ? [goal(figures)] : [] };
+  const row = (work, unit, field, goals, names = ["espalier", "limit"]) => {
+    const figures = names.map((name) => [name, median(answers[name].map((answer) => answer[field]))]);
+    const byName = Object.fromEntries(figures);
+    return rowOf(`${work}, ${place}`, unit, byName, goals(byName));
   };
-  const within = (what, times) => (figures) =>
-    atMost(`≤ ${times} × of ${what}`, ratio(figures.espalier, figures.limit), times);
-  const { sessions } = given();
   const bare = place === "files" ? "bare files" : "bare INSERTs";
+  const withinBare =
+    (times) =>
+    ({ espalier, limit }) => [within(bare, espalier, limit, times)];
+  const { sessions, turns } = given();
   return [
-    row(`${sessions} creates at once, p99`, "ms", "createP99", within(bare, 8)),
-    row(`${sessions} turns at once, p99`, "ms", "turnP99", within(bare, 4)),
-    row("turns a second", "turns/s", "turnsPerSecond", ({ espalier, limit }) =>
+    row(`${sessions} creates at once, p99`, "ms", "createP99", withinBare(8)),
+    row(`${sessions} turns at once, p99`, "ms", "turnP99", withinBare(4)),
+    row("turns a second", "turns/s", "turnsPerSecond", ({ espalier, limit }) => [
       atMost(`≤ 4 × fewer than ${bare}`, ratio(limit, espalier), 4),
+    ]),
+    row(
+      `memory of an open session of ${2 * turns} messages`,
+      "kB",
+      "kilobytes",
+      ({ espalier }) => [atMost("≤ 100 kB", espalier, 100)],
+      ["espalier"],
     ),
-    {
-      work: `memory of an open session of ${2 * given().turns} messages, ${place}`,
-      unit: "kB",
-      figures: { espalier: figure("espalier", "kilobytes") },
-      goals: [atMost("≤ 100 kB", figure("espalier", "kilobytes"), 100)],
-    },
   ];
 }
 
@@ -74,64 +68,47 @@ const database = {
   name: "database",
   title: "One PostgreSQL database with more and more sessions",
   async run(bench) {
-    const { serverPrograms, startPrivateServer } = await import("../.work/storePostgresTesting.mjs");
-    if (!serverPrograms()) return [{ work: "no PostgreSQL here", unit: "ms", figures: {}, goals: [] }];
     const sizes = bench.isSmoke ? [20, 60] : SIZES;
-    const started = await startPrivateServer({ settings: { fsync: "on" } });
-    try {
+    const rows = await withPostgres(async (url) => {
       const stores = [];
-      for (const size of sizes) stores.push(await filledStore(started.url, size));
-      const times = await timesOf(stores, bench.count(ROUNDS, 2), bench.count(WARM_UP, 1));
+      for (const size of sizes) stores.push(await filledStore(url, size));
+      const medians = await mediansInTurns(bench.count(ROUNDS, 2), worksOn(stores), bench.count(WARM_UP, 1));
       for (const { store } of stores) await store.close();
-      return rowsOf(sizes, times);
-    } finally {
-      await started.remove();
-    }
+      const names = sizes.map((size) => size.toLocaleString("en"));
+      return Object.keys(WORKS).map((work) => {
+        const facts = Object.fromEntries(sizes.map((size, at) => [names[at], medians[`${work} ${size}`]]));
+        const [first, last] = [facts[names[0]], facts[names.at(-1)]];
+        const goal = atMost(`≤ 1.2 × of among ${names[0]}`, ratio(last, first), 1.2);
+        return rowOf(`${work}, among ${names.at(-1)} sessions`, "ms", last, [goal], { facts });
+      });
+    });
+    return rows ?? NO_POSTGRES;
   },
 };
 
-/** Measures each size in turns, so that all have the same conditions. */
-async function timesOf(stores, rounds, warmUp) {
-  const works = {
-    "open by id": async ({ store, id }) => (await store.open({ id }, "write")).readPath(),
-    append: async ({ store, id }, round) => {
-      const log = await store.open({ id }, "write");
-      const line = entryLine(`new${round}`, "a");
-      const start = performance.now();
-      await log.append([line]);
-      return performance.now() - start;
-    },
-    [`the ${FIRST} newest`]: async ({ store }) => {
-      let count = 0;
-      for await (const _ of store.list()) if (++count === FIRST) break;
-    },
-  };
-  const times = Object.fromEntries(Object.keys(works).map((work) => [work, stores.map(() => [])]));
-  for (let round = 0; round < rounds + warmUp; round++)
-    for (const [work, act] of Object.entries(works))
-      for (const [at, { store, size }] of stores.entries()) {
-        const id = idOf(1 + ((round * 7_919) % size));
-        const start = performance.now();
-        const own = await act({ store, id }, round);
-        const ms = typeof own === "number" ? own : performance.now() - start;
-        if (round >= warmUp) times[work][at].push(ms);
-      }
-  return times;
-}
+const WORKS = {
+  "open by id": async (store, id) => void (await (await store.open({ id }, "write")).readPath()),
+  append: async (store, id, round) => {
+    const log = await store.open({ id }, "write");
+    const line = entryLine(`new${round}`, "a");
+    return (await timed(() => log.append([line]))).ms;
+  },
+  [`the ${FIRST} newest`]: async (store) => {
+    let count = 0;
+    for await (const _ of store.list()) if (++count === FIRST) break;
+  },
+};
 
-function rowsOf(sizes, times) {
-  const names = sizes.map((size) => size.toLocaleString("en"));
-  return Object.entries(times).map(([work, ofSizes]) => {
-    const medians = ofSizes.map(median);
-    return {
-      work: `${work}, among ${names.at(-1)} sessions`,
-      unit: "ms",
-      figures: { espalier: medians.at(-1) },
-      facts: Object.fromEntries(names.map((name, at) => [name, medians[at]])),
-      goals: [atMost(`≤ 1.2 × of among ${names[0]}`, ratio(medians.at(-1), medians[0]), 1.2)],
-    };
-  });
-}
+/** Each work in each size, so that all sizes have the same conditions. */
+const worksOn = (stores) =>
+  Object.fromEntries(
+    Object.entries(WORKS).flatMap(([work, act]) =>
+      stores.map(({ store, size }) => [
+        `${work} ${size}`,
+        (round) => act(store, idOf(1 + ((round * 7_919) % size)), round),
+      ]),
+    ),
+  );
 
 /** Creates a database with this many sessions of a header and a message, by statements in the database. */
 async function filledStore(address, size) {
@@ -174,13 +151,6 @@ async function filledStore(address, size) {
 /** Id of a session, computed like `md5(n::text)` in the database. */
 const idOf = (n) => createHash("md5").update(`${n}`).digest("hex");
 
-const entryLine = (id, parentId) =>
-  JSON.stringify({
-    type: "message",
-    id,
-    parentId,
-    timestamp: HEADER.timestamp,
-    message: TURN.message,
-  });
+const entryLine = (id, parentId) => madeLine("message", id, parentId, { message: TURN.message });
 
 export const lines = [server, database];

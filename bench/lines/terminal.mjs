@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { median, percentile } from "../lib/bench.mjs";
-import { atMost } from "../lib/goal.mjs";
+import { atMost, rowOf } from "../lib/goal.mjs";
 
 const root = join(import.meta.dirname, "../..");
 const START = join(root, "scripts/espalier.mjs");
@@ -19,22 +19,22 @@ const terminal = {
     const { start, screen, keys } = figures ?? {};
     const own = screen === undefined || start === undefined ? undefined : Math.max(0, screen - start);
     return [
-      {
-        work: "first screen, 1M entries, beyond the start of the process",
-        unit: "ms",
-        figures: { espalier: own },
-        goals: [atMost("≤ 150 ms", own, 150)],
-        facts: { start, screen },
-      },
+      rowOf(
+        "first screen, 1M entries, beyond the start of the process",
+        "ms",
+        own,
+        [atMost("≤ 150 ms", own, 150)],
+        { facts: { start, screen } },
+      ),
       ...SIZES.map(({ columns, rows }, at) => {
         const { work, worst, waited } = keys?.[at] ?? {};
-        return {
-          work: `a key while 1M entries are moved through, ${columns} × ${rows}, work until it is written`,
-          unit: "ms",
-          figures: { espalier: work },
-          goals: [atMost("≤ 16 ms", work, 16), atMost("99 of 100 ≤ 16 ms", worst, 16)],
-          facts: { worst, waited },
-        };
+        return rowOf(
+          `a key while 1M entries are moved through, ${columns} × ${rows}, work until it is written`,
+          "ms",
+          work,
+          [atMost("≤ 16 ms", work, 16), atMost("99 of 100 ≤ 16 ms", worst, 16)],
+          { facts: { worst, waited } },
+        );
       }),
     ];
   },

@@ -6,7 +6,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { median } from "../lib/bench.mjs";
-import { atLeast, atMost } from "../lib/goal.mjs";
+import { atLeast, atMost, rowOf } from "../lib/goal.mjs";
 
 const root = join(import.meta.dirname, "../..");
 const BROWSER = "/usr/bin/chromium";
@@ -19,42 +19,27 @@ const viewer = {
   async run(bench) {
     const figures = bench.isSmoke || !existsSync(BROWSER) ? undefined : await measured(bench);
     const { paint, words, usage, whole, frame, worst, page } = figures ?? {};
+    const perSecond = frame === undefined ? undefined : 1_000 / frame;
     return [
-      {
-        work: "first sight of the tree, 100k entries, server and session cold",
-        unit: "ms",
-        figures: { espalier: paint },
-        goals: [atMost("≤ 1,000 ms", paint, 1_000)],
-        facts: { words },
-      },
-      {
-        work: "Usage, 100k entries, opened at once",
-        unit: "ms",
-        figures: { espalier: usage },
-        goals: [atMost("≤ 2,000 ms", usage, 2_000)],
-      },
-      {
-        work: "the whole tree drawn, 100k entries, nothing folded",
-        unit: "ms",
-        figures: { espalier: whole },
-        goals: [atMost("≤ 2,000 ms", whole, 2_000)],
-      },
-      {
-        work: "a frame while the tree is moved through, 100k entries, nothing folded, median",
-        unit: "ms",
-        figures: { espalier: frame },
-        goals: [
-          atLeast("≥ 30 frames a second", frame === undefined ? undefined : 1_000 / frame, 30),
-          atMost("no frame over 200 ms", worst, 200),
-        ],
-        facts: { worst },
-      },
-      {
-        work: "the page, gzip, without data",
-        unit: "KB",
-        figures: { espalier: page },
-        goals: [atMost("≤ 300 KB", page, 300)],
-      },
+      rowOf(
+        "first sight of the tree, 100k entries, server and session cold",
+        "ms",
+        paint,
+        [atMost("≤ 1,000 ms", paint, 1_000)],
+        { facts: { words } },
+      ),
+      rowOf("Usage, 100k entries, opened at once", "ms", usage, [atMost("≤ 2,000 ms", usage, 2_000)]),
+      rowOf("the whole tree drawn, 100k entries, nothing folded", "ms", whole, [
+        atMost("≤ 2,000 ms", whole, 2_000),
+      ]),
+      rowOf(
+        "a frame while the tree is moved through, 100k entries, nothing folded, median",
+        "ms",
+        frame,
+        [atLeast("≥ 30 frames a second", perSecond, 30), atMost("no frame over 200 ms", worst, 200)],
+        { facts: { worst } },
+      ),
+      rowOf("the page, gzip, without data", "KB", page, [atMost("≤ 300 KB", page, 300)]),
     ];
   },
 };
@@ -69,12 +54,9 @@ async function measured(bench) {
   try {
     const sights = [];
     for (let round = 0; round < 3; round++) sights.push(await firstSight(browser, path));
-    const { frame, worst, page } = sights.at(-1) ?? {};
-    const usage = median(sights.map((sight) => sight.usage));
-    const whole = median(sights.map((sight) => sight.whole));
-    const paint = median(sights.map((sight) => sight.paint));
-    const words = median(sights.map((sight) => sight.words));
-    return { paint, words, usage, whole, frame, worst, page };
+    const medianOf = (field) => median(sights.map((sight) => sight[field]));
+    const medians = ["paint", "words", "usage", "whole"].map((field) => [field, medianOf(field)]);
+    return { ...sights.at(-1), ...Object.fromEntries(medians) };
   } finally {
     await browser.close();
   }

@@ -1,7 +1,7 @@
 // Writing: an append, a step of an agent, a request, a sync, a fork, rules.
 import { copyFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { atLeast, atMost, fasterThan, ratio, within } from "../lib/goal.mjs";
+import { atLeast, atMost, fasterThan, ratio, rowOf, within } from "../lib/goal.mjs";
 import { sampleMessages } from "../lib/session-lines.mjs";
 
 const BATCH = 16;
@@ -162,16 +162,12 @@ const fork = {
       },
       { rounds: 3 },
     );
+    const { espalier, limit, pi } = answers;
     const row = (work, what, bound) => {
-      const { espalier, limit } = answers;
-      const [ours, theirs, least] = [espalier?.[what], answers.pi?.ms, limit?.[what]];
-      return {
-        work,
-        unit: "ms",
-        figures: { espalier: ours, pi: theirs, limit: least },
-        goals: [fasterThan("Pi", theirs, ours, 5), within(bound, ours, least, 3)],
-        facts: { synced: espalier?.synced, limitSynced: limit?.synced },
-      };
+      const [ours, theirs, least] = [espalier?.[what], pi?.ms, limit?.[what]];
+      const goals = [fasterThan("Pi", theirs, ours, 5), within(bound, ours, least, 3)];
+      const facts = { synced: espalier?.synced, limitSynced: limit?.synced };
+      return rowOf(work, "ms", { espalier: ours, pi: theirs, limit: least }, goals, { facts });
     };
     return [
       row("a path of 100k entries", "ms", "copying and syncing those bytes"),
@@ -195,39 +191,28 @@ const rules = {
       timestamp: 1,
     }));
     const given = { prompts, count: bench.count(1_000, 20) };
-    const timeOf = (isFinding) =>
-      bench.once("espalier", "prompt", { ...given, folder: bench.scratch(), rules: isFinding });
+    const taskOf = (task, rules, given) =>
+      bench.once("espalier", task, { ...given, folder: bench.scratch(), rules });
     // Contenders alternate, and the best time of each is used, because the speed of the machine changes.
-    const times = { found: [], without: [] };
+    const [found, without] = [[], []];
     for (let round = 0; round < 3; round++) {
-      times.found.push((await timeOf(true))?.ms);
-      times.without.push((await timeOf(false))?.ms);
+      found.push((await taskOf("prompt", true, given))?.ms);
+      without.push((await taskOf("prompt", false, given))?.ms);
     }
-    const bestOf = (all) => (all.includes(undefined) ? undefined : { ms: Math.min(...all) });
-    const [found, without] = [bestOf(times.found), bestOf(times.without)];
-    const keptOf = (isFinding) =>
-      bench.once("espalier", "rulesKept", {
-        folder: bench.scratch(),
-        said: said.plain,
-        rules: isFinding,
-      });
-    const [kept, lost] = [await keptOf(true), await keptOf(false)];
+    const microOf = (times) => (times.includes(undefined) ? undefined : micro({ ms: Math.min(...times) }));
+    const rulesRow = (work, unit, ours, bare, goals) =>
+      rowOf(work, unit, { espalier: ours, "espalier without rules": bare }, goals);
+    const times = [found, without].map(microOf);
+    const kept = await taskOf("rulesKept", true, { said: said.plain });
+    const lost = await taskOf("rulesKept", false, { said: said.plain });
     return [
-      {
-        work: "a prompt of 500 characters",
-        unit: "µs",
-        figures: { espalier: found && micro(found), "espalier without rules": without && micro(without) },
-        goals: [within("the same append without them", found?.ms, without?.ms, 1.5)],
-      },
-      {
-        work: "fifteen rules after five compactions",
-        unit: "rules",
-        figures: { espalier: kept?.kept, "espalier without rules": lost?.kept },
-        goals: [
-          atLeast("≥ 14 are left", kept?.kept, 14),
-          atMost("≤ 5 % more tokens", ratio(kept?.tokens, lost?.tokens), 1.05),
-        ],
-      },
+      rulesRow("a prompt of 500 characters", "µs", ...times, [
+        within("the same append without them", ...times, 1.5),
+      ]),
+      rulesRow("fifteen rules after five compactions", "rules", kept?.kept, lost?.kept, [
+        atLeast("≥ 14 are left", kept?.kept, 14),
+        atMost("≤ 5 % more tokens", ratio(kept?.tokens, lost?.tokens), 1.05),
+      ]),
     ];
   },
 };
