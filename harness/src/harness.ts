@@ -98,11 +98,11 @@ export class Child {
   #rest = "";
   #waiting: (() => void)[] = [];
 
-  /** `isMute`: ignores its stderr, for a process that is meant to fail. */
+  /** `isMute`: ignores its stderr, for a process that is meant to fail. Default: one on a broken store. */
   constructor(
-    { program }: Pick<HarnessOptions, "program">,
+    { program, store }: Pick<HarnessOptions, "program" | "store">,
     parameters: readonly (string | number)[],
-    { shell, isMute }: { shell?: string; isMute?: boolean } = {},
+    { shell, isMute = store !== "file" }: { shell?: string; isMute?: boolean } = {},
   ) {
     const own = [program, "child", ...parameters.map(String)];
     const stdio: ["pipe", "pipe", "ignore" | "inherit"] = ["pipe", "pipe", isMute ? "ignore" : "inherit"];

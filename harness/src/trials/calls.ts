@@ -319,44 +319,25 @@ class FaultyCalls {
     this.at = at;
     this.kind = kind;
     const node = nodeFileCalls;
-    const passing = Object.entries(node).map(([name, call]: [string, (...args: never[]) => unknown]) => [
-      name,
-      (...args: never[]) => this.#call(name, () => call(...args)),
-    ]);
+    const { randomName } = node;
+    const names = Object.keys(node) as (keyof FileCalls)[];
+    const passing = names.map((name) => [name, this.#passing(name, node[name] as AnyCall)]);
+    const calls = Object.fromEntries(passing) as FileCalls;
+    const { fdatasync, fsync } = calls;
+    // What they throw is a rejection.
     this.calls = {
-      ...(Object.fromEntries(passing) as FileCalls),
-      // A descriptor is gone after its close, whatever the close returns.
-      closeSync: (fd) => {
-        node.closeSync(fd);
-        this.#call("closeSync", () => undefined);
-      },
-      writeSync: (fd, bytes, offset, length, position) =>
-        this.#call("writeSync", (isShort) =>
-          node.writeSync(fd, bytes, offset, isShort ? length >> 1 : length, position),
-        ),
-      readSync: (fd, target, offset, length, position) =>
-        this.#call("readSync", (isShort) =>
-          node.readSync(fd, target, offset, isShort ? Math.max(1, length >> 1) : length, position),
-        ),
-      fdatasync: async (fd) => this.#call("fdatasync", () => node.fdatasync(fd)),
-      fsync: async (fd) => this.#call("fsync", () => node.fsync(fd)),
-      randomName: () => node.randomName(),
+      ...calls,
+      fdatasync: async (fd) => fdatasync(fd),
+      fsync: async (fd) => fsync(fd),
+      randomName,
     };
   }
 
   /** Lets the calls of `node:fs` itself pass through these, whoever makes them, until what it returns is called. */
   everywhere(): () => void {
-    const real: Record<string, unknown> = {};
-    const all = fs as unknown as Record<string, (...args: unknown[]) => unknown>;
-    for (const name of FS_CALLS) {
-      const call = all[name]!;
-      real[name] = call;
-      all[name] = (...args) => {
-        // A descriptor is gone after its close, whatever that says.
-        if (name === "closeSync") call(...args);
-        return this.#call(name, () => (name === "closeSync" ? undefined : call(...args)));
-      };
-    }
+    const all = fs as unknown as Record<string, AnyCall>;
+    const real = Object.fromEntries(FS_CALLS.map((name) => [name, all[name]!]));
+    for (const name of FS_CALLS) all[name] = this.#passing(name, real[name]!);
     syncBuiltinESMExports();
     return () => {
       Object.assign(fs, real);
@@ -364,11 +345,24 @@ class FaultyCalls {
     };
   }
 
-  #call<Result>(name: string, call: (isShort: boolean) => Result): Result {
-    this.made += 1;
-    if (this.made !== this.at) return call(false);
-    this.failed = name;
-    if (this.kind === "short") return call(true);
-    throw Object.assign(new Error(this.kind), { code: this.kind });
+  #passing(name: string, call: AnyCall): AnyCall {
+    return (...args) => {
+      this.made += 1;
+      if (this.made !== this.at) return call(...args);
+      this.failed = name;
+      if (this.kind === "short") return call(...halved(name, args));
+      // A descriptor is gone after its close, whatever the close returns.
+      if (name === "closeSync") call(...args);
+      throw Object.assign(new Error(this.kind), { code: this.kind });
+    };
   }
 }
+
+/** Half of what a call reads or writes: `fd, bytes, offset, length, position`. A reading has one byte at least. */
+function halved(name: string, args: unknown[]): unknown[] {
+  const length = args[3];
+  if ((name !== "writeSync" && name !== "readSync") || typeof length !== "number") return args;
+  return args.with(3, Math.max(name === "readSync" ? 1 : 0, length >> 1));
+}
+
+type AnyCall = (...args: unknown[]) => unknown;

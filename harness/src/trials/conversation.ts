@@ -1,24 +1,21 @@
-import { copyFileSync, existsSync, readFileSync, rmSync } from "node:fs";
+import { appendFileSync, copyFileSync, existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import Anthropic from "@anthropic-ai/sdk";
+import { type Agent, type AgentEvent, createAgent } from "@espalier/agent";
+import { openSession, type Session } from "@espalier/engine";
+import { anthropic } from "@espalier/engine/anthropic";
 import { anthropicFormat, buildRequest, type Entry, isMessage, toolCalls } from "@espalier/session-tree";
 import { checkAnthropicRequest } from "@espalier/session-tree/testing";
-import type { MessagesServer } from "@espalier/summarizer/testing";
-import { Child, type Findings, type Harness, type HarnessOptions, SeededRandom, say } from "../harness.ts";
-import { type StoreName, writeSession } from "../stores.ts";
 import {
-  askedBy,
-  callOf,
-  converse,
-  DAYS,
-  dayOf,
-  type Gardener,
-  isRefused,
-  looksIn,
-  looksOf,
-  type Moment,
-  openGarden,
-  openGardener,
-} from "./conversation/gardener.ts";
+  type MessagesServer,
+  type ReceivedRequest,
+  type Reply,
+  startMessagesServer,
+  textReply,
+  tooLongReply,
+} from "@espalier/summarizer/testing";
+import { Child, type Findings, type Harness, type HarnessOptions, SeededRandom, say } from "../harness.ts";
+import { type StoreName, storeNamed, writeSession } from "../stores.ts";
 
 /** Trials at the same time. */
 const LANES = 2;
@@ -167,15 +164,14 @@ async function killOverAndOver(options: HarnessOptions, findings: Findings): Pro
 
 /** A conversation in a file, with a model of its own: processes have it until they are killed, and it is judged. */
 class Conversed {
-  readonly file: string;
   readonly garden: MessagesServer;
-  /** Remains of the killed processes. */
   readonly kills: Remains[] = [];
+  readonly #file: string;
   readonly #options: HarnessOptions;
 
-  constructor(options: HarnessOptions, file: string, garden: MessagesServer) {
+  private constructor(options: HarnessOptions, file: string, garden: MessagesServer) {
     this.#options = options;
-    this.file = file;
+    this.#file = file;
     this.garden = garden;
   }
 
@@ -196,30 +192,32 @@ class Conversed {
   /** Lets a process have the conversation until a day, or until it is killed at its moment number `moment` (0: never). */
   async process(until: number, moment: number): Promise<{ told: Told[]; wasKilled: boolean }> {
     const { store, folder } = this.#options;
-    const parameters = ["conversation", store, folder, this.file, this.garden.url, until, moment];
-    const child = new Child(this.#options, parameters, { isMute: store !== "file" });
+    const parameters = ["conversation", store, folder, this.#file, this.garden.url, until, moment];
+    const child = new Child(this.#options, parameters);
     await child.over;
     const told = child.lines.map((line) => JSON.parse(line) as Told);
     const { wasKilled } = child;
-    if (wasKilled) this.kills.push({ bytes: readFileSync(this.file), told });
+    if (wasKilled) this.kills.push({ bytes: readFileSync(this.#file), told });
     return { told, wasKilled };
   }
 
   /** Continues in this process until a day, and judges the result; `from` is the first day that the model was asked about. */
   async goOn(findings: Findings, from: number, until: number, when: string): Promise<void> {
     const { store, folder: home } = this.#options;
-    const gardener = await openGardener({ store, home, file: this.file, url: this.garden.url });
+    const gardener = await openGardener({ store, home, file: this.#file, url: this.garden.url });
     const { agent, session } = gardener;
     const { kills, garden } = this;
     const last = kills.at(-1);
     // Unless another process has continued since.
-    if (last && wasWaiting(last) && last.bytes.equals(readFileSync(this.file))) {
+    if (last && wasWaiting(last) && last.bytes.equals(readFileSync(this.#file))) {
       const { state } = agent.state;
       findings.expect(state === "outcome-unknown", () => `${when}: its state is ${state}.`);
     }
     try {
       await converse(gardener, until);
-      judgeConversation(findings, { gardener, garden, from, until, kills }, when);
+      for (const judge of [lostIn, twiceIn, askedAgain, invalidIn])
+        for (const problem of judge({ gardener, garden, from, until, kills }))
+          findings.fault(`${when}: ${problem}`);
     } catch (error) {
       findings.fault(`${when}: it does not continue: ${(error as Error).message}`);
     } finally {
@@ -228,34 +226,22 @@ class Conversed {
   }
 }
 
-/** Remains of a killed process. */
+/** Remains of a killed process: the file, and its moments. */
 interface Remains {
-  /** The file. */
   bytes: Buffer;
-  /** Its moments. */
   told: readonly Told[];
 }
 
-/** A conversation with killed processes, at the end of a day. */
-interface Conversation {
+/** A conversation with killed processes, at the end of the day `until`; its server was asked from the day `from` on. */
+interface Conversation extends Pick<Conversed, "garden" | "kills"> {
   gardener: Gardener;
-  /** The server that was asked from the day `from` on. */
-  garden: MessagesServer;
   from: number;
-  /** The last day that was asked about. */
   until: number;
-  kills: readonly Remains[];
 }
 
 /** True for a process that was killed between a request and the entry of its answer. */
 const wasWaiting = ({ told }: Remains): boolean => WAITING.has(told.at(-1)?.type ?? "");
 const WAITING: ReadonlySet<string> = new Set(["request", "thinking", "text"]);
-
-/** Judges a conversation; `when` names it. */
-function judgeConversation(findings: Findings, conversation: Conversation, when: string): void {
-  for (const judge of [lostIn, twiceIn, askedAgain, invalidIn])
-    for (const problem of judge(conversation)) findings.fault(`${when}: ${problem}`);
-}
 
 /** Acknowledged entries are there, and nothing that was written has changed. */
 function* lostIn({ gardener: { session }, kills }: Conversation): Generator<string> {
@@ -322,3 +308,155 @@ function* invalidIn({ gardener: { session, agent }, garden }: Conversation): Gen
   yield* checkAnthropicRequest({ model: "m", max_tokens: 1, ...request });
   if (agent.state.state !== "answered") yield `its state is ${agent.state.state}.`;
 }
+
+/** An agent on a session, in the middle of a long conversation. */
+interface Gardener {
+  session: Session;
+  agent: Agent;
+}
+
+/** A moment of a process: an event of the agent, or a tool that has done its work and not yet returned. */
+type Moment = AgentEvent | { type: "tool_ran" };
+
+/** Opens a session and puts an agent on it; `tell` receives every moment from then on. */
+async function openGardener(
+  { store, home, file, url }: { store: StoreName; home: string; file: string; url: string },
+  tell: (moment: Moment) => void = () => {},
+): Promise<Gardener> {
+  const compaction = { keepRecentTokens: 8_000 };
+  const session = await openSession(
+    { file },
+    { store: storeNamed(store, home), home, log: SILENT, compaction },
+  );
+  const client = new Anthropic({ apiKey: "key", baseURL: url });
+  const agent = createAgent({
+    session,
+    model: anthropic(client, { model: "claude-haiku-4-5", contextWindow: WINDOW }),
+    system: SYSTEM,
+    tools: [
+      {
+        name: "look",
+        async run({ day }) {
+          appendFileSync(looksOf(file), `${day}\n`);
+          tell({ type: "tool_ran" });
+          return `The pears of day ${day} are ripe.`;
+        },
+      },
+    ],
+    overflowRetryDelayMs: 1,
+  });
+  agent.on(tell);
+  return { session, agent };
+}
+
+/** The file beside a session's in which the tool writes, a line each, the days on which it was run. */
+const looksOf = (file: string): string => `${file}.looks`;
+
+/** The days on which the tool was run. */
+function looksIn(file: string): number[] {
+  if (!existsSync(looksOf(file))) return [];
+  return readFileSync(looksOf(file), "utf8").trimEnd().split("\n").map(Number);
+}
+
+/** Continues the session until the day is answered; `onDay` is called before each new one. */
+async function converse(
+  { session, agent }: Gardener,
+  until: number,
+  onDay: (day: number) => void = () => {},
+): Promise<void> {
+  await agent.continue();
+  for (let day = daysAsked(session) + 1; day <= until; day += 1) {
+    onDay(day);
+    await agent.run(promptOf(day));
+  }
+}
+
+function daysAsked(session: Session): number {
+  const asked = session
+    .getEntries()
+    .map((entry) => (isMessage(entry, "user") ? dayOf(String(entry.message.content)) : 0));
+  return Math.max(0, ...asked);
+}
+
+const SILENT = { warn() {}, error() {} };
+
+/** Days of the conversation, a turn each. */
+const DAYS = 60;
+
+/** Window of the garden's model, in tokens. With the default reserve, about every thirteenth turn overfills it. */
+const WINDOW = 60_000;
+
+/** The day on which the model refuses a request as too long although it fits the known window. */
+const FULL_DAY = 35;
+
+/** Bytes of a request that the model accepts on that day: less than the context has then, more than a compaction leaves. */
+const FULL_BYTES = 80_000;
+
+/** System prompt of every request of the gardener; requests for summaries have another one. */
+const SYSTEM = "You tend a garden.";
+
+/** Prompt of a day. */
+const promptOf = (day: number): string => `Day ${day}: how are the pears? ${"Look well. ".repeat(160)}`;
+
+/** Day of a text of the conversation; 0 for another text. */
+const dayOf = (text: string): number => Number(/^Day (\d+)\b/.exec(text)?.[1] ?? 0);
+
+/** The id of the one call that a day's first answer makes. */
+const callOf = (day: number): string => `toolu_${day}`;
+
+/** Starts a server whose model looks at the garden once a day and then answers at length. It has no state. */
+function openGarden(): Promise<MessagesServer> {
+  return startMessagesServer({ contextWindow: WINDOW, reply });
+}
+
+/** Reads what a request asks for: the call of a day, its answer, or (0) a summary. */
+function askedBy({ body }: ReceivedRequest): { day: number; isAnswer: boolean } {
+  const messages = body["messages"] as {
+    role: string;
+    content: string | { type: string; text?: string }[];
+  }[];
+  const said = messages.map(({ role, content }) => ({
+    role,
+    blocks: typeof content === "string" ? [{ type: "text", text: content }] : content,
+  }));
+  const last = said.at(-1)!.blocks;
+  const isSummary =
+    !JSON.stringify(body["system"] ?? "").includes(SYSTEM) ||
+    last.some(({ text }) => text?.includes("asks for a summary"));
+  if (isSummary) return { day: 0, isAnswer: true };
+  const texts = said.flatMap(({ role, blocks }) =>
+    role === "user" ? blocks.flatMap(({ text = "" }) => dayOf(text) || []) : [],
+  );
+  return { day: texts.at(-1) ?? 0, isAnswer: last[0]?.type === "tool_result" };
+}
+
+/** True for a request that the model refuses as too long. */
+function isRefused(request: ReceivedRequest): boolean {
+  const { day, isAnswer } = askedBy(request);
+  return day === FULL_DAY && !isAnswer && request.raw.length > FULL_BYTES;
+}
+
+function reply(request: ReceivedRequest): Reply {
+  const { day, isAnswer } = askedBy(request);
+  if (day === 0) return textReply(SUMMARY);
+  if (isRefused(request)) return tooLongReply(WINDOW + 1, WINDOW);
+  const thinking = {
+    type: "thinking" as const,
+    thinking: `Day ${day}: ä € 🌱`,
+    signature: `signed-${day}==`,
+  };
+  const content = isAnswer
+    ? ({ type: "text", text: `Day ${day}. ${"The pears grow. ".repeat(540)}` } as const)
+    : ({ type: "tool_use", id: callOf(day), name: "look", input: { day } } as const);
+  return { kind: "message", content: [thinking, content], deltaLength: 3_000 };
+}
+
+/** A complete summary. */
+const SUMMARY = [
+  "## Goal\nTend the garden.",
+  "## Constraints & Preferences\n- none",
+  "## Progress\n### Done\n- [x] looked\n### In Progress\n- [ ] look on\n### Blocked\n- none",
+  "## Key Decisions\n- **Look**: daily",
+  "## Next Steps\n1. Look again.",
+  "## Critical Context\n- Pears.",
+].join("\n\n");

@@ -32,11 +32,8 @@ export const kill: Harness = {
         const acked: Acknowledged[] = [];
         for (let at = 0; at < KILLS_A_SESSION && begun < count; at += 1) {
           begun += 1;
-          const child = new Child(
-            options,
-            ["kill", options.store, options.folder, file, begun + options.seed],
-            { isMute: options.store !== "file" },
-          );
+          const { store, folder, seed } = options;
+          const child = new Child(options, ["kill", store, folder, file, begun + seed]);
           if ((await child.line(0)) === undefined) {
             findings.fault(`Round ${begun}: the session could not be opened again.`);
             break;

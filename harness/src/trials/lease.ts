@@ -7,12 +7,13 @@ import { storeNamed, writeSession } from "../stores.ts";
 
 /** Two processes take the lease of a dead process at the same moment, again and again: exactly one succeeds. */
 export const lease: Harness = {
-  async run({ folder, program, count, isShort }, findings) {
+  async run(options, findings) {
+    const { folder, count, isShort } = options;
     const file = writeSession(join(folder, "lease.jsonl"));
     const own = await storeNamed("file", folder).lease({ file });
     const dead = JSON.stringify({ ...JSON.parse(readFileSync(`${file}.lease`, "utf8")), processStart: "1" });
     await own.release();
-    const takers = [1, 2].map(() => new Child({ program }, ["lease", folder, file]));
+    const takers = [1, 2].map(() => new Child(options, ["lease", folder, file]));
     await Promise.all(takers.map((taker) => taker.line(0)));
     const rounds = count ?? (isShort ? 40 : 1_000);
     for (let round = 0; round < rounds; round += 1) {

@@ -36,11 +36,8 @@ export const outage: Harness = {
   },
 };
 
-async function cutAgainAndAgain(
-  disk: LoopDisk,
-  { count, isShort, seed, program, store: storeName }: HarnessOptions,
-  findings: Findings,
-): Promise<void> {
+async function cutAgainAndAgain(disk: LoopDisk, options: HarnessOptions, findings: Findings): Promise<void> {
+  const { count, isShort, seed } = options;
   const random = new SeededRandom(seed * 7919);
   const store = fileStore({ home: disk.folder });
   const total = count ?? (isShort ? 6 : 200);
@@ -53,9 +50,8 @@ async function cutAgainAndAgain(
     }
     const when = `Cut ${round}`;
     // Its calls fail once the power is gone.
-    const child = new Child({ program }, ["kill", storeName, disk.folder, file, seed * 1_000 + round], {
-      isMute: true,
-    });
+    const given = ["kill", options.store, disk.folder, file, seed * 1_000 + round];
+    const child = new Child(options, given, { isMute: true });
     const isOpen = (await child.line(0)) !== undefined;
     findings.expect(isOpen, () => `${when}: the session could not be opened again.`);
     await setTimeout(random.next() * 300);

@@ -51,20 +51,14 @@ async function search(scenario: Scenario, { isShort }: HarnessOptions, findings:
   const bounds = isShort ? scenario.short : scenario.long;
   const judged = new Set<string>();
   let faults = 0;
-  const fault = (sentence: string, trace: () => string) => {
-    faults += 1;
-    findings.fault(`${name}: ${sentence} Steps: ${trace()}`);
-  };
-  const states = await searchSchedules(start, scripts, bounds, {
-    fault,
-    isOver: () => faults >= ENOUGH,
-    async end(end) {
-      const said = end.processes.map(({ isDead, failure }) => `${isDead}${codeOf(failure)}`);
-      const key = `${end.moment.world}#${[...end.acknowledged].sort().join()}#${said.join()}`;
-      if (judged.has(key)) return;
-      judged.add(key);
-      for (const sentence of await judge(end, start, bounds)) fault(sentence, end.trace);
-    },
+  const states = await searchSchedules(start, scripts, bounds, async (end) => {
+    const said = end.processes.map(({ isDead, failure }) => `${isDead}${codeOf(failure)}`);
+    const key = `${end.moment.world}#${[...end.acknowledged].sort().join()}#${said.join()}`;
+    if (end.problem === undefined && judged.size === judged.add(key).size) return false;
+    const sentences = end.problem === undefined ? await judge(end, start, bounds) : [end.problem];
+    for (const sentence of sentences) findings.fault(`${name}: ${sentence} Steps: ${end.trace()}`);
+    faults += sentences.length;
+    return faults >= ENOUGH;
   });
   findings.count(`${name}: states`, states);
   findings.count(`${name}: ends`, judged.size);
@@ -172,64 +166,38 @@ function scenarios(name: StoreName): Scenario[] {
   const dying = { deaths: 1, failures: 0, errors: [] };
   const failing = { deaths: 0, failures: 1, errors: FAILING };
   const bound = (bounds: Bounds, switches: number): Bounds => ({ ...bounds, switches });
+  const calm = bound({ ...dying, deaths: 0 }, 1);
+  const scenario = (
+    name: string,
+    start: Moment,
+    scripts: Script[],
+    short: Bounds,
+    long: Bounds,
+  ): Scenario => ({
+    name,
+    start,
+    scripts,
+    short,
+    long,
+  });
+  const longOnes = [append(["a", 10], ["b", 300]), append(["c", 300])];
+  const failingOnes = [append(["a", 300]), append(["c", 10])];
   return [
-    {
-      name: "append by two",
-      start: current,
-      scripts: [append(["a", 10], ["b", 300]), append(["c", 300])],
-      short: bound(dying, 2),
-      long: dying,
-    },
-    {
-      name: "append by two, a call fails",
-      start: current,
-      scripts: [append(["a", 300]), append(["c", 10])],
-      short: bound(failing, 1),
-      long: failing,
-    },
-    { name: "lease by two", start: abandoned, scripts: [lease, lease], short: bound(dying, 2), long: dying },
-    {
-      name: "lease by two, a call fails",
-      start: abandoned,
-      scripts: [lease, lease],
-      short: bound(failing, 1),
-      long: bound(failing, 3),
-    },
-    {
-      name: "upgrade by two",
-      start: old,
-      scripts: [one, two],
-      short: bound(dying, 1),
-      long: bound(dying, 4),
-    },
-    {
-      name: "upgrade by two, a call fails",
-      start: old,
-      scripts: [one, two],
-      short: bound({ ...failing, errors: ["EIO"] }, 1),
-      long: bound(failing, 2),
-    },
-    {
-      name: "upgrade by three",
-      start: old,
-      scripts: [one, two, three],
-      short: bound({ ...dying, deaths: 0 }, 1),
-      long: bound(dying, 1),
-    },
-    {
-      name: "append by three",
-      start: current,
-      scripts: [one, two, three],
-      short: bound(dying, 1),
-      long: bound(dying, 2),
-    },
-    {
-      name: "lease by three",
-      start: abandoned,
-      scripts: [lease, lease, lease],
-      short: bound({ ...dying, deaths: 0 }, 1),
-      long: bound(dying, 2),
-    },
+    scenario("append by two", current, longOnes, bound(dying, 2), dying),
+    scenario("append by two, a call fails", current, failingOnes, bound(failing, 1), failing),
+    scenario("lease by two", abandoned, [lease, lease], bound(dying, 2), dying),
+    scenario("lease by two, a call fails", abandoned, [lease, lease], bound(failing, 1), bound(failing, 3)),
+    scenario("upgrade by two", old, [one, two], bound(dying, 1), bound(dying, 4)),
+    scenario(
+      "upgrade by two, a call fails",
+      old,
+      [one, two],
+      bound({ ...failing, errors: ["EIO"] }, 1),
+      bound(failing, 2),
+    ),
+    scenario("upgrade by three", old, [one, two, three], calm, bound(dying, 1)),
+    scenario("append by three", current, [one, two, three], bound(dying, 1), bound(dying, 2)),
+    scenario("lease by three", abandoned, [lease, lease, lease], calm, bound(dying, 2)),
   ];
 }
 

@@ -36,13 +36,7 @@ export const share: Harness = {
 
   /** `<store> <home> <file> <seed> <from> <count> <smallest> <largest>`: appends entries, and says the number of each. */
   async child([store, home, file, ...numbers]) {
-    const [seed, from, count, smallest, largest] = numbers.map(Number) as [
-      number,
-      number,
-      number,
-      number,
-      number,
-    ];
+    const [seed = 0, from = 0, count = 0, smallest = 0, largest = 0] = numbers.map(Number);
     const random = new SeededRandom(seed);
     const session = await openTree(storeNamed(store as StoreName, home!), file!, "write");
     say("ready");
@@ -66,11 +60,8 @@ async function shareOne(options: HarnessOptions, form: Form, findings: Findings)
     for (let from = 0; from < form.entries; ) {
       const { entries, smallest, largest } = form;
       const { store, folder } = options;
-      const child = new Child(
-        options,
-        ["share", store, folder, file, number, from, entries, smallest, largest],
-        { isMute: store !== "file" },
-      );
+      const given = [file, number, from, entries, smallest, largest];
+      const child = new Child(options, ["share", store, folder, ...given]);
       running.set(number, child);
       await child.over;
       running.delete(number);
@@ -101,16 +92,10 @@ async function shareOne(options: HarnessOptions, form: Form, findings: Findings)
   await killing;
   findings.count(`acked, ${form.name}`, acked.size);
   findings.count(`kills, ${form.name}`, kills);
-  judge(findings, form, file, acked, kills);
+  judge(findings, form.name, file, acked, kills);
 }
 
-function judge(
-  findings: Findings,
-  { name }: Form,
-  file: string,
-  acked: ReadonlySet<string>,
-  kills: number,
-): void {
+function judge(findings: Findings, name: string, file: string, acked: ReadonlySet<string>, kills: number) {
   const found = new Map<string, number>();
   let torn = 0;
   const view = openView(file);

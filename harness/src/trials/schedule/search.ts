@@ -15,21 +15,14 @@ export interface Bounds {
 
 /** An end that some order of steps leads to. */
 export interface End {
+  /** Set where two processes hold at once, or wait for each other for ever. */
+  problem?: string;
   moment: Moment;
   acknowledged: readonly string[];
   /** For each process: dead, ended, or what it failed with. */
   processes: readonly { isDead: boolean; failure?: unknown }[];
   /** The steps that led here. */
   trace: () => string;
-}
-
-/** Receives the results of a search. */
-export interface Visitor {
-  end(end: End): Promise<void>;
-  /** Two processes hold at once, or wait for each other for ever. */
-  fault(sentence: string, trace: () => string): void;
-  /** Called before each step; true ends the search. */
-  isOver(): boolean;
 }
 
 /** A process after some calls: its past and its next call. Two with the same past are one. */
@@ -95,12 +88,17 @@ class Met {
   }
 }
 
-/** Every order of the steps of some processes, up to the bounds; a state that was met before is not followed again. */
+/**
+ * Every order of the steps of some processes, up to the bounds; a state that was met before is not followed again.
+ *
+ * @param isEnough receives each end; true ends the search
+ * @returns the number of states
+ */
 export async function searchSchedules(
   start: Moment,
   scripts: readonly Script[],
   bounds: Bounds,
-  visitor: Visitor,
+  isEnough: (end: End) => Promise<boolean>,
 ): Promise<number> {
   const met = new Met();
   const roots = await Promise.all(
@@ -115,30 +113,30 @@ export async function searchSchedules(
     switches: bounds.switches ?? 0,
   };
   const frames: { state: State; choices: Choice[]; label: string }[] = [];
-  const enter = async (state: State, label: string) => {
-    if (!met.isNew(keyOf(state, bounds))) return;
-    const trace = () => traceOf([...frames.map((frame) => frame.label), label]);
-    const holding = state.processes.filter(({ node, isDead }) => !isDead && node.progress.isHolding);
-    if (holding.length > 1) return visitor.fault("Two processes hold what only one may hold.", () => trace());
-    const choices = choicesOf(state, bounds);
+  /** Returns true where the search ends. */
+  const enter = async (state: State, label: string): Promise<boolean> => {
+    if (!met.isNew(keyOf(state, bounds))) return false;
+    const { moment, processes } = state;
+    const alive = processes.filter(({ isDead }) => !isDead);
+    const isHeldTwice = alive.filter(({ node }) => node.progress.isHolding).length > 1;
+    const choices = isHeldTwice ? [] : choicesOf(state, bounds);
     if (choices.length > 0) {
       frames.push({ state, choices, label });
-      return;
+      return false;
     }
-    const waiting = state.processes.filter(({ node, isDead }) => !isDead && node.progress.next);
-    if (waiting.length > 0) return visitor.fault("A process waits for ever.", trace);
-    await visitor.end({
-      moment: state.moment,
-      acknowledged: state.processes.flatMap(({ node }) => node.progress.acknowledged),
-      processes: state.processes.map(({ node, isDead }) => ({
-        isDead,
-        ...(node.progress.failure === undefined ? {} : { failure: node.progress.failure }),
-      })),
-      trace,
+    const isStuck = alive.some(({ node }) => node.progress.next);
+    const labels = [...frames.map((frame) => frame.label), label];
+    return isEnough({
+      ...(isStuck && { problem: "A process waits for ever." }),
+      ...(isHeldTwice && { problem: "Two processes hold what only one may hold." }),
+      moment,
+      acknowledged: processes.flatMap(({ node }) => node.progress.acknowledged),
+      processes: processes.map(({ node, isDead }) => ({ isDead, failure: node.progress.failure })),
+      trace: () => traceOf(labels),
     });
   };
-  await enter(first, "");
-  while (frames.length > 0 && !visitor.isOver()) {
+  let isOver = await enter(first, "");
+  while (frames.length > 0 && !isOver) {
     const frame = frames.at(-1)!;
     const choice = frame.choices.pop();
     if (!choice) {
@@ -146,7 +144,7 @@ export async function searchSchedules(
       continue;
     }
     const call = frame.state.processes[choice.process]!.node.progress.next!;
-    await enter(await after(frame.state, choice, scripts), labelOf(choice, call));
+    isOver = await enter(await after(frame.state, choice, scripts), labelOf(choice, call));
   }
   return met.size;
 }
@@ -160,12 +158,10 @@ function keyOf({ moment, processes, last, deaths, failures, switches }: State, b
 }
 
 /** A process that waits is not chosen while nothing has changed, but where all the others wait too. */
-function choicesOf({ moment, processes, last, deaths, failures, switches }: State, bounds: Bounds): Choice[] {
+function choicesOf(state: State, bounds: Bounds): Choice[] {
+  const { processes, last, deaths, failures, switches } = state;
   const alive = processes.flatMap(({ node, isDead }, at) => (isDead || !node.progress.next ? [] : [at]));
-  const awake = alive.filter((at) => {
-    const { node, since } = processes[at]!;
-    return !node.isWaiting || since !== moment.world;
-  });
+  const awake = alive.filter((at) => isAwake(state, at));
   const able = awake.length > 0 ? awake : alive.filter((at) => processes[at]!.looks < 2);
   const isBound = bounds.switches !== undefined && switches === 0 && able.includes(last);
   const chosen = isBound && !processes[last]!.node.isWaiting ? [last] : able;
@@ -185,7 +181,7 @@ function choicesOf({ moment, processes, last, deaths, failures, switches }: Stat
 
 async function after(state: State, { process, act }: Choice, scripts: readonly Script[]): Promise<State> {
   const before = state.processes[process]!;
-  const isSwitch = state.last >= 0 && state.last !== process && isAble(state, state.last);
+  const isSwitch = state.last >= 0 && state.last !== process && isAwake(state, state.last);
   const next = { ...state, last: process, switches: state.switches - (isSwitch ? 1 : 0) };
   const call = before.node.progress.next!;
   const number = process + 1;
@@ -208,7 +204,7 @@ async function after(state: State, { process, act }: Choice, scripts: readonly S
   return { ...next, moment, processes, failures: state.failures - (isFailing ? 1 : 0) };
 }
 
-function isAble({ moment, processes }: State, at: number): boolean {
+function isAwake({ moment, processes }: State, at: number): boolean {
   const { node, isDead, since } = processes[at]!;
   return !isDead && node.progress.next !== undefined && (!node.isWaiting || since !== moment.world);
 }

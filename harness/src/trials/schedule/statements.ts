@@ -31,11 +31,10 @@ class Client {
   readonly store: PostgresStore;
   /** Set while a statement waits. */
   waiting: { label: string; go: (act: Act) => void } | undefined;
+  /** False while a script runs; only then do statements wait. */
   isOver = true;
   isDead = false;
   isHolding = false;
-  /** Statements wait only while a script runs. */
-  isStepped = false;
   acknowledged: string[] = [];
   failure: unknown;
   readonly #reserved = new Set<ReservedConnection>();
@@ -49,20 +48,16 @@ class Client {
   }
 
   run(script: (client: Client) => Promise<void>): void {
-    Object.assign(this, {
-      isOver: false,
-      isDead: false,
-      isHolding: false,
-      isStepped: true,
-      failure: undefined,
-    });
+    this.isOver = false;
+    this.isHolding = false;
     this.acknowledged = [];
+    this.failure = undefined;
     void script(this)
       .catch((error: unknown) => {
         if (!this.isDead) this.failure = error;
       })
       .finally(() => {
-        Object.assign(this, { isOver: true, isStepped: false });
+        this.isOver = true;
         this.#tell();
       });
   }
@@ -76,7 +71,7 @@ class Client {
 
   async #turn(label: string): Promise<Act> {
     if (this.isDead) throw new Died();
-    if (!this.isStepped) return "step";
+    if (this.isOver) return "step";
     const act = await new Promise<Act>((go) => {
       this.waiting = { label, go };
       this.#tell();
@@ -91,9 +86,7 @@ class Client {
 
   async #step<Result>(label: string, run: () => Promise<Result>): Promise<Result> {
     const act = await this.#turn(label);
-    const result = await run();
-    if (act === "unanswered") throw new EspalierError("unreachable", "The connection was lost.");
-    return result;
+    return answered(await run(), act);
   }
 
   #stepped(inner: Database, change: (text: string) => string): Database {
@@ -111,14 +104,11 @@ class Client {
       place: inner.place,
       reconnectMs: inner.reconnectMs,
       transaction: async (act) => {
-        let end: Act = "step";
-        const result = await inner.transaction(async (connection) => {
+        const [result, end] = await inner.transaction(async (connection) => {
           const done = await act(through(connection));
-          end = await this.#turn("COMMIT");
-          return done;
+          return [done, await this.#turn("COMMIT")] as const;
         });
-        if ((end as Act) === "unanswered") throw new EspalierError("unreachable", "The connection was lost.");
-        return result;
+        return answered(result, end);
       },
       reserve: async () => {
         if (this.isDead) throw new Died();
@@ -130,6 +120,12 @@ class Client {
       close: () => inner.close(),
     };
   }
+}
+
+/** The result of a statement, unless its answer is lost. */
+function answered<Result>(result: Result, act: Act): Result {
+  if (act === "unanswered") throw new EspalierError("unreachable", "The connection was lost.");
+  return result;
 }
 
 interface Scenario {
@@ -237,13 +233,8 @@ async function search(
     const ref = `trial${entries++}`;
     const [header, ...lines] = scenario.lines.map((line) => formatLine(line));
     await (await store.create(header!, lines, ref)).close();
-    const { trace, alternatives, problems } = await runOnce(
-      prefix,
-      bounds,
-      clients,
-      scenario.script(ref),
-      control,
-    );
+    const script = scenario.script(ref);
+    const { trace, alternatives, problems } = await runOnce(prefix, bounds, clients, script, control);
     prefixes.push(...alternatives);
     const isLossy = trace.some((step) => step.includes("(unanswered)"));
     problems.push(...(await judge(store, ref, scenario, clients, isLossy)));
