@@ -5,6 +5,19 @@ import { join } from "node:path";
 import { build } from "esbuild";
 import { buildViewerPage } from "./viewer-page.mjs";
 
+/** Bundled CommonJS modules call `require`, which does not exist in an ES module. */
+const banner = {
+  js: "import{createRequire as bundleRequire}from'node:module';const require=bundleRequire(import.meta.url);",
+};
+
+/** Options of every bundle. */
+const common = /** @satisfies {import("esbuild").BuildOptions} */ ({
+  bundle: true,
+  metafile: true,
+  format: "esm",
+  logLevel: "warning",
+});
+
 /**
  * Bundles apps/cli/src/main.ts into a folder, together with apps/cli/assets and the viewer's page.
  * Dependencies of apps/cli from npm and packages in `external` are not bundled; everything else is.
@@ -25,15 +38,13 @@ export async function bundleCommand(
   const { version } = JSON.parse(readFileSync(join(root, "packages/espalier/package.json"), "utf8"));
   const installed = Object.keys(dependencies).filter((name) => !dependencies[name].startsWith("workspace:"));
   const { metafile } = await build({
+    ...common,
     absWorkingDir: root,
     entryPoints: { main: join(app, "src/main.ts"), ...doors },
     outdir: folder,
     chunkNames: "chunk-[hash]",
-    bundle: true,
     splitting: true,
-    metafile: true,
     sourcemap,
-    format: "esm",
     platform: "node",
     target: "node20",
     // Names are not shortened, so that stack traces are readable. They add a fifth to the size and cost no time.
@@ -47,11 +58,7 @@ export async function bundleCommand(
     // Its main file loads its parts with its own `require`, which bundlers do not follow.
     alias: { "jsonc-parser": join(app, "node_modules/jsonc-parser/lib/esm/main.js") },
     plugins: [jitiWithCompiler, lateStringWidth],
-    // Bundled CommonJS modules call `require`, which does not exist in an ES module.
-    banner: {
-      js: "import{createRequire as bundleRequire}from'node:module';const require=bundleRequire(import.meta.url);",
-    },
-    logLevel: "warning",
+    banner,
   });
   const main = join(folder, "main.js");
   const text = readFileSync(main, "utf8");
@@ -74,14 +81,12 @@ async function bundleForPi(
   /** @type {{ external: string[] }} */ { external },
 ) {
   const { metafile } = await build({
+    ...common,
     absWorkingDir: root,
     entryPoints: { "pi-extension": join(root, "apps/cli/src/agents/pi-extension.ts") },
     outdir: folder,
     chunkNames: "pi-[hash]",
-    bundle: true,
     splitting: true,
-    metafile: true,
-    format: "esm",
     platform: "node",
     target: "node22",
     minify: true,
@@ -89,10 +94,7 @@ async function bundleForPi(
     // This extension does not load extensions of ours, and jiti with its compiler would be half of the bundle.
     external: ["jiti", ...external],
     plugins: [lateStringWidth],
-    banner: {
-      js: "import{createRequire as bundleRequire}from'node:module';const require=bundleRequire(import.meta.url);",
-    },
-    logLevel: "warning",
+    banner,
   });
   return Object.keys(metafile.inputs);
 }
@@ -107,20 +109,18 @@ async function bundleForBrowsers(
   /** @type {string} */ browser,
   /** @type {{ sourcemap: boolean, external: string[] }} */ { sourcemap, external },
 ) {
-  /** @type {import("esbuild").BuildOptions} */
-  const options = {
+  const options = /** @satisfies {import("esbuild").BuildOptions} */ ({
+    ...common,
     absWorkingDir: root,
     outdir: folder,
     chunkNames: "browser/[hash]",
-    bundle: true,
-    format: "esm",
     platform: "browser",
     external,
     target: "es2023",
     define: { "process.env.NODE_ENV": '"production"' },
-    logLevel: "warning",
-  };
-  const { metafile } = await build({ ...options, entryPoints: { browser }, metafile: true, write: false });
+    write: false,
+  });
+  const { metafile } = await build({ ...options, entryPoints: { browser } });
   const used = Object.values(metafile.outputs).flatMap(({ inputs }) => Object.entries(inputs));
   const modules = used.flatMap(([path, { bytesInOutput }]) => (bytesInOutput > 0 ? [path] : []));
   // As a separate entry, each module becomes a separate chunk. The entry files only import the chunks and are not
@@ -131,7 +131,6 @@ async function bundleForBrowsers(
     entryPoints: { browser, ...Object.fromEntries(entries) },
     splitting: true,
     sourcemap,
-    write: false,
     // White space is not removed, because this would also remove the comments that mark calls without side effects.
     minifySyntax: true,
   });
