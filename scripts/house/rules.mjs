@@ -149,6 +149,26 @@ function checkDoor(/** @type {SourceFile} */ { path, listsNamesOnly }, /** @type
   return [`${path} is a table of contents: it may contain only \`export { … } from "…"\`.`];
 }
 
+/**
+ * Source files of the packages and apps, and those of them that one other file imports, each with that file.
+ */
+function roomsOf(/** @type {Workspace} */ workspace) {
+  const sources = workspace.packages
+    .filter(({ folder }) => /^(packages|apps)\//.test(folder))
+    .flatMap(({ files }) => files.filter(({ path }) => path.includes("/src/") && !isTest(path)));
+  const rooms = sources.filter(({ path }) => !isDoor(path) && !path.includes("/testing/"));
+  const importers = importersOf(workspace, sources);
+  const alone = rooms.flatMap(({ path }) => {
+    const [importer = "", ...others] = importers.get(path) ?? [];
+    return importer === "" || others.length > 0 ? [] : [{ path, importer }];
+  });
+  return { sources, rooms, alone };
+}
+
+/** @returns {string[]} each source file that one other file imports: `path <- importer` */
+export const listSingles = (/** @type {string} */ root) =>
+  roomsOf(readWorkspace(root)).alone.map(({ path, importer }) => `${path} <- ${importer}`);
+
 const QUESTION_WORD = /^(what|how|where|whether|who|whom|whose|why|when|which)\b/i;
 
 /**
@@ -157,16 +177,12 @@ const QUESTION_WORD = /^(what|how|where|whether|who|whom|whose|why|when|which)\b
  */
 function checkFigures(/** @type {Workspace} */ workspace) {
   const limits = limitsOf(workspace);
-  const sources = workspace.packages
-    .filter(({ folder }) => /^(packages|apps)\//.test(folder))
-    .flatMap(({ files }) => files.filter(({ path }) => path.includes("/src/") && !isTest(path)));
-  const rooms = sources.filter(({ path }) => !isDoor(path) && !path.includes("/testing/"));
-  const importers = importersOf(workspace, sources);
-  const alone = rooms.filter(({ path }) => importers.get(path)?.size === 1).map(({ path }) => path);
+  const { sources, rooms, alone } = roomsOf(workspace);
+  const paths = alone.map(({ path }) => path);
   const comments = sources.flatMap(({ docComments }) => docComments);
   const questions = comments.filter((line) => QUESTION_WORD.test(line));
   return [
-    ...checkShare("source files have one importer", alone, rooms.length, limits.oneImporter),
+    ...checkShare("source files have one importer", paths, rooms.length, limits.oneImporter),
     ...checkShare("doc comments begin with a question word", questions, comments.length, limits.openers),
     ...checkDoors(workspace, limits),
   ];

@@ -54,6 +54,13 @@ const inOrder = {
   "packages/branch-summary/src/index.ts": "",
 };
 
+/** Runs the command on the last planted house. */
+const command = (...options) =>
+  spawnSync(process.execPath, ["scripts/check-house.mjs", planted.at(-1), ...options], {
+    cwd: new URL("../..", import.meta.url),
+    encoding: "utf8",
+  });
+
 function violations(changes = {}) {
   const root = mkdtempSync(join(tmpdir(), "espalier-house-"));
   planted.push(root);
@@ -70,10 +77,7 @@ test("a house in order has no violations", () => {
 
 test("the command prints each violation and ends with 1", () => {
   const found = violations({ "packages/jsonl-stream/src/utils.ts": "" });
-  const { status, stdout } = spawnSync(process.execPath, ["scripts/check-house.mjs", planted[0]], {
-    cwd: new URL("../..", import.meta.url),
-    encoding: "utf8",
-  });
+  const { status, stdout } = command();
   expect([status, stdout]).toEqual([1, `${found[0]}\n`]);
 });
 
@@ -203,6 +207,16 @@ test("files with one importer have a maximum share; types, tests and doors do no
   ]);
   const more = `import { line } from "./line.ts";\nexport const more = line;\n`;
   expect(violations({ ...files, "packages/jsonl-stream/src/more.ts": more })).toEqual([]);
+});
+
+test("the command lists the files with one importer, each with that file", () => {
+  violations({
+    "packages/jsonl-stream/src/scan.ts": `import { line } from "./line.ts";\nexport const scan = () => [line];\n`,
+    "packages/jsonl-stream/src/line.ts": "export const line = 1;\n",
+  });
+  const { status, stdout } = command("--list", "single");
+  const line = "packages/jsonl-stream/src/line.ts <- packages/jsonl-stream/src/scan.ts\n";
+  expect([status, stdout]).toEqual([0, line]);
 });
 
 test("doc comments that begin with a question word have a maximum share", () => {
