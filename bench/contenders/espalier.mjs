@@ -28,6 +28,14 @@ const openToRead = (path) => openEngine(path, { mode: "read" });
 const newSession = async (folder, options = {}) =>
   (await loadEngine()).createSession({ home: folder, cwd: "/", compaction, ...options });
 
+/** Returns the answer of work on a session, which is closed then. */
+async function using(opening, work) {
+  const session = await opening;
+  const answer = await work(session);
+  await session.close();
+  return answer;
+}
+
 const entryOf = (message) => sessionTree.message.of({ message });
 const batchOf = (messages, at, size) =>
   Array.from({ length: size }, (_, index) => messages[(at * size + index) % messages.length]);
@@ -46,47 +54,35 @@ export const tasks = {
   },
 
   /** Opens a session and navigates to its beginning. */
-  async leave({ path }) {
-    const session = await openEngine(path);
-    const { ms } = await timed(() => session.navigate(null));
-    const { length } = session.context.messages;
-    await session.close();
-    return { ms, messages: length, peak: peakMegabytes() };
-  },
+  leave: ({ path }) =>
+    using(openEngine(path), async (session) => {
+      const { ms } = await timed(() => session.navigate(null));
+      return { ms, messages: session.context.messages.length, peak: peakMegabytes() };
+    }),
 
   /** Returns the positions of the lines in the context's window, for a contender that reads only these lines. */
-  async spans({ path }) {
-    const session = await openToRead(path);
-    const { tree } = session;
-    const spans = session.window.entries.map(({ id }) => {
-      const row = tree.row(id);
-      return [tree.index.offset(row), tree.index.lineLength(row)];
-    });
-    await session.close();
-    return { spans };
-  },
+  spans: ({ path }) =>
+    using(openToRead(path), ({ tree, window }) => {
+      const rows = window.entries.map(({ id }) => tree.row(id));
+      return { spans: rows.map((row) => [tree.index.offset(row), tree.index.lineLength(row)]) };
+    }),
 
   /** Reads the whole tree (ids, parents, types, offsets, all branches), without texts. */
-  async index({ path, withContext = false }) {
-    const session = await openToRead(path);
-    const { ms, result } = await timed(() => session.tree);
-    if (withContext && session.context.messages.length === 0) throw new Error("The context is empty.");
-    const peak = peakMegabytes();
-    const { length } = result;
-    const { byteLength } = result.index;
-    await session.close();
-    return { ms, entries: length, bytesPerEntry: byteLength / length, peak };
-  },
+  index: ({ path, withContext = false }) =>
+    using(openToRead(path), async (session) => {
+      const { ms, result } = await timed(() => session.tree);
+      if (withContext && session.context.messages.length === 0) throw new Error("The context is empty.");
+      const { length, index } = result;
+      return { ms, entries: length, bytesPerEntry: index.byteLength / length, peak: peakMegabytes() };
+    }),
 
   /** Explains each break of the prompt cache over a whole session. */
-  async cache({ path }) {
-    const { cacheLedger } = await loadEngine();
-    const session = await openToRead(path);
-    const { tree } = session;
-    const { ms, result } = await timed(() => cacheLedger(tree));
-    await session.close();
-    return { ms, calls: result.calls.length, breaks: result.breaks.length };
-  },
+  cache: ({ path }) =>
+    using(openToRead(path), async ({ tree }) => {
+      const { cacheLedger } = await loadEngine();
+      const { ms, result } = await timed(() => cacheLedger(tree));
+      return { ms, calls: result.calls.length, breaks: result.breaks.length };
+    }),
 
   /** Imports a session of another agent into a store. The store is removed unless another import continues with it. */
   async importFile({ path, home, isKept = false }) {
@@ -102,112 +98,96 @@ export const tasks = {
   },
 
   /** Builds the context at an old leaf twice. */
-  async oldLeaf({ path, id }) {
-    const session = await openToRead(path);
-    const first = await timed(() => session.contextAt(id));
-    const again = await timed(() => session.contextAt(id));
-    const { leafId } = session;
-    const newest = await medianTime(5, () => session.contextAt(leafId));
-    await session.close();
-    return { first: first.ms, again: again.ms, newest, messages: first.result.messages.length };
-  },
+  oldLeaf: ({ path, id }) =>
+    using(openToRead(path), async (session) => {
+      const first = await timed(() => session.contextAt(id));
+      const again = await timed(() => session.contextAt(id));
+      const { leafId } = session;
+      const newest = await medianTime(5, () => session.contextAt(leafId));
+      return { first: first.ms, again: again.ms, newest, messages: first.result.messages.length };
+    }),
 
   /** One step of a running agent: append, context, tokens, policy. */
-  async step({ path, messages }) {
-    const session = await openEngine(path);
-    const step = async (at) => {
-      await session.append(entryOf(messages[at % messages.length]), FLUSH);
-      if (session.context.tokens < 0 || (await session.compactWhenDue()) !== undefined)
-        throw new Error("Not due.");
-    };
-    await medianTime(WARM_UP, step);
-    const ms = await medianTime(STEPS, step);
-    await session.close();
-    return { ms };
-  },
+  step: ({ path, messages }) =>
+    using(openEngine(path), async (session) => {
+      const step = async (at) => {
+        await session.append(entryOf(messages[at % messages.length]), FLUSH);
+        if (session.context.tokens < 0 || (await session.compactWhenDue()) !== undefined)
+          throw new Error("Not due.");
+      };
+      await medianTime(WARM_UP, step);
+      return { ms: await medianTime(STEPS, step) };
+    }),
 
-  async plan({ path, settings }) {
-    const session = await openEngine(path);
-    const ms = await medianTime(20, () => session.planCompaction({ settings }).eligible);
-    await session.close();
-    return { ms };
-  },
+  plan: ({ path, settings }) =>
+    using(openEngine(path), async (session) => ({
+      ms: await medianTime(20, () => session.planCompaction({ settings }).eligible),
+    })),
 
-  async collect({ path, from, to }) {
-    const session = await openToRead(path);
-    const { tree } = session;
-    const { collectEntriesForBranchSummary } = await loadBranchSummary();
-    const first = await timed(() => collectEntriesForBranchSummary(tree, from, to));
-    const ms = await medianTime(20, () => collectEntriesForBranchSummary(tree, from, to));
-    await session.close();
-    return { ms, first: first.ms, entries: first.result.entries.length };
-  },
+  collect: ({ path, from, to }) =>
+    using(openToRead(path), async ({ tree }) => {
+      const { collectEntriesForBranchSummary } = await loadBranchSummary();
+      const first = await timed(() => collectEntriesForBranchSummary(tree, from, to));
+      const ms = await medianTime(20, () => collectEntriesForBranchSummary(tree, from, to));
+      return { ms, first: first.ms, entries: first.result.entries.length };
+    }),
 
-  async append({ folder, messages, batch, count }) {
-    const session = await newSession(folder);
-    const batches = Array.from({ length: count }, (_, at) => batchOf(messages, at, batch));
-    const ms = await medianTime(count, (at) => session.append(batches[at].map(entryOf), FLUSH));
-    await session.close();
-    return { ms };
-  },
+  append: ({ folder, messages, batch, count }) =>
+    using(newSession(folder), async (session) => {
+      const batches = Array.from({ length: count }, (_, at) => batchOf(messages, at, batch));
+      return { ms: await medianTime(count, (at) => session.append(batches[at].map(entryOf), FLUSH)) };
+    }),
 
   /** Appends prompts, with or without the search for rules. */
-  async prompt({ folder, prompts, rules, count }) {
-    const session = await newSession(folder, { rules });
-    const ms = await medianTime(count, (at) => session.append(entryOf(prompts[at % prompts.length]), FLUSH));
-    await session.close();
-    return { ms };
-  },
+  prompt: ({ folder, prompts, rules, count }) =>
+    using(newSession(folder, { rules }), async (session) => ({
+      ms: await medianTime(count, (at) => session.append(entryOf(prompts[at % prompts.length]), FLUSH)),
+    })),
 
   /**
    * States a rule in each of the prompts 2 to 30, compacts five times, and counts the rules that the model still reads.
    */
-  async rulesKept({ folder, said, rules }) {
-    const session = await newSession(folder, {
-      rules,
-      compaction: { contextWindow: 1e6, keepRecentTokens: 8_000 },
+  rulesKept({ folder, said, rules }) {
+    const given = { rules, compaction: { contextWindow: 1e6, keepRecentTokens: 8_000 } };
+    return using(newSession(folder, given), async (session) => {
+      for (let prompt = 1; prompt <= 60; prompt++) {
+        const rule = prompt % 2 === 0 && prompt <= 30 ? `${said[prompt / 2 - 1]}` : "";
+        await session.appendMessages([
+          { role: "user", content: `Go on with part ${prompt}.\n${rule}\nCheck its figures.` },
+          { role: "assistant", content: `Part ${prompt} is checked. ${"figure ".repeat(480)}` },
+        ]);
+        if (prompt % 12 === 0) await session.compact();
+      }
+      const { messages, tokens } = session.context;
+      const texts = messages.map(sessionTree.messageText).join("\n");
+      const [read = ""] = /<rules>[\s\S]*<\/rules>/.exec(texts) ?? [];
+      return { kept: said.filter((rule) => read.includes(rule.replace(/\.$/, ""))).length, tokens };
     });
-    for (let prompt = 1; prompt <= 60; prompt++) {
-      const rule = prompt % 2 === 0 && prompt <= 30 ? `${said[prompt / 2 - 1]}` : "";
-      await session.appendMessages([
-        { role: "user", content: `Go on with part ${prompt}.\n${rule}\nCheck its figures.` },
-        { role: "assistant", content: `Part ${prompt} is checked. ${"figure ".repeat(480)}` },
-      ]);
-      if (prompt % 12 === 0) await session.compact();
-    }
-    const texts = session.context.messages.map(sessionTree.messageText).join("\n");
-    const [read = ""] = /<rules>[\s\S]*<\/rules>/.exec(texts) ?? [];
-    const { tokens } = session.context;
-    await session.close();
-    return { kept: said.filter((rule) => read.includes(rule.replace(/\.$/, ""))).length, tokens };
   },
 
   /** Appends a message and builds the body of the request that ends with it. */
-  async request({ folder, messages, before, count }) {
-    const session = await newSession(folder);
-    await session.append(messages.slice(0, before).map(entryOf), FLUSH);
-    const writer = new sessionTree.RequestWriter();
-    const options = {
-      format: sessionTree.anthropicFormat,
-      model: { provider: "anthropic", modelId: "model" },
-    };
-    const ms = await medianTime(count, async (at) => {
-      await session.append(entryOf(messages[before + at]), FLUSH);
-      return writer.write(sessionTree.buildRequest(session.context, options));
-    });
-    await session.close();
-    return { ms };
-  },
+  request: ({ folder, messages, before, count }) =>
+    using(newSession(folder), async (session) => {
+      await session.append(messages.slice(0, before).map(entryOf), FLUSH);
+      const writer = new sessionTree.RequestWriter();
+      const options = {
+        format: sessionTree.anthropicFormat,
+        model: { provider: "anthropic", modelId: "model" },
+      };
+      const ms = await medianTime(count, async (at) => {
+        await session.append(entryOf(messages[before + at]), FLUSH);
+        return writer.write(sessionTree.buildRequest(session.context, options));
+      });
+      return { ms };
+    }),
 
-  async sync({ folder, messages, callers, rounds }) {
-    const session = await newSession(folder);
-    const options = { durability: "fsync" };
-    const ms = await medianTime(rounds, (at) =>
-      Promise.all(batchOf(messages, at, callers).map((message) => session.append(entryOf(message), options))),
-    );
-    await session.close();
-    return { ms };
-  },
+  sync: ({ folder, messages, callers, rounds }) =>
+    using(newSession(folder), async (session) => {
+      const append = (message) => session.append(entryOf(message), { durability: "fsync" });
+      return {
+        ms: await medianTime(rounds, (at) => Promise.all(batchOf(messages, at, callers).map(append))),
+      };
+    }),
 
   /**
    * Copies a path to a new session. `synced` is the time spent waiting for the disk. The file is removed, so that all
@@ -221,14 +201,13 @@ export const tasks = {
       synced += performance.now() - start;
     };
     const store = sessionTreeNode.fileStore({ home: folder, calls: { ...nodeFileCalls, fsyncSync } });
-    const session = await openEngine(path, { mode: "read", store });
-    session.tree;
-    const { ms, result } = await timed(() =>
-      session.fork(leaf, { out: join(folder, `fork-${counter++}.jsonl`) }),
-    );
-    await session.close();
-    rmSync(result.file);
-    return { ms, synced, unsynced: ms - synced };
+    return using(openEngine(path, { mode: "read", store }), async (session) => {
+      session.tree;
+      const out = join(folder, `fork-${counter++}.jsonl`);
+      const { ms, result } = await timed(() => session.fork(leaf, { out }));
+      rmSync(result.file);
+      return { ms, synced, unsynced: ms - synced };
+    });
   },
 
   async list({ folder, home, first = Number.POSITIVE_INFINITY }) {
@@ -252,51 +231,45 @@ export const tasks = {
   },
 
   /** Work before every request and after every append. */
-  async decide({ path, message }) {
-    const session = await openEngine(path);
-    const judge = await medianTime(200, () => session.compactWhenDue());
-    await session.append(entryOf(message));
-    const estimate = await medianTime(
-      200,
-      () => sessionTree.estimateTokens(message) + session.context.tokens,
-    );
-    await session.close();
-    return { judge, estimate };
-  },
+  decide: ({ path, message }) =>
+    using(openEngine(path), async (session) => {
+      const judge = await medianTime(200, () => session.compactWhenDue());
+      await session.append(entryOf(message));
+      const estimated = () => sessionTree.estimateTokens(message) + session.context.tokens;
+      return { judge, estimate: await medianTime(200, estimated) };
+    }),
 
-  async prune({ path, count }) {
-    const session = await openToRead(path);
-    const messages = session.context.messages.slice(-count);
-    const budget = session.context.tokens / 3;
-    await session.close();
-    const { HistoryPruner } = await loadPolicies();
-    const prune = () => HistoryPruner.prune(messages, budget).kept.length;
-    await medianTime(5, prune);
-    return { ms: await medianTime(20, prune), messages: messages.length };
-  },
+  prune: ({ path, count }) =>
+    using(openToRead(path), async ({ context }) => {
+      const messages = context.messages.slice(-count);
+      const budget = context.tokens / 3;
+      const { HistoryPruner } = await loadPolicies();
+      const prune = () => HistoryPruner.prune(messages, budget).kept.length;
+      await medianTime(5, prune);
+      return { ms: await medianTime(20, prune), messages: messages.length };
+    }),
 
   /** One turn after this many messages: the prompt and its answer, each written with durability `flush`. */
-  async turns({ folder, lengths, message, answer }) {
-    const session = await newSession(folder);
-    const curve = [];
-    const turn = async () => {
-      await session.append(entryOf(message));
-      await session.append(entryOf(answer));
-      return session.context;
-    };
-    for (let at = 0; at < 4; at++) await turn();
-    for (const length of lengths) {
-      const missing = length - session.context.messages.length;
-      const pair = [entryOf(message), entryOf(answer)];
-      if (missing > 0) await session.append(Array.from({ length: missing }, (_, at) => pair[at % 2]));
-      const before = (await session.log.load()).size;
-      const turns = 20;
-      const ms = await medianTime(turns, turn);
-      curve.push({ x: length, ms, bytes: ((await session.log.load()).size - before) / turns });
-    }
-    await session.close();
-    return { curve };
-  },
+  turns: ({ folder, lengths, message, answer }) =>
+    using(newSession(folder), async (session) => {
+      const curve = [];
+      const turn = async () => {
+        await session.append(entryOf(message));
+        await session.append(entryOf(answer));
+        return session.context;
+      };
+      for (let at = 0; at < 4; at++) await turn();
+      for (const length of lengths) {
+        const missing = length - session.context.messages.length;
+        const pair = [entryOf(message), entryOf(answer)];
+        if (missing > 0) await session.append(Array.from({ length: missing }, (_, at) => pair[at % 2]));
+        const before = (await session.log.load()).size;
+        const turns = 20;
+        const ms = await medianTime(turns, turn);
+        curve.push({ x: length, ms, bytes: ((await session.log.load()).size - before) / turns });
+      }
+      return { curve };
+    }),
 
   /** Many sessions in one process at the same time: each is created and takes its turns. */
   async server({ folder, address, sessions, turns, message, answer }) {
