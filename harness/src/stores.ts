@@ -27,6 +27,24 @@ export const storeNames = [
 
 export type StoreName = (typeof storeNames)[number];
 
+type AnyCall = (...args: unknown[]) => unknown;
+
+/**
+ * Calls of a file layer that pass through `pass`.
+ *
+ * @param pass makes a call, or something else in its place; what it throws for an asynchronous call is a rejection
+ */
+export function passingCalls(pass: (name: string, call: AnyCall, args: unknown[]) => unknown): FileCalls {
+  const { randomName, ...node } = nodeFileCalls;
+  const passing = Object.entries(node).map(([name, call]: [string, unknown]) => [
+    name,
+    (...args: unknown[]) => pass(name, call as AnyCall, args),
+  ]);
+  const calls: FileCalls = { ...Object.fromEntries(passing), randomName };
+  const { fdatasync, fsync } = calls;
+  return { ...calls, fdatasync: async (fd) => fdatasync(fd), fsync: async (fd) => fsync(fd) };
+}
+
 /** The machine of a store; a simulated one sets all of it. */
 interface StoreMachine {
   calls?: FileCalls;
@@ -143,20 +161,21 @@ function brokenWrites({
 /** Writes bytes at the end of a file in a way that is not safe. */
 type BrokenWrite = (path: string, bytes: Uint8Array) => Promise<void>;
 
-/** A log with some members replaced. */
-function withMembers(log: SessionLog, members: Partial<SessionLog>): SessionLog {
-  return new Proxy(log, {
-    get(target, name) {
+/** The log that is current, with some members replaced. */
+function withMembers(log: () => SessionLog, members: Partial<SessionLog>): SessionLog {
+  return new Proxy(log(), {
+    get(_, name) {
       if (name in members) return members[name as keyof SessionLog];
-      const value: unknown = Reflect.get(target, name, target);
-      return typeof value === "function" ? value.bind(target) : value;
+      const current = log();
+      const value: unknown = Reflect.get(current, name, current);
+      return typeof value === "function" ? value.bind(current) : value;
     },
   });
 }
 
 /** A log that reads as it should and writes as it should not, to see whether a trial detects it. */
 function brokenLog(log: SessionLog, write: BrokenWrite): SessionLog {
-  return withMembers(log, {
+  return withMembers(() => log, {
     async append(lines) {
       const from = log.view!.size;
       const bytes = encodeLines(lines);
@@ -173,7 +192,7 @@ function brokenLog(log: SessionLog, write: BrokenWrite): SessionLog {
 /** A log of an old format that is upgraded as it was before two processes were kept from doing it at once. */
 function unguardedUpgrade(old: SessionLog, store: SessionStore, calls: FileCalls): SessionLog {
   let log = old;
-  const members: Partial<SessionLog> = {
+  return withMembers(() => log, {
     async append(lines, options) {
       const { upgraded, ref } = log;
       if (upgraded && lines.length > 0) {
@@ -191,9 +210,7 @@ function unguardedUpgrade(old: SessionLog, store: SessionStore, calls: FileCalls
       }
       return log.append(lines, options);
     },
-  };
-  // Its other members are those of the log that is current.
-  return new Proxy(old, { get: (_, name) => Reflect.get(withMembers(log, members), name) });
+  });
 }
 
 /** Gives errors a code: a store is to be detected by its fault and not by an error without one. */

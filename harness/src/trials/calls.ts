@@ -2,7 +2,7 @@ import fs, { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
+import type { FileCalls } from "@espalier/jsonl-stream/node";
 import {
   branchSummary,
   type Entry,
@@ -13,7 +13,7 @@ import {
 } from "@espalier/session-tree";
 import { type Findings, type Harness, type HarnessOptions, SeededRandom } from "../harness.ts";
 import { digestOfContext } from "../judge.ts";
-import { headerOf, note, oldSession, openTree, storeNamed } from "../stores.ts";
+import { headerOf, note, oldSession, openTree, passingCalls, storeNamed } from "../stores.ts";
 
 /** Acts of the scenario. */
 const ACTS = 50;
@@ -318,26 +318,14 @@ class FaultyCalls {
   constructor(at: number, kind: FaultKind) {
     this.at = at;
     this.kind = kind;
-    const node = nodeFileCalls;
-    const { randomName } = node;
-    const names = Object.keys(node) as (keyof FileCalls)[];
-    const passing = names.map((name) => [name, this.#passing(name, node[name] as AnyCall)]);
-    const calls = Object.fromEntries(passing) as FileCalls;
-    const { fdatasync, fsync } = calls;
-    // What they throw is a rejection.
-    this.calls = {
-      ...calls,
-      fdatasync: async (fd) => fdatasync(fd),
-      fsync: async (fd) => fsync(fd),
-      randomName,
-    };
+    this.calls = passingCalls((...given) => this.#pass(...given));
   }
 
   /** Lets the calls of `node:fs` itself pass through these, whoever makes them, until what it returns is called. */
   everywhere(): () => void {
-    const all = fs as unknown as Record<string, AnyCall>;
+    const all = fs as unknown as Record<string, (...args: unknown[]) => unknown>;
     const real = Object.fromEntries(FS_CALLS.map((name) => [name, all[name]!]));
-    for (const name of FS_CALLS) all[name] = this.#passing(name, real[name]!);
+    for (const name of FS_CALLS) all[name] = (...args) => this.#pass(name, real[name]!, args);
     syncBuiltinESMExports();
     return () => {
       Object.assign(fs, real);
@@ -345,16 +333,14 @@ class FaultyCalls {
     };
   }
 
-  #passing(name: string, call: AnyCall): AnyCall {
-    return (...args) => {
-      this.made += 1;
-      if (this.made !== this.at) return call(...args);
-      this.failed = name;
-      if (this.kind === "short") return call(...halved(name, args));
-      // A descriptor is gone after its close, whatever the close returns.
-      if (name === "closeSync") call(...args);
-      throw Object.assign(new Error(this.kind), { code: this.kind });
-    };
+  #pass(name: string, call: (...args: unknown[]) => unknown, args: unknown[]): unknown {
+    this.made += 1;
+    if (this.made !== this.at) return call(...args);
+    this.failed = name;
+    if (this.kind === "short") return call(...halved(name, args));
+    // A descriptor is gone after its close, whatever the close returns.
+    if (name === "closeSync") call(...args);
+    throw Object.assign(new Error(this.kind), { code: this.kind });
   }
 }
 
@@ -364,5 +350,3 @@ function halved(name: string, args: unknown[]): unknown[] {
   if ((name !== "writeSync" && name !== "readSync") || typeof length !== "number") return args;
   return args.with(3, Math.max(name === "readSync" ? 1 : 0, length >> 1));
 }
-
-type AnyCall = (...args: unknown[]) => unknown;

@@ -1,11 +1,11 @@
 import { fstatSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
+import type { FileCalls } from "@espalier/jsonl-stream/node";
 import { message, SessionTree } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { type Harness, SeededRandom } from "../harness.ts";
 import { judgeAfterOutage } from "../judge.ts";
-import { headerOf, note } from "../stores.ts";
+import { headerOf, note, passingCalls } from "../stores.ts";
 
 /** The power goes at a random call of a simulated disk; what was not synced may be there, in part, as NUL bytes, or not at all. */
 export const power: Harness = {
@@ -59,6 +59,16 @@ async function write(session: SessionTree, random: SeededRandom, durable: string
   throw new PowerCut();
 }
 
+/** Calls that fail once the power is gone, beside those that sync. */
+const POWERED: ReadonlySet<string> = new Set([
+  "linkSync",
+  "lstatSync",
+  "openSync",
+  "renameSync",
+  "unlinkSync",
+  "writeSync",
+]);
+
 /** Bytes that reach a disk together. */
 const PAGE = 4_096;
 
@@ -89,20 +99,12 @@ class ForgetfulDisk {
   constructor(folder: string, cutAt: number) {
     this.#folder = folder;
     this.#cutAt = cutAt;
-    const node = nodeFileCalls;
-    this.calls = {
-      ...node,
-      writeSync: (...args) => this.#powered(() => node.writeSync(...args)),
-      openSync: (...args) => this.#powered(() => node.openSync(...args)),
-      linkSync: (...args) => this.#powered(() => node.linkSync(...args)),
-      renameSync: (...args) => this.#powered(() => node.renameSync(...args)),
-      unlinkSync: (...args) => this.#powered(() => node.unlinkSync(...args)),
-      lstatSync: (...args) => this.#powered(() => node.lstatSync(...args)),
-      fsyncSync: (fd) => this.#powered(() => this.#sync(fd)),
-      fdatasyncSync: (fd) => this.#powered(() => this.#sync(fd)),
-      fdatasync: (fd) => this.#syncSlowly(fd),
-      fsync: (fd) => this.#syncSlowly(fd),
-    };
+    this.calls = passingCalls((name, call, args) => {
+      const [fd] = args as [number];
+      if (name === "fdatasync" || name === "fsync") return this.#syncSlowly(fd);
+      if (name === "fdatasyncSync" || name === "fsyncSync") return this.#powered(() => this.#sync(fd));
+      return POWERED.has(name) ? this.#powered(() => call(...args)) : call(...args);
+    });
   }
 
   get isCut(): boolean {

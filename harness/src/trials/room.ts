@@ -2,11 +2,10 @@ import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { nodeFileCalls } from "@espalier/jsonl-stream/node";
 import type { Entry, SessionStore } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { Child, type Findings, type Harness, type HarnessOptions, say } from "../harness.ts";
-import { note, openTree, storeNamed, writeSession } from "../stores.ts";
+import { note, openTree, passingCalls, storeNamed, writeSession } from "../stores.ts";
 
 /** Codes of a write that is refused; no other, and none without a code. */
 const REFUSALS: ReadonlySet<string> = new Set(["short-write", "write-failed", "read-only", "sync-failed"]);
@@ -39,13 +38,11 @@ export const room: Harness = {
 /** Each append of a session of 500 entries fails first, by an error or by half a line. */
 async function failingWrites({ folder, store, isShort }: HarnessOptions, findings: Findings): Promise<void> {
   let failing: "EIO" | "EROFS" | "short" | undefined;
-  const calls = {
-    ...nodeFileCalls,
-    writeSync(fd: number, bytes: Uint8Array, offset: number, length: number, position: number | null) {
-      if (failing && failing !== "short") throw Object.assign(new Error(failing), { code: failing });
-      return nodeFileCalls.writeSync(fd, bytes, offset, failing ? length >> 1 : length, position);
-    },
-  };
+  const calls = passingCalls((name, call, args) => {
+    if (name !== "writeSync" || !failing) return call(...args);
+    if (failing === "short") return call(...args.with(3, (args[3] as number) >> 1));
+    throw Object.assign(new Error(failing), { code: failing });
+  });
   const file = writeSession(join(folder, "failing.jsonl"));
   const session = await openTree(storeNamed(store, folder, { calls }), file, "write");
   const total = isShort ? 60 : 500;

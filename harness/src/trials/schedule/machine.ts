@@ -1,6 +1,7 @@
 import { constants } from "node:fs";
-import { type FileCalls, type FileFacts, nodeFileCalls } from "@espalier/jsonl-stream/node";
+import type { FileCalls, FileFacts } from "@espalier/jsonl-stream/node";
 import type { Processes, ProcessIdentity } from "@espalier/session-tree/node";
+import { passingCalls } from "../../stores.ts";
 
 /** The one folder of a simulated disk. */
 export const FOLDER = "/simulated";
@@ -256,14 +257,8 @@ export interface Machine {
 /** The machine of process `number`, each of whose calls is answered by `step`. */
 function machineOf(number: number, step: (call: Call) => unknown): Machine {
   let names = 0;
-  const passing =
-    (name: keyof FileCalls) =>
-    (...args: unknown[]) =>
-      step({ name, args });
   const calls: FileCalls = {
-    ...(Object.fromEntries(
-      Object.keys(nodeFileCalls).map((name) => [name, passing(name as keyof FileCalls)]),
-    ) as unknown as FileCalls),
+    ...passingCalls((name, _, args) => step({ name: name as keyof FileCalls, args })),
     writeSync: (fd, bytes, offset, length) =>
       step({ name: "writeSync", args: [fd, bytes.slice(offset, offset + length)] }) as number,
     readSync(fd, target, offset, length, position) {
@@ -271,8 +266,6 @@ function machineOf(number: number, step: (call: Call) => unknown): Machine {
       target.set(found, offset);
       return found.length;
     },
-    fdatasync: async (fd) => void step({ name: "fdatasync", args: [fd] }),
-    fsync: async (fd) => void step({ name: "fsync", args: [fd] }),
     randomName: () => `${number}${names++}`.padStart(12, "0"),
   };
   const own: ProcessIdentity = {
