@@ -37,21 +37,15 @@ async function main(): Promise<void> {
 
 /** Reads the command line; undefined where it cannot be understood. */
 function readRequest(): ({ name: string } & Omit<HarnessOptions, "folder" | "program">) | undefined {
-  const { values, positionals } = readParameters() ?? {};
-  const [name, ...more] = positionals ?? [];
+  const { values, positionals } = readParameters();
+  const [name, ...more] = positionals;
   if (!values || name === undefined || more.length > 0 || !Object.hasOwn(harnesses, name)) return undefined;
   const { short: isShort, seed, count } = values;
   const store = storeNames.find((known) => known === values.store);
   // A count that is no number would make a trial of no rounds, which passes.
   const areNumbers = [seed, count ?? "1"].every((given) => /^\d{1,9}$/.test(given));
   if (!store || !areNumbers) return undefined;
-  return {
-    name,
-    store,
-    isShort,
-    seed: Number(seed),
-    ...(count === undefined ? {} : { count: Number(count) }),
-  };
+  return { name, store, isShort, seed: Number(seed), ...(count !== undefined && { count: Number(count) }) };
 }
 
 function readParameters() {
@@ -67,6 +61,6 @@ function readParameters() {
     });
   } catch {
     // The usage names the options.
-    return undefined;
+    return { values: undefined, positionals: [] };
   }
 }

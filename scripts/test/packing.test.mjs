@@ -1,6 +1,6 @@
 import { join, relative } from "node:path";
 import { expect, test } from "vitest";
-import { manifestFor, relocatedMap, repositoryOf } from "../packages/assemble.mjs";
+import { manifestFor, relocatedMap, repositoryOf } from "../packages/pack.mjs";
 import { root } from "../tools.mjs";
 
 test("a packed source map names no folder of the machine that packed it", () => {
