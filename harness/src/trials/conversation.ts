@@ -2,7 +2,7 @@ import { appendFileSync, copyFileSync, existsSync, readFileSync, rmSync } from "
 import { join } from "node:path";
 import Anthropic from "@anthropic-ai/sdk";
 import { type Agent, type AgentEvent, createAgent } from "@espalier/agent";
-import { openSession, type Session } from "@espalier/engine";
+import { openSession } from "@espalier/engine";
 import { anthropic } from "@espalier/engine/anthropic";
 import { anthropicFormat, buildRequest, type Entry, isMessage, toolCalls } from "@espalier/session-tree";
 import { checkAnthropicRequest } from "@espalier/session-tree/testing";
@@ -65,17 +65,17 @@ export const conversation: Harness = {
     const last = Number(moment);
     const tell = (told: Told) => say(told);
     let moments = 0;
-    const gardener = await openGardener({ store: store as StoreName, home, file, url }, (event) => {
+    const agent = await openGardener({ store: store as StoreName, home, file, url }, (event) => {
       tell({ type: event.type, ...(event.type === "entry" ? { id: event.entry.id } : {}) });
       moments += 1;
       if (moments === last) process.kill(process.pid, "SIGKILL");
     });
-    await converse(gardener, Number(until), (day) => {
+    await converse(agent, Number(until), (day) => {
       if (last === 0)
         for (const one of [file, looksOf(file)]) if (existsSync(one)) copyFileSync(one, `${one}.${day}`);
       tell({ type: "day", day });
     });
-    await gardener.session.close();
+    await agent.session.close();
   },
 };
 
@@ -204,9 +204,8 @@ class Conversed {
   /** Continues in this process until a day, and judges the result; `from` is the first day that the model was asked about. */
   async goOn(findings: Findings, from: number, until: number, when: string): Promise<void> {
     const { store, folder: home } = this.#options;
-    const gardener = await openGardener({ store, home, file: this.#file, url: this.garden.url });
-    const { agent, session } = gardener;
     const { kills, garden } = this;
+    const agent = await openGardener({ store, home, file: this.#file, url: garden.url });
     const last = kills.at(-1);
     // Unless another process has continued since.
     if (last && wasWaiting(last) && last.bytes.equals(readFileSync(this.#file))) {
@@ -214,14 +213,14 @@ class Conversed {
       findings.expect(state === "outcome-unknown", () => `${when}: its state is ${state}.`);
     }
     try {
-      await converse(gardener, until);
+      await converse(agent, until);
       for (const judge of [lostIn, twiceIn, askedAgain, invalidIn])
-        for (const problem of judge({ gardener, garden, from, until, kills }))
+        for (const problem of judge({ agent, garden, from, until, kills }))
           findings.fault(`${when}: ${problem}`);
     } catch (error) {
       findings.fault(`${when}: it does not continue: ${(error as Error).message}`);
     } finally {
-      await session.close();
+      await agent.session.close();
     }
   }
 }
@@ -234,7 +233,7 @@ interface Remains {
 
 /** A conversation with killed processes, at the end of the day `until`; its server was asked from the day `from` on. */
 interface Conversation extends Pick<Conversed, "garden" | "kills"> {
-  gardener: Gardener;
+  agent: Agent;
   from: number;
   until: number;
 }
@@ -244,7 +243,7 @@ const wasWaiting = ({ told }: Remains): boolean => WAITING.has(told.at(-1)?.type
 const WAITING: ReadonlySet<string> = new Set(["request", "thinking", "text"]);
 
 /** Acknowledged entries are there, and nothing that was written has changed. */
-function* lostIn({ gardener: { session }, kills }: Conversation): Generator<string> {
+function* lostIn({ agent: { session }, kills }: Conversation): Generator<string> {
   const now = readFileSync(session.file);
   for (const { bytes, told } of kills) {
     if (!now.subarray(0, bytes.length).equals(bytes)) yield "bytes of the killed process have changed.";
@@ -256,14 +255,12 @@ function* lostIn({ gardener: { session }, kills }: Conversation): Generator<stri
 }
 
 /** Each day has one prompt, one call, one result of it, and one answer; and its tool ran once, or was interrupted. */
-function* twiceIn({ gardener: { session }, until, kills }: Conversation): Generator<string> {
-  const entries = session.getEntries();
+function* twiceIn({ agent, until, kills }: Conversation): Generator<string> {
+  const entries = agent.session.getEntries();
   const days = Array.from({ length: until }, (_, at) => at + 1);
-  const prompts = entries.flatMap((entry) =>
-    isMessage(entry, "user") ? [dayOf(`${entry.message.content}`)] : [],
-  );
+  const prompts = daysAsked(agent);
   if (`${prompts}` !== `${days}`) yield `the prompts are those of the days ${prompts}.`;
-  const looks = looksIn(session.file);
+  const looks = looksIn(agent.session.file);
   let shown = 0;
   for (const day of days) {
     const { calls, results, answers } = saidOn(entries, day);
@@ -301,28 +298,22 @@ function* askedAgain({ garden, from, until, kills }: Conversation): Generator<st
 }
 
 /** Every request, that after the last answer too. */
-function* invalidIn({ gardener: { session, agent }, garden }: Conversation): Generator<string> {
+function* invalidIn({ agent, garden }: Conversation): Generator<string> {
   for (const failure of garden.failures) yield `the server failed: ${failure}`;
   for (const { problems } of garden.requests) yield* problems;
-  const request = buildRequest(session.context, { format: anthropicFormat });
+  const request = buildRequest(agent.session.context, { format: anthropicFormat });
   yield* checkAnthropicRequest({ model: "m", max_tokens: 1, ...request });
   if (agent.state.state !== "answered") yield `its state is ${agent.state.state}.`;
-}
-
-/** An agent on a session, in the middle of a long conversation. */
-interface Gardener {
-  session: Session;
-  agent: Agent;
 }
 
 /** A moment of a process: an event of the agent, or a tool that has done its work and not yet returned. */
 type Moment = AgentEvent | { type: "tool_ran" };
 
-/** Opens a session and puts an agent on it; `tell` receives every moment from then on. */
+/** Opens a session and puts an agent on it, in the middle of a long conversation; `tell` receives every moment from then on. */
 async function openGardener(
   { store, home, file, url }: { store: StoreName; home: string; file: string; url: string },
   tell: (moment: Moment) => void = () => {},
-): Promise<Gardener> {
+): Promise<Agent> {
   const compaction = { keepRecentTokens: 8_000 };
   const session = await openSession(
     { file },
@@ -346,7 +337,7 @@ async function openGardener(
     overflowRetryDelayMs: 1,
   });
   agent.on(tell);
-  return { session, agent };
+  return agent;
 }
 
 /** The file beside a session's in which the tool writes, a line each, the days on which it was run. */
@@ -359,24 +350,19 @@ function looksIn(file: string): number[] {
 }
 
 /** Continues the session until the day is answered; `onDay` is called before each new one. */
-async function converse(
-  { session, agent }: Gardener,
-  until: number,
-  onDay: (day: number) => void = () => {},
-): Promise<void> {
+async function converse(agent: Agent, until: number, onDay: (day: number) => void = () => {}): Promise<void> {
   await agent.continue();
-  for (let day = daysAsked(session) + 1; day <= until; day += 1) {
+  for (let day = Math.max(0, ...daysAsked(agent)) + 1; day <= until; day += 1) {
     onDay(day);
     await agent.run(promptOf(day));
   }
 }
 
-function daysAsked(session: Session): number {
-  const asked = session
+/** The days of the prompts. */
+const daysAsked = ({ session }: Agent): number[] =>
+  session
     .getEntries()
-    .map((entry) => (isMessage(entry, "user") ? dayOf(String(entry.message.content)) : 0));
-  return Math.max(0, ...asked);
-}
+    .flatMap((entry) => (isMessage(entry, "user") ? [dayOf(`${entry.message.content}`)] : []));
 
 const SILENT = { warn() {}, error() {} };
 
