@@ -52,6 +52,21 @@ describe("a summary that is brought up to date again and again", () => {
     expect(bullets(section(summary, "### Done")).length).toBeGreaterThan(1);
   });
 
+  it("keeps the rest of a long first request while there is room, but not of one that was the newest", async () => {
+    const plan = (name: string) =>
+      `Plan of the ${name}. ${Array.from({ length: 32 }, (_, at) => `The ${name} gets part ${at}.`).join(" ")}`;
+    const turn = (words: string) => [user(words), ...edit("src/gauge.c", "int part;"), assistant("Done.")];
+    const first = await ask([...turn(plan("gauge")), ...turn(plan("weir"))]);
+    expect(section(first.text, "## Goal")).toMatch(/^- It goes on: "[^"]*The weir gets part 31\."$/m);
+    const { text } = await ask(turn("Now the ferry."), { previousSummary: first.text });
+    const goal = section(text, "## Goal");
+    expect(goal).toMatch(
+      /^- First request: "Plan of the gauge\..*\n- It goes on: "[^"]*The gauge gets part 31\."/,
+    );
+    expect(goal).not.toContain("The weir gets part 31");
+    expect(goal).toContain('Newest request: "Now the ferry."');
+  });
+
   it("keeps the beginning of every request when forty turns come in four parts", async () => {
     const turns = Array.from({ length: 40 }, (_, at) => [
       user(`Gauge ${at} at the weir reports twice. ${"The log has more of it. ".repeat(12)}`),

@@ -26,6 +26,18 @@ describe("what the summary of a session says", () => {
     expect(text).toContain("Never use floating point for money, and don't add dependencies.");
   });
 
+  it("quotes a plan that is the whole first request on several lines while there is room", async () => {
+    const steps = Array.from({ length: 24 }, (_, at) => `Station ${at} gets a timeout in gauge${at}.c.`);
+    const plan = `Implement this plan. ${steps.join(" ")} Then run the tests of the weir.`;
+    const { text } = await ask([user(plan), ...edit("src/gauge0.c", "int timeout;")]);
+    const goal = section(text, "## Goal").split("\n");
+    expect(goal[0]).toMatch(/^- First request: "Implement this plan\. Station 0 .*\."$/);
+    for (const line of goal.slice(1)) expect(line).toMatch(/^- It goes on: "Station \d+ .*"$/);
+    const said = goal.map((line) => /"(.*)"$/.exec(line)![1]).join(" ");
+    expect(said).toBe(plan);
+    expect(Math.max(...text.split("\n").map(({ length }) => length))).toBeLessThanOrEqual(600);
+  });
+
   it("tells what was done with how it ended, and what is still going on", async () => {
     const { text } = await ask(invoiceSession());
     const done = section(text, "### Done");
@@ -79,6 +91,19 @@ describe("what the summary of a session says", () => {
     ]);
     expect(text).toMatch(/"List the carriers" → "…?(?:The carriers|carrier number)/);
     expect(text).not.toContain("no answer");
+  });
+
+  it("leaves out the frame that an agent draws around a text", async () => {
+    const { text } = await ask([
+      user("How does tmux differ from a plain terminal?"),
+      assistant(
+        "`★ Insight ─────────────────`\nSessions persist because a server owns them.\n`─────────────────`",
+      ),
+      user("Then use it."),
+      assistant("It is set up."),
+    ]);
+    expect(text).toContain("Sessions persist because a server owns them.");
+    expect(text).not.toMatch(/─|Insight/);
   });
 
   it("quotes what a heading negates together with the heading", async () => {

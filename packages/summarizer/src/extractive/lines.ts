@@ -1,3 +1,4 @@
+import type { SessionRecord } from "./session.ts";
 import {
   eachTerm,
   gistOf,
@@ -28,6 +29,7 @@ export const LABELS = {
   earlierRequest: "Earlier request: ",
   newestRequest: "Newest request: ",
   newestWords: "Newest words: ",
+  goesOn: "It goes on: ",
   question: "The agent had asked: ",
   otherBranch: "In another branch: ",
   called: "Called: ",
@@ -294,6 +296,51 @@ export function inheritedLines(texts: readonly string[], worth: number): Line[] 
     priority: (worth * (index + 1)) / (texts.length + 1),
     order: index - texts.length,
   }));
+}
+
+/** Source of the parts of a summary. */
+export interface Facts {
+  /** True for the beginning of a turn whose end is kept: its request is the newest one. */
+  isTurnPrefix: boolean;
+  record: SessionRecord;
+  /** Record of the messages after these, which have a summary of their own; empty when there are none. */
+  later: SessionRecord;
+  /** Earlier summaries; empty lists when there are none. */
+  previous: PreviousSummary;
+  /** Conclusions of branches that are not on the path. */
+  branches: PreviousSummary;
+  /** Returns whether the user asked to focus on a text. */
+  focus: (text: string) => boolean;
+}
+
+/** Marks a line as one of a branch that is not on the path. */
+export const inOtherBranch = (text: string) =>
+  text.startsWith(LABELS.otherBranch) ? text : `${LABELS.otherBranch}${text}`;
+
+/** Returns a labelled line for each text, in their order of priority. */
+export const listLines = (label: string, texts: readonly string[]) =>
+  texts.map((text, order): Line => ({ text: `${label}${text}`, priority: -order, order }));
+
+/** Joins texts to lines of at most 380 characters and `most` texts. */
+export function chunked(texts: readonly string[], separator: string, most = 5): string[] {
+  const chunks: string[][] = [];
+  for (const text of texts) {
+    const chunk = chunks.at(-1);
+    const length = chunk?.reduce((sum, { length: each }) => sum + each + separator.length, 0) ?? 0;
+    if (chunk === undefined || chunk.length >= most || length + text.length > 380) chunks.push([text]);
+    else chunk.push(text);
+  }
+  return chunks.map((chunk) => chunk.join(separator));
+}
+
+/** Returns the texts that fit into `room` characters, with two characters between them. */
+export function fitting(texts: readonly string[], room: number): string[] {
+  let left = room;
+  return texts.filter(({ length }) => {
+    const fits = length + 2 <= left;
+    if (fits) left -= length + 2;
+    return fits;
+  });
 }
 
 /** Fits lines into rooms, one part after the other, and stores the fitted text. */

@@ -1,4 +1,13 @@
-import { inheritedLines, LABELS, type Line, OWN_STEP, type Part, type PreviousSummary } from "./lines.ts";
+import {
+  type Facts,
+  inheritedLines,
+  inOtherBranch,
+  LABELS,
+  type Line,
+  OWN_STEP,
+  type Part,
+  type PreviousSummary,
+} from "./lines.ts";
 import { type CommandWork, type LatestCall, type SessionRecord, type Turn, turnWeight } from "./session.ts";
 import {
   conclusionsOf,
@@ -9,7 +18,7 @@ import {
   saysFinding,
   splitSentences,
 } from "./speech.ts";
-import { addsTerms, codeSpan, endsSentence, quote, quoteEnds, sameness } from "./text.ts";
+import { addsTerms, codeSpan, endsSentence, quote, quoteEnds, quoteLines, sameness } from "./text.ts";
 import {
   completes,
   hasSameAim,
@@ -21,21 +30,6 @@ import {
   resolvesConflict,
   SAYS_WHY,
 } from "./tool-calls.ts";
-
-/** Source of the parts of a summary. */
-export interface Facts {
-  /** True for the beginning of a turn whose end is kept: its request is the newest one. */
-  isTurnPrefix: boolean;
-  record: SessionRecord;
-  /** Record of the messages after these, which have a summary of their own; empty when there are none. */
-  later: SessionRecord;
-  /** Earlier summaries; empty lists when there are none. */
-  previous: PreviousSummary;
-  /** Conclusions of branches that are not on the path. */
-  branches: PreviousSummary;
-  /** Returns whether the user asked to focus on a text. */
-  focus: (text: string) => boolean;
-}
 
 const LONGEST_RULE = 220;
 export const share = (at: number, { messageCount }: SessionRecord) => at / Math.max(messageCount, 1);
@@ -52,8 +46,6 @@ const LONGEST_CALL = 140;
 const LONGEST_SAID = 240;
 const LONGEST_TEXT = 400;
 
-export const inOtherBranch = (text: string) =>
-  text.startsWith(LABELS.otherBranch) ? text : `${LABELS.otherBranch}${text}`;
 const LONGEST_DECISION = 260;
 const LONGEST_COMMAND = 90;
 const LONGEST_ERROR = 220;
@@ -92,20 +84,26 @@ function goalLines({ isTurnPrefix, record, previous }: Facts, room: number): Lin
     (isUpdate ? undefined : (newestWords ?? command));
   const isOnly = !isUpdate && (firstRequest === undefined || firstRequest === newest);
   const most = Math.floor((room - 60) * (isOnly ? 1 : 0.5));
-  const said = (label: string, words: string, priority: number, order: number): Line => ({
-    text: `${label}${quoteEnds(words.length > most ? ownLinesFirst(words) : words, most)}`,
-    priority,
-    order,
-  });
+  const said = (label: string, words: string, priority: number, order: number): Line[] =>
+    quoteLines(words.length > most ? ownLinesFirst(words) : words, most).map((text, index) => {
+      const rest = index / 100;
+      return {
+        text: `${index === 0 ? label : LABELS.goesOn}${text}`,
+        priority: priority - rest,
+        order: order + rest,
+      };
+    });
   const lines = inheritedGoal(previous.lines, newest !== undefined);
   if (newest !== undefined)
-    lines.push(said(isOnly && !isTurnPrefix ? LABELS.firstRequest : LABELS.newestRequest, newest, 95, 900));
+    lines.push(
+      ...said(isOnly && !isTurnPrefix ? LABELS.firstRequest : LABELS.newestRequest, newest, 95, 900),
+    );
   if (newestWords !== undefined && newestWords !== newest)
-    lines.push(said(LABELS.newestWords, newestWords, 50, 901));
+    lines.push(...said(LABELS.newestWords, newestWords, 50, 901));
   if (question !== undefined)
     lines.push({ text: `${LABELS.question}${quote(question, LONGEST_STEP)}`, priority: 49, order: 902 });
   if (!isOnly && !isUpdate && firstRequest !== undefined)
-    lines.push(said(LABELS.firstRequest, firstRequest, 100, -1));
+    lines.push(...said(LABELS.firstRequest, firstRequest, 100, -1));
   return lines;
 }
 
@@ -118,6 +116,9 @@ function inheritedGoal({ goal, done, inProgress }: PreviousSummary["lines"], has
   return goal.flatMap((text, index) => {
     const priority = 100 - index / 100;
     if (text.startsWith(LABELS.newestWords) || text.startsWith(LABELS.question)) return [];
+    // The rest of a request is kept while there is room for it.
+    if (text.startsWith(LABELS.goesOn))
+      return index > newest && newest >= 0 && hasNewer ? [] : [{ text, priority: 10, order: index - 500 }];
     if (!text.startsWith(LABELS.newestRequest)) return [{ text, priority, order: index - 500 }];
     if (index === newest && !hasNewer) return [{ text, priority: 95, order: 900 }];
     const words = text.slice(LABELS.newestRequest.length);
@@ -222,7 +223,7 @@ function inProgressLines(facts: Facts): Line[] {
 }
 
 /** Returns whether the agent wrote its task list again after the earlier summary. */
-const hasTaskList = ({ record, later }: Facts): boolean => record.plan.length > 0 || later.plan.length > 0;
+const hasTaskList = ({ record, later }: Facts) => record.plan.length > 0 || later.plan.length > 0;
 
 /** Returns the task list; none when later messages, which have a summary of their own, write it again. */
 const tasksOf = ({ record, later }: Facts): readonly PlanItem[] => (later.plan.length > 0 ? [] : record.plan);

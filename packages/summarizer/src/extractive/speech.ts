@@ -23,6 +23,9 @@ const sentencesOf = (line: string) =>
     .map((part) => part.trim())
     .filter((sentence) => sentence !== "");
 
+/** A ruler, also one with a title, as in a frame drawn around a text: "★ Insight ─────". */
+const RULE = /^\s*[-=*_]{3,}\s*$|[─━═]{5,}/;
+
 /** A heading, or a line that is only emphasized. */
 const HEADING = /^\s*(?:#{1,6}\s|(?:[-*+•]\s+|\d{1,3}[.)]\s+)?\*\*[^*]+\*\*[\s:：]*$)/;
 
@@ -39,7 +42,7 @@ function proseLines(text: string, withoutHeadings = false): string[] {
       fenced = !fenced;
       continue;
     }
-    if (fenced || /^\s*\|/.test(rawLine) || /^\s*[-=*_]{3,}\s*$/.test(rawLine)) continue;
+    if (fenced || /^\s*\|/.test(rawLine) || RULE.test(rawLine)) continue;
     const line = plainLine(rawLine);
     if (line === "") continue;
     if (heading !== "") {

@@ -8,15 +8,20 @@ import {
   throwIfAborted,
 } from "../summarizer.ts";
 import {
+  chunked,
   createLineFitter,
+  type Facts,
+  fitting,
   inheritedLines,
+  inOtherBranch,
   LABELS,
   type Line,
+  listLines,
   type Part,
   parseSummaries,
   partsOf,
 } from "./lines.ts";
-import { type Facts, FOCUS, inOtherBranch, share, WRITERS } from "./parts.ts";
+import { FOCUS, share, WRITERS } from "./parts.ts";
 import {
   type CommandWork,
   createSessionRecord,
@@ -136,8 +141,22 @@ const LEAST_NOW = 400;
 const FIRST = ["goal", "constraints", "inProgress", "nextSteps", "blocked"] as const;
 const THEN = ["done", "decisions"] as const;
 
-/** Returns the whole summary: every heading, in at most `room` characters unless the headings alone are longer. */
+/**
+ * Returns the whole summary: every heading, in at most `room` characters unless the headings alone are longer. When short
+ * messages leave room, the requests are quoted further: a plan is often the whole first request.
+ */
 function writeSummary(facts: Facts, sections: readonly Section[], room: number): string {
+  const text = writeParts(facts, sections, room, 0);
+  const unused = Math.min(room - text.length, LONGEST_REST);
+  return unused < SHORTEST_REST ? text : writeParts(facts, sections, room, unused);
+}
+
+/** Room for the rest of long requests, in characters. */
+const LONGEST_REST = 2_000;
+const SHORTEST_REST = 200;
+
+/** Writes every part; the goal has `rest` characters more than its share. */
+function writeParts(facts: Facts, sections: readonly Section[], room: number, rest: number): string {
   const fitter = createLineFitter(facts.record.rarity);
   const wanted = new Set(sections.flatMap((section) => section.parts));
   const written = new Map<Part, readonly string[]>();
@@ -155,7 +174,7 @@ function writeSummary(facts: Facts, sections: readonly Section[], room: number):
       Math.min(ROOMS[part], part === "goal" || part === "inProgress" ? LEAST_NOW : LEAST),
     );
   const critical = (most: number) => (wanted.has("critical") ? criticalLines(facts, fitter.told, most) : []);
-  for (const part of FIRST) write(part, Math.min(left, roomOf(part)));
+  for (const part of FIRST) write(part, Math.min(left, roomOf(part) + (part === "goal" ? rest : 0)));
   const kept = Math.min(needOf(critical(roomOf("critical"))), roomOf("critical"));
   const reasons = Math.min(needOf(WRITERS.decisions(facts, left, fitter.told)), roomOf("decisions"));
   for (const part of THEN) write(part, Math.max(0, left - kept - (part === "done" ? reasons : 0)));
@@ -289,18 +308,6 @@ function handleLines({ record, previous, focus }: Facts, told: string): Line[] {
   if (wholeOutput !== undefined)
     chosen.push(quote(`${wholeOutput.words}${wholeOutput.text}`, LONGEST_OUTPUT));
   return listLines(LABELS.handles, chunked(chosen, "; "));
-}
-
-/** Joins texts to lines of at most 380 characters and `most` texts. */
-function chunked(texts: readonly string[], separator: string, most = 5): string[] {
-  const chunks: string[][] = [];
-  for (const text of texts) {
-    const chunk = chunks.at(-1);
-    const length = chunk?.reduce((sum, { length: each }) => sum + each + separator.length, 0) ?? 0;
-    if (chunk === undefined || chunk.length >= most || length + text.length > 380) chunks.push([text]);
-    else chunk.push(text);
-  }
-  return chunks.map((chunk) => chunk.join(separator));
 }
 
 const CHANGED_FILES = 24;
@@ -439,7 +446,7 @@ const MOST_NAMES = 28;
 const MOST_FLAGS = 3;
 
 /** Minimum value of a name in the summary: names below it are rarely written again. */
-const LEAST_WORTH = 0.7;
+const LEAST_WORTH = 0.8;
 
 /**
  * Returns the value of a name: its likelihood of being written again. The weights were measured on 16 recorded
@@ -461,19 +468,6 @@ function worthOfName({ messages, wrote }: NameUse, newness: number): number {
 
 /** A name that was written once counts when this share of the messages is before it. */
 const NEW = 0.8;
-
-const listLines = (label: string, texts: readonly string[]) =>
-  texts.map((text, order): Line => ({ text: `${label}${text}`, priority: -order, order }));
-
-/** Returns the texts that fit into `room` characters, with two characters between them. */
-function fitting(texts: readonly string[], room: number): string[] {
-  let left = room;
-  return texts.filter(({ length }) => {
-    const fits = length + 2 <= left;
-    if (fits) left -= length + 2;
-    return fits;
-  });
-}
 
 const COMMANDS = 6;
 

@@ -22,6 +22,24 @@ export function quoteEnds(text: string, maximum: number): string {
   return `"${head} ${tail.toWellFormed().replace(/^\ufffd/, "")}"`;
 }
 
+/** Maximum length of one line of a quotation that takes several. */
+const QUOTED_LINE = 560;
+
+/** Quotes both ends of a text on as many lines as it takes, each in quotation marks; a line ends where a sentence or a word ends. */
+export function quoteLines(text: string, maximum: number): string[] {
+  const lines: string[] = [];
+  let rest = quoteEnds(text, maximum).slice(1, -1);
+  while (rest.length > QUOTED_LINE) {
+    const line = wholeCodePoints(rest, QUOTED_LINE);
+    const end = [...line.matchAll(/(?<!\d)[.!?](?=\s)|[。！？]/g)].at(-1)?.index ?? -1;
+    const cut =
+      end > QUOTED_LINE / 2 ? end + 1 : line.lastIndexOf(" ") > 0 ? line.lastIndexOf(" ") : line.length;
+    lines.push(line.slice(0, cut));
+    rest = rest.slice(cut).trimStart();
+  }
+  return [...lines, rest].map((line) => `"${line}"`);
+}
+
 /** Returns a code span of one line; backticks in it become apostrophes, which cannot end it. */
 export function codeSpan(text: string, maximum: number): string {
   const line = oneLine(wholeCodePoints(text, maximum * 4)).replaceAll("`", "'");
