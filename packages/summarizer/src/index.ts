@@ -1,14 +1,15 @@
-export { clampOutput, type LastRequest, type SentBody, thinkingBudget } from "./anthropic/request.ts";
 export {
   type AnthropicAccess,
   type AnthropicSummarizer,
   type AnthropicSummarizerOptions,
   anthropicClient,
   anthropicSummarizer,
+  clampOutput,
   DEFAULT_ANTHROPIC_MODEL,
-  type ReportedUsage,
-  toUsage,
-} from "./anthropic/summarizer.ts";
+  type LastRequest,
+  type SentBody,
+  thinkingBudget,
+} from "./anthropic-summarizer.ts";
 export type { FullFitOptions } from "./chunks.ts";
 export { cutToTokens, DEFAULT_TOOL_RESULT_LIMITS, type FitOptions } from "./chunks.ts";
 export { newestRequest, withoutAgentLines } from "./extractive/speech.ts";
@@ -37,7 +38,9 @@ export {
   contextWindowOf,
   PRICES_DATE,
   pricesOf,
+  type ReportedUsage,
   type TokenPrices,
+  toUsage,
 } from "./models.ts";
 export type { FittedAnswer, FittingOptions } from "./request-summary.ts";
 export {

@@ -1,4 +1,4 @@
-import type { Settings } from "@espalier/session-tree";
+import type { Settings, Usage } from "@espalier/session-tree";
 
 /** Prices in US dollars per million tokens; an absent price equals `input`. */
 export interface TokenPrices {
@@ -93,10 +93,51 @@ export function contextWindowOf(model: Settings["model"]): number | undefined {
 }
 
 /** Returns the prices of a request with so many tokens of prompt; undefined when the model's prices are unknown. */
-export function pricesFor(promptTokens: number, model: AnthropicModel): Required<TokenPrices> | undefined {
+function pricesFor(promptTokens: number, model: AnthropicModel): Required<TokenPrices> | undefined {
   const { prices, longPrompt } = model;
   return longPrompt && promptTokens > longPrompt.above ? longPrompt.prices : prices;
 }
+
+/** Usage of a message as the Messages API reports it; fields that do not apply are null or absent. */
+export interface ReportedUsage {
+  input_tokens?: number | null;
+  output_tokens?: number | null;
+  cache_read_input_tokens?: number | null;
+  cache_creation_input_tokens?: number | null;
+  cache_creation?: { ephemeral_1h_input_tokens?: number | null } | null;
+}
+
+/**
+ * A cache entry with a lifetime of one hour costs twice the input price; `cacheWrite` is the price for five minutes.
+ */
+const HOUR_WRITE_FACTOR = 2;
+
+/**
+ * Converts reported usage to that of a session, with its cost when the model's prices are known. Some servers with this
+ * API report no usage; it then counts as zero.
+ */
+export function toUsage(given: ReportedUsage | null | undefined, model: AnthropicModel): Usage {
+  const reported = given ?? {};
+  const input = reported.input_tokens ?? 0;
+  const output = reported.output_tokens ?? 0;
+  const cacheRead = reported.cache_read_input_tokens ?? 0;
+  const cacheWrite = reported.cache_creation_input_tokens ?? 0;
+  const prompt = input + cacheRead + cacheWrite;
+  const usage: Usage = { input, output, cacheRead, cacheWrite, totalTokens: prompt + output };
+  const prices = pricesFor(prompt, model);
+  if (!prices) return usage;
+  const hourly = Math.min(cacheWrite, reported.cache_creation?.ephemeral_1h_input_tokens ?? 0);
+  const cost = {
+    input: dollars(input, prices.input),
+    output: dollars(output, prices.output),
+    cacheRead: dollars(cacheRead, prices.cacheRead),
+    cacheWrite:
+      dollars(cacheWrite - hourly, prices.cacheWrite) + dollars(hourly, prices.input * HOUR_WRITE_FACTOR),
+  };
+  return { ...usage, cost: { ...cost, total: cost.input + cost.output + cost.cacheRead + cost.cacheWrite } };
+}
+
+const dollars = (tokens: number, perMillion: number) => (tokens * perMillion) / 1_000_000;
 
 /**
  * Returns the facts of a model of the catalogue; undefined for any other. A date or `-latest` at the end of its id is

@@ -14,7 +14,7 @@ it("the root entry runs in a browser, and loads no SDK before the first request"
     logLevel: "silent",
   });
   const inputs = Object.keys(metafile.inputs);
-  expect(inputs.some((input) => input.includes("src/anthropic/summarizer.ts"))).toBe(true);
+  expect(inputs.some((input) => input.includes("src/anthropic-summarizer.ts"))).toBe(true);
   expect(inputs.filter((input) => input.includes("src/testing/"))).toEqual([]);
   const imports = Object.values(metafile.outputs).flatMap((output) => output.imports);
   expect(imports.map(({ path, kind }) => [path, kind])).toEqual([["@anthropic-ai/sdk", "dynamic-import"]]);
