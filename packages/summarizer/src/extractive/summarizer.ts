@@ -431,7 +431,8 @@ function nameLines(facts: Facts, told: string, room: number): Line[] {
     .sort((a, b) => each(b) - each(a))
     .map(([name]) => name);
   const isFlag = (name: string) => name.startsWith("--");
-  const others = ranked.filter((name) => !isFlag(name)).slice(0, MOST_NAMES);
+  const most = record.turns.length > MANY_TURNS ? FEW_NAMES : MOST_NAMES;
+  const others = ranked.filter((name) => !isFlag(name)).slice(0, most);
   const names = fitting([...ranked.filter(isFlag).slice(0, MOST_FLAGS), ...others], room);
   return listLines(LABELS.names, chunked(names, ", ", 40));
 }
@@ -443,6 +444,10 @@ const INHERITED_RANGE = 0.9;
 /** Value of a name in an earlier summary's newest calls and next steps. */
 const IN_PASSING = 1;
 const MOST_NAMES = 28;
+
+/** With so many turns, their requests need the room of the names. */
+const MANY_TURNS = 30;
+const FEW_NAMES = 10;
 const MOST_FLAGS = 3;
 
 /** Minimum value of a name in the summary: names below it are rarely written again. */
