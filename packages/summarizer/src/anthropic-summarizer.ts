@@ -312,7 +312,7 @@ function withOutput(
 }
 
 /** A Messages API request: the fields that this package reads, and all others unchanged. */
-export interface MessagesBody extends SentBody {
+interface MessagesBody extends SentBody {
   model: string;
   max_tokens: number;
 }
@@ -341,7 +341,7 @@ export interface LastRequest {
  * Returns the body of a standalone request: the transcript, then the task. It has no cache markers, because no later
  * request shares its beginning.
  */
-export function standaloneBody(request: SummaryRequest, model: string, maxTokens: number): MessagesBody {
+function standaloneBody(request: SummaryRequest, model: string, maxTokens: number): MessagesBody {
   const { system, user } = summaryPrompt(request);
   return { model, max_tokens: maxTokens, system, messages: [{ role: "user", content: user }] };
 }
@@ -351,7 +351,7 @@ export function standaloneBody(request: SummaryRequest, model: string, maxTokens
  * are unchanged byte for byte, because a cache is only used up to the first difference. A stop sequence, which could cut
  * the summary, is left out: the cache does not depend on it.
  */
-export function extendedBody(
+function extendedBody(
   request: SummaryRequest,
   last: LastRequest,
   model: string,
@@ -363,7 +363,7 @@ export function extendedBody(
 }
 
 /** Returns the instruction that asks within a running conversation for a summary of a part of it. */
-export function extendingInstruction(request: SummaryRequest): string {
+function extendingInstruction(request: SummaryRequest): string {
   return [
     "The conversation stops here. This message is not part of it: it asks for a summary of what stands above. Do not continue the work, do not answer anything above, and do not call tools; answer with the text of the summary alone, and copy paths, identifiers, commands, numbers and error messages exactly.",
     ...partToSummarize(request),
@@ -394,7 +394,7 @@ function partToSummarize(request: SummaryRequest): string[] {
  * Returns whether a last request can be extended. It cannot when it ends in an answer with open tool calls, which their
  * results must follow, when it went to another model, whose cache is separate, or when it forces a call or JSON.
  */
-export function canExtend(last: LastRequest, model: string): boolean {
+function canExtend(last: LastRequest, model: string): boolean {
   const { messages } = last.body;
   if (last.body.model !== undefined && last.body.model !== model) return false;
   if (allowsNoText(last.body)) return false;
@@ -416,7 +416,7 @@ function allowsNoText({ tool_choice, output_config, output_format }: SentBody): 
  * Returns whether a last request has the messages to summarise, by their ends and by the texts of users and tools, in
  * this order. The answer to the request is not in it, and neither are messages of other branches.
  */
-export function holdsMessages({ body }: LastRequest, { messages }: SummaryRequest): boolean {
+function holdsMessages({ body }: LastRequest, { messages }: SummaryRequest): boolean {
   const sent = JSON.stringify(body.messages);
   let at = 0;
   for (const [place, message] of messages.entries()) {
