@@ -3,7 +3,7 @@ import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { MemorySaver, MessagesAnnotation, StateGraph } from "@langchain/langgraph";
-import { medianTime } from "../lib/bench.mjs";
+import { medianTime, writtenBytes } from "../lib/bench.mjs";
 
 const TURNS = 3;
 
@@ -74,15 +74,11 @@ const SAVERS = {
   },
 };
 
-/** Returns the bytes that a server has written to its write-ahead log. */
+/** The size of a server's write-ahead log. */
 async function writeAheadLog(address) {
   const { poolDatabase } = await import("../.work/storePostgres.mjs");
   const database = poolDatabase(address, "the bench's server");
-  const text = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') AS bytes";
-  return {
-    size: async () => Number((await database.query({ text }))[0].bytes),
-    end: () => database.close(),
-  };
+  return { size: () => writtenBytes(database), end: () => database.close() };
 }
 
 const sizeOf = (path) => statSync(path, { throwIfNoEntry: false })?.size ?? 0;

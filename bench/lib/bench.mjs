@@ -178,6 +178,12 @@ export async function withPostgres(work, settings = {}) {
   }
 }
 
+/** Bytes that a server has written to its write-ahead log. */
+export async function writtenBytes(database) {
+  const text = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') AS bytes";
+  return Number((await database.query({ text }))[0].bytes);
+}
+
 /** The row of a line that needs PostgreSQL, without it. */
 export const NO_POSTGRES = [{ work: "no PostgreSQL here", unit: "ms", figures: {}, goals: [] }];
 

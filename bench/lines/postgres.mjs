@@ -1,4 +1,4 @@
-import { mediansInTurns, medianTime, NO_POSTGRES, withPostgres } from "../lib/bench.mjs";
+import { mediansInTurns, medianTime, NO_POSTGRES, withPostgres, writtenBytes } from "../lib/bench.mjs";
 import { atMost, ratio, rowOf, within } from "../lib/goal.mjs";
 import { HEADER, madeLine, repeated, TURN } from "../lib/session-lines.mjs";
 
@@ -58,9 +58,9 @@ async function lengthRows({ bench, sessionTree, database, store }) {
     // After a checkpoint, PostgreSQL writes each page in full at its first change, whatever its content.
     await database.query({ text: "CHECKPOINT" });
     await turn(sessionTree, session);
-    const before = await walOf(database);
+    const before = await writtenBytes(database);
     for (let at = 0; at < TURNS; at++) await turn(sessionTree, session);
-    written.push(((await walOf(database)) - before) / TURNS);
+    written.push(((await writtenBytes(database)) - before) / TURNS);
   }
   const [few, many] = sizes.map((size) => size.toLocaleString("en"));
   const row = (work, unit, [ofFew, ofMany], promise, bound) =>
@@ -147,13 +147,6 @@ async function longSession(database, store, size) {
   const own = await store.open({ file: log.ref }, "write");
   await own.append([compaction, entryLine("after", "k", "x")]);
   return log.ref;
-}
-
-async function walOf(database) {
-  const [row] = await database.query({
-    text: "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') AS bytes",
-  });
-  return Number(row.bytes);
 }
 
 const entryLine = (id, parentId, data) => madeLine("custom", id, parentId, { customType: "made", data });

@@ -153,18 +153,8 @@ const acts: Record<"say" | "answer" | "note" | "navigate" | "fork" | "compact" |
 const OFFLOAD = offload({ offloadThreshold: 200, offloadMinTokens: 100, triggerTokens: 0 });
 
 /** Names of acts; appending is the most frequent. */
-const NAMES = [
-  "say",
-  "say",
-  "answer",
-  "answer",
-  "note",
-  "note",
-  "navigate",
-  "fork",
-  "compact",
-  "offload",
-  "repair",
-] as const;
+const NAMES = (Object.keys(acts) as (keyof typeof acts)[]).flatMap((name) =>
+  ["say", "answer", "note"].includes(name) ? [name, name] : name,
+);
 
 const idsOf = (entries: readonly { id: string }[]) => ({ ids: entries.map(({ id }) => id) });

@@ -55,9 +55,10 @@ async function search(scenario: Scenario, { isShort }: HarnessOptions, findings:
     const said = end.processes.map(({ isDead, failure }) => `${isDead}${codeOf(failure)}`);
     const key = `${end.moment.world}#${[...end.acknowledged].sort().join()}#${said.join()}`;
     if (end.problem === undefined && judged.size === judged.add(key).size) return false;
-    const sentences = end.problem === undefined ? await judge(end, start, bounds) : [end.problem];
-    for (const sentence of sentences) findings.fault(`${name}: ${sentence} Steps: ${end.trace()}`);
-    faults += sentences.length;
+    for await (const sentence of judge(end, start, bounds)) {
+      faults += 1;
+      findings.fault(`${name}: ${sentence} Steps: ${end.trace()}`);
+    }
     return faults >= ENOUGH;
   });
   findings.count(`${name}: states`, states);
@@ -68,35 +69,33 @@ const codeOf = (failure: unknown): string =>
   failure === undefined ? "" : failure instanceof EspalierError ? failure.code : `raw ${failure}`;
 
 /** Sentences for what is wrong with an end. */
-async function judge(end: End, start: Moment, { deaths, failures }: Bounds): Promise<string[]> {
-  const faults: string[] = [];
-  const { moment } = end;
+async function* judge(end: End, start: Moment, { deaths, failures }: Bounds): AsyncGenerator<string> {
+  const { moment, problem } = end;
+  if (problem !== undefined) return yield problem;
   const expected = failures > 0 ? undefined : ["busy", "changed"];
   for (const { failure } of end.processes) {
     if (failure === undefined) continue;
     const isTyped = failure instanceof EspalierError;
-    if (!isTyped) faults.push(`An error has no code: ${(failure as Error).stack}.`);
+    if (!isTyped) yield `An error has no code: ${(failure as Error).stack}.`;
     else if (expected && !expected.includes(failure.code))
-      faults.push(`A process failed with ${failure.code} although no call did: ${failure.message}`);
+      yield `A process failed with ${failure.code} although no call did: ${failure.message}`;
   }
   const found = entriesIn(moment.bytesOf(NAME)!);
   for (const id of end.acknowledged) {
     const times = found.filter((each) => each.id === id);
     const whole = times.filter(({ from }) => from === 0);
-    if (times.length === 0) faults.push(`The acknowledged entry ${id} is lost.`);
-    else if (whole.length === 0) faults.push(`The acknowledged entry ${id} is glued to another line.`);
+    if (times.length === 0) yield `The acknowledged entry ${id} is lost.`;
+    else if (whole.length === 0) yield `The acknowledged entry ${id} is glued to another line.`;
     // An entry that was glued to another's line is written once more.
-    if (whole.length > 1) faults.push(`The entry ${id} is there ${whole.length} times.`);
+    if (whole.length > 1) yield `The entry ${id} is there ${whole.length} times.`;
   }
   const [before, kept] = [start.bytesOf(NAME)!, moment.bytesOf(`${NAME}.v1`)];
   const isOld = !isPrefix(before, moment.bytesOf(NAME)!);
-  if (isOld && (!kept || Buffer.compare(kept, before) !== 0))
-    faults.push("The original of an old file is gone.");
+  if (isOld && (!kept || Buffer.compare(kept, before) !== 0)) yield "The original of an old file is gone.";
   const isClean = deaths === 0 || !end.processes.some(({ isDead }) => isDead);
   const left = moment.files.filter((file) => file !== NAME && file !== `${NAME}.v1`);
-  if (isClean && left.length > 0) faults.push(`${left.join(", ")} stayed.`);
-  faults.push(...(await alone(moment, JUDGE, goesOn)));
-  return faults;
+  if (isClean && left.length > 0) yield `${left.join(", ")} stayed.`;
+  yield* await alone(moment, JUDGE, goesOn);
 }
 
 /** All processes have ended or died: another one can write and hold the session. */

@@ -126,41 +126,40 @@ export class Moment {
   }
 
   #make(process: number, { name, args }: Call): unknown {
+    const [fd, second, third] = args as [number, number, number];
+    const [path, to] = args as [string, string];
     switch (name) {
       case "openSync":
-        return this.#openFile(process, args[0] as string, args[1] as number, (args[2] as number) ?? 0o600);
+        return this.#openFile(process, path, second, third ?? 0o600);
       case "closeSync":
-        this.#open.delete(args[0] as number);
+        this.#open.delete(fd);
         return undefined;
       case "writeSync":
-        return this.#write(args[0] as number, args[1] as Uint8Array);
-      case "readSync": {
-        const [fd, length, position] = args as [number, number, number];
-        return this.#inodes.get(this.#opened(fd).inode)!.bytes.slice(position, position + length);
-      }
+        return this.#write(fd, args[1] as Uint8Array);
+      case "readSync":
+        // How much, and from which position.
+        return this.#inodes.get(this.#opened(fd).inode)!.bytes.slice(third, third + second);
       case "fstatSync":
-        return this.#facts(this.#opened(args[0] as number).inode);
-      case "lstatSync": {
-        const inode = this.#names.get(args[0] as string);
-        return inode === undefined ? undefined : this.#facts(inode);
-      }
+        return this.#facts(this.#opened(fd).inode);
+      case "lstatSync":
+        return this.#names.has(path) ? this.#facts(this.#names.get(path)!) : undefined;
       case "fchmodSync":
-        this.#change(this.#opened(args[0] as number).inode, { mode: args[1] as number });
+        this.#change(this.#opened(fd).inode, { mode: second });
         return undefined;
       case "ftruncateSync":
-        this.#write(args[0] as number, new Uint8Array(), args[1] as number);
+        this.#write(fd, new Uint8Array(), second);
         return undefined;
       case "linkSync":
-        return this.#link(args[0] as string, args[1] as string, false);
+        return this.#link(path, to, false);
       case "renameSync":
-        return this.#link(args[0] as string, args[1] as string, true);
+        return this.#link(path, to, true);
       case "unlinkSync":
-        if (!this.#names.delete(args[0] as string)) throw new Refusal("ENOENT");
+        if (!this.#names.delete(path)) throw new Refusal("ENOENT");
         return undefined;
       case "readdirSync":
         return this.files;
       case "mayBeRunning":
-        return !this.#dead.has(args[0] as number);
+        return !this.#dead.has(fd);
       default:
         // Syncing and waiting change nothing that a process could see.
         return undefined;

@@ -237,7 +237,7 @@ async function search(
     const { trace, alternatives, problems } = await runOnce(prefix, bounds, clients, script, control);
     prefixes.push(...alternatives);
     const isLossy = trace.some((step) => step.includes("(unanswered)"));
-    problems.push(...(await judge(store, ref, scenario, clients, isLossy)));
+    for await (const problem of judge(store, ref, scenario, clients, isLossy)) problems.push(problem);
     for (const [at, client] of clients.entries()) {
       if (!client.isDead) continue;
       await client.database.close();
@@ -315,38 +315,36 @@ async function settled(clients: readonly Client[], control: Database): Promise<v
   }
 }
 
-async function judge(
+async function* judge(
   store: PostgresStore,
   ref: string,
   { lines }: Scenario,
   clients: readonly Client[],
   isLossy: boolean,
-): Promise<string[]> {
-  const problems: string[] = [];
+): AsyncGenerator<string> {
   for (const { failure } of clients) {
     if (failure === undefined) continue;
     const code = failure instanceof EspalierError ? failure.code : undefined;
     // A reading whose answer is lost may fail, by its code.
     const isAllowed = code === "busy" || (isLossy && code !== undefined);
-    if (!isAllowed) problems.push(`A client failed: ${(failure as Error).stack}`);
+    if (!isAllowed) yield `A client failed: ${(failure as Error).stack}`;
   }
   const found = await linesOf(store, ref);
   const ids = found.map((line) => (JSON.parse(line) as { id: string }).id);
   for (const id of clients.flatMap(({ acknowledged }) => acknowledged)) {
     const times = ids.filter((each) => each === id).length;
-    if (times !== 1) problems.push(`The acknowledged entry ${id} is there ${times} times.`);
+    if (times !== 1) yield `The acknowledged entry ${id} is there ${times} times.`;
   }
   const isUpgraded = !found[0]!.includes(formatLine(lines[0]).slice(0, -1));
   if (isUpgraded) {
-    const kept = await linesOf(store, `${ref}.v1`).catch(() => []);
-    if (kept[0] !== formatLine(lines[0])) problems.push("The original of an old session is gone.");
+    const [kept] = await linesOf(store, `${ref}.v1`).catch(() => []);
+    if (kept !== formatLine(lines[0])) yield "The original of an old session is gone.";
   }
   try {
     await (await store.lease({ file: ref })).release();
   } catch (error) {
-    problems.push(`Afterwards the lease cannot be had: ${(error as Error).message}`);
+    yield `Afterwards the lease cannot be had: ${(error as Error).message}`;
   }
-  return problems;
 }
 
 async function linesOf(store: SessionStore, ref: string): Promise<string[]> {
