@@ -63,8 +63,8 @@ describe.skipIf(!existsSync(CORPUS))("real sessions (skipped where ../shared/cor
         const transcript = new Transcript(said as ContextMessage[]);
         const differences = await Promise.all(
           cutsOf(transcript).cuts.map(async (cut) => {
-            const examination = new Examination(transcript, cut);
-            const messages = cut.summarized.map((at) => transcript.messages[at]!.message);
+            const examination = new Examination(cut);
+            const messages = cut.summarized.map((read) => read.message);
             const [once, chain] = [await summaryOf(messages), await chainOf(messages)];
             return [examination.measure(once), examination.measure(chain)] as const;
           }),

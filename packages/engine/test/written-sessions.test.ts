@@ -22,13 +22,13 @@ describe.each(WRITTEN)("a written session: %s", (name) => {
   const messages = writtenSession(name);
   const transcript = new Transcript(messages);
   const { cuts } = cutsOf(transcript);
-  const historyOf = ({ summarized }: (typeof cuts)[number]) => summarized.map((at) => messages[at]!);
+  const historyOf = ({ summarized }: (typeof cuts)[number]) => summarized.map(({ message }) => message);
 
   it("keeps its requests, findings and state in a readable summary", async () => {
     expect(cuts.length).toBeGreaterThanOrEqual(2);
     for (const cut of cuts) {
       const text = await ask(historyOf(cut));
-      const { tokens, user, found, state, dump } = new Examination(transcript, cut).measure(text);
+      const { tokens, user, found, state, dump } = new Examination(cut).measure(text);
       expect(tokens).toBeLessThanOrEqual(2_000);
       expect(user ?? 1).toBeGreaterThanOrEqual(0.95);
       expect(found ?? 1).toBeGreaterThanOrEqual(0.82);
@@ -41,7 +41,7 @@ describe.each(WRITTEN)("a written session: %s", (name) => {
   it("is covered by six successive summaries as well as by one", async () => {
     const cut = cuts.at(-1)!;
     const history = historyOf(cut);
-    const examination = new Examination(transcript, cut);
+    const examination = new Examination(cut);
     let chained = "";
     for (let part = 0; part < 6; part++) {
       const [from, to] = [part, part + 1].map((place) => Math.floor((history.length * place) / 6));
@@ -62,7 +62,7 @@ describe.each(WRITTEN)("a long session with many requests: %s", (name) => {
   const messages = longSession(name);
   const transcript = new Transcript(messages);
   const { cuts } = cutsOf(transcript);
-  const historyOf = ({ summarized }: (typeof cuts)[number]) => summarized.map((at) => messages[at]!);
+  const historyOf = ({ summarized }: (typeof cuts)[number]) => summarized.map(({ message }) => message);
 
   it("begins with the short session", () => {
     const short = writtenSession(name);
@@ -75,7 +75,7 @@ describe.each(WRITTEN)("a long session with many requests: %s", (name) => {
     const measured = [];
     for (const cut of cuts) {
       const text = await ask(historyOf(cut));
-      measured.push(new Examination(transcript, cut).measure(text));
+      measured.push(new Examination(cut).measure(text));
       expect(text.split("\n").filter((line) => line.length > 600)).toEqual([]);
     }
     for (const { tokens, state, dump } of measured) {

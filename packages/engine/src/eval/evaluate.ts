@@ -1,30 +1,21 @@
 // Comparison of policies and summarizers on recorded sessions. The result is the same on any machine: it depends on no
 // time and no randomness.
-import type { ContextMessage } from "@espalier/session-tree";
-import { extractiveSummarizer, type Summarizer, summarizer } from "@espalier/summarizer";
+import type { Rule } from "@espalier/compaction";
+import { type ContextMessage, isFailedAnswer } from "@espalier/session-tree";
+import {
+  DEFAULT_ANTHROPIC_MODEL,
+  extractiveSummarizer,
+  pricesOf,
+  type Summarizer,
+  summarizer,
+  type TokenPrices,
+  unescapeText,
+} from "@espalier/summarizer";
 import { POLICY_NAMES, type PolicyName } from "../compaction/policies.ts";
-import {
-  assignmentsIn,
-  inventionsIn,
-  priceOfNext,
-  type RuleFigures,
-  RuleWatch,
-  refetchedTokens,
-  valuesIn,
-} from "./facts.ts";
 import { type Candidate, Judge, type JudgedSession, type JudgeOptions } from "./judge.ts";
-import { Examination, MEASURES } from "./measures.ts";
-import {
-  type Cuts,
-  cutsOf,
-  FEWEST_MESSAGES,
-  playRounds,
-  type Round,
-  roundOf,
-  rulesByCut,
-  summarizedAtOnce,
-} from "./rounds.ts";
-import { meanOf, namesIn, ReadMessage, Transcript } from "./transcript.ts";
+import { Examination, MEASURES, NEXT_CALLS, withoutTags } from "./measures.ts";
+import { type Cuts, cutsOf, FEWEST_MESSAGES, playRounds, type Round, roundOf, rulesAt } from "./rounds.ts";
+import { meanOf, namesIn, ReadMessage, Transcript, wordsIn } from "./transcript.ts";
 
 /** A session of an evaluation. */
 export interface EvaluatedSession {
@@ -123,18 +114,16 @@ export async function evaluate(
   let done = 0;
   for (const session of sessions) {
     const begin = (what: string) => onProgress(done++, total, `${session.name}, ${what}`);
-    const candidates: Candidate[] = [];
-    const { report, material } = await evaluateSession(session, {
+    const { report, cuts, candidates } = await evaluateSession(session, {
       ...options,
       policies,
       writers,
       begin,
-      onRounds: (candidate) => candidates.push(candidate),
     });
     reports.push(report);
-    if (!judge || !material) continue;
+    if (!judge || report.skipped !== null) continue;
     onProgress(done, total, `${session.name}, the judge`);
-    judged.push(await judge.judge(session.name, material.transcript, material.cuts, candidates));
+    judged.push(await judge.judge(session.name, cuts, candidates));
   }
   return { mean: meanRows(reports), sessions: reports, ...(judge ? { judged } : {}) };
 }
@@ -143,16 +132,16 @@ interface SessionOptions extends EvaluateOptions {
   policies: readonly PolicyName[];
   writers: readonly Summarizer[];
   begin: (what: string) => void;
-  /** Receives the summaries of each summarizer that is not a control. */
-  onRounds: (candidate: Candidate) => void;
 }
 
+/** Measures one session. `candidates` are the summaries of the summarizers that are no controls. */
 async function evaluateSession(
   { name, messages }: EvaluatedSession,
-  { policies, writers, keepTokens, signal, begin, onRounds }: SessionOptions,
-): Promise<{ report: SessionReport; material?: { transcript: Transcript; cuts: Cuts } }> {
+  { policies, writers, keepTokens, signal, begin }: SessionOptions,
+): Promise<{ report: SessionReport; cuts: Cuts; candidates: Candidate[] }> {
   const transcript = new Transcript(messages.filter(({ role }) => role !== "system"));
   const cuts = cutsOf(transcript, keepTokens);
+  const candidates: Candidate[] = [];
   const facts = {
     session: name,
     messages: transcript.messages.length,
@@ -160,27 +149,24 @@ async function evaluateSession(
     keepTokens: cuts.keepTokens,
   };
   if (cuts.cuts.length === 0)
-    return { report: { ...facts, skipped: tooShort(facts), unmeasured: null, rows: [] } };
-  const examine = await examinerOf(transcript, cuts);
+    return { report: { ...facts, skipped: tooShort(facts), unmeasured: null, rows: [] }, cuts, candidates };
+  const examine = examinerOf(transcript, cuts);
   begin("identity at once");
-  const whole = cuts.cuts.map((cut) =>
-    roundOf(transcript, cut, identity(cut.summarized.map((at) => transcript.messages[at]!.message))),
-  );
+  const whole = cuts.cuts.map((cut) => roundOf(cut, cut.summarized.map(({ text }) => text).join("\n")));
   const rows = [examine(whole, { policy: null, summarizer: "identity", isControl: true, problem: null })];
   for (const writer of writers) {
     const isControl = CONTROLS.includes(writer);
     for (const policy of [null, ...policies]) {
       begin(`${writer.name} ${policy === null ? "at once" : `under ${policy}`}`);
-      const { rounds, problem } = await (policy === null
-        ? summarizedAtOnce(transcript, cuts, writer, signal)
-        : playRounds(transcript, cuts, policy, writer, signal));
-      if (!isControl) onRounds({ policy, summarizer: writer.name, rounds });
+      const { rounds, problem } = await playRounds(cuts, policy, writer, signal);
+      if (!isControl) candidates.push({ policy, summarizer: writer.name, rounds });
       rows.push(examine(rounds, { policy, summarizer: writer.name, isControl, problem }));
     }
   }
   return {
     report: { ...facts, skipped: null, unmeasured: unmeasuredIn(rows), rows: sorted(rows, policies) },
-    material: { transcript, cuts },
+    cuts,
+    candidates,
   };
 }
 
@@ -212,13 +198,13 @@ function sorted(rows: readonly DetailedRow[], policies: readonly PolicyName[]): 
  * Returns a function that measures rounds into a row. The questions are the same for all summaries of the same
  * messages.
  */
-async function examinerOf(transcript: Transcript, cuts: Cuts) {
-  const rules = await rulesByCut(transcript, cuts);
+function examinerOf(transcript: Transcript, { cuts }: Cuts) {
+  const rules = new Map(cuts.map((cut) => [cut.point, rulesAt(cut)]));
   const assignments = assignmentsIn(transcript);
   const examinations = new Map<string, Examination>();
   const examinationOf = (round: Round) => {
-    const key = `${round.now}:${round.kept.join(",")}`;
-    const known = examinations.get(key) ?? new Examination(transcript, round);
+    const key = `${round.now}:${round.kept.map(({ at }) => at).join(",")}`;
+    const known = examinations.get(key) ?? new Examination(round);
     examinations.set(key, known);
     return known;
   };
@@ -226,27 +212,22 @@ async function examinerOf(transcript: Transcript, cuts: Cuts) {
     rounds: readonly Round[],
     facts: Pick<DetailedRow, "policy" | "summarizer" | "isControl" | "problem">,
   ): DetailedRow => {
-    const watch = new RuleWatch();
-    const all = new Set<string>();
-    const measured = rounds.map((round) => {
-      const { text, kept, contextTokens, point } = round;
-      const at = cuts.cuts.findIndex((cut) => cut.point === point);
-      watch.add(rules[at] ?? [], [text, ...kept.map((number) => transcript.messages[number]!.prose)]);
-      const inventions = inventionsIn(text, transcript, round);
-      for (const name of inventions) all.add(name);
-      const { updated, current, stale } = valuesIn(text, assignments, round);
-      return {
-        ...examinationOf(round).measure(text),
-        current: updated === 0 ? null : current / updated,
-        stale: updated === 0 ? null : stale / updated,
-        invented: inventions.length,
-        refetch: refetchedTokens(text, transcript, round),
-        price: priceOfNext(contextTokens, transcript, round),
-      };
-    });
-    const ruleFigures = watch.figures;
+    const inventions = rounds.map(inventionsIn);
+    const measured = rounds.map((round, at) => ({
+      ...examinationOf(round).measure(round.text),
+      ...valuesIn(round, assignments),
+      invented: inventions[at]!.length,
+      refetch: refetchedTokens(round),
+      price: priceOfNext(round),
+    }));
+    const ruleFigures = ruleFiguresOf(
+      rounds.map(({ text, kept, point }) => ({
+        rules: rules.get(point) ?? [],
+        texts: [text, ...kept.map(({ prose }) => prose)],
+      })),
+    );
     const { held, of } = ruleFigures;
-    const rulesHeld = of === 0 || rounds.length === 0 ? null : held / of;
+    const rulesHeld = of === 0 ? null : held / of;
     return {
       ...facts,
       rounds: rounds.length,
@@ -254,7 +235,7 @@ async function examinerOf(transcript: Transcript, cuts: Cuts) {
         column === "rules" ? rulesHeld : meanOf(measured.map((round) => round[column])),
       ),
       ruleFigures,
-      inventions: [...all].sort(),
+      inventions: [...new Set(inventions.flat())].sort(),
     };
   };
 }
@@ -281,21 +262,215 @@ function meanRows(reports: readonly SessionReport[]): Row[] {
   });
 }
 
+// Facts that a context keeps or loses when a summary replaces its older messages: rules, values, inventions, and the
+// cost of later requests.
+
+/** A rule of the user, and the first round after which the model no longer reads it. */
+interface RuleRound {
+  text: string;
+  /** Round in which it was stated, from 1. */
+  stated: number;
+  /** First round after which the model does not read it, from 1; null while the model reads it. */
+  fell: number | null;
+}
+
+/** Numbers of rules that are still valid, and of those that the model still reads. */
+interface RuleFigures {
+  /** Rules that the model reads after the last round. */
+  held: number;
+  /** Rules that are valid after the last round. */
+  of: number;
+  /** `held` and `of` after each round. */
+  byRound: readonly Pick<RuleFigures, "held" | "of">[];
+  /** Valid rules that the model did not read after at least one round. */
+  fallen: readonly RuleRound[];
+}
+
+/** Follows the rules of a session: those that apply at the end of each round, and all texts that the model reads then. */
+function ruleFiguresOf(rounds: readonly { rules: readonly Rule[]; texts: readonly string[] }[]): RuleFigures {
+  const followed = new Map<string, RuleRound>();
+  const byRound = rounds.map(({ rules, texts }, at) => {
+    const read = texts.map(plain).join("\n");
+    let held = 0;
+    for (const { text, from, kind } of rules) {
+      const key = `${from.entryId}:${from.start}`;
+      const known = followed.get(key) ?? { text, stated: at + 1, fell: null };
+      followed.set(key, known);
+      // A refused call has its own form in a summary: its parts may be in several lines.
+      if (isIn(read, text, kind === "refused")) held++;
+      else known.fell ??= at + 1;
+    }
+    return { held, of: rules.length };
+  });
+  const { held, of } = byRound.at(-1) ?? { held: 0, of: 0 };
+  return { held, of, byRound, fallen: [...followed.values()].filter(({ fell }) => fell !== null) };
+}
+
+/** Normalizes a text for comparison: without escapes, marks, capitals and runs of blanks. */
+const plain = (text: string): string =>
+  unescapeText(text)
+    .toLowerCase()
+    .replace(/[*_`"'“”‘’]/g, "")
+    .replace(/[^\S\n]+/g, " ");
+
+/** Minimum share of a rule's words that one line must have. */
+const SHARE_OF_RULE = 0.8;
+
+function isIn(read: string, rule: string, isAnywhere: boolean): boolean {
+  const wanted = plain(rule).replace(/\s+/g, " ").trim();
+  if (read.includes(wanted)) return true;
+  const words = [...new Set(wordsIn(wanted))];
+  if (words.length < 2) return false;
+  // Only lines with the rule's longest word are checked.
+  const longest = words.reduce((long, word) => (word.length > long.length ? word : long));
+  return (isAnywhere ? [read] : read.split("\n")).some((line) => {
+    if (!line.includes(longest)) return false;
+    const has = new Set(wordsIn(line));
+    return words.filter((word) => has.has(word)).length >= words.length * SHARE_OF_RULE;
+  });
+}
+
+interface Assignment {
+  message: ReadMessage;
+  key: string;
+  value: string;
+}
+
+/** Pattern of an assignment: a name, an equals sign, and a number, a switch or a quoted word. */
+const ASSIGNMENT =
+  /(?<![\w.-])((?=\w{0,60}(?:_|[a-z][A-Z]|[A-Z]{4}))[A-Za-z_]\w{3,60}|port|timeout|version|level|region|branch)["']?[^\S\n]{0,2}(?:=|:|is now|is|to)[^\S\n]{0,2}(?:(true|false|\d[\w.:%]{0,30})|["'`]([^"'`\n]{1,40})["'`])/g;
+
+/** Maximum number of characters of each message that are searched for values. */
+const VALUES_READ = 200_000;
+
+/** Returns the values that users and the agent wrote, in order. Output of tools is not included. */
+function assignmentsIn(transcript: Transcript): Assignment[] {
+  return transcript.messages.flatMap((message) => {
+    if (message.role !== "user" && message.role !== "assistant") return [];
+    return [...message.text.slice(0, VALUES_READ).matchAll(ASSIGNMENT)].map(
+      ([, key, plainValue, quoted]) => ({
+        message,
+        key: key!,
+        value: (plainValue ?? quoted ?? "").replace(/[.:]+$/, ""),
+      }),
+    );
+  });
+}
+
+/**
+ * Returns the shares of the values that had changed before the cut which the summary has: `current` with their newest
+ * value, `stale` only with an older one; null when no value had changed. Values in a kept message do not count.
+ */
+function valuesIn({ text, now, kept }: Round, assignments: readonly Assignment[]) {
+  const values = new Map<string, string[]>();
+  for (const { message, key, value } of assignments) {
+    if (message.at >= now) break;
+    const known = values.get(key) ?? [];
+    if (known.at(-1) !== value) values.set(key, [...known, value]);
+  }
+  const inSight = new Set(kept);
+  for (const { message, key } of assignments) if (inSight.has(message)) values.delete(key);
+  const updated = [...values].filter(([, told]) => new Set(told).size > 1);
+  if (updated.length === 0) return { current: null, stale: null };
+  const lines = text.split("\n");
+  let [current, stale] = [0, 0];
+  for (const [key, told] of updated) {
+    const near = lines.filter((line) => line.includes(key));
+    const tells = (value: string) => near.some((line) => hasValue(line, value));
+    if (tells(told.at(-1)!)) current++;
+    else if (told.some(tells)) stale++;
+  }
+  return { current: current / updated.length, stale: stale / updated.length };
+}
+
+function hasValue(line: string, value: string): boolean {
+  for (let at = line.indexOf(value); at >= 0; at = line.indexOf(value, at + 1))
+    if (!/[\w.]/.test(line[at - 1] ?? "") && !/\w/.test(line[at + value.length] ?? "")) return true;
+  return false;
+}
+
+/** Words of the summarizing program itself: headings, and marks of omissions. */
+const OWN_WORDS = /^#{1,6} .*$|^[A-Z][A-Z ]{8,60}:?$|\[…[^\]\n]*\]|\(\d+ (?:[a-z ]+ )?(?:left out|more)\)/gm;
+
+/** Returns names, numbers and paths in a summary that no message before the cut has. */
+function inventionsIn({ text, transcript, now }: Round): string[] {
+  const said = unescapeText(withoutTags(text)).replace(OWN_WORDS, " ").replaceAll("…", " ");
+  const numbers = said.match(/(?<![\w.,-])\d{2,12}(?:\.\d{1,6})?(?![\w.,-]*\w)/g) ?? [];
+  const isThere = (name: string) => {
+    const place = transcript.firstWith(name);
+    return place >= 0 && place < now;
+  };
+  return [...new Set([...namesIn(said), ...numbers])]
+    .filter((name) => !isThere(name) && !isThere(name.replace(/^(?:\.{1,2}\/|~\/|\/)+/, "")))
+    .sort();
+}
+
+/**
+ * Counts the tokens of the next calls' results that the summarized messages had and that neither the summary nor a kept
+ * message has: the agent fetched them again. Each line counts once.
+ */
+function refetchedTokens({ text, kept, summarized, later }: Round): number {
+  const linesOf = (messages: readonly ReadMessage[]) => new Set(messages.flatMap(({ lines }) => lines));
+  const [hadLines, inSight] = [linesOf(summarized), linesOf(kept)];
+  let calls = 0;
+  let characters = 0;
+  for (const message of later) {
+    calls += message.calls.length;
+    if (message.role === "toolResult")
+      for (const line of message.lines)
+        if (hadLines.has(line) && !inSight.has(line)) {
+          inSight.add(line);
+          if (!text.includes(line)) characters += line.length + 1;
+        }
+    if (calls >= NEXT_CALLS) break;
+  }
+  return Math.ceil(characters / 4);
+}
+
+/** Requests whose price is forecast. */
+const NEXT_REQUESTS = 10;
+
+/**
+ * Returns the price in US dollars of the recorded requests after this cut. The first one writes the whole context to
+ * the prompt cache; each later one reads it from the cache and writes only new messages. System prompt and tools are
+ * not included.
+ */
+function priceOfNext({ contextTokens, transcript, later }: Round): number {
+  const prices = pricesIn(transcript);
+  let [prompt, cached, requests, price] = [contextTokens, 0, 0, 0];
+  for (const message of later) {
+    if (message.role === "assistant" && !isFailedAnswer(message.message)) {
+      const anew = prompt - cached;
+      price += cached * prices.cacheRead + anew * prices.cacheWrite + message.tokens * prices.output;
+      cached = prompt;
+      if (++requests === NEXT_REQUESTS) break;
+    }
+    prompt += message.tokens;
+  }
+  return price / 1_000_000;
+}
+
+/** Returns the prices of the model that answered last; if they are unknown, those of the default model of summaries. */
+function pricesIn(transcript: Transcript): Required<TokenPrices> {
+  const answer = transcript.messages.findLast(({ role }) => role === "assistant")?.message;
+  const { provider, model: modelId } = (answer ?? {}) as { provider?: unknown; model?: unknown };
+  const model = typeof provider === "string" && typeof modelId === "string" ? { provider, modelId } : null;
+  return pricesOf(model) ?? pricesOf({ provider: "anthropic", modelId: DEFAULT_ANTHROPIC_MODEL })!;
+}
+
 // Controls mark the ends of the scale for a real summarizer: all text, no text, the newest text, the most frequent names.
 
 /** Maximum length of a control's summary in characters: 2,000 tokens. */
 const ROOM = 8_000;
 
-/** Text of all messages: no loss and no saving. */
-const identity = (messages: readonly ContextMessage[]): string =>
-  messages.map((message) => new ReadMessage(message).text).join("\n");
+const textOf = (message: ContextMessage): string => new ReadMessage(message).text;
 
 /** A summary without content. Only the blocks of the core are left. */
 const empty: Summarizer = summarizer(() => "–", { name: "empty" });
 
 /** Summarizes by the newest text of the messages. */
 const newest: Summarizer = summarizer(
-  ({ messages, previousSummary = "" }) => `${previousSummary}\n${identity(messages)}`.slice(-ROOM),
+  ({ messages, previousSummary = "" }) => [previousSummary, ...messages.map(textOf)].join("\n").slice(-ROOM),
   { name: "newest" },
 );
 
@@ -303,7 +478,7 @@ const newest: Summarizer = summarizer(
 const frequency: Summarizer = summarizer(
   ({ messages, previousSummary = "" }) => {
     const counts = new Map<string, number>();
-    for (const message of [previousSummary, ...messages.map((one) => new ReadMessage(one).text)])
+    for (const message of [previousSummary, ...messages.map(textOf)])
       for (const name of namesIn(message)) counts.set(name, (counts.get(name) ?? 0) + 1);
     let list = "";
     for (const [name] of [...counts].sort(([, a], [, b]) => b - a)) {

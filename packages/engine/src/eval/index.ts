@@ -9,7 +9,6 @@ export {
   type Row,
   type SessionReport,
 } from "./evaluate.ts";
-export type { RuleFigures, RuleRound } from "./facts.ts";
 export {
   forecastJudgement,
   type JudgeBill,

@@ -14,7 +14,6 @@ import {
   type CheckedProbes,
   checkProbes,
   chooseProbes,
-  type Graded,
   gradeTask,
   jsonIn,
   NEXT_CALL,
@@ -24,7 +23,7 @@ import {
   WRITE_PROBES,
 } from "./probes.ts";
 import { type Cuts, cutsOf, type Round } from "./rounds.ts";
-import { meanOf, namesIn, type ReadMessage, Transcript } from "./transcript.ts";
+import { meanOf, namesIn, ReadMessage, Transcript } from "./transcript.ts";
 
 /** A model that judges. */
 export interface JudgeOptions {
@@ -129,16 +128,12 @@ export function forecastJudgement(
   summaries: number,
   options: JudgeOptions & { keepTokens?: number | undefined },
 ): JudgeForecast {
-  const transcript = new Transcript(messages);
-  const cut = judgedCut(cutsOf(transcript, options.keepTokens));
+  const cut = judgedCut(cutsOf(new Transcript(messages), options.keepTokens));
   if (!cut) return { requests: 0, inputTokens: 0, outputTokens: 0, cost: 0 };
-  const tokensOf = (numbers: readonly number[]) =>
-    numbers.reduce((sum, at) => sum + roughTokens(transcript.messages[at]!.text), 0);
+  const tokensOf = (read: readonly ReadMessage[]) =>
+    read.reduce((sum, { text }) => sum + roughTokens(text), 0);
   const [history, tail] = [tokensOf(cut.summarized), tokensOf(cut.kept)];
-  const parts = partsOf(
-    cut.summarized.map((at) => transcript.messages[at]!),
-    options.provider,
-  ).length;
+  const parts = partsOf(cut.summarized, options.provider).length;
   const questions = PROBES_WANTED * QUESTION_TOKENS;
   const texts = summaries + 3;
   const batches = Math.ceil((PROBES_WANTED * texts) / GRADED_AT_ONCE);
@@ -179,10 +174,8 @@ const roughTokens = (text: string): number => {
 export class Judge {
   readonly #options: JudgeOptions;
   readonly #signal: AbortSignal | undefined;
-  #requests = 0;
-  #tokens = 0;
-  #cost: number | null = 0;
-  #rubbish = 0;
+  /** Sums of all sessions; `rubbish` is the number of unreadable answers. */
+  readonly #spent: JudgeBill & { rubbish: number } = { requests: 0, tokens: 0, cost: 0, rubbish: 0 };
 
   constructor(options: JudgeOptions, signal?: AbortSignal) {
     this.#options = options;
@@ -195,26 +188,14 @@ export class Judge {
    *
    * @throws EspalierError `over-budget`; the provider's errors
    */
-  async judge(
-    session: string,
-    transcript: Transcript,
-    cuts: Cuts,
-    written: readonly Candidate[],
-  ): Promise<JudgedSession> {
-    const before = {
-      requests: this.#requests,
-      tokens: this.#tokens,
-      cost: this.#cost,
-      rubbish: this.#rubbish,
-    };
+  async judge(session: string, cuts: Cuts, written: readonly Candidate[]): Promise<JudgedSession> {
+    const before = { ...this.#spent };
     const cut = judgedCut(cuts)!;
     const candidates = written.flatMap(({ rounds, ...of }) => {
       const round = rounds.find(({ point }) => point === cut.point);
       return round ? [{ ...of, round }] : [];
     });
-    const history = cut.summarized.map((at) => transcript.messages[at]!);
-    const tail = cut.kept.map((at) => transcript.messages[at]!);
-    const parts = partsOf(history, this.#options.provider);
+    const parts = partsOf(cut.summarized, this.#options.provider);
     const checked: CheckedProbes[] = [];
     for (const [part, messages] of parts.entries())
       checked.push(
@@ -223,7 +204,7 @@ export class Judge {
     const probes = chooseProbes(checked);
     const sources: Source[] = [
       { name: "empty", texts: [{ text: "", probes }] },
-      { name: "tail", texts: [{ text: recordOf(newestOf(tail, this.#options.provider)), probes }] },
+      { name: "tail", texts: [{ text: recordOf(newestOf(cut.kept, this.#options.provider)), probes }] },
       {
         name: "full",
         // Each question is asked about the part that has its quotation.
@@ -262,7 +243,7 @@ export class Judge {
         lost: counted
           .filter((probe) => graded("full", probe) === 1 && graded(at, probe) === 0)
           .map(({ category, question }) => ({ category, question })),
-        next: await this.#nextCall(round, transcript),
+        next: await this.#nextCall(round),
       });
     }
     const { provider } = this.#options;
@@ -277,14 +258,14 @@ export class Judge {
         inTail: inTail.length,
         ungraded: asked.length - counted.length,
       },
-      rubbish: this.#rubbish - before.rubbish,
+      rubbish: this.#spent.rubbish - before.rubbish,
       empty: rounded(empty),
       full: rounded(full),
       rows,
       spent: {
-        requests: this.#requests - before.requests,
-        tokens: this.#tokens - before.tokens,
-        cost: this.#cost === null ? null : this.#cost - (before.cost ?? 0),
+        requests: this.#spent.requests - before.requests,
+        tokens: this.#spent.tokens - before.tokens,
+        cost: this.#spent.cost === null ? null : this.#spent.cost - (before.cost ?? 0),
       },
     };
   }
@@ -312,8 +293,7 @@ export class Judge {
     const grades = new Map<string, number>();
     for (let from = 0; from < order.length; from += GRADED_AT_ONCE) {
       const batch = order.slice(from, from + GRADED_AT_ONCE).map((one, at) => ({ ...one, id: `a${at + 1}` }));
-      const asked: Graded[] = batch;
-      const said = byId(await this.#ask("", gradeTask(asked), Array.isArray), ({ grade }) =>
+      const said = byId(await this.#ask("", gradeTask(batch), Array.isArray), ({ grade }) =>
         grade === 0 || grade === 0.5 || grade === 1 ? grade : undefined,
       );
       for (const { id, key } of batch) {
@@ -325,11 +305,10 @@ export class Judge {
   }
 
   /** Compares the call that the judge proposes from a summary and the kept messages with the recorded call. */
-  async #nextCall({ text, kept, now }: Round, transcript: Transcript): Promise<number | null> {
-    const recorded = transcript.messages.slice(now).find(({ calls }) => calls.length > 0)?.calls[0];
+  async #nextCall({ text, kept, later }: Round): Promise<number | null> {
+    const recorded = later.find(({ calls }) => calls.length > 0)?.calls[0];
     if (!recorded) return null;
-    const tail = kept.map((at) => transcript.messages[at]!);
-    const record = `${textElement(text)}\n${recordOf(newestOf(tail, this.#options.provider))}`;
+    const record = `${textElement(text)}\n${recordOf(newestOf(kept, this.#options.provider))}`;
     const proposed = await this.#ask(record, NEXT_CALL, isRecord);
     if (!isRecord(proposed) || typeof proposed["tool"] !== "string") return null;
     if (proposed["tool"].toLowerCase() !== recorded.name.toLowerCase()) return 0;
@@ -344,7 +323,7 @@ export class Judge {
       const value = jsonIn(await this.#send(material, words));
       if (value !== undefined && isRight(value)) return value;
     }
-    this.#rubbish++;
+    this.#spent.rubbish++;
     return undefined;
   }
 
@@ -352,11 +331,11 @@ export class Judge {
     const { provider, maxCost } = this.#options;
     const input = roughTokens(material) + roughTokens(task) + roughTokens(SYSTEM);
     if (maxCost !== undefined) {
-      const next = priceOf(input, 0, this.#options) ?? 0;
-      if ((this.#cost ?? 0) + next > maxCost)
+      const cost = this.#spent.cost ?? 0;
+      if (cost + (priceOf(input, 0, this.#options) ?? 0) > maxCost)
         throw new EspalierError(
           "over-budget",
-          `The judge has cost $${(this.#cost ?? 0).toFixed(4)} and its next request would exceed --max-cost of $${maxCost}. Raise it, or judge fewer sessions.`,
+          `The judge has cost $${cost.toFixed(4)} and its next request would exceed --max-cost of $${maxCost}. Raise it, or judge fewer sessions.`,
         );
     }
     if (!provider.summarizer)
@@ -373,10 +352,10 @@ export class Judge {
     });
     const read = usage ? usage.input + usage.cacheRead + usage.cacheWrite : input;
     const written = usage?.output ?? roughTokens(text);
-    this.#requests++;
-    this.#tokens += read + written;
+    this.#spent.requests++;
+    this.#spent.tokens += read + written;
     const cost = costOf(usage) || priceOf(read, written, this.#options);
-    this.#cost = cost === null || this.#cost === null ? null : this.#cost + cost;
+    this.#spent.cost = cost === null || this.#spent.cost === null ? null : this.#spent.cost + cost;
     return text;
   }
 }
@@ -438,10 +417,11 @@ function newestOf(messages: readonly ReadMessage[], provider: Provider): ReadMes
 
 function cutTo(message: ReadMessage, tokens: number): ReadMessage {
   if (roughTokens(message.text) <= tokens) return message;
-  const [cut] = new Transcript([
-    { role: "user", content: message.text.slice(0, Math.floor(tokens)), timestamp: 0 },
-  ]).messages;
-  return cut!;
+  return new ReadMessage({
+    role: "user",
+    content: message.text.slice(0, Math.floor(tokens)),
+    timestamp: 0,
+  });
 }
 
 /** Returns the names and values by which calls are compared. */

@@ -14,14 +14,19 @@ import {
   wordsIn,
 } from "./transcript.ts";
 
-/** A point of a session at which the older messages were summarized. Numbers are indexes in the transcript. */
+/** A point of a session at which the older messages were summarized. */
 export interface Cut {
+  transcript: Transcript;
+  /** Number of the point in the session, from 1. */
+  point: number;
   /** Index of the first message after the cut. */
   now: number;
   /** Messages that the summary replaces, oldest first. */
-  summarized: readonly number[];
+  summarized: readonly ReadMessage[];
   /** Messages that the model still reads. */
-  kept: readonly number[];
+  kept: readonly ReadMessage[];
+  /** Messages after the cut. */
+  later: readonly ReadMessage[];
 }
 
 /** Measures of one summary; null when the session has nothing to measure. */
@@ -49,8 +54,6 @@ export const MEASURES = ["tokens", "reach", "user", "found", "state", "dump", "p
 
 /** Questions about one cut, for any number of summaries. */
 export class Examination {
-  readonly transcript: Transcript;
-  readonly cut: Cut;
   readonly #needs: Need[];
   readonly #requests: Anchors[];
   readonly #findings: Anchors[];
@@ -59,19 +62,15 @@ export class Examination {
   /** True if enough summarized names are written again later. */
   readonly #again: boolean;
 
-  constructor(transcript: Transcript, cut: Cut) {
-    this.transcript = transcript;
-    this.cut = cut;
-    const history = cut.summarized.map((at) => transcript.messages[at]!);
-    const future = transcript.messages.slice(cut.now);
-    const rarity = rarityIn(history);
-    this.#needs = needsOf(transcript, cut, history, future);
-    this.#requests = requestsIn(history).flatMap((text) => anchorsOf(text, rarity));
-    this.#findings = findingsIn(history).flatMap((text) => anchorsOf(text, rarity));
-    this.#facts = stateOf(transcript, cut, history);
-    this.#later = unionOf(future.filter(({ role }) => role !== "toolResult"));
+  constructor(cut: Cut) {
+    const rarity = rarityIn(cut.summarized);
+    this.#needs = needsOf(cut);
+    this.#requests = requestsIn(cut.summarized).flatMap((text) => anchorsOf(text, rarity));
+    this.#findings = findingsIn(cut.summarized).flatMap((text) => anchorsOf(text, rarity));
+    this.#facts = stateOf(cut);
+    this.#later = namesOf(cut.later.filter(({ role }) => role !== "toolResult"));
     let again = 0;
-    for (const name of unionOf(history)) if (this.#later.has(name)) again++;
+    for (const name of namesOf(cut.summarized)) if (this.#later.has(name)) again++;
     this.#again = again >= FEWEST_NAMES;
   }
 
@@ -94,11 +93,8 @@ export class Examination {
 /** Returns the text without the tags of blocks, which are not names of the session. */
 export const withoutTags = (text: string): string => text.replace(/<\/?[a-z][a-z-]*>/g, " ");
 
-function unionOf(messages: readonly ReadMessage[]): Set<string> {
-  const union = new Set<string>();
-  for (const { names } of messages) for (const name of names) union.add(name);
-  return union;
-}
+const namesOf = (messages: readonly ReadMessage[]): Set<string> =>
+  new Set(messages.flatMap(({ names }) => [...names]));
 
 /** A name that a later call uses and that only the summarized messages have. */
 interface Need {
@@ -117,18 +113,13 @@ const HALF_WEIGHT = 20;
 /** Minimum number of summarized names that are used again later. With fewer, one name decides the figure. */
 const FEWEST_NAMES = 3;
 
-function needsOf(
-  transcript: Transcript,
-  cut: Cut,
-  history: readonly ReadMessage[],
-  future: readonly ReadMessage[],
-): Need[] {
-  const before = unionOf(history);
-  const inSight = unionOf(cut.kept.map((at) => transcript.messages[at]!));
+function needsOf(cut: Cut): Need[] {
+  const before = namesOf(cut.summarized);
+  const inSight = namesOf(cut.kept);
   const needed = new Map<string, number>();
   let number = 0;
   const see = (name: string) => void (needed.has(name) || inSight.add(name));
-  for (const message of future) {
+  for (const message of cut.later) {
     for (const call of message.calls) {
       number++;
       for (const name of namesIn(call.text)) {
@@ -140,7 +131,7 @@ function needsOf(
     if (number >= NEXT_CALLS) break;
   }
   if (needed.size === 0) return [];
-  const homes = filesOfNames(transcript, cut, history, needed);
+  const homes = filesOfNames(cut, needed);
   return [...needed].map(([name, at]) => {
     const files = homes.get(name) ?? [];
     // A name that is in no file cannot be read again.
@@ -150,16 +141,14 @@ function needsOf(
 
 /** Returns the files of the calls that read or edited a needed name, by name. */
 function filesOfNames(
-  transcript: Transcript,
-  cut: Cut,
-  history: readonly ReadMessage[],
+  { transcript, now, summarized }: Cut,
   needed: ReadonlyMap<string, number>,
 ): Map<string, string[]> {
   const homes = new Map<string, string[]>();
-  for (const call of history.flatMap(({ calls }) => calls)) {
+  for (const call of summarized.flatMap(({ calls }) => calls)) {
     const files = filesOf(call);
     if (files.length === 0) continue;
-    const result = transcript.resultOf(call, cut.now);
+    const result = transcript.resultOf(call, now);
     const shown = [namesIn(call.text), ...(result ? [result.names] : [])];
     for (const name of needed.keys())
       if (isCodeName(name) && shown.some((names) => names.has(name)))
@@ -334,12 +323,12 @@ const LAST_IDS = 4;
 const OPEN_TASKS = 4;
 
 /** Returns facts about the state at the cut, from calls and answers. */
-function stateOf(transcript: Transcript, cut: Cut, history: readonly ReadMessage[]): Fact[] {
+function stateOf({ transcript, now, summarized }: Cut): Fact[] {
   const edits: string[] = [];
   const runs = new Map<string, { failed: boolean; output: string }>();
   let tasks: unknown[] = [];
-  for (const call of history.flatMap(({ calls }) => calls)) {
-    const result = transcript.resultOf(call, cut.now);
+  for (const call of summarized.flatMap(({ calls }) => calls)) {
+    const result = transcript.resultOf(call, now);
     const failed =
       result !== undefined &&
       (result.isError || /(?:exit code|exited with code):? [1-9]/i.test(result.text.slice(0, 400)));
@@ -358,7 +347,7 @@ function stateOf(transcript: Transcript, cut: Cut, history: readonly ReadMessage
     if (Array.isArray(listed)) tasks = listed;
   }
   const commands = [...runs.keys()].filter(({ length }) => length > 5);
-  const said = history
+  const said = summarized
     .filter(({ role }) => role === "assistant")
     .flatMap(({ prose }) => prose.match(ID) ?? []);
   const failures = [...runs.values()].filter((run) => run.failed).slice(-LAST_FAILURES);

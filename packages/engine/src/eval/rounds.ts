@@ -1,11 +1,17 @@
 // Replay of a session in memory, with a compaction at several points.
-import { generateSummary, type Rule } from "@espalier/compaction";
+import { generateSummary, type Rule, rulesOn } from "@espalier/compaction";
 import { memoryOffloadStorage } from "@espalier/compaction/policies";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { type ContextMessage, estimateTotal, memoryStore, message } from "@espalier/session-tree";
+import {
+  type ContextMessage,
+  type Entry,
+  estimateTotal,
+  memoryStore,
+  message,
+  type NewEntry,
+} from "@espalier/session-tree";
 import type { Summarizer } from "@espalier/summarizer";
 import type { PolicyName } from "../compaction/policies.ts";
-import { rulesOf } from "../session/edit.ts";
 import { createSession } from "../session/open.ts";
 import type { Session } from "../session/session.ts";
 import type { Cut } from "./measures.ts";
@@ -13,8 +19,6 @@ import { ReadMessage, Transcript } from "./transcript.ts";
 
 /** A cut with the text that replaces the summarized messages. */
 export interface Round extends Cut {
-  /** Number of the point in the session, from 1. */
-  point: number;
   text: string;
   /** Tokens of the context at that point, in characters / 4. */
   contextTokens: number;
@@ -37,7 +41,7 @@ const FEWEST_CUTS = 4;
 export interface Cuts {
   /** Tokens of the newest messages, which are kept unchanged. */
   keepTokens: number;
-  cuts: readonly (Cut & Pick<Round, "point">)[];
+  cuts: readonly Cut[];
 }
 
 /** Cuts a session at six points. For a short session fewer tokens are kept, unless `keepTokens` is given. */
@@ -53,52 +57,15 @@ export function cutsOf(transcript: Transcript, keepTokens?: number): Cuts {
   return usual.cuts.length >= FEWEST_CUTS ? usual : keeping(KEPT_OF_SHORT);
 }
 
-const nowAt = ({ messages }: Transcript, point: number): number =>
-  Math.floor((messages.length * point) / (POINTS + 1));
-
-function cutAt(
-  transcript: Transcript,
-  point: number,
-  keepTokens: number,
-): (Cut & { point: number }) | undefined {
+function cutAt(transcript: Transcript, point: number, keepTokens: number): Cut | undefined {
   const { messages } = transcript;
-  const now = nowAt(transcript, point);
+  const now = Math.floor((messages.length * point) / (POINTS + 1));
   let from = now;
   for (let kept = 0; from > 0 && kept < keepTokens; ) kept += messages[--from]!.tokens;
   while (from < now && messages[from]!.role === "toolResult") from++;
   if (from < FEWEST_MESSAGES) return undefined;
-  return { point, now, summarized: numbersTo(from), kept: numbersTo(now).slice(from) };
-}
-
-const numbersTo = (end: number): number[] => Array.from({ length: end }, (_, at) => at);
-
-/** Summarizes all messages before each cut at once, without earlier compactions. */
-export async function summarizedAtOnce(
-  transcript: Transcript,
-  { cuts }: Cuts,
-  summarize: Summarizer,
-  signal?: AbortSignal,
-): Promise<Played> {
-  const rounds: Round[] = [];
-  let problem: string | null = null;
-  for (const cut of cuts) {
-    const history = cut.summarized.map((at) => transcript.messages[at]!.message);
-    const asked = { summarizer: summarize, ...(signal ? { signal } : {}) };
-    try {
-      const { text } = await generateSummary(history, asked);
-      rounds.push(roundOf(transcript, cut, text));
-    } catch (error) {
-      problem ??= sentenceOf(error, signal);
-    }
-  }
-  return { rounds, problem };
-}
-
-/** Returns the message of a failed summary, which is a result; throws all other errors. */
-function sentenceOf(error: unknown, signal: AbortSignal | undefined): string {
-  signal?.throwIfAborted();
-  if (error instanceof EspalierError) return error.message;
-  throw error;
+  const [summarized, kept] = [messages.slice(0, from), messages.slice(from, now)];
+  return { transcript, point, now, summarized, kept, later: messages.slice(now) };
 }
 
 /** Forecasts the requests to a summarizer for one session: for summaries at once, and for this number of policies. */
@@ -107,10 +74,7 @@ export function forecastSummaries(
   policies: number,
   keepTokens?: number,
 ): { requests: number; inputTokens: number; outputTokens: number } {
-  const transcript = new Transcript(messages);
-  const { cuts } = cutsOf(transcript, keepTokens);
-  const tokensOf = (numbers: readonly number[]) =>
-    numbers.reduce((sum, at) => sum + transcript.messages[at]!.tokens, 0);
+  const { cuts } = cutsOf(new Transcript(messages), keepTokens);
   const atOnce = cuts.reduce((sum, { summarized }) => sum + tokensOf(summarized), 0);
   // Each round summarizes the new messages in one or two requests, and updates the previous summary.
   const played = tokensOf(cuts.at(-1)?.summarized ?? []) + cuts.length * WRITTEN_TOKENS;
@@ -121,69 +85,63 @@ export function forecastSummaries(
 /** Assumed tokens of a summary. */
 const WRITTEN_TOKENS = 1_500;
 
-/** Returns a cut with a text as its summary. */
-export function roundOf(transcript: Transcript, cut: Cut & { point: number }, text: string): Round {
-  const kept = cut.kept.reduce((sum, at) => sum + transcript.messages[at]!.tokens, 0);
-  return { ...cut, text, contextTokens: Math.ceil(text.length / 4) + kept };
-}
+const tokensOf = (messages: readonly ReadMessage[]): number =>
+  messages.reduce((sum, { tokens }) => sum + tokens, 0);
 
-/** Rounds of a replayed session, and the message of a compaction that was refused. */
-export interface Played {
-  rounds: Round[];
-  problem: string | null;
-}
+/** Returns a cut with a text as its summary. */
+export const roundOf = (cut: Cut, text: string): Round => ({
+  ...cut,
+  text,
+  contextTokens: Math.ceil(text.length / 4) + tokensOf(cut.kept),
+});
 
 /**
- * Replays a session in a store in memory and compacts it at each point by a policy: each summary updates the previous
- * one and has the core's own blocks.
+ * Summarizes a session at each cut. Without a policy, all messages before the cut are summarized at once. With one, the
+ * session is replayed in a store in memory and compacted: each summary updates the previous one and has the core's own
+ * blocks. `problem` is the message of a summary that failed, which is a result; null when none did.
  */
 export async function playRounds(
-  transcript: Transcript,
   { keepTokens, cuts }: Cuts,
-  policy: PolicyName,
-  summarize: Summarizer,
+  policy: PolicyName | null,
+  summarizer: Summarizer,
   signal?: AbortSignal,
-): Promise<Played> {
-  const session = await emptySession();
+): Promise<{ rounds: Round[]; problem: string | null }> {
+  const asked = { summarizer, ...(signal ? { signal } : {}) };
+  const session = policy === null ? undefined : await emptySession();
   const rounds: Round[] = [];
   let problem: string | null = null;
   try {
-    for (const [at, { point, now }] of cuts.entries()) {
-      await appendUpTo(session, transcript, cuts[at - 1]?.now ?? 0, now);
+    for (const [at, cut] of cuts.entries()) {
+      await session?.append(cut.transcript.messages.slice(cuts[at - 1]?.now ?? 0, cut.now).map(entryOf));
       try {
-        await session.compact({
-          policy,
-          settings: { keepRecentTokens: keepTokens },
-          summarizer: summarize,
-          fallback: false,
-          ...(signal ? { signal } : {}),
-        });
+        if (session && policy)
+          await session.compact({
+            ...asked,
+            policy,
+            settings: { keepRecentTokens: keepTokens },
+            fallback: false,
+          });
+        else {
+          const history = cut.summarized.map((said) => said.message);
+          rounds.push(roundOf(cut, (await generateSummary(history, asked)).text));
+        }
       } catch (error) {
-        problem ??= sentenceOf(error, signal);
+        signal?.throwIfAborted();
+        if (!(error instanceof EspalierError)) throw error;
+        problem ??= error.message;
       }
-      const round = readRound(session, transcript, point, now);
-      if (round.text !== "") rounds.push(round);
+      const round = session && readRound(session, cut);
+      if (round && round.text !== "") rounds.push(round);
     }
   } finally {
-    await session.close();
+    await session?.close();
   }
   return { rounds, problem };
 }
 
-/** Returns the rules that apply at each cut, from the messages alone. */
-export async function rulesByCut(transcript: Transcript, { cuts }: Cuts): Promise<Rule[][]> {
-  const session = await emptySession();
-  const rules: Rule[][] = [];
-  try {
-    for (const [at, { now }] of cuts.entries()) {
-      await appendUpTo(session, transcript, cuts[at - 1]?.now ?? 0, now);
-      rules.push(rulesOf(session));
-    }
-  } finally {
-    await session.close();
-  }
-  return rules;
-}
+/** Returns the rules that apply at a cut, from the messages alone. */
+export const rulesAt = ({ transcript, now }: Cut): Rule[] =>
+  rulesOn(transcript.messages.slice(0, now).map((said) => entryOf(said) as Entry));
 
 /** Makes an empty session with the same name, time and folder on every machine. */
 const emptySession = (): Promise<Session> =>
@@ -200,49 +158,35 @@ const emptySession = (): Promise<Session> =>
 
 const TIME = Date.UTC(2026, 0, 1);
 
-async function appendUpTo(
-  session: Session,
-  transcript: Transcript,
-  from: number,
-  now: number,
-): Promise<void> {
-  const drafts = transcript.messages
-    .slice(from, now)
-    .map(({ message: said }, at) =>
-      message.of({ id: `${ID}${from + at}`, message: withoutUsage(said) as never }),
-    );
-  if (drafts.length > 0) await session.append(drafts);
-}
-
-/**
- * Removes the recorded usage: it measured the context of the recorded run, and a policy would apply it to the replay.
- */
-function withoutUsage(said: object): object {
-  const { usage: _, ...rest } = said as { usage?: unknown };
-  return rest;
-}
-
 /** Prefix of the ids of messages, before their number. */
 const ID = "message-";
 
+/**
+ * Makes the entry of a message, without its recorded usage: it measured the context of the recorded run, and a policy
+ * would apply it to the replay.
+ */
+function entryOf({ message: said, at }: ReadMessage): NewEntry {
+  const { usage: _, ...rest } = said as { usage?: unknown };
+  return message.of({ id: `${ID}${at}`, message: rest as never });
+}
+
 /** Reads the context after a compaction: kept messages unchanged, and the texts that replace all others. */
-function readRound(session: Session, transcript: Transcript, point: number, now: number): Round {
+function readRound(session: Session, cut: Cut): Round {
+  const { messages: all } = cut.transcript;
   const { messages, sources } = session.context;
-  const kept = new Set<number>();
+  const kept = new Set<ReadMessage>();
   const texts: string[] = [];
   for (const [at, said] of messages.entries()) {
     const source = sources[at]!;
-    const number = source.startsWith(ID) ? Number(source.slice(ID.length)) : -1;
-    const original = transcript.messages[number];
+    const original = source.startsWith(ID) ? all[Number(source.slice(ID.length))] : undefined;
     const { text } = new ReadMessage(said);
-    if (original?.text === text) kept.add(number);
+    if (original?.text === text) kept.add(original);
     else if (said.role !== "system") texts.push(text);
   }
   return {
-    point,
-    now,
+    ...cut,
     kept: [...kept],
-    summarized: numbersTo(now).filter((number) => !kept.has(number)),
+    summarized: all.slice(0, cut.now).filter((said) => !kept.has(said)),
     text: texts.join("\n\n"),
     contextTokens: estimateTotal(messages),
   };

@@ -13,6 +13,8 @@ export interface ReadCall {
 /** One message and its derived values, each computed when it is first read. */
 export class ReadMessage {
   readonly message: ContextMessage;
+  /** Index in its transcript; -1 for a message outside one. */
+  readonly at: number;
   readonly role: ContextMessage["role"];
   /** Text of the text blocks alone. */
   readonly prose: string;
@@ -22,8 +24,9 @@ export class ReadMessage {
   #words: ReadonlySet<string> | undefined;
   #lines: readonly string[] | undefined;
 
-  constructor(message: ContextMessage) {
+  constructor(message: ContextMessage, at = -1) {
     this.message = message;
+    this.at = at;
     this.role = message.role;
     this.prose = messageText(message);
     this.calls = toolCalls(message).map(({ id, name, arguments: given }) => {
@@ -69,11 +72,6 @@ export class ReadMessage {
     return this.#lines;
   }
 
-  /** Id of the call that the message answers; undefined for any other message. */
-  get answersCall(): string | undefined {
-    return this.message.role === "toolResult" ? String(this.message.toolCallId) : undefined;
-  }
-
   /** True for the result of a call that failed. */
   get isError(): boolean {
     return this.message.role === "toolResult" && this.message.isError === true;
@@ -100,44 +98,33 @@ function valuesText(value: unknown, depth = DEPTH): string {
 /** The messages of a path in order, and the text of all messages. */
 export class Transcript {
   readonly messages: readonly ReadMessage[];
-  /** Index of the message that answers a call, by the call's id. */
-  readonly results: ReadonlyMap<string, number>;
+  /** Message that answers a call, by the call's id. */
+  readonly #results = new Map<string, ReadMessage>();
   readonly #places = new Map<string, number>();
-  #whole: { text: string; ends: number[] } | undefined;
+  #whole: string | undefined;
 
   constructor(messages: readonly ContextMessage[]) {
-    this.messages = messages.map((message) => new ReadMessage(message));
-    this.results = new Map(
-      this.messages.flatMap((message, at) =>
-        message.answersCall ? [[message.answersCall, at] as const] : [],
-      ),
-    );
+    this.messages = messages.map((message, at) => new ReadMessage(message, at));
+    for (const said of this.messages)
+      if (said.message.role === "toolResult") this.#results.set(String(said.message.toolCallId), said);
   }
 
   /** Returns the index of the first message that has a text; -1 when there is none. */
   firstWith(text: string): number {
     const known = this.#places.get(text);
     if (known !== undefined) return known;
-    const { text: whole, ends } = this.#read();
-    const at = whole.indexOf(text);
-    const place = at < 0 ? -1 : ends.findIndex((end) => at < end);
+    this.#whole ??= this.messages.map((message) => message.text).join("\n");
+    const at = this.#whole.indexOf(text);
+    let [place, end] = [-1, 0];
+    while (at >= end) end += this.messages[++place]!.text.length + 1;
     this.#places.set(text, place);
     return place;
   }
 
-  #read() {
-    if (!this.#whole) {
-      let length = 0;
-      const ends = this.messages.map(({ text }) => (length += text.length + 1));
-      this.#whole = { text: this.messages.map(({ text }) => text).join("\n"), ends };
-    }
-    return this.#whole;
-  }
-
   /** Returns the result of a call; undefined when there is none before message `end`. */
   resultOf(call: ReadCall, end: number): ReadMessage | undefined {
-    const at = this.results.get(call.id);
-    return at === undefined || at >= end ? undefined : this.messages[at];
+    const result = this.#results.get(call.id);
+    return result && result.at < end ? result : undefined;
   }
 }
 
