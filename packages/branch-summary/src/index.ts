@@ -5,7 +5,6 @@ export {
   type BranchSummaryPlan,
   type BranchSummaryResult,
   collectEntriesForBranchSummary,
-  type GenerateBranchSummaryOptions,
   generateBranchSummary,
   hasSomethingToTell,
   type PreparedBranch,

@@ -2,33 +2,21 @@ export {
   type CompactionDetails,
   type CompactionSummary,
   compact,
-  type EntryRange,
   generateSummary,
   HISTORY_SECTIONS,
-  type HistorySummaryOptions,
-  type OmittedEntries,
   omittedEntries,
   rangeOf,
   SUMMARIZATION_PROMPT,
-  type SummaryOptions,
   TURN_PREFIX_SECTIONS,
   TURN_PREFIX_SUMMARIZATION_PROMPT,
   UPDATE_SUMMARIZATION_PROMPT,
 } from "./compact.ts";
 export {
-  type CompactionSpan,
-  type CutItem,
   type CutPoint,
   currentSystemMessage,
-  cutAt,
-  cutItems,
   findCutPoint,
-  firstKeptProblem,
-  latestUserMessage,
   legalCuts,
-  openPairs,
   readSpan,
-  type UserWords,
   userTexts,
   waitingItem,
 } from "./cut.ts";
@@ -51,23 +39,19 @@ export type {
   CompactionPreparation,
   CompactionReason,
   NothingToCompact,
-  PlanConditions,
 } from "./plan.ts";
 export {
   coveredFiles,
-  type FittedPlan,
   type PrepareOptions,
   planAt,
   planSelection,
   prepareCompaction,
-  type Selection,
 } from "./plan.ts";
-export type { CompactionInTheMaking, OffloadPlan, Policy, PolicyMoment, PolicySituation } from "./policy.ts";
+export type { OffloadPlan, Policy, PolicyMoment, PolicySituation } from "./policy.ts";
 export {
   effectiveWindow,
   isByteOverflow,
   isContextOverflow,
-  type LearntWindows,
   learntWindows,
   namedWindow,
   shouldCompact,
@@ -75,15 +59,12 @@ export {
   trustedTokens,
 } from "./policy.ts";
 export {
-  type FoundInMessage,
   findRulesOnce,
   foundIn,
   newRules,
   RULE,
-  RULE_KINDS,
   type Rule,
   type RuleData,
-  type RulesOnOptions,
   ruleFrom,
   ruleOf,
   rulesIn,
@@ -91,11 +72,9 @@ export {
 } from "./rules.ts";
 export { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, thresholdOf } from "./settings.ts";
 export {
-  frameSummary,
   goalIn,
   joinSummary,
   latestUserMessageIn,
-  PLANNED_SUMMARY_TOKENS,
   proseOf,
   rulesBlock,
   SUMMARY_NOTE,

@@ -1,15 +1,11 @@
-export type { PlanOptions } from "../policy.ts";
 export {
   buildCompressedHistory,
   type CompactOptions,
   type CompactResult,
   ContextCompactor,
   type ContextCompactorOptions,
-  type GenerateSummaryOptions,
   generateSummary,
-  type RetriesOptions,
   type SplitMessages,
-  type SummarizerForModel,
   splitMessages,
   withRetries,
 } from "./context-compactor.ts";
@@ -19,7 +15,6 @@ export {
   EventBus,
   type EventPayloads,
   EventType,
-  type Listener,
   progressMessage,
 } from "./events.ts";
 export {
@@ -30,7 +25,6 @@ export {
   formatMessages,
   getHistory,
   getHistoryContext,
-  type HistoryOptions,
   hasMessages,
   isArchived,
   type ReadableSession,
@@ -49,9 +43,7 @@ export {
 } from "./message-count.ts";
 export {
   type OffloadedEntry,
-  type OffloadedResult,
   type OffloadOptions,
-  type OffloadRepair,
   type OffloadResult,
   offload,
   offloadedEntries,
@@ -83,13 +75,11 @@ export {
   HistoryPruner,
   type PressureLevel,
   type PressureSettings,
-  type PrunedHistory,
   pressure,
   SessionCompactor,
   type SessionCompactorOptions,
   type SessionManager,
   SummaryGenerator,
-  type SummaryGeneratorOptions,
   TokenCounter,
 } from "./pressure.ts";
 export {
@@ -104,7 +94,6 @@ export {
   summaryNote,
 } from "./query-history.ts";
 export {
-  type ConsolidatedSession,
   checkSlidingWindowSettings,
   countMessages,
   DEFAULT_SLIDING_WINDOW_SETTINGS,

@@ -41,7 +41,7 @@ import {
 } from "@espalier/summarizer";
 import { type PolicyName, type PolicySettings, resolvePolicy } from "../compaction/policies.ts";
 import type { ExtensionContext, ExtensionModels, ExtensionUi } from "../extensions/members.ts";
-import type { CacheCause } from "../reading/index.ts";
+import type { CacheCause } from "../reading/requests.ts";
 import type { Settings } from "../settings/settings.ts";
 import type { Session } from "./session.ts";
 
