@@ -95,14 +95,20 @@ interface Place {
   bytes: number;
 }
 
-/** A request in terms of its entries: messages in reading order, and the other parts. */
+/**
+ * A request in terms of its entries: messages in reading order, and the other parts. A request that only adds messages
+ * to another one continues its lists, so that each has a length of its own.
+ */
 class RequestState {
   readonly row: number;
   settings: Settings;
+  readonly compactionId: string | undefined;
   /** System messages, which define the system prompt and the tools. */
   readonly system: { entry: Entry; message: SystemMessage }[] = [];
+  /** Number of items that belong to this request. */
+  length = 0;
   items: Item[] = [];
-  #isReordered = false;
+  isReordered = false;
   /** Kept only when thinking depends on the running tool loop. */
   #messages: ContextMessage[] | undefined = [];
   /** Sums of tokens up to and including each item. */
@@ -110,7 +116,6 @@ class RequestState {
   bytes: number[] = [];
   /** Calls without a result so far, with the position of their answer. */
   readonly open = new Map<unknown, number>();
-  readonly compactionId: string | undefined;
   /** Position from which fragile thinking is sent: the start of the running tool loop. Without a loop: the end. */
   loopFrom = 0;
 
@@ -139,8 +144,9 @@ class RequestState {
     this.items.push({ row, at, edit, edited: edit && message, thinking, closes: undefined });
     this.tokens.push((this.tokens.at(-1) ?? 0) + estimateTokens(message));
     this.bytes.push((this.bytes.at(-1) ?? 0) + (edit ? estimateBytes(message) : bytes));
+    this.length = this.items.length;
     if (message.role === "toolResult") this.#close(message.toolCallId);
-    for (const { id } of toolCalls(message)) this.open.set(id, this.items.length - 1);
+    for (const { id } of toolCalls(message)) this.open.set(id, this.length - 1);
   }
 
   /** Marks a call as answered. Its result is put directly after it, so that later thinking has a new prefix. */
@@ -149,29 +155,34 @@ class RequestState {
     if (answer === undefined) return;
     this.open.delete(callId);
     this.items.at(-1)!.closes = { callId, answer };
-    for (let at = answer + 1; at < this.items.length; at++)
+    for (let at = answer + 1; at < this.length; at++)
       if (this.items[at]!.thinking !== "none") {
         this.items[at]!.thinking = "left-out";
-        this.#isReordered = true;
+        this.isReordered = true;
       }
   }
 
-  /** Returns this request as it was at an earlier row; undefined when a later entry changed content before that row. */
-  upTo(row: number): RequestState | undefined {
-    if (this.#isReordered) return undefined;
-    let count = this.items.length;
-    while (count > 0 && this.items[count - 1]!.row > row) count--;
+  /**
+   * Returns the beginning of a request at another row: this request, or its part up to a common row. The part is a copy,
+   * which must not be reordered.
+   */
+  continued(row: number, common: number): RequestState {
+    let count = this.length;
+    while (count > 0 && this.items[count - 1]!.row > common) count--;
+    const isWhole = count === this.length;
     const state = new RequestState(row, this.settings, this.compactionId);
     state.system.push(...this.system);
-    state.items = this.items.slice(0, count);
-    state.tokens = this.tokens.slice(0, count);
-    state.bytes = this.bytes.slice(0, count);
+    state.length = count;
+    state.items = isWhole ? this.items : this.items.slice(0, count);
+    state.tokens = isWhole ? this.tokens : this.tokens.slice(0, count);
+    state.bytes = isWhole ? this.bytes : this.bytes.slice(0, count);
+    state.#messages = isWhole ? this.#messages : this.#messages?.slice(0, count);
+    state.isReordered = this.isReordered;
     for (const [callId, answer] of this.open) if (answer < count) state.open.set(callId, answer);
-    for (let at = count; at < this.items.length; at++) {
+    for (let at = count; at < this.length; at++) {
       const { closes } = this.items[at]!;
       if (closes && closes.answer < count) state.open.set(closes.callId, closes.answer);
     }
-    state.#messages = this.#messages?.slice(0, count);
     return state;
   }
 
@@ -199,9 +210,9 @@ class RequestState {
 const isThinking = ({ type }: { type: string }): boolean => type === "thinking";
 
 /** Returns the size of a request's beginning, without system prompt and tools. */
-const prefixOf = (state: RequestState, items: number) => ({
-  bytes: items > 0 ? state.bytes[items - 1]! : 0,
-  tokens: items > 0 ? state.tokens[items - 1]! : 0,
+const prefixOf = ({ bytes, tokens }: RequestState, items: number) => ({
+  bytes: bytes[items - 1] ?? 0,
+  tokens: tokens[items - 1] ?? 0,
 });
 
 /** Builds the requests of a tree one after another, and compares each with the previous one. */
@@ -216,46 +227,27 @@ export class RequestReader {
   /** Returns the request at a row, compared with the previous one. */
   next(row: number): Compared {
     const before = this.#last;
-    const added = before && this.#entriesBetween(before.row, row);
-    if (before && added && !added.some(looksBack)) return this.#extend(before, row, added);
-    const state = (before && !added && this.#branch(before, row)) || this.#build(row);
+    if (!before) {
+      this.#last = this.#build(row);
+      return NOTHING_BEFORE;
+    }
+    const common = commonAncestorRow(this.#tree, before.row, row);
+    const path = this.#entriesBetween(common, row);
+    const isBelow = before.row <= common;
+    const isContinued =
+      !path.some(looksBack) &&
+      (isBelow || !(before.isReordered || this.#entriesBetween(common, before.row).some(reachesBack)));
+    const state = isContinued ? before.continued(row, common) : this.#build(row);
+    if (isContinued) this.#addTo(state, path);
     this.#last = state;
-    return before ? this.#compare(before, state, added) : NOTHING_BEFORE;
+    return this.#compare(before, state, { path, isBelow, from: isBelow && isContinued ? before.length : 0 });
   }
 
-  /** Returns the entries below `from` down to `row`, oldest first; undefined when `from` is not on the path. */
-  #entriesBetween(from: number, row: number): Entry[] | undefined {
+  /** Returns the entries below a row down to another one of its branch, oldest first. */
+  #entriesBetween(above: number, row: number): Entry[] {
     const entries: Entry[] = [];
-    let at = row;
-    for (; at > from; at = this.#tree.index.parent(at)) entries.push(this.#tree.entryAt(at));
-    return at === from || (from < 0 && at < 0) ? entries.reverse() : undefined;
-  }
-
-  /** Compares a request that only adds entries. The state is continued in place. */
-  #extend(before: RequestState, row: number, added: readonly Entry[]): Compared {
-    const shared = before.items.length;
-    const open = new Map(before.open);
-    const { settings, loopFrom } = before;
-    const system = before.system.length;
-    const state = Object.assign(before, { row });
-    this.#addTo(state, added);
-    const { firstNew, isLoop } = since(added);
-    state.findLoop();
-    const late =
-      this.#lateResult(state, shared, open) ?? changedLoop(state, loopFrom, shared, firstNew ?? added[0]);
-    const difference =
-      (state.system.length > system
-        ? systemDifference(state.system.slice(0, system), state.system)
-        : undefined) ??
-      levelDifference(settings, state.settings, added) ??
-      late?.difference;
-    return {
-      difference,
-      beforeTokens: state.tokens[shared - 1] ?? 0,
-      prefix: prefixOf(state, startsAnew(difference) ? 0 : (late?.shared ?? shared)),
-      firstNew,
-      isLoop,
-    };
+    for (let at = row; at > above; at = this.#tree.index.parent(at)) entries.push(this.#tree.entryAt(at));
+    return entries.reverse();
   }
 
   #addTo(state: RequestState, added: readonly Entry[]): void {
@@ -266,19 +258,7 @@ export class RequestReader {
       const place = this.#placeOf(entry);
       for (const [at, message] of kind.toMessages?.(entry)?.entries() ?? []) state.add(place, at, message);
     }
-  }
-
-  /** Returns a request on another branch from its common part; undefined when it has to be rebuilt. */
-  #branch(before: RequestState, row: number): RequestState | undefined {
-    const common = commonAncestorRow(this.#tree, before.row, row);
-    const left = this.#entriesBetween(common, before.row);
-    const entered = this.#entriesBetween(common, row);
-    if (!left || !entered || entered.some(looksBack) || left.some(reachesBack)) return undefined;
-    const state = before.upTo(common);
-    if (!state) return undefined;
-    this.#addTo(state, entered);
     state.findLoop();
-    return Object.assign(state, { row });
   }
 
   #build(row: number): RequestState {
@@ -319,29 +299,43 @@ export class RequestReader {
       : false;
   }
 
-  #compare(before: RequestState, state: RequestState, added: readonly Entry[] | undefined): Compared {
-    const least = Math.min(before.items.length, state.items.length);
-    let shared = 0;
+  /**
+   * Compares two requests.
+   *
+   * @param path entries that only the path of the second one has, oldest first
+   * @param isBelow true when the second one is on a path through the first one
+   * @param from number of items that are known to be the same
+   */
+  #compare(
+    before: RequestState,
+    state: RequestState,
+    { path, isBelow, from }: { path: readonly Entry[]; isBelow: boolean; from: number },
+  ): Compared {
+    const least = Math.min(before.length, state.length);
+    let shared = from;
     const same = (at: number) =>
       this.#isSame(before.items[at]!, state.items[at]!) &&
       before.sendsThinking(at) === state.sendsThinking(at);
     while (shared < least && same(shared)) shared++;
-    const late = shared === before.items.length ? this.#lateResult(state, shared, before.open) : undefined;
-    const path = added ?? this.#newOnPath(before.row, state.row);
+    const { firstNew, isLoop } = since(path);
+    const late =
+      (shared === before.length ? this.#lateResult(state, shared, before.open) : undefined) ??
+      (from > 0 ? changedLoop(state, before.loopFrom, shared, firstNew ?? path[0]) : undefined);
     const beside =
       systemDifference(before.system, state.system) ?? levelDifference(before.settings, state.settings, path);
-    const isOwn = added || path.some(({ id }) => id === beside?.entryId);
+    const isOwn = isBelow || path.some(({ id }) => id === beside?.entryId);
     const difference =
       (isOwn ? beside : undefined) ??
       late?.difference ??
-      (beside || shared < before.items.length
-        ? this.#messageDifference(before, state, shared, added, path)
+      (beside || shared < before.length
+        ? this.#messageDifference(before, state, shared, isBelow, path)
         : undefined);
     return {
       difference,
-      beforeTokens: before.tokens.at(-1) ?? 0,
+      beforeTokens: before.tokens[before.length - 1] ?? 0,
       prefix: prefixOf(state, startsAnew(difference) ? 0 : (late?.shared ?? shared)),
-      ...since(path),
+      firstNew,
+      isLoop,
     };
   }
 
@@ -366,18 +360,18 @@ export class RequestReader {
     return late && { difference: { cause: "block-order", entryId: late.entryId }, shared: late.shared };
   }
 
-  /** Returns the first difference between the messages of two requests. `added` is undefined for another path. */
+  /** Returns the first difference between the messages of two requests. */
   #messageDifference(
     before: RequestState,
     state: RequestState,
     shared: number,
-    added: readonly Entry[] | undefined,
+    isBelow: boolean,
     path: readonly Entry[],
   ): RequestDifference {
     const idOf = (item: Item | undefined) => (item ? this.#tree.idAt(item.row) : "");
     // A compaction may begin a new path: other agents write it as a root.
-    if (!added && path[0]?.id !== state.compactionId)
-      return { cause: "branch", entryId: path[0]?.id ?? idOf(state.items.at(-1)) };
+    if (!isBelow && path[0]?.id !== state.compactionId)
+      return { cause: "branch", entryId: path[0]?.id ?? idOf(state.items[state.length - 1]) };
     const old = before.items[shared]!;
     if (state.compactionId !== undefined && state.compactionId !== before.compactionId)
       return { cause: "compaction", entryId: state.compactionId };
@@ -386,14 +380,6 @@ export class RequestReader {
     const message = this.#messageOf(old);
     if (!edit || !message) return { cause: "unknown", entryId: idOf(old) };
     return { cause: causeOfEdit(edit, message), entryId: edit.id };
-  }
-
-  /** Returns the entries on the path of `row` that are not on the path of `from`, oldest first. */
-  #newOnPath(from: number, row: number): Entry[] {
-    const common = commonAncestorRow(this.#tree, from, row);
-    const entries: Entry[] = [];
-    for (let at = row; at > common; at = this.#tree.index.parent(at)) entries.push(this.#tree.entryAt(at));
-    return entries.reverse();
   }
 }
 
@@ -455,7 +441,8 @@ function systemDifference(
   before: RequestState["system"],
   now: RequestState["system"],
 ): RequestDifference | undefined {
-  if (before.length === 0 && now.length === 0) return undefined;
+  if (before.length === now.length && before.every(({ message }, at) => message === now[at]!.message))
+    return undefined;
   const [a, b] = [before, now].map((list) =>
     foldSystem(
       list.map(({ message }) => message),
