@@ -59,8 +59,8 @@ export function rulesOn(path: readonly Entry[], { isFinding = true }: RulesOnOpt
       if (inMessage.found.length === 0) return;
       for (const data of newRules(state.rules, inMessage)) state.add(ruleFrom(data, idOf(data)));
     } else if (contextEdit.is(entry)) state.edit(entry.targetId, entry.replacement === null, entry.reason);
-    else if (compaction.is(entry)) state.takeAll(recordedRules(entry.details));
-    else if (branchSummary.is(entry)) for (const rule of recordedRules(entry.details)) state.take(rule);
+    else if (compaction.is(entry)) state.takeAll(rulesIn(entry.details) ?? []);
+    else if (branchSummary.is(entry)) for (const rule of rulesIn(entry.details) ?? []) state.take(rule);
     else {
       const data = ruleOf(entry);
       if (data && data.text !== "") state.add(ruleFrom(data, entry.id));
@@ -127,40 +127,34 @@ export function ruleFrom({ text, kind, from, supersedes }: RuleData, id: string)
 }
 
 /** Returns the data of a rule's entry; undefined for other entries, and for invalid data. */
-export function ruleOf(entry: Entry): RuleData | undefined {
-  if (!isCustom(entry, RULE) || !isRecord(entry.data)) return undefined;
-  const { text, kind, from, supersedes } = entry.data;
-  if (typeof text !== "string" || !isRecord(from) || typeof from["entryId"] !== "string") return undefined;
-  const [start, end] = Array.isArray(from["range"]) ? (from["range"] as unknown[]) : [];
+export const ruleOf = (entry: Entry): RuleData | undefined =>
+  isCustom(entry, RULE) ? dataIn(entry.data) : undefined;
+
+function dataIn(data: unknown): RuleData | undefined {
+  if (!isRecord(data) || !isRecord(data["from"])) return undefined;
+  const { text, kind, from, supersedes } = data;
+  const { entryId, range } = from as Record<string, unknown>;
+  if (typeof text !== "string" || typeof entryId !== "string") return undefined;
+  // The entry of a rule has a range. The record of a summary has `start` and `end` instead.
+  const [start, end] = Array.isArray(range) ? (range as unknown[]) : [from["start"], from["end"]];
   return {
     text,
-    kind: kindOr(kind),
-    from: { entryId: from["entryId"], range: [numberOr(start, 0), numberOr(end, text.length)] },
+    kind: RULE_KINDS.find((known) => known === kind) ?? "always",
+    from: { entryId, range: [numberOr(start, 0), numberOr(end, text.length)] },
     ...(typeof supersedes === "string" ? { supersedes } : {}),
   };
 }
 
+const numberOr = (value: unknown, fallback: number): number =>
+  Number.isSafeInteger(value) ? (value as number) : fallback;
+
 /** Returns the rules in the `details` of a compaction or a branch summary; undefined when none were recorded. */
 export function rulesIn(details: unknown): Rule[] | undefined {
-  return isRecord(details) && Array.isArray(details["rules"]) ? recordedRules(details) : undefined;
-}
-
-function recordedRules(details: unknown): Rule[] {
-  const list = isRecord(details) && Array.isArray(details["rules"]) ? (details["rules"] as unknown[]) : [];
-  return list.flatMap((one) => {
-    if (!isRecord(one) || typeof one["id"] !== "string" || typeof one["text"] !== "string") return [];
-    const { id, text, kind, from, supersedes } = one;
-    if (!isRecord(from) || typeof from["entryId"] !== "string") return [];
-    const place = { start: numberOr(from["start"], 0), end: numberOr(from["end"], text.length) };
-    return [
-      {
-        id,
-        text,
-        kind: kindOr(kind),
-        from: { entryId: from["entryId"], ...place },
-        supersedes: typeof supersedes === "string" ? supersedes : null,
-      },
-    ];
+  if (!isRecord(details) || !Array.isArray(details["rules"])) return undefined;
+  return (details["rules"] as unknown[]).flatMap((one) => {
+    const data = dataIn(one);
+    const { id } = (one ?? {}) as { id?: unknown };
+    return data && typeof id === "string" ? [ruleFrom(data, id)] : [];
   });
 }
 
@@ -173,10 +167,6 @@ export const RULE_KINDS: readonly RuleKind[] = [
   "preference",
   "allowed",
 ];
-
-const kindOr = (kind: unknown): RuleKind => RULE_KINDS.find((known) => known === kind) ?? "always";
-const numberOr = (value: unknown, fallback: number): number =>
-  Number.isSafeInteger(value) ? (value as number) : fallback;
 
 /** Rules found in one message of the user, ready to be compared with the current rules. */
 export interface FoundInMessage {
