@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
 import { constants } from "node:fs";
-import { lstat, mkdir, open, readdir, rename, unlink } from "node:fs/promises";
+import { lstat, mkdir, readdir, readFile, rename, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
+import { nodeFileCalls, syncFolderOfAsync } from "@espalier/jsonl-stream/node";
 import { createId } from "@espalier/session-tree";
 import type { OffloadStorage } from "./offload-storage.ts";
 
@@ -32,7 +33,6 @@ export function fileOffloadStorage(folder: string): OffloadStorage {
     has: async (path) => (await isFolder(folder)) && (await factsOf(path))?.isFile() === true,
     async write(text) {
       const path = pathFor(text);
-      const bytes = Buffer.from(text.toWellFormed());
       if ((await read(path)) !== undefined) return path;
       await mkdir(folder, { recursive: true, mode: 0o700 });
       if (!(await isFolder(folder)))
@@ -43,16 +43,16 @@ export function fileOffloadStorage(folder: string): OffloadStorage {
       // Two writers may store the same text at once: each writes its own draft, and the draft that is renamed last is
       // kept.
       const draft = `${path}.${createId()}.tmp`;
-      await writeSynced(draft, bytes);
+      await writeFile(draft, text.toWellFormed(), { flag: "wx", mode: 0o600, flush: true });
       await rename(draft, path);
-      await syncFolder(folder);
+      await syncFolderOfAsync(path, nodeFileCalls);
       return path;
     },
     async remove(path) {
       await unlink(path);
     },
     async list() {
-      const names = (await isFolder(folder)) ? await namesIn(folder) : [];
+      const names = (await isFolder(folder)) ? (await readdir(folder)).sort() : [];
       const kept = await Promise.all(
         names.map(async (name) => {
           const path = join(folder, name);
@@ -64,39 +64,16 @@ export function fileOffloadStorage(folder: string): OffloadStorage {
   };
 }
 
-async function writeSynced(path: string, bytes: Buffer): Promise<void> {
-  const file = await open(path, "wx", 0o600);
-  try {
-    await file.writeFile(bytes);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-}
-
-/** Syncs a folder, so that a new file name survives a loss of power; not every system can sync a folder. */
-async function syncFolder(folder: string): Promise<void> {
-  if (process.platform === "win32") return;
-  const handle = await open(folder, "r");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
-
 /**
  * Returns the text of a regular file; undefined for a missing or unreadable file or a link, which the caller reports.
  */
 async function textIn(path: string): Promise<string | undefined> {
   if (!(await factsOf(path))?.isFile()) return undefined;
   try {
-    const file = await open(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
-    try {
-      return await file.readFile("utf8");
-    } finally {
-      await file.close();
-    }
+    return await readFile(path, {
+      encoding: "utf8",
+      flag: constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0),
+    });
   } catch (error) {
     if (isSystemError(error)) return undefined;
     throw error;
@@ -111,15 +88,6 @@ async function factsOf(path: string) {
     return await lstat(path);
   } catch (error) {
     if (isSystemError(error)) return undefined;
-    throw error;
-  }
-}
-
-async function namesIn(folder: string): Promise<string[]> {
-  try {
-    return (await readdir(folder)).sort();
-  } catch (error) {
-    if (isSystemError(error) && error.code === "ENOENT") return [];
     throw error;
   }
 }

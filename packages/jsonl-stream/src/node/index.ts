@@ -15,6 +15,7 @@ export {
   type OpenMode,
   openView,
   syncFolderOf,
+  syncFolderOfAsync,
   systemCode,
   uninterrupted,
 } from "./files.ts";
