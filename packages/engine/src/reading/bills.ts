@@ -75,15 +75,10 @@ export function addBill(
   sum.cacheRead += amount(usage.cacheRead);
   sum.cacheWrite += amount(usage.cacheWrite);
   sum.totalTokens += usageTokens(usage);
-  const recorded = costOf(usage);
-  sum.cost += recorded;
-  if (recorded > 0) return;
-  const price = model && priceOf({ provider: model.provider, model: model.model, usage }, prices);
+  const price = priceOf({ usage, ...model }, prices);
   if (!price) sum.unpriced++;
-  else {
-    sum.cost += price.cost;
-    sum.estimated += price.cost;
-  }
+  else sum.cost += price.cost;
+  if (price?.isEstimated) sum.estimated += price.cost;
 }
 
 /** Price of a call in US dollars. */
@@ -99,14 +94,14 @@ export interface CallPrice {
  * known.
  */
 export function priceOf(
-  { provider, model, usage }: Pick<BilledCall, "provider" | "model" | "usage">,
+  { provider, model, usage }: Pick<BilledCall, "usage"> & Partial<BilledCall>,
   own?: OwnPrices,
 ): CallPrice | undefined {
   const recorded = costOf(usage);
   if (recorded > 0) return { cost: recorded, isEstimated: false };
   const [input, read, written] = [amount(usage.input), amount(usage.cacheRead), amount(usage.cacheWrite)];
   const named = { provider: text(provider), modelId: text(model) };
-  const prices = pricesOf(named, input + read + written, own);
+  const prices = model === undefined ? undefined : pricesOf(named, input + read + written, own);
   if (!prices) return undefined;
   const prompt = input * prices.input + read * prices.cacheRead + written * prices.cacheWrite;
   return { cost: (prompt + amount(usage.output) * prices.output) / MILLION, isEstimated: true };

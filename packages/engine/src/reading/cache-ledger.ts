@@ -15,25 +15,6 @@ import { pricesOf, type TokenPrices } from "@espalier/summarizer";
 import { amount, type BilledCall, billedCallAt, type CallPrice, priceOf } from "./bills.ts";
 import { type CacheCause, type Compared, type RequestDifference, RequestReader } from "./requests.ts";
 
-/** Names of the causes, for people. */
-export const CACHE_CAUSES: Readonly<Record<CacheCause, string>> = {
-  model: "another model",
-  tools: "other tools",
-  "system-prompt": "another system prompt",
-  "thinking-level": "another thinking level",
-  compaction: "a compaction",
-  edit: "an edit",
-  hide: "a hidden entry",
-  pictures: "pictures left out",
-  branch: "another branch",
-  "block-order": "a late result",
-  thinking: "thinking of an earlier turn, left out",
-  pause: "a pause",
-  restart: "a restart, or a time in the system prompt",
-  unrecorded: "system prompt or tools, not recorded",
-  unknown: "unknown",
-};
-
 /** Explanations of the causes in one or two sentences, for people. */
 export const CACHE_REASONS: Readonly<Record<CacheCause, string>> = {
   model: "Each model has a cache of its own.",
@@ -177,14 +158,11 @@ export class CacheReader {
   }
 
   #add(call: CountedCall): void {
-    const tree = this.#tree;
-    const earlier = this.#earlier;
-    const before = earlier[0];
+    const [before] = this.#earlier;
     this.#first ??= call;
-    this.#earlier = [call, ...earlier.slice(0, CALLS_LOOKED_BACK - 1)];
     this.#pay(priceOf(call.billed, this.#prices));
     this.#rates.learn(call.billed);
-    const compared = this.#requests.next(lastRowOf(tree, call));
+    const compared = this.#requests.next(lastRowOf(this.#tree, call));
     this.#calls.push({
       entryId: call.entryId,
       before: before?.context ?? null,
@@ -195,12 +173,76 @@ export class CacheReader {
     });
     const missed = before ? before.context - call.read : 0;
     if (before && missed > CACHE_SLACK)
-      this.#found.push({
-        at: call,
-        missed,
-        ...explain({ tree, call, before, earlier, first: this.#first, compared, lifeMs: this.#lifeMs }),
-      });
+      this.#found.push({ at: call, missed, ...this.#explain(call, before, compared) });
+    this.#earlier = [call, ...this.#earlier.slice(0, CALLS_LOOKED_BACK - 1)];
   }
+
+  /** Finds the cause of a break. Order: change of the model, changes in the file, pause, remaining causes. */
+  #explain(call: CountedCall, before: CountedCall, compared: Compared): RequestDifference {
+    const tree = this.#tree;
+    const { difference, firstNew, prefix, beforeTokens } = compared;
+    const { provider, model } = call.billed;
+    if (provider !== before.billed.provider || model !== before.billed.model) {
+      const rows = rowsBetween(tree, tree.index.parent(call.row), before.row);
+      const change = rows.find((row) => modelChange.is(tree.entryAt(row)));
+      return { cause: "model", entryId: change === undefined ? call.entryId : tree.idAt(change) };
+    }
+    const isOld = call.sentAt - before.sentAt > this.#lifeMs;
+    // An edit near the end is not the cause when the provider missed even earlier messages.
+    const kept = beforeTokens > 0 ? (prefix.tokens / beforeTokens) * before.context : 0;
+    if (difference && !(isOld && kept - call.read > before.context / 2)) return difference;
+    if (isOld) return { cause: "pause", entryId: firstNew?.id ?? call.entryId };
+    return this.#eliminate(call, before, compared);
+  }
+
+  /**
+   * Explains a break from the sizes and times that providers and programs report, when the file records no difference
+   * and the cache was not too old.
+   */
+  #eliminate(
+    call: CountedCall,
+    before: CountedCall,
+    { firstNew, isLoop }: Pick<Compared, "firstNew" | "isLoop">,
+  ): RequestDifference {
+    const tree = this.#tree;
+    const above = tree.index.parent(call.row);
+    if (before.writtenAt - call.startedAt > CLOCK_MS) {
+      let row = above;
+      while (row > 0 && Date.parse(tree.entryAt(row).timestamp) > call.startedAt)
+        row = tree.index.parent(row);
+      return { cause: "branch", entryId: tree.idAt(Math.max(row, 0)) };
+    }
+    const entryId = firstNew?.id ?? call.entryId;
+    if (isLoop) return { cause: "unknown", entryId };
+    const isWhole = call.read <= this.#first!.context;
+    const added = rowsBetween(tree, above, before.row);
+    const grown = sizeOf(tree, added);
+    if (fits(call, before, grown)) {
+      if (!isWhole) return { cause: "unknown", entryId };
+      const isByUser = added.some((row) => isMessage(tree.entryAt(row), "user"));
+      return { cause: isByUser ? "restart" : "unrecorded", entryId };
+    }
+    if (call.context < before.context + before.answer[0] + grown[0] && thoughtBefore(tree, before.row))
+      return { cause: "thinking", entryId };
+    let answer = above;
+    while (answer >= 0 && !isMessage(tree.entryAt(answer), "assistant")) answer = tree.index.parent(answer);
+    const said = sizeOf(tree, rowsBetween(tree, above, answer));
+    const other = this.#earlier.slice(1).find((one) => fits(call, one, said));
+    if (other) return { cause: "branch", entryId: other.entryId };
+    return { cause: isWhole ? "unrecorded" : "unknown", entryId };
+  }
+}
+
+/** Number of calls before a break that the request may continue, other than the last one. */
+const CALLS_LOOKED_BACK = 20;
+/** Maximum difference between the clocks of two programs, and between the times of an answer and its line. */
+const CLOCK_MS = 1_000;
+
+/** Returns the rows of a path from `row` up to `above`, exclusive. */
+function rowsBetween(tree: Tree, row: number, above: number): number[] {
+  const rows: number[] = [];
+  for (let at = row; at > above; at = tree.index.parent(at)) rows.push(at);
+  return rows;
 }
 
 const sumOf = (breaks: readonly CacheBreak[], key: "cost" | "tokens"): number =>
@@ -277,69 +319,6 @@ function callAt(tree: Tree, row: number): CountedCall | undefined {
   };
 }
 
-/** A break of unknown cause, with the data to explain it. */
-interface Unexplained {
-  tree: Tree;
-  call: CountedCall;
-  before: CountedCall;
-  /** Calls before it in the file, newest first. */
-  earlier: readonly CountedCall[];
-  /** First call of the file. */
-  first: CountedCall;
-  compared: Compared;
-  lifeMs: number;
-}
-
-/** Finds the cause of a break. Order: change of the model, changes in the file, pause, remaining causes. */
-function explain(given: Unexplained): RequestDifference {
-  const { tree, call, before, compared, lifeMs } = given;
-  const { difference, firstNew, prefix, beforeTokens } = compared;
-  const { provider, model } = call.billed;
-  if (provider !== before.billed.provider || model !== before.billed.model) {
-    const change = nearest(tree, call.row, before.row, modelChange.is);
-    return { cause: "model", entryId: change?.id ?? call.entryId };
-  }
-  const isOld = call.sentAt - before.sentAt > lifeMs;
-  // An edit near the end is not the cause when the provider missed even earlier messages.
-  const kept = beforeTokens > 0 ? (prefix.tokens / beforeTokens) * before.context : 0;
-  if (difference && !(isOld && kept - call.read > before.context / 2)) return difference;
-  if (isOld) return { cause: "pause", entryId: firstNew?.id ?? call.entryId };
-  return eliminate(given);
-}
-
-/** Number of calls before a break that the request may continue, other than the last one. */
-const CALLS_LOOKED_BACK = 20;
-/** Maximum difference between the clocks of two programs, and between the times of an answer and its line. */
-const CLOCK_MS = 1_000;
-
-/**
- * Explains a break from the sizes and times that providers and programs report, when the file records no difference and
- * the cache was not too old.
- */
-function eliminate({ tree, call, before, earlier, first, compared }: Unexplained): RequestDifference {
-  const { firstNew, isLoop } = compared;
-  const above = tree.index.parent(call.row);
-  if (before.writtenAt - call.startedAt > CLOCK_MS) {
-    let row = above;
-    while (row > 0 && Date.parse(tree.entryAt(row).timestamp) > call.startedAt) row = tree.index.parent(row);
-    return { cause: "branch", entryId: tree.idAt(Math.max(row, 0)) };
-  }
-  const entryId = firstNew?.id ?? call.entryId;
-  if (isLoop) return { cause: "unknown", entryId };
-  const isWhole = call.read <= first.context;
-  const grown = sizeBetween(tree, above, before.row);
-  if (fits(call, before, grown)) {
-    if (!isWhole) return { cause: "unknown", entryId };
-    return { cause: saidByUser(tree, above, before.row) ? "restart" : "unrecorded", entryId };
-  }
-  if (call.context < before.context + before.answer[0] + grown[0] && thoughtBefore(tree, before.row))
-    return { cause: "thinking", entryId };
-  const said = sizeBetween(tree, above, nearestAnswer(tree, above));
-  const other = earlier.slice(1).find((one) => fits(call, one, said));
-  if (other) return { cause: "branch", entryId: other.entryId };
-  return { cause: isWhole ? "unrecorded" : "unknown", entryId };
-}
-
 /** Returns whether `call` can continue `from`: its request, its answer, and a number of tokens in the range. */
 function fits(call: CountedCall, from: CountedCall, [least, most]: Range): boolean {
   const grown = call.context - from.context;
@@ -349,12 +328,12 @@ function fits(call: CountedCall, from: CountedCall, [least, most]: Range): boole
 /** Tokens around a message that its text does not have. */
 const ROUNDING = 16;
 
-/** Returns the size of the messages on a path: the entries from `row` up to `above`, exclusive. */
-function sizeBetween(tree: Tree, row: number, above: number): Range {
+/** Returns the size of the messages of rows. */
+function sizeOf(tree: Tree, rows: readonly number[]): Range {
   let [least, most] = [0, 0];
-  for (let at = row; at > above; at = tree.index.parent(at)) {
-    const entry = tree.entryAt(at);
-    const call = callAt(tree, at);
+  for (const row of rows) {
+    const entry = tree.entryAt(row);
+    const call = callAt(tree, row);
     for (const message of kindOf(entry).toMessages?.(entry) ?? []) {
       const [low, high] = call ? call.answer : isFailedAnswer(message) ? [0, 0] : textSize(message);
       least += low;
@@ -393,20 +372,6 @@ function lastRowOf(tree: Tree, { row, startedAt }: CountedCall): number {
   return at;
 }
 
-/** Returns the row of the newest answer at or above `row`; negative when there is none. */
-function nearestAnswer(tree: Tree, row: number): number {
-  let at = row;
-  while (at >= 0 && !isMessage(tree.entryAt(at), "assistant")) at = tree.index.parent(at);
-  return at;
-}
-
-/** Returns whether the user spoke between two rows of a path. */
-function saidByUser(tree: Tree, row: number, above: number): boolean {
-  for (let at = row; at > above; at = tree.index.parent(at))
-    if (isMessage(tree.entryAt(at), "user")) return true;
-  return false;
-}
-
 /** Returns whether the turn that ends at a row has thinking. */
 function thoughtBefore(tree: Tree, row: number): boolean {
   for (let at = row; at >= 0; at = tree.index.parent(at)) {
@@ -416,13 +381,6 @@ function thoughtBefore(tree: Tree, row: number): boolean {
       return true;
   }
   return false;
-}
-
-/** Returns the newest entry of a kind on the path of a row, above `downTo`. */
-function nearest(tree: Tree, row: number, downTo: number, is: (entry: Entry) => boolean): Entry | undefined {
-  for (let at = tree.index.parent(row); at > downTo; at = tree.index.parent(at))
-    if (is(tree.entryAt(at))) return tree.entryAt(at);
-  return undefined;
 }
 
 /** Prices that the usage of a model shows. */

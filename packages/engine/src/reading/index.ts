@@ -20,7 +20,6 @@ export {
   forecastNavigation,
 } from "./cache-forecast.ts";
 export {
-  CACHE_CAUSES,
   CACHE_LIFE_MS,
   CACHE_REASONS,
   type CacheBreak,
@@ -29,7 +28,7 @@ export {
   cacheLedger,
 } from "./cache-ledger.ts";
 export { type BranchComparison, type BranchSide, compareBranches } from "./compare-branches.ts";
-export type { CacheCause } from "./requests.ts";
+export { CACHE_CAUSES, type CacheCause } from "./requests.ts";
 export { SessionCache } from "./session-cache.ts";
 export {
   type CompactionStats,

@@ -25,6 +25,25 @@ import {
   toolCalls,
 } from "@espalier/session-tree";
 
+/** Causes of a miss, with their names for people. */
+export const CACHE_CAUSES = {
+  model: "another model",
+  tools: "other tools",
+  "system-prompt": "another system prompt",
+  "thinking-level": "another thinking level",
+  compaction: "a compaction",
+  edit: "an edit",
+  hide: "a hidden entry",
+  pictures: "pictures left out",
+  branch: "another branch",
+  "block-order": "a late result",
+  thinking: "thinking of an earlier turn, left out",
+  pause: "a pause",
+  restart: "a restart, or a time in the system prompt",
+  unrecorded: "system prompt or tools, not recorded",
+  unknown: "unknown",
+} as const;
+
 /**
  * Cause of a miss: the provider's prompt cache lacked content that the previous call had written to it.
  *
@@ -34,22 +53,7 @@ import {
  * `thinking`: the request became smaller after a message of the user, because the provider left out the thinking of the
  * previous turn. `unknown`: all other breaks that the file does not explain.
  */
-export type CacheCause =
-  | "model"
-  | "tools"
-  | "system-prompt"
-  | "thinking-level"
-  | "compaction"
-  | "edit"
-  | "hide"
-  | "pictures"
-  | "branch"
-  | "block-order"
-  | "thinking"
-  | "pause"
-  | "restart"
-  | "unrecorded"
-  | "unknown";
+export type CacheCause = keyof typeof CACHE_CAUSES;
 
 /** First difference between two requests that the file records. */
 export interface RequestDifference {

@@ -27,7 +27,8 @@ export class SessionCache<Opened extends SessionTree> {
     open: () => Promise<Opened>,
     read: (session: Opened) => Result | Promise<Result>,
   ): Promise<Result> {
-    const cached = await this.#current(key, open);
+    // The file may have been replaced or shortened, so it is opened again; if that fails, its error is thrown.
+    const cached = await this.#current(key, open).catch(() => this.#current(key, open));
     try {
       return await read(await cached.session);
     } finally {
@@ -45,19 +46,14 @@ export class SessionCache<Opened extends SessionTree> {
   async #current(key: string, open: () => Promise<Opened>): Promise<Cached<Opened>> {
     const cached = this.#enter(key, open);
     try {
-      return await refreshed(cached);
-    } catch {
-      // The file may have been replaced or shortened, so it is opened again; if that fails, its error is thrown.
-      // Another call may have opened it already.
+      const session = await cached.session;
+      await session.load();
+      await session.refresh();
+      return cached;
+    } catch (error) {
+      // Another call may have opened it again already.
       if (this.#cached.get(key) === cached) this.#cached.delete(key);
       await this.#leave(key, cached);
-    }
-    const anew = this.#enter(key, open);
-    try {
-      return await refreshed(anew);
-    } catch (error) {
-      if (this.#cached.get(key) === anew) this.#cached.delete(key);
-      await this.#leave(key, anew);
       throw error;
     }
   }
@@ -84,13 +80,6 @@ export class SessionCache<Opened extends SessionTree> {
     }
     await Promise.all(ended.map(closeCached));
   }
-}
-
-async function refreshed<Opened extends SessionTree>(cached: Cached<Opened>): Promise<Cached<Opened>> {
-  const session = await cached.session;
-  await session.load();
-  await session.refresh();
-  return cached;
 }
 
 /** A session that could not be opened has nothing to close: its reader got the error. */
