@@ -55,21 +55,24 @@ export async function compact(
   options: SummaryOptions,
 ): Promise<CompactionSummary> {
   const parts = summaryParts(preparation, options.summarizer);
-  const answered = await askParts(parts, preparation, options);
-  const to = (wanted: SummaryPart["part"]) => answered.find(({ part }) => part.part === wanted);
-  const [history, turn] = [to("history"), to("turnPrefix")];
+  const answers = await askParts(parts, preparation, options);
+  const textOf = (wanted: SummaryPart["part"]) =>
+    answers[parts.findIndex(({ part }) => part === wanted)]?.text;
+  const turn = textOf("turnPrefix");
   const prose = [
-    history?.answer.text ?? preparation.previousSummary,
-    turn && `${TURN_HEADING}\n\n${turn.answer.text}`,
+    textOf("history") ?? preparation.previousSummary,
+    turn === undefined ? "" : `${TURN_HEADING}\n\n${turn}`,
   ]
     .filter(Boolean)
     .join(PART_RULE);
-  const answers = answered.map(({ answer }) => answer);
   const usage = sumUsage(answers.map(billOf));
   const files = fileLists(preparation.fileOps);
-  const omitted = (asked: typeof history) => asked && omittedEntries(asked.answer.omitted, asked.part.ids);
+  const omitted: CompactionSummary["omitted"] = {};
+  for (const [at, { part, ids }] of parts.entries()) {
+    const found = omittedEntries(answers[at]!.omitted, ids);
+    if (found) omitted[part] = found;
+  }
   const missingSections = answers.flatMap(({ missingSections: missing = [] }) => missing);
-  const [fromHistory, fromTurn] = [omitted(history), omitted(turn)];
   return {
     summary: joinSummary(
       frameSummary(prose, preparation),
@@ -81,10 +84,7 @@ export async function compact(
     model: answers[0]!.model,
     ...(usage ? { usage } : {}),
     attempts: answers.flatMap(({ attempts = [] }) => attempts),
-    omitted: {
-      ...(fromHistory ? { history: fromHistory } : {}),
-      ...(fromTurn ? { turnPrefix: fromTurn } : {}),
-    },
+    omitted,
     ...(missingSections.length > 0 ? { missingSections } : {}),
     ...files,
   };
@@ -102,11 +102,6 @@ export interface SummaryOptions
   concurrency?: number;
 }
 
-interface AnsweredPart {
-  part: SummaryPart;
-  answer: SummaryAnswer;
-}
-
 /**
  * Requests the summaries of all parts. When one request fails, the others are aborted, and the error has the usage of
  * all of them.
@@ -115,11 +110,11 @@ async function askParts(
   parts: readonly SummaryPart[],
   preparation: CompactionPreparation,
   options: SummaryOptions,
-): Promise<AnsweredPart[]> {
+): Promise<SummaryAnswer[]> {
   const { concurrency = 2, signal, onRequest, ...shared } = options;
   const answers: SummaryAnswer[] = [];
   const errors: SummaryError[] = [];
-  const ask = async (part: SummaryPart, stop: AbortSignal): Promise<AnsweredPart> => {
+  const ask = async (part: SummaryPart, stop: AbortSignal): Promise<SummaryAnswer> => {
     try {
       const answer = await generateSummary(part.messages, {
         ...shared,
@@ -132,7 +127,7 @@ async function askParts(
         },
       });
       answers.push(answer);
-      return { part, answer };
+      return answer;
     } catch (error) {
       errors.push(toSummarizerError(error, shared.summarizer.name, stop));
       throw error;
@@ -227,31 +222,21 @@ interface SummaryPart {
 
 /** Requests of a plan: one for the history, and one for the beginning of a turn that is cut. */
 function summaryParts(preparation: CompactionPreparation, { maxOutputTokens }: Summarizer): SummaryPart[] {
-  const { messagesToSummarize, turnPrefixMessages, previousSummary } = preparation;
-  const { historyIds, turnPrefixIds, style = {} } = preparation;
-  const { instructions, sections, systemPrompt } = style;
+  const { messagesToSummarize, turnPrefixMessages, previousSummary, historyIds, turnPrefixIds } = preparation;
+  const { instructions, sections, systemPrompt } = preparation.style ?? {};
   const hasHistory = messagesToSummarize.length > 0;
   const hasTurnPrefix = turnPrefixMessages.length > 0;
+  const hasBoth = hasHistory && hasTurnPrefix;
   // Two parts together are no longer than a single summary would be.
-  const maxSummaryTokens =
-    hasHistory && hasTurnPrefix
-      ? Math.min(preparation.maxSummaryTokens, maxOutputTokens)
-      : preparation.maxSummaryTokens;
-  const prefixTokens = Math.max(
-    1,
-    hasHistory ? turnPrefixTokens(preparation, maxSummaryTokens) : maxSummaryTokens,
-  );
-  const request = newestRequest(turnPrefixMessages) ?? newestRequest(messagesToSummarize);
+  const most = Math.min(preparation.maxSummaryTokens, hasBoth ? maxOutputTokens : Number.POSITIVE_INFINITY);
+  const prefixTokens = Math.max(1, hasBoth ? turnPrefixTokens(preparation, most) : most);
+  const ownRequest = newestRequest(turnPrefixMessages);
+  const request = ownRequest ?? newestRequest(messagesToSummarize);
   const prompt = previousSummary ? UPDATE_SUMMARIZATION_PROMPT : SUMMARIZATION_PROMPT;
   const history = {
-    ...(hasHistory && hasTurnPrefix ? { following: turnPrefixMessages } : {}),
-    ...(hasHistory && hasTurnPrefix && request
-      ? { instructions: `${prompt}\n\n${followingRequest(request)}` }
-      : {}),
-    maxOutputTokens:
-      hasTurnPrefix && hasHistory
-        ? Math.max(1, maxSummaryTokens - prefixTokens - JOINT_TOKENS)
-        : maxSummaryTokens,
+    ...(hasBoth ? { following: turnPrefixMessages } : {}),
+    ...(hasBoth && request ? { instructions: `${prompt}\n\n${followingRequest(request)}` } : {}),
+    maxOutputTokens: hasBoth ? Math.max(1, most - prefixTokens - JOINT_TOKENS) : most,
     ...(previousSummary ? { previousSummary } : {}),
     ...(instructions ? { instructions } : {}),
     ...(sections ? { sections } : {}),
@@ -268,7 +253,7 @@ function summaryParts(preparation: CompactionPreparation, { maxOutputTokens }: S
   const ask = {
     purpose: "turn-prefix" as const,
     instructions:
-      request && newestRequest(turnPrefixMessages) === undefined
+      request && ownRequest === undefined
         ? `${TURN_PREFIX_SUMMARIZATION_PROMPT}\n\n${continuedRequest(request)}`
         : TURN_PREFIX_SUMMARIZATION_PROMPT,
     sections: TURN_PREFIX_SECTIONS,
