@@ -30,7 +30,7 @@ import { shrinkEdits } from "./edits.ts";
 import type { Rule } from "./rules.ts";
 import { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, thresholdOf } from "./settings.ts";
 import {
-  blockLimit,
+  fittingBlocks,
   frameSummary,
   joinSummary,
   plannedSummary,
@@ -54,25 +54,29 @@ export function prepareCompaction(
   settings: Partial<CompactionSettings> = {},
   options: PrepareOptions = {},
 ): CompactionPlan {
-  const conditions: PlanConditions = {
-    estimate: estimateTokens,
-    overheadTokens: 0,
-    isOverflow: false,
-    pinned: [],
-    ...options,
-    settings: { ...DEFAULT_COMPACTION_SETTINGS, ...settings },
-  };
+  const conditions = conditionsFor(settings, options);
   const span = readSpan(entries);
   const cut = cutItems(span.items, conditions.settings.keepRecentTokens, conditions.estimate);
   const { plan, fits } = planAt(span, cut, conditions);
   if (fits && hasWork(plan)) return plan;
   if (!hasWork(plan) && isSmall(span, conditions)) return nothingToCompact(span, conditions);
-  for (const { cut: smaller, most, isBounded } of smallerAttempts(span, cut, conditions)) {
-    const attempt = planAt(span, smaller, { ...conditions, isOverflow: isBounded }, most);
-    if (attempt.fits && hasWork(attempt.plan)) return attempt.plan;
-  }
+  for (const smaller of smallerPlans(span, cut, conditions))
+    if (smaller.fits && hasWork(smaller.plan)) return smaller.plan;
   throw irreducible(span, conditions);
 }
+
+/** Returns the conditions of a plan with defaults filled in. */
+export const conditionsFor = (
+  settings: Partial<CompactionSettings>,
+  options: PrepareOptions,
+): PlanConditions => ({
+  estimate: estimateTokens,
+  overheadTokens: 0,
+  isOverflow: false,
+  pinned: [],
+  ...options,
+  settings: { ...DEFAULT_COMPACTION_SETTINGS, ...settings },
+});
 
 /** Returns whether there is content to summarize, other than system messages and excluded shell runs. */
 const hasWork = ({ messagesToSummarize, turnPrefixMessages }: CompactionPreparation): boolean =>
@@ -99,10 +103,9 @@ function nothingToCompact({ items }: CompactionSpan, { settings, estimate }: Pla
 }
 
 function irreducible(span: CompactionSpan, { settings, overheadTokens, estimate }: PlanConditions) {
-  const system = currentSystemMessage(span.visible);
   const newest = span.items[span.latest?.at ?? -1];
   const breakdown = {
-    systemAndTools: overheadTokens + (system ? estimate(system) : 0),
+    systemAndTools: overheadTokens + sumSizes(systemOf(span), estimate),
     newestUserMessage: sumSizes(newest?.messages ?? [], estimate),
     contextWindow: settings.contextWindow,
   };
@@ -113,34 +116,26 @@ function irreducible(span: CompactionSpan, { settings, overheadTokens, estimate 
   );
 }
 
-/** A cut that keeps less than another cut, and the size that the next request may then have. */
-interface SmallerAttempt {
-  cut: CutPoint;
-  /** Maximum size of the next request, in tokens. */
-  most: number;
-  /** True if the kept part is measured by an upper bound. */
-  isBounded: boolean;
-}
-
 /**
- * Yields attempts for a request that would not fit, in this order: keep less and less below the threshold; the same in
- * the whole window; the smallest cut by estimate when no cut fits by the upper bound. An unanswered user message is
- * only cut when that message is not the cause of the excess.
+ * Yields plans for a request that would not fit, in this order: keep less and less below the threshold; the same in the
+ * whole window; the smallest cut by estimate when no cut fits by the upper bound. An unanswered user message is only
+ * cut when that message is not the cause of the excess.
  */
-function* smallerAttempts(
+function* smallerPlans(
   span: CompactionSpan,
   tried: CutPoint,
   conditions: PlanConditions,
-): Generator<SmallerAttempt> {
-  const { settings, isOverflow: isBounded } = conditions;
-  const [threshold, window] = [thresholdOf(settings), settings.contextWindow];
+): Generator<FittedPlan> {
+  const threshold = thresholdOf(conditions.settings);
+  const { contextWindow: window } = conditions.settings;
   const smaller = smallerCuts(span, tried.firstKeptIndex, conditions);
-  for (const cut of smaller) yield { cut, most: threshold, isBounded };
+  for (const cut of smaller) yield planAt(span, cut, conditions, threshold);
   const all = [tried, ...smaller];
-  for (const cut of all) yield { cut, most: window, isBounded };
-  if (isBounded) for (const cut of all.toReversed()) yield { cut, most: window, isBounded: false };
+  for (const cut of all) yield planAt(span, cut, conditions, window);
+  if (conditions.isOverflow)
+    for (const cut of all.toReversed()) yield planAt(span, cut, { ...conditions, isOverflow: false }, window);
   if (waitingAt(span) < 0 || !fitsAlone(span, conditions)) return;
-  yield { cut: keepingNothing(span), most: threshold, isBounded };
+  yield planAt(span, keepingNothing(span), conditions, threshold);
 }
 
 /** Yields cuts that keep less than one that begins at `keptFrom`. Each cut has half the budget of the one before. */
@@ -248,7 +243,6 @@ export interface Selection {
   history: ProjectedEntry[];
   turnPrefix: ProjectedEntry[];
   kept: ProjectedEntry[];
-  isSplitTurn: boolean;
 }
 
 /** A plan, and whether the next request fits with it. */
@@ -266,16 +260,16 @@ export interface FittedPlan {
  */
 export function planAt(
   span: CompactionSpan,
-  cut: CutPoint,
+  { firstKeptIndex, turnStartIndex }: CutPoint,
   conditions: PlanConditions,
   most?: number,
 ): FittedPlan {
-  const historyEnd = cut.isSplitTurn ? cut.turnStartIndex : cut.firstKeptIndex;
+  const { items } = span;
+  const historyEnd = turnStartIndex < 0 ? firstKeptIndex : turnStartIndex;
   const selection: Selection = {
-    history: span.items.slice(0, historyEnd),
-    turnPrefix: cut.isSplitTurn ? span.items.slice(historyEnd, cut.firstKeptIndex) : [],
-    kept: span.items.slice(cut.firstKeptIndex),
-    isSplitTurn: cut.isSplitTurn,
+    history: items.slice(0, historyEnd),
+    turnPrefix: items.slice(historyEnd, firstKeptIndex),
+    kept: items.slice(firstKeptIndex),
   };
   return planSelection(span, selection, conditions, most);
 }
@@ -322,7 +316,7 @@ export function planSelection(
     leafId: span.leafId,
     firstKeptEntryId: kept[0]?.entry.id ?? null,
     turnStartEntryId: turnPrefix[0]?.entry.id ?? null,
-    isSplitTurn: selection.isSplitTurn,
+    isSplitTurn: turnPrefix.length > 0,
     messagesToSummarize: messagesOf(history),
     turnPrefixMessages: messagesOf(turnPrefix),
     keptMessages: messagesOf(kept),
@@ -467,31 +461,4 @@ function sizesUnder({ isOverflow, estimate }: Pick<PlanConditions, "isOverflow" 
   return isOverflow
     ? { message: upperBoundEstimator.estimate, planned: (tokens) => tokens * CHARS_PER_TOKEN }
     : { message: estimate, planned: (tokens) => tokens };
-}
-
-/** A block with fewer tokens would only have the mark of the omission. */
-const SMALLEST_LIMIT = 16;
-
-/**
- * Returns the blocks, with a limit for each when all together would not fit.
- *
- * @param sizeOf size of all blocks together, in the unit of `room`
- */
-function fittingBlocks(
-  blocks: SummaryBlocks,
-  contextWindow: number,
-  room: number,
-  sizeOf: (blocks: SummaryBlocks) => number,
-): SummaryBlocks {
-  const most = Math.max(0, room);
-  let fitting = blocks;
-  // Rules of the user are cut last.
-  for (const limit of ["limitTokens", "ruleTokens"] as const)
-    for (let tokens = blockLimit(contextWindow); tokens > SMALLEST_LIMIT; ) {
-      const size = sizeOf(fitting);
-      if (size <= most) return fitting;
-      tokens = Math.max(SMALLEST_LIMIT, Math.floor(tokens * Math.min(0.8, most / size)));
-      fitting = { ...fitting, [limit]: tokens };
-    }
-  return fitting;
 }

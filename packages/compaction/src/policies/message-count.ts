@@ -1,6 +1,11 @@
-import { type ContextMessage, estimateTokens, type SessionContext } from "@espalier/session-tree";
+import {
+  type ContextMessage,
+  estimateTokens,
+  estimateTotal,
+  type SessionContext,
+} from "@espalier/session-tree";
 import { type CutItem, cutAt, legalCuts, openPairs, readSpan } from "../cut.ts";
-import { type CompactionPlan, type PlanConditions, planAt, prepareCompaction } from "../plan.ts";
+import { type CompactionPlan, conditionsFor, planAt, prepareCompaction } from "../plan.ts";
 import type { PlanOptions, Policy, PolicySituation } from "../policy.ts";
 import { checkBelow, checkRanges } from "../settings.ts";
 import { joinSummary, proseOf, type SummaryStyle } from "../summary-text.ts";
@@ -110,30 +115,25 @@ export function planKeepingNewest(
   options: PlanOptions,
 ): CompactionPlan {
   const { path, settings, overheadTokens } = situation;
+  const given = { overheadTokens, ...options };
   const span = readSpan(path);
-  const at = cutKeeping(span.items, count);
-  if (at <= 0) {
-    if (options.isOverflow) return prepareCompaction(path, settings, { overheadTokens, ...options });
-    return { eligible: false, reason: nothingBeyond(count, messagesIn(span.items)) };
-  }
-  const conditions: PlanConditions = {
-    estimate: estimateTokens,
-    overheadTokens,
-    isOverflow: false,
-    pinned: [],
-    ...options,
-    settings,
-  };
-  const { firstKeptIndex } = cutAt(span.items, at);
-  const { plan, fits } = planAt(span, { firstKeptIndex, turnStartIndex: -1, isSplitTurn: false }, conditions);
-  if (!fits) {
+  const { items } = span;
+  const at = cutKeeping(items, count);
+  if (at > 0) {
+    const { firstKeptIndex } = cutAt(items, at);
+    const cut = { firstKeptIndex, turnStartIndex: -1, isSplitTurn: false };
+    const { plan, fits } = planAt(span, cut, conditionsFor(settings, given));
+    if (fits && plan.historyIds.length > 0) return plan;
     // Keep no more than `count` requires: a small context must not be kept whole when it and the summary do not fit.
-    const kept = plan.keptMessages.reduce((sum, message) => sum + estimateTokens(message), 0);
-    const keepRecentTokens = Math.min(settings.keepRecentTokens, kept);
-    return prepareCompaction(path, { ...settings, keepRecentTokens }, { overheadTokens, ...options });
-  }
-  if (plan.historyIds.length > 0) return plan;
-  return { eligible: false, reason: nothingBeyond(count, messagesIn(span.items)) };
+    const keepRecentTokens = Math.min(settings.keepRecentTokens, estimateTotal(plan.keptMessages));
+    if (!fits) return prepareCompaction(path, { ...settings, keepRecentTokens }, given);
+  } else if (options.isOverflow) return prepareCompaction(path, settings, given);
+  const messages = items.reduce((sum, item) => sum + item.messages.length, 0);
+  const reason =
+    messages === 0
+      ? "Nothing to compact: there are no messages yet."
+      : `Nothing to compact: of ${messages} messages the newest ${count} are kept, with their calls and results.`;
+  return { eligible: false, reason };
 }
 
 /** Returns the last legal cut that keeps at least `count` messages; -1 when there is none. */
@@ -141,14 +141,6 @@ export function cutKeeping(items: readonly CutItem[], count: number): number {
   let at = items.length;
   for (let left = count; at > 0 && left > 0; left -= items[at]!.messages.length) at--;
   return legalCuts(items).lastIndexOf(1, at);
-}
-
-const messagesIn = (items: readonly CutItem[]): number =>
-  items.reduce((sum, { messages }) => sum + messages.length, 0);
-
-function nothingBeyond(count: number, messages: number): string {
-  if (messages === 0) return "Nothing to compact: there are no messages yet.";
-  return `Nothing to compact: of ${messages} messages the newest ${count} are kept, with their calls and results.`;
 }
 
 /**

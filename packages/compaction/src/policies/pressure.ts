@@ -2,8 +2,13 @@ import { type ContextMessage, isFailedAnswer, toolCalls } from "@espalier/sessio
 import { isSummaryError, type Summarizer, withFitting, withRetry, wordEstimator } from "@espalier/summarizer";
 import { generateSummary as askForSummary } from "../compact.ts";
 import { type CompactionSpan, readSpan } from "../cut.ts";
-import type { CompactionPlan } from "../plan.ts";
-import { type PlanConditions, planSelection, prepareCompaction, type Selection } from "../plan.ts";
+import {
+  type CompactionPlan,
+  conditionsFor,
+  planSelection,
+  prepareCompaction,
+  type Selection,
+} from "../plan.ts";
 import { type PlanOptions, type Policy, type PolicySituation, trustedTokens } from "../policy.ts";
 import { checkRanges, thresholdOf } from "../settings.ts";
 import { PLANNED_SUMMARY_TOKENS } from "../summary-text.ts";
@@ -104,19 +109,12 @@ function planPruning(
   // Only a manual compaction is planned below the levels. It always removes messages, even if there is enough room.
   const isByHand = level === "NONE" && !options.isOverflow;
   const wanted = isByHand ? Math.min(target, Math.floor(counted * SHARE_BY_HAND)) : target;
-  const conditions: PlanConditions = {
-    pinned: [],
-    isOverflow: false,
-    ...options,
-    estimate: TokenCounter.estimate,
-    overheadTokens,
-    // The plan is made for the target: the size of blocks depends on the target, not on the model's window.
-    settings: {
-      ...situation.settings,
-      contextWindow: limits.maxContextTokens,
-      reserveTokens: limits.maxContextTokens - target,
-    },
-  };
+  // The plan is made for the target: the size of blocks depends on the target, not on the model's window.
+  const { maxContextTokens: contextWindow } = limits;
+  const conditions = conditionsFor(
+    { ...situation.settings, contextWindow, reserveTokens: contextWindow - target },
+    { ...options, estimate: TokenCounter.estimate, overheadTokens },
+  );
   let budget = wanted - overheadTokens - Math.min(PLANNED_SUMMARY_TOKENS, Math.floor(wanted / 4));
   for (let correction = 1; ; correction++) {
     const selection = selectByPriority(span, budget);
@@ -150,7 +148,6 @@ function selectByPriority({ items }: CompactionSpan, budget: number): Selection 
     history: items.filter((item) => item.messages.length > 0 && !stays.has(item)),
     turnPrefix: [],
     kept,
-    isSplitTurn: false,
   };
 }
 
