@@ -263,8 +263,7 @@ function filesOf(
 ): FileOps {
   const fileOps = newFileOps();
   for (const entry of entries) {
-    if (branchSummary.is(entry)) recordedFiles(entry, fileOps);
-    if (compaction.is(entry)) recordedFiles(entry, fileOps);
+    if (branchSummary.is(entry) || compaction.is(entry)) recordedFiles(entry, fileOps);
   }
   return collectFileOps(
     said.map(({ message }) => message),

@@ -212,7 +212,7 @@ export function openPairs(said: readonly (readonly ContextMessage[])[]): Int32Ar
 }
 
 /** A text of the user, and its index among the items of a span; -1 when it is before them. */
-export interface UserWords {
+interface UserWords {
   /** Index into the span's items. */
   at: number;
   text: string;
@@ -243,7 +243,8 @@ export function readSpan(entries: readonly Entry[]): CompactionSpan {
   // Only the current compaction has messages, and they come first.
   const previous = front && compaction.is(front.entry) && front.messages.length > 0 ? front.entry : undefined;
   const items = previous ? projected.slice(1) : projected;
-  const latest = latestUserMessage(items);
+  const at = items.findLastIndex(({ messages }) => messages.some(({ role }) => role === "user"));
+  const latest = at < 0 ? undefined : { at, text: items[at]!.messages.map(messageText).join("\n") };
   // In a summary that has a goal and no newest message, the goal was also the newest message.
   const told = (summary: string) => latestUserMessageIn(summary) ?? goalIn(summary);
   const behind = () => (previous && told(previous.summary)) ?? userTexts(entries).at(-1);
@@ -267,12 +268,6 @@ export const waitingItem = ({
   isUnanswered,
 }: Pick<CompactionSpan, "items" | "latest" | "isUnanswered">): ProjectedEntry | undefined =>
   isUnanswered ? items[latest!.at] : undefined;
-
-/** Returns the newest user message among items, and its index. */
-export function latestUserMessage(items: readonly ProjectedEntry[]): UserWords | undefined {
-  const at = items.findLastIndex(({ messages }) => messages.some(({ role }) => role === "user"));
-  return at < 0 ? undefined : { at, text: items[at]!.messages.map(messageText).join("\n") };
-}
 
 const answers = ({ messages }: ProjectedEntry): boolean =>
   messages.some((message) => message.role === "assistant" && !isFailedAnswer(message));

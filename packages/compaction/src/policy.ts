@@ -49,7 +49,7 @@ export interface PolicySituation {
 }
 
 /** A compaction before it is committed, as input of the policy's `record`. */
-export interface CompactionInTheMaking {
+interface CompactionInTheMaking {
   /** Id of its entry. */
   entryId: string;
   sessionId: string;

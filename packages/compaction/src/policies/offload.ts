@@ -1,5 +1,4 @@
 import {
-  type ContextEdit,
   type ContextMessage,
   contentBlocks,
   contextEdit,
@@ -127,7 +126,7 @@ export interface OffloadOptions
 }
 
 /** A result that moves to a file. */
-export interface OffloadedResult {
+interface OffloadedResult {
   /** Index among the messages. */
   index: number;
   path: string;
@@ -219,33 +218,24 @@ export function offloadedEntries(path: readonly Entry[]): OffloadedEntry[] {
     .map(([targetId, at]) => ({ targetId, path: at }));
 }
 
-/** Repair of the files of a path. */
-export interface OffloadRepair {
-  /** Texts whose file may be missing, from the log. */
-  texts: { path: string; text: string }[];
-  /**
-   * Edits for entries whose file is elsewhere, for example after a fork or a move. They name the session's own file.
-   */
-  edits: ContextEdit[];
-}
-
 /**
- * Plans from the log the repair of files that a path refers to (default: all of them). A reference is left unchanged
- * when its name is not the name that the original text would get, because another program wrote it.
+ * Plans from the log the repair of files that a path refers to (default: all of them): `files` may be missing; `edits`
+ * name the session's own file for entries whose file is elsewhere, for example after a fork or a move. A reference is
+ * left unchanged when its name is not the name that the original text would get, because another program wrote it.
  */
 export function planOffloadRepair(
   path: readonly Entry[],
   storage: Pick<OffloadStorage, "pathFor">,
   entries: readonly OffloadedEntry[] = offloadedEntries(path),
-): OffloadRepair {
+): Pick<OffloadPlan, "files" | "edits"> {
   const byId = new Map(path.map((entry) => [entry.id, entry]));
-  const repair: OffloadRepair = { texts: [], edits: [] };
+  const repair: Pick<OffloadPlan, "files" | "edits"> = { files: [], edits: [] };
   for (const { targetId, path: named } of entries) {
     const text = originalText(byId.get(targetId));
     if (text === undefined) continue;
     const own = storage.pathFor(text);
     if (lastPart(own) !== lastPart(named)) continue;
-    repair.texts.push({ path: own, text });
+    repair.files.push({ path: own, text });
     if (own !== named) repair.edits.push({ targetId, replacement: { content: contentFor(own) } });
   }
   return repair;

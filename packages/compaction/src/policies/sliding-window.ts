@@ -76,26 +76,31 @@ export function slidingWindowState(session: ConsolidatedSession): SlidingWindowS
     const above = pathRows(tree, row).slice(0, -entries.length || undefined);
     return countMessages(above.map((at) => tree.entryAt(at)));
   };
-  const { previous } = readSpan(entries);
+  const { messages, at } = consolidationOf({ path: entries, messagesAbove });
   return {
-    lastConsolidated: consolidatedMessages({ path: entries, messagesAbove }),
-    lastConsolidatedAt: previous ? consolidatedAt(previous) : null,
+    lastConsolidated: messages,
+    lastConsolidatedAt: at,
     isConsolidating: session.isConsolidating ?? false,
     pendingConsolidation: session.pendingConsolidation ?? false,
   };
 }
 
-/** Counts the summarized messages of a path. */
-function consolidatedMessages({
-  path,
-  messagesAbove,
-}: Pick<PolicySituation, "path" | "messagesAbove">): number {
+/**
+ * Returns the number of summarized messages of a path, the time of the current compaction (null: there is none), and
+ * the index of the entry that it keeps first.
+ */
+function consolidationOf({ path, messagesAbove }: Pick<PolicySituation, "path" | "messagesAbove">) {
   const { previous } = readSpan(path);
-  if (!previous) return 0;
+  if (!previous) return { messages: 0, at: null, from: 0 };
+  const kept = path.findIndex(({ id }) => id === previous.firstKeptEntryId);
+  const from = Math.max(0, kept);
   const recorded = (previous.details as { lastConsolidated?: unknown } | undefined)?.lastConsolidated;
-  if (typeof recorded === "number") return recorded;
-  // A compaction of another policy, or of Pi, summarized the entries above the first kept one.
-  return (messagesAbove?.() ?? 0) + countMessages(path.slice(0, firstKeptAt(path)));
+  const messages =
+    typeof recorded === "number"
+      ? recorded
+      : // A compaction of another policy, or of Pi, summarized the entries above the first kept one.
+        (messagesAbove?.() ?? 0) + countMessages(path.slice(0, from));
+  return { messages, at: consolidatedAt(previous), from };
 }
 
 /** Returns the time of the context's compaction, ISO 8601; undefined when there is none. */
@@ -116,19 +121,8 @@ function lastConsolidatedAt(
  */
 function messagesUpTo(situation: Pick<PolicySituation, "path" | "messagesAbove">, id: string | null): number {
   const { path } = situation;
-  const from = firstKeptAt(path);
-  const to = path.findIndex((entry) => entry.id === id) + 1;
-  return consolidatedMessages(situation) + countMessages(path.slice(from, Math.max(from, to)));
-}
-
-/** Returns the index of the entry that the current compaction keeps first; 0 without a compaction. */
-function firstKeptAt(path: readonly Entry[]): number {
-  const { previous } = readSpan(path);
-  if (!previous) return 0;
-  return Math.max(
-    0,
-    path.findIndex(({ id }) => id === previous.firstKeptEntryId),
-  );
+  const { messages, from } = consolidationOf(situation);
+  return messages + countMessages(path.slice(from, path.findIndex((entry) => entry.id === id) + 1));
 }
 
 function consolidatedAt({ details, timestamp }: CompactionEntry): string {

@@ -283,7 +283,7 @@ describe("offloaded files of a path", () => {
   test("are restored from the log", () => {
     const own = storage.pathFor(text);
     expect(planOffloadRepair([...path, edit(own)], storage)).toEqual({
-      texts: [{ path: own, text }],
+      files: [{ path: own, text }],
       edits: [],
     });
   });
@@ -291,7 +291,7 @@ describe("offloaded files of a path", () => {
   test("get their own folder after a fork or a move", () => {
     const own = storage.pathFor(text);
     const repair = planOffloadRepair([...path, edit("other.offloaded/1.txt")], storage);
-    expect(repair.texts).toEqual([{ path: own, text }]);
+    expect(repair.files).toEqual([{ path: own, text }]);
     expect(repair.edits).toEqual([
       {
         targetId: "e1",
@@ -301,6 +301,6 @@ describe("offloaded files of a path", () => {
   });
 
   test("do not include files that Espalier did not name", () => {
-    expect(planOffloadRepair([...path, edit("/etc/passwd")], storage)).toEqual({ texts: [], edits: [] });
+    expect(planOffloadRepair([...path, edit("/etc/passwd")], storage)).toEqual({ files: [], edits: [] });
   });
 });

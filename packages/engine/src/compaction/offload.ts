@@ -96,7 +96,7 @@ async function writeMissingFiles(session: Session): Promise<NewEntry[]> {
     if (!isThere) lost.push(entry);
   }
   const repair = planOffloadRepair(session.window.entries, offloadStorage, lost);
-  for (const { text } of repair.texts) await offloadStorage.write(text);
+  for (const { text } of repair.files) await offloadStorage.write(text);
   return repair.edits.map((edit) => contextEdit.of(edit));
 }
 
