@@ -1,3 +1,4 @@
+import { setTimeout } from "node:timers/promises";
 import type { AnswerEvent, Provider } from "@espalier/engine";
 import {
   type AnthropicRequest,
@@ -53,7 +54,8 @@ export function scriptedModel(
         typeof script === "function"
           ? script(request, requests.length)
           : (script[requests.length - 1] ?? { text: "(the script is over)" });
-      const aborted = await waited(turn.delayMs ?? 0, signal);
+      if (turn.delayMs) await setTimeout(turn.delayMs, undefined, { signal }).catch(() => undefined);
+      const { aborted } = signal;
       const content: AssistantBlock[] = [
         ...(turn.text ? [{ type: "text" as const, text: turn.text }] : []),
         ...(turn.calls ?? []).map((call) => ({ type: "toolCall" as const, ...call })),
@@ -73,16 +75,4 @@ export function scriptedModel(
       yield { type: "answer", message };
     },
   };
-}
-
-async function waited(milliseconds: number, signal: AbortSignal): Promise<boolean> {
-  if (signal.aborted) return true;
-  if (milliseconds === 0) return false;
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => resolve(false), milliseconds);
-    signal.addEventListener("abort", () => {
-      clearTimeout(timer);
-      resolve(true);
-    });
-  });
 }

@@ -44,7 +44,7 @@ export interface Candidate {
 }
 
 /** Judgement of one summary. */
-export interface JudgedRow {
+interface JudgedRow {
   policy: PolicyName | null;
   summarizer: string;
   /**

@@ -71,33 +71,21 @@ const drawn = (rows: readonly Row[]): Row[] =>
 function picturesOf(rows: readonly Row[]): string[] {
   const shown = drawn(rows);
   const saving = shown.filter(({ summarizer }) => summarizer !== "identity");
+  const carried = "Share of each that it has, from 0 to 1. Controls are below the line.";
+  const whole = "Without the control identity, which is the whole history.";
+  const again = "Tokens of results of the next 60 calls that had been summarized.";
+  const valid = "Share of the rules that are still valid after the last round.";
   return [
-    figure(
-      "What the summary carries",
-      carriedPicture(shown),
-      "Share of each that it has, from 0 to 1. Controls are below the line.",
-    ),
+    figure("What the summary carries", carriedPicture(shown), carried),
     `<div class="pair">`,
-    figure(
-      "Tokens of a summary",
-      barPicture(saving, "tokens", count),
-      "Without the control identity, which is the whole history.",
-    ),
-    figure(
-      "Fetched again",
-      barPicture(saving, "refetch", count),
-      "Tokens of results of the next 60 calls that had been summarized.",
-    ),
+    figure("Tokens of a summary", barPicture(saving, "tokens"), whole),
+    figure("Fetched again", barPicture(saving, "refetch"), again),
     figure(
       "Price of the next ten requests",
-      barPicture(shown, "price", dollars),
+      barPicture(shown, "price"),
       "System prompt and tools are not part of it.",
     ),
-    figure(
-      "Rules still read",
-      barPicture(shown, "rules", share),
-      "Share of the rules that are still valid after the last round.",
-    ),
+    figure("Rules still read", barPicture(shown, "rules"), valid),
     "</div>",
   ];
 }
@@ -149,7 +137,7 @@ function carriedPicture(rows: readonly Row[]): string {
 }
 
 /** Draws a bar for each row of one column. */
-function barPicture(rows: readonly Row[], column: Column, write: (value: number) => string): string {
+function barPicture(rows: readonly Row[], column: Column): string {
   const width = 430;
   const most = Math.max(...rows.map((row) => row[column] ?? 0), Number.MIN_VALUE);
   const height = rows.length * ROW_HEIGHT + 4;
@@ -160,7 +148,7 @@ function barPicture(rows: readonly Row[], column: Column, write: (value: number)
     if (value === null) return `${name}<text class="soft" x="${NAMES_WIDTH}" y="${y + 12}">–</text>`;
     const length = round(((width - NAMES_WIDTH - 64) * value) / most);
     const colour = row.isControl ? "var(--soft)" : "var(--c3)";
-    return `${name}<rect x="${NAMES_WIDTH}" y="${y}" width="${length}" height="15" rx="2" fill="${colour}"/><text x="${round(NAMES_WIDTH + length + 6)}" y="${y + 12}">${write(value)}</text>`;
+    return `${name}<rect x="${NAMES_WIDTH}" y="${y}" width="${length}" height="15" rx="2" fill="${colour}"/><text x="${round(NAMES_WIDTH + length + 6)}" y="${y + 12}">${cell(column, value)}</text>`;
   });
   return svg(width, height, `${column} of each summary`, parts);
 }
