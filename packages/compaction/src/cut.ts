@@ -230,8 +230,8 @@ export interface CompactionSpan {
   goal: string | undefined;
   /** The user's newest message, from the items, from the summary at the beginning, or from the path. */
   latest: UserWords | undefined;
-  /** True if the newest user message has no answer yet. */
-  isUnanswered: boolean;
+  /** Index of the item with the newest user message if it has no answer yet; -1 otherwise. */
+  waitingAt: number;
   /** The compaction at the beginning. */
   previous: CompactionEntry | undefined;
 }
@@ -256,18 +256,13 @@ export function readSpan(entries: readonly Entry[]): CompactionSpan {
     previousSummary: previous && proseOf(previous.summary),
     goal: (previous && goalIn(previous.summary)) ?? userTexts(entries)[0],
     latest: latest ?? (untold === undefined ? undefined : { at: -1, text: untold }),
-    isUnanswered: latest !== undefined && !items.slice(latest.at).some(answers),
+    waitingAt: at >= 0 && items.slice(at).some(answers) ? -1 : at,
     previous,
   };
 }
 
 /** Returns the item with the newest user message, if that message has no answer. */
-export const waitingItem = ({
-  items,
-  latest,
-  isUnanswered,
-}: Pick<CompactionSpan, "items" | "latest" | "isUnanswered">): ProjectedEntry | undefined =>
-  isUnanswered ? items[latest!.at] : undefined;
+export const waitingItem = ({ items, waitingAt }: CompactionSpan): ProjectedEntry | undefined => items[waitingAt];
 
 const answers = ({ messages }: ProjectedEntry): boolean =>
   messages.some((message) => message.role === "assistant" && !isFailedAnswer(message));

@@ -25,6 +25,7 @@ import {
   cutItems,
   legalCuts,
   readSpan,
+  waitingItem,
 } from "./cut.ts";
 import { shrinkEdits } from "./edits.ts";
 import type { Rule } from "./rules.ts";
@@ -134,7 +135,7 @@ function* smallerPlans(
   for (const cut of all) yield planAt(span, cut, conditions, window);
   if (conditions.isOverflow)
     for (const cut of all.toReversed()) yield planAt(span, cut, { ...conditions, isOverflow: false }, window);
-  if (waitingAt(span) < 0 || !fitsAlone(span, conditions)) return;
+  if (span.waitingAt < 0 || !fitsAlone(span, conditions)) return;
   yield planAt(span, keepingNothing(span), conditions, threshold);
 }
 
@@ -144,8 +145,7 @@ function smallerCuts(
   keptFrom: number,
   { settings, estimate }: PlanConditions,
 ): CutPoint[] {
-  const { items } = span;
-  const waiting = waitingAt(span);
+  const { items, waitingAt: waiting } = span;
   const cuts: CutPoint[] = [];
   const add = (cut: CutPoint) => {
     const isSmaller = cut.firstKeptIndex > (cuts.at(-1)?.firstKeptIndex ?? keptFrom);
@@ -168,13 +168,10 @@ const keepingNothing = ({ items }: CompactionSpan): CutPoint => ({
   isSplitTurn: false,
 });
 
-/** Index of the newest user message if it has no answer; -1 otherwise. */
-const waitingAt = ({ latest, isUnanswered }: CompactionSpan): number => (isUnanswered ? latest!.at : -1);
-
 /** Returns whether system prompt, tools, the waiting message and a summary fit the window. */
 function fitsAlone(span: CompactionSpan, conditions: PlanConditions): boolean {
   const { settings, overheadTokens, estimate } = conditions;
-  const waiting = span.items[waitingAt(span)]?.messages ?? [];
+  const waiting = waitingItem(span)?.messages ?? [];
   const sizes = sizesUnder(conditions);
   const system = span.visible.filter(({ role }) => role === "system");
   const alone = sumSizes([...waiting, ...system], sizes.message) + overheadTokens;
