@@ -8,6 +8,7 @@ import {
   type Entry,
   estimateTokens,
   estimateTotal,
+  isBlank,
   isFailedAnswer,
   isMessage,
   kindOf,
@@ -15,6 +16,7 @@ import {
   type ProjectedEntry,
   projectPath,
   type SystemMessage,
+  systemParts,
   type ToolDefinition,
   toolCalls,
 } from "@espalier/session-tree";
@@ -262,7 +264,8 @@ export function readSpan(entries: readonly Entry[]): CompactionSpan {
 }
 
 /** Returns the item with the newest user message, if that message has no answer. */
-export const waitingItem = ({ items, waitingAt }: CompactionSpan): ProjectedEntry | undefined => items[waitingAt];
+export const waitingItem = ({ items, waitingAt }: CompactionSpan): ProjectedEntry | undefined =>
+  items[waitingAt];
 
 const answers = ({ messages }: ProjectedEntry): boolean =>
   messages.some((message) => message.role === "assistant" && !isFailedAnswer(message));
@@ -272,33 +275,18 @@ const answers = ({ messages }: ProjectedEntry): boolean =>
  * there is none. A compaction has a copy of it, because system messages before a compaction no longer count.
  */
 export function currentSystemMessage(messages: readonly ContextMessage[]): SystemMessage | undefined {
-  const found = messages.filter((message) => message.role === "system");
-  const newest = found.at(-1);
+  const newest = messages.findLast((message) => message.role === "system");
   if (!newest) return undefined;
-  const sections: Record<string, string> = {};
-  const tools = new Map<string, ToolDefinition>();
-  for (const message of found) {
-    for (const [name, text] of Object.entries(message.sections ?? {})) {
-      delete sections[name];
-      if (text !== null) sections[name] = text;
-    }
-    for (const name of listOf(message.toolsRemoved)) tools.delete(name);
-    for (const tool of listOf(message.toolsAdded))
-      if (typeof tool?.name === "string") tools.set(tool.name, tool);
-  }
-  const content = found.map(messageText).filter((text) => text !== "");
+  const { texts, sections, tools } = systemParts(messages);
+  const named = [...tools.values()].filter(({ name }) => typeof name === "string");
   return {
     role: "system",
-    content: content.join("\n\n"),
-    sections,
-    toolsAdded: [...tools.values()],
+    content: texts.filter((text) => !isBlank(text)).join("\n\n"),
+    sections: Object.fromEntries(sections) as Record<string, string>,
+    toolsAdded: named as unknown as ToolDefinition[],
     timestamp: newest.timestamp,
   };
 }
-
-/** Stored messages come from a file, so that a field is not always a list. */
-const listOf = <Item>(value: readonly Item[] | undefined): readonly Item[] =>
-  Array.isArray(value) ? value : [];
 
 /**
  * Returns the texts of the user along a path (root first), oldest first, with edits applied, including texts that a

@@ -161,6 +161,7 @@ export {
   type PictureType,
   type RequestFormat,
   refuseEmptySchemas,
+  systemParts,
   type Turn,
   type UserBlock,
   type UserTurn,

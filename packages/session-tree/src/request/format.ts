@@ -6,7 +6,6 @@ import {
   type ContextMessage,
   isRecord,
   messageText,
-  type SystemMessage,
   type ThinkingBlock,
   type ToolDefinition,
   type ToolResultMessage,
@@ -165,14 +164,9 @@ export function foldSystem(
   messages: readonly ContextMessage[],
   caller: CallerPrompt,
 ): { system: string | undefined; tools: HealedTool[] } {
-  const texts: unknown[] = [caller.system];
-  const sections = new Map<string, unknown>();
-  const stored = new Map<unknown, unknown>();
-  for (const message of messages) {
-    if (message?.role === "system") applyPatch(message, texts, sections, stored);
-  }
-  for (const section of sections.values()) texts.push(section);
-  const system = texts.filter((text) => typeof text === "string" && !isBlank(text)).join("\n\n");
+  const { texts, sections, tools: stored } = systemParts(messages);
+  const parts = [caller.system, ...texts, ...sections.values()];
+  const system = parts.filter((text) => typeof text === "string" && !isBlank(text)).join("\n\n");
 
   const tools = new Map<string, HealedTool>();
   for (const tool of [...(caller.tools ?? []), ...stored.values()]) {
@@ -227,20 +221,23 @@ function schemaProblem(tool: unknown): string | undefined {
     : "its `parameters` are not the schema of an object";
 }
 
-function applyPatch(
-  message: SystemMessage,
-  texts: unknown[],
-  sections: Map<string, unknown>,
-  tools: Map<unknown, unknown>,
-): void {
-  texts.push(messageText(message));
-  for (const [name, text] of Object.entries(message.sections ?? {})) {
-    if (text === null) sections.delete(name);
-    else sections.set(name, text);
+/** Applies all system messages of a context in order, as {@link foldSystem} does. */
+export function systemParts(messages: readonly ContextMessage[]) {
+  const texts: string[] = [];
+  const sections = new Map<string, unknown>();
+  const tools = new Map<unknown, Record<string, unknown>>();
+  for (const message of messages) {
+    if (message?.role !== "system") continue;
+    texts.push(messageText(message));
+    for (const [name, text] of Object.entries(message.sections ?? {})) {
+      if (text === null) sections.delete(name);
+      else sections.set(name, text);
+    }
+    for (const removed of listOf(message.toolsRemoved))
+      tools.delete(isRecord(removed) ? removed["name"] : removed);
+    for (const added of listOf(message.toolsAdded)) if (isRecord(added)) tools.set(added["name"], added);
   }
-  for (const removed of listOf(message.toolsRemoved))
-    tools.delete(isRecord(removed) ? removed["name"] : removed);
-  for (const added of listOf(message.toolsAdded)) if (isRecord(added)) tools.set(added["name"], added);
+  return { texts, sections, tools };
 }
 
 /** Returns a list; an empty one for a value of another type, which a file can hold. */
