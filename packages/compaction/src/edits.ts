@@ -37,17 +37,22 @@ export function shrinkEdits(
   for (;;) {
     const edits = candidates
       .filter(({ tokens }) => tokens > limit)
-      .map(({ id, message }) => ({ targetId: id, ...shrunk(message, limit, estimate) }));
+      .map(({ id, message, tokens }) => {
+        const content = shrunk(message, limit, estimate);
+        return { edit: editOf(id, content), freed: tokens - estimate(withContent(message, content)) };
+      });
     const freed = edits.reduce((sum, { freed }) => sum + freed, 0);
-    if (freed >= excess || limit <= SMALLEST_RESULT) {
-      return edits
-        .filter((edit) => edit.freed > 0)
-        .map(({ targetId, replacement }) => ({ targetId, replacement }));
-    }
+    if (freed >= excess || limit <= SMALLEST_RESULT)
+      return edits.flatMap(({ edit, freed }) => (freed > 0 ? [edit] : []));
     wanted += excess - freed;
     limit = Math.max(SMALLEST_RESULT, Math.floor(Math.min(limit * 0.95, commonLimit(sizes, wanted))));
   }
 }
+
+const editOf = (targetId: string, content: ContentBlock[]): ContextEdit => ({
+  targetId,
+  replacement: { content } as NonNullable<ContextEdit["replacement"]>,
+});
 
 /** Returns whether a message can be shortened; only tool results and pictures can. */
 function canShrink(message: ContextMessage): boolean {
@@ -59,21 +64,18 @@ function canShrink(message: ContextMessage): boolean {
 }
 
 function shrunk(message: ContextMessage, limit: number, estimate: (message: ContextMessage) => number) {
-  const words = withContent(message, contentBlocks(message).map(withoutImage));
+  const words = contentBlocks(message).map(withoutImage);
+  if (message.role !== "toolResult") return words;
   // A share of the characters is about the same share of the size for every estimator.
-  const share = message.role === "toolResult" ? Math.min(1, limit / Math.max(1, estimate(words))) : 1;
-  const content = contentBlocks(words).map((block) => shortened(block, share));
-  return {
-    replacement: { content } as NonNullable<ContextEdit["replacement"]>,
-    freed: estimate(message) - estimate(withContent(message, content)),
-  };
+  const share = limit / Math.max(1, estimate(withContent(message, words)));
+  return share >= 1 ? words : words.map((block) => shortened(block, share));
 }
 
 const withContent = (message: ContextMessage, content: ContentBlock[]) =>
   ({ ...message, content }) as ContextMessage;
 
 const shortened = (block: ContentBlock, share: number): ContentBlock =>
-  block.type === "text" && share < 1
+  block.type === "text"
     ? { ...block, text: cutText(block.text, Math.floor(block.text.length * share), "head-tail") }
     : block;
 
@@ -145,12 +147,12 @@ export function editsWithout(
   return items
     .filter((item) => canLose(item) && picturesOf(item.messages[0]!).some((picture) => out.has(picture)))
     .map(({ entry, messages }) => {
-      const content = contentBlocks(messages[0]!).map((block) => {
+      const content = contentBlocks(messages[0]!).map((block): ContentBlock => {
         const why = out.get(block);
         if (why === undefined) return block;
         return why === "" ? withoutImage(block) : { type: "text", text: `[image left out: ${why}]` };
       });
-      return { targetId: entry.id, replacement: { content } as NonNullable<ContextEdit["replacement"]> };
+      return editOf(entry.id, content);
     });
 }
 

@@ -172,9 +172,8 @@ const keepingNothing = ({ items }: CompactionSpan): CutPoint => ({
 function fitsAlone(span: CompactionSpan, conditions: PlanConditions): boolean {
   const { settings, overheadTokens, estimate } = conditions;
   const waiting = waitingItem(span)?.messages ?? [];
-  const sizes = sizesUnder(conditions);
   const system = span.visible.filter(({ role }) => role === "system");
-  const alone = sumSizes([...waiting, ...system], sizes.message) + overheadTokens;
+  const alone = sumSizes([...waiting, ...system], measureOf(conditions)) + overheadTokens;
   return alone + plannedSummary(settings, sumSizes(span.visible, estimate)) <= settings.contextWindow;
 }
 
@@ -286,28 +285,30 @@ export function planSelection(
   const summaryOf = (blocks: SummaryBlocks) =>
     summaryMessage(joinSummary(frameSummary("-", { style, stackedOn }), blocks, settings.contextWindow));
 
-  const sizes = sizesUnder(conditions);
-  const system = sumSizes(systemOf(span), sizes.message);
+  const measure = measureOf(conditions);
+  // Measure of a token that is not written yet.
+  const perToken = conditions.isOverflow ? CHARS_PER_TOKEN : 1;
+  const system = sumSizes(systemOf(span), measure);
   const previous = stackedOn ? undefined : span.previousSummary;
   const replaced =
     sumSizes(messagesOf(covered), estimate) + (previous ? estimate(summaryMessage(previous)) : 0);
   const planned = plannedSummary(settings, replaced);
-  const plannedSize = Math.min(sizes.planned(planned), Math.floor(most / 4));
+  const plannedSize = Math.min(planned * perToken, Math.floor(most / 4));
   const room = most - conditions.overheadTokens - system - plannedSize;
   const words = conversationOf(kept).filter(({ role }) => role !== "toolResult");
   const wholeBlocks = blocksOf(span, kept, fileLists(fileOps), conditions);
   const blocks = fittingBlocks(
     wholeBlocks,
     settings.contextWindow,
-    Math.min(room / 2, room - sumSizes(words, sizes.message)),
-    (tried) => sizes.message(summaryOf(tried)),
+    Math.min(room / 2, room - sumSizes(words, measure)),
+    (tried) => measure(summaryOf(tried)),
   );
-  const keptRoom = room - sizes.message(summaryOf(blocks));
-  const edits = shrinkEdits(kept, sumSizes(conversationOf(kept), sizes.message) - keptRoom, sizes.message);
+  const keptRoom = room - measure(summaryOf(blocks));
+  const edits = shrinkEdits(kept, sumSizes(conversationOf(kept), measure) - keptRoom, measure);
   const remaining = withEdits(kept, edits);
-  const left = keptRoom - sumSizes(remaining, sizes.message);
+  const left = keptRoom - sumSizes(remaining, measure);
   const summaryTokens = estimate(summaryOf(blocks)) + planned;
-  const roomForProse = Math.floor((left + plannedSize) / sizes.planned(1));
+  const roomForProse = Math.floor((left + plannedSize) / perToken);
   const plan: CompactionPreparation = {
     eligible: true,
     leafId: span.leafId,
@@ -446,16 +447,6 @@ export interface PlanConditions {
   stackedOn?: string;
 }
 
-/** Functions that measure content that has to fit. */
-interface Sizes {
-  message(message: ContextMessage): number;
-  /** Returns the planned size of a text with so many tokens that is not written yet. */
-  planned(tokens: number): number;
-}
-
-/** Returns the size functions. After an overflow no estimate can be trusted: an upper bound measures the kept part. */
-function sizesUnder({ isOverflow, estimate }: Pick<PlanConditions, "isOverflow" | "estimate">): Sizes {
-  return isOverflow
-    ? { message: upperBoundEstimator.estimate, planned: (tokens) => tokens * CHARS_PER_TOKEN }
-    : { message: estimate, planned: (tokens) => tokens };
-}
+/** Returns the measure of content that has to fit. After an overflow no estimate can be trusted: it is an upper bound. */
+const measureOf = ({ isOverflow, estimate }: PlanConditions): PlanConditions["estimate"] =>
+  isOverflow ? upperBoundEstimator.estimate : estimate;
