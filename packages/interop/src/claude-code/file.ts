@@ -122,7 +122,6 @@ const REMEMBERED = 1_024;
 
 /** Calls of a session: the names of their tools, and their rows. Sub-agents are found by their calls. */
 class CallBook {
-  readonly #hash: ScratchArea["hash"];
   /** Names of tools, by call. */
   readonly #tools = new Map<string, string>();
   readonly #callers: HashRows;
@@ -130,7 +129,6 @@ class CallBook {
   readonly #prompts: HashRows;
 
   constructor(area: ScratchArea) {
-    this.#hash = area.hash;
     this.#callers = new HashRows(area);
     this.#agents = new HashRows(area);
     this.#prompts = new HashRows(area);
@@ -144,10 +142,9 @@ class CallBook {
     );
     for (const { id, name, arguments: input } of calls) {
       this.#remember(id, name);
-      this.#take(this.#callers, id, row);
+      this.#callers.add(id, row);
       // The call of a sub-agent has its prompt, which in old files is the only link between both.
-      if (isRecord(input) && typeof input["prompt"] === "string")
-        this.#take(this.#prompts, input["prompt"], row);
+      if (isRecord(input) && typeof input["prompt"] === "string") this.#prompts.add(input["prompt"], row);
     }
     return calls.length;
   }
@@ -157,7 +154,7 @@ class CallBook {
     const result = line["toolUseResult"];
     if (!isRecord(result) || typeof result["agentId"] !== "string") return;
     const row = this.rowOf(toolCallId);
-    if (row >= 0) this.#take(this.#agents, result["agentId"], row);
+    if (row >= 0) this.#agents.add(result["agentId"], row);
   }
 
   /** Returns the name of a recent call's tool. */
@@ -167,15 +164,16 @@ class CallBook {
 
   /** Returns the row of a call; -1 when there is none. */
   rowOf(callId: unknown): number {
-    return this.#find(this.#callers, callId);
+    return typeof callId === "string" ? this.#callers.rowOf(callId) : -1;
   }
 
   /** Returns the row that called a sub-agent, found by call, id or prompt; -1 when there is none. */
   callerOf(run: { toolUseId?: unknown; agentId?: unknown; prompt?: unknown }): number {
     const byCall = this.rowOf(run.toolUseId);
     if (byCall >= 0) return byCall;
-    const byAgent = this.#find(this.#agents, run.agentId);
-    return byAgent >= 0 ? byAgent : this.#find(this.#prompts, run.prompt);
+    const byAgent = typeof run.agentId === "string" ? this.#agents.rowOf(run.agentId) : -1;
+    if (byAgent >= 0) return byAgent;
+    return typeof run.prompt === "string" ? this.#prompts.rowOf(run.prompt) : -1;
   }
 
   #remember(callId: string, name: string): void {
@@ -183,17 +181,6 @@ class CallBook {
     if (this.#tools.size <= REMEMBERED) return;
     const [oldest] = this.#tools.keys();
     this.#tools.delete(oldest!);
-  }
-
-  #take(book: HashRows, text: string, row: number): void {
-    this.#hash.hashText(text);
-    if (book.find(this.#hash) < 0) book.set(this.#hash, row);
-  }
-
-  #find(book: HashRows, text: unknown): number {
-    if (typeof text !== "string") return -1;
-    this.#hash.hashText(text);
-    return book.find(this.#hash);
   }
 }
 

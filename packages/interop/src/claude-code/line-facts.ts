@@ -1,109 +1,21 @@
 import { skipSpace, skipValue } from "@espalier/jsonl-stream";
-import { isRecord } from "@espalier/session-tree";
 
-/** Facts that determine the position of a line in the tree. */
-export interface LineFacts {
-  type: string;
-  /** Id of the line; empty when it has none. Ids are bytes, valid until the next line is read. */
-  id: Uint8Array;
-  /** Id of the line that it follows. */
-  parentId: Uint8Array | undefined;
-  marks: number;
-  /** Id of the answer to which the line belongs. */
-  message: Uint8Array | undefined;
-  forkedFrom: unknown;
-}
+/** A line of a file, parsed. */
+export type Line = Record<string, unknown>;
 
-/** Numbers of the scanned fields. */
-const FIELD = {
-  type: 0,
-  uuid: 1,
-  parentUuid: 2,
-  isSidechain: 3,
-  isMeta: 4,
-  isCompactSummary: 5,
-  subtype: 6,
-  message: 7,
-  forkedFrom: 8,
-} as const;
-const NO_BYTES = new Uint8Array();
 const encoder = new TextEncoder();
 
-/** Reads the facts of lines, usually from their bytes without parsing. */
-export class LineFactsReader {
-  readonly #scan = new FieldScan(Object.keys(FIELD));
-  readonly #answer = new FieldScan(["id"], { mayStop: true });
+/** Fields that determine the position of a line in the tree, with their bytes. */
+const PLACE = new Map(
+  "type uuid parentUuid isSidechain isMeta isCompactSummary subtype message forkedFrom"
+    .split(" ")
+    .map((name) => [name, encoder.encode(name)]),
+);
+const ID = new Map([["id", encoder.encode("id")]]);
 
-  /** Returns the facts of a line; undefined when the line has to be parsed for them. */
-  read(block: Uint8Array, start: number, end: number): LineFacts | undefined {
-    return this.#scan.scan(block, start, end) ? this.#scanned(block) : undefined;
-  }
-
-  #scanned(block: Uint8Array): LineFacts | undefined {
-    const scan = this.#scan;
-    if (!scan.isPlainText(FIELD.type)) return undefined;
-    const hasId = scan.isGiven(FIELD.uuid);
-    const hasParent = scan.isGiven(FIELD.parentUuid);
-    if ((hasId && !scan.isPlainText(FIELD.uuid)) || (hasParent && !scan.isPlainText(FIELD.parentUuid)))
-      return undefined;
-    if (scan.isGiven(FIELD.forkedFrom)) return undefined;
-    const type = scan.text(FIELD.type);
-    return {
-      type,
-      id: hasId ? scan.textBytes(FIELD.uuid) : NO_BYTES,
-      parentId: hasParent ? scan.textBytes(FIELD.parentUuid) : undefined,
-      marks: marksOf({
-        sidechain: scan.isTrue(FIELD.isSidechain),
-        synthetic: scan.isTrue(FIELD.isMeta),
-        summary: scan.isTrue(FIELD.isCompactSummary),
-        boundary: scan.isPlainText(FIELD.subtype) && isBoundary(type, scan.text(FIELD.subtype)),
-      }),
-      message: type === "assistant" ? this.#answerId(block) : undefined,
-      forkedFrom: undefined,
-    };
-  }
-
-  #answerId(block: Uint8Array): Uint8Array | undefined {
-    const from = this.#scan.starts[FIELD.message]!;
-    const answer = this.#answer;
-    if (from < 0 || !answer.scan(block, from, this.#scan.ends[FIELD.message]!) || !answer.isPlainText(0))
-      return undefined;
-    return answer.textBytes(0);
-  }
-}
-
-/** Returns the facts of a parsed line. */
-export function factsOf(line: Line): LineFacts {
-  const { type, uuid, parentUuid, message, subtype } = line;
-  const name = typeof type === "string" ? type : "";
-  const answerId = name === "assistant" && isRecord(message) ? message["id"] : undefined;
-  return {
-    type: name,
-    id: typeof uuid === "string" ? encoder.encode(uuid) : NO_BYTES,
-    parentId: typeof parentUuid === "string" ? encoder.encode(parentUuid) : undefined,
-    marks: marksOf({
-      sidechain: line["isSidechain"] === true,
-      synthetic: line["isMeta"] === true,
-      summary: line["isCompactSummary"] === true,
-      boundary: isBoundary(name, subtype),
-    }),
-    message: typeof answerId === "string" && answerId !== "" ? encoder.encode(answerId) : undefined,
-    forkedFrom: line["forkedFrom"] ?? undefined,
-  };
-}
-
-const isBoundary = (type: string, subtype: unknown): boolean =>
-  type === "system" && subtype === "compact_boundary";
-
-function marksOf(is: Record<"sidechain" | "synthetic" | "summary" | "boundary", boolean>): number {
-  return (
-    (is.sidechain ? LineMark.sidechain : 0) |
-    (is.synthetic ? LineMark.synthetic : 0) |
-    (is.summary ? LineMark.summary : 0) |
-    (is.boundary ? LineMark.boundary : 0)
-  );
-}
-
+const LOWER_F = 102;
+const LOWER_N = 110;
+const LOWER_T = 116;
 const QUOTE = 34;
 const COMMA = 44;
 const COLON = 58;
@@ -112,111 +24,101 @@ const OPEN_BRACE = 123;
 const CLOSE_BRACE = 125;
 
 /**
- * Finds some fields of a JSON object in its bytes, without decoding or parsing it: enough for the position of a line,
- * and several times faster than parsing. It checks only the structure, so that an accepted line may still be invalid
- * JSON, which is found when it is parsed later. (The scanner of `session-tree` only finds three keys with plain texts.)
+ * Reads the fields that determine the position of a line from its bytes, several times faster than parsing. Only the
+ * structure is checked, so that an accepted line may still be invalid JSON, which is found when it is parsed later. (The
+ * scanner of `session-tree` only finds three keys with plain texts.)
+ *
+ * Undefined when the line has to be parsed: it is not a single object, or has an escape in a key, a key twice, or a
+ * field that is neither a plain text nor a literal.
  */
-class FieldScan {
-  /** Start of the value of each wanted field, including quotes; -1 for a missing field. */
-  readonly starts: Int32Array;
-  readonly ends: Int32Array;
-  readonly #keys: readonly Uint8Array[];
-  readonly #mayStop: boolean;
-  #bytes: Uint8Array = new Uint8Array();
+export function scanLine(bytes: Uint8Array, start: number, end: number): Line | undefined {
+  const line = scanFields(bytes, start, end, PLACE);
+  const message = line?.["message"];
+  if (message instanceof Span)
+    line!["message"] =
+      line!["type"] === "assistant" ? scanFields(bytes, message.start, message.end, ID) : undefined;
+  return line;
+}
 
-  /** @param mayStop true if the rest of the object may be skipped when all fields are found */
-  constructor(keys: readonly string[], { mayStop = false } = {}) {
-    this.#keys = keys.map((key) => new TextEncoder().encode(key));
-    this.#mayStop = mayStop;
-    this.starts = new Int32Array(keys.length);
-    this.ends = new Int32Array(keys.length);
+/** Bytes of a value that is neither a plain text nor a literal. */
+class Span {
+  readonly start: number;
+  readonly end: number;
+
+  constructor(start: number, end: number) {
+    this.start = start;
+    this.end = end;
   }
+}
 
-  /**
-   * Scans a line. False when it has to be parsed: it has an escape in a key, a repeated key, or is not a single object.
-   */
-  scan(bytes: Uint8Array, start: number, end: number): boolean {
-    this.#bytes = bytes;
-    this.starts.fill(-1);
-    let missing = this.#keys.length;
-    let at = skipSpace(bytes, start, end);
-    if (bytes[at] !== OPEN_BRACE) return false;
+/** Reads some fields of an object; undefined when it has to be parsed. */
+function scanFields(
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+  wanted: ReadonlyMap<string, Uint8Array>,
+): Line | undefined {
+  const found: Line = {};
+  let at = skipSpace(bytes, start, end);
+  for (let mark = OPEN_BRACE; bytes[at] === mark; mark = COMMA) {
     at = skipSpace(bytes, at + 1, end);
-    if (bytes[at] === CLOSE_BRACE) return skipSpace(bytes, at + 1, end) === end;
-    for (;;) {
-      if (bytes[at] !== QUOTE) return false;
-      const keyStart = at + 1;
-      for (at = keyStart; bytes[at] !== QUOTE; at++) if (at >= end || bytes[at] === BACKSLASH) return false;
-      const key = this.#keyAt(keyStart, at);
-      at = skipSpace(bytes, at + 1, end);
-      if (bytes[at] !== COLON) return false;
-      at = skipSpace(bytes, at + 1, end);
-      const valueStart = at;
-      at = skipValue(bytes, at, end);
-      if (at < 0) return false;
-      if (key >= 0) {
-        if (this.starts[key]! >= 0) return false;
-        this.starts[key] = valueStart;
-        this.ends[key] = at;
-        if (--missing === 0 && this.#mayStop) return true;
-      }
-      at = skipSpace(bytes, at, end);
-      if (bytes[at] === CLOSE_BRACE) return skipSpace(bytes, at + 1, end) === end;
-      if (bytes[at] !== COMMA) return false;
-      at = skipSpace(bytes, at + 1, end);
+    if (bytes[at] !== QUOTE) return undefined;
+    const keyStart = at + 1;
+    for (at = keyStart; bytes[at] !== QUOTE; at++) if (at >= end || bytes[at] === BACKSLASH) return undefined;
+    const key = keyAt(bytes, keyStart, at, wanted);
+    at = skipSpace(bytes, at + 1, end);
+    if (bytes[at] !== COLON) return undefined;
+    const valueStart = skipSpace(bytes, at + 1, end);
+    at = skipValue(bytes, valueStart, end);
+    if (at < 0) return undefined;
+    if (key !== undefined) {
+      if (key in found) return undefined;
+      const value = valueAt(bytes, valueStart, at);
+      if (value instanceof Span && key !== "message") return undefined;
+      found[key] = value;
+      // The rest of a message is not needed.
+      if (wanted === ID) return found;
     }
+    at = skipSpace(bytes, at, end);
+    if (bytes[at] === CLOSE_BRACE) return skipSpace(bytes, at + 1, end) === end ? found : undefined;
   }
+  return undefined;
+}
 
-  /** Returns whether a field has the literal value `true`. */
-  isTrue(key: number): boolean {
-    return this.ends[key]! - this.starts[key]! === 4 && this.#bytes[this.starts[key]!] === 116;
+function keyAt(
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+  wanted: ReadonlyMap<string, Uint8Array>,
+): string | undefined {
+  for (const [name, letters] of wanted) {
+    if (letters.length !== end - start) continue;
+    let same = 0;
+    while (same < letters.length && letters[same] === bytes[start + same]) same++;
+    if (same === letters.length) return name;
   }
-
-  /** Returns whether a field is a text of ASCII without escapes, so that its bytes equal its text. */
-  isPlainText(key: number): boolean {
-    const start = this.starts[key]!;
-    if (start < 0 || this.#bytes[start] !== QUOTE) return false;
-    for (let at = start + 1; at < this.ends[key]! - 1; at++) {
-      const byte = this.#bytes[at]!;
-      if (byte === BACKSLASH || byte > 126 || byte < 32) return false;
-    }
-    return true;
-  }
-
-  text(key: number): string {
-    return asciiText(this.#bytes, this.starts[key]! + 1, this.ends[key]! - 1);
-  }
-
-  /** Returns the bytes of a plain text, valid until the block changes. */
-  textBytes(key: number): Uint8Array {
-    return this.#bytes.subarray(this.starts[key]! + 1, this.ends[key]! - 1);
-  }
-
-  /** Returns whether a field is present and not null. */
-  isGiven(key: number): boolean {
-    return this.starts[key]! >= 0 && this.#bytes[this.starts[key]!] !== 110;
-  }
-
-  #keyAt(start: number, end: number): number {
-    for (let key = 0; key < this.#keys.length; key++) {
-      const wanted = this.#keys[key]!;
-      if (wanted.length !== end - start) continue;
-      let same = 0;
-      while (same < wanted.length && wanted[same] === this.#bytes[start + same]) same++;
-      if (same === wanted.length) return key;
-    }
-    return -1;
-  }
+  return undefined;
 }
 
 /** Texts shorter than this are assembled faster than by a decoder. */
 const SHORT = 48;
 const decoder = new TextDecoder();
 
-function asciiText(bytes: Uint8Array, start: number, end: number): string {
-  if (end - start > SHORT) return decoder.decode(bytes.subarray(start, end));
+/** Returns a literal, or a text of ASCII without escapes, whose bytes equal its text; the bytes of any other value. */
+function valueAt(bytes: Uint8Array, start: number, end: number): unknown {
+  const first = bytes[start];
+  if (first === LOWER_T) return true;
+  if (first === LOWER_F) return false;
+  if (first === LOWER_N) return null;
+  if (first !== QUOTE) return new Span(start, end);
+  const textEnd = end - 1;
+  for (let at = start + 1; at < textEnd; at++) {
+    const byte = bytes[at]!;
+    if (byte === BACKSLASH || byte > 126 || byte < 32) return new Span(start, end);
+  }
+  if (textEnd - start > SHORT) return decoder.decode(bytes.subarray(start + 1, textEnd));
   let text = "";
-  for (let at = start; at < end; at++) text += String.fromCharCode(bytes[at]!);
+  for (let at = start + 1; at < textEnd; at++) text += String.fromCharCode(bytes[at]!);
   return text;
 }
 
@@ -271,8 +173,16 @@ export const LineMark = {
   bridged: 128,
 } as const;
 
-/** A line of a file, parsed. */
-export type Line = Record<string, unknown>;
+/** Returns the marks that a line itself has. */
+export function marksOf(line: Line): number {
+  const isBoundary = line["type"] === "system" && line["subtype"] === "compact_boundary";
+  return (
+    (line["isSidechain"] === true ? LineMark.sidechain : 0) |
+    (line["isMeta"] === true ? LineMark.synthetic : 0) |
+    (line["isCompactSummary"] === true ? LineMark.summary : 0) |
+    (isBoundary ? LineMark.boundary : 0)
+  );
+}
 
 const IN_MESSAGES = "its content is in the messages";
 

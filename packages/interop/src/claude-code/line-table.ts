@@ -1,16 +1,17 @@
-import { type ByteView, forEachLine, parseLine, salvageLine } from "@espalier/jsonl-stream";
+import { type ByteView, forEachLine, skipSpace } from "@espalier/jsonl-stream";
 import { isRecord, ROOT } from "@espalier/session-tree";
+import { LINE_ISSUES, readSourceLine } from "../import/draft.ts";
 import type { ImportIssueKind, ImportIssues } from "../import/issue.ts";
 import { type Hash, HashRows, type ScratchArea, type ScratchColumn } from "../scratch/space.ts";
 import {
-  factsOf,
   hasPlace,
   kindOfLine,
-  type LineFacts,
-  LineFactsReader,
+  type Line,
   LineKind,
   LineMark,
+  marksOf,
   reasonToLeaveOut,
+  scanLine,
 } from "./line-facts.ts";
 
 /** A parent that is named but missing in the file. */
@@ -103,9 +104,7 @@ export class LineTable {
 
   /** Returns the first row of a line with this id; -1 when there is none. */
   rowOf(id: string): number {
-    if (id === "") return -1;
-    this.#hash.hashText(id);
-    return this.#ids.find(this.#hash);
+    return id === "" ? -1 : this.#ids.rowOf(id);
   }
 
   /** Returns the first row of a hashed id. */
@@ -116,23 +115,23 @@ export class LineTable {
   /**
    * Adds a line; a line with an empty id is never found.
    *
-   * @returns the first row with the same id; -1 when there is none
+   * @returns the first row with the same id, which is its own if it is new
    */
-  add(id: Uint8Array, kind: number, { marks, message }: LineFacts, place: LinePlace): number {
+  add(line: Line, id: string, kind: number, place: LinePlace): number {
     const row = this.length++;
     this.#offset.set(row, place.offset);
     this.#lineLength.set(row, place.length);
     this.#lineNumber.set(row, place.lineNumber);
-    this.#nature.set(row, kind | (marks << KIND_BITS));
-    if (message) this.#message.set(row, this.#firstOf(this.#answers, message, row));
-    const first = id.length > 0 ? this.#firstOf(this.#ids, id, row) : row;
-    return first === row ? -1 : first;
+    this.#nature.set(row, kind | (marksOf(line) << KIND_BITS));
+    const { type, message } = line;
+    const answerId = type === "assistant" && isRecord(message) ? textOf(message["id"]) : "";
+    if (answerId !== "") this.#message.set(row, this.#answers.add(answerId, row));
+    return id === "" ? row : this.#ids.add(id, row);
   }
 
   /** Sets the parent of a row by its id; a parent further below is found by {@link settle}. */
-  follow(row: number, parentId: Uint8Array): void {
-    this.#hash.hash(parentId, 0, parentId.length);
-    const parent = this.#ids.find(this.#hash);
+  follow(row: number, parentId: string): void {
+    const parent = this.#ids.rowOf(parentId);
     if (parent >= 0) this.#setFollowed(row, parent);
     else {
       this.setParent(row, PHANTOM);
@@ -208,13 +207,6 @@ export class LineTable {
     this.setParent(row, parent);
     this.mark(parent, LineMark.followed);
   }
-
-  #firstOf(rows: HashRows, id: Uint8Array, row: number): number {
-    this.#hash.hash(id, 0, id.length);
-    const first = rows.find(this.#hash);
-    if (first < 0) rows.set(this.#hash, row);
-    return first < 0 ? row : first;
-  }
 }
 
 /** Result of the first pass over a file. */
@@ -227,130 +219,80 @@ export interface FileLines {
 
 /** Reads the position of each line of a file in one pass; parses a line only when its bytes alone are not enough. */
 export function readLineTable(view: ByteView, area: ScratchArea, issues: ImportIssues): FileLines {
-  const builder = new TableBuilder(view, area, issues);
-  forEachLine(view, (block, start, end, offset, lineNumber, terminated) => {
-    // A byte order mark precedes the content and is not part of it.
-    const contentOffset = offset === 0 && start > 0 ? start : offset;
-    builder.take(block, start, end, { lineNumber, offset: contentOffset, length: end - start }, terminated);
-  });
-  return builder.finish();
-}
+  const table = new LineTable(area);
+  const forks = new ForkClaims(table, area);
+  let count = 0;
+  let firstUnreadable = Number.POSITIVE_INFINITY;
+  const tell = (kind: ImportIssueKind, row: number, message: string): void =>
+    issues.add(kind, table.lineNumber(row), message);
 
-class TableBuilder {
-  readonly #table: LineTable;
-  readonly #forks: ForkClaims;
-  readonly #facts = new LineFactsReader();
-  readonly #view: ByteView;
-  readonly #issues: ImportIssues;
-  #count = 0;
-  /** Number of the first unreadable line. */
-  #firstLost = Number.POSITIVE_INFINITY;
-
-  constructor(view: ByteView, area: ScratchArea, issues: ImportIssues) {
-    this.#table = new LineTable(area);
-    this.#forks = new ForkClaims(area);
-    this.#view = view;
-    this.#issues = issues;
-  }
-
-  take(block: Uint8Array, start: number, end: number, place: LinePlace, terminated: boolean): void {
-    if (isBlank(block, start, end)) return;
-    this.#count++;
-    const facts = this.#facts.read(block, start, end);
-    if (facts) this.#add(facts, place);
-    else this.#parse(block.subarray(start, end), place, terminated);
-  }
-
-  finish(): FileLines {
-    const table = this.#table;
-    for (const row of table.settle()) {
-      const above = this.#rowBeforeGap(row);
-      if (above >= 0) table.bridge(row, above);
-      this.#tell(
-        above < 0 ? "phantom-parent" : "bridged",
-        row,
-        above < 0
-          ? "A message follows one that is not in the file; shown as a separate branch."
-          : "A message follows a damaged line; it is shown after the message before that line, with a mark between them.",
-      );
-    }
-    table.dropDeadEnds(LineKind.progress, (row) =>
-      this.#tell("bookkeeping", row, "Progress of a tool or hook that led to no message."),
-    );
-    this.#forks.settle(table);
-    return { table, forks: this.#forks, count: this.#count };
-  }
-
-  #tell(kind: ImportIssueKind, row: number, message: string): void {
-    this.#issues.add(kind, this.#table.lineNumber(row), message);
-  }
-
-  /**
-   * Returns the message before a row whose parent was lost with an unreadable line; -1 when no line was lost before it.
-   */
-  #rowBeforeGap(row: number): number {
-    return this.#firstLost > this.#table.lineNumber(row) ? -1 : this.#table.rowBefore(row);
-  }
-
-  #parse(bytes: Uint8Array, place: LinePlace, terminated: boolean): void {
-    const { lineNumber, offset, length } = place;
-    const parsed = parseLine(bytes);
-    const salvaged = parsed.ok || !terminated ? undefined : salvageLine(bytes, '{"');
-    const line = parsed.ok ? parsed.value : salvaged?.value;
-    if (isRecord(line)) {
-      const start = salvaged?.start ?? 0;
-      if (salvaged)
-        this.#issues.add("salvaged", lineNumber, "A line was cut off; the whole line after it was read.");
-      this.#add(factsOf(line), { lineNumber, offset: offset + start, length: length - start });
-    } else if (terminated || parsed.ok) {
-      this.#firstLost = Math.min(this.#firstLost, lineNumber);
-      this.#issues.add("bad-line", lineNumber, "A line is damaged and cannot be read.");
-    } else this.#issues.add("torn-line", lineNumber, "The last line was cut off while it was written.");
-  }
-
-  #add(facts: LineFacts, place: LinePlace): void {
-    const table = this.#table;
-    const { id, type, parentId, forkedFrom } = facts;
-    const kind = kindOfLine(type, id.length > 0);
+  const add = (line: Line, place: LinePlace): void => {
+    const type = textOf(line["type"]);
+    const id = textOf(line["uuid"]);
+    const kind = kindOfLine(type, id !== "");
     if (kind === LineKind.aside) {
       const reason = reasonToLeaveOut(type);
-      if (reason === undefined) table.add(NO_BYTES, kind, facts, place);
-      else this.#issues.add("bookkeeping", place.lineNumber, reason);
+      if (reason === undefined) table.add(line, "", kind, place);
+      else issues.add("bookkeeping", place.lineNumber, reason);
       return;
     }
     const row = table.length;
-    const first = table.add(id, kind, facts, place);
-    if (first >= 0 && this.#isSame(row, first)) {
-      this.#tell("duplicate-line", row, "The same line appears twice; it was read once.");
+    const first = table.add(line, id, kind, place);
+    if (first !== row && isSameLine(row, first, table, view)) {
+      tell("duplicate-line", row, "The same line appears twice; it was read once.");
       table.drop(row);
       return;
     }
-    if (first >= 0 || id.length === 0) table.mark(row, LineMark.renamed);
-    if (first >= 0)
-      this.#tell("duplicate-id", row, "Two messages have the same id; the second one got another.");
-    else if (id.length === 0) this.#tell("no-id", row, "A message has no id; it got one.");
-    if (parentId !== undefined) table.follow(row, parentId);
-    if (forkedFrom !== undefined) this.#forks.claim(row, forkedFrom, table);
-  }
+    if (first !== row || id === "") table.mark(row, LineMark.renamed);
+    if (first !== row)
+      tell("duplicate-id", row, "Two messages have the same id; the second one got another.");
+    else if (id === "") tell("no-id", row, "A message has no id; it got one.");
+    if (typeof line["parentUuid"] === "string") table.follow(row, line["parentUuid"]);
+    forks.claim(row, line["forkedFrom"]);
+  };
 
-  #isSame(row: number, first: number): boolean {
-    const table = this.#table;
-    const length = table.lineLength(row);
-    if (table.lineLength(first) !== length) return false;
-    const above = this.#view.read(table.offset(first), length);
-    const here = this.#view.read(table.offset(row), length);
-    return above.every((byte, at) => byte === here[at]);
+  forEachLine(view, (block, start, end, from, lineNumber, terminated) => {
+    if (skipSpace(block, start, end) === end) return;
+    count++;
+    // A byte order mark precedes the content and is not part of it.
+    const offset = from === 0 && start > 0 ? start : from;
+    const scanned = scanLine(block, start, end);
+    if (scanned) return add(scanned, { lineNumber, offset, length: end - start });
+    const { line, skipped, issue } = readSourceLine(block.subarray(start, end), terminated, recordIn);
+    if (issue) issues.add(issue, lineNumber, LINE_ISSUES[issue]);
+    if (line) add(line, { lineNumber, offset: offset + skipped, length: end - start - skipped });
+    else if (issue === "bad-line") firstUnreadable = Math.min(firstUnreadable, lineNumber);
+  });
+
+  for (const row of table.settle()) {
+    // The parent may have been in an unreadable line above.
+    const above = firstUnreadable > table.lineNumber(row) ? -1 : table.rowBefore(row);
+    if (above >= 0) {
+      table.bridge(row, above);
+      tell("bridged", row, BRIDGED);
+    } else tell("phantom-parent", row, PHANTOM_PARENT);
   }
+  table.dropDeadEnds(LineKind.progress, (row) =>
+    tell("bookkeeping", row, "Progress of a tool or hook that led to no message."),
+  );
+  forks.settle();
+  return { table, forks, count };
 }
 
-const NO_BYTES = new Uint8Array();
+const PHANTOM_PARENT = "A message follows one that is not in the file; shown as a separate branch.";
+const BRIDGED =
+  "A message follows a damaged line; it is shown after the message before that line, with a mark between them.";
 
-function isBlank(block: Uint8Array, start: number, end: number): boolean {
-  for (let at = start; at < end; at++) {
-    const byte = block[at];
-    if (byte !== 32 && byte !== 9 && byte !== 13) return false;
-  }
-  return true;
+const recordIn = (value: unknown): Line | undefined => (isRecord(value) ? value : undefined);
+
+const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
+
+function isSameLine(row: number, first: number, table: LineTable, view: ByteView): boolean {
+  const length = table.lineLength(row);
+  if (table.lineLength(first) !== length) return false;
+  const above = view.read(table.offset(first), length);
+  const here = view.read(table.offset(row), length);
+  return above.every((byte, at) => byte === here[at]);
 }
 
 /**
@@ -362,12 +304,12 @@ class ForkClaims {
   sessionId: string | undefined;
   /** Last copied row; -1 when there is none. */
   lastRow = -1;
-  readonly #hash: ScratchArea["hash"];
-  /** Rows by the hash of the original's id. */
+  readonly #table: LineTable;
+  /** Rows by the original's id. */
   readonly #claims: HashRows;
 
-  constructor(area: ScratchArea) {
-    this.#hash = area.hash;
+  constructor(table: LineTable, area: ScratchArea) {
+    this.#table = table;
     this.#claims = new HashRows(area);
   }
 
@@ -375,22 +317,19 @@ class ForkClaims {
    * Adds the claim of a line. An id that several lines claim is the point of the fork, and not the original of any of
    * them.
    */
-  claim(row: number, forkedFrom: unknown, table: LineTable): void {
+  claim(row: number, forkedFrom: unknown): void {
     if (!isRecord(forkedFrom)) return;
     const { sessionId, messageUuid } = forkedFrom;
     if (typeof sessionId === "string") this.sessionId ??= sessionId;
     if (typeof messageUuid !== "string" || messageUuid === "") return;
-    this.#hash.hashText(messageUuid);
-    const first = this.#claims.find(this.#hash);
-    if (first >= 0) table.unmark(first, LineMark.claimed);
-    else {
-      this.#claims.set(this.#hash, row);
-      table.mark(row, LineMark.claimed);
-    }
+    const first = this.#claims.add(messageUuid, row);
+    if (first === row) this.#table.mark(row, LineMark.claimed);
+    else this.#table.unmark(first, LineMark.claimed);
   }
 
   /** Drops claims to the ids of other lines of the file. */
-  settle(table: LineTable): void {
+  settle(): void {
+    const table = this.#table;
     this.#claims.forEach((hash, row) => {
       if (!table.has(row, LineMark.claimed)) return;
       const own = table.rowOfHash(hash);
@@ -401,7 +340,7 @@ class ForkClaims {
 }
 
 /** Returns the id of a line's original, as the line names it. */
-export function originalId(line: Record<string, unknown> | undefined): unknown {
+export function originalId(line: Line | undefined): unknown {
   const forkedFrom = line?.["forkedFrom"];
   return isRecord(forkedFrom) ? forkedFrom["messageUuid"] : undefined;
 }

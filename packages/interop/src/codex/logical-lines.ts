@@ -1,4 +1,5 @@
-import { parseLine, salvageLine, scanLines } from "@espalier/jsonl-stream";
+import { scanLines, skipSpace } from "@espalier/jsonl-stream";
+import { LINE_ISSUES, readSourceLine } from "../import/draft.ts";
 import type { ImportIssues } from "../import/issue.ts";
 import {
   type HistoryBase,
@@ -88,19 +89,15 @@ function* linesOf(
   const seeds = new LineSeeds(file.segment);
   let end = 0;
   for (const { bytes, offset, length, lineNumber, terminated } of scanLines(file.source.view)) {
-    const parsed = parseLine(bytes);
-    if (!parsed.ok && parsed.problem.kind === "blank") continue;
+    if (skipSpace(bytes, 0, bytes.length) === bytes.length) continue;
     if (count) count.lines++;
-    const value = parsed.ok ? parsed.value : terminated ? salvageLine(bytes, '{"')?.value : undefined;
-    const line = readRolloutLine(value);
+    const { line, issue } = readSourceLine(bytes, terminated, readRolloutLine);
     if (until && isBehind(until, line, offset)) break;
     end = offset + length + 1;
-    if (line && !parsed.ok) issues.add("salvaged", count ? lineNumber : null, SALVAGED);
-    if (line) yield placed(line, seeds.next(line, lineNumber), lineNumber);
-    else if (!count)
+    if (issue && (line || count)) issues.add(issue, count ? lineNumber : null, LINE_ISSUES[issue]);
+    else if (issue)
       issues.add("bad-line", null, `A line of the rollout ${shown(file.segment)} cannot be read.`);
-    else if (terminated || parsed.ok) issues.add("bad-line", lineNumber, BAD_LINE);
-    else issues.add("torn-line", lineNumber, "The last line was cut off while it was written.");
+    if (line) yield placed(line, seeds.next(line, lineNumber), lineNumber);
   }
   if (until && end !== until.endOffset) {
     const message = `The rollout ${shown(file.segment)} does not have the length that this one records; its lines are found by their positions.`;
@@ -113,9 +110,6 @@ function placed(line: RolloutLine, seed: string, lineNumber: number): LogicalLin
   const { type, payload, timestamp, ordinal, metadata } = line;
   return { type, payload, timestamp, ordinal, metadata, seed, lineNumber, isInherited: false };
 }
-
-const SALVAGED = "A line was cut off; the whole line after it was read.";
-const BAD_LINE = "A line is damaged and cannot be read.";
 
 /**
  * Returns whether a line is after the end of the base. Positions decide if lines have them: they stay correct when a

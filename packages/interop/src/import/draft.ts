@@ -1,4 +1,4 @@
-import { type ByteView, parseLine, scanLines } from "@espalier/jsonl-stream";
+import { type ByteView, parseLine, salvageLine, scanLines } from "@espalier/jsonl-stream";
 import {
   compaction,
   type Entry,
@@ -117,6 +117,39 @@ export function importedHeader(
       digest: source.digest(),
     },
   };
+}
+
+/** Messages about torn and damaged lines. */
+export const LINE_ISSUES = {
+  salvaged: "A line was cut off; the whole line after it was read.",
+  "bad-line": "A line is damaged and cannot be read.",
+  "torn-line": "The last line was cut off while it was written.",
+} as const;
+
+/** A line of a source, read as one of the agent's lines. */
+interface SourceLine<Of> {
+  /** Undefined when it cannot be read. */
+  line: Of | undefined;
+  /** Number of bytes before the line: those of a torn one. */
+  skipped: number;
+  issue?: keyof typeof LINE_ISSUES;
+}
+
+/**
+ * Reads a line. Of a torn line, the whole line after it is read.
+ *
+ * @param read returns the line in a parsed value; undefined when it is none
+ */
+export function readSourceLine<Of>(
+  bytes: Uint8Array,
+  terminated: boolean,
+  read: (value: unknown) => Of | undefined,
+): SourceLine<Of> {
+  const parsed = parseLine(bytes);
+  const salvaged = parsed.ok || !terminated ? undefined : salvageLine(bytes, '{"');
+  const line = read(parsed.ok ? parsed.value : salvaged?.value);
+  if (!line) return { line, skipped: 0, issue: terminated || parsed.ok ? "bad-line" : "torn-line" };
+  return salvaged ? { line, skipped: salvaged.start, issue: "salvaged" } : { line, skipped: 0 };
 }
 
 /** Yields the first lines of a file, at most 50, parsed; undefined for one that is not JSON. */

@@ -30,7 +30,7 @@ import {
 import { entryOf, idFromText, lineOf } from "../import/entry.ts";
 import type { ImportIssue } from "../import/issue.ts";
 import { ScratchIndex } from "../scratch/scratch-index.ts";
-import { HashRows, ScratchArea, type ScratchColumn, type ScratchSpace } from "../scratch/space.ts";
+import { HashRows, ScratchArea, type ScratchSpace } from "../scratch/space.ts";
 
 /** Destination of drafts. */
 export interface Destination {
@@ -237,7 +237,10 @@ async function updateSession(
   try {
     const before = session.leafId;
     const appender = new Appender(log);
-    const added = new AddedEntries(area);
+    // Rows of added entries by id, and their times in epoch milliseconds.
+    const added = new HashRows(area);
+    const times = area.floats();
+    let count = 0;
     let standsInSource = before === null;
     let leafId = before;
     const options = { known: (id: string) => session.known(id), ...(summaries ? { summaries } : {}) };
@@ -245,20 +248,23 @@ async function updateSession(
       const entry = item instanceof Uint8Array ? entryIn(item) : item;
       if (!entry) continue;
       standsInSource ||= entry.id === before;
-      if (session.has(entry.id) || added.has(entry.id)) continue;
-      added.add(entry.id, timeIn(entry.timestamp));
+      if (session.has(entry.id) || added.add(entry.id, count) < count) continue;
+      times.set(count++, timeIn(entry.timestamp));
       leafId = leafBehind(entry, leafId);
       await appender.add(
         item instanceof Uint8Array ? decoder.decode(item) : draftLine(item, draft, redactor),
       );
     }
-    const timeOf = (id: string) => added.timeOf(id) ?? timeIn(session.timeOf(id));
+    const timeOf = (id: string) => {
+      const row = added.rowOf(id);
+      return row < 0 ? timeIn(session.timeOf(id)) : times.get(row);
+    };
     // Several files can belong to one session: the newest one sets its leaf.
     const isNews = () =>
       timeOf(draft.leafId ?? "") >= timeOf(before ?? "") && draft.isElsewhere(before ?? "");
     const target = standsInSource || isNews() ? draft.leafId : before;
     // Copied lines set the leaf themselves.
-    if (added.length > 0 && target !== undefined && target !== leafId) await appender.add(leafLine(target));
+    if (count > 0 && target !== undefined && target !== leafId) await appender.add(leafLine(target));
     await appender.flush();
     return appender.lines;
   } finally {
@@ -311,43 +317,6 @@ class Appender {
     this.#waiting = [];
     this.#size = 0;
     await this.#log.append(lines, { durability: "fsync", ifUnchanged: true });
-  }
-}
-
-/** Ids and times of the entries that an import added to a session. */
-class AddedEntries {
-  readonly #area: ScratchArea;
-  readonly #rows: HashRows;
-  length = 0;
-  /** Times in epoch milliseconds. */
-  readonly #times: ScratchColumn<Float64Array>;
-
-  constructor(area: ScratchArea) {
-    this.#area = area;
-    this.#rows = new HashRows(area);
-    this.#times = area.floats();
-  }
-
-  has(id: string): boolean {
-    return this.#find(id) >= 0;
-  }
-
-  /** Adds an entry that was not added before. */
-  add(id: string, time: number): void {
-    this.#times.set(this.length, time);
-    this.#area.hash.hashText(id);
-    this.#rows.set(this.#area.hash, this.length++);
-  }
-
-  /** Returns the time of an entry; undefined when it was not added. */
-  timeOf(id: string): number | undefined {
-    const row = this.#find(id);
-    return row < 0 ? undefined : this.#times.get(row);
-  }
-
-  #find(id: string): number {
-    this.#area.hash.hashText(id);
-    return this.#rows.find(this.#area.hash);
   }
 }
 

@@ -255,13 +255,11 @@ function isHeader(bytes: Uint8Array): boolean {
 
 /** Ids of the lines of a file of version 1 during its upgrade, in scratch space. */
 class ScratchUpgradeMemory implements UpgradeMemory {
-  readonly #area: ScratchArea;
   /** Ids by line; empty for a line without an entry. */
   readonly #ids: ScratchTexts;
   readonly #taken: HashRows;
 
   constructor(area: ScratchArea) {
-    this.#area = area;
     this.#ids = new ScratchTexts(area);
     this.#taken = new HashRows(area);
   }
@@ -280,14 +278,11 @@ class ScratchUpgradeMemory implements UpgradeMemory {
 
   take(id: string): void {
     // Ids of other lengths never collide with a generated id.
-    if (id.length !== ID_LENGTH) return;
-    this.#area.hash.hashText(id);
-    this.#taken.set(this.#area.hash, 0);
+    if (id.length === ID_LENGTH) this.#taken.add(id, 0);
   }
 
   isTaken(id: string): boolean {
-    this.#area.hash.hashText(id);
-    return this.#taken.find(this.#area.hash) >= 0;
+    return this.#taken.rowOf(id) >= 0;
   }
 }
 

@@ -320,6 +320,20 @@ export class HashRows {
     this.#slots = area.integers();
   }
 
+  /** Row of a text; -1 when there is none. */
+  rowOf(text: string): number {
+    this.#area.hash.hashText(text);
+    return this.find(this.#area.hash);
+  }
+
+  /** Sets the row of a text, unless the text has one; returns the row of the text. */
+  add(text: string, row: number): number {
+    const first = this.rowOf(text);
+    if (first >= 0) return first;
+    this.set(this.#area.hash, row);
+    return row;
+  }
+
   /** Row of a hash; -1 when there is none. */
   find(hash: Hash): number {
     return this.#slots.get(this.#slotOf(hash)) - 1;
