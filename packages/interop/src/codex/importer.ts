@@ -14,14 +14,7 @@ import {
   type SiblingFiles,
   type SourceFile,
 } from "../import/draft.ts";
-import {
-  type EntryBody,
-  entryOf,
-  idFromText,
-  NO_TIME,
-  readTime,
-  sessionIdFromSource,
-} from "../import/entry.ts";
+import { type EntryBody, idFromText, NO_TIME, readTime, sessionIdFromSource } from "../import/entry.ts";
 import { ImportIssues } from "../import/issue.ts";
 import { ScratchArea } from "../scratch/space.ts";
 import {
@@ -115,8 +108,8 @@ class CodexDraft implements SessionDraft {
       const lines = logicalLines(this.#file, this.#library, this.issues, this.#count);
       yield* grow(history, lines);
       if (this.#name !== undefined) {
-        const id = idFromText(`${this.sourceId}/name/${this.#name}`);
-        yield history.trail.grow({ type: "session_info", name: this.#name }, id, history.time);
+        history.name(this.#name, idFromText(`${this.sourceId}/name/${this.#name}`));
+        yield* history.taken();
       }
       this.leafId = history.trail.leafId;
     } finally {
@@ -173,20 +166,18 @@ function* untilOwn(lines: Iterable<LogicalLine>): Generator<LogicalLine, void> {
 function* grow(history: ThreadHistory, lines: Iterable<LogicalLine>): Generator<Entry, void> {
   let waiting: LogicalLine | undefined;
   for (const line of lines) {
-    if (waiting) yield* takeLine(history, waiting, line);
+    if (waiting) takeLine(history, waiting, line);
+    yield* history.taken();
     waiting = line;
   }
-  if (waiting) yield* takeLine(history, waiting, undefined);
-  yield* history.end();
+  if (waiting) takeLine(history, waiting, undefined);
+  history.end();
+  yield* history.taken();
 }
 
 type Fields = Record<string, unknown>;
 
-type Take = (
-  history: ThreadHistory,
-  line: LogicalLine,
-  next: LogicalLine | undefined,
-) => Generator<Entry, void>;
+type Take = (history: ThreadHistory, line: LogicalLine, next: LogicalLine | undefined) => void;
 
 /** Items that are not part of a conversation, or that only the provider can read. */
 const STATE = new Set([
@@ -230,73 +221,60 @@ const KNOWN_STATE: ReadonlySet<string> = new Set([
   "security_risk_score",
 ]);
 
-/** Yields the entries of a line. */
-function* takeLine(
-  history: ThreadHistory,
-  line: LogicalLine,
-  next: LogicalLine | undefined,
-): Generator<Entry, void> {
+/** Adds the entries of a line. */
+function takeLine(history: ThreadHistory, line: LogicalLine, next: LogicalLine | undefined): void {
   history.begin(line);
   const take = TAKE.get(line.type);
   if (take) {
-    yield* take(history, line, next);
+    take(history, line, next);
     return;
   }
   if (!KNOWN_STATE.has(line.type))
     history.note("unknown-type", "Lines of an unknown type are kept as state.");
-  yield* history.state(line.type, line.payload);
+  history.state(line.type, line.payload);
 }
 
-function* takeHeader(history: ThreadHistory, { type, payload }: LogicalLine): Generator<Entry, void> {
+function takeHeader(history: ThreadHistory, { type, payload }: LogicalLine): void {
   history.settings = readSettings(type, payload, history.settings);
-  yield* history.state("session_meta", payload);
+  history.state("session_meta", payload);
 }
 
-function* takeRecord(history: ThreadHistory, { payload }: LogicalLine): Generator<Entry, void> {
+function takeRecord(history: ThreadHistory, { payload }: LogicalLine): void {
   const billed = history.usage.readRecord(payload);
-  if (billed) yield* history.bill(billed);
+  if (billed) history.bill(billed);
   else history.note("repeats", "A `token_usage_record` is left out if it counts nothing.");
 }
 
-function* takeItem(
-  history: ThreadHistory,
-  line: RolloutLine,
-  next: LogicalLine | undefined,
-): Generator<Entry, void> {
+function takeItem(history: ThreadHistory, line: RolloutLine, next: LogicalLine | undefined): void {
   const { payload, metadata } = line;
   const type = String(payload["type"]);
   if (type === "message" && metadata["compaction_output"] === true) {
     // The summary as the model gave it. The compaction repeats it, and its usage is recorded there.
-    yield* history.aside("compaction_output", payload);
-  } else if (type === "message") yield* takeMessage(history, line, next);
-  else if (type === "reasoning") yield* history.answer(reasoningBlocks(payload), encryptedPart(payload));
-  else if (type.endsWith("_output") && typeof payload["call_id"] === "string")
-    yield* takeOutput(history, payload);
-  else if (STATE.has(type)) yield* history.state(type, payload);
-  else if (type === "agent_message") yield* takeAgentMessage(history, payload);
+    history.aside("compaction_output", payload);
+  } else if (type === "message") takeMessage(history, line, next);
+  else if (type === "reasoning") history.answer(reasoningBlocks(payload), encryptedPart(payload));
+  else if (type.endsWith("_output") && typeof payload["call_id"] === "string") takeOutput(history, payload);
+  else if (STATE.has(type)) history.state(type, payload);
+  else if (type === "agent_message") takeAgentMessage(history, payload);
   else if (type.endsWith("_call")) {
     const block = readCall(payload, history.reading) ?? readHosted(payload, history.reading);
-    yield* history.answer([block]);
+    history.answer([block]);
   } else {
     history.note("unknown-type", "Items of an unknown type are kept as state.");
-    yield* history.state(type, payload);
+    history.state(type, payload);
   }
 }
 
-function* takeMessage(
-  history: ThreadHistory,
-  line: RolloutLine,
-  next: LogicalLine | undefined,
-): Generator<Entry, void> {
+function takeMessage(history: ThreadHistory, line: RolloutLine, next: LogicalLine | undefined): void {
   const { payload } = line;
   const { role, content } = payload;
   if (role === "assistant") {
-    yield* history.answer(contentBlocks({ content: readSaid(content, history.reading) }));
+    history.answer(contentBlocks({ content: readSaid(content, history.reading) }));
   } else if (role === "user") {
     const parts = userParts(line, next);
     for (const [at, part] of parts.entries()) {
       const name = at === parts.length - 1 ? undefined : `part/${at}`;
-      yield* history.write(
+      history.write(
         part.injected === undefined
           ? userBody(history, part.content)
           : injectedBody(history, part.injected, part.content),
@@ -308,9 +286,9 @@ function* takeMessage(
       if (part.injected === undefined) history.trail.beginTurn();
     }
   } else if (role === "developer" || role === "system") {
-    yield* history.write(injectedBody(history, String(role), content));
+    history.write(injectedBody(history, String(role), content));
     history.trail.remember(String(role), itemText(payload));
-  } else yield* history.state("message", payload);
+  } else history.state("message", payload);
 }
 
 function userBody(history: ThreadHistory, content: unknown): EntryBody {
@@ -328,15 +306,15 @@ function injectedBody(history: ThreadHistory, name: string, content: unknown): E
   };
 }
 
-/** Yields a message between this agent and another one. */
-function* takeAgentMessage(history: ThreadHistory, payload: Record<string, unknown>): Generator<Entry, void> {
+/** Adds a message between this agent and another one. */
+function takeAgentMessage(history: ThreadHistory, payload: Record<string, unknown>): void {
   const { type: _type, content, ...details } = payload;
   const text = itemText(payload);
   if (text === "") {
-    yield* history.state("agent_message", payload);
+    history.state("agent_message", payload);
     return;
   }
-  yield* history.write({
+  history.write({
     type: "custom_message",
     customType: "codex.agent_message",
     content: text,
@@ -346,74 +324,61 @@ function* takeAgentMessage(history: ThreadHistory, payload: Record<string, unkno
   history.trail.remember("agent", text);
 }
 
-function* takeOutput(history: ThreadHistory, payload: Record<string, unknown>): Generator<Entry, void> {
+function takeOutput(history: ThreadHistory, payload: Record<string, unknown>): void {
   // The answer with its call may still be open.
-  yield* history.flush();
+  history.flush();
   const callId = String(payload["call_id"]);
   const toolName = history.toolNames.get(callId) ?? "";
   history.toolNames.delete(callId);
-  yield* history.write(resultBody(payload, toolName, history.time.ms, history.reading));
+  history.write(resultBody(payload, toolName, history.time.ms, history.reading));
   history.trail.remember("tool", "", { keys: [`result ${callId}`] });
   history.trail.endRun();
 }
 
-/** Yields the entries of events for the user interface. Most events repeat other lines, and make no entry. */
-function* takeEvent(history: ThreadHistory, line: LogicalLine): Generator<Entry, void> {
+/** Adds the entries of events for the user interface. Most events repeat other lines, and make no entry. */
+function takeEvent(history: ThreadHistory, line: LogicalLine): void {
   const { payload } = line;
   const type = String(payload["type"]);
-  if (type === "thread_rolled_back") yield* rollBack(history, payload["num_turns"]);
-  else if (type === "token_count") {
+  if (type === "thread_rolled_back") {
+    const turns = payload["num_turns"];
+    const wanted = typeof turns === "number" && turns > 0 ? Math.floor(turns) : 0;
+    if (history.rollBack(wanted) < wanted) history.note("rollback", TOO_FAR_BACK);
+  } else if (type === "token_count") {
     const billed = history.usage.readCount(payload);
-    if (billed) yield* history.bill(billed);
+    if (billed) history.bill(billed);
     else history.note("repeats", "The event `token_count` is left out if it has nothing new.");
   } else if (type === "thread_name_updated" && typeof payload["thread_name"] === "string")
-    yield history.trail.grow(
-      { type: "session_info", name: payload["thread_name"] },
-      history.id,
-      history.time,
-    );
-  else if (type === "thread_settings_applied") yield* takeSettings(history, line);
-  else if (KEPT_EVENTS.has(type)) yield* history.state(type, payload);
+    history.name(payload["thread_name"]);
+  else if (type === "thread_settings_applied") takeSettings(history, line);
+  else if (KEPT_EVENTS.has(type)) history.state(type, payload);
   else {
     if (type === "task_started") history.trail.endRun();
     history.note("repeats", reasonToLeaveOutEvent(type));
   }
 }
 
-/** Moves the leaf back; the undone turns stay as a branch. */
-function* rollBack(history: ThreadHistory, turns: unknown): Generator<Entry, void> {
-  yield* history.flush();
-  yield* history.settle();
-  const { trail, id, time } = history;
-  const wanted = typeof turns === "number" && turns > 0 ? Math.floor(turns) : 0;
-  if (trail.rollBack(wanted) < wanted)
-    history.note(
-      "rollback",
-      "More turns were undone than there are; the conversation continues at the earliest one.",
-    );
-  yield entryOf({ type: "leaf", targetId: trail.leafId }, id, trail.leafId, time.iso);
-}
+const TOO_FAR_BACK = "More turns were undone than there are; the conversation continues at the earliest one.";
 
-/** Yields an entry for each change of settings. */
-function* takeSettings(history: ThreadHistory, { type, payload }: LogicalLine): Generator<Entry, void> {
+/** Adds an entry for each change of settings. */
+function takeSettings(history: ThreadHistory, { type, payload }: LogicalLine): void {
   const before = history.settings;
   const after = readSettings(type, payload, before);
   const bodies = settingsBodies(before, after);
   // The open answer belongs to the settings before.
-  if (bodies.length > 0) yield* history.flush();
+  if (bodies.length > 0) history.flush();
   history.settings = after;
-  for (const [name, body] of bodies) yield* history.write(body, name);
+  for (const [name, body] of bodies) history.write(body, name);
   if (type !== "turn_context" && bodies.length === 0)
     history.note("repeats", "The event `thread_settings_applied` is left out if it changes nothing.");
 }
 
 /**
- * Yields the settings of a turn. Settings other than model and effort are state, if they differ from the previous
+ * Adds the settings of a turn. Settings other than model and effort are state, if they differ from the previous
  * turn's.
  */
-function* takeTurn(history: ThreadHistory, line: LogicalLine): Generator<Entry, void> {
+function takeTurn(history: ThreadHistory, line: LogicalLine): void {
   const before = history.settings;
-  yield* takeSettings(history, line);
+  takeSettings(history, line);
   const settings = turnSettings(line.payload);
   const turn = JSON.stringify(settings);
   if (turn === history.lastTurn) {
@@ -422,16 +387,16 @@ function* takeTurn(history: ThreadHistory, line: LogicalLine): Generator<Entry, 
     return;
   }
   history.lastTurn = turn;
-  yield* history.state("turn_context", settings);
+  history.state("turn_context", settings);
 }
 
 /**
- * Yields a compaction. It names kept messages by their text, not by their position. If they are the end of the
+ * Adds a compaction. It names kept messages by their text, not by their position. If they are the end of the
  * conversation, they become the kept tail; else they are repeated after the compaction, as in its
  * `replacement_history`.
  */
-function* takeCompacted(history: ThreadHistory, line: LogicalLine): Generator<Entry, void> {
-  yield* history.flush();
+function takeCompacted(history: ThreadHistory, line: LogicalLine): void {
+  history.flush();
   const { payload } = line;
   const { trail, id, settings } = history;
   const { summary, items, opaque } = readCompacted(payload);
@@ -442,7 +407,7 @@ function* takeCompacted(history: ThreadHistory, line: LogicalLine): Generator<En
   const usage = history.takeBill(payload["compaction_response_id"]);
   if (summary === undefined) history.note("opaque-summary", OPAQUE_SUMMARY);
   const { provider, model, thinkingLevel } = settings;
-  yield* history.write({
+  history.write({
     type: "compaction",
     summary: summary ?? history.options.summaries?.get(id) ?? excerptSummary(payload, trail.users),
     firstKeptEntryId: firstKept ?? id,
@@ -458,9 +423,9 @@ function* takeCompacted(history: ThreadHistory, line: LogicalLine): Generator<En
   if (firstKept !== undefined) return;
   for (const [at, item] of kept.entries()) {
     history.begin({ ...line, seed: `${line.seed}/kept/${at}` });
-    yield* takeItem(history, { ...line, payload: item, metadata: {} }, undefined);
+    takeItem(history, { ...line, payload: item, metadata: {} }, undefined);
   }
-  yield* history.flush();
+  history.flush();
   trail.endRun();
 }
 

@@ -24,6 +24,8 @@ interface LooseBill extends Billed {
 /** A thread while its lines are read: its written entries, and the open answer. */
 export class ThreadHistory {
   readonly trail: Trail;
+  /** Entries that the caller has not taken yet. */
+  readonly #entries: Entry[] = [];
   readonly usage = new UsageBook();
   /** Names of the tools whose results are still missing, by call. */
   readonly toolNames = new Map<string, string>();
@@ -73,55 +75,75 @@ export class ThreadHistory {
     if (this.#lineNumber !== null) this.#issues.add(kind, this.#lineNumber, message, null);
   }
 
-  /** Yields an entry made from the line; `name` distinguishes it from the line's own entry. */
-  *write(body: EntryBody, name?: string): Generator<Entry, void> {
-    yield* this.flush();
-    yield* this.settle();
-    yield this.trail.grow(body, name === undefined ? this.id : idFromText(`${this.id}/${name}`), this.time);
+  /** Returns the entries since the last call. */
+  taken(): Entry[] {
+    return this.#entries.splice(0);
   }
 
-  /** Yields the line as state of the agent. */
-  *state(name: string, data: unknown): Generator<Entry, void> {
+  /** Adds an entry made from the line; `name` distinguishes it from the line's own entry. */
+  write(body: EntryBody, name?: string): void {
+    this.flush();
+    this.settle();
+    this.#grow(body, name === undefined ? this.id : idFromText(`${this.id}/${name}`));
+  }
+
+  /** Adds the line as state of the agent. */
+  state(name: string, data: unknown): void {
     const customType = `codex.${name.replace(/[^\w.-]+/g, "-").slice(0, 64)}`;
-    yield* this.write({ type: "custom", customType, data });
+    this.write({ type: "custom", customType, data });
   }
 
-  /** Yields the line as state, while open usage still waits for its compaction. */
-  *aside(name: string, data: unknown): Generator<Entry, void> {
-    yield* this.flush();
-    yield this.trail.grow({ type: "custom", customType: `codex.${name}`, data }, this.id, this.time);
+  /** Adds the line as state, while open usage still waits for its compaction. */
+  aside(name: string, data: unknown): void {
+    this.flush();
+    this.#grow({ type: "custom", customType: `codex.${name}`, data }, this.id);
   }
 
   /** Adds the line to the open answer. */
-  *answer(blocks: readonly ContentBlock[], encrypted?: Record<string, unknown>): Generator<Entry, void> {
-    yield* this.settle();
+  answer(blocks: readonly ContentBlock[], encrypted?: Record<string, unknown>): void {
+    this.settle();
     // Lines that were added since an earlier import are a separate answer.
-    if (this.#answer?.isComplete) yield* this.flush();
+    if (this.#answer?.isComplete) this.flush();
     this.#answer ??= new OpenAnswer(this.id, this.time, this.options.known?.(this.id));
     this.#answer.add(blocks, encrypted);
   }
 
   /** Ends the open answer. */
-  *flush(usage?: Usage): Generator<Entry, void> {
+  flush(usage?: Usage): void {
     const answer = this.#answer;
     if (!answer) return;
     this.#answer = undefined;
     const body = answer.body(this.settings, usage);
     for (const [callId, name] of answer.calls()) this.toolNames.set(callId, name);
-    yield this.trail.grow(body, answer.entryId, answer.time);
+    this.#grow(body, answer.entryId, answer.time);
     this.trail.remember("assistant", answer.text(), { keys: answer.keys() });
     this.trail.endRun();
   }
 
+  /** Adds the name of the thread; it is not part of the conversation, so an open answer goes on. */
+  name(name: string, id = this.id): void {
+    this.#grow({ type: "session_info", name }, id);
+  }
+
+  /** Moves the leaf back by a number of turns; returns the number of undone ones. The others stay as a branch. */
+  rollBack(turns: number): number {
+    this.flush();
+    this.settle();
+    const undone = this.trail.rollBack(turns);
+    const { leafId } = this.trail;
+    this.#entries.push(entryOf({ type: "leaf", targetId: leafId }, this.id, leafId, this.time.iso));
+    return undone;
+  }
+
   /** Adds usage to the open answer, or keeps it for a compaction. */
-  *bill(billed: Billed): Generator<Entry, void> {
+  bill(billed: Billed): void {
     const answer = this.#answer;
     if (answer) {
       this.contextTokens = billed.usage.totalTokens ?? 0;
-      yield* this.flush(answer.lacksBill ? undefined : billed.usage);
+      this.flush(answer.lacksBill ? undefined : billed.usage);
     }
     if (answer && !answer.lacksBill) return;
-    yield* this.settle();
+    this.settle();
     this.#loose = { ...billed, id: this.id, time: this.time };
   }
 
@@ -139,20 +161,25 @@ export class ThreadHistory {
   }
 
   /** Writes usage that belongs to no answer as a separate entry. */
-  *settle(): Generator<Entry, void> {
+  settle(): void {
     const loose = this.#loose;
     if (!loose) return;
     this.#loose = undefined;
     const { provider, model = "unknown" } = this.settings;
     const body = { type: "usage", kind: "codex", provider, model, usage: loose.usage };
-    yield this.trail.grow(body, loose.id, loose.time);
+    this.#grow(body, loose.id, loose.time);
   }
 
   /** Writes the open answer and usage, when all lines have been read. */
-  *end(): Generator<Entry, void> {
-    yield* this.flush();
-    yield* this.settle();
+  end(): void {
+    this.flush();
+    this.settle();
     this.#tellContentIssues();
+  }
+
+  /** Adds an entry at the leaf. */
+  #grow(body: EntryBody, id: string, time = this.time): void {
+    this.#entries.push(this.trail.grow(body, id, time));
   }
 
   #tellContentIssues(): void {
