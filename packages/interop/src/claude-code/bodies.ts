@@ -18,8 +18,12 @@ import type { LineTable } from "./line-table.ts";
 /** Maximum number of bytes that are kept of an unreadable line. */
 const LONGEST_UNREADABLE = 1 << 20;
 
-/** State while a conversation is read: earlier calls and models, and the issues of messages. */
+/** State while a conversation is read. */
 interface LineReading {
+  /** Number of the line, as the place of issues of its content. */
+  place: string;
+  /** Time of the line, in epoch milliseconds. */
+  timestamp: number;
   content: FormatIssues;
   /** Returns the name of the tool of a call. */
   toolName(callId: string): string | undefined;
@@ -30,11 +34,14 @@ interface LineReading {
 /** Converts rows to entries, in order: later rows need the tool names and the model of earlier ones. */
 export class LineBodies {
   readonly #file: ClaudeCodeFile;
+  readonly #table: LineTable;
   readonly #issues: ImportIssues;
   readonly #reading: LineReading;
   readonly #linesOf: (row: number) => Line[];
   /** 1 for each answer whose tokens were counted. */
   readonly #counted: ScratchColumn<Int32Array>;
+  /** Priority of the current name: a name with lower priority does not replace it. */
+  #rank = 0;
 
   /** @param linesOf returns the parsed lines of an answer */
   constructor(
@@ -44,10 +51,13 @@ export class LineBodies {
     linesOf: (row: number) => Line[],
   ) {
     this.#file = file;
+    this.#table = file.lines.table;
     this.#issues = issues;
     this.#linesOf = linesOf;
-    this.#counted = area.integers();
+    this.#counted = area.column(Int32Array);
     this.#reading = {
+      place: "",
+      timestamp: 0,
       content: new FormatIssues(),
       toolName: (callId) => file.calls.recentTool(callId) ?? this.#olderTool(callId),
       model: "unknown",
@@ -56,18 +66,36 @@ export class LineBodies {
 
   /** Returns the entries of a row. An answer is read from all its lines; any other row from one line. */
   bodies(row: number, lines: readonly Line[], timestamp: number): EntryBody[] {
-    const { table } = this.#file.lines;
+    const reading = this.#reading;
     const [line] = lines;
-    const place = String(table.lineNumber(row));
     if (line === undefined) return [this.#unreadable(row)];
-    const kind = table.kind(row);
-    if (kind === LineKind.user) return userBodies(line, place, timestamp, this.#reading);
-    if (kind === LineKind.assistant) return [this.#answer(row, lines, place, timestamp)];
-    if (kind === LineKind.attachment) return [attachmentBody(line, place, this.#reading.content)];
-    const type = String(line["type"]);
-    if (kind === LineKind.unknown)
-      this.#issues.add("unknown-type", table.lineNumber(row), "Lines of an unknown type are kept as data.");
-    return [stateBody(line, typeof line["subtype"] === "string" ? line["subtype"] : type)];
+    reading.place = String(this.#table.lineNumber(row));
+    reading.timestamp = timestamp;
+    const kind = this.#table.kind(row);
+    if (kind === LineKind.user) return userBodies(line, reading);
+    if (kind === LineKind.attachment) return [attachmentBody(line, reading)];
+    if (kind === LineKind.assistant) {
+      const answer = this.#table.message(row);
+      const isCounted = answer >= 0 && this.#counted.get(answer) === 1;
+      if (answer >= 0) this.#counted.set(answer, 1);
+      return [answerBody(lines, isCounted, reading)];
+    }
+    if (kind === LineKind.unknown) this.#tellUnknownType(row);
+    return [stateBody(line, textOf(line["subtype"]) ?? String(line["type"]))];
+  }
+
+  /** Returns the entry of a line without a position in the tree: a name of the session, or state of the agent. */
+  aside(row: number, line: Line | undefined): EntryBody {
+    if (line === undefined) return this.#unreadable(row);
+    const type = textOf(line["type"]) ?? "";
+    const rank = NAMES.findIndex(([named]) => named === type);
+    if (rank < 0 && !KNOWN_STATE.has(type)) this.#tellUnknownType(row);
+    const name = rank < 0 ? undefined : nameIn(line, NAMES[rank]![1]);
+    const { leafUuid } = line;
+    const isOfOther = typeof leafUuid === "string" && this.#table.rowOf(leafUuid) < 0;
+    if (name === undefined || rank < this.#rank || isOfOther) return stateBody(line, type || "line");
+    this.#rank = rank;
+    return { type: "session_info", name };
   }
 
   /**
@@ -113,11 +141,9 @@ export class LineBodies {
     this.#reading.content = new FormatIssues();
   }
 
-  #answer(row: number, lines: readonly Line[], place: string, timestamp: number): EntryBody {
-    const number = this.#file.lines.table.message(row);
-    const counts = number < 0 || this.#counted.get(number) === 0;
-    if (number >= 0) this.#counted.set(number, 1);
-    return answerBody(lines, place, timestamp, this.#reading, counts);
+  #tellUnknownType(row: number): void {
+    const message = "Lines of an unknown type are kept as data.";
+    this.#issues.add("unknown-type", this.#table.lineNumber(row), message);
   }
 
   /** Returns the name of a call's tool, which is read from the answer again. */
@@ -133,7 +159,7 @@ export class LineBodies {
 
   /** Makes an entry for a line of which only the position is known: its children in the tree need it. */
   #unreadable(row: number): EntryBody {
-    const { table } = this.#file.lines;
+    const table = this.#table;
     const isShort = table.lineLength(row) <= LONGEST_UNREADABLE;
     const message = isShort
       ? "A message is damaged and cannot be read; its place in the tree is kept."
@@ -156,15 +182,10 @@ const SYNTHETIC = "<synthetic>";
  * Makes an answer from all its lines, in file order. Each line repeats the fields of the whole answer; the values of
  * the last line are used.
  *
- * @param counts true if its tokens are counted here; false if they were counted before
+ * @param isCounted true if its tokens were counted before
  */
-function answerBody(
-  lines: readonly Line[],
-  place: string,
-  timestamp: number,
-  reading: LineReading,
-  counts: boolean,
-): EntryBody {
+function answerBody(lines: readonly Line[], isCounted: boolean, reading: LineReading): EntryBody {
+  const { place, timestamp } = reading;
   const messages = lines.map(messageOf);
   const content = inOrder(lines, messages).flatMap((message) =>
     readContent(message["content"], place, reading.content, readAnswerBlock),
@@ -182,7 +203,7 @@ function answerBody(
       provider: "anthropic",
       model: model === SYNTHETIC ? reading.model : model,
       ...(typeof facts["id"] === "string" ? { responseId: facts["id"] } : {}),
-      ...(usage && counts ? { usage: { ...usage, cost: NO_COST } } : {}),
+      ...(usage && !isCounted ? { usage: { ...usage, cost: NO_COST } } : {}),
       stopReason: content.some((block) => block.type === "toolCall") ? "toolUse" : "stop",
       ...ended,
       ...(lines.some(isFailure) ? { stopReason: "error", errorMessage: textsOf(content).join("\n") } : {}),
@@ -214,19 +235,19 @@ function isThinking({ content }: Line): boolean {
 }
 
 /** Returns text, or blocks in the session format. */
-const readSaid = (content: unknown, place: string, issues: FormatIssues): UserContent =>
+const readSaid = (content: unknown, { place, content: issues }: LineReading): UserContent =>
   typeof content === "string" ? content : (readContent(content, place, issues, readBlock) as UserContent);
 
 /** Returns the entries of a user line: each result of a tool is a separate message, followed by the other content. */
-function userBodies(line: Line, place: string, timestamp: number, reading: LineReading): EntryBody[] {
-  const { content: issues } = reading;
+function userBodies(line: Line, reading: LineReading): EntryBody[] {
+  const { place, timestamp, content: issues } = reading;
   const content = messageOf(line)["content"];
-  if (!Array.isArray(content)) return [saidBody(line, readSaid(content ?? [], place, issues), timestamp)];
+  if (!Array.isArray(content)) return [saidBody(line, readSaid(content ?? [], reading), timestamp)];
   const bodies: EntryBody[] = [];
   const said: ContentBlock[] = [];
   const details = resultDetails(line["toolUseResult"], content.filter(isResult).length, place, issues);
   for (const [block, at] of partsOf(content, place, issues)) {
-    if (isResult(block)) bodies.push(resultBody(block, at, timestamp, reading, details[bodies.length]));
+    if (isResult(block)) bodies.push(resultBody(block, { ...reading, place: at }, details[bodies.length]));
     else for (const read of readBlock(block, at, issues)) said.push(read);
   }
   if (said.length > 0 || bodies.length === 0) bodies.push(saidBody(line, said as UserContent, timestamp));
@@ -263,16 +284,10 @@ function saidBody(line: Line, content: UserContent, timestamp: number): EntryBod
   return { type: "message", message: { role: "user", content, timestamp } };
 }
 
-function resultBody(
-  block: Line,
-  place: string,
-  timestamp: number,
-  reading: LineReading,
-  details: unknown,
-): EntryBody {
+function resultBody(block: Line, reading: LineReading, details: unknown): EntryBody {
   const { tool_use_id, content, is_error } = block;
-  const toolCallId = typeof tool_use_id === "string" ? tool_use_id : "";
-  const read = readSaid(content ?? [], place, reading.content);
+  const toolCallId = textOf(tool_use_id) ?? "";
+  const read = readSaid(content ?? [], reading);
   return {
     type: "message",
     message: {
@@ -282,28 +297,16 @@ function resultBody(
       content: typeof read === "string" ? [{ type: "text", text: read }] : read,
       isError: is_error === true,
       ...(details === undefined ? {} : { details }),
-      timestamp,
+      timestamp: reading.timestamp,
     },
   };
 }
 
 /** Fields that describe the position and the writer of a line, not its content. */
-const ENVELOPE: ReadonlySet<string> = new Set([
-  "type",
-  "uuid",
-  "parentUuid",
-  "logicalParentUuid",
-  "timestamp",
-  "sessionId",
-  "isSidechain",
-  "isMeta",
-  "cwd",
-  "version",
-  "gitBranch",
-  "userType",
-  "entrypoint",
-  "slug",
-]);
+const ENVELOPE: ReadonlySet<string> = new Set(
+  `type uuid parentUuid logicalParentUuid timestamp sessionId isSidechain isMeta cwd version gitBranch userType
+  entrypoint slug`.split(/\s+/),
+);
 
 /** Converts a line to state of the agent, under its own name and with all its fields. */
 function stateBody(line: Line, name: string): EntryBody {
@@ -315,11 +318,10 @@ function stateBody(line: Line, name: string): EntryBody {
  * Converts content that was added to a request outside the conversation: to a hidden message if the file has the
  * rendered text, else to state.
  */
-function attachmentBody(line: Line, place: string, issues: FormatIssues): EntryBody {
+function attachmentBody(line: Line, reading: LineReading): EntryBody {
   const attachment = isRecord(line["attachment"]) ? line["attachment"] : {};
-  const { type } = attachment;
-  const name = shortName(typeof type === "string" ? type : "attachment");
-  const content = renderedContent(line["rendered"], place, issues) ?? queuedPrompt(attachment, place, issues);
+  const name = shortName(textOf(attachment["type"]) ?? "attachment");
+  const content = renderedContent(line["rendered"], reading) ?? queuedPrompt(attachment, reading);
   if (content === undefined) return { type: "custom", customType: `claude-code.${name}`, data: attachment };
   const renderedRole = typeof line["renderedRole"] === "string" ? { renderedRole: line["renderedRole"] } : {};
   return {
@@ -331,19 +333,18 @@ function attachmentBody(line: Line, place: string, issues: FormatIssues): EntryB
   };
 }
 
-function renderedContent(rendered: unknown, place: string, issues: FormatIssues): UserContent | undefined {
+function renderedContent(rendered: unknown, reading: LineReading): UserContent | undefined {
   if (!Array.isArray(rendered) || rendered.length === 0) return undefined;
-  const contents = rendered.filter(isRecord).map(({ content }) => readSaid(content ?? [], place, issues));
+  const contents = rendered.filter(isRecord).map(({ content }) => readSaid(content ?? [], reading));
   const [only] = contents;
   if (contents.length === 1 && only !== undefined) return only;
   return contents.flatMap((content) => contentBlocks({ content })) as UserContent;
 }
 
 /** Returns text that the user typed while the agent was busy. */
-function queuedPrompt(attachment: Line, place: string, issues: FormatIssues): UserContent | undefined {
-  const { type, prompt } = attachment;
-  if (type !== "queued_command" || (typeof prompt !== "string" && !Array.isArray(prompt))) return undefined;
-  return readSaid(prompt, place, issues);
+function queuedPrompt({ type, prompt }: Line, reading: LineReading): UserContent | undefined {
+  const isPrompt = type === "queued_command" && (typeof prompt === "string" || Array.isArray(prompt));
+  return isPrompt ? readSaid(prompt, reading) : undefined;
 }
 
 /** Returns a name from the file, shortened, with printable characters only. */
@@ -352,16 +353,10 @@ function shortName(name: string): string {
 }
 
 /** Known types of lines that are stored as state. */
-const KNOWN_STATE: ReadonlySet<string> = new Set([
-  "agent-name",
-  "bridge-session",
-  "content-replacement",
-  "cost-state",
-  "file-history-snapshot",
-  "mode",
-  "permission-mode",
-  "pr-link",
-]);
+const KNOWN_STATE: ReadonlySet<string> = new Set(
+  `agent-name bridge-session content-replacement cost-state file-history-snapshot mode permission-mode
+  pr-link`.split(/\s+/),
+);
 
 /** Types of lines that name the session, lowest priority first, and the field with the name. */
 const NAMES: readonly [type: string, field: string][] = [
@@ -370,36 +365,7 @@ const NAMES: readonly [type: string, field: string][] = [
   ["custom-title", "customTitle"],
 ];
 
-/** Reads lines that have no position in the tree and are kept: names of the session, and state of the agent. */
-export class AsideLines {
-  readonly #table: LineTable;
-  readonly #issues: ImportIssues;
-  /** Priority of the current name: a name with lower priority does not replace it. */
-  #rank = 0;
+const nameIn = (line: Line, field: string): string | undefined =>
+  [field, "title", "name"].map((key) => textOf(line[key])).find((name) => name);
 
-  constructor(table: LineTable, issues: ImportIssues) {
-    this.#table = table;
-    this.#issues = issues;
-  }
-
-  body(line: Line, lineNumber: number): EntryBody {
-    const type = typeof line["type"] === "string" ? line["type"] : "";
-    const rank = NAMES.findIndex(([name]) => name === type);
-    if (rank < 0) {
-      if (!KNOWN_STATE.has(type))
-        this.#issues.add("unknown-type", lineNumber, "Lines of an unknown type are kept as data.");
-      return stateBody(line, type || "line");
-    }
-    const name = nameIn(line, NAMES[rank]![1]);
-    const { leafUuid } = line;
-    const isOfOther = typeof leafUuid === "string" && this.#table.rowOf(leafUuid) < 0;
-    if (name === undefined || rank < this.#rank || isOfOther) return stateBody(line, type);
-    this.#rank = rank;
-    return { type: "session_info", name };
-  }
-}
-
-function nameIn(line: Line, field: string): string | undefined {
-  const names = [field, "title", "name"].map((key) => line[key]);
-  return names.find((name): name is string => typeof name === "string" && name !== "");
-}
+const textOf = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);

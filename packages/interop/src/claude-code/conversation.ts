@@ -3,7 +3,7 @@ import type { DraftOptions } from "../import/draft.ts";
 import { type EntryBody, entryOf, idFromText, readTime, type SourceTime } from "../import/entry.ts";
 import type { ImportIssues } from "../import/issue.ts";
 import type { ScratchArea, ScratchColumn } from "../scratch/space.ts";
-import { AsideLines, holdsResult, LineBodies, speaks } from "./bodies.ts";
+import { holdsResult, LineBodies, speaks } from "./bodies.ts";
 import type { ClaudeCodeFile } from "./file.ts";
 import { hasPlace, type Line, LineKind, LineMark } from "./line-facts.ts";
 import type { LineTable } from "./line-table.ts";
@@ -23,7 +23,6 @@ export class Conversation {
   readonly #placement: Placement;
   readonly #written: WrittenRows;
   readonly #bodies: LineBodies;
-  readonly #asides: AsideLines;
   /** 1 for rows whose parent is written first, now or earlier. */
   readonly #waiting: ScratchColumn<Int32Array>;
   readonly #area: ScratchArea;
@@ -43,8 +42,7 @@ export class Conversation {
     this.#placement = new Placement(table, file.boundaries, this.#parts, area);
     this.#written = new WrittenRows(area, file.facts.time, (row) => file.idOf(row));
     this.#bodies = new LineBodies(file, area, issues, (row) => this.#linesOf(row));
-    this.#asides = new AsideLines(table, issues);
-    this.#waiting = area.integers();
+    this.#waiting = area.column(Int32Array);
     for (const { row, summary } of file.boundaries.all()) {
       if (summary < 0) issues.add("no-summary", table.lineNumber(row), NO_SUMMARY);
       else if (known?.(file.idOf(row)) !== undefined || !file.lineAt(summary))
@@ -185,8 +183,7 @@ export class Conversation {
   #aside(row: number): Entry {
     const line = this.#file.lineAt(row);
     const id = this.#file.idOf(row, {});
-    const lineNumber = this.#table.lineNumber(row);
-    const body = line ? this.#asides.body(line, lineNumber) : this.#bodies.bodies(row, [], 0)[0]!;
+    const body = this.#bodies.aside(row, line);
     this.#written.at(line?.["timestamp"]);
     return this.#written.behind({ id, body });
   }
@@ -298,8 +295,8 @@ class WrittenRows {
   constructor(area: ScratchArea, time: SourceTime, idOf: (row: number) => string) {
     this.time = time;
     this.#idOf = idOf;
-    this.#parent = area.integers(-1);
-    this.#count = area.integers();
+    this.#parent = area.column(Int32Array, -1);
+    this.#count = area.column(Int32Array);
   }
 
   has(row: number): boolean {

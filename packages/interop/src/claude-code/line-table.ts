@@ -53,14 +53,14 @@ export class LineTable {
     this.#hash = area.hash;
     this.#ids = new HashRows(area);
     this.#answers = new HashRows(area);
-    this.#offset = area.floats();
-    this.#lineLength = area.words();
-    this.#lineNumber = area.words();
-    this.#parent = area.integers(ROOT);
-    this.#wantedHigh = area.integers();
-    this.#wantedLow = area.integers();
-    this.#nature = area.integers();
-    this.#message = area.integers(-1);
+    this.#offset = area.column(Float64Array);
+    this.#lineLength = area.column(Uint32Array);
+    this.#lineNumber = area.column(Uint32Array);
+    this.#parent = area.column(Int32Array, ROOT);
+    this.#wantedHigh = area.column(Int32Array);
+    this.#wantedLow = area.column(Int32Array);
+    this.#nature = area.column(Int32Array);
+    this.#message = area.column(Int32Array, -1);
   }
 
   offset(row: number): number {

@@ -42,8 +42,8 @@ export class Placement {
     this.#table = table;
     this.#boundaries = boundaries;
     this.#parts = parts;
-    this.#tail = area.integers(-1);
-    this.#batchOf = area.integers(-1);
+    this.#tail = area.column(Int32Array, -1);
+    this.#batchOf = area.column(Int32Array, -1);
   }
 
   /** Makes the summary of this boundary a separate entry. */
@@ -266,7 +266,7 @@ export class Sidechains {
 
   constructor(table: LineTable, area: ScratchArea) {
     this.#table = table;
-    this.#runs = area.integers(MAIN);
+    this.#runs = area.column(Int32Array, MAIN);
     if (!this.#hasMain()) return;
     for (let row = 0; row < table.length; row++) {
       if (!this.#isSide(row)) continue;
@@ -339,8 +339,8 @@ export class AnswerParts {
   /** @param known returns earlier imported entries; lines that were added after them are a separate answer */
   constructor(table: LineTable, area: ScratchArea, idOf: (row: number) => string, known?: Known) {
     this.#table = table;
-    this.#head = area.integers(-1);
-    this.#before = area.integers(-1);
+    this.#head = area.column(Int32Array, -1);
+    this.#before = area.column(Int32Array, -1);
     for (let row = 0; row < table.length; row++) if (table.message(row) >= 0) this.#place(row);
     if (!known) return;
     for (let row = 0; row < table.length; row++)

@@ -215,7 +215,7 @@ class Trail {
 
   constructor(area: ScratchArea) {
     this.#before = new ScratchTexts(area);
-    this.#began = area.floats();
+    this.#began = area.column(Float64Array);
   }
 
   /** Writes an entry at the leaf. */

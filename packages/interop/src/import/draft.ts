@@ -229,7 +229,7 @@ export class CountingEntries implements SessionCounts {
 /** Counts a session whose rows are known. */
 export function countRows(index: RowIndex, area: ScratchArea): SessionCounts {
   /** 1 when an entry below moves the leaf. */
-  const isFollowed = area.bytes();
+  const isFollowed = area.column(Uint8Array);
   let branches = 0;
   let compactions = 0;
   for (let row = index.length - 1; row >= 0; row--) {

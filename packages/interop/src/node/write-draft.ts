@@ -239,7 +239,7 @@ async function updateSession(
     const appender = new Appender(log);
     // Rows of added entries by id, and their times in epoch milliseconds.
     const added = new HashRows(area);
-    const times = area.floats();
+    const times = area.column(Float64Array);
     let count = 0;
     let standsInSource = before === null;
     let leafId = before;

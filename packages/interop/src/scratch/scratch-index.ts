@@ -26,14 +26,14 @@ export class ScratchIndex implements RowIndex {
 
   constructor(area: ScratchArea) {
     this.#hash = area.hash;
-    this.#high = area.integers();
-    this.#low = area.integers();
+    this.#high = area.column(Int32Array);
+    this.#low = area.column(Int32Array);
     this.#newest = new HashRows(area);
-    this.#older = area.integers(-1);
-    this.#offset = area.floats();
-    this.#length = area.words();
-    this.#parent = area.integers();
-    this.#kind = area.bytes();
+    this.#older = area.column(Int32Array, -1);
+    this.#offset = area.column(Float64Array);
+    this.#length = area.column(Uint32Array);
+    this.#parent = area.column(Int32Array);
+    this.#kind = area.column(Uint8Array);
   }
 
   offset(row: number): number {

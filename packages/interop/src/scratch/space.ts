@@ -54,14 +54,10 @@ export class ScratchSpace {
     this.#residentPages = Math.max(1, residentPages);
   }
 
-  /** Makes a page of zeros, pinned. */
-  newPage(): Page {
-    this.#makeRoom();
-    const bytes = this.#spare.pop()?.fill(0) ?? new Uint8Array(PAGE_BYTES);
-    return { bytes, slot: -1, pins: 1, isChanged: false };
-  }
-
-  /** Returns the bytes of a page, which stay valid until it is unpinned as often as it was pinned. */
+  /**
+   * Returns the bytes of a page, which stay valid until it is unpinned as often as it was pinned; zeros for a page that
+   * was never changed.
+   */
   pin(page: Page): Uint8Array<ArrayBuffer> {
     page.pins++;
     if (page.bytes) {
@@ -69,10 +65,9 @@ export class ScratchSpace {
       return page.bytes;
     }
     this.#makeRoom();
-    const bytes = this.#spare.pop() ?? new Uint8Array(PAGE_BYTES);
-    this.#file!.read(page.slot, bytes);
-    page.bytes = bytes;
-    return bytes;
+    page.bytes = this.#spare.pop()?.fill(0) ?? new Uint8Array(PAGE_BYTES);
+    if (page.slot >= 0) this.#file!.read(page.slot, page.bytes);
+    return page.bytes;
   }
 
   /** Removes one pin of a page. */
@@ -123,24 +118,11 @@ export class ScratchArea {
     this.#space = space;
   }
 
-  /** Makes a column of 32 bits a row: whole numbers, initially `initial`. */
-  integers(initial = 0): ScratchColumn<Int32Array> {
-    return this.#add(new ScratchColumn(this.#space, Int32Array, initial));
-  }
-
-  /** Makes a column of whole numbers without a sign, of 32 bits a row. */
-  words(): ScratchColumn<Uint32Array> {
-    return this.#add(new ScratchColumn(this.#space, Uint32Array, 0));
-  }
-
-  /** Makes a column of bytes. */
-  bytes(): ScratchColumn<Uint8Array> {
-    return this.#add(new ScratchColumn(this.#space, Uint8Array, 0));
-  }
-
-  /** Makes a column of 64 bits a row: for numbers above 2 ** 32, such as offsets in files. */
-  floats(): ScratchColumn<Float64Array> {
-    return this.#add(new ScratchColumn(this.#space, Float64Array, 0));
+  /** Makes a column of numbers of this kind, initially `initial`. Offsets in files need 64 bits: `Float64Array`. */
+  column<Of extends Cells>(kind: CellsOf<Of>, initial = 0): ScratchColumn<Of> {
+    const column = new ScratchColumn(this.#space, kind, initial);
+    this.#columns.add(column);
+    return column;
   }
 
   /** Releases one column. */
@@ -153,11 +135,6 @@ export class ScratchArea {
   close(): void {
     for (const column of this.#columns) column.free();
     this.#columns.clear();
-  }
-
-  #add<Of extends Cells>(column: ScratchColumn<Of>): ScratchColumn<Of> {
-    this.#columns.add(column);
-    return column;
   }
 }
 
@@ -197,20 +174,15 @@ export class ScratchColumn<Of extends Cells> {
   get(row: number): number {
     const at = row >>> this.#shift;
     if (at !== this.#at) {
-      const page = this.#pages[at];
-      if (!page) return this.#initial;
-      this.#turn(at, page);
+      if (!this.#pages[at]) return this.#initial;
+      this.#open(at);
     }
     return this.#cells[row & this.#mask]!;
   }
 
   set(row: number, value: number): void {
     const at = row >>> this.#shift;
-    if (at !== this.#at) {
-      const page = this.#pages[at];
-      if (page) this.#turn(at, page);
-      else this.#begin(at);
-    }
+    if (at !== this.#at) this.#open(at);
     this.#page!.isChanged = true;
     this.#cells[row & this.#mask] = value;
   }
@@ -222,23 +194,15 @@ export class ScratchColumn<Of extends Cells> {
     this.#pages.length = 0;
   }
 
-  #turn(at: number, page: Page): void {
+  #open(at: number): void {
     this.#leave();
-    this.#open(at, page, this.#space.pin(page));
-  }
-
-  #begin(at: number): void {
-    this.#leave();
-    const page = this.#space.newPage();
+    const known = this.#pages[at];
+    const page: Page = known ?? { bytes: undefined, slot: -1, pins: 0, isChanged: false };
     this.#pages[at] = page;
-    this.#open(at, page, page.bytes!);
-    if (this.#initial !== 0) this.#cells.fill(this.#initial);
-  }
-
-  #open(at: number, page: Page, bytes: Uint8Array<ArrayBuffer>): void {
-    this.#at = at;
     this.#page = page;
-    this.#cells = new this.#kind(bytes.buffer);
+    this.#at = at;
+    this.#cells = new this.#kind(this.#space.pin(page).buffer);
+    if (!known && this.#initial !== 0) this.#cells.fill(this.#initial);
   }
 
   #leave(): void {
@@ -259,8 +223,8 @@ export class ScratchTexts {
   #end = 0;
 
   constructor(area: ScratchArea) {
-    this.#bytes = area.bytes();
-    this.#ends = area.floats();
+    this.#bytes = area.column(Uint8Array);
+    this.#ends = area.column(Float64Array);
   }
 
   add(text: string): void {
@@ -317,7 +281,7 @@ export class HashRows {
 
   constructor(area: ScratchArea) {
     this.#area = area;
-    this.#slots = area.integers();
+    this.#slots = area.column(Int32Array);
   }
 
   /** Row of a text; -1 when there is none. */
