@@ -7,11 +7,10 @@ import { holdsResult, LineBodies, speaks } from "./bodies.ts";
 import type { ClaudeCodeFile } from "./file.ts";
 import { hasPlace, type Line, LineKind, LineMark } from "./line-facts.ts";
 import type { LineTable } from "./line-table.ts";
-import { AnswerParts, type Boundary, metadataOf, type Place, Placement } from "./places.ts";
+import { AnswerParts, type Boundary, metadataOf, type Place, Placement, ROOT_PLACE } from "./places.ts";
 
 /** Maximum number of steps from a line of the conversation up through lines of sub-agents. */
 const REACH = 10_000;
-const ROOT: Place = { row: -1, unfollowed: [] };
 
 /** One pass over the rows of one session. Each row is converted to its entries, after the rows that it follows. */
 export class Conversation {
@@ -89,7 +88,7 @@ export class Conversation {
           continue;
         }
         this.#issues.add("cycle", this.#table.lineNumber(row), CYCLE);
-        place = ROOT;
+        place = ROOT_PLACE;
       }
       open.pop();
       for (const entry of this.#write(row, place)) yield entry;
@@ -103,7 +102,9 @@ export class Conversation {
     for (let step = 0; above >= 0 && !this.#isPlaced(above) && step < REACH; step++)
       above = this.#table.parent(above);
     if (above === place.row) return place;
-    return above >= 0 && this.#isPlaced(above) ? { ...place, row: this.#placement.lastRow(above) } : ROOT;
+    return above >= 0 && this.#isPlaced(above)
+      ? { ...place, row: this.#placement.lastRow(above) }
+      : ROOT_PLACE;
   }
 
   #write(row: number, from: Place): Entry[] {
@@ -122,7 +123,11 @@ export class Conversation {
     const bodies = this.#bodies.bodies(row, lines, this.#written.time.ms);
     this.#bodies.tellContentIssues();
     const ids = lineIds(id, bodies.length);
-    const unplaced = this.#leaveOut(rowsOnPath(place.unfollowed, place.row, this.#written), id);
+    const onPath = new Set(pathDownTo(place.unfollowed, place.row, this.#written));
+    const unplaced = this.#leaveOut(
+      place.unfollowed.filter((unfollowed) => onPath.has(unfollowed)),
+      id,
+    );
     if (this.#table.has(row, LineMark.bridged)) unplaced.unshift(gapMark(id));
     for (const [at, body] of bodies.entries()) unplaced.push({ id: ids[at]!, body });
     const said = { own: id, count: bodies.length, speaks: speaks(bodies) };
@@ -166,7 +171,6 @@ export class Conversation {
 
   /** Returns edits that leave rows out of the context from here on. */
   #leaveOut(rows: readonly number[], id: string): UnplacedEntry[] {
-    if (rows.length === 0) return [];
     return rows
       .filter((row) => this.#written.speaks(row))
       .flatMap((row) => this.#idsOf(row))
@@ -201,68 +205,48 @@ function gapMark(id: string): UnplacedEntry {
 const CYCLE = "The file refers to itself; shown as a separate branch.";
 const KEPT_ELSEWHERE = "A compaction keeps messages that are not above it; they are left out after it.";
 
-/** Rows that a compaction keeps in the context, on its path. */
-interface KeptLines {
-  /** Row of the first kept entry; -1 when none is kept. */
-  first: number;
-  /** Rows after the first one that have content and are not kept. */
-  leftOut: number[];
-  /** Number of kept lines that are not on the path. */
-  elsewhere: number;
-}
-
 /**
  * Finds the lines that a compaction keeps on the path that ends at `above`. A compaction in the session format keeps
  * everything from one entry on; Claude Code names each kept line. Lines in between that are not named have to be left
  * out one by one.
+ *
+ * Returns the row of the first kept entry, -1 when none is kept; the rows after it that are not kept; and the number of
+ * kept lines that are not on the path.
  */
 function keptLines(
   boundary: Boundary | undefined,
   above: number,
   written: WrittenRows,
   placement: Placement,
-): KeptLines {
+): { first: number; leftOut: number[]; elsewhere: number } {
   const kept = new Set(boundary?.kept.map((row) => placement.entryRow(row)));
-  const lowest = lowestOf(kept);
-  const path: number[] = [];
-  let missing = kept.size;
-  for (let row = above; missing > 0 && row >= lowest; row = written.parent(row)) {
-    path.push(row);
-    if (kept.has(row)) missing--;
-  }
+  const path = pathDownTo(kept, above, written);
   const firstAt = path.findLastIndex((row) => kept.has(row));
-  const leftOut = path.slice(0, Math.max(0, firstAt)).filter((row) => !kept.has(row) && written.speaks(row));
-  return { first: path[firstAt] ?? -1, leftOut: leftOut.reverse(), elsewhere: missing };
+  const after = path.slice(0, Math.max(0, firstAt));
+  const leftOut = after.filter((row) => !kept.has(row)).reverse();
+  return { first: path[firstAt] ?? -1, leftOut, elsewhere: kept.size - (firstAt + 1 - leftOut.length) };
 }
 
-/** Returns the rows that are on the path that ends at `above`. */
-function rowsOnPath(rows: readonly number[], above: number, written: WrittenRows): number[] {
-  if (rows.length === 0) return [];
-  const lowest = lowestOf(rows);
-  const path = new Set<number>();
-  for (let row = above; row >= lowest; row = written.parent(row)) path.add(row);
-  return rows.filter((row) => path.has(row));
-}
-
-/** Returns the lowest row. Uses a loop, because a call cannot have a hundred thousand arguments. */
-function lowestOf(rows: Iterable<number>): number {
+/** Returns the path that ends at `above`, last row first, as far as it can have one of these rows. */
+function pathDownTo(rows: Iterable<number>, above: number, written: WrittenRows): number[] {
+  // A loop, because a call cannot have a hundred thousand arguments.
   let lowest = Number.POSITIVE_INFINITY;
   for (const row of rows) lowest = Math.min(lowest, row);
-  return lowest;
+  const path: number[] = [];
+  for (let row = above; row >= lowest; row = written.parent(row)) path.push(row);
+  return path;
 }
 
 /** Returns the row of the leaf according to the file: the last line without children; -1 when there is none. */
 function leafRow(table: LineTable, isOfSession: (row: number) => boolean): number {
-  let last = NONE;
+  let last = -1;
   for (let row = table.length - 1; row >= 0; row--) {
     if (!isOfSession(row)) continue;
-    if (last === NONE) last = row;
+    if (last < 0) last = row;
     if (!table.has(row, LineMark.followed) && !table.has(row, LineMark.synthetic)) return row;
   }
   return last;
 }
-
-const NONE = -1;
 
 /** An entry whose parent and time are not set yet. */
 export interface UnplacedEntry {

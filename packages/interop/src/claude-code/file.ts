@@ -45,7 +45,7 @@ export class ClaudeCodeFile {
   }
 
   get boundaries(): Boundaries {
-    this.#boundaries ??= new Boundaries(this.lines.table, this.#reader, this.#news);
+    this.#boundaries ??= new Boundaries(this.lines.table, (row) => this.lineAt(row), this.#news);
     return this.#boundaries;
   }
 
@@ -117,6 +117,13 @@ export function sessionIdOf({ source, facts }: ClaudeCodeFile): string {
   return UUID.test(name) ? name : (facts.sessionId ?? name);
 }
 
+/** Facts by which the run of a sub-agent names its call. */
+export interface CalledRun {
+  toolUseId?: unknown;
+  agentId?: unknown;
+  prompt?: unknown;
+}
+
 /** Number of recent calls that are kept by name. A result usually follows its call soon. */
 const REMEMBERED = 1_024;
 
@@ -168,7 +175,7 @@ class CallBook {
   }
 
   /** Returns the row that called a sub-agent, found by call, id or prompt; -1 when there is none. */
-  callerOf(run: { toolUseId?: unknown; agentId?: unknown; prompt?: unknown }): number {
+  callerOf(run: CalledRun): number {
     const byCall = this.rowOf(run.toolUseId);
     if (byCall >= 0) return byCall;
     const byAgent = typeof run.agentId === "string" ? this.#agents.rowOf(run.agentId) : -1;

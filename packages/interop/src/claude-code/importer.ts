@@ -1,20 +1,18 @@
 import { parseLine } from "@espalier/jsonl-stream";
-import { type Entry, isRecord, type ParentLink, type SessionHeader } from "@espalier/session-tree";
+import { isRecord, type ParentLink } from "@espalier/session-tree";
 import {
-  type DraftOptions,
   importedHeader,
   NO_SIBLINGS,
   type SessionDraft,
   type SessionImporter,
   type SiblingFiles,
-  type SourceFile,
   sourceName,
 } from "../import/draft.ts";
 import { idFromText, mentions, sessionIdFromSource } from "../import/entry.ts";
 import { ImportIssues } from "../import/issue.ts";
 import { ScratchSpace } from "../scratch/space.ts";
 import { Conversation, type UnplacedEntry } from "./conversation.ts";
-import { ClaudeCodeFile, readSessionFacts, sessionIdOf } from "./file.ts";
+import { type CalledRun, ClaudeCodeFile, readSessionFacts, sessionIdOf } from "./file.ts";
 import { hasPlace, type Line } from "./line-facts.ts";
 import { MAIN } from "./places.ts";
 
@@ -24,15 +22,15 @@ import { MAIN } from "./places.ts";
  * A file is read twice: first for the position of each line, which is kept in the scratch space, then for the content,
  * which is not kept.
  */
-export function claudeCodeImporter(siblings: SiblingFiles = NO_SIBLINGS): SessionImporter {
-  const { scratch = new ScratchSpace() } = siblings;
-  const forks = new Forks(siblings, scratch);
-  const agents = new SubAgents(siblings, scratch);
+export function claudeCodeImporter(given: SiblingFiles = NO_SIBLINGS): SessionImporter {
+  const siblings = { scratch: new ScratchSpace(), ...given };
+  const forks = new Forks(siblings);
+  const agents = new SubAgents(siblings);
   return {
     agent: "claude-code",
     recognises,
     *read(source): Generator<SessionDraft, void> {
-      const file = new ClaudeCodeFile(source, scratch);
+      const file = new ClaudeCodeFile(source, siblings.scratch);
       const { agentId, isSidechain } = file.facts;
       if (isSidechain && agentId !== undefined) {
         yield agents.draftOf(file, agentId);
@@ -40,7 +38,7 @@ export function claudeCodeImporter(siblings: SiblingFiles = NO_SIBLINGS): Sessio
       }
       const sourceId = sessionIdOf(file);
       agents.enter(sourceId, file);
-      yield new ClaudeCodeDraft({ file, sourceId, parent: () => forks.parentOf(file) });
+      yield draftOf({ file, sourceId, parent: () => forks.parentOf(file) });
       // A search takes less time than reading the lines. If the lines have been read, their facts are used.
       if (file.callsRead || mentions(source.view, /"isSidechain":\s*true/)) yield* runsWithin(file, sourceId);
     },
@@ -62,18 +60,17 @@ function* runsWithin(file: ClaudeCodeFile, sessionId: string): Generator<Session
   const taken = new Set<string>();
   for (const run of file.runs.all()) {
     const line = file.lineAt(run) ?? {};
-    const { agentId, message } = line;
+    const { agentId } = line;
     const name = typeof agentId === "string" && !taken.has(agentId) ? agentId : file.idOf(run, line);
     taken.add(name);
-    const prompt = isRecord(message) ? message["content"] : undefined;
-    yield new ClaudeCodeDraft({
+    yield draftOf({
       file,
       run,
       sourceId: agentSessionId(sessionId, name),
       parent: () => {
         readCalls(file);
         const above = file.lines.table.parent(run);
-        const caller = file.calls.callerOf({ agentId, prompt });
+        const caller = file.calls.callerOf({ agentId, prompt: promptIn(line) });
         const entryId = caller >= 0 ? file.idOf(caller) : above < 0 ? null : file.entryIdOf(above);
         return { sessionId, entryId, kind: "subagent" };
       },
@@ -85,77 +82,56 @@ function* runsWithin(file: ClaudeCodeFile, sessionId: string): Generator<Session
 interface DraftParts {
   file: ClaudeCodeFile;
   sourceId: string;
-  /** First row of the run. */
+  /** First row of the run of a sub-agent within the file. Default: the conversation. */
   run?: number;
   /** Returns the parent; called when the header is made. */
-  parent?: () => ParentLink | undefined;
+  parent: () => ParentLink | undefined;
   prelude?: readonly UnplacedEntry[];
 }
 
-/** A session of Claude Code: a conversation, or the run of a sub-agent. */
-class ClaudeCodeDraft implements SessionDraft {
-  readonly agent = "claude-code";
-  readonly sourceId: string;
-  readonly issues: ImportIssues;
-  leafId: string | null | undefined;
-  readonly #parts: DraftParts;
-
-  constructor(parts: DraftParts) {
-    this.#parts = parts;
-    this.sourceId = parts.sourceId;
-    this.issues = parts.run === undefined ? parts.file.issues : new ImportIssues();
-  }
-
-  get sessionId(): string {
-    return sessionIdFromSource(this.sourceId);
-  }
-
-  get cwd(): string {
-    return this.#parts.file.facts.cwd;
-  }
-
-  get source(): SourceFile {
-    return this.#parts.file.source;
-  }
-
-  get lines(): number {
-    const { file, run } = this.#parts;
-    if (run !== undefined) return file.runs.sizeOf(run);
-    let lines = file.lines.count;
-    for (const beside of file.runs.all()) lines -= file.runs.sizeOf(beside);
-    return lines;
-  }
-
-  header(): SessionHeader {
-    const { file, parent } = this.#parts;
-    const { version, time } = file.facts;
-    return importedHeader(this, { timestamp: time.iso, version, parent: parent?.() });
-  }
-
-  *entries(options: DraftOptions = {}): Generator<Entry, void> {
-    const { file, run = MAIN, prelude = [] } = this.#parts;
-    const conversation = new Conversation(file, run, this.issues, options);
-    yield* conversation.entries(prelude);
-    if (run === MAIN) file.callsRead = true;
-    this.leafId = conversation.leafId;
-  }
-
-  isElsewhere(): boolean {
-    return false;
-  }
+/** Returns a session of Claude Code: a conversation, or the run of a sub-agent. */
+function draftOf({ file, sourceId, run = MAIN, parent, prelude = [] }: DraftParts): SessionDraft {
+  const issues = run === MAIN ? file.issues : new ImportIssues();
+  let leafId: string | null | undefined;
+  return {
+    agent: "claude-code",
+    sourceId,
+    sessionId: sessionIdFromSource(sourceId),
+    cwd: file.facts.cwd,
+    source: file.source,
+    issues,
+    get leafId() {
+      return leafId;
+    },
+    get lines() {
+      if (run !== MAIN) return file.runs.sizeOf(run);
+      let lines = file.lines.count;
+      for (const beside of file.runs.all()) lines -= file.runs.sizeOf(beside);
+      return lines;
+    },
+    header() {
+      const { version, time } = file.facts;
+      return importedHeader(this, { timestamp: time.iso, version, parent: parent() });
+    },
+    *entries(options = {}) {
+      const conversation = new Conversation(file, run, issues, options);
+      yield* conversation.entries(prelude);
+      if (run === MAIN) file.callsRead = true;
+      leafId = conversation.leafId;
+    },
+    isElsewhere: () => false,
+  };
 }
 
 /** Links the runs of sub-agents to the calls that started them. Keeps one conversation and its sub-agents at a time. */
 class SubAgents {
-  readonly #siblings: SiblingFiles;
-  readonly #scratch: ScratchSpace;
+  readonly #siblings: Required<SiblingFiles>;
   #conversation: string | undefined;
   /** The conversation, and its sub-agents that were read before: a sub-agent can have sub-agents. */
   readonly #callers = new Map<string, ClaudeCodeFile>();
 
-  constructor(siblings: SiblingFiles, scratch: ScratchSpace) {
+  constructor(siblings: Required<SiblingFiles>) {
     this.#siblings = siblings;
-    this.#scratch = scratch;
   }
 
   /** Registers a conversation whose sub-agents may follow. */
@@ -165,12 +141,12 @@ class SubAgents {
   }
 
   /** Returns the session of a sub-agent that has its own file, with the metadata from the file next to it. */
-  draftOf(file: ClaudeCodeFile, agentId: string): ClaudeCodeDraft {
+  draftOf(file: ClaudeCodeFile, agentId: string): SessionDraft {
     const sessionId = file.facts.sessionId ?? "";
     const sourceId = agentSessionId(sessionId, agentId);
     this.#turnTo(sessionId);
     const about = this.#readAbout(file.source.path);
-    const draft = new ClaudeCodeDraft({
+    const draft = draftOf({
       file,
       sourceId,
       prelude: preludeOf(about, sourceId),
@@ -178,18 +154,14 @@ class SubAgents {
         this.#callerOf(sessionId, file, {
           toolUseId: about["toolUseId"],
           agentId,
-          prompt: firstPrompt(file),
+          prompt: promptIn(file.lines.table.length > 0 ? file.lineAt(0) : undefined),
         }),
     });
     this.#callers.set(sourceId, file);
     return draft;
   }
 
-  #callerOf(
-    sessionId: string,
-    own: ClaudeCodeFile,
-    run: Parameters<ClaudeCodeFile["calls"]["callerOf"]>[0],
-  ): ParentLink {
+  #callerOf(sessionId: string, own: ClaudeCodeFile, run: CalledRun): ParentLink {
     if (!this.#callers.has(sessionId)) this.#openConversation(sessionId);
     for (const [callerId, caller] of this.#callers) {
       if (caller === own) continue;
@@ -204,7 +176,7 @@ class SubAgents {
   #openConversation(sessionId: string): void {
     const path = this.#siblings.files.find((file) => file.endsWith(`${sessionId}.jsonl`));
     const source = path === undefined ? undefined : this.#siblings.open(path);
-    if (source) this.enter(sessionId, new ClaudeCodeFile(source, this.#scratch));
+    if (source) this.enter(sessionId, new ClaudeCodeFile(source, this.#siblings.scratch));
   }
 
   #turnTo(sessionId: string): void {
@@ -249,8 +221,8 @@ function preludeOf(about: Line, sourceId: string): UnplacedEntry[] {
   ];
 }
 
-function firstPrompt(file: ClaudeCodeFile): unknown {
-  const message = file.lines.table.length > 0 ? file.lineAt(0)?.["message"] : undefined;
+function promptIn(line: Line | undefined): unknown {
+  const message = line?.["message"];
   return isRecord(message) ? message["content"] : undefined;
 }
 
@@ -260,14 +232,12 @@ function firstPrompt(file: ClaudeCodeFile): unknown {
  * the oldest file.
  */
 class Forks {
-  readonly #siblings: SiblingFiles;
-  readonly #scratch: ScratchSpace;
+  readonly #siblings: Required<SiblingFiles>;
   /** Paths of the original files by the id of their first line. */
   #originals: Map<string, string> | undefined;
 
-  constructor(siblings: SiblingFiles, scratch: ScratchSpace) {
+  constructor(siblings: Required<SiblingFiles>) {
     this.#siblings = siblings;
-    this.#scratch = scratch;
   }
 
   parentOf(file: ClaudeCodeFile): ParentLink | undefined {
@@ -291,7 +261,7 @@ class Forks {
     const original = this.#originals.get(facts.rootId);
     if (original === undefined || original === source.path) return undefined;
     const opened = this.#siblings.open(original);
-    return opened && new ClaudeCodeFile(opened, this.#scratch);
+    return opened && new ClaudeCodeFile(opened, this.#siblings.scratch);
   }
 
   #findOriginals(): Map<string, string> {

@@ -1,10 +1,9 @@
-import { parseLine } from "@espalier/jsonl-stream";
 import { isRecord } from "@espalier/session-tree";
-import type { DraftOptions, LineReader } from "../import/draft.ts";
+import type { DraftOptions } from "../import/draft.ts";
 import { uuidOfLine } from "../import/entry.ts";
 import type { ImportIssues } from "../import/issue.ts";
 import type { ScratchArea, ScratchColumn } from "../scratch/space.ts";
-import { hasPlace, LineKind, LineMark } from "./line-facts.ts";
+import { hasPlace, type Line, LineKind, LineMark } from "./line-facts.ts";
 import { type LineTable, PHANTOM } from "./line-table.ts";
 
 /** Position of a row in the tree. */
@@ -15,8 +14,7 @@ export interface Place {
   unfollowed: readonly number[];
 }
 
-const ROOT_PLACE: Place = { row: -1, unfollowed: [] };
-const NO_ROWS: readonly number[] = [];
+export const ROOT_PLACE: Place = { row: -1, unfollowed: [] };
 
 /**
  * Positions of rows in the session tree. They are those of the file, except:
@@ -70,7 +68,7 @@ export class Placement {
     const stated = this.#table.parent(row);
     if (stated < 0) return ROOT_PLACE;
     const keeping = this.#boundaries.keeping(stated, row);
-    if (!keeping) return { row: this.lastRow(stated), unfollowed: NO_ROWS };
+    if (!keeping) return { row: this.lastRow(stated), unfollowed: [] };
     const own = this.entryRow(stated);
     const later = keeping.kept.slice(keeping.kept.indexOf(stated) + 1).map((kept) => this.entryRow(kept));
     return {
@@ -129,11 +127,10 @@ export class Boundaries {
   readonly #bySummary = new Map<number, Boundary>();
   readonly #byKept = new Map<number, Boundary[]>();
 
-  constructor(table: LineTable, lines: LineReader, issues: ImportIssues) {
+  constructor(table: LineTable, lineAt: (row: number) => Line | undefined, issues: ImportIssues) {
     for (let row = 0; row < table.length; row++) {
-      if (!table.has(row, LineMark.boundary)) continue;
-      const parsed = parseLine(lines.read(table.offset(row), table.lineLength(row)));
-      if (parsed.ok && isRecord(parsed.value)) this.#add(row, parsed.value, table, issues);
+      const line = table.has(row, LineMark.boundary) ? lineAt(row) : undefined;
+      if (line) this.#add(row, line, table, issues);
     }
     for (let row = 0; row < table.length; row++)
       if (table.has(row, LineMark.summary)) this.#claim(row, table);
@@ -159,7 +156,7 @@ export class Boundaries {
     return this.#byKept.get(kept)?.findLast((boundary) => boundary.summary < row);
   }
 
-  #add(row: number, line: Record<string, unknown>, table: LineTable, issues: ImportIssues): void {
+  #add(row: number, line: Line, table: LineTable, issues: ImportIssues): void {
     const metadata = metadataOf(line);
     const before = line["logicalParentUuid"];
     if (typeof before === "string") {
@@ -218,11 +215,11 @@ export class Boundaries {
 }
 
 /** Returns the metadata of a boundary, unchanged. */
-export function metadataOf(line: Record<string, unknown>): Record<string, unknown> {
+export function metadataOf(line: Line): Line {
   return isRecord(line["compactMetadata"]) ? line["compactMetadata"] : {};
 }
 
-function anchorOf(metadata: Record<string, unknown>): string | undefined {
+function anchorOf(metadata: Line): string | undefined {
   for (const place of [metadata["preservedMessages"], metadata["preservedSegment"]])
     if (isRecord(place) && typeof place["anchorUuid"] === "string") return place["anchorUuid"];
   return undefined;
@@ -231,7 +228,7 @@ function anchorOf(metadata: Record<string, unknown>): string | undefined {
 /**
  * Returns the kept rows; ids that are not in the file are skipped. Older files name only the first and the last line.
  */
-function keptRows(metadata: Record<string, unknown>, table: LineTable): number[] {
+function keptRows(metadata: Line, table: LineTable): number[] {
   const { preservedMessages, preservedSegment } = metadata;
   if (isRecord(preservedMessages) && Array.isArray(preservedMessages["uuids"])) {
     const rows = preservedMessages["uuids"].map((id) => (typeof id === "string" ? table.rowOf(id) : -1));

@@ -1,10 +1,4 @@
-import {
-  contentBlocks,
-  type Entry,
-  isRecord,
-  type ParentLink,
-  type SessionHeader,
-} from "@espalier/session-tree";
+import { contentBlocks, type Entry, isRecord, type ParentLink } from "@espalier/session-tree";
 import {
   type DraftOptions,
   importedHeader,
@@ -12,7 +6,6 @@ import {
   type SessionDraft,
   type SessionImporter,
   type SiblingFiles,
-  type SourceFile,
 } from "../import/draft.ts";
 import { type EntryBody, idFromText, NO_TIME, readTime, sessionIdFromSource } from "../import/entry.ts";
 import { ImportIssues } from "../import/issue.ts";
@@ -34,7 +27,14 @@ import {
   userParts,
 } from "./blocks.ts";
 import { type LineCount, type LogicalLine, logicalLines } from "./logical-lines.ts";
-import { itemText, RolloutFile, RolloutLibrary, type RolloutLine, readRolloutLine } from "./rollout.ts";
+import {
+  itemText,
+  RolloutFile,
+  RolloutLibrary,
+  type RolloutLine,
+  readRolloutLine,
+  textOf,
+} from "./rollout.ts";
 import { ThreadHistory } from "./thread-history.ts";
 
 /**
@@ -52,107 +52,68 @@ export function codexImporter(siblings: SiblingFiles = NO_SIBLINGS): SessionImpo
       readRolloutLine(line) !== undefined,
     *read(source): Generator<SessionDraft, void> {
       const file = new RolloutFile(source);
-      yield new CodexDraft(file, library, library.nameOf(file.threadId));
+      yield draftOf(file, library, library.nameOf(file.threadId));
     },
   };
 }
 
-/** A thread of Codex, up to the content of one of its files. Several files of a thread make one session. */
-class CodexDraft implements SessionDraft {
-  readonly agent = "codex";
-  readonly issues = new ImportIssues();
-  leafId: string | null | undefined;
-  readonly #file: RolloutFile;
-  readonly #library: RolloutLibrary;
-  readonly #count: LineCount = { lines: 0 };
-  /** Name from outside the file. */
-  readonly #name: string | undefined;
+/**
+ * Returns a thread of Codex, up to the content of one of its files. Several files of a thread make one session.
+ *
+ * @param name name from outside the file
+ */
+function draftOf(file: RolloutFile, library: RolloutLibrary, name: string | undefined): SessionDraft {
+  const { source, threadId: sourceId, meta } = file;
+  const issues = new ImportIssues();
+  let count: LineCount = { lines: 0 };
+  let leafId: string | null | undefined;
+  return {
+    agent: "codex",
+    sourceId,
+    sessionId: sessionIdFromSource(sourceId),
+    cwd: textOf(meta["cwd"]) ?? "",
+    source,
+    issues,
+    get leafId() {
+      return leafId;
+    },
+    get lines() {
+      return count.lines;
+    },
+    header() {
+      const { iso } = readTime(file.timestamp, NO_TIME);
+      const parent = parentOf(file, library);
+      return importedHeader(this, { timestamp: iso, version: meta["cli_version"], parent });
+    },
+    *entries(options = {}) {
+      count = { lines: 0 };
+      const lines = logicalLines(file, library, issues, count);
+      const nameEntry = name === undefined ? undefined : { name, id: idFromText(`${sourceId}/name/${name}`) };
+      leafId = yield* entriesOf(lines, library, issues, options, nameEntry);
+    },
+    // A thread that goes back continues in another file, with entries of the same session.
+    isElsewhere: (id) =>
+      library.othersOf(file).some((other) => {
+        for (const entry of entriesOf(logicalLines(other, library), library))
+          if (entry.id === id) return true;
+        return false;
+      }),
+  };
+}
 
-  constructor(file: RolloutFile, library: RolloutLibrary, name: string | undefined) {
-    this.#file = file;
-    this.#library = library;
-    this.#name = name;
-  }
-
-  get sourceId(): string {
-    return this.#file.threadId;
-  }
-
-  get sessionId(): string {
-    return sessionIdFromSource(this.sourceId);
-  }
-
-  get cwd(): string {
-    const { cwd } = this.#file.meta;
-    return typeof cwd === "string" ? cwd : "";
-  }
-
-  get source(): SourceFile {
-    return this.#file.source;
-  }
-
-  get lines(): number {
-    return this.#count.lines;
-  }
-
-  header(): SessionHeader {
-    const { meta, timestamp } = this.#file;
-    const { iso } = readTime(timestamp, NO_TIME);
-    return importedHeader(this, { timestamp: iso, version: meta["cli_version"], parent: this.#parent() });
-  }
-
-  *entries(options: DraftOptions = {}): Generator<Entry, void> {
-    const area = new ScratchArea(this.#library.scratch);
-    try {
-      const history = new ThreadHistory(this.issues, options, area);
-      const lines = logicalLines(this.#file, this.#library, this.issues, this.#count);
-      yield* grow(history, lines);
-      if (this.#name !== undefined) {
-        history.name(this.#name, idFromText(`${this.sourceId}/name/${this.#name}`));
-        yield* history.taken();
-      }
-      this.leafId = history.trail.leafId;
-    } finally {
-      area.close();
-    }
-  }
-
-  /**
-   * Returns whether another file has an entry: a thread that goes back continues in another file, with entries of the
-   * same session.
-   */
-  isElsewhere(id: string): boolean {
-    return this.#library.othersOf(this.#file).some((file) => {
-      for (const entry of new CodexDraft(file, this.#library, undefined).entries())
-        if (entry.id === id) return true;
-      return false;
-    });
-  }
-
-  /** Returns the parent: the thread from which a fork began, or for which a sub-agent works. */
-  #parent(): ParentLink | undefined {
-    const { meta, forkedFrom, threadId } = this.#file;
-    const root = meta["session_id"];
-    const isSubAgent = isRecord(meta["source"]) && "subagent" in meta["source"];
-    if (isSubAgent && typeof root === "string" && root !== threadId)
-      return { sessionId: root, entryId: null, kind: "subagent" };
-    if (forkedFrom === undefined || forkedFrom === threadId) return undefined;
-    return { sessionId: forkedFrom, entryId: this.#forkPoint(), kind: "fork" };
-  }
-
-  /** Returns the leaf after the last line that the other thread wrote. */
-  #forkPoint(): string | null {
-    const issues = new ImportIssues();
-    const area = new ScratchArea(this.#library.scratch);
-    try {
-      const history = new ThreadHistory(issues, {}, area);
-      const inherited = untilOwn(logicalLines(this.#file, this.#library, issues));
-      for (const _ of grow(history, inherited));
-      return history.trail.leafId;
-    } finally {
-      area.close();
-    }
-  }
+/** Returns the parent: the thread from which a fork began, or for which a sub-agent works. */
+function parentOf(file: RolloutFile, library: RolloutLibrary): ParentLink | undefined {
+  const { meta, forkedFrom, threadId } = file;
+  const root = meta["session_id"];
+  const isSubAgent = isRecord(meta["source"]) && "subagent" in meta["source"];
+  if (isSubAgent && typeof root === "string" && root !== threadId)
+    return { sessionId: root, entryId: null, kind: "subagent" };
+  if (forkedFrom === undefined || forkedFrom === threadId) return undefined;
+  // The fork begins at the leaf after the last line that the other thread wrote.
+  const inherited = entriesOf(untilOwn(logicalLines(file, library)), library);
+  let next = inherited.next();
+  while (!next.done) next = inherited.next();
+  return { sessionId: forkedFrom, entryId: next.value, kind: "fork" };
 }
 
 function* untilOwn(lines: Iterable<LogicalLine>): Generator<LogicalLine, void> {
@@ -162,17 +123,31 @@ function* untilOwn(lines: Iterable<LogicalLine>): Generator<LogicalLine, void> {
   }
 }
 
-/** Processes each line together with the line after it. */
-function* grow(history: ThreadHistory, lines: Iterable<LogicalLine>): Generator<Entry, void> {
-  let waiting: LogicalLine | undefined;
-  for (const line of lines) {
-    if (waiting) takeLine(history, waiting, line);
+/** Yields the entries of lines; returns the leaf. Each line is read together with the line after it. */
+function* entriesOf(
+  lines: Iterable<LogicalLine>,
+  { scratch }: RolloutLibrary,
+  issues = new ImportIssues(),
+  options: DraftOptions = {},
+  name?: { name: string; id: string },
+): Generator<Entry, string | null> {
+  const area = new ScratchArea(scratch);
+  try {
+    const history = new ThreadHistory(issues, options, area);
+    let waiting: LogicalLine | undefined;
+    for (const line of lines) {
+      if (waiting) takeLine(history, waiting, line);
+      yield* history.taken();
+      waiting = line;
+    }
+    if (waiting) takeLine(history, waiting, undefined);
+    history.end();
+    if (name) history.name(name.name, name.id);
     yield* history.taken();
-    waiting = line;
+    return history.trail.leafId;
+  } finally {
+    area.close();
   }
-  if (waiting) takeLine(history, waiting, undefined);
-  history.end();
-  yield* history.taken();
 }
 
 type Fields = Record<string, unknown>;

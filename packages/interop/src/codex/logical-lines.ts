@@ -1,6 +1,6 @@
 import { scanLines, skipSpace } from "@espalier/jsonl-stream";
 import { LINE_ISSUES, readSourceLine } from "../import/draft.ts";
-import type { ImportIssues } from "../import/issue.ts";
+import { ImportIssues } from "../import/issue.ts";
 import {
   type HistoryBase,
   itemText,
@@ -20,7 +20,7 @@ export interface LineCount {
 export function* logicalLines(
   file: RolloutFile,
   library: RolloutLibrary,
-  issues: ImportIssues,
+  issues = new ImportIssues(),
   count: LineCount = { lines: 0 },
 ): Generator<LogicalLine, void> {
   for (const { file: part, until } of [...basesOf(file, library, issues), { file, until: undefined }]) {

@@ -48,119 +48,108 @@ export function piImporter({ scratch = new ScratchSpace() } = NO_SIBLINGS): Sess
     *read(source): Generator<SessionDraft, void> {
       const found = headerOf(source.view);
       if (!found) return;
-      const draft = new PiDraft(source, found.header, scratch);
+      const draft = draftOf(source, found.header, scratch);
       if (found.isMade) draft.issues.add("no-header", null, NO_HEADER);
       yield draft;
     },
   };
 }
 
-class PiDraft implements SessionDraft {
-  readonly agent = "pi";
-  readonly source: SourceFile;
-  readonly sourceId: string;
-  readonly issues = new ImportIssues();
-  lines = 0;
-  /** Undefined, because the copied lines set the leaf. */
-  readonly leafId = undefined;
-  counts: SessionCounts | undefined;
-  readonly #header: SessionHeader;
-  readonly #scratch: ScratchSpace;
-
-  constructor(source: SourceFile, header: SessionHeader, scratch: ScratchSpace) {
-    this.source = source;
-    this.#header = header;
-    this.#scratch = scratch;
-    this.sourceId = header.id === "" ? sourceName(source.path) : header.id;
-  }
-
-  get sessionId(): string {
-    return sessionIdFromSource(this.sourceId);
-  }
-
-  get cwd(): string {
-    return this.#header.cwd;
-  }
-
-  header(): SessionHeader {
-    const { version } = this.#header;
-    return {
-      ...this.#header,
+function draftOf(source: SourceFile, header: SessionHeader, scratch: ScratchSpace): SessionDraft {
+  const agent = "pi";
+  const { cwd, version } = header;
+  const sourceId = header.id === "" ? sourceName(source.path) : header.id;
+  const sessionId = sessionIdFromSource(sourceId);
+  const issues = new ImportIssues();
+  let counts: SessionCounts | undefined;
+  let lines = 0;
+  return {
+    agent,
+    sourceId,
+    sessionId,
+    cwd,
+    source,
+    issues,
+    // The copied lines set the leaf.
+    leafId: undefined,
+    get lines() {
+      return lines;
+    },
+    get counts() {
+      return counts;
+    },
+    header: () => ({
+      ...header,
       version: Math.max(version, FORMAT_VERSION),
-      id: this.sessionId,
-      importedFrom: {
-        agent: this.agent,
-        version: String(version),
-        id: this.sourceId,
-        digest: this.source.digest(),
-      },
-    };
-  }
-
-  *entries(): Generator<Uint8Array, void> {
-    const { view } = this.source;
-    const area = new ScratchArea(this.#scratch);
-    try {
-      const index = new ScratchIndex(area);
-      const upgrade = lineUpgrade(this.#header, new ScratchUpgradeMemory(area));
-      const intake = new LineIntake(index, upgrade ? this.#lineSource(upgrade) : view);
-      let hasHeader = false;
-      this.lines = 0;
-      for (const { bytes: line, offset, lineNumber, terminated } of scanLines(view)) {
-        const parts = readLineParts(line);
-        if (parts[0]!.is !== "blank") this.lines++;
-        for (const { from, bytes, end } of outputLines(line, parts, upgrade, lineNumber)) {
-          intake.take(bytes, 0, bytes.length, offset + from, lineNumber, terminated || end < line.length);
-          if (parts[0]!.is === "blank") continue;
-          const found = intake.issues.length > 0 ? intake.issues.splice(0) : NOTHING;
-          for (const issue of found) this.#tell(issue);
-          // An upgraded line was already read for the upgrade.
-          const isCopy = bytes.buffer === line.buffer;
-          if (isCopy) this.#checkBody(lineNumber, parts, found);
-          if (!hasHeader && isHeader(bytes)) hasHeader = true;
-          else yield isCopy ? bytes.slice() : bytes;
-        }
+      id: sessionId,
+      importedFrom: { agent, version: String(version), id: sourceId, digest: source.digest() },
+    }),
+    *entries() {
+      const area = new ScratchArea(scratch);
+      try {
+        const index = new ScratchIndex(area);
+        lines = yield* copiedLines(source.view, header, issues, index, area);
+        counts = countRows(index, area);
+      } finally {
+        area.close();
       }
-      intake.settle();
-      for (const issue of intake.issues) this.#tell(issue);
-      this.counts = countRows(index, area);
-    } finally {
-      area.close();
+    },
+    isElsewhere: () => false,
+  };
+}
+
+/** Yields the lines of a file in the current version, without its header; returns the number of lines. */
+function* copiedLines(
+  view: ByteView,
+  header: SessionHeader,
+  issues: ImportIssues,
+  index: ScratchIndex,
+  area: ScratchArea,
+): Generator<Uint8Array, number> {
+  const upgrade = lineUpgrade(header, new ScratchUpgradeMemory(area));
+  const intake = new LineIntake(index, upgrade ? upgradedLines(view, header.version >= 2 && upgrade) : view);
+  const tell = ({ kind, line, message, id }: SessionIssue): void => {
+    const told = KINDS.get(kind);
+    if (told) issues.add(told, line, message, id);
+  };
+  let hasHeader = false;
+  let lines = 0;
+  for (const { bytes: line, offset, lineNumber, terminated } of scanLines(view)) {
+    const parts = readLineParts(line);
+    const [first] = parts;
+    if (first!.is !== "blank") lines++;
+    for (const { from, bytes, end } of outputLines(line, parts, upgrade, lineNumber)) {
+      intake.take(bytes, 0, bytes.length, offset + from, lineNumber, terminated || end < line.length);
+      if (first!.is === "blank") continue;
+      const found = intake.issues.length > 0 ? intake.issues.splice(0) : NOTHING;
+      for (const issue of found) tell(issue);
+      // An upgraded line was already read for the upgrade.
+      const isCopy = bytes.buffer === line.buffer;
+      const isTold = found.some((issue) => issue.line === lineNumber && KINDS.get(issue.kind) === UNREADABLE);
+      // The intake reads only the beginning of a line.
+      if (isCopy && !isTold && first!.is === "corrupt" && parts.length === 1)
+        issues.add(UNREADABLE, lineNumber, `${first!.message}. Its place in the tree is kept.`);
+      if (!hasHeader && isHeader(bytes)) hasHeader = true;
+      else yield isCopy ? bytes.slice() : bytes;
     }
   }
+  intake.settle();
+  for (const issue of intake.issues) tell(issue);
+  return lines;
+}
 
-  isElsewhere(): boolean {
-    return false;
-  }
-
-  /**
-   * Returns the lines after the upgrade. Lines of version 1 with ids of their own stay unchanged, and so do lines that
-   * cannot be parsed.
-   */
-  #lineSource(upgrade: LineUpgrade): LineSource {
-    const { view } = this.source;
-    return {
-      read: (offset, length) => {
-        const [line] = scanLines(view, { from: offset, blockSize: 1 << 16 });
-        const { bytes } = line!;
-        const taken = this.#header.version >= 2 ? upgrade(bytes, 0) : bytes;
-        return taken.slice(0, length);
-      },
-    };
-  }
-
-  /** Reports an unreadable line that is not in `found`, because only its beginning was read before. */
-  #checkBody(line: number, parts: readonly SessionLine[], found: readonly SessionIssue[]): void {
-    if (found.some((issue) => issue.line === line && KINDS.get(issue.kind) === UNREADABLE)) return;
-    const [first] = parts;
-    if (first?.is === "corrupt" && parts.length === 1)
-      this.issues.add(UNREADABLE, line, `${first.message}. Its place in the tree is kept.`);
-  }
-
-  #tell({ kind, line, message, id }: SessionIssue): void {
-    const told = KINDS.get(kind);
-    if (told) this.issues.add(told, line, message, id);
-  }
+/**
+ * Returns the lines after the upgrade, if one is given. Lines of version 1 with ids of their own stay unchanged, and so
+ * do lines that cannot be parsed.
+ */
+function upgradedLines(view: ByteView, upgrade: LineUpgrade | false): LineSource {
+  return {
+    read(offset, length) {
+      const [line] = scanLines(view, { from: offset, blockSize: 1 << 16 });
+      const { bytes } = line!;
+      return (upgrade ? upgrade(bytes, 0) : bytes).slice(0, length);
+    },
+  };
 }
 
 const NOTHING: readonly SessionIssue[] = [];
