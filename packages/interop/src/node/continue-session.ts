@@ -119,12 +119,6 @@ const PLACES: Readonly<Record<NativeAgent, NativePlace>> = {
   },
 };
 
-const NAMES: Readonly<Record<NativeAgent, string>> = {
-  "claude-code": "Claude Code",
-  codex: "Codex",
-  pi: "Pi",
-};
-
 const localAgent = (agent: NativeAgent): LocalAgent => localAgents.find((local) => local.agent === agent)!;
 
 /** Returns the folder of an agent's sessions. */
@@ -143,8 +137,7 @@ function freeId(agent: NativeAgent, ownId: string, env: Environment): string {
   const { folders, isSession } = localAgent(agent);
   const isTaken = (path: string): boolean => isSession(path) && basename(path).includes(id);
   // A folder that cannot be read has no sessions for the agent either.
-  const taken =
-    id === "" || folders(env).some((folder) => findFiles(folder, isTaken, () => undefined).length > 0);
+  const taken = id === "" || folders(env).some((folder) => findFiles(folder, isTaken).length > 0);
   return taken ? randomUUID() : id;
 }
 
@@ -160,7 +153,7 @@ function workingFolder(folder: string, agent: NativeAgent | undefined, env: Envi
   if (isThere && home === undefined) return realpathSync(folder);
   const project =
     folder === "" ? "The session names no folder" : `The folder ${folder} of this session does not exist`;
-  const name = agent === undefined ? "" : NAMES[agent];
+  const name = agent === undefined ? "" : localAgent(agent).title;
   const message = isThere
     ? `${name} has no folder ${home}: it was never used here. Start it once, or write a file with --out.`
     : home === undefined

@@ -75,11 +75,7 @@ function changedFiles(
   const folders = new Map<string, ChangedFolder>();
   for (const agent of localAgents.filter((each) => agents.includes(each.agent)))
     for (const place of agent.folders(env))
-      for (const file of findFiles(
-        place,
-        (path) => agent.isSession(path) && isWanted(path),
-        () => undefined,
-      )) {
+      for (const file of findFiles(place, (path) => agent.isSession(path) && isWanted(path))) {
         const facts = factsOf(file.path);
         if (!facts) continue;
         const stamp = `${facts.size} ${facts.mtimeMs}`;
@@ -115,12 +111,7 @@ function writeRecord(path: string, imported: ReadonlyMap<string, string>): void 
     writeFileSync(draft, JSON.stringify(Object.fromEntries(imported)), { mode: 0o600, flag: "wx" });
     renameSync(draft, path);
   } catch (cause) {
-    throw new EspalierError(
-      "write-failed",
-      `${path} cannot be written; check the permissions of its folder.`,
-      {
-        cause,
-      },
-    );
+    const message = `${path} cannot be written; check the permissions of its folder.`;
+    throw new EspalierError("write-failed", message, { cause });
   }
 }

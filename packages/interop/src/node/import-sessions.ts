@@ -31,7 +31,7 @@ import { mentions } from "../import/entry.ts";
 import { type ImportIssueKind, ImportIssues } from "../import/issue.ts";
 import { piImporter } from "../pi/pi-sessions.ts";
 import { ScratchSpace } from "../scratch/space.ts";
-import { type FoundFile, findFiles, SourceFiles, TemporaryFile } from "./sources.ts";
+import { type FoundFile, findFiles, SourceFiles, TemporaryFile, type UnreadablePlace } from "./sources.ts";
 import { type Destination, type ImportReport, skippedReport, writeDraft } from "./write-draft.ts";
 
 /** Options of an import. */
@@ -119,10 +119,12 @@ export async function* importFile(
     }
     if (drafts === 0) yield skipped(path, agent, "not-a-session", unknownFile(path));
   } catch (error) {
-    if (!isOfSource(error)) throw error;
-    const { message } = error;
-    const long = `${path} has a text that is too long for this program: ${message}.`;
-    yield skipped(path, agent, "unreadable", isTooLong(error) ? long : message);
+    const message = isTooLong(error)
+      ? `${path} has a text that is too long for this program: ${(error as Error).message}.`
+      : error instanceof EspalierError && OF_THE_SOURCE.has(error.code) && error.message;
+    // Any other error ends the import.
+    if (!message) throw error;
+    yield skipped(path, agent, "unreadable", message);
   }
 }
 
@@ -145,10 +147,6 @@ const unknownFile = (path: string): string =>
     ? "The file is compressed with gzip, which is not read here; decompress it with `gunzip` first."
     : "No importer knows this file: it is not a session of an agent.";
 
-/** Returns whether an error only skips one source; any other error ends the import. */
-const isOfSource = (error: unknown): error is Error =>
-  isTooLong(error) || (error instanceof EspalierError && OF_THE_SOURCE.has(error.code));
-
 /** Error codes of reading a source; the store of the destination has others. */
 const OF_THE_SOURCE: ReadonlySet<EspalierErrorCode> = new Set([
   "not-found",
@@ -166,15 +164,13 @@ function isTooLong(error: unknown): boolean {
 }
 
 /** A file to read, or a path that could not be read. */
-interface PlannedFile {
+interface PlannedFile extends Partial<UnreadablePlace> {
   path: string;
-  /** Error that prevents reading it. */
-  problem?: EspalierError;
   /**
    * Importer; undefined for a file of an unknown format, and for one that cannot be opened, which is reported when it
    * is read.
    */
-  importer: SessionImporter | undefined;
+  importer?: SessionImporter | undefined;
 }
 
 /**
@@ -192,10 +188,10 @@ function planImport(
   const agent = localAgents.find((candidate) => candidate.agent === what);
   if (!agent) return planPath(resolve(what), files, scratch);
   const folders = agent.folders(env);
-  const skipped = new SkippedPlaces();
-  const found = folders.flatMap((folder) => findFiles(folder, agent.isSession, skipped.add));
-  if (found.length > 0) return [...planAgent(agent, found, files, scratch), ...skipped.places];
-  if (skipped.places.length > 0) return skipped.places;
+  const unreadable: UnreadablePlace[] = [];
+  const found = folders.flatMap((folder) => findFiles(folder, agent.isSession, unreadable));
+  const planned = found.length > 0 ? planAgent(agent, found, files, scratch) : [];
+  if (planned.length + unreadable.length > 0) return [...planned, ...unreadable];
   const message = `There are no sessions of ${what} in ${folders.join(" and ")}; give the path of a file or folder.`;
   throw new EspalierError("not-found", message);
 }
@@ -208,35 +204,21 @@ function planPath(path: string, files: SourceFiles, scratch: ScratchSpace): Plan
       `There is no file or folder ${path}; give a path, or one of ${names}.`,
     );
   }
-  const skipped = new SkippedPlaces();
-  const found = findFiles(path, (file) => localAgents.some((agent) => agent.isSession(file)), skipped.add);
-  const [first] = skipped.places;
-  if (first?.path === path) throw first.problem;
+  const unreadable: UnreadablePlace[] = [];
+  const found = findFiles(path, (file) => localAgents.some((agent) => agent.isSession(file)), unreadable);
+  if (unreadable[0]?.path === path) throw unreadable[0].problem;
   const byAgent = new Map<LocalAgent | undefined, FoundFile[]>();
   for (const file of found) {
     const agent = agentOfFile(file.path, files);
-    const own = byAgent.get(agent);
-    if (own) own.push(file);
-    else byAgent.set(agent, [file]);
+    const own = byAgent.get(agent) ?? [];
+    own.push(file);
+    byAgent.set(agent, own);
   }
   const planned = [...byAgent].flatMap(([agent, own]) =>
-    agent
-      ? planAgent(agent, own, files, scratch)
-      : own.map((file) => ({ path: file.path, importer: undefined })),
+    agent ? planAgent(agent, own, files, scratch) : own.map((file) => ({ path: file.path })),
   );
-  return [...planned, ...skipped.places];
+  return [...planned, ...unreadable];
 }
-
-/** Collects the paths that could not be read. */
-class SkippedPlaces {
-  readonly places: PlannedFile[] = [];
-  readonly add = (path: string, problem: EspalierError): void => {
-    this.places.push({ path, importer: undefined, problem });
-  };
-}
-
-/** Other files of the agent are optional: an unreadable one counts as missing. */
-const nothingSaid = (): void => undefined;
 
 /** Sorts files of one agent, all of one folder or all of the agent, and assigns an importer to each. */
 export function planAgent(
@@ -245,9 +227,10 @@ export function planAgent(
   files: SourceFiles,
   scratch: ScratchSpace,
 ): PlannedFile[] {
+  // Other files of the agent are optional: an unreadable one counts as missing.
   const near = agent
     .siblingFolders(found[0]!.path)
-    .flatMap((place) => findFiles(place, agent.isSession, nothingSaid))
+    .flatMap((place) => findFiles(place, agent.isSession))
     .concat(found);
   const unique = [...new Map(near.map((file) => [file.path, file])).values()];
   const siblings: SiblingFiles = {
@@ -449,12 +432,14 @@ export interface FoundSessions extends Pick<LocalAgent, "agent" | "title"> {
  */
 export function foundSessions(
   env: Environment = process.env,
-  onUnreadable: (agent: string) => void = nothingSaid,
+  onUnreadable?: (agent: string) => void,
 ): FoundSessions[] {
   return [claudeCode, codex].flatMap(({ agent, title, folders, isSession }) => {
     const isCounted = (path: string) =>
       isSession(path) && !isSubAgent(path) && !PART_OF_SESSION.test(basename(path));
-    const files = folders(env).flatMap((folder) => findFiles(folder, isCounted, () => onUnreadable(agent)));
+    const unreadable: UnreadablePlace[] = [];
+    const files = folders(env).flatMap((folder) => findFiles(folder, isCounted, unreadable));
+    for (const _ of unreadable) onUnreadable?.(agent);
     return files.length > 0 ? [{ agent, title, sessions: files.length }] : [];
   });
 }

@@ -221,24 +221,31 @@ export interface FoundFile {
   born: number;
 }
 
+/** A folder or file that cannot be read. */
+export interface UnreadablePlace {
+  path: string;
+  /** Error that prevents reading it. */
+  problem: EspalierError;
+}
+
 /**
  * Finds all files below a folder whose names are wanted, or the file itself; none for a missing path. A link to a file
  * is followed, a link to a folder is not.
  *
- * @param onSkipped - receives each folder and file that cannot be read, including the path itself
+ * @param unreadable - gets each folder and file that cannot be read, including the path itself
  */
 export function findFiles(
   place: string,
   isWanted: (path: string) => boolean,
-  onSkipped: (path: string, error: EspalierError) => void,
+  unreadable: UnreadablePlace[] = [],
 ): FoundFile[] {
   const found: FoundFile[] = [];
   const attempt = (path: string, look: () => void): void => {
     try {
       look();
-    } catch (error) {
-      if (!(error instanceof EspalierError)) throw error;
-      onSkipped(path, error);
+    } catch (problem) {
+      if (!(problem instanceof EspalierError)) throw problem;
+      unreadable.push({ path, problem });
     }
   };
   const folders: string[] = [];

@@ -52,22 +52,58 @@ export async function writeDraft(draft: SessionDraft, to: Destination): Promise<
 }
 
 async function create(draft: SessionDraft, id: string, to: Destination): Promise<ImportReport> {
-  const session = new NewSession(draft, to);
-  if (!session.hasConversation()) {
+  const { store, redactor, summaries } = to;
+  const items = draft.entries(summaries ? { summaries } : {});
+  const first = untilSaid(items);
+  if (!first) {
     const message = "The file has no message; there is nothing to import.";
     draft.issues.add("not-a-session", null, message);
     return skippedReport(draft.source.path, draft.agent, draft.issues.list());
   }
   const header = { ...draft.header(), id };
-  const { redactor } = to;
   const cwd = redactFolder(header.cwd, redactor ? (text) => redactor.text(text) : false);
-  const log = await to.store.create({ ...header, cwd }, session.lines());
+  const written = new CountingEntries();
+  const log = await store.create({ ...header, cwd }, newLines([first, items], draft, redactor, written));
   try {
-    const { counts } = session;
+    // Copied lines are counted by the importer.
+    const counts = draft.counts ?? written;
     return report(draft, log, "created", counts.entries, counts, await log.load());
   } finally {
     await log.close();
   }
+}
+
+/** Reads up to the first item that a model reads. Undefined when there is none: notes alone are no conversation. */
+function untilSaid(items: Generator<Entry | Uint8Array, void>): (Entry | Uint8Array)[] | undefined {
+  const first: (Entry | Uint8Array)[] = [];
+  for (let next = items.next(); !next.done; next = items.next()) {
+    first.push(next.value);
+    if (next.value instanceof Uint8Array || kindOf(next.value).toMessages) return first;
+  }
+  return undefined;
+}
+
+/** Yields the lines of a new session, with a last one that sets the leaf if the lines before set another one. */
+function* newLines(
+  parts: Iterable<Entry | Uint8Array>[],
+  draft: SessionDraft,
+  redactor: Redactor | undefined,
+  written: CountingEntries,
+): Generator<string | Uint8Array, void> {
+  let leafId: string | null = null;
+  for (const items of parts)
+    for (const item of items) {
+      if (item instanceof Uint8Array) yield item;
+      else {
+        written.add(item);
+        leafId = leafBehind(item, leafId);
+        yield draftLine(item, draft, redactor);
+      }
+    }
+  const { leafId: target } = draft;
+  if (target === undefined || target === leafId) return;
+  written.entries++;
+  yield leafLine(target);
 }
 
 /** @param isGrown true if the source has changed since the session was made from it */
@@ -102,8 +138,7 @@ function report(
 ): ImportReport {
   const listing = listingOf(view, { ref, modified: "" });
   return {
-    source: draft.source.path,
-    agent: draft.agent,
+    ...skippedReport(draft.source.path, draft.agent, draft.issues.list()),
     file: ref,
     sessionId: header?.id ?? draft.sessionId,
     title: listing?.name ?? listing?.firstMessage ?? null,
@@ -115,58 +150,7 @@ function report(
     added,
     branches,
     compactions,
-    issues: draft.issues.list(),
   };
-}
-
-/** A session that is written for the first time, line by line; its lines are counted while they are written. */
-class NewSession {
-  readonly #written = new CountingEntries();
-  readonly #draft: SessionDraft;
-  readonly #items: Generator<Entry | Uint8Array, void>;
-  /** Items that were read before the writing begins. */
-  readonly #first: (Entry | Uint8Array)[] = [];
-  readonly #redactor: Redactor | undefined;
-
-  constructor(draft: SessionDraft, { redactor, summaries }: Destination) {
-    this.#draft = draft;
-    this.#redactor = redactor;
-    this.#items = draft.entries(summaries ? { summaries } : {});
-  }
-
-  /** Counts; complete with the lines. Copied lines are counted by the importer. */
-  get counts(): SessionCounts {
-    return this.#draft.counts ?? this.#written;
-  }
-
-  /** Returns whether a model reads any entry; a session of notes alone has no conversation. */
-  hasConversation(): boolean {
-    for (let next = this.#items.next(); !next.done; next = this.#items.next()) {
-      this.#first.push(next.value);
-      if (next.value instanceof Uint8Array || kindOf(next.value).toMessages) return true;
-    }
-    return false;
-  }
-
-  /** Yields the lines, with a last one that sets the leaf if the lines before set another one. */
-  *lines(): Generator<string | Uint8Array, void> {
-    let leafId: string | null = null;
-    for (const items of [this.#first, this.#items]) {
-      for (const item of items) {
-        if (item instanceof Uint8Array) {
-          yield item;
-        } else {
-          this.#written.add(item);
-          leafId = leafBehind(item, leafId);
-          yield draftLine(item, this.#draft, this.#redactor);
-        }
-      }
-    }
-    const { leafId: target } = this.#draft;
-    if (target === undefined || target === leafId) return;
-    this.#written.entries++;
-    yield leafLine(target);
-  }
 }
 
 /** Result of the import of one session. */
@@ -236,7 +220,21 @@ async function updateSession(
   const area = new ScratchArea(scratch);
   try {
     const before = session.leafId;
-    const appender = new Appender(log);
+    let lines = 0;
+    let batch: string[] = [];
+    let size = 0;
+    /** Appends unless others appended too. After a crash the next import adds the rest. */
+    const flush = async (): Promise<void> => {
+      if (batch.length > 0) await log.append(batch, { durability: "fsync", ifUnchanged: true });
+      batch = [];
+      size = 0;
+    };
+    const append = async (line: string): Promise<void> => {
+      lines++;
+      batch.push(line);
+      size += line.length;
+      if (size >= BATCH) await flush();
+    };
     // Rows of added entries by id, and their times in epoch milliseconds.
     const added = new HashRows(area);
     const times = area.column(Float64Array);
@@ -251,9 +249,7 @@ async function updateSession(
       if (session.has(entry.id) || added.add(entry.id, count) < count) continue;
       times.set(count++, timeIn(entry.timestamp));
       leafId = leafBehind(entry, leafId);
-      await appender.add(
-        item instanceof Uint8Array ? decoder.decode(item) : draftLine(item, draft, redactor),
-      );
+      await append(item instanceof Uint8Array ? decoder.decode(item) : draftLine(item, draft, redactor));
     }
     const timeOf = (id: string) => {
       const row = added.rowOf(id);
@@ -264,9 +260,9 @@ async function updateSession(
       timeOf(draft.leafId ?? "") >= timeOf(before ?? "") && draft.isElsewhere(before ?? "");
     const target = standsInSource || isNews() ? draft.leafId : before;
     // Copied lines set the leaf themselves.
-    if (count > 0 && target !== undefined && target !== leafId) await appender.add(leafLine(target));
-    await appender.flush();
-    return appender.lines;
+    if (count > 0 && target !== undefined && target !== leafId) await append(leafLine(target));
+    await flush();
+    return lines;
   } finally {
     area.close();
   }
@@ -291,33 +287,6 @@ function entryIn(bytes: Uint8Array): Entry | undefined {
   if (line.is !== "corrupt" || !scanEntry(bytes, 0, bytes.length, scan)) return undefined;
   const id = decoder.decode(bytes.subarray(scan.idStart, scan.idEnd));
   return { type: DAMAGED, id, parentId: null, timestamp: "" };
-}
-
-/** Appends lines in batches, unless others appended too. After a crash the next import adds the rest. */
-class Appender {
-  lines = 0;
-  readonly #log: SessionLog;
-  #waiting: string[] = [];
-  #size = 0;
-
-  constructor(log: SessionLog) {
-    this.#log = log;
-  }
-
-  async add(line: string): Promise<void> {
-    this.lines++;
-    this.#waiting.push(line);
-    this.#size += line.length;
-    if (this.#size >= BATCH) await this.flush();
-  }
-
-  async flush(): Promise<void> {
-    if (this.#waiting.length === 0) return;
-    const lines = this.#waiting;
-    this.#waiting = [];
-    this.#size = 0;
-    await this.#log.append(lines, { durability: "fsync", ifUnchanged: true });
-  }
 }
 
 /** A session that was imported before; the content of its lines is not kept in memory. */
@@ -421,6 +390,7 @@ function leafBehind(entry: Entry, before: string | null): string | null {
 
 /** Returns a line that sets the leaf. */
 function leafLine(targetId: string | null): string {
-  const body = leaf.of({ targetId });
-  return JSON.stringify(entryOf({ ...body }, createId(), targetId, new Date().toISOString()));
+  return JSON.stringify(
+    entryOf({ ...leaf.of({ targetId }) }, createId(), targetId, new Date().toISOString()),
+  );
 }
