@@ -88,20 +88,46 @@ interface OrderState {
   isDone?: boolean;
 }
 
+const BEFORE: OrderState = { tokens: 0, said: "" };
+
 /** Address of the shown session on its server, which makes changes. */
 const useServed = (): string => `api/sessions/${encodeURIComponent(useViewer().served!)}`;
 
-/**
- * Runs an act once: its state, and the functions that start and stop it.
- *
- * @param onDone called when an act has ended without a message
- */
-function useOrder(act: Order["act"], onDone: () => void) {
+/** Message before the dialog closes; empty if the page shows the change. */
+function saidOf(act: Order["act"], result: Readonly<Record<string, unknown>>): string {
+  if (act === "compact" && result["eligible"] === false)
+    return `Nothing was changed: ${String(result["reason"])}`;
+  if (act === "fork") return `The fork is ${String(result["file"])}`;
+  return "";
+}
+
+interface DialogEnds {
+  /** Called when an act has ended without a message. */
+  onDone: () => void;
+  onClose: () => void;
+}
+
+interface ActDialogProps extends DialogEnds {
+  act: Order["act"];
+  /** Parameters of the act. */
+  body: object;
+  isPossible: boolean;
+  isWide?: boolean;
+  progress: [state: OrderState, setState: (state: OrderState) => void];
+  children: ComponentChildren;
+}
+
+/** Dialog of an act: runs it once, and shows its progress. */
+function ActDialog({ act, body, isPossible, isWide = false, progress, ...props }: ActDialogProps) {
+  const { onDone, onClose, children } = props;
+  const [state, setState] = progress;
   const base = useServed();
-  const [state, setState] = useState<OrderState>({ tokens: 0, said: "" });
-  const run = async (body: object) => {
+  const { canWrite } = useViewer();
+  const title = canWrite ? ORDER_TITLES[act] : "Plan of a compaction";
+  const run = async (event: Event) => {
+    event.preventDefault();
     const running = new AbortController();
-    setState({ running, tokens: 0, said: "" });
+    setState({ ...BEFORE, running });
     try {
       const result = await send<Record<string, unknown>>(
         `${base}/${act}`,
@@ -116,121 +142,105 @@ function useOrder(act: Order["act"], onDone: () => void) {
       setState({ tokens: 0, said: error instanceof Error ? error.message : String(error) });
     }
   };
-  return { state, run, stop: () => state.running?.abort() };
-}
-
-/** Message before the dialog closes; empty if the page shows the change. */
-function saidOf(act: Order["act"], result: Readonly<Record<string, unknown>>): string {
-  if (act === "compact" && result["eligible"] === false)
-    return `Nothing was changed: ${String(result["reason"])}`;
-  if (act === "fork") return `The fork is ${String(result["file"])}`;
-  return "";
-}
-
-interface OrderButtonsProps {
-  title: string;
-  state: OrderState;
-  stop: () => void;
-  onClose: () => void;
-  isPossible?: boolean;
-}
-
-/** State of an act, and its buttons. */
-function OrderButtons({ title, state, stop, onClose, isPossible = true }: OrderButtonsProps) {
-  return (
-    <>
-      {state.running && (
-        <p role="status">
-          <progress aria-label="Working" />{" "}
-          {state.tokens > 0 ? `${formatCount(state.tokens, "token")} written` : "Working…"}
-        </p>
-      )}
-      {state.said !== "" && <p role="alert">{state.said}</p>}
-      <div class="buttons">
-        <button type="button" onClick={state.running ? stop : onClose}>
-          {state.running ? "Stop" : "Close"}
-        </button>
-        <button
-          type="submit"
-          class="primary"
-          disabled={state.running !== undefined || state.isDone || !isPossible}
-        >
-          {title}
-        </button>
-      </div>
-    </>
-  );
-}
-
-/** Acts that abandon a branch, which can be summarized. */
-const LEAVES: ReadonlySet<Order["act"]> = new Set(["navigate", "fork"]);
-
-interface OrderDialogProps {
-  order: Order;
-  onDone: () => void;
-  onClose: () => void;
-}
-
-/** Dialog of a change: asks for its parameters, runs it, and shows its progress. */
-export function OrderDialog({ order, onDone, onClose }: OrderDialogProps) {
-  const { model } = useViewer();
-  const base = useServed();
-  const { act, id, row } = order;
-  const [words, setWords] = useState("");
-  const [summarize, setSummarize] = useState(false);
-  const { state, run, stop } = useOrder(act, onDone);
-  const isReversal = act === "undo" || act === "redo";
-  const { answer: acts, error } = useAnswer(
-    async () => (isReversal ? ask<NextActs>(`${base}/act`) : undefined),
-    [base, model.rows.length, state.said],
-  );
-  const reversed = isReversal ? acts?.[act] : undefined;
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void run(
-      act === "label"
-        ? { id, label: words }
-        : reversed
-          ? { expected: reversed.entryId }
-          : { id, summarize, ...(words === "" ? {} : { instructions: words }) },
-    );
-  };
+  const stop = () => state.running?.abort();
   // Escape closes a dialog at once, so the running act is stopped, as by its button.
   const close = () => {
     stop();
     onClose();
   };
   return (
-    <Dialog title={ORDER_TITLES[act]} onClose={close}>
-      <form onSubmit={submit}>
-        {act === "navigate" && <NavigationForecast row={row} />}
-        {error && <p class="failure">{error.message}</p>}
-        {isReversal && !error && <ReversedAct direction={act} act={reversed} />}
-        {LEAVES.has(act) && (
-          <label>
-            <input
-              type="checkbox"
-              checked={summarize}
-              onChange={(event) => setSummarize(event.currentTarget.checked)}
-            />{" "}
-            Summarize the abandoned branch
-          </label>
+    <Dialog title={title} onClose={close} isWide={isWide}>
+      <form onSubmit={run}>
+        {children}
+        {state.running && (
+          <p role="status">
+            <progress aria-label="Working" />{" "}
+            {state.tokens > 0 ? `${formatCount(state.tokens, "token")} written` : "Working…"}
+          </p>
         )}
-        {(act === "label" || summarize) && (
-          <label class="wide">
-            {act === "label" ? "Label (empty: remove it)" : "What the summary should focus on (optional)"}
-            <input value={words} onInput={(event) => setWords(event.currentTarget.value)} />
-          </label>
-        )}
-        <OrderButtons
-          title={ORDER_TITLES[act]}
-          state={state}
-          stop={stop}
-          onClose={close}
-          isPossible={!isReversal || Boolean(reversed)}
-        />
+        {state.said !== "" && <p role="alert">{state.said}</p>}
+        <div class="buttons">
+          <button type="button" onClick={state.running ? stop : close}>
+            {state.running ? "Stop" : "Close"}
+          </button>
+          {canWrite && (
+            <button
+              type="submit"
+              class="primary"
+              disabled={state.running !== undefined || state.isDone || !isPossible}
+            >
+              {title}
+            </button>
+          )}
+        </div>
       </form>
     </Dialog>
+  );
+}
+
+interface WordsProps {
+  label: string;
+  words: string;
+  setWords: (words: string) => void;
+}
+
+function Words({ label, words, setWords }: WordsProps) {
+  return (
+    <label class="wide">
+      {label}
+      <input value={words} onInput={(event) => setWords(event.currentTarget.value)} />
+    </label>
+  );
+}
+
+const FOCUS = "What the summary should focus on (optional)";
+
+/** Acts that abandon a branch, which can be summarized. */
+const LEAVES: ReadonlySet<Order["act"]> = new Set(["navigate", "fork"]);
+
+/** Dialog of a change: asks for its parameters, runs it, and shows its progress. */
+export function OrderDialog({ order: { act, id, row }, ...ends }: DialogEnds & { order: Order }) {
+  const { model } = useViewer();
+  const base = useServed();
+  const [words, setWords] = useState("");
+  const [summarize, setSummarize] = useState(false);
+  const progress = useState(BEFORE);
+  const isReversal = act === "undo" || act === "redo";
+  const { answer: acts, error } = useAnswer(
+    async () => (isReversal ? ask<NextActs>(`${base}/act`) : undefined),
+    [base, model.rows.length, progress[0].said],
+  );
+  const reversed = isReversal ? acts?.[act] : undefined;
+  const body =
+    act === "label"
+      ? { id, label: words }
+      : reversed
+        ? { expected: reversed.entryId }
+        : { id, summarize, ...(words === "" ? {} : { instructions: words }) };
+  const isPossible = !isReversal || Boolean(reversed);
+  return (
+    <ActDialog act={act} body={body} isPossible={isPossible} progress={progress} {...ends}>
+      {act === "navigate" && <NavigationForecast row={row} />}
+      {error && <p class="failure">{error.message}</p>}
+      {isReversal && !error && <ReversedAct direction={act} act={reversed} />}
+      {LEAVES.has(act) && (
+        <label>
+          <input
+            type="checkbox"
+            checked={summarize}
+            onChange={(event) => setSummarize(event.currentTarget.checked)}
+          />{" "}
+          Summarize the abandoned branch
+        </label>
+      )}
+      {(act === "label" || summarize) && (
+        <Words
+          label={act === "label" ? "Label (empty: remove it)" : FOCUS}
+          words={words}
+          setWords={setWords}
+        />
+      )}
+    </ActDialog>
   );
 }
 
@@ -275,7 +285,7 @@ function ReversedAct({ direction, act }: ReversedActProps) {
 }
 
 /** Plan of a compaction at the leaf by each policy, with a button that runs it if the session can be changed. */
-export function PlanDialog({ onDone, onClose }: { onDone: () => void; onClose: () => void }) {
+export function PlanDialog(ends: DialogEnds) {
   const { model, canWrite } = useViewer();
   const base = useServed();
   const { answer: plans, error } = useAnswer(
@@ -284,58 +294,39 @@ export function PlanDialog({ onDone, onClose }: { onDone: () => void; onClose: (
   );
   const [chosen, setChosen] = useState<string>();
   const [words, setWords] = useState("");
+  const progress = useState(BEFORE);
   const policy = chosen ?? plans?.policy;
   const { answer: plan, error: refused } = useAnswer(
     async () => (policy === undefined ? undefined : ask<PlanView>(`${base}/plan`, { policy })),
     [base, policy, model.rows.length],
   );
-  const { state, run, stop } = useOrder("compact", onDone);
-  const close = () => {
-    stop();
-    onClose();
-  };
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void run({ policy, ...(words === "" ? {} : { instructions: words }) });
-  };
-  const title = canWrite ? ORDER_TITLES.compact : "Plan of a compaction";
   const trouble = error ?? refused;
+  const body = { policy, ...(words === "" ? {} : { instructions: words }) };
+  const isPossible = plans !== undefined;
   return (
-    <Dialog title={title} onClose={close} isWide>
-      <form onSubmit={submit}>
-        <p class="quiet">
-          The effect of a compaction at the leaf, by policy. Each policy counts tokens in its own way. No
-          model is called, and nothing is written.
-        </p>
-        {!plans && !trouble && <p class="quiet">Planning…</p>}
-        {plans && policy !== undefined && <PolicyTable plans={plans} chosen={policy} choose={setChosen} />}
-        {plan?.policy === policy && plan && <PlanDetails plan={plan} />}
-        {trouble && <p class="failure">{trouble.message}</p>}
-        {canWrite ? (
-          <>
-            <label class="wide">
-              What the summary should focus on (optional)
-              <input value={words} onInput={(event) => setWords(event.currentTarget.value)} />
-            </label>
-            <OrderButtons
-              title={title}
-              state={state}
-              stop={stop}
-              onClose={close}
-              isPossible={plans !== undefined}
-            />
-          </>
-        ) : (
-          <div class="buttons">
-            <button type="button" onClick={close}>
-              Close
-            </button>
-          </div>
-        )}
-      </form>
-    </Dialog>
+    <ActDialog act="compact" body={body} isPossible={isPossible} isWide progress={progress} {...ends}>
+      <p class="quiet">
+        The effect of a compaction at the leaf, by policy. Each policy counts tokens in its own way. No model
+        is called, and nothing is written.
+      </p>
+      {!plans && !trouble && <p class="quiet">Planning…</p>}
+      {plans && policy !== undefined && <PolicyTable plans={plans} chosen={policy} choose={setChosen} />}
+      {plan?.policy === policy && plan && <PlanDetails plan={plan} />}
+      {trouble && <p class="failure">{trouble.message}</p>}
+      {canWrite && <Words label={FOCUS} words={words} setWords={setWords} />}
+    </ActDialog>
   );
 }
+
+const POLICY_COLUMNS: readonly [name: string, title?: string][] = [
+  ["Policy"],
+  ["Tokens", "Size of the context before and after, as the policy counts"],
+  ["Summarized", "Messages that a summary would replace"],
+  ["Kept", "Messages that would stay as they are"],
+  ["Written anew", "Tokens that the next request would write to the prompt cache"],
+  ["Price", "What writing them costs more than reading them from the cache"],
+  ["Pays back", "Calls after which the smaller requests have saved as much"],
+];
 
 interface PolicyTableProps {
   plans: PlansView;
@@ -348,25 +339,11 @@ function PolicyTable({ plans, chosen, choose }: PolicyTableProps) {
     <table class="policies">
       <thead>
         <tr>
-          <th scope="col">Policy</th>
-          <th scope="col" title="Size of the context before and after, as the policy counts">
-            Tokens
-          </th>
-          <th scope="col" title="Messages that a summary would replace">
-            Summarized
-          </th>
-          <th scope="col" title="Messages that would stay as they are">
-            Kept
-          </th>
-          <th scope="col" title="Tokens that the next request would write to the prompt cache">
-            Written anew
-          </th>
-          <th scope="col" title="What writing them costs more than reading them from the cache">
-            Price
-          </th>
-          <th scope="col" title="Calls after which the smaller requests have saved as much">
-            Pays back
-          </th>
+          {POLICY_COLUMNS.map(([name, title]) => (
+            <th scope="col" key={name} title={title}>
+              {name}
+            </th>
+          ))}
         </tr>
       </thead>
       <tbody>

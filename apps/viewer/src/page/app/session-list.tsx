@@ -305,14 +305,13 @@ const ROLES: Readonly<Record<string, string>> = {
 /** Sessions in which a text was found, the newest first; undefined for an empty text, and while it is searched for. */
 function useFound(query: string, { agent = "", project = "", days = "" }: ListChoice) {
   const wanted = [query, agent, project, days].join("\n");
-  const search = (signal: AbortSignal) =>
-    ask<FoundSession[]>("api/search", searchFor(query, { agent, project, days }), signal);
-  const { answer, error } = useAnswer(
-    async (signal) => ({ wanted, found: query === "" ? undefined : await search(signal) }),
+  const parameters = searchFor(query, { agent, project, days });
+  const { answer, error, of } = useAnswer(
+    async (signal) => (query === "" ? undefined : ask<FoundSession[]>("api/search", parameters, signal)),
     [wanted],
     TYPING,
   );
-  return { answer: answer?.wanted === wanted ? answer.found : undefined, error };
+  return { answer: of === wanted ? answer : undefined, error };
 }
 
 interface HitsProps {

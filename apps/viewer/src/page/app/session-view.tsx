@@ -312,13 +312,13 @@ function useFinder(model: SessionModel, field: Omit<Finder, "found" | "error" | 
   const { query, show } = field;
   const wanted = query.trim();
   const isWanted = wanted.length > 1;
-  const { answer, error } = useAnswer(
-    async (signal) => (isWanted ? { wanted, found: await model.reader.find(wanted, signal) } : undefined),
-    [model, wanted, model.rows.length],
+  const { answer, error, of } = useAnswer(
+    async (signal) => (isWanted ? model.reader.find(wanted, signal) : undefined),
+    [wanted, model, model.rows.length],
     TYPING,
   );
   // Hits of an earlier query are not stepped through.
-  const found = answer?.wanted === wanted ? answer.found : undefined;
+  const found = of === wanted ? answer : undefined;
   const { layout, selected } = model;
   const lineOf = (row: number) => layout.lineOf[row] ?? -1;
   const inOrder = useMemo(

@@ -49,16 +49,13 @@ export function Conversation({ rows: all, onPrinted }: ConversationProps) {
   const to = Math.min(rows.length, isOutside ? at + AFTER : range.to);
   if (isOutside) setRange({ from, to });
   const name = `${from} ${to} ${rows[from]} ${rows[to - 1]}`;
-  const { answer, error } = useAnswer(
-    async () => ({ name, taken: await entriesOf(model, rows.slice(from, to)) }),
-    [name, model],
-  );
+  const { answer, error, of } = useAnswer(() => entriesOf(model, rows.slice(from, to)), [name, model]);
   // Loaded entries stay visible until the next ones have arrived; then more are requested.
-  const isWhole = answer?.name === name;
+  const isWhole = answer !== undefined && of === name;
   useScrollTo(scroller, model.selected, isWhole);
   usePrint(scroller, isWhole, onPrinted);
   if (error) return <p class="failure">{error.message}</p>;
-  const pairs = pairResults(answer?.taken ?? []);
+  const pairs = pairResults(answer ?? []);
   return (
     <div class="conversation" ref={scroller} role="log" aria-label="Conversation" aria-live="off">
       {rows.length < all.length && (

@@ -13,6 +13,8 @@ export function useObserved(observed: { subscribe(observer: () => void): () => v
 interface Asked<Answer> {
   answer: Answer | undefined;
   error: Error | undefined;
+  /** First of the keys for which this is the answer. */
+  of?: unknown;
 }
 
 /** Milliseconds without a key before a search begins. */
@@ -33,8 +35,8 @@ export function useAnswer<Answer>(
     const { signal } = asking;
     const answer = () =>
       ask(signal).then(
-        (answer) => !signal.aborted && setAsked({ answer, error: undefined }),
-        (error: Error) => !signal.aborted && setAsked({ answer: undefined, error }),
+        (answer) => !signal.aborted && setAsked({ answer, error: undefined, of: keys[0] }),
+        (error: Error) => !signal.aborted && setAsked({ answer: undefined, error, of: keys[0] }),
       );
     let timer: ReturnType<typeof setTimeout> | undefined;
     if (after === 0) void answer();

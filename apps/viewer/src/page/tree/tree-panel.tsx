@@ -8,6 +8,10 @@ import { formatCount, formatDollars, formatTokens } from "../text/numbers.ts";
 /** Height of a line in pixels at each zoom level. Below 16 no text is shown. */
 const ZOOMS = [2, 4, 8, 16, 22, 28, 36];
 const FIRST_ZOOM = 5;
+const ZOOM_STEPS = [
+  ["Smaller", "−", -1],
+  ["Larger", "+", 1],
+] as const;
 const WORDS_FROM = 16;
 
 /**
@@ -98,24 +102,18 @@ export function TreePanel({ theme }: { theme: string }) {
           Bookkeeping
         </button>
         <span class="grow" />
-        <button
-          type="button"
-          aria-label="Smaller"
-          title="Smaller lines (Ctrl + wheel)"
-          disabled={zoom === 0}
-          onClick={() => setZoom(zoom - 1)}
-        >
-          −
-        </button>
-        <button
-          type="button"
-          aria-label="Larger"
-          title="Larger lines (Ctrl + wheel)"
-          disabled={zoom === ZOOMS.length - 1}
-          onClick={() => setZoom(zoom + 1)}
-        >
-          +
-        </button>
+        {ZOOM_STEPS.map(([name, sign, step]) => (
+          <button
+            type="button"
+            key={name}
+            aria-label={name}
+            title={`${name} lines (Ctrl + wheel)`}
+            disabled={ZOOMS[zoom + step] === undefined}
+            onClick={() => setZoom(zoom + step)}
+          >
+            {sign}
+          </button>
+        ))}
         <button
           type="button"
           title="Show the path to the leaf, where the session continues"
