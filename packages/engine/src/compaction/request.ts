@@ -27,7 +27,7 @@ import {
   type Tree,
 } from "@espalier/session-tree";
 import { fileTools, pricesOf } from "@espalier/summarizer";
-import { type CacheForecast, cacheChange, forecastCache } from "../reading/cache-forecast.ts";
+import { type CacheForecast, cacheChange, forecastCache } from "../reading/index.ts";
 import { pinnedTexts, rulesAtLeaf } from "../session/edit.ts";
 import type { Session } from "../session/session.ts";
 import { currentPolicy } from "../session/state.ts";

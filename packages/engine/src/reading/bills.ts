@@ -1,6 +1,10 @@
+import { jsonText } from "@espalier/jsonl-stream";
 import {
+  type ContextMessage,
   custom,
   type Entry,
+  estimateTokens,
+  isFailedAnswer,
   isMessage,
   isRecord,
   message,
@@ -164,6 +168,84 @@ export function billedCallAt(tree: Tree, row: number): BilledCall | undefined {
   const { usage } = bill;
   if (!isUsage(usage) || (usageTokens(usage) === 0 && costOf(usage) === 0)) return undefined;
   return { kind: kindOfWork(entry), ...modelOf(entry, bill), usage };
+}
+
+/** An answer for which a provider counted tokens. */
+export interface CountedCall {
+  row: number;
+  entryId: string;
+  billed: BilledCall;
+  /** Tokens of its prompt. */
+  context: number;
+  /** Tokens of its prompt at full price. */
+  fresh: number;
+  /** Tokens of its prompt that were read from the cache. */
+  read: number;
+  /** Tokens of its prompt that were written to the cache. */
+  written: number;
+  /** Minimum and maximum number of tokens of the answer in the next request. */
+  answer: readonly [least: number, most: number];
+  /** Time of the request in epoch milliseconds: that of the last entry written before the answer. */
+  sentAt: number;
+  /** Time at which the request began according to the answer; infinite when the answer has none. */
+  startedAt: number;
+  /** Time at which the answer was written. */
+  writtenAt: number;
+}
+
+/** Returns the newest answer in the file for which a provider counted tokens; undefined when there is none. */
+export function lastCall(tree: Tree): CountedCall | undefined {
+  for (let row = tree.length - 1; row >= 0; row--) {
+    const call = callAt(tree, row);
+    if (call) return call;
+  }
+  return undefined;
+}
+
+/** Returns the answer at a row, if a provider counted its tokens. */
+export function callAt(tree: Tree, row: number): CountedCall | undefined {
+  const billed = billedCallAt(tree, row);
+  if (billed?.kind !== "answer") return undefined;
+  const { usage } = billed;
+  const [fresh, read, written] = [amount(usage.input), amount(usage.cacheRead), amount(usage.cacheWrite)];
+  const context = fresh + read + written;
+  if (context + amount(usage.output) === 0) return undefined;
+  const entry = tree.entryAt(row);
+  const { id: entryId, timestamp } = entry;
+  const writtenAt = Date.parse(timestamp);
+  const sentAt = row > 0 ? Date.parse(tree.entryAt(row - 1).timestamp) : writtenAt;
+  const startedAt = isMessage(entry, "assistant") ? entry.message.timestamp : undefined;
+  return {
+    row,
+    entryId,
+    billed,
+    context,
+    fresh,
+    read,
+    written,
+    answer: answerSize(entry, amount(usage.output)),
+    sentAt,
+    startedAt: typeof startedAt === "number" ? startedAt : Number.POSITIVE_INFINITY,
+    writtenAt,
+  };
+}
+
+/**
+ * Returns the size of a text: a token is two to eight characters of English; in other languages it is at least one
+ * character.
+ */
+export function textSize(message: ContextMessage): CountedCall["answer"] {
+  const tokens = estimateTokens(message);
+  const isPlain = !NOT_ASCII.test(jsonText(message));
+  return [tokens / 2, tokens * (isPlain ? 2 : 4)];
+}
+
+const NOT_ASCII = /[^\x00-\x7f]/;
+
+/** Returns the provider's count if it is plausible: some programs record the first count of a stream. */
+function answerSize(entry: Entry, output: number): CountedCall["answer"] {
+  if (!isMessage(entry, "assistant") || isFailedAnswer(entry.message)) return [0, output];
+  return output >= estimateTokens(entry.message) / 2 ? [output, output] : textSize(entry.message);
 }
 
 /** Fields of a bill; entries of any kind may have them. */

@@ -1,9 +1,5 @@
-import { jsonText } from "@espalier/jsonl-stream";
 import {
-  type ContextMessage,
   contentBlocks,
-  type Entry,
-  estimateTokens,
   isFailedAnswer,
   isMessage,
   kindOf,
@@ -12,8 +8,23 @@ import {
   thinkingLevelChange,
 } from "@espalier/session-tree";
 import { pricesOf, type TokenPrices } from "@espalier/summarizer";
-import { amount, type BilledCall, billedCallAt, type CallPrice, priceOf } from "./bills.ts";
-import { type CacheCause, type Compared, type RequestDifference, RequestReader } from "./requests.ts";
+import {
+  amount,
+  type BilledCall,
+  type CallPrice,
+  type CountedCall,
+  callAt,
+  priceOf,
+  textSize,
+} from "./bills.ts";
+import {
+  CACHE_LIFE_MS,
+  CACHE_SLACK,
+  type CacheCause,
+  type Compared,
+  type RequestDifference,
+  RequestReader,
+} from "./requests.ts";
 
 /** Explanations of the causes in one or two sentences, for people. */
 export const CACHE_REASONS: Readonly<Record<CacheCause, string>> = {
@@ -91,12 +102,6 @@ export interface CacheLedgerOptions {
   /** Lifetime of an unused cache entry in milliseconds. Default: five minutes. */
   lifeMs?: number;
 }
-
-/** Tokens that a call may miss without a break: providers cache in steps, and not the newest messages. */
-export const CACHE_SLACK = 2_000;
-
-/** Lifetime of an unused cache entry, in milliseconds: the default of Anthropic and the minimum of OpenAI. */
-export const CACHE_LIFE_MS = 300_000;
 
 /**
  * Compares each request of a session with the previous one in file order, and explains each break of the prompt cache.
@@ -257,67 +262,8 @@ function byCause(breaks: readonly CacheBreak[]): CacheLedger["byCause"] {
   return Object.fromEntries(sums.sort(([, a], [, b]) => b.cost - a.cost || b.tokens - a.tokens));
 }
 
-/** An answer for which a provider counted tokens. */
-export interface CountedCall {
-  row: number;
-  entryId: string;
-  billed: BilledCall;
-  /** Tokens of its prompt. */
-  context: number;
-  /** Tokens of its prompt at full price. */
-  fresh: number;
-  /** Tokens of its prompt that were read from the cache. */
-  read: number;
-  /** Tokens of its prompt that were written to the cache. */
-  written: number;
-  /** Minimum and maximum number of tokens of the answer in the next request. */
-  answer: readonly [least: number, most: number];
-  /** Time of the request in epoch milliseconds: that of the last entry written before the answer. */
-  sentAt: number;
-  /** Time at which the request began according to the answer; infinite when the answer has none. */
-  startedAt: number;
-  /** Time at which the answer was written. */
-  writtenAt: number;
-}
-
 /** Limits of a size in tokens. */
 type Range = CountedCall["answer"];
-
-/** Returns the newest answer in the file for which a provider counted tokens; undefined when there is none. */
-export function lastCall(tree: Tree): CountedCall | undefined {
-  for (let row = tree.length - 1; row >= 0; row--) {
-    const call = callAt(tree, row);
-    if (call) return call;
-  }
-  return undefined;
-}
-
-function callAt(tree: Tree, row: number): CountedCall | undefined {
-  const billed = billedCallAt(tree, row);
-  if (billed?.kind !== "answer") return undefined;
-  const { usage } = billed;
-  const [fresh, read, written] = [amount(usage.input), amount(usage.cacheRead), amount(usage.cacheWrite)];
-  const context = fresh + read + written;
-  if (context + amount(usage.output) === 0) return undefined;
-  const entry = tree.entryAt(row);
-  const { id: entryId, timestamp } = entry;
-  const writtenAt = Date.parse(timestamp);
-  const sentAt = row > 0 ? Date.parse(tree.entryAt(row - 1).timestamp) : writtenAt;
-  const startedAt = isMessage(entry, "assistant") ? entry.message.timestamp : undefined;
-  return {
-    row,
-    entryId,
-    billed,
-    context,
-    fresh,
-    read,
-    written,
-    answer: answerSize(entry, amount(usage.output)),
-    sentAt,
-    startedAt: typeof startedAt === "number" ? startedAt : Number.POSITIVE_INFINITY,
-    writtenAt,
-  };
-}
 
 /** Returns whether `call` can continue `from`: its request, its answer, and a number of tokens in the range. */
 function fits(call: CountedCall, from: CountedCall, [least, most]: Range): boolean {
@@ -341,24 +287,6 @@ function sizeOf(tree: Tree, rows: readonly number[]): Range {
     }
   }
   return [least, most];
-}
-
-/**
- * Returns the size of a text: a token is two to eight characters of English; in other languages it is at least one
- * character.
- */
-function textSize(message: ContextMessage): Range {
-  const tokens = estimateTokens(message);
-  const isPlain = !NOT_ASCII.test(jsonText(message));
-  return [tokens / 2, tokens * (isPlain ? 2 : 4)];
-}
-
-const NOT_ASCII = /[^\x00-\x7f]/;
-
-/** Returns the provider's count if it is plausible: some programs record the first count of a stream. */
-function answerSize(entry: Entry, output: number): Range {
-  if (!isMessage(entry, "assistant") || isFailedAnswer(entry.message)) return [0, output];
-  return output >= estimateTokens(entry.message) / 2 ? [output, output] : textSize(entry.message);
 }
 
 /** Returns the last row of a request: settings that changed while the request was running do not belong to it. */

@@ -15,12 +15,8 @@ export {
   recordedCost,
   type UsageTotals,
 } from "./bills.ts";
+export { type CacheForecast, cacheChange, forecastCache, forecastNavigation } from "./cache-forecast.ts";
 export {
-  type CacheForecast,
-  forecastNavigation,
-} from "./cache-forecast.ts";
-export {
-  CACHE_LIFE_MS,
   CACHE_REASONS,
   type CacheBreak,
   type CacheLedger,
@@ -28,7 +24,7 @@ export {
   cacheLedger,
 } from "./cache-ledger.ts";
 export { type BranchComparison, type BranchSide, compareBranches } from "./compare-branches.ts";
-export { CACHE_CAUSES, type CacheCause } from "./requests.ts";
+export { CACHE_CAUSES, CACHE_LIFE_MS, type CacheCause } from "./requests.ts";
 export { SessionCache } from "./session-cache.ts";
 export {
   type CompactionStats,

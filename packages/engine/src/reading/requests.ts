@@ -55,6 +55,12 @@ export const CACHE_CAUSES = {
  */
 export type CacheCause = keyof typeof CACHE_CAUSES;
 
+/** Tokens that a call may miss without a break: providers cache in steps, and not the newest messages. */
+export const CACHE_SLACK = 2_000;
+
+/** Lifetime of an unused cache entry, in milliseconds: the default of Anthropic and the minimum of OpenAI. */
+export const CACHE_LIFE_MS = 300_000;
+
 /** First difference between two requests that the file records. */
 export interface RequestDifference {
   cause: CacheCause;

@@ -1,8 +1,14 @@
 import { jsonText } from "@espalier/jsonl-stream";
 import { isMessage } from "@espalier/session-tree";
 import { pricesAt, type RequestExtras } from "../compaction/request.ts";
-import { CACHE_LIFE_MS, CACHE_SLACK, lastCall } from "../reading/cache-ledger.ts";
-import { type CacheCause, type Compared, RequestReader } from "../reading/requests.ts";
+import { lastCall } from "../reading/bills.ts";
+import {
+  CACHE_LIFE_MS,
+  CACHE_SLACK,
+  type CacheCause,
+  type Compared,
+  RequestReader,
+} from "../reading/requests.ts";
 import type { Session } from "./session.ts";
 import { type CacheBreakEvent, cacheBreak } from "./state.ts";
 
