@@ -17,6 +17,7 @@ import {
   CHARS_PER_TOKEN,
   drawTreeLines,
   isBookkeepingAt,
+  isOnPath,
   pathOf,
   tipRows,
   titleOf,
@@ -50,6 +51,24 @@ export interface McpTool<Input extends z.ZodType = z.ZodType> {
 }
 
 const tool = <Input extends z.ZodType>(shape: McpTool<Input>): McpTool => shape as unknown as McpTool;
+
+/** A tool that reads one session and answers with its texts. */
+const sessionTool = <Input extends z.ZodType<{ session?: string | undefined; max_tokens?: number }>>({
+  run,
+  between,
+  ...shape
+}: Omit<McpTool<Input>, "run" | "writes"> & {
+  /** Separator of the texts in the answer. Default: an empty line. */
+  between?: string;
+  run(input: z.infer<Input>, read: ReadSession, answer: Answer): string | Promise<string>;
+}): McpTool =>
+  tool({
+    ...shape,
+    run: (input, { sessions, meta }) =>
+      sessions.read(input.session, meta, (read) =>
+        run(input, read, new Answer(input.max_tokens ?? 1_000, read, between)),
+      ),
+  });
 
 const session = z
   .string()
@@ -93,7 +112,7 @@ const search = tool({
       session === undefined
         ? listed.filter((each) => agent === undefined || each.agent === agent)
         : await sessions.read(session, meta, ({ ref }) => listed.filter((each) => each.ref === ref));
-    const start = cursor === undefined ? 0 : numbersIn(cursor, 1)[0]!;
+    const [start] = numbersIn(cursor, 0);
     const answer = new Answer(max_tokens);
     let at = start;
     for (; at < chosen.length; at++) {
@@ -142,7 +161,7 @@ function viewHits(session: ListedSession, hits: readonly SearchHit[], sessions: 
   return [heading, ...lines].join("\n");
 }
 
-const recallTool = tool({
+const recallTool = sessionTool({
   name: "recall",
   title: "Recall what compactions took away",
   description:
@@ -153,37 +172,31 @@ const recallTool = tool({
     cursor,
     max_tokens: maxTokens(1_000),
   }),
-  async run({ query, session, cursor, max_tokens }, { sessions, meta }) {
-    const skip = cursor === undefined ? 0 : numbersIn(cursor, 1)[0]!;
-    return sessions.read(session, meta, async (read) => {
-      const answer = new Answer(max_tokens, read);
-      const found = await recall(read, query, {
-        skip,
-        limit: RECALLED,
-        characters: Math.min(900, max_tokens * 2),
-      });
-      const shown = found.entries.findIndex((each) => !answer.add(viewEntry(each)));
-      const count = shown < 0 ? found.entries.length : shown;
-      if (answer.isEmpty)
-        return answer.alone(
-          skip > 0
-            ? "No more entries match."
-            : `Nothing that left the context of session ${read.id} has one of these words; search_sessions looks in all sessions and in what is still read.`,
-        );
-      const more =
-        shown >= 0 || found.hasMore ? `More entries match: recall with cursor "${skip + count}". ` : "";
-      return answer.end(
-        "Best matches first:",
-        `${more}read_entries reads a whole entry, and those around it.`,
-      );
+  async run({ query, cursor, max_tokens }, read, answer) {
+    const [skip] = numbersIn(cursor, 0);
+    const found = await recall(read, query, {
+      skip,
+      limit: RECALLED,
+      characters: Math.min(900, max_tokens * 2),
     });
+    const shown = found.entries.findIndex((each) => !answer.add(viewEntry(each)));
+    const count = shown < 0 ? found.entries.length : shown;
+    if (answer.isEmpty)
+      return answer.alone(
+        skip > 0
+          ? "No more entries match."
+          : `Nothing that left the context of session ${read.id} has one of these words; search_sessions looks in all sessions and in what is still read.`,
+      );
+    const more =
+      shown >= 0 || found.hasMore ? `More entries match: recall with cursor "${skip + count}". ` : "";
+    return answer.end("Best matches first:", `${more}read_entries reads a whole entry, and those around it.`);
   },
 });
 
 /** Maximum number of entries in an answer of `recall`. */
 const RECALLED = 6;
 
-const read = tool({
+const read = sessionTool({
   name: "read_entries",
   title: "Read entries",
   description:
@@ -195,36 +208,33 @@ const read = tool({
     cursor,
     max_tokens: maxTokens(2_000),
   }),
-  async run({ from, to, session, cursor, max_tokens }, { sessions, meta }) {
-    return sessions.read(session, meta, (read) => {
-      const answer = new Answer(max_tokens, read);
-      const at = cursor === undefined ? undefined : cursorIn(cursor, read);
-      const range = {
-        ...(from === undefined ? {} : { from: existingEntry(read, from) }),
-        ...(to === undefined ? {} : { to: existingEntry(read, to) }),
-        ...(at ? { cursor: at } : {}),
-      };
-      // The heading and escapes make a text longer. Characters that are cut here are not in a later answer.
-      let characters = answer.room;
-      let { entries, next } = readEntries(read, { ...range, characters });
-      for (let over = answer.overflow(entries); over > 1; over = answer.overflow(entries)) {
-        characters = Math.max(1, Math.floor((characters / over) * 0.95));
-        ({ entries, next } = readEntries(read, { ...range, characters }));
-      }
-      if (entries.length === 0) return answer.alone("No entry in this range says anything.");
-      const left = entries.findIndex((each) => !answer.add(viewEntry(each)));
-      const place =
-        left < 0 ? next : { row: entries[left]!.row, offset: 0, to: next?.to ?? entries.at(-1)!.row };
-      const more = place
-        ? `More follows: read_entries with cursor "${place.row}.${place.offset}.${place.to}".`
-        : "";
-      return answer.end("Original entries, oldest first:", more);
-    });
+  run({ from, to, cursor }, read, answer) {
+    const at = cursor === undefined ? undefined : cursorIn(cursor, read);
+    const range = {
+      ...(from === undefined ? {} : { from: existingEntry(read, from) }),
+      ...(to === undefined ? {} : { to: existingEntry(read, to) }),
+      ...(at ? { cursor: at } : {}),
+    };
+    // The heading and escapes make a text longer. Characters that are cut here are not in a later answer.
+    let characters = answer.room;
+    let { entries, next } = readEntries(read, { ...range, characters });
+    for (let over = answer.overflow(entries); over > 1; over = answer.overflow(entries)) {
+      characters = Math.max(1, Math.floor((characters / over) * 0.95));
+      ({ entries, next } = readEntries(read, { ...range, characters }));
+    }
+    if (entries.length === 0) return answer.alone("No entry in this range says anything.");
+    const left = entries.findIndex((each) => !answer.add(viewEntry(each)));
+    const place =
+      left < 0 ? next : { row: entries[left]!.row, offset: 0, to: next?.to ?? entries.at(-1)!.row };
+    const more = place
+      ? `More follows: read_entries with cursor "${place.row}.${place.offset}.${place.to}".`
+      : "";
+    return answer.end("Original entries, oldest first:", more);
   },
 });
 
 function cursorIn(cursor: string, { tree }: ReadSession) {
-  const [row, offset, to] = numbersIn(cursor, 3) as [number, number, number];
+  const [row, offset, to] = numbersIn(cursor, 0, 0, 0) as [number, number, number];
   if (row >= tree.length || to >= tree.length) throw badCursor();
   return { row, offset, to };
 }
@@ -238,31 +248,29 @@ const viewEntry = ({ entryId, role, timestamp, place, text }: OriginalEntry): st
 /** Shortens an id or a role for a heading, since other programs may write very long ones. */
 const nameOf = (name: string): string => cutLine(plainLine(name), 100);
 
-const tree = tool({
+const tree = sessionTool({
   name: "tree",
   title: "Draw the tree of a session",
   description:
     "Draws a session as a tree: the path that goes on straight down to the * is the current one, indented branches are abandoned. Shows prompts, compactions, labels and entry ids; runs of other entries are folded.",
   input: z.strictObject({ session, cursor, max_tokens: maxTokens(1_500) }),
-  async run({ session, cursor, max_tokens }, { sessions, meta }) {
-    return sessions.read(session, meta, (read) => {
-      const answer = new Answer(max_tokens, read, "\n");
-      const [start = 0, detail = -1] = cursor === undefined ? [] : numbersIn(cursor, 2);
-      const withPrompts = detail < 0 ? fitsWithPrompts(read, answer.room) : detail === 1;
-      // A drawing of a long session is cut off at the first line that does not fit.
-      let [at, isCut] = [0, false];
-      for (const line of treeLines(read, withPrompts)) {
-        isCut = at >= start && !answer.add(line);
-        if (isCut) break;
-        at++;
-      }
-      if (answer.isEmpty) return answer.alone("The session has no entries.");
-      const more = isCut ? `More lines follow: tree with cursor "${at}.${withPrompts ? 1 : 0}".` : "";
-      const folded = withPrompts ? "" : " Prompts are folded too: read_entries reads them.";
-      const { length } = tipRows(read.tree);
-      const facts = `${formatMany(read.tree.length, "entry", "entries")}, ${formatMany(length, "branch", "branches")}.`;
-      return answer.end(`${facts}${folded}`, more);
-    });
+  between: "\n",
+  run({ cursor }, read, answer) {
+    const [start, detail = -1] = numbersIn(cursor, 0, -1);
+    const withPrompts = detail < 0 ? fitsWithPrompts(read, answer.room) : detail === 1;
+    // A drawing of a long session is cut off at the first line that does not fit.
+    let [at, isCut] = [0, false];
+    for (const line of treeLines(read, withPrompts)) {
+      isCut = at >= start && !answer.add(line);
+      if (isCut) break;
+      at++;
+    }
+    if (answer.isEmpty) return answer.alone("The session has no entries.");
+    const more = isCut ? `More lines follow: tree with cursor "${at}.${withPrompts ? 1 : 0}".` : "";
+    const folded = withPrompts ? "" : " Prompts are folded too: read_entries reads them.";
+    const { length } = tipRows(read.tree);
+    const facts = `${formatMany(read.tree.length, "entry", "entries")}, ${formatMany(length, "branch", "branches")}.`;
+    return answer.end(`${facts}${folded}`, more);
   },
 });
 
@@ -286,7 +294,7 @@ const treeLines = (read: ReadSession, withPrompts: boolean): Iterable<string> =>
     foldPrompts: !withPrompts,
   });
 
-const diff = tool({
+const diff = sessionTool({
   name: "diff_branches",
   title: "Compare two branches",
   description:
@@ -297,19 +305,18 @@ const diff = tool({
     session,
     max_tokens: maxTokens(1_500),
   }),
-  async run({ a, b, session, max_tokens }, { sessions, meta }) {
-    return sessions.read(session, meta, (read) => {
-      const answer = new Answer(max_tokens, read, "\n");
-      const compared = compareBranches(read.tree, entryNamed(read, a), entryNamed(read, b));
-      answer.add(`last common entry: ${compared.commonAncestorId ?? "none"}`);
-      const half = Math.floor(answer.room / 2);
-      for (const side of [compared.a, compared.b]) addSide(answer, read, side, half);
-      return answer.end("Two branches:", "read_entries with from and to reads a branch in full.");
-    });
+  between: "\n",
+  run({ a, b }, read, answer) {
+    const compared = compareBranches(read.tree, entryNamed(read, a), entryNamed(read, b));
+    answer.add(`last common entry: ${compared.commonAncestorId ?? "none"}`);
+    const half = Math.floor(answer.room / 2);
+    for (const side of [compared.a, compared.b]) addSide(answer, read, side, half);
+    return answer.end("Two branches:", "read_entries with from and to reads a branch in full.");
   },
 });
 
 function addSide(answer: Answer, read: ReadSession, side: BranchSide, room: number): void {
+  const { tree } = read;
   const { leafId, entryIds, messages, tokens, files } = side;
   const facts = [
     formatMany(entryIds.length, "entry", "entries"),
@@ -317,12 +324,13 @@ function addSide(answer: Answer, read: ReadSession, side: BranchSide, room: numb
     formatMany(tokens, "token"),
     `cost ${formatPrice(side)}`,
   ];
-  const isCurrent = leafId !== null && read.leafId !== null && pathHas(read, leafId);
+  const isCurrent =
+    leafId !== null && read.leafId !== null && isOnPath(tree, tree.row(leafId), tree.row(read.leafId));
   answer.add(`branch of ${leafId ?? "start"}${isCurrent ? "" : " (abandoned branch)"}: ${facts.join(", ")}`);
   if (files.length > 0) answer.add(cutLine(`  files: ${files.map(plainLine).join(", ")}`, 400));
   let used = 0;
   for (const [at, id] of entryIds.entries()) {
-    const line = `  [${plainLine(id)}] ${cutLine(previewEntry(read.tree.entryAt(read.tree.row(id))) ?? "", 100)}`;
+    const line = `  [${plainLine(id)}] ${cutLine(previewEntry(tree.entryAt(tree.row(id))) ?? "", 100)}`;
     used += line.length + 1;
     if (used > room || !answer.add(line)) {
       answer.add(`  … ${formatCount(entryIds.length - at)} more`);
@@ -331,62 +339,51 @@ function addSide(answer: Answer, read: ReadSession, side: BranchSide, room: numb
   }
 }
 
-function pathHas({ tree, leafId }: ReadSession, id: string): boolean {
-  const wanted = tree.row(id);
-  for (let row = leafId === null ? -1 : tree.row(leafId); row >= 0; row = tree.index.parent(row))
-    if (row === wanted) return true;
-  return false;
-}
-
-const rules = tool({
+const rules = sessionTool({
   name: "rules",
   title: "Rules of the user",
   description:
     'Lists the rules that the user set in a session and that hold at its end ("never push", "always run the tests"), also those said before a compaction.',
   input: z.strictObject({ session, max_tokens: maxTokens(1_000) }),
-  async run({ session, max_tokens }, { sessions, meta }) {
-    return sessions.read(session, meta, (read) => {
-      const answer = new Answer(max_tokens, read, "\n");
-      const held: readonly Rule[] = read.leafId === null ? [] : rulesOn(pathOf(read.tree, read.leafId));
-      // If not all rules fit, the newest ones are listed.
-      for (const { text, kind, from } of held.toReversed())
-        if (!answer.add(`[${plainLine(from.entryId)}] ${kind}: ${cutLine(plainLine(text), 400)}`)) break;
-      if (answer.isEmpty) return answer.alone("No rules of the user hold in this session.");
-      return answer.end(`${formatMany(held.length, "rule")} of the user, newest first:`);
-    });
+  between: "\n",
+  run(_, read, answer) {
+    const held: readonly Rule[] = read.leafId === null ? [] : rulesOn(pathOf(read.tree, read.leafId));
+    // If not all rules fit, the newest ones are listed.
+    for (const { text, kind, from } of held.toReversed())
+      if (!answer.add(`[${plainLine(from.entryId)}] ${kind}: ${cutLine(plainLine(text), 400)}`)) break;
+    if (answer.isEmpty) return answer.alone("No rules of the user hold in this session.");
+    return answer.end(`${formatMany(held.length, "rule")} of the user, newest first:`);
   },
 });
 
-const stats = tool({
+const stats = sessionTool({
   name: "stats",
   title: "Figures of a session",
   description:
     "Tells the size of a session, what the model reads of it, its compactions, and its cost by model.",
   input: z.strictObject({ session }),
-  async run({ session }, { sessions, meta }) {
-    return sessions.read(session, meta, (read) => {
-      const answer = new Answer(1_000, read, "\n");
-      const { tree, leafId } = read;
-      const context = buildSessionContext(read, leafId);
-      const { total, path, models, compactions } = statsOf(read);
-      answer.add(`session ${plainLine(read.id)}: ${cutLine(plainLine(titleOf(tree) ?? ""), 100)}`);
-      answer.add(`folder: ${plainLine(tree.header?.cwd ?? "")}`);
-      answer.add(`entries: ${formatCount(tree.length)}; branches: ${formatCount(tipRows(tree).length)}`);
+  between: "\n",
+  run(_, read, answer) {
+    const { tree, leafId } = read;
+    const context = buildSessionContext(read, leafId);
+    const { total, path, models, compactions } = statsOf(read);
+    answer.add(`session ${plainLine(read.id)}: ${cutLine(plainLine(titleOf(tree) ?? ""), 100)}`);
+    answer.add(`folder: ${plainLine(tree.header?.cwd ?? "")}`);
+    answer.add(`entries: ${formatCount(tree.length)}; branches: ${formatCount(tipRows(tree).length)}`);
+    answer.add(
+      `the model reads ${formatMany(context.messages.length, "message")}, about ${formatMany(context.tokens, "token")}`,
+    );
+    answer.add(`cost: ${formatBill(total)}, of that on the current path ${formatBill(path)}`);
+    for (const bill of models.slice(0, 5))
       answer.add(
-        `the model reads ${formatMany(context.messages.length, "message")}, about ${formatMany(context.tokens, "token")}`,
+        `  ${plainLine(`${bill.provider}/${bill.model}`)}: ${formatBill(bill)}, ${formatMany(bill.calls, "call")}`,
       );
-      answer.add(`cost: ${formatBill(total)}, of that on the current path ${formatBill(path)}`);
-      for (const bill of models.slice(0, 5))
-        answer.add(
-          `  ${plainLine(`${bill.provider}/${bill.model}`)}: ${formatBill(bill)}, ${formatMany(bill.calls, "call")}`,
-        );
-      answer.add(`compactions: ${formatCount(compactions.length)}`);
-      for (const { entryId, timestamp, tokensBefore, onPath } of compactions.slice(-5))
-        answer.add(
-          `  [${plainLine(entryId)}] ${plainLine(formatTime(timestamp))}, at ${formatMany(tokensBefore, "token")}${onPath ? "" : PLACES.abandoned}`,
-        );
-      return answer.end("Figures:");
-    });
+    answer.add(`compactions: ${formatCount(compactions.length)}`);
+    for (const { entryId, timestamp, tokensBefore, onPath } of compactions.slice(-5))
+      answer.add(
+        `  [${plainLine(entryId)}] ${plainLine(formatTime(timestamp))}, at ${formatMany(tokensBefore, "token")}${onPath ? "" : PLACES.abandoned}`,
+      );
+    return answer.end("Figures:");
   },
 });
 
@@ -417,10 +414,11 @@ export const mcpTools: readonly McpTool[] = [recallTool, search, read, tree, dif
 const badCursor = () =>
   new EspalierError("bad-input", "This cursor is of no earlier answer; call the tool again without one.");
 
-/** Parses the whole numbers of a cursor. */
-function numbersIn(cursor: string, count: number): number[] {
-  if (!new RegExp(`^\\d{1,12}(\\.\\d{1,12}){${count - 1}}$`).test(cursor)) throw badCursor();
-  return cursor.split(".").map(Number);
+/** Parses the whole numbers of a cursor; without a cursor, returns the first ones. */
+function numbersIn(cursor: string | undefined, ...first: [number, ...number[]]): number[] & { 0: number } {
+  if (cursor === undefined) return first;
+  if (!new RegExp(`^\\d{1,12}(\\.\\d{1,12}){${first.length - 1}}$`).test(cursor)) throw badCursor();
+  return cursor.split(".").map(Number) as [number];
 }
 
 /** Tokens of an answer that are not texts of a session. */
