@@ -1,5 +1,5 @@
 import type { Session } from "@espalier/engine";
-import { type Argument, type Command, Option } from "commander";
+import { Argument, type Command, Option } from "commander";
 import { type SessionUse, withSession } from "./opening.ts";
 import { print, type Shell } from "./shell.ts";
 
@@ -20,21 +20,64 @@ export interface Answer {
   text?: string;
 }
 
-/** Flags and description, then the choices or the parser of the option. An `Option` is used for everything else. */
-export type OptionShape =
-  | readonly [flags: string, description: string, rest?: readonly string[] | ((text: string) => unknown)]
-  | Option;
+/** Values of an option: its choices, or the parser of each value. The second value is the result of the option before. */
+type OptionValues = readonly string[] | ((text: string, before?: never) => unknown);
+
+/**
+ * An option: flags, description, values, then its default, or the choices that its parser accepts. Without `values` it
+ * is a text, or a flag.
+ */
+export type OptionShape = readonly [
+  flags: string,
+  description: string,
+  values?: OptionValues,
+  more?: { default: string } | { isRequired: true } | { choices: readonly string[] },
+];
+
+type CamelCase<Name> = Name extends `${infer Word}-${infer Rest}`
+  ? `${Word}${Capitalize<CamelCase<Rest>>}`
+  : Name;
+type OptionKey<Flags> = Flags extends `${string}--${infer Name} ${string}` | `${string}--${infer Name}`
+  ? CamelCase<Name extends `no-${infer Positive}` ? Positive : Name>
+  : never;
+type OptionValue<Shape extends OptionShape> = Shape[2] extends (...given: never) => infer Value
+  ? Value
+  : Shape[2] extends readonly (infer Choice)[]
+    ? Choice
+    : Shape[0] extends `${string}<${string}`
+      ? string
+      : boolean;
+
+/** Options that always have a value. */
+type AlwaysSet =
+  | readonly [`--no-${string}`, ...unknown[]]
+  | readonly [unknown, unknown, unknown, { default: string } | { isRequired: true }];
+
+/** Values of the options by name, as their flags and parsers declare them. */
+export type OptionsOf<Shapes extends readonly OptionShape[]> = {
+  [Shape in Exclude<Shapes[number], AlwaysSet> as OptionKey<Shape[0]>]?: OptionValue<Shape>;
+} & { [Shape in Extract<Shapes[number], AlwaysSet> as OptionKey<Shape[0]>]: OptionValue<Shape> };
+
+type ArgumentsOf<Usage> = Usage extends `${infer Word} ${infer Rest}`
+  ? [...ArgumentsOf<Word>, ...ArgumentsOf<Rest>]
+  : Usage extends `[${string}...]`
+    ? [string[]]
+    : Usage extends `[${string}]`
+      ? [string | undefined]
+      : Usage extends `<${string}>`
+        ? [string]
+        : [];
 
 /** Result that is printed after the command; undefined when the command has already printed everything. */
 type Running = Promise<Answer | undefined> | Promise<void>;
 
-interface Help {
+interface Help<Usage, Options> {
   /** Name and arguments as the help shows them: `pin <session> <id>`. */
-  usage: string;
+  usage: Usage;
   description: string;
-  /** The argument, if it has choices; `usage` is only the name then. */
-  argument?: Argument;
-  options?: readonly OptionShape[];
+  /** Description and choices of the only argument. */
+  argument?: readonly [description: string, choices: readonly string[]];
+  options?: Options;
   /** Paragraphs between the options and the examples. */
   notes?: string;
   examples: readonly string[];
@@ -48,63 +91,74 @@ export interface Call<Options> {
   program: Command;
 }
 
-type Arguments = (string | undefined | string[])[];
-
 /** A command as data, with the function that runs it. */
-export function command<Options extends object, Given extends Arguments>(
-  shape: Help & { run(call: Call<Options>, ...given: Given): Running },
-): AddCommand {
-  const { usage, description, argument, options = [], notes, examples, isDefault = false } = shape;
-  return (program, shell) => {
-    const added = program.command(usage, { isDefault }).description(description);
-    if (argument) added.addArgument(argument);
-    for (const option of options) added.addOption(optionOf(option));
-    const listed = examples.map((example) => `\n  ${example}`).join("");
-    const heading = examples.length === 1 ? "Example:" : "Examples:";
-    added.addHelpText("after", `\n${notes === undefined ? "" : `${notes}\n\n`}${heading}${listed}`);
-    added.action(async (...words: unknown[]) => {
-      const given = words.slice(0, -2) as Given;
-      const answer = await shape.run({ shell, options: words.at(-2) as Options, program }, ...given);
-      if (answer) await print(shell, answer.value, answer.lines, answer.text);
-    });
-  };
-}
+export const command = <const Usage extends string, const Options extends readonly OptionShape[] = []>({
+  run,
+  ...help
+}: Help<Usage, Options> & {
+  run(call: Call<OptionsOf<Options>>, ...given: ArgumentsOf<Usage>): Running;
+}): AddCommand => declared(help, (call, given: ArgumentsOf<Usage>) => run(call, ...given));
 
-export interface SessionCall<Options> extends Call<Options> {
+interface SessionCall<Options> extends Call<Options> {
   session: Session;
   /** The session as the user named it. */
   ref: string;
 }
 
 /** A command whose first argument is `<session>`. The session is open while the command runs. */
-export function sessionCommand<Options extends object, Given extends Arguments>(
-  shape: Help & {
-    use: SessionUse | ((options: Options) => SessionUse);
-    /** True when the context at the leaf is enough, so that the whole tree is not loaded. Default: false. */
-    isContextEnough?: (options: Options, shell: Shell) => boolean;
-    run(call: SessionCall<Options>, ...given: Given): Running;
-  },
-): AddCommand {
-  const { use, isContextEnough, run, ...help } = shape;
-  return command<Options, [string, ...Given]>({
-    ...help,
-    run(call, ref, ...given) {
-      const { shell, options } = call;
-      const opened = typeof use === "function" ? use(options) : use;
-      const runAndPrint = async (session: Session) => {
-        const answer = await run({ ...call, session, ref }, ...given);
-        // The lines may read the session, so they are printed while it is open.
-        if (answer) await print(shell, answer.value, answer.lines, answer.text);
-      };
-      return withSession(shell, opened, ref, runAndPrint, isContextEnough?.(options, shell));
-    },
+export function sessionCommand<
+  const Usage extends `${string} <session>${string}`,
+  const Options extends readonly OptionShape[] = [],
+>({
+  use,
+  isContextEnough,
+  run,
+  ...help
+}: Help<Usage, Options> & {
+  use: SessionUse | ((options: OptionsOf<Options>) => SessionUse);
+  /** True when the context at the leaf is enough, so that the whole tree is not loaded. Default: false. */
+  isContextEnough?: (options: OptionsOf<Options>, shell: Shell) => boolean;
+  run(call: SessionCall<OptionsOf<Options>>, ...given: Tail<ArgumentsOf<Usage>>): Running;
+}): AddCommand {
+  return declared(help, (call, [ref, ...given]: [string, ...Tail<ArgumentsOf<Usage>>]) => {
+    const { shell, options } = call;
+    const opened = typeof use === "function" ? use(options) : use;
+    const runAndPrint = async (session: Session) => {
+      const answer = await run({ ...call, session, ref }, ...given);
+      // The lines may read the session, so they are printed while it is open.
+      if (answer) await print(shell, answer.value, answer.lines, answer.text);
+    };
+    return withSession(shell, opened, ref, runAndPrint, isContextEnough?.(options, shell));
   });
 }
 
-function optionOf(shape: OptionShape): Option {
-  if (shape instanceof Option) return shape;
-  const [flags, description, rest] = shape;
+type Tail<Words extends unknown[]> = Words extends [unknown, ...infer Rest] ? Rest : [];
+
+function declared<const Options extends readonly OptionShape[], Given extends unknown[]>(
+  { usage, description, argument, options, notes, examples, isDefault = false }: Help<string, Options>,
+  run: (call: Call<OptionsOf<Options>>, given: Given) => Running,
+): AddCommand {
+  return (program, shell) => {
+    const [name = "", ...rest] = usage.split(" ");
+    const added = program.command(argument ? name : usage, { isDefault }).description(description);
+    if (argument) added.addArgument(new Argument(rest.join(" "), argument[0]).choices(argument[1]));
+    for (const option of options ?? []) added.addOption(optionOf(option));
+    const listed = examples.map((example) => `\n  ${example}`).join("");
+    const heading = examples.length === 1 ? "Example:" : "Examples:";
+    added.addHelpText("after", `\n${notes === undefined ? "" : `${notes}\n\n`}${heading}${listed}`);
+    added.action(async (...words: unknown[]) => {
+      const options = words.at(-2) as OptionsOf<Options>;
+      const answer = await run({ shell, options, program }, words.slice(0, -2) as Given);
+      if (answer) await print(shell, answer.value, answer.lines, answer.text);
+    });
+  };
+}
+
+function optionOf([flags, description, values, more]: OptionShape): Option {
   const option = new Option(flags, description);
-  if (typeof rest === "function") return option.argParser(rest);
-  return rest ? option.choices(rest) : option;
+  const { choices, ...rest } = { choices: typeof values === "function" ? undefined : values, ...more };
+  if (choices) option.choices(choices);
+  if (typeof values === "function") option.argParser(values as (text: string) => unknown);
+  if ("default" in rest) option.default(rest.default);
+  return "isRequired" in rest ? option.makeOptionMandatory() : option;
 }

@@ -112,12 +112,27 @@ export function formatSeconds(milliseconds: number): string {
   return `${(milliseconds / 1_000).toFixed(1)} s`;
 }
 
+/**
+ * Returns a parser for the number of an option.
+ *
+ * @param expected description for the error, with an example
+ */
+export const numberParser =
+  (isValid: (number: number) => boolean, expected: string) =>
+  (text: string): number => {
+    const number = Number(text);
+    if (isValid(number)) return number;
+    throw new InvalidArgumentError(`expected ${expected}`);
+  };
+
+export const isWhole = (number: number, least = 0, most = Number.POSITIVE_INFINITY): boolean =>
+  Number.isInteger(number) && number >= least && number <= most;
+
 /** Parses a whole number above 0. */
-export function parseCount(text: string): number {
-  const count = Number(text);
-  if (Number.isInteger(count) && count > 0) return count;
-  throw new InvalidArgumentError("expected a whole number above 0, for example 20");
-}
+export const parseCount = numberParser(
+  (count) => isWhole(count, 1),
+  "a whole number above 0, for example 20",
+);
 
 const SPANS = { h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000, m: 30 * 86_400_000, y: 365 * 86_400_000 };
 

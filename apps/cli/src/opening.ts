@@ -19,10 +19,12 @@ import {
   sessionOptionsOf,
   settleTail,
 } from "@espalier/engine";
-import { EspalierError } from "@espalier/jsonl-stream";
+import type { EspalierError } from "@espalier/jsonl-stream";
 import {
   FORMAT_VERSION,
+  openIfThere,
   type SessionIssue,
+  type SessionLog,
   type SessionRef,
   type SessionStore,
 } from "@espalier/session-tree";
@@ -160,8 +162,7 @@ export const storeInUse = ({ store }: Pick<Shell, "store">): SessionStore =>
  * store
  */
 export async function sessionNamed(store: SessionStore | undefined, word: string): Promise<SessionRef> {
-  const isPath = !store && (existsSync(word) || /[/\\]|\.jsonl$/.test(word));
-  if (isPath) return { file: word };
+  if (!store && (existsSync(word) || /[/\\]|\.jsonl$/.test(word))) return { file: word };
   for (const ref of [{ id: word }, ...(store ? [{ file: word }] : [])])
     if (await isThere(storeInUse({ store }), ref)) return ref;
   const begun: ListedSession[] = [];
@@ -183,34 +184,29 @@ export async function sessionNamed(store: SessionStore | undefined, word: string
     ({ id }) => id === word || !begun.some((other) => id.startsWith(`${other.id}.`)),
   );
   if (meant.length === 1) return { file: meant[0]!.ref };
-  // A file for another agent can have the id of the session that it continues. The store's own session is meant then.
+  const notFound = (message: string) => new CommandError("not-found", message);
   const [id, ...otherIds] = new Set(meant.map((session) => session.id));
-  if (id !== undefined && otherIds.length === 0) {
+  if (otherIds.length > 0)
+    throw notFound(
+      `${meant.length} sessions have an id that begins with ${word}: ${idsOf(meant)}; type more of the id.`,
+    );
+  if (id !== undefined) {
+    // A file for another agent can have the id of the session that it continues. The store's own session is meant then.
     if (await isThere(storeInUse({ store }), { id })) return { id };
     const files = meant.map(({ ref }) => ref).join(", ");
-    throw new CommandError(
-      "not-found",
-      `${meant.length} sessions have the id ${id}: ${files}; name one by its file.`,
-    );
+    throw notFound(`${meant.length} sessions have the id ${id}: ${files}; name one by its file.`);
   }
-  const [only, ...others] = meant.length === 0 ? titled : [];
-  if (only && others.length === 0) return { file: only.ref };
-  if (only)
-    throw new CommandError(
-      "not-found",
+  if (titled.length === 1) return { file: titled[0]!.ref };
+  if (titled.length > 1)
+    throw notFound(
       `${titled.length} sessions have the title ${JSON.stringify(word)}: ${idsOf(titled)}; name one of them by its id.`,
     );
   // The session may be in the unreadable folder.
-  if (meant.length === 0 && unreadable) throw unreadable;
-  const near = meant.length === 0 ? nearestId(word, names) : undefined;
-  if (near !== undefined)
-    throw new CommandError("not-found", `There is no session with the id ${word}. Did you mean ${near}?`);
+  if (unreadable) throw unreadable;
+  const near = nearestId(word, names);
+  if (near !== undefined) throw notFound(`There is no session with the id ${word}. Did you mean ${near}?`);
   // The error for a missing session is thrown when it is opened.
-  if (meant.length === 0) return { id: word };
-  throw new CommandError(
-    "not-found",
-    `${meant.length} sessions have an id that begins with ${word}: ${idsOf(meant)}; type more of the id.`,
-  );
+  return { id: word };
 }
 
 /** Joins the ids of at most three sessions. */
@@ -219,15 +215,25 @@ function idsOf(sessions: readonly ListedSession[]): string {
   return [...ids, ...(sessions.length > ids.length ? ["…"] : [])].join(", ");
 }
 
+/** Runs a function on the log of a session, which is open for reading while it runs. */
+export async function withLog<Result>(
+  store: SessionStore,
+  ref: SessionRef,
+  run: (log: SessionLog) => Result | Promise<Result>,
+): Promise<Result> {
+  const log = await store.open(ref, "read");
+  try {
+    return await run(log);
+  } finally {
+    await log.close();
+  }
+}
+
 /** Returns whether a store has a session. */
 export async function isThere(store: SessionStore, ref: SessionRef): Promise<boolean> {
-  try {
-    await (await store.open(ref, "read")).close();
-    return true;
-  } catch (error) {
-    if (error instanceof EspalierError && error.code === "not-found") return false;
-    throw error;
-  }
+  const log = await openIfThere(store, ref, "read");
+  await log?.close();
+  return log !== undefined;
 }
 
 /**

@@ -4,27 +4,27 @@ import { resolve } from "node:path";
 import { openStore } from "@espalier/engine";
 import { Command, CommanderError, Option } from "commander";
 import { changeCommands } from "./commands/changes.ts";
-import { summaryCommands } from "./commands/compact.ts";
-import { addCompletion } from "./commands/completion.ts";
-import { context, show } from "./commands/context.ts";
-import { evaluationCommands } from "./commands/evaluate.ts";
+import { policies, summaryCommands } from "./commands/compact.ts";
+import { context, history, show } from "./commands/context.ts";
+import { costCommands } from "./commands/costs.ts";
+import { demo } from "./commands/demo.ts";
+import { evaluation } from "./commands/evaluate.ts";
 import { exportCommands } from "./commands/export.ts";
 import { agentCommands, interactiveCommands } from "./commands/interactive.ts";
-import { doctor, reportCommands } from "./commands/reports.ts";
 import { sessionsCommands } from "./commands/sessions.ts";
-import { settingsCommands } from "./commands/settings.ts";
+import { setupCommands } from "./commands/setup.ts";
 import { transferCommands } from "./commands/transfer.ts";
-import { tree } from "./commands/tree.ts";
+import { diff, replay, tree } from "./commands/tree.ts";
 import { failureOf, unknownCommand } from "./failure.ts";
 import { createShell, OutputClosed, type Shell } from "./shell.ts";
 import { wrapToColumns } from "./text.ts";
 
 /** All commands, in the order of the help, under their headings. */
 const COMMANDS = {
-  "Work with a session:": interactiveCommands,
-  "Read a session:": [tree, context, show, ...reportCommands, ...evaluationCommands],
+  "Work with a session:": [...interactiveCommands, demo],
+  "Read a session:": [tree, context, show, diff, ...costCommands, policies, replay, history, evaluation],
   "Change a session:": [...changeCommands, ...summaryCommands],
-  "Find and keep sessions:": [...sessionsCommands, doctor, ...settingsCommands, addCompletion],
+  "Find and keep sessions:": [...sessionsCommands, ...setupCommands],
   "Import and export:": [...transferCommands, ...exportCommands],
   "Inside other agents:": agentCommands,
 } as const;

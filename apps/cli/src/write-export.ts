@@ -28,7 +28,7 @@ export function writeExport(path: string, pieces: Generator<string, number>): Wr
   const chunks = chunksOf(pieces, count);
   const older = statSync(file, { throwIfNoEntry: false });
   if (!older) createWhole(file, chunks);
-  else if (older.isFile() && !holdsSession(file)) replace(realpathSync(file), chunks);
+  else if (older.isFile() && !holdsSession(file)) replaceFile(realpathSync(file), chunks);
   else
     throw new CommandError(
       "exists",
@@ -37,9 +37,14 @@ export function writeExport(path: string, pieces: Generator<string, number>): Wr
   return { file, entries: count.entries };
 }
 
-function replace(file: string, chunks: Iterable<Uint8Array>): void {
+/**
+ * Writes a whole file under a temporary name and gives it its name, also if there is a file of that name.
+ *
+ * @param mode permissions; default: 0600
+ */
+export function replaceFile(file: string, chunks: Iterable<Uint8Array>, mode = 0o600): void {
   const draft = `${file}.${randomBytes(6).toString("hex")}.tmp`;
-  createWhole(draft, chunks);
+  createWhole(draft, chunks, { mode });
   try {
     renameSync(draft, file);
   } catch (error) {

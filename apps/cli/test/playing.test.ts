@@ -4,7 +4,7 @@ import { openSession } from "@espalier/engine";
 import picocolors from "picocolors";
 import stringWidth from "string-width";
 import { expect, test } from "vitest";
-import { viewStep } from "../src/commands/reports.ts";
+import { viewStep } from "../src/commands/tree.ts";
 import {
   DEMO,
   demoCopy,

@@ -1,6 +1,5 @@
 // Installs Espalier in another agent and removes it: first a plan of files, then the files.
 
-import { randomBytes } from "node:crypto";
 import {
   existsSync,
   lstatSync,
@@ -8,7 +7,6 @@ import {
   readdirSync,
   readFileSync,
   realpathSync,
-  renameSync,
   rmdirSync,
   rmSync,
   statSync,
@@ -16,11 +14,12 @@ import {
 import { dirname, join } from "node:path";
 import { espalierHome } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { createWhole, openView, systemCode } from "@espalier/jsonl-stream/node";
+import { openView, systemCode } from "@espalier/jsonl-stream/node";
 import { firstHeader } from "@espalier/session-tree";
 import { sessionFiles } from "@espalier/session-tree/node";
 import { CommandError } from "../failure.ts";
 import { formatMany } from "../numbers.ts";
+import { replaceFile } from "../write-export.ts";
 import { AGENT_NAMES, type Agent, type AgentSettings, agentsFolder, isInstalled } from "./agents.ts";
 import { hooksFolder } from "./hook.ts";
 import { type Insertion, NO_INSERTION } from "./settings-text.ts";
@@ -308,16 +307,12 @@ const changed = (file: string): CommandError =>
  * Throws CommandError `settings`.
  */
 function writeText(path: string, text: string): void {
-  let draft: string | undefined;
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     const file = existsSync(path) ? realpathSync(path) : path;
     const mode = (statSync(file, { throwIfNoEntry: false })?.mode ?? 0o600) & 0o777;
-    draft = `${file}.${randomBytes(6).toString("hex")}.tmp`;
-    createWhole(draft, [Buffer.from(text)], { mode });
-    renameSync(draft, file);
+    replaceFile(file, [Buffer.from(text)], mode);
   } catch (cause) {
-    if (draft !== undefined) rmSync(draft, { force: true });
     const code = systemCode(cause instanceof EspalierError ? cause.cause : cause) ?? "see cause";
     const message = `${path} could not be written (${code}); check the permissions of its folder and the free space on the disk, and repeat the command.`;
     throw new CommandError("settings", message, { cause });

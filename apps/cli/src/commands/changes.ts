@@ -16,15 +16,14 @@ import {
 } from "@espalier/engine";
 import { nativeAgents } from "@espalier/interop";
 import { contextOfPath, type ForkPosition, pathRows, promptText, roleAt } from "@espalier/session-tree";
-import { Option } from "commander";
-import { type Answer, type Call, command, type SessionCall, sessionCommand } from "../command.ts";
+import { type AddCommand, type Answer, command, sessionCommand } from "../command.ts";
 import { actName } from "../entry-preview.ts";
 import { entryName, entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatCount, formatMany } from "../numbers.ts";
 import { changeOptions, isThere, withSession } from "../opening.ts";
 import { interruptible } from "../progress.ts";
-import { print, type Shell } from "../shell.ts";
+import type { Shell } from "../shell.ts";
 import { filledMessages, readStdinLines, type StdinLine } from "../stdin-lines.ts";
 import { plainLine, plainText } from "../text.ts";
 import { cacheSentence } from "./compact.ts";
@@ -91,19 +90,19 @@ export async function navigate(
   return { value: { ...arrival, cache }, sentences, entryId: leafId, editorText };
 }
 
-/** @param expected entry of the action that the user saw; default: any action */
-export async function undo(session: Session, expected?: string): Promise<Change> {
-  const arrival = await session.undo(expected === undefined ? {} : { expected });
-  const { leafId, editorText, act } = arrival;
-  const sentences = [`Undone: ${actName(act)}.`, leafSentence(session, leafId)];
-  return { value: arrival, sentences, entryId: leafId, editorText };
-}
-
-export async function redo(session: Session, expected?: string): Promise<Change> {
-  const arrival = await session.redo(expected === undefined ? {} : { expected });
-  const { leafId, act } = arrival;
-  const sentences = [`Redone: ${actName(act)}.`, leafSentence(session, leafId)];
-  return { value: arrival, sentences, entryId: leafId };
+/**
+ * Undoes the last action, or redoes what was undone last.
+ *
+ * @param expected entry of the action that the user saw; default: any action
+ */
+export async function revert(session: Session, way: "undo" | "redo", expected?: string): Promise<Change> {
+  const arrival = await session[way](expected === undefined ? {} : { expected });
+  const { leafId, act, editorText } = arrival;
+  const sentences = [
+    `${way === "undo" ? "Undone" : "Redone"}: ${actName(act)}.`,
+    leafSentence(session, leafId),
+  ];
+  return { value: arrival, sentences, entryId: leafId, editorText: way === "undo" ? editorText : null };
 }
 
 interface Forking extends ForkOptions {
@@ -181,51 +180,18 @@ const answer = ({ value, sentences, editorText }: Change): Answer => ({
   ...(editorText ? { text: plainText(editorText) } : {}),
 });
 
-const append = command({
-  usage: "append <session>",
-  description: "append messages, read from stdin as JSON Lines; a file that does not exist is created",
-  options: [
-    ["--at <id>", "under this entry instead of the leaf; this starts a branch if the entry has children"],
-  ],
-  notes: `A line is a message: {"role","content"} and the other fields of its role; the rest is filled in. Roles are user,
-assistant, toolResult (with the toolCallId of its call), bashExecution (command, output), custom and system. Either all
-lines are appended or none.`,
-  examples: [
-    `echo '{"role":"user","content":"Hello"}' | espalier append new.jsonl`,
-    `echo '{"role":"user","content":"And without it?"}' | espalier append session.jsonl --at before-cache`,
-  ],
-  async run({ shell, options: { at } }: Call<{ at?: string }>, ref: string) {
-    if (shell.interactive)
-      shell.complain("Reading messages from the terminal, one a line; Ctrl-D ends them.");
-    const lines = await readStdinLines();
-    if (lines.length === 0)
-      throw new CommandError("bad-input", "There is no message on stdin; nothing was appended.");
-    // A bad line is reported before a new file is created.
-    filledMessages(lines, contextOfPath([]));
-    await withTarget(shell, ref, at, async (session) => {
-      const ids = await appendLines(session, lines, at);
-      const { file, leafId } = session;
-      await print(shell, { file, leafId, ids }, [
-        `Appended ${formatMany(ids.length, "message")} to ${file}; the leaf is ${plainLine(leafId ?? "before the first entry")}.`,
-      ]);
-    });
-  },
-});
-
 /** Opens the target of an append. A path without a file creates a session; an unknown id is an error. */
 async function withTarget(
   shell: Shell,
   ref: string,
   at: string | undefined,
-  change: (session: Session) => Promise<void>,
-): Promise<void> {
-  const isPath = /[/\\]|\.jsonl$/.test(ref);
-  if (
-    !isPath ||
-    at !== undefined ||
-    (shell.store ? await isThere(shell.store, { file: ref }) : existsSync(ref))
-  )
-    return withSession(shell, "change", ref, change, at === undefined);
+  change: (session: Session) => Promise<Answer>,
+): Promise<Answer> {
+  const isNew =
+    at === undefined &&
+    /[/\\]|\.jsonl$/.test(ref) &&
+    !(shell.store ? await isThere(shell.store, { file: ref }) : existsSync(ref));
+  if (!isNew) return withSession(shell, "change", ref, change, at === undefined);
   const session = await createSession({ ...changeOptions(shell), file: ref });
   try {
     return await change(session);
@@ -234,81 +200,12 @@ async function withTarget(
   }
 }
 
-async function appendLines(
-  session: Session,
-  lines: readonly StdinLine[],
-  at: string | undefined,
-): Promise<string[]> {
-  if (at === undefined) return idsOf(await session.append(filledMessages(lines, session.context)));
+async function appendLines(session: Session, lines: readonly StdinLine[], at: string | undefined) {
+  if (at === undefined) return session.append(filledMessages(lines, session.context));
   const parentId = session.placeOf(entryNamed(session, at));
   const [first, ...rest] = filledMessages(lines, session.contextAt(parentId));
-  return idsOf(await session.append([{ ...first!, parentId }, ...rest]));
+  return session.append([{ ...first!, parentId }, ...rest]);
 }
-
-const idsOf = (entries: readonly { id: string }[]): string[] => entries.map(({ id }) => id);
-
-const labelCommand = sessionCommand({
-  usage: "label <session> <id> [text]",
-  description: "label an entry; without a text, remove its label",
-  examples: ['espalier label session.jsonl leaf "tests pass"'],
-  use: "annotate",
-  run: async ({ session }: SessionCall<object>, reference: string, text: string | undefined) =>
-    answer(await label(session, { entryId: existingEntry(session, reference), text })),
-});
-
-const nameCommand = sessionCommand({
-  usage: "name <session> <text>",
-  description: "name the session",
-  examples: ['espalier name session.jsonl "Offline tide tables"'],
-  use: "annotate",
-  run: async ({ session }: SessionCall<object>, text: string) => answer(await rename(session, { text })),
-});
-
-const pinCommand = sessionCommand({
-  usage: "pin <session> <id>",
-  description: "keep an entry in the context, word for word, after every compaction",
-  options: [["--off", "remove the pin"]],
-  examples: ["espalier pin session.jsonl GH5p"],
-  use: "annotate",
-  async run({ session, options: { off = false } }: SessionCall<{ off?: boolean }>, reference: string) {
-    const id = existingEntry(session, reference);
-    const entryId = await session.pin(id, !off);
-    const state = off ? "is no longer pinned" : "stays in the context after compactions";
-    return { value: { entryId }, lines: [`${plainLine(id)} ${state}.`] };
-  },
-});
-
-const rulesCommand = sessionCommand({
-  usage: "rules <session>",
-  description: "show the user's rules, which every compaction keeps; add or remove one",
-  options: [
-    ["--add <text>", "add a rule, and send it to the model"],
-    ["--drop <id>", "remove a rule, and inform the model"],
-    ["--at <id>", "show the rules at this entry instead of the leaf"],
-  ],
-  notes: `Rules are clauses of the user's messages that apply to later turns ("never push"). They are found by their words, and apply on
-their branch until the user withdraws them. The setting \`rules\` turns the search off.`,
-  examples: [
-    "espalier rules session.jsonl",
-    'espalier rules session.jsonl --add "never push"',
-    "espalier rules session.jsonl --drop HZ5vGm2x0QbT",
-  ],
-  use: ({ add, drop }: RulesOptions) => (add === undefined && drop === undefined ? "read" : "annotate"),
-  async run({ session, options: { add, drop, at } }: SessionCall<RulesOptions>) {
-    if ([add, drop, at].filter((given) => given !== undefined).length > 1)
-      throw new CommandError("usage", "--add, --drop and --at exclude each other; use one of them.");
-    await changeRules(session, { add, drop });
-    const rules = rulesOf(session, at === undefined ? session.leafId : existingEntry(session, at));
-    const width = Math.max(0, ...rules.map(({ kind }) => kind.length));
-    return {
-      value: { rules },
-      lines:
-        rules.length === 0
-          ? ["No rules apply here."]
-          : rules.map(({ id, kind, text }) => `${plainLine(id)}  ${kind.padEnd(width)}  ${plainLine(text)}`),
-    };
-  },
-});
 
 /** Adds or removes a rule. */
 export async function changeRules(
@@ -322,117 +219,7 @@ export async function changeRules(
   return { value: { rules }, sentences: [sentence], entryId: session.leafId };
 }
 
-interface RulesOptions {
-  add?: string;
-  drop?: string;
-  at?: string;
-}
-
-const hideCommand = sessionCommand({
-  usage: "hide <session> <id>",
-  description: "hide an entry from the model from now on; it stays in the file",
-  options: [["--off", "show it again"]],
-  notes: `For an entry that misleads the model or makes every request fail: a picture no provider accepts, a result that fills the
-window, a wrong answer. The entry stays hidden in forks and after compactions, but not on other branches;
-undo reverts it. To hide an entry that a compaction has summarized, hide the compaction.`,
-  examples: ["espalier hide session.jsonl GH5p"],
-  use: "change",
-  run: async ({ session, options: { off = false } }: SessionCall<{ off?: boolean }>, reference: string) =>
-    answer(await hide(session, { entryId: existingEntry(session, reference), hidden: !off })),
-});
-
 const INSTRUCTIONS = ["--instructions <text>", "focus of the summary, in your words"] as const;
-
-type NavigateCommandOptions = Omit<Navigation, "entryId"> & { dryRun?: boolean };
-
-const navigateCommand = sessionCommand({
-  usage: "navigate <session> <id>",
-  description: "continue from another entry; the entries after it stay in the file, as a branch",
-  options: [
-    ["--summarize", "summarize the abandoned branch into the target"],
-    INSTRUCTIONS,
-    ["--label <text>", "label the target"],
-    ["--dry-run", "print the size of the context there and the cost for the prompt cache; write nothing"],
-  ],
-  notes: "For a user message, the leaf moves before the message, and its text is printed for editing.",
-  examples: [
-    "espalier navigate session.jsonl before-cache --summarize",
-    "espalier navigate session.jsonl before-cache --dry-run",
-    "espalier navigate session.jsonl start",
-  ],
-  use: ({ summarize, dryRun }: NavigateCommandOptions) =>
-    dryRun ? "plan" : summarize ? "summarize" : "change",
-  async run(
-    { session, shell, options: { dryRun = false, ...options } }: SessionCall<NavigateCommandOptions>,
-    reference: string,
-  ) {
-    const entryId = entryNamed(session, reference);
-    if (dryRun) return planNavigation(session, entryId);
-    return answer(
-      await interruptible(shell, "The summary", (act) => navigate(session, { entryId, ...options }, act)),
-    );
-  },
-});
-
-interface UndoOptions {
-  dryRun?: boolean;
-  expect?: string;
-}
-
-const undoCommand = sessionCommand({
-  usage: "undo <session>",
-  description:
-    "undo the newest prompt, navigation, compaction, hiding, label, name or pin; repeat to undo older ones",
-  options: [
-    ["--dry-run", "print what would be undone; write nothing"],
-    ["--expect <id>", "undo nothing but the action of this entry: `act.entryId` of --dry-run --json"],
-  ],
-  notes: `Nothing is removed: the leaf moves back, and the undone entries stay as a branch; \`redo\` restores them. An automatic
-compaction is undone together with the prompt before it.`,
-  examples: ["espalier undo session.jsonl", "espalier undo session.jsonl --dry-run"],
-  use: ({ dryRun }: UndoOptions) => (dryRun ? "read" : "change"),
-  async run({ session, options: { dryRun, expect } }: SessionCall<UndoOptions>) {
-    if (!dryRun) return answer(await undo(session, expect && existingEntry(session, expect)));
-    const act = lastAct(session.tree, session.leafId) ?? null;
-    return { value: { act }, lines: [act ? `Would undo ${actName(act)}.` : "There is nothing to undo."] };
-  },
-});
-
-const redoCommand = sessionCommand({
-  usage: "redo <session>",
-  description: "restore what undo reverted, unless the session has changed since",
-  options: [["--expect <id>", "restore nothing but the action of this entry: `act.entryId` of undo --json"]],
-  examples: ["espalier redo session.jsonl"],
-  use: "change",
-  run: async ({ session, options: { expect } }: SessionCall<UndoOptions>) =>
-    answer(await redo(session, expect && existingEntry(session, expect))),
-});
-
-const forkCommand = sessionCommand({
-  usage: "fork <session> <id>",
-  description: "start a new session from the path of an entry: the same lines, the same ids",
-  options: [
-    new Option("--position <position>", "end the path with the entry (at), or before it")
-      .choices(["at", "before"])
-      .default("at"),
-    ["--out <file>", "file of the fork (in a store: its name); by default below ~/.espalier/sessions"],
-    ["--summarize", "summarize the rest of this session into the fork"],
-    INSTRUCTIONS,
-  ],
-  examples: [
-    "espalier fork session.jsonl before-cache --out other-way.jsonl",
-    "espalier fork session.jsonl LDY0 --position before --summarize",
-  ],
-  // A fork without a summary bills nothing, so nothing is written to the session itself.
-  use: ({ summarize }: Omit<Forking, "entryId">) => (summarize ? "summarize" : "read"),
-  async run({ session, shell, ref, options }: SessionCall<Omit<Forking, "entryId">>, reference: string) {
-    const entryId = existingEntry(session, reference);
-    refuseEmptyFork(session, ref, entryId, options.position);
-    const made = await interruptible(shell, "The fork", (act) => fork(session, { entryId, ...options }, act));
-    const sentences = [...made.sentences, nextOfFork(session, made.value as ForkResult, options.out)];
-    return answer({ ...made, sentences });
-  },
-});
 
 /** @throws CommandError `usage` for the place before a root that is no prompt to edit: the fork would have no entry */
 function refuseEmptyFork({ tree }: Session, ref: string, entryId: string, position: ForkPosition): void {
@@ -452,35 +239,208 @@ function nextOfFork({ header }: Session, { id, file }: ForkResult, out: string |
   return `Continue it with ${elsewhere}\`espalier chat ${name}\`.`;
 }
 
-const mergeCommand = sessionCommand({
-  usage: "merge <session> <from>",
-  description: "append a summary of another branch's conclusion; both branches stay",
-  options: [["--into <id>", "append below this entry instead of the leaf"], INSTRUCTIONS],
-  examples: ["espalier merge session.jsonl http-cache-dead-end"],
-  use: "summarize",
-  async run(
-    { session, shell, options: { into, ...rest } }: SessionCall<Omit<Merging, "fromId">>,
-    from: string,
-  ) {
-    const fromId = existingEntry(session, from);
-    const place = into === undefined ? {} : { into: existingEntry(session, into) };
-    return answer(
-      await interruptible(shell, "The merge", (act) => merge(session, { fromId, ...rest, ...place }, act)),
-    );
-  },
-});
-
 /** Commands that append to a session, or move its leaf. */
-export const changeCommands = [
-  append,
-  labelCommand,
-  nameCommand,
-  pinCommand,
-  rulesCommand,
-  hideCommand,
-  navigateCommand,
-  undoCommand,
-  redoCommand,
-  forkCommand,
-  mergeCommand,
-] as const;
+export const changeCommands: readonly AddCommand[] = [
+  command({
+    usage: "append <session>",
+    description: "append messages, read from stdin as JSON Lines; a file that does not exist is created",
+    options: [
+      ["--at <id>", "under this entry instead of the leaf; this starts a branch if the entry has children"],
+    ],
+    notes: `A line is a message: {"role","content"} and the other fields of its role; the rest is filled in. Roles are user,
+assistant, toolResult (with the toolCallId of its call), bashExecution (command, output), custom and system. Either all
+lines are appended or none.`,
+    examples: [
+      `echo '{"role":"user","content":"Hello"}' | espalier append new.jsonl`,
+      `echo '{"role":"user","content":"And without it?"}' | espalier append session.jsonl --at before-cache`,
+    ],
+    async run({ shell, options: { at } }, ref) {
+      if (shell.interactive)
+        shell.complain("Reading messages from the terminal, one a line; Ctrl-D ends them.");
+      const lines = await readStdinLines();
+      if (lines.length === 0)
+        throw new CommandError("bad-input", "There is no message on stdin; nothing was appended.");
+      // A bad line is reported before a new file is created.
+      filledMessages(lines, contextOfPath([]));
+      return withTarget(shell, ref, at, async (session) => {
+        const ids = (await appendLines(session, lines, at)).map(({ id }) => id);
+        const { file, leafId } = session;
+        const place = plainLine(leafId ?? "before the first entry");
+        return {
+          value: { file, leafId, ids },
+          lines: [`Appended ${formatMany(ids.length, "message")} to ${file}; the leaf is ${place}.`],
+        };
+      });
+    },
+  }),
+  sessionCommand({
+    usage: "label <session> <id> [text]",
+    description: "label an entry; without a text, remove its label",
+    examples: ['espalier label session.jsonl leaf "tests pass"'],
+    use: "annotate",
+    run: async ({ session }, reference, text) =>
+      answer(await label(session, { entryId: existingEntry(session, reference), text })),
+  }),
+  sessionCommand({
+    usage: "name <session> <text>",
+    description: "name the session",
+    examples: ['espalier name session.jsonl "Offline tide tables"'],
+    use: "annotate",
+    run: async ({ session }, text) => answer(await rename(session, { text })),
+  }),
+  sessionCommand({
+    usage: "pin <session> <id>",
+    description: "keep an entry in the context, word for word, after every compaction",
+    options: [["--off", "remove the pin"]],
+    examples: ["espalier pin session.jsonl GH5p"],
+    use: "annotate",
+    async run({ session, options: { off = false } }, reference) {
+      const id = existingEntry(session, reference);
+      const entryId = await session.pin(id, !off);
+      const state = off ? "is no longer pinned" : "stays in the context after compactions";
+      return { value: { entryId }, lines: [`${plainLine(id)} ${state}.`] };
+    },
+  }),
+  sessionCommand({
+    usage: "rules <session>",
+    description: "show the user's rules, which every compaction keeps; add or remove one",
+    options: [
+      ["--add <text>", "add a rule, and send it to the model"],
+      ["--drop <id>", "remove a rule, and inform the model"],
+      ["--at <id>", "show the rules at this entry instead of the leaf"],
+    ],
+    notes: `Rules are clauses of the user's messages that apply to later turns ("never push"). They are found by their words, and apply on
+their branch until the user withdraws them. The setting \`rules\` turns the search off.`,
+    examples: [
+      "espalier rules session.jsonl",
+      'espalier rules session.jsonl --add "never push"',
+      "espalier rules session.jsonl --drop HZ5vGm2x0QbT",
+    ],
+    use: ({ add, drop }) => (add === undefined && drop === undefined ? "read" : "annotate"),
+    async run({ session, options: { add, drop, at } }) {
+      if ([add, drop, at].filter((given) => given !== undefined).length > 1)
+        throw new CommandError("usage", "--add, --drop and --at exclude each other; use one of them.");
+      await changeRules(session, { add, drop });
+      const rules = rulesOf(session, at === undefined ? session.leafId : existingEntry(session, at));
+      const width = Math.max(0, ...rules.map(({ kind }) => kind.length));
+      return {
+        value: { rules },
+        lines:
+          rules.length === 0
+            ? ["No rules apply here."]
+            : rules.map(
+                ({ id, kind, text }) => `${plainLine(id)}  ${kind.padEnd(width)}  ${plainLine(text)}`,
+              ),
+      };
+    },
+  }),
+  sessionCommand({
+    usage: "hide <session> <id>",
+    description: "hide an entry from the model from now on; it stays in the file",
+    options: [["--off", "show it again"]],
+    notes: `For an entry that misleads the model or makes every request fail: a picture no provider accepts, a result that fills the
+window, a wrong answer. The entry stays hidden in forks and after compactions, but not on other branches;
+undo reverts it. To hide an entry that a compaction has summarized, hide the compaction.`,
+    examples: ["espalier hide session.jsonl GH5p"],
+    use: "change",
+    run: async ({ session, options: { off = false } }, reference) =>
+      answer(await hide(session, { entryId: existingEntry(session, reference), hidden: !off })),
+  }),
+  sessionCommand({
+    usage: "navigate <session> <id>",
+    description: "continue from another entry; the entries after it stay in the file, as a branch",
+    options: [
+      ["--summarize", "summarize the abandoned branch into the target"],
+      INSTRUCTIONS,
+      ["--label <text>", "label the target"],
+      ["--dry-run", "print the size of the context there and the cost for the prompt cache; write nothing"],
+    ],
+    notes: "For a user message, the leaf moves before the message, and its text is printed for editing.",
+    examples: [
+      "espalier navigate session.jsonl before-cache --summarize",
+      "espalier navigate session.jsonl before-cache --dry-run",
+      "espalier navigate session.jsonl start",
+    ],
+    use: ({ summarize, dryRun }) => (dryRun ? "plan" : summarize ? "summarize" : "change"),
+    async run({ session, shell, options: { dryRun = false, ...options } }, reference) {
+      const entryId = entryNamed(session, reference);
+      if (dryRun) return planNavigation(session, entryId);
+      return answer(
+        await interruptible(shell, "The summary", (act) => navigate(session, { entryId, ...options }, act)),
+      );
+    },
+  }),
+  sessionCommand({
+    usage: "undo <session>",
+    description:
+      "undo the newest prompt, navigation, compaction, hiding, label, name or pin; repeat to undo older ones",
+    options: [
+      ["--dry-run", "print what would be undone; write nothing"],
+      ["--expect <id>", "undo nothing but the action of this entry: `act.entryId` of --dry-run --json"],
+    ],
+    notes: `Nothing is removed: the leaf moves back, and the undone entries stay as a branch; \`redo\` restores them. An automatic
+compaction is undone together with the prompt before it.`,
+    examples: ["espalier undo session.jsonl", "espalier undo session.jsonl --dry-run"],
+    use: ({ dryRun }) => (dryRun ? "read" : "change"),
+    async run({ session, options: { dryRun, expect } }) {
+      if (!dryRun) return answer(await revert(session, "undo", expect && existingEntry(session, expect)));
+      const act = lastAct(session.tree, session.leafId) ?? null;
+      return { value: { act }, lines: [act ? `Would undo ${actName(act)}.` : "There is nothing to undo."] };
+    },
+  }),
+  sessionCommand({
+    usage: "redo <session>",
+    description: "restore what undo reverted, unless the session has changed since",
+    options: [
+      ["--expect <id>", "restore nothing but the action of this entry: `act.entryId` of undo --json"],
+    ],
+    examples: ["espalier redo session.jsonl"],
+    use: "change",
+    run: async ({ session, options: { expect } }) =>
+      answer(await revert(session, "redo", expect && existingEntry(session, expect))),
+  }),
+  sessionCommand({
+    usage: "fork <session> <id>",
+    description: "start a new session from the path of an entry: the same lines, the same ids",
+    options: [
+      [
+        "--position <position>",
+        "end the path with the entry (at), or before it",
+        ["at", "before"],
+        { default: "at" },
+      ],
+      ["--out <file>", "file of the fork (in a store: its name); by default below ~/.espalier/sessions"],
+      ["--summarize", "summarize the rest of this session into the fork"],
+      INSTRUCTIONS,
+    ],
+    examples: [
+      "espalier fork session.jsonl before-cache --out other-way.jsonl",
+      "espalier fork session.jsonl LDY0 --position before --summarize",
+    ],
+    // A fork without a summary bills nothing, so nothing is written to the session itself.
+    use: ({ summarize }) => (summarize ? "summarize" : "read"),
+    async run({ session, shell, ref, options }, reference) {
+      const entryId = existingEntry(session, reference);
+      refuseEmptyFork(session, ref, entryId, options.position);
+      const made = await interruptible(shell, "The fork", (act) =>
+        fork(session, { entryId, ...options }, act),
+      );
+      const sentences = [...made.sentences, nextOfFork(session, made.value as ForkResult, options.out)];
+      return answer({ ...made, sentences });
+    },
+  }),
+  sessionCommand({
+    usage: "merge <session> <from>",
+    description: "append a summary of another branch's conclusion; both branches stay",
+    options: [["--into <id>", "append below this entry instead of the leaf"], INSTRUCTIONS],
+    examples: ["espalier merge session.jsonl http-cache-dead-end"],
+    use: "summarize",
+    async run({ session, shell, options: { into, ...rest } }, from) {
+      const fromId = existingEntry(session, from);
+      const place = into === undefined ? {} : { into: existingEntry(session, into) };
+      return answer(
+        await interruptible(shell, "The merge", (act) => merge(session, { fromId, ...rest, ...place }, act)),
+      );
+    },
+  }),
+];

@@ -4,87 +4,23 @@ import {
   type CommittedCompaction,
   type CompactionRequest,
   POLICY_NAMES,
+  type PolicyComparison,
   type PolicyName,
 } from "@espalier/engine";
 import { CHARS_PER_TOKEN, type ContextMessage } from "@espalier/session-tree";
-import { InvalidArgumentError } from "commander";
-import { type Answer, type Call, command, type SessionCall, sessionCommand } from "../command.ts";
+import { type AddCommand, type Answer, command, sessionCommand } from "../command.ts";
 import { CommandError } from "../failure.ts";
-import { formatChange, formatCost, formatCount, formatMany } from "../numbers.ts";
+import { formatChange, formatCost, formatCount, formatMany, isWhole, numberParser } from "../numbers.ts";
 import { readySummarizer } from "../opening.ts";
 import { interruptible } from "../progress.ts";
 import type { Shell } from "../shell.ts";
 import { readStdin } from "../stdin-lines.ts";
+import { viewTable } from "../table.ts";
 import { plainLine, plainText } from "../text.ts";
 
-interface CompactOptions {
-  policy?: PolicyName;
-  keepRecent?: number;
-  instructions?: string;
-  dryRun?: boolean;
-}
+const parseTokens = numberParser(isWhole, "a whole number of tokens, for example 20000");
 
-const compact = sessionCommand({
-  usage: "compact <session>",
-  description: "replace the older part of the context with a summary; the entries stay in the file",
-  options: [
-    [
-      "--policy <policy>",
-      "compaction policy (default: the one in the settings, else token-budget)",
-      POLICY_NAMES,
-    ],
-    ["--keep-recent <tokens>", "newest tokens that stay unchanged (default: 20,000)", parseTokens],
-    ["--instructions <text>", "focus of the summary, in your words"],
-    ["--dry-run", "print the plan; call no model and no extension, write nothing"],
-  ],
-  notes:
-    "Claude writes the summary when ANTHROPIC_API_KEY is set; otherwise it is extracted from the messages.",
-  examples: [
-    "espalier compact session.jsonl --dry-run",
-    'espalier compact session.jsonl --keep-recent 8000 --instructions "keep the open questions"',
-    "espalier compact session.jsonl --policy message-count --dry-run",
-    "espalier compact session.jsonl --summarizer extractive",
-  ],
-  use: ({ dryRun = false }: CompactOptions) => (dryRun ? "plan" : "summarize"),
-  async run({ session, shell, options }: SessionCall<CompactOptions>) {
-    const { policy = session.policy.name, instructions, dryRun = false } = options;
-    if (dryRun) return planAnswer(session.planCompaction(requestOf(options)), policy);
-    const result = await interruptible(shell, "The compaction", (act) =>
-      session.compact({ ...requestOf(options), ...(instructions ? { instructions } : {}), ...act }),
-    );
-    if (!result.eligible) return planAnswer(result, policy);
-    const failed = result.source === "extractive" ? result.attempts?.at(-1) : undefined;
-    if (failed)
-      shell.complain(
-        `The summary was extracted from the messages, because ${failed.name} wrote none: ${failed.message}`,
-      );
-    const {
-      entryId,
-      summary,
-      tokensBefore,
-      tokensAfter,
-      firstKeptEntryId,
-      source,
-      editIds,
-      missingSections,
-    } = result;
-    return {
-      value: {
-        entryId,
-        summary,
-        tokensBefore,
-        tokensAfter,
-        firstKeptEntryId,
-        source,
-        editIds,
-        missingSections,
-      },
-      lines: viewCompaction(result, session.context.tokens, shell),
-    };
-  },
-});
-
-function requestOf({ policy, keepRecent }: CompactOptions): CompactionRequest {
+function requestOf({ policy, keepRecent }: { policy?: PolicyName; keepRecent?: number }): CompactionRequest {
   return {
     ...(policy === undefined ? {} : { policy }),
     ...(keepRecent === undefined ? {} : { settings: { keepRecentTokens: keepRecent } }),
@@ -111,12 +47,6 @@ function planAnswer(plan: CompactionPlan & { cache?: CacheForecast }, policy: st
     cache,
   };
   return { value, lines: viewPlan(plan) };
-}
-
-function parseTokens(text: string): number {
-  const tokens = Number(text);
-  if (Number.isInteger(tokens) && tokens >= 0) return tokens;
-  throw new InvalidArgumentError("expected a whole number of tokens, for example 20000");
 }
 
 /** Draws a planned compaction for people. */
@@ -179,29 +109,53 @@ function* viewCompaction(
   yield plainText(summary);
 }
 
-const summarize = command({
-  usage: "summarize",
-  description: 'summarize the messages in {"messages": […]} from stdin',
-  options: [["--instructions <text>", "focus of the summary, in your words"]],
-  examples: ["espalier context session.jsonl --json | espalier summarize"],
-  async run({ shell, options: { instructions } }: Call<{ instructions?: string }>) {
-    const messages = await readMessages();
-    const summarizer = await readySummarizer(shell);
-    const answer = await interruptible(shell, "The summary", (act) =>
-      generateSummary(messages, {
-        ...act,
-        summarizer,
-        ...(instructions ? { customInstructions: instructions } : {}),
-      }),
-    );
-    const { text: summary, usage = null, source = summarizer.name } = answer;
-    const tokens = Math.ceil(summary.length / CHARS_PER_TOKEN);
-    return { value: { summary, tokens, usage, source }, lines: [plainText(summary)] };
+export const policies = sessionCommand({
+  usage: "policies <session>",
+  description: "compare the effect of each compaction policy on a session; calls no model, writes nothing",
+  notes:
+    "Each policy counts tokens in its own way, so compare tokens only within a row. A call is one request to a summarizer. `anew` is the number of tokens that the next request writes to the prompt cache, as the provider counts. `pays back` is the number of calls after which smaller requests have saved this cost.",
+  examples: ["espalier policies session.jsonl"],
+  use: "plan",
+  async run({ session, shell }) {
+    const rows = session.comparePolicies();
+    return { value: rows, lines: viewPolicies(rows, shell) };
   },
 });
 
-/** Commands that write summaries. */
-export const summaryCommands = [compact, summarize] as const;
+const HEADINGS = ["policy", "messages", "tokens", "summarised", "kept", "calls", "anew", "pays back"];
+
+/** Width in columns of the whole table. On a narrower terminal `kept` is left out, which follows from `messages`. */
+const ALL_CELLS = 90;
+
+/** Draws one table with the effect of each policy on a session, for people. */
+function* viewPolicies(
+  policies: readonly PolicyComparison[],
+  { colours, columns }: Pick<Shell, "colours" | "columns">,
+): Generator<string> {
+  const shown = (cells: readonly string[]) =>
+    cells.filter((_, column) => columns >= ALL_CELLS || HEADINGS[column] !== "kept");
+  const rows = policies.map((policy) => shown(cellsOf(policy)));
+  yield* viewTable(shown(HEADINGS), rows, { colours, columns });
+  const idle = policies.filter(({ eligible }) => !eligible);
+  if (idle.length > 0) yield "";
+  for (const { policy, reason } of idle) yield colours.dim(plainLine(`${policy}: ${reason}`));
+}
+
+function cellsOf(row: PolicyComparison): string[] {
+  const { policy, eligible, messagesBefore, messagesAfter, tokensBefore, tokensAfter, summarised, calls } =
+    row;
+  const { anew = 0, paysBackAfter = null } = row.cache ?? {};
+  const change = (before: number, after: number) => formatChange(before, eligible ? after : null);
+  const figures = [summarised, Math.max(0, messagesAfter - 1), calls].map(formatCount);
+  return [
+    policy,
+    change(messagesBefore, messagesAfter),
+    change(tokensBefore, tokensAfter),
+    ...(eligible ? figures : figures.map(() => "-")),
+    eligible ? formatCount(anew) : "-",
+    paysBackAfter === null ? "-" : formatMany(paysBackAfter, "call"),
+  ];
+}
 
 async function readMessages(): Promise<ContextMessage[]> {
   const given = parseJson(String(await readStdin()));
@@ -220,3 +174,86 @@ function parseJson(text: string): unknown {
 
 const isMessageLike = (message: unknown): message is ContextMessage =>
   typeof message === "object" && message !== null && typeof (message as { role?: unknown }).role === "string";
+
+/** Commands that write summaries. */
+export const summaryCommands: readonly AddCommand[] = [
+  sessionCommand({
+    usage: "compact <session>",
+    description: "replace the older part of the context with a summary; the entries stay in the file",
+    options: [
+      [
+        "--policy <policy>",
+        "compaction policy (default: the one in the settings, else token-budget)",
+        POLICY_NAMES,
+      ],
+      ["--keep-recent <tokens>", "newest tokens that stay unchanged (default: 20,000)", parseTokens],
+      ["--instructions <text>", "focus of the summary, in your words"],
+      ["--dry-run", "print the plan; call no model and no extension, write nothing"],
+    ],
+    notes:
+      "Claude writes the summary when ANTHROPIC_API_KEY is set; otherwise it is extracted from the messages.",
+    examples: [
+      "espalier compact session.jsonl --dry-run",
+      'espalier compact session.jsonl --keep-recent 8000 --instructions "keep the open questions"',
+      "espalier compact session.jsonl --policy message-count --dry-run",
+      "espalier compact session.jsonl --summarizer extractive",
+    ],
+    use: ({ dryRun = false }) => (dryRun ? "plan" : "summarize"),
+    async run({ session, shell, options }) {
+      const { policy = session.policy.name, instructions, dryRun = false } = options;
+      if (dryRun) return planAnswer(session.planCompaction(requestOf(options)), policy);
+      const result = await interruptible(shell, "The compaction", (act) =>
+        session.compact({ ...requestOf(options), ...(instructions ? { instructions } : {}), ...act }),
+      );
+      if (!result.eligible) return planAnswer(result, policy);
+      const failed = result.source === "extractive" ? result.attempts?.at(-1) : undefined;
+      if (failed)
+        shell.complain(
+          `The summary was extracted from the messages, because ${failed.name} wrote none: ${failed.message}`,
+        );
+      const {
+        entryId,
+        summary,
+        tokensBefore,
+        tokensAfter,
+        firstKeptEntryId,
+        source,
+        editIds,
+        missingSections,
+      } = result;
+      return {
+        value: {
+          entryId,
+          summary,
+          tokensBefore,
+          tokensAfter,
+          firstKeptEntryId,
+          source,
+          editIds,
+          missingSections,
+        },
+        lines: viewCompaction(result, session.context.tokens, shell),
+      };
+    },
+  }),
+  command({
+    usage: "summarize",
+    description: 'summarize the messages in {"messages": […]} from stdin',
+    options: [["--instructions <text>", "focus of the summary, in your words"]],
+    examples: ["espalier context session.jsonl --json | espalier summarize"],
+    async run({ shell, options: { instructions } }) {
+      const messages = await readMessages();
+      const summarizer = await readySummarizer(shell);
+      const answer = await interruptible(shell, "The summary", (act) =>
+        generateSummary(messages, {
+          ...act,
+          summarizer,
+          ...(instructions ? { customInstructions: instructions } : {}),
+        }),
+      );
+      const { text: summary, usage = null, source = summarizer.name } = answer;
+      const tokens = Math.ceil(summary.length / CHARS_PER_TOKEN);
+      return { value: { summary, tokens, usage, source }, lines: [plainText(summary)] };
+    },
+  }),
+];

@@ -1,4 +1,4 @@
-import { archivedRows, type Session } from "@espalier/engine";
+import { archivedRows, type HistoryHit, historyOf, type Session } from "@espalier/engine";
 import { addBill, nothingBilled, type UsageTotals } from "@espalier/engine/reading";
 import { nativeFormats } from "@espalier/interop";
 import { jsonText } from "@espalier/jsonl-stream";
@@ -20,31 +20,27 @@ import {
   spokenRow,
   type Usage,
 } from "@espalier/session-tree";
-import { Option } from "commander";
-import { type SessionCall, sessionCommand } from "../command.ts";
+import { sessionCommand } from "../command.ts";
 import { allLines, firstLines } from "../entry-preview.ts";
-import { entryNamed, existingEntry } from "../entry-reference.ts";
+import { entryName, entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
-import { formatBill, formatCount, formatMany, formatTime, isUnpriced } from "../numbers.ts";
-import { type Colours, printJson, printLines, type Shell } from "../shell.ts";
-import { fieldText, plainLine, plainText } from "../text.ts";
+import { formatBill, formatCount, formatMany, formatTime, isUnpriced, parseCount } from "../numbers.ts";
+import { type Colours, jsonLine, printJson, printLines, printWrapped, type Shell } from "../shell.ts";
+import { aroundMatch, fieldText, plainLine, plainText } from "../text.ts";
 
 const NEUTRAL = "neutral";
-
-interface ContextOptions {
-  at?: string;
-  all?: boolean;
-  format: typeof NEUTRAL | keyof typeof nativeFormats;
-}
 
 export const context = sessionCommand({
   usage: "context <session>",
   description: "show the context that the model reads, at the leaf or at another entry",
   options: [
     ["--at <id>", "show the context at this entry instead of the leaf"],
-    new Option("--format <format>", "print the request for a provider, as JSON")
-      .choices([NEUTRAL, ...Object.keys(nativeFormats)])
-      .default(NEUTRAL),
+    [
+      "--format <format>",
+      "print the request for a provider, as JSON",
+      [NEUTRAL, ...(Object.keys(nativeFormats) as (keyof typeof nativeFormats)[])],
+      { default: NEUTRAL },
+    ],
     ["--all", "show bookkeeping messages too; by default they are only counted (JSON has them all)"],
   ],
   examples: [
@@ -54,9 +50,8 @@ export const context = sessionCommand({
   ],
   use: "read",
   // The text for people counts the entries behind a compaction, which needs the whole tree.
-  isContextEnough: ({ at, format }: ContextOptions, shell) =>
-    at === undefined && (shell.json || format !== NEUTRAL),
-  async run({ session, shell, options: { at, format, all = false } }: SessionCall<ContextOptions>) {
+  isContextEnough: ({ at, format }, shell) => at === undefined && (shell.json || format !== NEUTRAL),
+  async run({ session, shell, options: { at, format, all = false } }) {
     const named = at === undefined ? session.leafId : entryNamed(session, at);
     const context = at === undefined ? await session.contextToSend() : session.contextAt(named);
     if (format !== NEUTRAL) {
@@ -178,7 +173,7 @@ export const show = sessionCommand({
     "espalier show session.jsonl vPdD --json | jq .message.usage",
   ],
   use: "read",
-  async run({ session, shell, ref, options }: SessionCall<{ all?: boolean }>, reference: string | undefined) {
+  async run({ session, shell, ref, options }, reference) {
     const { tree } = session;
     const row = reference === undefined ? lastSaidRow(session) : tree.row(existingEntry(session, reference));
     const id = tree.idAt(row);
@@ -287,5 +282,70 @@ function* fieldLines(entry: Entry): Generator<string> {
       yield `${key}:`;
       for (const line of plainText(value).split("\n")) yield `  ${line}`;
     } else yield plainText(`${key}: ${typeof value === "string" ? value : jsonText(value, 2)}`);
+  }
+}
+
+export const history = sessionCommand({
+  usage: "history <session> <query>",
+  description: "search the original messages, including those that a summary replaces in the context",
+  options: [["--limit <count>", "show at most this many, the newest", parseCount]],
+  notes: `A message matches if it contains all words of the query, in any case and order. Messages that a compaction covers and
+messages of other branches are searched too, and marked. The tool query_history gives a model the same search.`,
+  examples: [
+    'espalier history session.jsonl "cache key"',
+    "espalier history session.jsonl etag --limit 3 --json | jq -r .text",
+  ],
+  use: "read",
+  async run({ session, shell, options: { limit } }, query) {
+    const hits = historyOf(session, { query, ...(limit === undefined ? {} : { limit }) });
+    if (!shell.json) return printWrapped(shell, viewHistory(session, hits, query, shell));
+    for (const hit of hits) await shell.output.writeLine(jsonLine(historyValue(hit)));
+  },
+});
+
+const historyValue = ({ entryId, text, covered, onPath }: HistoryHit): object => ({
+  entryId,
+  text,
+  covered,
+  onPath,
+});
+
+/** Maximum number of lines of a found message, and of columns of a line. */
+const FOUND_LINES = 6;
+const LINE_LENGTH = 200;
+
+/**
+ * Draws original messages for people: id, role, whether the model still reads them, and their first lines, or those
+ * around the line with the most words of the query.
+ */
+function* viewHistory(
+  { tree }: Session,
+  hits: readonly HistoryHit[],
+  query: string,
+  { colours }: Pick<Shell, "colours">,
+): Generator<string> {
+  if (hits.length === 0) yield "No message matches.";
+  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+  const wordsIn = (line: string) => words.filter((word) => line.toLowerCase().includes(word));
+  for (const [at, { entryId, role, text, timestamp, covered, onPath }] of hits.entries()) {
+    if (at > 0) yield "";
+    const facts = [
+      entryName(tree, entryId),
+      formatTime(timestamp),
+      covered ? "covered by a summary" : "",
+      onPath ? "" : "on another branch",
+    ].filter((fact) => fact !== "");
+    yield `${colours.cyan(plainLine(role))} ${colours.dim(plainLine(facts.join(" · ")))}`;
+    const lines = plainText(text)
+      .replace(/^(?:[ \t]*\n)+/, "")
+      .split("\n");
+    const found = lines.map((line) => wordsIn(line).length);
+    const best = found.indexOf(Math.max(...found));
+    const from = best < FOUND_LINES ? 0 : best - 1;
+    if (from > 0) yield colours.dim(`  … ${formatMany(from, "line")} before`);
+    for (const line of lines.slice(from, from + FOUND_LINES))
+      yield `  ${aroundMatch(line, wordsIn(line)[0] ?? "", LINE_LENGTH)}`;
+    const after = lines.length - from - FOUND_LINES;
+    if (after > 0) yield colours.dim(`  … ${formatMany(after, "more line")}`);
   }
 }

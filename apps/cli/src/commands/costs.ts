@@ -13,7 +13,6 @@ import {
   type Session,
   type SessionStats,
   type Settings,
-  type SubAgentRun,
   statsOf,
   subAgentsOf,
   type UsageTotals,
@@ -21,8 +20,7 @@ import {
 import { copiedRows } from "@espalier/engine/reading";
 import { Tree } from "@espalier/session-tree";
 import { PRICES_DATE } from "@espalier/summarizer";
-import { InvalidArgumentError } from "commander";
-import { type SessionCall, sessionCommand } from "../command.ts";
+import { type AddCommand, sessionCommand } from "../command.ts";
 import { entryLine, WIDE } from "../entry-preview.ts";
 import { entryName } from "../entry-reference.ts";
 import {
@@ -35,41 +33,12 @@ import {
   formatSeconds,
   formatTime,
   isUnpriced,
+  numberParser,
 } from "../numbers.ts";
-import { currentSettings, storeInUse, storeOf, tellSkipped } from "../opening.ts";
+import { currentSettings, storeInUse, storeOf, tellSkipped, withLog } from "../opening.ts";
 import type { Shell } from "../shell.ts";
 import { viewTable } from "../table.ts";
 import { plainLine } from "../text.ts";
-
-const stats = sessionCommand({
-  usage: "stats <session>",
-  description: "show the cost of a session, by model and by purpose, and its compactions over time",
-  notes: `Each call on any branch is counted once, including calls whose summary was discarded. If a session records no price, its
-tokens are priced by the list of ${PRICES_DATE} or the setting "prices", and the sum is marked with ≈. Claude Code records the
-cost of a session with its sub-agents; that figure is used.`,
-  examples: ["espalier stats session.jsonl", "espalier stats session.jsonl --json | jq .compactions"],
-  use: "tree",
-  async run({ session, shell }: SessionCall<object>) {
-    const { prices } = (await currentSettings(shell)).values;
-    const figures = statsOf(session, undefined, prices);
-    const ledger = cacheLedger(session.tree, { prices });
-    const { breaks } = ledger;
-    const tokens = breaks.reduce((sum, one) => sum + one.tokens, 0);
-    const runs = await subAgentCosts(session, shell, ({ tree }) => statsOf(tree, undefined, prices).total);
-    const whole = billWithRuns(figures, runs);
-    const origin = originOf(session, (entryId) => statsOf(session, entryId, prices).path);
-    return {
-      value: {
-        ...statsValue(figures),
-        ...(origin ? { forkOf: { ...origin, copied: origin.copied && apart(origin.copied) } } : {}),
-        cache: { breaks: breaks.length, tokens, lost: knownCost(ledger).lost },
-        subAgents: runs.map(({ id, file, cost }) => ({ id, file, ...apart(cost) })),
-        withSubAgents: apart(whole),
-      },
-      lines: viewStats(figures, ledger, { runs, whole, origin }, shell, session.tree),
-    };
-  },
-});
 
 /** Session that a fork was copied from. */
 interface Origin {
@@ -104,28 +73,24 @@ function withoutCopied(total: UsageTotals, copied: UsageTotals, isSum: boolean):
 
 /** Session of a sub-agent, and its cost. */
 interface SubAgentCost<Cost> {
-  id: string;
-  file: string;
+  listing: Pick<ListedSession, "id" | "ref" | "importedFrom">;
   cost: Cost;
-  /** True for an imported sub-agent of Claude Code: the figure that Claude Code records for the session includes it. */
-  isOfClaudeCode: boolean;
 }
 
 async function subAgentCosts<Cost>(
   session: Session,
   shell: Shell,
-  costOf: (run: SubAgentRun) => Cost,
+  costOf: (tree: Tree) => Cost,
 ): Promise<SubAgentCost<Cost>[]> {
   const runs: SubAgentCost<Cost>[] = [];
-  for await (const run of subAgentsOf(session, { ...storeOf(shell), ...tellSkipped(shell) }))
-    runs.push({
-      id: run.listing.id,
-      file: run.listing.ref,
-      cost: costOf(run),
-      isOfClaudeCode: run.listing.importedFrom === "claude-code",
-    });
+  for await (const { listing, tree } of subAgentsOf(session, { ...storeOf(shell), ...tellSkipped(shell) }))
+    runs.push({ listing, cost: costOf(tree) });
   return runs;
 }
+
+/** Returns whether Claude Code's own figure for a session includes this sub-agent, which was imported from it. */
+const isOfClaudeCode = ({ listing }: SubAgentCost<unknown>): boolean =>
+  listing.importedFrom === "claude-code";
 
 /**
  * Returns the cost of a session with its sub-agents. A figure that the agent recorded already includes its own
@@ -133,11 +98,11 @@ async function subAgentCosts<Cost>(
  */
 function billWithRuns(
   { total, recordedCost }: Pick<SessionStats, "total" | "recordedCost">,
-  runs: readonly Pick<SubAgentCost<UsageTotals>, "cost" | "isOfClaudeCode">[],
+  runs: readonly SubAgentCost<UsageTotals>[],
 ): UsageTotals {
   const free = { cost: 0, estimated: 0, unpriced: 0 };
-  const bills = runs.map(({ cost, isOfClaudeCode }) =>
-    recordedCost !== null && isOfClaudeCode ? { ...cost, ...free } : cost,
+  const bills = runs.map((run) =>
+    recordedCost !== null && isOfClaudeCode(run) ? { ...run.cost, ...free } : run.cost,
   );
   return sumOfBills([total, ...bills]);
 }
@@ -154,24 +119,22 @@ export async function costsOf(
   const store = place.store ?? storeInUse(shell);
   const all: { listing: ListedSession; stats: Pick<SessionStats, "total" | "recordedCost"> }[] = [];
   for await (const listing of listSessions({ ...place, ...tellSkipped(shell), subAgents: true })) {
-    const log = await store.open({ file: listing.ref }, "read");
-    try {
-      all.push({ listing, stats: ownStats(new Tree(await log.load()), prices) });
-    } finally {
-      await log.close();
-    }
+    const stats = await withLog(store, { file: listing.ref }, async (log) =>
+      ownStats(new Tree(await log.load()), prices),
+    );
+    all.push({ listing, stats });
   }
-  const whole = ({ listing, stats }: (typeof all)[number], seen: ReadonlySet<string>): UsageTotals => {
+  const whole = (
+    { listing: { id }, stats }: (typeof all)[number],
+    seen: ReadonlySet<string>,
+  ): UsageTotals => {
     const runs = all.filter(
-      ({ listing: { id, parent } }) =>
-        parent?.kind === "subagent" && parent.sessionId === listing.id && !seen.has(id),
+      ({ listing: { id: run, parent } }) =>
+        parent?.kind === "subagent" && parent.sessionId === id && !seen.has(run),
     );
     return billWithRuns(
       stats,
-      runs.map((run) => ({
-        cost: whole(run, new Set([...seen, run.listing.id])),
-        isOfClaudeCode: run.listing.importedFrom === "claude-code",
-      })),
+      runs.map((run) => ({ ...run, cost: whole(run, new Set([...seen, run.listing.id])) })),
     );
   };
   return new Map(all.map((one) => [one.listing.ref, whole(one, new Set([one.listing.id]))]));
@@ -327,10 +290,7 @@ function* viewSubAgents(
   if (runs.length === 0) return;
   const bill = sumOfBills(runs.map((run) => run.cost));
   const { calls, totalTokens } = bill;
-  const sum =
-    isIncluded && runs.every(({ isOfClaudeCode }) => isOfClaudeCode)
-      ? "included"
-      : `${formatBill(whole)} in total`;
+  const sum = isIncluded && runs.every(isOfClaudeCode) ? "included" : `${formatBill(whole)} in total`;
   const price = isUnpriced(bill) ? "their cost is unknown" : `${formatBill(bill)}; ${sum}`;
   const size = `${formatMany(calls, "call")}, ${formatMany(totalTokens, "token")}`;
   yield `${formatMany(runs.length, "sub-agent")}: ${size}, ${price}`;
@@ -362,36 +322,10 @@ function compactionCells(tree: Tree, stats: CompactionStats): string[] {
   ];
 }
 
-const cache = sessionCommand({
-  usage: "cache <session>",
-  description: "show each break of the provider's prompt cache, the entry that caused it, and its cost",
-  options: [["--life <minutes>", "lifetime of an unused cache entry (default: 5)", parseMinutes]],
-  notes: `Each request is rebuilt from the file and compared with the request before it. A break is a call in which the cache missed
-more than 2,000 tokens of the earlier context. Some causes are not in the file (the system prompt, the tools, a restart of
-the program); they are inferred from the sizes and times that the provider and the program report.`,
-  examples: ["espalier cache session.jsonl", "espalier cache session.jsonl --json | jq .byCause"],
-  use: "tree",
-  async run({ session, shell, options }: SessionCall<{ life?: number }>) {
-    const { life: lifeMs = CACHE_LIFE_MS } = options;
-    const { prices } = (await currentSettings(shell)).values;
-    const ledger = cacheLedger(session.tree, { lifeMs, prices });
-    const { calls, breaks, byCause } = ledger;
-    const runs = await subAgentCosts(session, shell, ({ tree }) => cacheLedger(tree, { lifeMs, prices }));
-    return {
-      value: {
-        calls: calls.length,
-        breaks: breaks.map((one) => ({ ...one, cost: one.cost || null })),
-        cost: knownCost(ledger),
-        byCause: Object.fromEntries(
-          Object.entries(byCause).map(([cause, sum]) => [cause, { ...sum, cost: sum.cost || null }]),
-        ),
-        requests: calls,
-        subAgents: runs.map(({ id, file, cost: own }) => ({ id, file, ...knownCost(own) })),
-      },
-      lines: viewCache(session, ledger, runs, shell),
-    };
-  },
-});
+const parseMinutes = numberParser(
+  (minutes) => minutes > 0 && Number.isFinite(minutes),
+  "minutes above 0, for example 60",
+);
 
 /** Draws the breaks of the prompt cache for people: totals by cause, then each break with the entry that caused it. */
 function* viewCache(
@@ -445,11 +379,69 @@ function cacheSummary(ledger: CacheLedger): string {
   return `Prompt cache: ${of} paid again for ${formatMany(tokens, "token")}${lost}.`;
 }
 
-function parseMinutes(text: string): number {
-  const minutes = Number(text);
-  if (minutes > 0 && Number.isFinite(minutes)) return minutes * 60_000;
-  throw new InvalidArgumentError("expected minutes above 0, for example 60");
-}
-
 /** Commands about the cost of a session. */
-export const costCommands = [stats, cache] as const;
+export const costCommands: readonly AddCommand[] = [
+  sessionCommand({
+    usage: "stats <session>",
+    description: "show the cost of a session, by model and by purpose, and its compactions over time",
+    notes: `Each call on any branch is counted once, including calls whose summary was discarded. If a session records no price, its
+tokens are priced by the list of ${PRICES_DATE} or the setting "prices", and the sum is marked with ≈. Claude Code records the
+cost of a session with its sub-agents; that figure is used.`,
+    examples: ["espalier stats session.jsonl", "espalier stats session.jsonl --json | jq .compactions"],
+    use: "tree",
+    async run({ session, shell }) {
+      const { prices } = (await currentSettings(shell)).values;
+      const figures = statsOf(session, undefined, prices);
+      const ledger = cacheLedger(session.tree, { prices });
+      const { breaks } = ledger;
+      const tokens = breaks.reduce((sum, one) => sum + one.tokens, 0);
+      const runs = await subAgentCosts(session, shell, (tree) => statsOf(tree, undefined, prices).total);
+      const whole = billWithRuns(figures, runs);
+      const origin = originOf(session, (entryId) => statsOf(session, entryId, prices).path);
+      return {
+        value: {
+          ...statsValue(figures),
+          ...(origin ? { forkOf: { ...origin, copied: origin.copied && apart(origin.copied) } } : {}),
+          cache: { breaks: breaks.length, tokens, lost: knownCost(ledger).lost },
+          subAgents: runs.map(({ listing: { id, ref: file }, cost }) => ({ id, file, ...apart(cost) })),
+          withSubAgents: apart(whole),
+        },
+        lines: viewStats(figures, ledger, { runs, whole, origin }, shell, session.tree),
+      };
+    },
+  }),
+  sessionCommand({
+    usage: "cache <session>",
+    description: "show each break of the provider's prompt cache, the entry that caused it, and its cost",
+    options: [["--life <minutes>", "lifetime of an unused cache entry (default: 5)", parseMinutes]],
+    notes: `Each request is rebuilt from the file and compared with the request before it. A break is a call in which the cache missed
+more than 2,000 tokens of the earlier context. Some causes are not in the file (the system prompt, the tools, a restart of
+the program); they are inferred from the sizes and times that the provider and the program report.`,
+    examples: ["espalier cache session.jsonl", "espalier cache session.jsonl --json | jq .byCause"],
+    use: "tree",
+    async run({ session, shell, options }) {
+      const lifeMs = options.life === undefined ? CACHE_LIFE_MS : options.life * 60_000;
+      const { prices } = (await currentSettings(shell)).values;
+      const ledger = cacheLedger(session.tree, { lifeMs, prices });
+      const { calls, breaks, byCause } = ledger;
+      const runs = await subAgentCosts(session, shell, (tree) => cacheLedger(tree, { lifeMs, prices }));
+      return {
+        value: {
+          calls: calls.length,
+          breaks: breaks.map((one) => ({ ...one, cost: one.cost || null })),
+          cost: knownCost(ledger),
+          byCause: Object.fromEntries(
+            Object.entries(byCause).map(([cause, sum]) => [cause, { ...sum, cost: sum.cost || null }]),
+          ),
+          requests: calls,
+          subAgents: runs.map(({ listing: { id, ref: file }, cost: own }) => ({
+            id,
+            file,
+            ...knownCost(own),
+          })),
+        },
+        lines: viewCache(session, ledger, runs, shell),
+      };
+    },
+  }),
+];

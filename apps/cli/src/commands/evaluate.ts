@@ -18,6 +18,7 @@ import type {
   Column,
   DetailedRow,
   EvaluatedSession,
+  EvaluateOptions,
   JudgedSession,
   JudgeForecast,
   JudgeOptions,
@@ -27,11 +28,11 @@ import type {
 import { EspalierError } from "@espalier/jsonl-stream";
 import { message } from "@espalier/session-tree";
 import { pricesOf, type Summarizer, summarizer, summaryError } from "@espalier/summarizer";
-import { InvalidArgumentError, Option } from "commander";
-import { type Call, command } from "../command.ts";
+import { InvalidArgumentError } from "commander";
+import { command, type OptionsOf } from "../command.ts";
 import { WIDE } from "../entry-preview.ts";
 import { CommandError } from "../failure.ts";
-import { formatCost, formatCount, formatMany } from "../numbers.ts";
+import { formatCost, formatCount, formatMany, isWhole, numberParser } from "../numbers.ts";
 import { currentSettings, readySummarizer, withSession } from "../opening.ts";
 import { interruptible } from "../progress.ts";
 import { confirmOnTerminal, type Shell } from "../shell.ts";
@@ -39,17 +40,12 @@ import { viewTable } from "../table.ts";
 import { plainLine } from "../text.ts";
 import { writeExport } from "../write-export.ts";
 
-interface EvalOptions {
-  policy?: PolicyName[];
-  summarizerCommand?: string;
-  keepRecent?: number;
-  floor?: Limit[];
-  ceiling?: Limit[];
-  html?: string;
-  judge?: string;
-  maxCost?: number;
-  seed?: number;
-}
+const parseTokens = numberParser(isWhole, "a whole number of tokens, for example 6000");
+const parseSeed = numberParser((seed) => isWhole(seed, 0, 2 ** 32 - 1), "a whole number, for example 7");
+const parseDollars = numberParser(
+  (dollars) => dollars > 0 && Number.isFinite(dollars),
+  "US dollars above 0, for example 1.50",
+);
 
 /** A column and its limit. */
 interface Limit {
@@ -57,36 +53,40 @@ interface Limit {
   figure: number;
 }
 
-const evaluation = command({
+const OPTIONS = [
+  ["--policy <policy>", "only this policy; repeatable", collectPolicies, { choices: POLICY_NAMES }],
+  [
+    "--summarizer-command <command>",
+    'a program to compare: {"messages", "previousSummary"} on its stdin, the summary on its stdout',
+  ],
+  [
+    "--keep-recent <tokens>",
+    "newest tokens that a compaction keeps unchanged (default: 20,000; 6,000 in short sessions)",
+    parseTokens,
+  ],
+  [
+    "--floor <column=figure>",
+    "exit 1 if the column's mean is below the figure, for example found=0.8; repeatable",
+    collectLimits,
+  ],
+  [
+    "--ceiling <column=figure>",
+    "exit 1 if the column's mean is above the figure, for example dump=0.2; repeatable",
+    collectLimits,
+  ],
+  ["--html <file>", "write the report as a page with pictures"],
+  ["--judge <model>", "a model that also judges the summaries: anthropic:MODEL, openai:MODEL"],
+  ["--max-cost <dollars>", "maximum cost of models in US dollars", parseDollars],
+  ["--seed <number>", "seed for the order in which the judge grades (default: 1)", parseSeed],
+] as const;
+
+type EvalOptions = OptionsOf<typeof OPTIONS>;
+
+export const evaluation = command({
   usage: "eval [sessions...]",
   description:
     "measure how much of a session each policy and summarizer keeps; calls a model only if you name one",
-  options: [
-    new Option("--policy <policy>", "only this policy; repeatable")
-      .choices(POLICY_NAMES)
-      .argParser(collectPolicies),
-    [
-      "--summarizer-command <command>",
-      'a program to compare: {"messages", "previousSummary"} on its stdin, the summary on its stdout',
-    ],
-    [
-      "--keep-recent <tokens>",
-      "newest tokens that a compaction keeps unchanged (default: 20,000; 6,000 in short sessions)",
-      parseTokens,
-    ],
-    new Option(
-      "--floor <column=figure>",
-      "exit 1 if the column's mean is below the figure, for example found=0.8; repeatable",
-    ).argParser(collectLimits),
-    new Option(
-      "--ceiling <column=figure>",
-      "exit 1 if the column's mean is above the figure, for example dump=0.2; repeatable",
-    ).argParser(collectLimits),
-    ["--html <file>", "write the report as a page with pictures"],
-    ["--judge <model>", "a model that also judges the summaries: anthropic:MODEL, openai:MODEL"],
-    ["--max-cost <dollars>", "maximum cost of models in US dollars", parseDollars],
-    ["--seed <number>", "seed for the order in which the judge grades (default: 1)", parseSeed],
-  ],
+  options: OPTIONS,
   notes: `A session is cut at six points. At each point, the messages before the kept tail are summarized, and the summary is measured
 against the rest of the session. Import sessions of other agents first. Without arguments, the sessions that come with espalier
 are measured. No session is changed. Floors and ceilings apply to the means under policies, not to the controls. A column
@@ -101,31 +101,25 @@ docs/guides/evaluate-a-compaction.md explains the columns and their limits.`,
     "espalier eval session.jsonl --html report.html",
     "espalier eval session.jsonl --policy token-budget --judge anthropic:claude-sonnet-5-5 --max-cost 2",
   ],
-  async run({ shell, options }: Call<EvalOptions>, refs: string[]) {
+  async run({ shell, options }, refs) {
     const { CATEGORIES, COLUMNS, evaluate, reportPage } = await import("@espalier/engine/eval");
     const limits = [
       ...(options.floor ?? []).map((limit) => ({ ...limit, isFloor: true })),
       ...(options.ceiling ?? []).map((limit) => ({ ...limit, isFloor: false })),
     ].map((limit) => ({ ...limit, column: knownColumn(limit.column, COLUMNS) }));
     const sessions = refs.length === 0 ? await ownSessions() : await sessionsNamed(shell, refs);
-    const { policy = POLICY_NAMES, summarizerCommand, keepRecent, html } = options;
+    const { policy = POLICY_NAMES, summarizerCommand: line, keepRecent, html } = options;
     const named = await namedSummarizer(shell);
-    const summarizers = [
-      ...(named ? [named] : []),
-      ...(summarizerCommand === undefined ? [] : [commandSummarizer(summarizerCommand)]),
-    ];
-    const policies = POLICY_NAMES.filter((name) => policy.includes(name));
     const judge = await judgeOf(options, await currentSettings(shell));
-    await tellCost(shell, { options, sessions, policies: policies.length, summarizers, named, judge });
+    const plan: EvaluateOptions = {
+      policies: POLICY_NAMES.filter((name) => policy.includes(name)),
+      summarizers: [...(named ? [named] : []), ...(line === undefined ? [] : [commandSummarizer(line)])],
+      ...(keepRecent === undefined ? {} : { keepTokens: keepRecent }),
+      ...(judge ? { judge } : {}),
+    };
+    await tellCost(shell, options, sessions, plan, named);
     const report = await interruptible(shell, "The evaluation", ({ signal }, tell) =>
-      evaluate(sessions, {
-        policies,
-        summarizers,
-        ...(keepRecent === undefined ? {} : { keepTokens: keepRecent }),
-        ...(judge ? { judge } : {}),
-        signal,
-        onProgress: (_done, _total, what) => tell(what),
-      }),
+      evaluate(sessions, { ...plan, signal, onProgress: (_done, _total, what) => tell(what) }),
     );
     const page = html === undefined ? undefined : writeExport(html, onePiece(reportPage(report))).file;
     const failures = report.mean.flatMap((row) => [
@@ -139,9 +133,6 @@ docs/guides/evaluate-a-compaction.md explains the columns and their limits.`,
     };
   },
 });
-
-/** Commands that evaluate. */
-export const evaluationCommands = [evaluation] as const;
 
 function collectPolicies(name: string, given: readonly PolicyName[] = []): PolicyName[] {
   const known = POLICY_NAMES.find((policy) => policy === name);
@@ -158,18 +149,6 @@ function* withLine(lines: Iterable<string>, last: string): Generator<string> {
   yield* lines;
   yield "";
   yield last;
-}
-
-function parseDollars(text: string): number {
-  const dollars = Number(text);
-  if (dollars > 0 && Number.isFinite(dollars)) return dollars;
-  throw new InvalidArgumentError("expected US dollars above 0, for example 1.50");
-}
-
-function parseSeed(text: string): number {
-  const seed = Number(text);
-  if (Number.isInteger(seed) && seed >= 0 && seed < 2 ** 32) return seed;
-  throw new InvalidArgumentError("expected a whole number, for example 7");
 }
 
 /** Returns the model of `--summarizer`, named as the user wrote it; undefined without the option. */
@@ -195,16 +174,6 @@ async function judgeOf(
   return { provider, maxCost, prices: settings.prices, ...(seed === undefined ? {} : { seed }) };
 }
 
-/** Everything that decides the cost of models. */
-interface Asked {
-  options: EvalOptions;
-  sessions: readonly EvaluatedSession[];
-  policies: number;
-  summarizers: readonly Summarizer[];
-  named: Summarizer | undefined;
-  judge: JudgeOptions | undefined;
-}
-
 /**
  * Prints the expected cost of the models, and asks a person to confirm when no limit is set.
  *
@@ -212,23 +181,25 @@ interface Asked {
  */
 async function tellCost(
   shell: Shell,
-  { options, sessions, policies, summarizers, named, judge }: Asked,
+  { judge: judgeName, maxCost, keepRecent: keepTokens }: EvalOptions,
+  sessions: readonly EvaluatedSession[],
+  { policies = [], summarizers = [], judge }: EvaluateOptions,
+  named: Summarizer | undefined,
 ): Promise<void> {
   if (!judge && !named) return;
   const { forecastJudgement, forecastSummaries } = await import("@espalier/engine/eval");
   const { prices } = (await currentSettings(shell)).values;
-  const { maxCost, keepRecent: keepTokens } = options;
-  const summaries = (1 + summarizers.length) * (1 + policies);
+  const summaries = (1 + summarizers.length) * (1 + policies.length);
   const forecasts: { who: string; model: Summarizer["model"]; of: Omit<JudgeForecast, "cost">[] }[] = [];
   if (named)
     forecasts.push({
       who: `The summarizer ${named.name}`,
       model: named.model,
-      of: sessions.map(({ messages }) => forecastSummaries(messages, policies, keepTokens)),
+      of: sessions.map(({ messages }) => forecastSummaries(messages, policies.length, keepTokens)),
     });
   if (judge)
     forecasts.push({
-      who: `The judge ${options.judge}`,
+      who: `The judge ${judgeName}`,
       model: judge.provider,
       of: sessions.map(({ messages }) => forecastJudgement(messages, summaries, { ...judge, keepTokens })),
     });
@@ -258,12 +229,6 @@ async function tellCost(
     );
   if (maxCost === undefined && shell.interactive && !(await confirmOnTerminal("Continue?")))
     throw new CommandError("aborted", "No model was called, and nothing was spent.");
-}
-
-function parseTokens(text: string): number {
-  const tokens = Number(text);
-  if (Number.isInteger(tokens) && tokens >= 0) return tokens;
-  throw new InvalidArgumentError("expected a whole number of tokens, for example 6000");
 }
 
 function collectLimits(text: string, given: Limit[] = []): Limit[] {

@@ -11,8 +11,7 @@ import {
 } from "@espalier/interop";
 import { type ContinuedSession, continueSession } from "@espalier/interop/node";
 import { redactText } from "@espalier/session-tree";
-import { Option } from "commander";
-import { type SessionCall, sessionCommand } from "../command.ts";
+import { type AddCommand, sessionCommand } from "../command.ts";
 import { entryNamed } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatCount, formatMany } from "../numbers.ts";
@@ -29,96 +28,35 @@ interface ExportCommandOptions {
   out?: string;
 }
 
-/** The formats, and the file extension of each. */
-const ENDINGS: Record<Format, string> = {
-  html: "html",
-  markdown: "md",
-  json: "json",
-  jsonl: "copy.jsonl",
-  anthropic: "anthropic.json",
-  openai: "openai.json",
-  "openai-responses": "openai-responses.json",
-  "ai-sdk": "ai-sdk.json",
-  "claude-code": "claude-code.jsonl",
-  codex: "codex.jsonl",
-  pi: "pi.jsonl",
+/** The formats, and the endings of their files; the first one is that of a file without a name. */
+const ENDINGS: Record<Format, readonly [string, ...string[]]> = {
+  html: ["html", "htm"],
+  markdown: ["md", "markdown"],
+  json: ["json"],
+  jsonl: ["copy.jsonl", "jsonl"],
+  anthropic: ["anthropic.json"],
+  openai: ["openai.json"],
+  "openai-responses": ["openai-responses.json"],
+  "ai-sdk": ["ai-sdk.json"],
+  "claude-code": ["claude-code.jsonl"],
+  codex: ["codex.jsonl"],
+  pi: ["pi.jsonl"],
 };
 
-/** Other endings of file names that name a format. */
-const OTHER_ENDINGS: Readonly<Record<string, Format>> = { htm: "html", markdown: "markdown", jsonl: "jsonl" };
+const FORMATS = Object.keys(ENDINGS) as Format[];
 
 /** Formats that contain the whole session, unless the user asks for one path. */
 const HOLDS_ALL: ReadonlySet<string> = new Set(["html", "json", "jsonl"]);
-
-const exportCommand = sessionCommand({
-  usage: "export <session>",
-  description: "export a session for people, for other programs, or as a provider's request",
-  options: [
-    new Option("--format <format>", "format of the export; by default the one of the file's ending").choices(
-      Object.keys(ENDINGS),
-    ),
-    [
-      "--at <id>",
-      "export the path to this entry; by default that of the leaf, and for html, json and jsonl all entries",
-    ],
-    ["--all", "for markdown: include all branches and bookkeeping; html, json and jsonl always do"],
-    ["--redact", "leave out well-known keys and tokens"],
-    [
-      "--out <file>",
-      "file to write, with access for you only; by default the export is printed (html only to a pipe)",
-    ],
-  ],
-  notes: `With --json and no --out the file is named after the session, in this folder. A session is never overwritten.
-claude-code, codex and pi are the session files of these agents; \`espalier continue\` writes one where the agent finds it.`,
-  examples: [
-    "espalier export session.jsonl --out session.md --all",
-    "espalier export session.jsonl --format markdown | less",
-    "espalier export session.jsonl --format html --redact --out session.html",
-    "espalier export session.jsonl --format anthropic --at before-cache",
-    "espalier export session.jsonl --format codex --out rollout.jsonl",
-  ],
-  use(options: ExportCommandOptions) {
-    refuseNeedlessAll(options);
-    return "tree";
-  },
-  async run({ session, shell, options }: SessionCall<ExportCommandOptions>) {
-    const { out, at, all } = options;
-    const format = formatOf(options);
-    // HTML is not readable on a screen.
-    if (format === "html" && out === undefined && Number.isFinite(shell.columns) && !shell.json)
-      throw new CommandError(
-        "usage",
-        `HTML is for a browser: name a file with --out, for example --out ${basename(session.file, ".jsonl")}.html.`,
-      );
-    const issues: FormatIssue[] = [];
-    const pieces = await exportPieces(session, { ...options, format }, issues);
-    if (out === undefined && !shell.json) {
-      // A screen gets plain text; a pipe or a file gets the document itself.
-      const isScreen = Number.isFinite(shell.columns);
-      for (const piece of pieces) await shell.output.write(isScreen ? plainText(piece) : piece);
-      for (const line of [...viewLosses(issues), ...viewOmitted(session, format, at, all)])
-        shell.complain(line);
-      return;
-    }
-    const written = writeExport(out ?? `${basename(session.file, ".jsonl")}.${ENDINGS[format]}`, pieces);
-    for (const line of viewOmitted(session, format, at, all)) shell.complain(line);
-    const count = formatMany(written.entries, "entry", "entries");
-    return {
-      value: isNative(format) ? { ...written, issues } : written,
-      lines: [`${count} written to ${plainLine(written.file)}.`, ...viewLosses(issues)],
-    };
-  },
-});
 
 /** @throws CommandError `usage` for a file whose ending names no format, and for no file */
 function formatOf({ format, out }: ExportCommandOptions): Format {
   if (format !== undefined) return format;
   const name = `.${basename(out ?? "").toLowerCase()}`;
-  const endings = { ...OTHER_ENDINGS, ...swapped(ENDINGS) };
-  const fitting = Object.keys(endings).filter((ending) => name.endsWith(`.${ending}`));
-  const longest = fitting.sort((a, b) => b.length - a.length)[0];
-  if (longest !== undefined) return endings[longest]!;
-  const choices = Object.keys(ENDINGS).join(", ");
+  const [longest] = FORMATS.flatMap((format) => ENDINGS[format].map((ending) => ({ format, ending })))
+    .filter(({ ending }) => name.endsWith(`.${ending}`))
+    .sort((a, b) => b.ending.length - a.ending.length);
+  if (longest) return longest.format;
+  const choices = FORMATS.join(", ");
   throw new CommandError(
     "usage",
     out === undefined
@@ -126,9 +64,6 @@ function formatOf({ format, out }: ExportCommandOptions): Format {
       : `The ending of ${out} is not that of a format: use .md, .html, .json or .jsonl, or add --format. Formats are ${choices}.`,
   );
 }
-
-const swapped = (endings: Readonly<Record<Format, string>>): Record<string, Format> =>
-  Object.fromEntries(Object.entries(endings).map(([format, ending]) => [ending, format as Format]));
 
 /** Options of the engine for `--at` and `--redact`. */
 const pathOptions = (session: Session, at: string | undefined, redact = false) => ({
@@ -188,50 +123,6 @@ const isNative = (format: string): format is NativeAgent => (nativeAgents as str
 const viewLosses = (issues: readonly FormatIssue[]): string[] =>
   issues.map(({ kind, message, count }) => plainLine(`${kind.padEnd(8)} ${message} (${formatCount(count)})`));
 
-interface ContinueCommandOptions {
-  in: NativeAgent;
-  at?: string;
-  cwd?: string;
-  redact?: boolean;
-  out?: string;
-}
-
-const continueCommand = sessionCommand({
-  usage: "continue <session>",
-  description: "continue a session in another agent: claude-code, codex or pi",
-  options: [
-    new Option("--in <agent>", "the agent that continues the session")
-      .choices(nativeAgents)
-      .makeOptionMandatory(),
-    ["--at <id>", "continue from this entry; by default from the leaf"],
-    ["--cwd <folder>", "the folder to work in; by default the session's"],
-    ["--redact", "leave out well-known keys and tokens"],
-    ["--out <file>", "write this file instead of one among the agent's own sessions"],
-  ],
-  notes: `Writes a session file of the agent and prints the command that continues it. The file has one path, with its
-compactions in the agent's own form. Content that it cannot hold is listed. No file is overwritten, and the session here
-does not change. The agent's folder is the one that \`espalier import\` reads: CLAUDE_CONFIG_DIR, CODEX_HOME and
-PI_CODING_AGENT_SESSION_DIR change it.`,
-  examples: [
-    "espalier continue session.jsonl --in codex",
-    "espalier continue 11111111 --in claude-code --at before-cache",
-    "espalier continue session.jsonl --in pi --out /tmp/pi.jsonl --json | jq -r .command",
-  ],
-  use: () => "tree",
-  async run({ session, shell, options }: SessionCall<ContinueCommandOptions>) {
-    const { in: agent, at, cwd, redact, out } = options;
-    const continued = continueSession(session, {
-      agent,
-      ...pathOptions(session, at, redact),
-      cwd: cwd === undefined ? undefined : resolve(cwd),
-      out,
-    });
-    const lines = viewContinued(continued, shell.colours.dim);
-    // The command is not broken, because a line break would end it when it is pasted.
-    return { value: continued, lines: lines.slice(0, -1), text: lines.at(-1)! };
-  },
-});
-
 /** Describes a session file for another agent: its size and place, the differences, and the command that continues it. */
 export const viewContinued = (
   { file, command, entries, issues }: ContinuedSession,
@@ -245,4 +136,95 @@ export const viewContinued = (
 ];
 
 /** Commands that write a session for other programs. */
-export const exportCommands = [exportCommand, continueCommand] as const;
+export const exportCommands: readonly AddCommand[] = [
+  sessionCommand({
+    usage: "export <session>",
+    description: "export a session for people, for other programs, or as a provider's request",
+    options: [
+      ["--format <format>", "format of the export; by default the one of the file's ending", FORMATS],
+      [
+        "--at <id>",
+        "export the path to this entry; by default that of the leaf, and for html, json and jsonl all entries",
+      ],
+      ["--all", "for markdown: include all branches and bookkeeping; html, json and jsonl always do"],
+      ["--redact", "leave out well-known keys and tokens"],
+      [
+        "--out <file>",
+        "file to write, with access for you only; by default the export is printed (html only to a pipe)",
+      ],
+    ],
+    notes: `With --json and no --out the file is named after the session, in this folder. A session is never overwritten.
+claude-code, codex and pi are the session files of these agents; \`espalier continue\` writes one where the agent finds it.`,
+    examples: [
+      "espalier export session.jsonl --out session.md --all",
+      "espalier export session.jsonl --format markdown | less",
+      "espalier export session.jsonl --format html --redact --out session.html",
+      "espalier export session.jsonl --format anthropic --at before-cache",
+      "espalier export session.jsonl --format codex --out rollout.jsonl",
+    ],
+    use(options) {
+      refuseNeedlessAll(options);
+      return "tree";
+    },
+    async run({ session, shell, options }) {
+      const { out, at, all } = options;
+      const format = formatOf(options);
+      // HTML is not readable on a screen.
+      if (format === "html" && out === undefined && Number.isFinite(shell.columns) && !shell.json)
+        throw new CommandError(
+          "usage",
+          `HTML is for a browser: name a file with --out, for example --out ${basename(session.file, ".jsonl")}.html.`,
+        );
+      const issues: FormatIssue[] = [];
+      const pieces = await exportPieces(session, { ...options, format }, issues);
+      if (out === undefined && !shell.json) {
+        // A screen gets plain text; a pipe or a file gets the document itself.
+        const isScreen = Number.isFinite(shell.columns);
+        for (const piece of pieces) await shell.output.write(isScreen ? plainText(piece) : piece);
+        for (const line of [...viewLosses(issues), ...viewOmitted(session, format, at, all)])
+          shell.complain(line);
+        return;
+      }
+      const written = writeExport(out ?? `${basename(session.file, ".jsonl")}.${ENDINGS[format][0]}`, pieces);
+      for (const line of viewOmitted(session, format, at, all)) shell.complain(line);
+      const count = formatMany(written.entries, "entry", "entries");
+      return {
+        value: isNative(format) ? { ...written, issues } : written,
+        lines: [`${count} written to ${plainLine(written.file)}.`, ...viewLosses(issues)],
+      };
+    },
+  }),
+  sessionCommand({
+    usage: "continue <session>",
+    description: "continue a session in another agent: claude-code, codex or pi",
+    options: [
+      ["--in <agent>", "the agent that continues the session", nativeAgents, { isRequired: true }],
+      ["--at <id>", "continue from this entry; by default from the leaf"],
+      ["--cwd <folder>", "the folder to work in; by default the session's"],
+      ["--redact", "leave out well-known keys and tokens"],
+      ["--out <file>", "write this file instead of one among the agent's own sessions"],
+    ],
+    notes: `Writes a session file of the agent and prints the command that continues it. The file has one path, with its
+compactions in the agent's own form. Content that it cannot hold is listed. No file is overwritten, and the session here
+does not change. The agent's folder is the one that \`espalier import\` reads: CLAUDE_CONFIG_DIR, CODEX_HOME and
+PI_CODING_AGENT_SESSION_DIR change it.`,
+    examples: [
+      "espalier continue session.jsonl --in codex",
+      "espalier continue 11111111 --in claude-code --at before-cache",
+      "espalier continue session.jsonl --in pi --out /tmp/pi.jsonl --json | jq -r .command",
+    ],
+    use: "tree",
+    async run({ session, shell, options }) {
+      const { in: agent, at, cwd, redact, out } = options;
+      const continued = continueSession(session, {
+        agent,
+        ...pathOptions(session, at, redact),
+        cwd: cwd === undefined ? undefined : resolve(cwd),
+        out,
+      });
+      const lines = viewContinued(continued, shell.colours.dim);
+      // The command is not broken, because a line break would end it when it is pasted.
+      return { value: continued, lines: lines.slice(0, -1), text: lines.at(-1)! };
+    },
+  }),
+];

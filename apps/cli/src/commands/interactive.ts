@@ -5,22 +5,15 @@ import { listSessions, missingKey, openSession, searchSessions } from "@espalier
 import { describeFound, foundSessions } from "@espalier/interop/node";
 import { messageText, redactFolder } from "@espalier/session-tree";
 import type { ViewerSessions } from "@espalier/viewer";
-import { Argument, type Command, CommanderError, InvalidArgumentError } from "commander";
+import { type Command, CommanderError } from "commander";
 // Only types: the installation is loaded when it is used.
 import type { AgentName } from "../agents/agents.ts";
 import type { InstallPlan } from "../agents/install.ts";
 import type { ChatChoices } from "../chat/conversation.ts";
-import {
-  type AddCommand,
-  type Answer,
-  type Call,
-  command,
-  type SessionCall,
-  sessionCommand,
-} from "../command.ts";
-import { playDemo } from "../demo.ts";
+import { type AddCommand, type Answer, command, sessionCommand } from "../command.ts";
 import { CommandError, unknownCommand } from "../failure.ts";
 import { renderMarkdown } from "../markdown/markdown.ts";
+import { isWhole, numberParser } from "../numbers.ts";
 import {
   askAboutProject,
   changeOptions,
@@ -32,37 +25,11 @@ import {
   storeInUse,
   storeOf,
   tellSkipped,
+  withLog,
 } from "../opening.ts";
 import { jsonLine, print, type Shell } from "../shell.ts";
 import { plainLine, plainText } from "../text.ts";
 import { VIEWER_PAGE } from "../write-export.ts";
-
-/** The terminal's interface. `espalier` and `espalier <session>` open it too. */
-const open = command({
-  usage: "open [session]",
-  isDefault: true,
-  description: "find, read and change sessions in the terminal; `espalier` alone does the same",
-  options: [["--ascii", "draw with - and | instead of lines"]],
-  examples: ["espalier", "espalier session.jsonl", "espalier open 3kq7 --ascii"],
-  async run(
-    { shell, program, options: { ascii = false } }: Call<{ ascii?: boolean }>,
-    ref: string | undefined,
-  ) {
-    const isDumb = process.env["TERM"] === "dumb";
-    const isTerminal =
-      process.stdin.isTTY === true && process.stdout.isTTY === true && !isDumb && !shell.json;
-    const file = ref === undefined ? undefined : await fileOf(shell, ref, program);
-    // Without a terminal the help is printed, as by commander without a command.
-    if (ref === undefined && !isTerminal) throw new CommanderError(2, "commander.help", "(outputHelp)");
-    if (!isTerminal) {
-      const needed = isDumb ? "a terminal that moves its cursor, and TERM is dumb" : "a terminal";
-      throw new CommandError("usage", `Opening ${ref} needs ${needed}; \`espalier tree ${ref}\` prints it.`);
-    }
-    const { openTerminal } = await import("../terminal/open-terminal.ts");
-    await askAboutProject(shell);
-    await openTerminal(shell, { ascii, ...(file === undefined ? {} : { ref: file }) });
-  },
-});
 
 /**
  * Returns the file or name of a session. A word that names no session is reported as an unknown command, unless it
@@ -71,10 +38,10 @@ const open = command({
 async function fileOf(shell: Shell, ref: string, program: Command): Promise<string> {
   const isFile = !shell.store && existsSync(ref);
   try {
-    const log = await storeInUse(shell).open(await sessionNamed(shell.store, ref), "read");
-    await log.close();
-    if (isFile && !log.header) await refuseForeign(ref);
-    return log.ref;
+    const named = await sessionNamed(shell.store, ref);
+    const { header, ref: file } = await withLog(storeInUse(shell), named, (log) => log);
+    if (isFile && !header) await refuseForeign(ref);
+    return file;
   } catch (error) {
     if (isFile) throw error;
     if (program.args[0] === "open" || ref.includes("/")) throw error;
@@ -82,37 +49,7 @@ async function fileOf(shell: Shell, ref: string, program: Command): Promise<stri
   }
 }
 
-interface ServeOptions {
-  write?: boolean;
-  port?: number;
-}
-
-const serve = command({
-  usage: "serve [place]",
-  description:
-    "show sessions live in a browser of this machine: of a folder, one session, or by default all of Espalier and Pi",
-  options: [
-    ["--write", "allow the page to navigate, fork, label and compact"],
-    ["--port <port>", "the port; by default a free one", parsePort],
-  ],
-  notes:
-    "Anyone with the printed address can read these sessions, because it contains a token. Ctrl-C stops the server.",
-  examples: [
-    "espalier serve",
-    "espalier serve ~/old-sessions --port 7777",
-    "espalier serve session.jsonl --write",
-    "espalier serve 3kq7",
-  ],
-  async run({ shell, options }: Call<ServeOptions>, place: string | undefined) {
-    const sessions = sessionsAt(shell, place === undefined ? {} : await placeNamed(shell, place));
-    const { serveViewer } = await import("@espalier/viewer");
-    const server = await serveViewer({ ...options, sessions, page: VIEWER_PAGE });
-    await print(shell, { url: server.url }, [server.url]);
-    await shell.output.flush();
-    await untilInterrupted();
-    await server.close();
-  },
-});
+const parsePort = numberParser((port) => isWhole(port, 0, 65_535), "a port (0–65535), for example 7777");
 
 /** Sessions that are served: of a folder or of all places; with `only`, a single one of them. */
 interface ServedPlace {
@@ -129,9 +66,9 @@ async function placeNamed(shell: Shell, word: string): Promise<ServedPlace> {
   }
   if (/[/\\]|\.jsonl$/.test(word))
     throw new CommandError("not-found", `There is no file or folder ${word}; check the path.`);
-  const log = await storeInUse(shell).open(await sessionNamed(shell.store, word), "read");
-  await log.close();
-  return shell.store ? { only: log.ref } : { folder: dirname(log.ref), only: log.ref };
+  const named = await sessionNamed(shell.store, word);
+  const only = await withLog(storeInUse(shell), named, ({ ref }) => ref);
+  return shell.store ? { only } : { folder: dirname(only), only };
 }
 
 /** Refuses a symbolic link to a session's file, since lists do not follow such links; a folder may be a link. */
@@ -168,101 +105,6 @@ const untilInterrupted = (): Promise<void> =>
   new Promise((end) => {
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => end());
   });
-
-function parsePort(text: string): number {
-  const port = Number(text);
-  if (Number.isInteger(port) && port >= 0 && port < 65_536) return port;
-  throw new InvalidArgumentError("expected a port (0–65535), for example 7777");
-}
-
-interface McpOptions {
-  http?: boolean;
-  port?: number;
-  import: boolean;
-}
-
-/** A server of recorded sessions for agents. In the help it is listed with the commands for other agents. */
-const mcp = command({
-  usage: "mcp",
-  description: "give an agent recall and search of recorded sessions, by the Model Context Protocol",
-  options: [
-    ["--http", "serve over HTTP on this machine alone, instead of stdin and stdout"],
-    ["--port <port>", "the port for --http; by default a free one", parsePort],
-    ["--no-import", "do not import sessions of Claude Code and Codex"],
-  ],
-  notes: `An agent starts it in the folder of its project and asks over stdin and stdout. Its tools: recall, search_sessions,
-read_entries, tree, diff_branches, rules, stats, and label, the only one that writes. Sessions of Claude Code and Codex
-are imported while it runs, those of Pi are read where they are. With --http the printed address holds a token, which lets
-its holder read all sessions; ESPALIER_MCP_TOKEN sets it, so that the address stays.`,
-  examples: [
-    "claude mcp add espalier -- espalier mcp",
-    "codex mcp add espalier -- espalier mcp",
-    "espalier mcp --http --port 7777",
-  ],
-  async run({ shell, options: { http = false, port, import: imports } }: Call<McpOptions>) {
-    if (port !== undefined && !http)
-      throw new CommandError("usage", "--port needs --http; add --http, or leave --port out.");
-    const token = process.env["ESPALIER_MCP_TOKEN"];
-    if (token !== undefined && !/^[\w-]{16,200}$/.test(token))
-      throw new CommandError("usage", "ESPALIER_MCP_TOKEN needs 16 to 200 letters, digits, - or _.");
-    const { createHandler, HostSessions, serveOnStdio, serveOverHttp } = await import("../mcp/server.ts");
-    const folder = process.env["CLAUDE_PROJECT_DIR"] ?? process.cwd();
-    const sessions = new HostSessions({ shell, folder, env: process.env, imports });
-    sessions.start();
-    try {
-      if (!http) return await serveOnStdio(sessions, untilInterrupted());
-      const server = await serveOverHttp(createHandler(sessions), { port, token });
-      await print(shell, { url: server.url }, [server.url]);
-      await shell.output.flush();
-      await untilInterrupted();
-      await server.close();
-    } finally {
-      await sessions.close();
-    }
-  },
-});
-
-interface ChatOptions {
-  print?: string;
-  continue?: boolean;
-  model?: string;
-}
-
-const chat = command({
-  usage: "chat [session]",
-  description: "talk with a model in a new session or an existing one",
-  options: [
-    ["-c, --continue", "continue the newest session of this folder"],
-    ["-p, --print <prompt>", "send one prompt, print the answer, and exit"],
-    ["--model <id>", "a model of Claude, or openai:MODEL; by default the last model of the session"],
-  ],
-  notes:
-    "In the chat, /help lists its commands and keys; Esc aborts an answer. Needs ANTHROPIC_API_KEY, or OPENAI_API_KEY for OpenAI; OPENAI_BASE_URL names another server that speaks its API, such as http://localhost:11434/v1. With --print and --json the events of the run are printed, one a line; when their reader closes the pipe, the run is aborted.",
-  examples: [
-    "espalier chat",
-    "espalier chat --continue",
-    'espalier chat --print "What does this folder hold?"',
-    "espalier chat session.jsonl --model claude-haiku-4-5",
-    "OPENAI_BASE_URL=http://localhost:11434/v1 espalier chat --model openai:qwen3",
-  ],
-  async run({ shell, options }: Call<ChatOptions>, ref: string | undefined) {
-    const { print, continue: isContinued, model } = options;
-    const { noKey } = await import("../chat/conversation.ts");
-    // No session is created when nobody can answer. An existing session names its model, so its settings are read
-    // later.
-    const { values } = await currentSettings(shell);
-    const missing =
-      ref === undefined && !isContinued ? missingKey(model ?? "anthropic", { settings: values }) : undefined;
-    if (missing) throw noKey(missing);
-    if (print === undefined && (!shell.interactive || !process.stdout.isTTY))
-      throw new CommandError("usage", "The chat needs a terminal; without one, use --print PROMPT.");
-    const place = ref ?? (isContinued ? await newestHere(shell) : undefined);
-    const choices = model === undefined ? {} : { model };
-    if (print !== undefined) return answerOne(shell, place, choices, print);
-    const { runChat } = await import("../chat/chat.ts");
-    await runChat(shell, place, choices);
-  },
-});
 
 /** Prints the answer to one prompt: as markdown, drawn on a terminal; every event with --json. */
 async function answerOne(
@@ -316,54 +158,23 @@ async function newestHere(shell: Shell): Promise<string> {
   throw new CommandError("not-found", "This folder has no session yet; `espalier chat` creates one.");
 }
 
-const demo = command({
-  usage: "demo [file]",
-  description: "show the features on a copy of a session, yours or the bundled one",
-  examples: ["espalier demo", "espalier demo session.jsonl"],
-  run: ({ shell }: Call<object>, file: string | undefined) => playDemo(shell, file),
-});
-
-const run = sessionCommand({
-  usage: "run <session> [command] [args...]",
-  description: "run a command of an extension; without a name, list the commands",
-  examples: [
-    "espalier run session.jsonl --extension bookmark.ts",
-    'espalier run session.jsonl bookmark "before the cache" --extension bookmark.ts',
-  ],
-  use: "summarize",
-  async run({ session }: SessionCall<object>, name: string | undefined, args: string[]) {
-    if (name !== undefined) {
-      await session.runCommand(name, args.join(" "));
-      return { value: { command: name, leafId: session.leafId }, lines: [] };
-    }
-    const commands = session.commands.map(({ name, description, owner }) => ({ name, description, owner }));
-    return {
-      value: { commands },
-      lines:
-        commands.length === 0
-          ? ["No extension registers a command; name its file with --extension."]
-          : commands.map(({ name, description }) => plainLine(`${name.padEnd(20)} ${description}`)),
-    };
-  },
-});
-
 /** Names of the agents, repeated here so that their table is loaded only when it is used. */
 const AGENTS: readonly AgentName[] = ["claude-code", "codex", "pi"];
 
 const agentCommand = (verb: "install" | "uninstall", description: string, examples: readonly string[]) =>
   command({
-    usage: verb,
+    usage: `${verb} <agent>`,
     description,
-    argument: new Argument("<agent>", "the agent").choices(AGENTS),
+    argument: ["the agent", AGENTS],
     options: [["--dry-run", "print the changes as a diff, and change nothing"]],
     notes: NOTES,
     examples,
-    async run({ options: { dryRun = false } }: Call<{ dryRun?: boolean }>, name: AgentName) {
+    async run({ options: { dryRun = false } }, name) {
       const [{ agentNamed }, { planInstall, planUninstall, carryOut, diffOf }] = await Promise.all([
         import("../agents/agents.ts"),
         import("../agents/install.ts"),
       ]);
-      const agent = agentNamed(name);
+      const agent = agentNamed(name as AgentName);
       const plan = verb === "install" ? planInstall(agent) : planUninstall(agent);
       if (!dryRun) carryOut(plan);
       // Espalier's own files are written first and shown last: a user looks for the agent's settings.
@@ -408,7 +219,46 @@ function answerOf(
 
 /** Commands that install Espalier in other agents, and the server that these agents start. */
 export const agentCommands: readonly AddCommand[] = [
-  mcp,
+  // A server of recorded sessions for agents. In the help it is listed with the commands for other agents.
+  command({
+    usage: "mcp",
+    description: "give an agent recall and search of recorded sessions, by the Model Context Protocol",
+    options: [
+      ["--http", "serve over HTTP on this machine alone, instead of stdin and stdout"],
+      ["--port <port>", "the port for --http; by default a free one", parsePort],
+      ["--no-import", "do not import sessions of Claude Code and Codex"],
+    ],
+    notes: `An agent starts it in the folder of its project and asks over stdin and stdout. Its tools: recall, search_sessions,
+read_entries, tree, diff_branches, rules, stats, and label, the only one that writes. Sessions of Claude Code and Codex
+are imported while it runs, those of Pi are read where they are. With --http the printed address holds a token, which lets
+its holder read all sessions; ESPALIER_MCP_TOKEN sets it, so that the address stays.`,
+    examples: [
+      "claude mcp add espalier -- espalier mcp",
+      "codex mcp add espalier -- espalier mcp",
+      "espalier mcp --http --port 7777",
+    ],
+    async run({ shell, options: { http = false, port, import: imports } }) {
+      if (port !== undefined && !http)
+        throw new CommandError("usage", "--port needs --http; add --http, or leave --port out.");
+      const token = process.env["ESPALIER_MCP_TOKEN"];
+      if (token !== undefined && !/^[\w-]{16,200}$/.test(token))
+        throw new CommandError("usage", "ESPALIER_MCP_TOKEN needs 16 to 200 letters, digits, - or _.");
+      const { createHandler, HostSessions, serveOnStdio, serveOverHttp } = await import("../mcp/server.ts");
+      const folder = process.env["CLAUDE_PROJECT_DIR"] ?? process.cwd();
+      const sessions = new HostSessions({ shell, folder, env: process.env, imports });
+      sessions.start();
+      try {
+        if (!http) return await serveOnStdio(sessions, untilInterrupted());
+        const server = await serveOverHttp(createHandler(sessions), { port, token });
+        await print(shell, { url: server.url }, [server.url]);
+        await shell.output.flush();
+        await untilInterrupted();
+        await server.close();
+      } finally {
+        await sessions.close();
+      }
+    },
+  }),
   agentCommand("install", "install recall, rules and imports in another agent: claude-code, codex or pi", [
     "espalier install claude-code --dry-run",
     "espalier install codex",
@@ -417,7 +267,119 @@ export const agentCommands: readonly AddCommand[] = [
 ] as const;
 
 /**
- * Commands that run until the user ends them, or run other code: the terminal, the browser, the chat, an extension, the
- * demo.
+ * Commands that run until the user ends them, or run other code: the terminal, the browser, the chat, an extension.
  */
-export const interactiveCommands = [open, chat, serve, run, demo] as const;
+export const interactiveCommands: readonly AddCommand[] = [
+  // The terminal's interface. `espalier` and `espalier <session>` open it too.
+  command({
+    usage: "open [session]",
+    isDefault: true,
+    description: "find, read and change sessions in the terminal; `espalier` alone does the same",
+    options: [["--ascii", "draw with - and | instead of lines"]],
+    examples: ["espalier", "espalier session.jsonl", "espalier open 3kq7 --ascii"],
+    async run({ shell, program, options: { ascii = false } }, ref) {
+      const isDumb = process.env["TERM"] === "dumb";
+      const isTerminal =
+        process.stdin.isTTY === true && process.stdout.isTTY === true && !isDumb && !shell.json;
+      const file = ref === undefined ? undefined : await fileOf(shell, ref, program);
+      // Without a terminal the help is printed, as by commander without a command.
+      if (ref === undefined && !isTerminal) throw new CommanderError(2, "commander.help", "(outputHelp)");
+      if (!isTerminal) {
+        const needed = isDumb ? "a terminal that moves its cursor, and TERM is dumb" : "a terminal";
+        throw new CommandError(
+          "usage",
+          `Opening ${ref} needs ${needed}; \`espalier tree ${ref}\` prints it.`,
+        );
+      }
+      const { openTerminal } = await import("../terminal/open-terminal.ts");
+      await askAboutProject(shell);
+      await openTerminal(shell, { ascii, ...(file === undefined ? {} : { ref: file }) });
+    },
+  }),
+  command({
+    usage: "chat [session]",
+    description: "talk with a model in a new session or an existing one",
+    options: [
+      ["-c, --continue", "continue the newest session of this folder"],
+      ["-p, --print <prompt>", "send one prompt, print the answer, and exit"],
+      ["--model <id>", "a model of Claude, or openai:MODEL; by default the last model of the session"],
+    ],
+    notes:
+      "In the chat, /help lists its commands and keys; Esc aborts an answer. Needs ANTHROPIC_API_KEY, or OPENAI_API_KEY for OpenAI; OPENAI_BASE_URL names another server that speaks its API, such as http://localhost:11434/v1. With --print and --json the events of the run are printed, one a line; when their reader closes the pipe, the run is aborted.",
+    examples: [
+      "espalier chat",
+      "espalier chat --continue",
+      'espalier chat --print "What does this folder hold?"',
+      "espalier chat session.jsonl --model claude-haiku-4-5",
+      "OPENAI_BASE_URL=http://localhost:11434/v1 espalier chat --model openai:qwen3",
+    ],
+    async run({ shell, options }, ref) {
+      const { print, continue: isContinued, model } = options;
+      const { noKey } = await import("../chat/conversation.ts");
+      // No session is created when nobody can answer. An existing session names its model, so its settings are read
+      // later.
+      const { values } = await currentSettings(shell);
+      const missing =
+        ref === undefined && !isContinued
+          ? missingKey(model ?? "anthropic", { settings: values })
+          : undefined;
+      if (missing) throw noKey(missing);
+      if (print === undefined && (!shell.interactive || !process.stdout.isTTY))
+        throw new CommandError("usage", "The chat needs a terminal; without one, use --print PROMPT.");
+      const place = ref ?? (isContinued ? await newestHere(shell) : undefined);
+      const choices = model === undefined ? {} : { model };
+      if (print !== undefined) return answerOne(shell, place, choices, print);
+      const { runChat } = await import("../chat/chat.ts");
+      await runChat(shell, place, choices);
+    },
+  }),
+  command({
+    usage: "serve [place]",
+    description:
+      "show sessions live in a browser of this machine: of a folder, one session, or by default all of Espalier and Pi",
+    options: [
+      ["--write", "allow the page to navigate, fork, label and compact"],
+      ["--port <port>", "the port; by default a free one", parsePort],
+    ],
+    notes:
+      "Anyone with the printed address can read these sessions, because it contains a token. Ctrl-C stops the server.",
+    examples: [
+      "espalier serve",
+      "espalier serve ~/old-sessions --port 7777",
+      "espalier serve session.jsonl --write",
+      "espalier serve 3kq7",
+    ],
+    async run({ shell, options }, place) {
+      const sessions = sessionsAt(shell, place === undefined ? {} : await placeNamed(shell, place));
+      const { serveViewer } = await import("@espalier/viewer");
+      const server = await serveViewer({ ...options, sessions, page: VIEWER_PAGE });
+      await print(shell, { url: server.url }, [server.url]);
+      await shell.output.flush();
+      await untilInterrupted();
+      await server.close();
+    },
+  }),
+  sessionCommand({
+    usage: "run <session> [command] [args...]",
+    description: "run a command of an extension; without a name, list the commands",
+    examples: [
+      "espalier run session.jsonl --extension bookmark.ts",
+      'espalier run session.jsonl bookmark "before the cache" --extension bookmark.ts',
+    ],
+    use: "summarize",
+    async run({ session }, name, args) {
+      if (name !== undefined) {
+        await session.runCommand(name, args.join(" "));
+        return { value: { command: name, leafId: session.leafId }, lines: [] };
+      }
+      const commands = session.commands.map(({ name, description, owner }) => ({ name, description, owner }));
+      return {
+        value: { commands },
+        lines:
+          commands.length === 0
+            ? ["No extension registers a command; name its file with --extension."]
+            : commands.map(({ name, description }) => plainLine(`${name.padEnd(20)} ${description}`)),
+      };
+    },
+  }),
+];

@@ -1,11 +1,15 @@
 import { existsSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import {
+  type Diagnosis,
   deleteSession,
   type ListedSession,
   type ListOptions,
   listSessions,
   nothingBilled,
+  othersMayRead,
+  type RepairReport,
+  repairSession,
   type SearchHit,
   type SearchOptions,
   searchSessions,
@@ -14,20 +18,21 @@ import {
 import { EspalierError } from "@espalier/jsonl-stream";
 import { ID_LENGTH, type SessionRef, Tree } from "@espalier/session-tree";
 import { removeUnsent } from "../chat/unsent-texts.ts";
-import { type Call, command, type OptionShape } from "../command.ts";
+import { type AddCommand, command, sessionCommand } from "../command.ts";
 import { shortIds, shortSessionIds } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import {
   costValue,
   formatBill,
+  formatCount,
   formatMany,
   formatWhen,
   parseCount,
   parseSince,
   parseUntil,
 } from "../numbers.ts";
-import { isThere, sessionNamed, storeInUse, storeOf, tellSkipped, withSession } from "../opening.ts";
-import { confirmOnTerminal, jsonLine, printLine, printLines, type Shell } from "../shell.ts";
+import { isThere, sessionNamed, storeInUse, storeOf, tellSkipped, withLog, withSession } from "../opening.ts";
+import { confirmOnTerminal, jsonLine, print, printLine, printLines, type Shell } from "../shell.ts";
 import {
   aroundMatch,
   columnsOf,
@@ -42,81 +47,12 @@ import {
 import { costsOf } from "./costs.ts";
 
 /** Filters of sessions, for `list` and `search`. */
-type Filters = Pick<ListOptions, "agent" | "project" | "since" | "until">;
-
-const FILTERS: readonly OptionShape[] = [
+const FILTERS = [
   ["--since <time>", "only sessions updated since this time: 3d, 1w, 2m, 2026-11-20", parseSince],
   ["--until <time>", "only sessions not updated after this time", parseUntil],
   ["--project <folder>", "only sessions that worked in this folder or below it: its path, or just its name"],
   ["--agent <name>", "only sessions of this agent", ["espalier", "claude-code", "codex", "pi"]],
-];
-
-const list = command({
-  usage: "list [folder]",
-  description: "list sessions, newest first: of a folder, or by default all of Espalier and Pi",
-  options: [
-    ...FILTERS,
-    ["--sub-agents", "list sub-agents too"],
-    [
-      "--cost",
-      "show the cost of each session with its sub-agents, of a fork since its beginning; reads every session completely",
-    ],
-    ["--parent <id>", "only forks and sub-agents of this session; the beginning of its id is enough"],
-  ],
-  examples: [
-    "espalier list",
-    "espalier list --since 1w --agent claude-code",
-    "espalier list ~/.pi/agent/sessions --json | jq -r .file",
-    "espalier list --parent 3kq7",
-  ],
-  async run(
-    {
-      shell,
-      options: { cost: isPriced = false, ...options },
-    }: Call<Filters & Pick<ListOptions, "subAgents" | "parent"> & { cost?: boolean }>,
-    folder: string | undefined,
-  ) {
-    if (folder !== undefined && !existsSync(folder))
-      throw new CommandError("not-found", `There is no folder ${folder}; check the path.`);
-    if (folder !== undefined && !statSync(folder).isDirectory())
-      throw new CommandError(
-        "usage",
-        `${folder} is not a folder; \`espalier tree ${folder}\` shows a session.`,
-      );
-    const place = folder === undefined ? storeOf(shell) : { folder: resolve(folder) };
-    const costs = isPriced ? await costsOf(shell, place) : undefined;
-    let isWhole = true;
-    const onSkipped: ListOptions["onSkipped"] = (skipped, error) => {
-      isWhole = false;
-      tellSkipped(shell).onSkipped?.(skipped, error);
-    };
-    const sessions = listSessions({ ...place, ...options, onSkipped });
-    if (shell.json) {
-      for await (const session of sessions)
-        await shell.output.writeLine(jsonLine(listedValue(session, options, costs?.get(session.ref))));
-      return;
-    }
-    const listed = await allOf(sessions);
-    const shown = options.subAgents ? underParents(listed) : listed;
-    // Names are short among all sessions, also where few are shown.
-    const all = await allOf(listSessions({ ...place, subAgents: true, onSkipped }));
-    await printLines(shell, viewList(shown, { costs, names: sessionNames(all) }, shell));
-    if (!options.subAgents) await printLines(shell, viewHiddenRuns(shown, all));
-    // The sessions may be in a place that was skipped.
-    if (shown.length === 0 && !isWhole) shell.exitCode = 1;
-    else if (shown.length === 0)
-      await printLine(
-        shell,
-        folder !== undefined && all.length === 0
-          ? projectHint("espalier list", folder)
-          : Object.keys(options).length > 0
-            ? "No session matches; `espalier list` lists all."
-            : "There are no sessions here.",
-      );
-    if (isWhole && folder === undefined && listed.every(({ agent }) => agent === "pi"))
-      await tellOfOthers(shell);
-  },
-});
+] as const;
 
 /**
  * Returns the message for a folder without session files. It names the option for a project's folder, because agents
@@ -226,55 +162,6 @@ export function underParents(all: readonly ListedSession[]): ListedSession[] {
   ];
   return all.filter((session) => beganBy(session) === undefined).flatMap(withRuns);
 }
-
-const search = command({
-  usage: "search <query> [place]",
-  description: "search a session, the sessions below a folder, or by default all of Espalier and Pi",
-  options: [
-    ...FILTERS,
-    ["--limit <count>", "stop after this many", parseCount],
-    ["--case-sensitive", "distinguish upper and lower case"],
-  ],
-  notes: `The query is literal text: put several words between quotes. It is searched for in messages, calls with their
-arguments, results and summaries, on all branches and behind compactions, but not in the model's thoughts. The newest
-sessions come first. An entry that a fork copied is one hit. A place is a folder, a file, or the id of a session.
-\`espalier history\` searches one session for words in any order. As with grep, the exit code is 1 when nothing is found.`,
-  examples: [
-    'espalier search "disk full" --since 1w',
-    "espalier search merge 1284c080",
-    "espalier search cache-control ~/old-sessions --limit 20",
-    "espalier search flaky session.jsonl --json | jq -r .entryId",
-  ],
-  async run(
-    { shell, options }: Call<Filters & { limit?: number; caseSensitive?: boolean }>,
-    query: string,
-    word: string | undefined,
-  ) {
-    const place = word === undefined ? {} : await placeOf(shell, query, word);
-    const { limit = Number.POSITIVE_INFINITY, ...filters } = options;
-    const found = searchSessions(query, { ...storeOf(shell), ...filters, ...place, ...tellSkipped(shell) });
-    const view = shell.json ? undefined : await hitView(shell, query, place);
-    let count = 0;
-    for await (const hit of found) {
-      // For people, copies are no hits of their own.
-      if (!view || !hit.sameAs) count++;
-      if (view) await printLines(shell, await view(hit));
-      else await shell.output.writeLine(jsonLine({ ...hit, sessionId: hit.sessionId || null }));
-      // On a terminal, hits appear during the search.
-      if (Number.isFinite(shell.columns)) await shell.output.flush();
-      if (count >= limit) break;
-    }
-    if (view) await printLines(shell, await view(undefined));
-    if (count > 0) return;
-    shell.exitCode = 1;
-    if (shell.json) return;
-    await printLine(shell, "Nothing was found.");
-    if (word === undefined) return tellOfOthers(shell);
-    if (place.folder === undefined) return;
-    const { done: isEmpty } = await listSessions({ folder: place.folder, subAgents: true }).next();
-    if (isEmpty) await printLine(shell, projectHint(`espalier search ${JSON.stringify(query)}`, word));
-  },
-});
 
 /** Returns whether the store has a session that is not Pi's own. */
 async function hasOwnSession(shell: Shell): Promise<boolean> {
@@ -389,45 +276,12 @@ function viewFound(
 }
 
 /** Reads the ids of a session's entries; returns a function that shortens them. */
-async function entryNames(shell: Shell, file: string): Promise<(id: string) => string> {
-  const log = await storeInUse(shell).open({ file }, "read");
-  try {
-    return shortIds(new Tree(await log.load()).ids());
-  } finally {
-    await log.close();
-  }
-}
-
-const deleteCommand = command({
-  usage: "delete <session>",
-  description: "delete a session's file and all files that belong to it; this cannot be undone",
-  options: [["--yes", "do not ask"]],
-  examples: ["espalier delete session.jsonl --yes"],
-  async run({ shell, options: { yes = false } }: Call<{ yes?: boolean }>, ref: string) {
-    if (!yes) await confirm(shell, ref);
-    const named = await sessionNamed(shell.store, ref);
-    const id = await idOf(shell, named);
-    const deleted = await deleteSession(named, storeOf(shell));
-    for (const file of deleted) removeUnsent(file);
-    const orphans = id ? await orphansOf(shell, id) : [];
-    return {
-      value: { deleted, ...(orphans.length > 0 ? { orphans } : {}) },
-      lines: [
-        ...deleted.map((file) => `Removed ${file}`),
-        ...orphans.map(
-          (file) =>
-            `${file} was forked from the deleted session and stays complete; its parent no longer exists.`,
-        ),
-      ],
-    };
-  },
-});
+const entryNames = (shell: Shell, file: string): Promise<(id: string) => string> =>
+  withLog(storeInUse(shell), { file }, async (log) => shortIds(new Tree(await log.load()).ids()));
 
 async function idOf(shell: Shell, ref: SessionRef): Promise<string | undefined> {
   try {
-    const log = await storeInUse(shell).open(ref, "read");
-    await log.close();
-    return log.header?.id;
+    return await withLog(storeInUse(shell), ref, ({ header }) => header?.id);
   } catch (error) {
     // An unreadable session can be deleted. A missing session is an error of deleteCommand.
     if (error instanceof EspalierError) return undefined;
@@ -460,5 +314,173 @@ async function confirm(shell: Shell, ref: string): Promise<void> {
   if (!(await confirmOnTerminal(question))) throw new CommandError("confirm", "Nothing was deleted.");
 }
 
-/** Commands that find and delete sessions. */
-export const sessionsCommands = [list, search, deleteCommand] as const;
+function* viewDiagnosis({ colours }: Shell, { ok, entries, issues }: Diagnosis): Generator<string> {
+  for (const { kind, line, offset, id, message } of issues) {
+    const byte = `byte ${formatCount(offset)}`;
+    const place = line === null ? byte : `line ${formatCount(line)}, ${byte}`;
+    yield `${colours.yellow(kind.padEnd(18))} ${colours.dim(place)} ${plainLine(id ? `${id}: ${message}` : message)}`;
+  }
+  const usable = `${formatMany(entries, "entry", "entries")} can be used`;
+  yield ok
+    ? colours.green(`The session is sound: ${usable}.`)
+    : `${usable}; ${formatMany(issues.length, "issue")}.`;
+}
+
+function* viewRepair({ file, report, entries, issues, changes, lost }: RepairReport): Generator<string> {
+  const bytes = lost.reduce((sum, { length }) => sum + length, 0);
+  yield `The healed copy is ${file}: ${formatMany(entries, "entry", "entries")}, ${formatMany(issues.length, "issue")} repaired.`;
+  yield `${formatMany(changes.length, "change")} to readable lines; ${formatMany(bytes, "byte")} were lost.`;
+  yield `The report is in ${report}; the session itself was only read.`;
+}
+
+/** Commands that find, check and delete sessions. */
+export const sessionsCommands: readonly AddCommand[] = [
+  command({
+    usage: "list [folder]",
+    description: "list sessions, newest first: of a folder, or by default all of Espalier and Pi",
+    options: [
+      ...FILTERS,
+      ["--sub-agents", "list sub-agents too"],
+      [
+        "--cost",
+        "show the cost of each session with its sub-agents, of a fork since its beginning; reads every session completely",
+      ],
+      ["--parent <id>", "only forks and sub-agents of this session; the beginning of its id is enough"],
+    ],
+    examples: [
+      "espalier list",
+      "espalier list --since 1w --agent claude-code",
+      "espalier list ~/.pi/agent/sessions --json | jq -r .file",
+      "espalier list --parent 3kq7",
+    ],
+    async run({ shell, options: { cost: isPriced = false, ...options } }, folder) {
+      if (folder !== undefined && !existsSync(folder))
+        throw new CommandError("not-found", `There is no folder ${folder}; check the path.`);
+      if (folder !== undefined && !statSync(folder).isDirectory())
+        throw new CommandError(
+          "usage",
+          `${folder} is not a folder; \`espalier tree ${folder}\` shows a session.`,
+        );
+      const place = folder === undefined ? storeOf(shell) : { folder: resolve(folder) };
+      const costs = isPriced ? await costsOf(shell, place) : undefined;
+      let isWhole = true;
+      const onSkipped: ListOptions["onSkipped"] = (_, { message }) => {
+        isWhole = false;
+        shell.complainOnce(message);
+      };
+      const sessions = listSessions({ ...place, ...options, onSkipped });
+      if (shell.json) {
+        for await (const session of sessions)
+          await shell.output.writeLine(jsonLine(listedValue(session, options, costs?.get(session.ref))));
+        return;
+      }
+      const listed = await allOf(sessions);
+      const shown = options.subAgents ? underParents(listed) : listed;
+      // Names are short among all sessions, also where few are shown.
+      const all = await allOf(listSessions({ ...place, subAgents: true, onSkipped }));
+      await printLines(shell, viewList(shown, { costs, names: sessionNames(all) }, shell));
+      if (!options.subAgents) await printLines(shell, viewHiddenRuns(shown, all));
+      // The sessions may be in a place that was skipped.
+      if (shown.length === 0 && !isWhole) shell.exitCode = 1;
+      else if (shown.length === 0)
+        await printLine(
+          shell,
+          folder !== undefined && all.length === 0
+            ? projectHint("espalier list", folder)
+            : Object.keys(options).length > 0
+              ? "No session matches; `espalier list` lists all."
+              : "There are no sessions here.",
+        );
+      if (isWhole && folder === undefined && listed.every(({ agent }) => agent === "pi"))
+        await tellOfOthers(shell);
+    },
+  }),
+  command({
+    usage: "search <query> [place]",
+    description: "search a session, the sessions below a folder, or by default all of Espalier and Pi",
+    options: [
+      ...FILTERS,
+      ["--limit <count>", "stop after this many", parseCount],
+      ["--case-sensitive", "distinguish upper and lower case"],
+    ],
+    notes: `The query is literal text: put several words between quotes. It is searched for in messages, calls with their
+arguments, results and summaries, on all branches and behind compactions, but not in the model's thoughts. The newest
+sessions come first. An entry that a fork copied is one hit. A place is a folder, a file, or the id of a session.
+\`espalier history\` searches one session for words in any order. As with grep, the exit code is 1 when nothing is found.`,
+    examples: [
+      'espalier search "disk full" --since 1w',
+      "espalier search merge 1284c080",
+      "espalier search cache-control ~/old-sessions --limit 20",
+      "espalier search flaky session.jsonl --json | jq -r .entryId",
+    ],
+    async run({ shell, options }, query, word) {
+      const place = word === undefined ? {} : await placeOf(shell, query, word);
+      const { limit = Number.POSITIVE_INFINITY, ...filters } = options;
+      const found = searchSessions(query, { ...storeOf(shell), ...filters, ...place, ...tellSkipped(shell) });
+      const view = shell.json ? undefined : await hitView(shell, query, place);
+      let count = 0;
+      for await (const hit of found) {
+        // For people, copies are no hits of their own.
+        if (!view || !hit.sameAs) count++;
+        if (view) await printLines(shell, await view(hit));
+        else await shell.output.writeLine(jsonLine({ ...hit, sessionId: hit.sessionId || null }));
+        // On a terminal, hits appear during the search.
+        if (Number.isFinite(shell.columns)) await shell.output.flush();
+        if (count >= limit) break;
+      }
+      if (view) await printLines(shell, await view(undefined));
+      if (count > 0) return;
+      shell.exitCode = 1;
+      if (shell.json) return;
+      await printLine(shell, "Nothing was found.");
+      if (word === undefined) return tellOfOthers(shell);
+      if (place.folder === undefined) return;
+      const { done: isEmpty } = await listSessions({ folder: place.folder, subAgents: true }).next();
+      if (isEmpty) await printLine(shell, projectHint(`espalier search ${JSON.stringify(query)}`, word));
+    },
+  }),
+  command({
+    usage: "delete <session>",
+    description: "delete a session's file and all files that belong to it; this cannot be undone",
+    options: [["--yes", "do not ask"]],
+    examples: ["espalier delete session.jsonl --yes"],
+    async run({ shell, options: { yes = false } }, ref) {
+      if (!yes) await confirm(shell, ref);
+      const named = await sessionNamed(shell.store, ref);
+      const id = await idOf(shell, named);
+      const deleted = await deleteSession(named, storeOf(shell));
+      for (const file of deleted) removeUnsent(file);
+      const orphans = id ? await orphansOf(shell, id) : [];
+      return {
+        value: { deleted, ...(orphans.length > 0 ? { orphans } : {}) },
+        lines: [
+          ...deleted.map((file) => `Removed ${file}`),
+          ...orphans.map(
+            (file) =>
+              `${file} was forked from the deleted session and stays complete; its parent no longer exists.`,
+          ),
+        ],
+      };
+    },
+  }),
+  sessionCommand({
+    usage: "doctor <session>",
+    description: "check every line and report errors with line and offset; exit 1 if there are any",
+    options: [["--repair <file>", "write a healed copy to this file, and a report next to it"]],
+    examples: ["espalier doctor session.jsonl", "espalier doctor session.jsonl --repair healed.jsonl"],
+    use: "read",
+    async run({ session, shell, ref, options: { repair } }) {
+      if (repair !== undefined) {
+        const report = await repairSession(session.log, repair);
+        return { value: report, lines: viewRepair(report) };
+      }
+      if (othersMayRead(session.file))
+        shell.complain(`Other users of this machine can read ${session.file}; \`chmod 600\` prevents this.`);
+      const diagnosis = session.diagnose();
+      if (!diagnosis.ok) shell.exitCode = 1;
+      await print(shell, diagnosis, viewDiagnosis(shell, diagnosis));
+      if (!diagnosis.ok && !shell.json)
+        shell.complain(`\`espalier doctor ${ref} --repair <file>\` writes a healed copy.`);
+    },
+  }),
+];

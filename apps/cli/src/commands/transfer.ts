@@ -13,10 +13,10 @@ import {
 import { EspalierError } from "@espalier/jsonl-stream";
 import type { SessionHeader, SessionRef, SessionStore } from "@espalier/session-tree";
 import { fileStore, sessionFileName } from "@espalier/session-tree/node";
-import { type Call, command } from "../command.ts";
+import { type AddCommand, command } from "../command.ts";
 import { CommandError } from "../failure.ts";
 import { DATE_LENGTH, formatCount, formatMany, formatTime } from "../numbers.ts";
-import { readySummarizer, sessionNamed, storeInUse } from "../opening.ts";
+import { readySummarizer, sessionNamed, storeInUse, withLog } from "../opening.ts";
 import { startProgress } from "../progress.ts";
 import { printStep, printWrapped, type Shell } from "../shell.ts";
 import {
@@ -28,47 +28,6 @@ import {
   plainLine,
   projectOf,
 } from "../text.ts";
-
-const importCommand = command({
-  usage: "import [what...]",
-  description:
-    "import sessions of other agents: claude-code, codex, pi, or their files and folders; by default all of Claude Code and Codex",
-  options: [
-    ["--all", "with the name of an agent: import its sessions of all folders, not only of this one"],
-    ["--no-redact", "do not remove well-known keys and tokens from the copy"],
-  ],
-  notes: `For the name of an agent, its own folders are searched for sessions of the current folder; a path is imported whole.
-Sources are only read. Importing again adds new entries.`,
-  examples: [
-    "espalier import",
-    "espalier import claude-code",
-    "espalier import ~/Downloads/*.jsonl",
-    "espalier import ~/old-laptop/.claude/projects --json | jq -r .file",
-  ],
-  async run(
-    { shell, options: { all = false, redact } }: Call<{ all?: boolean; redact: boolean }>,
-    what: string[],
-  ) {
-    const reports: ImportReport[] = [];
-    for (const source of what.length === 0 ? foundAgents() : what) {
-      const isHere = what.length > 0 && !all && localAgents.some(({ agent }) => agent === source);
-      const imported = await importAll(shell, source, {
-        ...(isHere ? { cwd: process.cwd() } : {}),
-        ...(redact ? {} : { redact: false }),
-      });
-      reports.push(...imported);
-      // A session of this folder may be in a place that cannot be read; the report names it.
-      if (isHere && imported.every((report) => report.status === "skipped" && !isUnreadable(report)))
-        throw new CommandError(
-          "not-found",
-          `No session of ${source} worked in ${process.cwd()}; --all imports those of all folders.`,
-        );
-    }
-    const isEmpty = reports.every(({ status }) => status === "skipped");
-    if (!shell.json) await printWrapped(shell, viewImports(reports, shell));
-    if (isEmpty) shell.exitCode = 1;
-  },
-});
 
 /** Returns the agents whose sessions `import` without arguments imports, and those with a folder that cannot be read. */
 function foundAgents(): string[] {
@@ -272,55 +231,19 @@ function groupIssues(reports: readonly ImportReport[]): IssueGroup[] {
   return [...byMessage.values()];
 }
 
-const copyCommand = command({
-  usage: "copy <from> <to>",
-  description: "copy sessions between files and stores, byte for byte; a repeated copy adds new entries",
-  notes: `A place is a file, a folder (all sessions in it), store: or store:ID (in the store of --store), or the address of a
-database, with #ID for one of its sessions. A session in which \`espalier doctor\` finds an error is not copied.`,
-  examples: [
-    "espalier copy session.jsonl store:",
-    "espalier copy store:LDY0PbhBuvRG out.jsonl",
-    'espalier copy ~/.espalier/sessions/ "postgres://localhost/agents?namespace=me"',
-  ],
-  async run({ shell }: Call<object>, from: string, to: string) {
-    if (isSameFolder(from, to))
-      throw new CommandError("usage", `These sessions are already in ${to}; name another place.`);
-    const source = await copyPlace(shell, from);
-    const target = await copyPlace(shell, to);
-    if (source.ref === undefined && target.ref !== undefined)
-      throw new CommandError(
-        "usage",
-        "Several sessions cannot be copied to one name; name a folder (a new one ends with /) or a store.",
-      );
-    if (source.ref !== undefined) {
-      const named = await sessionNamed(source.isFiles ? undefined : source.store, source.ref);
-      return copyOne(shell, source, named, target);
-    }
-    for await (const { ref } of source.store.list())
-      await copyOrComplain(shell, source, { file: ref }, target);
-  },
-});
-
-/** Commands that move sessions between places. */
-export const transferCommands = [importCommand, copyCommand] as const;
-
 /** Copying a folder to itself would duplicate each session whose file has another name. */
 const isSameFolder = (from: string, to: string): boolean =>
   existsSync(from) && existsSync(to) && realpathSync(from) === realpathSync(to);
 
-async function copyOne(shell: Shell, source: CopyPlace, ref: SessionRef, target: CopyPlace): Promise<void> {
-  const log = await source.store.open(ref, "read");
-  try {
+const copyOne = (shell: Shell, source: CopyPlace, ref: SessionRef, target: CopyPlace): Promise<void> =>
+  withLog(source.store, ref, async (log) => {
     const name = target.ref ?? (log.header && target.nameOf(log.header));
     const copy = await copySession(log, target.store, name);
     await printStep(shell, { from: log.ref, ...copy }, () => {
       const how = copy.written === 0 ? "already existed" : `${formatMany(copy.written, "byte")} written`;
       return plainLine(`${log.ref} → ${copy.file} (${formatCount(copy.bytes)} bytes, ${how})`);
     });
-  } finally {
-    await log.close();
-  }
-}
+  });
 
 /** Copies one session of several. A failure is printed and does not stop the other copies. */
 async function copyOrComplain(
@@ -400,3 +323,72 @@ const inStore = (store: SessionStore, ref: string): CopyPlace => ({
 
 const isFolder = (path: string): boolean =>
   path.endsWith("/") || (existsSync(path) && statSync(path).isDirectory());
+
+/** Commands that move sessions between places. */
+export const transferCommands: readonly AddCommand[] = [
+  command({
+    usage: "import [what...]",
+    description:
+      "import sessions of other agents: claude-code, codex, pi, or their files and folders; by default all of Claude Code and Codex",
+    options: [
+      ["--all", "with the name of an agent: import its sessions of all folders, not only of this one"],
+      ["--no-redact", "do not remove well-known keys and tokens from the copy"],
+    ],
+    notes: `For the name of an agent, its own folders are searched for sessions of the current folder; a path is imported whole.
+Sources are only read. Importing again adds new entries.`,
+    examples: [
+      "espalier import",
+      "espalier import claude-code",
+      "espalier import ~/Downloads/*.jsonl",
+      "espalier import ~/old-laptop/.claude/projects --json | jq -r .file",
+    ],
+    async run({ shell, options: { all = false, redact } }, what) {
+      const reports: ImportReport[] = [];
+      for (const source of what.length === 0 ? foundAgents() : what) {
+        const isHere = what.length > 0 && !all && localAgents.some(({ agent }) => agent === source);
+        const imported = await importAll(shell, source, {
+          ...(isHere ? { cwd: process.cwd() } : {}),
+          ...(redact ? {} : { redact: false }),
+        });
+        reports.push(...imported);
+        // A session of this folder may be in a place that cannot be read; the report names it.
+        if (isHere && imported.every((report) => report.status === "skipped" && !isUnreadable(report)))
+          throw new CommandError(
+            "not-found",
+            `No session of ${source} worked in ${process.cwd()}; --all imports those of all folders.`,
+          );
+      }
+      const isEmpty = reports.every(({ status }) => status === "skipped");
+      if (!shell.json) await printWrapped(shell, viewImports(reports, shell));
+      if (isEmpty) shell.exitCode = 1;
+    },
+  }),
+  command({
+    usage: "copy <from> <to>",
+    description: "copy sessions between files and stores, byte for byte; a repeated copy adds new entries",
+    notes: `A place is a file, a folder (all sessions in it), store: or store:ID (in the store of --store), or the address of a
+database, with #ID for one of its sessions. A session in which \`espalier doctor\` finds an error is not copied.`,
+    examples: [
+      "espalier copy session.jsonl store:",
+      "espalier copy store:LDY0PbhBuvRG out.jsonl",
+      'espalier copy ~/.espalier/sessions/ "postgres://localhost/agents?namespace=me"',
+    ],
+    async run({ shell }, from, to) {
+      if (isSameFolder(from, to))
+        throw new CommandError("usage", `These sessions are already in ${to}; name another place.`);
+      const source = await copyPlace(shell, from);
+      const target = await copyPlace(shell, to);
+      if (source.ref === undefined && target.ref !== undefined)
+        throw new CommandError(
+          "usage",
+          "Several sessions cannot be copied to one name; name a folder (a new one ends with /) or a store.",
+        );
+      if (source.ref !== undefined) {
+        const named = await sessionNamed(source.isFiles ? undefined : source.store, source.ref);
+        return copyOne(shell, source, named, target);
+      }
+      for await (const { ref } of source.store.list())
+        await copyOrComplain(shell, source, { file: ref }, target);
+    },
+  }),
+];

@@ -1,4 +1,13 @@
-import { archivedRows, type Session } from "@espalier/engine";
+import { setTimeout } from "node:timers/promises";
+import {
+  archivedRows,
+  type BranchComparison,
+  type BranchSide,
+  compareBranches,
+  paced,
+  type ReplayStep,
+  type Session,
+} from "@espalier/engine";
 import {
   branchSummary,
   compaction,
@@ -13,17 +22,15 @@ import {
   tipRows,
   titleOf,
 } from "@espalier/session-tree";
-import { type SessionCall, sessionCommand } from "../command.ts";
-import { previewEntry } from "../entry-preview.ts";
-import { entryName } from "../entry-reference.ts";
-import { formatMany } from "../numbers.ts";
-import { warnOfDamage } from "../opening.ts";
-import type { Colours, Shell } from "../shell.ts";
-import { fieldText, NO_PROMPT, plainLine } from "../text.ts";
-
-interface TreeOptions extends ViewTreeOptions {
-  ids?: boolean;
-}
+import { sessionCommand } from "../command.ts";
+import { entryLine, previewEntry, WIDE } from "../entry-preview.ts";
+import { entryName, entryNamed, existingEntry } from "../entry-reference.ts";
+import { CommandError } from "../failure.ts";
+import { formatCount, formatMany, formatPrice, numberParser } from "../numbers.ts";
+import { currentSettings, warnOfDamage } from "../opening.ts";
+import { type Colours, printLine, printStep, type Shell } from "../shell.ts";
+import { viewTable } from "../table.ts";
+import { columnsOf, cutToColumns, fieldText, NO_PROMPT, padToColumns, plainLine } from "../text.ts";
 
 export const tree = sessionCommand({
   usage: "tree <session>",
@@ -40,7 +47,7 @@ of extensions. JSON has all entries.`,
     "espalier tree session.jsonl --json | jq '.entries[] | select(.label)'",
   ],
   use: "read",
-  async run({ session, shell, options }: SessionCall<TreeOptions>) {
+  async run({ session, shell, options }) {
     // Some damage is only found when a line is parsed, and here all lines are parsed anyway.
     const issues = shell.json && !options.ids ? session.diagnose().issues : session.tree.issues;
     warnOfDamage(shell, session, issues);
@@ -48,7 +55,11 @@ of extensions. JSON has all entries.`,
   },
 });
 
-function treeValue(session: Session, issues: readonly SessionIssue[], { ids = false }: TreeOptions): object {
+function treeValue(
+  session: Session,
+  issues: readonly SessionIssue[],
+  { ids = false }: { ids?: boolean },
+): object {
   const { header, file, leafId, tree } = session;
   return {
     session: {
@@ -215,3 +226,149 @@ function asciiRails(text: string): string {
     .replace(/^[│├─ ]+/, (rails) => rails.replaceAll("│", "|").replaceAll("├", "+").replaceAll("─", "-"))
     .replace("…", "...");
 }
+
+export const diff = sessionCommand({
+  usage: "diff <session> <a> <b>",
+  description: "compare two branches from their common ancestor: entries, messages, tokens, cost, files",
+  options: [["--all", "show bookkeeping too; by default it is only counted (JSON has it all)"]],
+  examples: [
+    "espalier diff session.jsonl leaf http-cache-dead-end",
+    "espalier diff session.jsonl a1B2 c3D4 --json | jq .a.files",
+  ],
+  use: "tree",
+  async run({ session, shell, options }, a, b) {
+    const { prices } = (await currentSettings(shell)).values;
+    const [first, second] = [entryNamed(session, a), entryNamed(session, b)];
+    const comparison = compareBranches(session.tree, first, second, { prices });
+    const sideValue = (side: BranchSide) => ({ ...side, estimated: side.estimated > 0 });
+    const value = { ...comparison, a: sideValue(comparison.a), b: sideValue(comparison.b) };
+    return { value, lines: viewDiff(session, comparison, shell, options) };
+  },
+});
+
+/** Draws two branches for people: their last common entry, the size of each, and the messages of each. */
+function* viewDiff(
+  session: Session,
+  { commonAncestorId, a, b }: BranchComparison,
+  { colours, columns }: Pick<Shell, "colours" | "columns">,
+  { all = false }: { all?: boolean },
+): Generator<string> {
+  const width = Math.min(columns, WIDE);
+  yield colours.bold(
+    commonAncestorId === null ? "The branches have no entry in common." : "Their last common entry:",
+  );
+  if (commonAncestorId !== null) yield entryLine(session, commonAncestorId, width);
+  yield "";
+  const row = (name: string, cell: (side: BranchSide) => string) => [name, cell(a), cell(b)];
+  yield* viewTable(
+    [
+      "",
+      ...[a, b].map(({ leafId }) => plainLine(leafId === null ? "start" : entryName(session.tree, leafId))),
+    ],
+    [
+      row("entries", ({ entryIds }) => formatCount(entryIds.length)),
+      row("messages", ({ messages }) => formatCount(messages)),
+      row("tokens", ({ tokens }) => formatCount(tokens)),
+      row("cost", formatPrice),
+      row("files", ({ files }) => formatCount(files.length)),
+    ],
+    { colours, columns },
+  );
+  for (const side of [a, b]) yield* sideLines(session, side, { colours, width, all });
+}
+
+function* sideLines(
+  session: Session,
+  { leafId, entryIds, files }: BranchSide,
+  { colours, width, all }: { colours: Shell["colours"]; width: number; all: boolean },
+): Generator<string> {
+  const { tree } = session;
+  const shown = all ? entryIds : entryIds.filter((id) => !isBookkeepingAt(tree, tree.row(id)));
+  const leftOut = entryIds.length - shown.length;
+  yield "";
+  yield colours.bold(
+    `Only on the branch of ${plainLine(leafId === null ? "start" : entryName(tree, leafId))}:`,
+  );
+  if (entryIds.length === 0) yield "  nothing";
+  for (const id of shown) yield `  ${entryLine(session, id, width - 2)}`;
+  if (leftOut > 0)
+    yield colours.dim(
+      `  ${formatMany(leftOut, "entry", "entries")} of bookkeeping; --all shows ${leftOut === 1 ? "it" : "them"}`,
+    );
+  for (const file of files) yield colours.cyan(cutToColumns(`  file ${plainLine(file)}`, width));
+}
+
+const parseSpeed = numberParser((speed) => speed > 0, "a number above 0, for example 10");
+
+export const replay = sessionCommand({
+  usage: "replay <session>",
+  description: "replay a session entry by entry: the leaf, and the context that the model read",
+  options: [
+    ["--until <id>", "stop after this entry"],
+    [
+      "--speed <factor>",
+      "replay at the recorded speed times this factor; pauses last two seconds at most",
+      parseSpeed,
+    ],
+    ["--verify", "build the context of every step from scratch and compare; exit 1 if one differs"],
+  ],
+  examples: [
+    "espalier replay session.jsonl --speed 20",
+    "espalier replay session.jsonl --verify --json | tail -1",
+  ],
+  use: "tree",
+  async run({ session, shell, options: { until, speed, verify = false } }) {
+    const last = until === undefined ? {} : { until: existingEntry(session, until) };
+    const replayed = session.replay({ ...last, verify });
+    const paces = speed === undefined ? replayed : paced(replayed, session.tree, speed, setTimeout);
+    let steps = 0;
+    let differing = 0;
+    for await (const step of paces) {
+      steps++;
+      if (step.verified === false) differing++;
+      await printStep(shell, step, () => viewStep(session, step, shell));
+      // With a pace, each step must appear when it happens.
+      if (speed !== undefined) await shell.output.flush();
+    }
+    const all = formatMany(steps, "step");
+    if (differing > 0)
+      throw new CommandError(
+        "verify",
+        `${formatMany(differing, "step")} of ${formatCount(steps)} differ from a context built from scratch.`,
+      );
+    if (!shell.json)
+      await printLine(shell, verify ? `${all}, each equal to a context built from scratch.` : `${all}.`);
+  },
+});
+
+/** Width in columns of a step's entry and of its type; longer ones are cut. */
+const ID_WIDTH = 12;
+const TYPE_WIDTH = 14;
+
+/** Minimum width in columns of the text of an entry, even if the line becomes too long. */
+const NARROWEST = 10;
+
+/** Draws one step of a replay as one line: its entry, the size of the context, the leaf, and the text of the entry. */
+export function viewStep(
+  session: Session,
+  { seq, entryId, type, leafId, contextMessages, contextTokens, verified }: ReplayStep,
+  { colours, columns }: Pick<Shell, "colours" | "columns">,
+): string {
+  const facts = [
+    formatCount(seq).padStart(6),
+    cell(entryId, ID_WIDTH),
+    cell(type, TYPE_WIDTH),
+    formatMany(contextMessages, "message").padStart(14),
+    formatMany(contextTokens, "token").padStart(16),
+  ].join(" ");
+  const mark = verified === false ? " differs" : "";
+  const moved = leafId === entryId ? "" : `leaf ${leafId ?? "before the first entry"}`;
+  const entry = session.getEntry(entryId);
+  const said = plainLine(`${moved} ${(entry && previewEntry(entry)) ?? ""}`);
+  const room = columns - columnsOf(facts + mark) - 2;
+  return `${facts}${colours.red(mark)}  ${colours.dim(cutToColumns(said, Math.max(NARROWEST, room)))}`;
+}
+
+/** Ids and types come from the session's author: they may have any length and any characters. */
+const cell = (text: string, columns: number): string =>
+  padToColumns(cutToColumns(plainLine(text), columns), columns);

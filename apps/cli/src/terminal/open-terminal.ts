@@ -13,9 +13,8 @@ import {
   label,
   merge,
   navigate,
-  redo,
   rename,
-  undo,
+  revert,
 } from "../commands/changes.ts";
 import { failureOf } from "../failure.ts";
 import { formatChange, formatMany } from "../numbers.ts";
@@ -379,9 +378,12 @@ const ACTS: { readonly [Name in Act["name"]]: ActShape<Name> } = {
   // The text of an undone prompt is not opened for editing, because the next key would be typed into it.
   undo: {
     use: "change",
-    run: async (session, { expected }) => ({ ...(await undo(session, expected)), editorText: null }),
+    run: async (session, { expected }) => ({
+      ...(await revert(session, "undo", expected)),
+      editorText: null,
+    }),
   },
-  redo: { use: "change", run: (session) => redo(session) },
+  redo: { use: "change", run: (session) => revert(session, "redo") },
   compact: {
     use: "summarize",
     async run(session, { instructions }, options) {

@@ -3,6 +3,7 @@ export {
   type Column,
   type DetailedRow,
   type EvaluatedSession,
+  type EvaluateOptions,
   evaluate,
   type Report,
   type Row,

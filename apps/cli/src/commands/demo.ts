@@ -1,13 +1,12 @@
-import { createHash } from "node:crypto";
-import { copyFileSync, createReadStream, mkdtempSync, rmSync, statSync } from "node:fs";
+import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";
-import { pipeline } from "node:stream/promises";
 import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { NothingToCompact } from "@espalier/compaction";
 import { copySession, DEFAULT_SETTINGS, openSession, type Session } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
+import { digestOf, openView } from "@espalier/jsonl-stream/node";
 import {
   branchSummary,
   type ContextMessage,
@@ -24,15 +23,49 @@ import {
   type SessionStore,
 } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
-import { hiddenBy } from "./commands/context.ts";
-import { sessionHeading, treeLines } from "./commands/tree.ts";
-import { allLines, previewMessage } from "./entry-preview.ts";
-import { CommandError } from "./failure.ts";
-import { formatCount, formatMany } from "./numbers.ts";
-import { foreignAgentOf, storeOf, summarizerOf, withSession } from "./opening.ts";
-import { interruptible } from "./progress.ts";
-import { type Colours, jsonLine, printLine, printLines, type Shell } from "./shell.ts";
-import { cutToColumns, padToColumns, plainLine, plainText } from "./text.ts";
+import { command } from "../command.ts";
+import { allLines, previewMessage } from "../entry-preview.ts";
+import { CommandError } from "../failure.ts";
+import { formatCount, formatMany } from "../numbers.ts";
+import { foreignAgentOf, storeOf, summarizerOf, withLog, withSession } from "../opening.ts";
+import { interruptible } from "../progress.ts";
+import { jsonLine, printLine, printLines, type Shell } from "../shell.ts";
+import { cutToColumns, padToColumns, plainLine, plainText } from "../text.ts";
+import { hiddenBy } from "./context.ts";
+import { sessionHeading, treeLines } from "./tree.ts";
+
+export const demo = command({
+  usage: "demo [file]",
+  description: "show the features on a copy of a session, yours or the bundled one",
+  examples: ["espalier demo", "espalier demo session.jsonl"],
+  async run({ shell }, named) {
+    const { colours, output, json } = shell;
+    let step = 0;
+    for await (const { title, notice, facts, lines } of demoSteps(shell, named)) {
+      step++;
+      if (json) {
+        await output.writeLine(jsonLine({ step, title, ...facts }));
+        continue;
+      }
+      if (step > 1 && Number.isFinite(shell.columns)) await setTimeout(PAUSE);
+      await printLine(shell, `\n${colours.bold(colours.cyan(`${step}. ${title}`))}`);
+      await printLine(shell, `   ${colours.italic(notice)}\n`);
+      await printLines(shell, lines);
+      await output.flush();
+    }
+  },
+});
+
+/** Pause in milliseconds after each step on a terminal. */
+const PAUSE = 1_200;
+
+/** A step of the demo: its title, one sentence for newcomers, facts for programs, lines for people. */
+interface DemoStep {
+  title: string;
+  notice: string;
+  facts: object;
+  lines: readonly string[];
+}
 
 /**
  * Plays the demo on a copy of a session, in the store of --store if one is given. At the end it proves that the
@@ -40,29 +73,29 @@ import { cutToColumns, padToColumns, plainLine, plainText } from "./text.ts";
  *
  * @param named a file, or a session of the store; undefined: the session that comes with the command
  */
-export async function playDemo(shell: Shell, named: string | undefined): Promise<void> {
+async function* demoSteps(shell: Shell, named: string | undefined): AsyncGenerator<DemoStep> {
   const copies = await (shell.store
     ? copiesInStore(shell.store, named)
     : copiesInFolder(shell, named ?? BUNDLED));
   const called = named === undefined ? "the session that comes with espalier" : copies.called;
   const before = await copies.original();
   if (!shell.json) await printLine(shell, `The demo works on a copy of ${plainLine(called)}.`);
-  const stage = openStage(shell);
+  let isPlayed = false;
   try {
-    await playSteps(stage, copies);
-  } catch (error) {
-    await copies.discard();
-    throw error;
+    yield* sessionSteps(shell, copies);
+    isPlayed = true;
+  } finally {
+    if (!isPlayed) await copies.discard();
   }
   const after = await copies.original();
   const original = plainLine(named === undefined ? called : copies.path);
   if (after.sha256 !== before.sha256)
     throw new CommandError("changed", `Another program changed ${original} during the demo.`);
-  await stage.show(
-    "Your turn",
-    "The session is unchanged, byte for byte. The copies are yours: try things on them.",
-    { file: { path: copies.path, ...after, untouched: true }, ...copies.facts },
-    [
+  yield {
+    title: "Your turn",
+    notice: "The session is unchanged, byte for byte. The copies are yours: try things on them.",
+    facts: { file: { path: copies.path, ...after, untouched: true }, ...copies.facts },
+    lines: [
       `untouched   ${original} (SHA-256 ${after.sha256.slice(0, 16)}…, as before)`,
       `the copies  ${copies.place}`,
       "",
@@ -72,7 +105,7 @@ export async function playDemo(shell: Shell, named: string | undefined): Promise
       `  ${COMMAND} navigate <file> <id> --summarize`,
       `  ${COMMAND} open <file>`,
     ],
-  );
+  };
 }
 
 /** Session that comes with the command. The file is in the folder of the bundle. */
@@ -124,9 +157,12 @@ async function copiesInFolder(shell: Shell, named: string): Promise<DemoCopies> 
     place: folder,
     facts: { folder },
     async original() {
-      const hash = createHash("sha256");
-      await pipeline(createReadStream(path), hash);
-      return { bytes: statSync(path).size, sha256: hash.digest("hex") };
+      const view = openView(path);
+      try {
+        return { bytes: view.size, sha256: digestOf(view) };
+      } finally {
+        view.close();
+      }
     },
     discard,
   };
@@ -150,13 +186,7 @@ async function importFile(file: string, folder: string): Promise<string> {
 async function copiesInStore(store: SessionStore, named: string | undefined): Promise<DemoCopies> {
   const source = named === undefined ? fileStore({ home: tmpdir() }) : store;
   const path = named ?? BUNDLED;
-  const reading = async <Result>(
-    read: (log: Awaited<ReturnType<SessionStore["open"]>>) => Promise<Result>,
-  ) => {
-    const log = await source.open({ file: path }, "read");
-    return read(log).finally(() => log.close());
-  };
-  const copy = await reading((log) => copySession(log, store, `demo-${createId()}`));
+  const copy = await withLog(source, { file: path }, (log) => copySession(log, store, `demo-${createId()}`));
   return {
     called: path,
     path,
@@ -165,31 +195,30 @@ async function copiesInStore(store: SessionStore, named: string | undefined): Pr
     place: `${copy.file}, and its fork, in the store`,
     facts: { copy: copy.file },
     original: () =>
-      reading(async (log) => {
+      withLog(source, { file: path }, async (log) => {
         const view = await log.load();
-        const sha256 = createHash("sha256").update(view.read(0, view.size)).digest("hex");
-        return { bytes: view.size, sha256 };
+        return { bytes: view.size, sha256: digestOf(view) };
       }),
     discard: async () => void (await store.delete({ file: copy.file })),
   };
 }
 
-async function playSteps(stage: DemoStage, { copy, fork }: DemoCopies): Promise<void> {
+async function* sessionSteps(shell: Shell, { copy, fork }: DemoCopies): AsyncGenerator<DemoStep> {
   // Settings are ignored, so that the demo shows the defaults.
   const session = await openSession(
     { file: copy },
-    { ...summarizerOf(stage.shell, DEFAULT_SETTINGS), ...storeOf(stage.shell) },
+    { ...summarizerOf(shell, DEFAULT_SETTINGS), ...storeOf(shell) },
   );
   try {
     await session.load();
-    await showTree(stage, session);
-    await showContext(stage, session);
+    yield treeStep(session, shell);
+    yield contextStep(session, shell);
     const place = demoPlace(session);
     if (!place) return;
-    await showNavigation(stage, session, place);
-    await showSummary(stage, session, place);
-    await showFork(stage, session, place, fork);
-    await showCompaction(stage, session);
+    yield await navigationStep(session, place, shell);
+    yield await summaryStep(session, place, shell);
+    yield await forkStep(session, place, shell, fork);
+    yield await compactionStep(session, shell);
   } finally {
     await session.close();
   }
@@ -197,135 +226,134 @@ async function playSteps(stage: DemoStage, { copy, fork }: DemoCopies): Promise<
 
 /** Maximum number of summary lines that a step shows. */
 const SUMMARY_LINES = 12;
-const isWritten = (line: string): boolean => line.trim() !== "";
 const sizeOf = ({ messages, tokens }: SessionContext) => ({ messages: messages.length, tokens });
 
-async function showTree(stage: DemoStage, session: Session): Promise<void> {
-  const { colours } = stage.shell;
-  await stage.show(
-    "A session is a tree",
-    "Each branch is one way the conversation went. The bright branch leads to the leaf (*).",
-    { entries: session.tree.length, branches: session.branches().length, leafId: session.leafId },
-    [...sessionHeading(session, colours), "", ...screenfulTree(session, colours, stage.columns)],
-  );
-}
+/** Width in columns when stdout is not a terminal. */
+const PAGE = 100;
+const widthOf = ({ columns }: Shell): number => (Number.isFinite(columns) ? columns : PAGE);
 
-async function showContext(stage: DemoStage, session: Session): Promise<void> {
+const treeStep = (session: Session, shell: Shell): DemoStep => ({
+  title: "A session is a tree",
+  notice: "Each branch is one way the conversation went. The bright branch leads to the leaf (*).",
+  facts: { entries: session.tree.length, branches: session.branches().length, leafId: session.leafId },
+  lines: [...sessionHeading(session, shell.colours), "", ...screenfulTree(session, shell)],
+});
+
+function contextStep(session: Session, shell: Shell): DemoStep {
   const { context, leafId } = session;
   const hidden = hiddenBy(session, leafId, context);
-  await stage.show(
-    "The model reads one path of it",
-    "Other branches are left out. A summary replaces the messages that a compaction covers.",
-    { leafId, ...sizeOf(context) },
-    [...contextOutline(context, stage.columns - 1), ...(hidden ? ["", hidden] : [])],
-  );
+  return {
+    title: "The model reads one path of it",
+    notice: "Other branches are left out. A summary replaces the messages that a compaction covers.",
+    facts: { leafId, ...sizeOf(context) },
+    lines: [...contextOutline(context, widthOf(shell) - 1), ...(hidden ? ["", hidden] : [])],
+  };
 }
 
-async function showNavigation(stage: DemoStage, session: Session, place: DemoPlace): Promise<void> {
-  const { leafId, header } = session;
+async function navigationStep(session: Session, { id, label }: DemoPlace, shell: Shell): Promise<DemoStep> {
+  const { leafId: from, header, context: before } = session;
   const wasOld = header !== undefined && header.version < FORMAT_VERSION;
-  const before = session.context;
   const bytes = bytesOf(session);
-  await session.navigate(place.id);
-  const grown = bytesOf(session) - bytes;
-  await stage.show(
-    `Go back to ${place.label === undefined ? place.id : `“${plainText(place.label)}”`}`,
-    "This appends one line and removes nothing, so you can go back again.",
-    {
-      from: leafId,
-      to: session.leafId,
-      before: sizeOf(before),
-      after: sizeOf(session.context),
-      bytesAppended: grown,
-    },
-    [
-      ...sideBySide(stage, [`before: ${leafId}`, before], [`after: ${session.leafId}`, session.context]),
+  await session.navigate(id);
+  const bytesAppended = bytesOf(session) - bytes;
+  const { leafId: to, context: after } = session;
+  await session.undo();
+  return {
+    title: `Go back to ${label === undefined ? id : `“${plainText(label)}”`}`,
+    notice: "This appends one line and removes nothing, so you can go back again.",
+    facts: { from, to, before: sizeOf(before), after: sizeOf(after), bytesAppended },
+    lines: [
+      ...sideBySide(shell, [`before: ${from}`, before], [`after: ${to}`, after]),
       "",
       wasOld
         ? "The copy had an old format. It was upgraded first; the old version is in a file next to it."
-        : `The file grew by ${formatMany(grown, "byte")}.`,
+        : `The file grew by ${formatMany(bytesAppended, "byte")}.`,
     ],
-  );
-  await session.undo();
+  };
 }
 
-async function showSummary(stage: DemoStage, session: Session, place: DemoPlace): Promise<void> {
-  const without = session.contextAt(place.id);
-  const arrival = await interruptible(stage.shell, "The summary", (act) =>
-    session.navigate(place.id, { summarize: true, ...act }),
+async function summaryStep(session: Session, { id }: DemoPlace, shell: Shell): Promise<DemoStep> {
+  const without = session.contextAt(id);
+  const { summaryEntryId } = await interruptible(shell, "The summary", (act) =>
+    session.navigate(id, { summarize: true, ...act }),
   );
   const { context } = session;
-  const entry = arrival.summaryEntryId === null ? undefined : session.getEntry(arrival.summaryEntryId);
+  const entry = summaryEntryId === null ? undefined : session.getEntry(summaryEntryId);
   const summary = entry && branchSummary.is(entry) ? entry.summary : "";
-  await stage.show(
-    "Go there again, with a summary of the abandoned branch",
-    "The summary tells the model what was learned on that branch, so no work is repeated.",
-    { summaryEntryId: arrival.summaryEntryId, without: sizeOf(without), with: sizeOf(context), summary },
-    [
-      ...sideBySide(stage, ["without a summary", without], ["with a summary", context]),
+  return {
+    title: "Go there again, with a summary of the abandoned branch",
+    notice: "The summary tells the model what was learned on that branch, so no work is repeated.",
+    facts: { summaryEntryId, without: sizeOf(without), with: sizeOf(context), summary },
+    lines: [
+      ...sideBySide(shell, ["without a summary", without], ["with a summary", context]),
       "",
-      ...beginningOf(summary, stage.columns),
+      ...beginningOf(summary, shell),
     ],
-  );
+  };
 }
 
 /** Largest number of entries whose steps are verified. The cost of one step grows with the length of the path. */
 const VERIFIED = 2_000;
 
-async function showFork(stage: DemoStage, session: Session, place: DemoPlace, out?: string): Promise<void> {
-  const fork = await session.fork(place.id, out === undefined ? {} : { out });
-  const copy = await openSession({ file: fork.file }, { mode: "read", store: session.store });
+async function forkStep(
+  session: Session,
+  place: DemoPlace,
+  shell: Shell,
+  out: string | undefined,
+): Promise<DemoStep> {
+  const { file, id, leafId } = await session.fork(place.id, out === undefined ? {} : { out });
+  const copy = await openSession({ file }, { mode: "read", store: session.store });
   try {
     await copy.load();
     const verify = copy.tree.length <= VERIFIED;
-    const tokens: number[] = [];
-    let differing = 0;
-    for (const step of copy.replay({ verify })) {
-      if (step.verified === false) differing++;
-      tokens.push(step.contextTokens);
-    }
-    const verified = verify ? differing === 0 : null;
+    const steps = [...copy.replay({ verify })];
+    const verified = verify ? steps.every((step) => step.verified !== false) : null;
+    const tokens = steps.map(({ contextTokens }) => contextTokens);
     const proof = `${verified ? "each equal to" : "some differ from"} a context built from scratch`;
     const unproven = "too many to verify here; `espalier replay --verify` verifies each";
-    await stage.show(
-      "Fork there, and replay the fork",
-      "A fork is a separate file. Its replay shows how the context grew.",
-      { file: fork.file, id: fork.id, leafId: fork.leafId, steps: tokens.length, verified },
-      [
-        `the fork    ${fork.file}`,
+    return {
+      title: "Fork there, and replay the fork",
+      notice: "A fork is a separate file. Its replay shows how the context grew.",
+      facts: { file, id, leafId, steps: steps.length, verified },
+      lines: [
+        `the fork    ${file}`,
         `its size    ${formatMany(bytesOf(copy), "byte")} (its parent: ${formatCount(bytesOf(session))})`,
-        `the context ${sparkline(tokens, Math.min(60, stage.columns - 40))}  ${formatCount(tokens.at(-1) ?? 0)} tokens`,
-        `replayed    ${formatMany(tokens.length, "step")}, ${verified === null ? unproven : proof}`,
+        `the context ${sparkline(tokens, Math.min(60, widthOf(shell) - 40))}  ${formatCount(tokens.at(-1) ?? 0)} tokens`,
+        `replayed    ${formatMany(steps.length, "step")}, ${verified === null ? unproven : proof}`,
       ],
-    );
+    };
   } finally {
     await copy.close();
   }
 }
 
-async function showCompaction(stage: DemoStage, session: Session): Promise<void> {
+async function compactionStep(session: Session, shell: Shell): Promise<DemoStep> {
   // Undoes the navigation, so that the session is where it was at the start.
   await session.undo();
   const before = session.context;
   const keepRecentTokens = Math.min(20_000, Math.floor(before.tokens / 3));
-  const result = await interruptible(stage.shell, "The compaction", (act) =>
+  const result = await interruptible(shell, "The compaction", (act) =>
     session.compact({ settings: { keepRecentTokens }, ...act }).catch(notWorthIt),
   );
-  const title = "Compact it";
-  const notice = "A summary replaces the older part in the context. The older part stays in the file.";
-  if (!result.eligible)
-    return stage.show(title, notice, { eligible: false, reason: result.reason }, [result.reason]);
+  const step = {
+    title: "Compact it",
+    notice: "A summary replaces the older part in the context. The older part stays in the file.",
+  };
+  if (!result.eligible) {
+    const { eligible, reason } = result;
+    return { ...step, facts: { eligible, reason }, lines: [reason] };
+  }
   const { entryId, summary, source, firstKeptEntryId } = result;
-  await stage.show(
-    title,
-    notice,
-    { entryId, firstKeptEntryId, source, before: sizeOf(before), after: sizeOf(session.context), summary },
-    [
-      ...sideBySide(stage, ["before", before], [`after (summary by ${source})`, session.context]),
+  const { context } = session;
+  return {
+    ...step,
+    facts: { entryId, firstKeptEntryId, source, before: sizeOf(before), after: sizeOf(context), summary },
+    lines: [
+      ...sideBySide(shell, ["before", before], [`after (summary by ${source})`, context]),
       "",
-      ...beginningOf(summary, stage.columns),
+      ...beginningOf(summary, shell),
     ],
-  );
+  };
 }
 
 /** Returns the reason why a short session was not compacted; the demo shows this reason. */
@@ -338,9 +366,11 @@ function notWorthIt(error: unknown): NothingToCompact {
 /** Size in bytes of a session whose tree is loaded. */
 const bytesOf = ({ tree }: Session): number => tree.view.size;
 
-function beginningOf(summary: string, columns: number): string[] {
-  const lines = allLines({ role: "branchSummary", summary, fromId: "", timestamp: 0 }).filter(isWritten);
-  const shown = lines.slice(0, SUMMARY_LINES).map((line) => cutToColumns(line, columns - 3));
+function beginningOf(summary: string, shell: Shell): string[] {
+  const lines = allLines({ role: "branchSummary", summary, fromId: "", timestamp: 0 }).filter(
+    (line) => line.trim() !== "",
+  );
+  const shown = lines.slice(0, SUMMARY_LINES).map((line) => cutToColumns(line, widthOf(shell) - 3));
   const left = lines.length - shown.length;
   return [...shown, ...(left > 0 ? [`… ${formatMany(left, "more line")}`] : [])].map((line) => `  ${line}`);
 }
@@ -371,41 +401,6 @@ function demoPlace({ tree, leafId }: Session): DemoPlace | undefined {
   return row < leafRow ? { id: tree.idAt(row), label: undefined } : undefined;
 }
 
-/** Pause in milliseconds after each step on a terminal. */
-const PAUSE = 1_200;
-
-/** Output of the demo's steps. */
-interface DemoStage {
-  readonly shell: Shell;
-  /** Width of the output in columns. */
-  readonly columns: number;
-  /** Shows a step: its title, one sentence for newcomers, facts for programs, lines for people. */
-  show(title: string, notice: string, facts: object, lines: Iterable<string>): Promise<void>;
-}
-
-/** Width in columns when stdout is not a terminal. */
-const PAGE = 100;
-
-function openStage(shell: Shell): DemoStage {
-  const { colours, output, json } = shell;
-  const isTerminal = Number.isFinite(shell.columns);
-  const columns = isTerminal ? shell.columns : PAGE;
-  let step = 0;
-  return {
-    shell,
-    columns,
-    async show(title, notice, facts, lines) {
-      step++;
-      if (json) return output.writeLine(jsonLine({ step, title, ...facts }));
-      if (step > 1 && isTerminal) await setTimeout(PAUSE);
-      await printLine(shell, `\n${colours.bold(colours.cyan(`${step}. ${title}`))}`);
-      await printLine(shell, `   ${colours.italic(notice)}\n`);
-      await printLines(shell, lines);
-      await output.flush();
-    },
-  };
-}
-
 /** A drawing with fewer lines also shows prompts of the user. */
 const SPARSE = 16;
 
@@ -416,9 +411,9 @@ const SCREEN = 40;
  * Draws a session's tree on one screen: labels, summaries, forks and branch ends; the rest is folded. An almost empty
  * drawing, as of a session without branches, also shows some prompts of the user.
  */
-function screenfulTree(session: Session, colours: Colours, width: number): string[] {
+function screenfulTree(session: Session, shell: Shell): string[] {
   const draw = (standsOut: (entry: Entry) => boolean) => [
-    ...treeLines(session, colours, { fold: 1, standsOut, width }),
+    ...treeLines(session, shell.colours, { fold: 1, standsOut, width: widthOf(shell) }),
   ];
   let lines = draw(isSummary);
   const room = SPARSE - lines.length;
@@ -443,10 +438,10 @@ const WIDEST = 140;
 
 /** Two contexts side by side, each under its title. */
 function* sideBySide(
-  { columns }: DemoStage,
+  shell: Shell,
   ...pair: readonly [[title: string, context: SessionContext], [title: string, context: SessionContext]]
 ): Generator<string> {
-  const width = Math.max(16, Math.floor((Math.min(columns - 1, WIDEST) - GAP.length) / 2));
+  const width = Math.max(16, Math.floor((Math.min(widthOf(shell) - 1, WIDEST) - GAP.length) / 2));
   const [left, right] = pair.map(([title, context]) => [title, ...contextOutline(context, width)]);
   const row = (at: number) =>
     `${padToColumns(cutToColumns(left![at] ?? "", width), width)}${GAP}${cutToColumns(right![at] ?? "", width)}`.trimEnd();
