@@ -6,27 +6,18 @@ import { print, type Shell } from "./shell.ts";
 /** Adds a command to the program. */
 export type AddCommand = (program: Command, shell: Shell) => void;
 
-/**
- * Answer of a command: one JSON value for programs, lines for people. A generator of lines runs only when they are
- * printed.
- */
+/** Answer of a command: one JSON value for programs, lines for people. A generator runs only if they are printed. */
 export interface Answer {
   value: object;
   lines: Iterable<string>;
-  /**
-   * Text to copy, after the lines: of the session, or a command. It is printed as it is, while lines are broken at the
-   * width of the terminal.
-   */
+  /** Text to copy: of the session, or a command. Unlike lines, it is not broken at the terminal's width. */
   text?: string;
 }
 
 /** Values of an option: its choices, or the parser of each value. The second value is the result of the option before. */
 type OptionValues = readonly string[] | ((text: string, before?: never) => unknown);
 
-/**
- * An option: flags, description, values, then its default, or the choices that its parser accepts. Without `values` it
- * is a text, or a flag.
- */
+/** An option: flags, description, values (without them a text or a flag), default or the choices of a parser. */
 export type OptionShape = readonly [
   flags: string,
   description: string,

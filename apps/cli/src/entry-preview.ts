@@ -51,9 +51,7 @@ function messageGist(said: ContextMessage): string {
   return parts.join(" ");
 }
 
-/**
- * Elements in which Claude Code records a command or a shell line of the user, and the text that replaces each element.
- */
+/** Elements in which Claude Code records a command or a shell line of the user, and their replacements. */
 const RECORDED: readonly [RegExp, string][] = [
   [/<(command-message|local-command-caveat)>[\s\S]*?<\/\1>/g, ""],
   [/<bash-input>([\s\S]*?)<\/bash-input>/g, "! $1"],

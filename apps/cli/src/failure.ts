@@ -94,10 +94,7 @@ function cureOf(code: string, message: string, command: string): string[] {
 /** Commands whose last argument is a query. */
 const QUERIES: ReadonlySet<string> = new Set(["search", "history"]);
 
-/**
- * Returns the most similar choice, or else the only choice with the letters of the word in the same order: `md` finds
- * `markdown`; undefined for none.
- */
+/** Returns the most similar choice, or else the only one with these letters in this order: `md` finds `markdown`. */
 function nearestChoice(word: string, choices: readonly string[]): string | undefined {
   const near = nearest(word, choices);
   if (near !== undefined || word === "") return near;
@@ -113,10 +110,7 @@ function hasInOrder(text: string, letters: string): boolean {
   });
 }
 
-/**
- * Returns the known word that the user probably meant: the most similar one, with at most a third of its letters
- * different; undefined for none.
- */
+/** Returns the most similar known word, with at most a third of its letters different; undefined for none. */
 export function nearest(word: string, known: Iterable<string>): string | undefined {
   const farthest = Math.max(1, Math.floor(word.length / 3));
   let found: string | undefined;

@@ -112,11 +112,7 @@ export function formatSeconds(milliseconds: number): string {
   return `${(milliseconds / 1_000).toFixed(1)} s`;
 }
 
-/**
- * Returns a parser for the number of an option.
- *
- * @param expected description for the error, with an example
- */
+/** Returns a parser for the number of an option. `expected` describes it in the error, with an example. */
 export const numberParser =
   (isValid: (number: number) => boolean, expected: string) =>
   (text: string): number => {
@@ -136,9 +132,7 @@ export const parseCount = numberParser(
 
 const SPANS = { h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000, m: 30 * 86_400_000, y: 365 * 86_400_000 };
 
-/**
- * Parses a time in the past: a span (`3d`; also h, w, m, y), a day in the local time zone (`2026-11-20`), or ISO 8601.
- */
+/** Parses a time in the past: a span (`3d`; also h, w, m, y), a local day (`2026-11-20`), or ISO 8601. */
 export function parseSince(text: string): Date {
   return timeIn(text, "T00:00:00");
 }

@@ -134,17 +134,11 @@ export function openOptions(shell: Shell): OpenOptions {
   };
 }
 
-/**
- * Store of the command, as an option of every function that opens a session. The whole session is loaded, since views
- * and references to entries need it.
- */
+/** Store of the command, as an option to open sessions: whole, since views and references to entries need that. */
 export const storeOf = ({ store }: Pick<Shell, "store">): Pick<OpenOptions, "store" | "whole"> =>
   store ? { store, whole: true } : {};
 
-/**
- * Prints one sentence to stderr for each session and folder that lists and searches skip, also when a command lists
- * several times.
- */
+/** Prints one sentence to stderr for each session and folder that is skipped, also when lists repeat. */
 export const tellSkipped = (shell: Pick<Shell, "complainOnce">): Pick<ListOptions, "onSkipped"> => ({
   onSkipped: (_place, { message }) => shell.complainOnce(message),
 });
@@ -236,10 +230,7 @@ export async function isThere(store: SessionStore, ref: SessionRef): Promise<boo
   return log !== undefined;
 }
 
-/**
- * Returns a sentence for `--trace`: how many bytes of the log were read to build the context at the leaf, and whether
- * the whole file was read.
- */
+/** Sentence for `--trace`: how many bytes of the log were read to build the context at the leaf. */
 function readingTrace({ log, window, file }: Session): string {
   const size = log.view?.size;
   const { readFrom, complete } = window;
@@ -281,10 +272,7 @@ export async function foreignAgentOf(file: string): Promise<string | undefined> 
   return FOREIGN[agentOfFile(file)?.agent ?? ""];
 }
 
-/**
- * Throws for a session of another agent.
- * @throws CommandError `foreign` for a file that has to be imported first
- */
+/** Throws CommandError `foreign` for a session of another agent, which has to be imported first. */
 export async function refuseForeign(file: string): Promise<void> {
   const agent = await foreignAgentOf(file);
   if (agent === undefined) return;
@@ -314,10 +302,7 @@ export function currentSettings(
   return resolveSettings({ flags, model: modelOf, confirmTrust: confirmTrust(shell) });
 }
 
-/**
- * Asks a person about a project that changed since it was trusted, at most once per command. Without a terminal the
- * project counts as not trusted.
- */
+/** Asks a person once per command about a changed project. Without a terminal it counts as not trusted. */
 const confirmTrust =
   (shell: Shell): ConfirmTrust =>
   (project) => {
@@ -367,10 +352,7 @@ export function sessionSettings(
 const compactsBehindAppends = ({ autoCompact, policy }: Settings): boolean =>
   autoCompact && resolvePolicy(policy).judgedAt === "append";
 
-/**
- * Returns the writer of summaries: the one of the command line, else of the settings, else the default. When the one of
- * the command line fails, its error is thrown, unless a fallback is wanted.
- */
+/** Returns the writer of summaries: of the command line (without a fallback unless wanted), settings, or default. */
 export function summarizerOf(
   { globals }: Pick<Shell, "globals">,
   settings: Partial<Settings>,

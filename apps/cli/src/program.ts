@@ -86,10 +86,7 @@ function createProgram(shell: Shell): Command {
 /** Width in columns from which the meaning of an option is wrapped in its column. */
 const NARROWEST_HELP = 20;
 
-/**
- * Wraps the paragraphs of a help text: lines without an empty line between them. Indented lines are not wrapped: options
- * are short enough, and examples are copied.
- */
+/** Wraps paragraphs of a help text. Indented lines are not wrapped: options are short, and examples are copied. */
 function inColumns(help: string, columns: number): string {
   if (!Number.isFinite(columns)) return help;
   const paragraphs = help.replace(/(?<=\S)\n(?=\S)/g, " ").split("\n");
@@ -114,7 +111,8 @@ export async function runCommandLine(parameters: readonly string[]): Promise<num
   process.once("uncaughtException", (error) => void endByStray(shell, error));
   try {
     await program.parseAsync(parameters, { from: "user" }).catch((error: unknown) => {
-      if (!namesNoCommand(error) || program.args.length > 1 || shell.json) throw error;
+      const namesNone = error instanceof CommanderError && error.code === "commander.help";
+      if (!namesNone || program.args.length > 1 || shell.json) throw error;
       program.outputHelp();
     });
     await shell.output.flush();
@@ -136,10 +134,7 @@ function withChoices(error: unknown, command: Command): unknown {
   return new CommanderError(error.exitCode, error.code, `${error.message}\nAllowed choices are ${choices}.`);
 }
 
-/**
- * Replaces the usage error of `open` by an error about an unknown command. `open` is the default command and gets an
- * unknown command as its session.
- */
+/** Reports an unknown command: `open` is the default command, so a usage error of it may mean a mistyped name. */
 function meantAsCommand(error: unknown, program: Command, words: readonly string[] = program.args): unknown {
   const [name, ...others] = words;
   const isUsage = error instanceof CommanderError && error.exitCode !== 0;
@@ -161,9 +156,6 @@ async function endByStray(shell: Shell, error: Error): Promise<void> {
   process.once("exit", () => void shell.complain(failureOf(failure).message));
   process.exit(1);
 }
-
-const namesNoCommand = (error: unknown): boolean =>
-  error instanceof CommanderError && error.code === "commander.help";
 
 async function reportFailure(shell: Shell, error: unknown, command?: string): Promise<number> {
   // The reader closed the pipe, which is not a failure of the command.

@@ -1,7 +1,7 @@
 import { createInterface } from "node:readline";
 import type { ExtensionDialogs, OnBusy } from "@espalier/engine";
 import { TemporaryFile } from "@espalier/interop/node";
-import { jsonText, wellFormedJson } from "@espalier/jsonl-stream";
+import { jsonPieces, jsonText, wellFormedJson } from "@espalier/jsonl-stream";
 import { plainJson, type SessionStore } from "@espalier/session-tree";
 import picocolors from "picocolors";
 import { CommandError } from "./failure.ts";
@@ -180,10 +180,7 @@ export class Output {
     if (piece !== "") await this.#hand(piece);
   }
 
-  /**
-   * Resolves when the stream has taken the piece, so that a slow reader slows the command down and memory does not
-   * grow.
-   */
+  /** Resolves when the stream has taken the piece, so that a slow reader slows the command down. */
   #hand(piece: string | Uint8Array): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#stream.write(piece, (error) => {
@@ -230,7 +227,7 @@ export async function printWrapped(
 
 /** Prints one JSON value, or nothing when making it fails. */
 export async function printJson({ output }: Shell, value: object): Promise<void> {
-  await output.writeWhole(line(jsonPieces(value)));
+  await output.writeWhole(line(jsonPieces(value, "", jsonLine)));
 }
 
 function* line(pieces: Iterable<string>): Generator<string> {
@@ -248,51 +245,20 @@ export async function printLines(shell: Pick<Shell, "output">, lines: Iterable<s
   for (const line of lines) await printLine(shell, line);
 }
 
-/**
- * Prints a line for people. All such lines are printed here and cleaned of control sequences: ids and names come from
- * the session's author.
- */
+/** Prints a line for people, without control sequences: ids and names come from the session's author. */
 export async function printLine({ output }: Pick<Shell, "output">, line: string): Promise<void> {
   await output.writeLine(styledText(line));
 }
-
-/**
- * Yields the JSON text of an object or a list in pieces. An iterable field (other than a string) is written element by
- * element, so that its elements are never in memory together.
- */
-function* jsonPieces(value: object): Generator<string> {
-  if (isIterable(value)) {
-    yield* arrayPieces(value);
-    return;
-  }
-  let separator = "{";
-  for (const [key, field] of Object.entries(value)) {
-    if (field === undefined) continue;
-    yield `${separator}${JSON.stringify(key)}:`;
-    separator = ",";
-    if (isIterable(field)) yield* arrayPieces(field);
-    else yield jsonLine(field);
-  }
-  yield separator === "{" ? "{}" : "}";
-}
-
-function* arrayPieces(elements: Iterable<unknown>): Generator<string> {
-  let separator = "[";
-  for (const element of elements) {
-    yield `${separator}${jsonLine(element ?? null)}`;
-    separator = ",";
-  }
-  yield separator === "[" ? "[]" : "]";
-}
-
-const isIterable = (value: unknown): value is Iterable<unknown> =>
-  typeof value === "object" && value !== null && Symbol.iterator in value;
 
 /**
  * Returns the JSON text of a value on one line, in well-formed Unicode, since strict readers refuse escaped lone
  * surrogates. Control characters are escaped, so that the value stays the same and a terminal does not act on it.
  */
 export const jsonLine = (value: unknown): string => plainJson(wellFormedJson(jsonText(value)));
+
+/** Returns some fields of a value, for JSON, in this order. */
+export const pick = <Value, Key extends keyof Value>(value: Value, ...keys: Key[]) =>
+  Object.fromEntries(keys.map((key) => [key, value[key]])) as Pick<Value, Key>;
 
 /** Asks for one line; undefined when the signal fired, the input ended, or the person pressed Ctrl-C. */
 type AskLine = (question: string, signal: AbortSignal | undefined) => Promise<string | undefined>;

@@ -10,10 +10,7 @@ export interface StdinLine {
   value: unknown;
 }
 
-/**
- * Reads all lines of stdin that are not blank, as JSON.
- * @throws CommandError `bad-input` with the number of the first line that is not JSON
- */
+/** Reads the lines of stdin as JSON, but blank ones. @throws CommandError `bad-input` with the number of a bad line */
 export async function readStdinLines(): Promise<StdinLine[]> {
   const view = bytesView(await readStdin());
   const lines: StdinLine[] = [];
@@ -37,10 +34,7 @@ export async function readStdin(): Promise<Buffer> {
   return Buffer.concat(pieces);
 }
 
-/**
- * Makes message entries from lines of stdin, in order.
- * @throws CommandError `bad-input` with the line's number
- */
+/** Makes message entries from lines of stdin. @throws CommandError `bad-input` with the line's number */
 export function filledMessages(
   lines: readonly StdinLine[],
   context: SessionContext,

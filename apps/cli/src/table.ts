@@ -4,10 +4,7 @@ import { columnsOf, cutToColumns, padToColumns } from "./text.ts";
 /** Minimum width of the first column when a table is wider than the terminal. */
 const NARROWEST = 12;
 
-/**
- * Draws a table for people: the first column is aligned left, the others, which are numbers, right. The first column is
- * cut when the table is wider than the terminal.
- */
+/** Draws a table: the first column left, and cut to the terminal; the others, which are numbers, right. */
 export function* viewTable(
   headings: readonly string[],
   rows: readonly (readonly string[])[],

@@ -58,10 +58,7 @@ export function padToColumns(text: string, columns: number): string {
 /** Minimum number of columns in which a line is wrapped. */
 const NARROWEST = 20;
 
-/**
- * Wraps lines between words, so that a terminal does not break them inside a word. Words that are longer than a line stay
- * whole. A wrapped line keeps its indent.
- */
+/** Wraps lines between words. Words that are longer than a line stay whole; a wrapped line keeps its indent. */
 export function wrapToColumns(text: string, columns: number): string {
   if (!Number.isFinite(columns)) return text;
   const wrapped = text.split("\n").map((line) => {
@@ -80,11 +77,7 @@ export const NO_PROMPT = "(no prompt yet)";
 export const titleOf = ({ name, firstMessage, id, ref }: ListedSession): string =>
   plainLine(name ?? firstMessage ?? "") || (id === "" ? plainLine(basename(ref)) : NO_PROMPT);
 
-/**
- * Prefix for the title of a session with a parent: `└ ` for a sub-agent, `fork of 1284c080: ` for a fork; else empty.
- *
- * @param short shortens the id of the parent; by default to 8 characters
- */
+/** Prefix for a title: `└ ` for a sub-agent, `fork of 1284c080: ` for a fork (8 characters, or `short`); else empty. */
 export const markOfParent = (parent: ListedSession["parent"], short = shortened): string =>
   !parent ? "" : parent.kind === "subagent" ? "└ " : `fork of ${plainLine(short(parent.sessionId))}: `;
 

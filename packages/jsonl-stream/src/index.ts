@@ -25,6 +25,7 @@ export {
   encodeLines,
   formatLine,
   isSpace,
+  jsonPieces,
   jsonText,
   LINE_LIMITS,
   type LineLimits,

@@ -17,6 +17,39 @@ export function jsonText(value: unknown, space?: number): string {
   }
 }
 
+/**
+ * Yields the JSON text of an object or a list in pieces. An iterable field (other than a string) is written element by
+ * element, so that a long list is never in memory. Undefined fields are left out.
+ *
+ * @param line "\n" for a line for each field and each element; default: all on one line
+ * @param text JSON text of a field or an element; default: {@link jsonText}
+ */
+export function* jsonPieces(
+  value: object,
+  line = "",
+  text: (value: unknown) => string = jsonText,
+): Generator<string> {
+  const [open, close] = isIterable(value) ? ["[", "]"] : ["{", "}"];
+  let separator = open + line;
+  if (isIterable(value))
+    for (const element of value) {
+      yield separator + text(element ?? null);
+      separator = `,${line}`;
+    }
+  else
+    for (const [name, field] of Object.entries(value)) {
+      if (field === undefined) continue;
+      yield `${separator}${JSON.stringify(name)}:${line && " "}`;
+      separator = `,${line}`;
+      if (isIterable(field)) yield* jsonPieces(field, line, text);
+      else yield text(field);
+    }
+  yield separator.startsWith(",") ? line + close : open + close;
+}
+
+const isIterable = (value: unknown): value is Iterable<unknown> =>
+  typeof value === "object" && value !== null && Symbol.iterator in value;
+
 /** An array or object that is being written. */
 interface OpenValue {
   value: Readonly<Record<string, unknown>>;

@@ -225,10 +225,7 @@ function reasonOf(error: unknown): string | undefined {
   return error instanceof RangeError ? "its values are nested too deeply" : undefined;
 }
 
-/**
- * Reads a file; undefined if it does not exist.
- * @throws CommandError `settings`
- */
+/** Reads a file; undefined if it does not exist. @throws CommandError `settings` */
 function textIn(file: string): string | undefined {
   return inFile(file, () => {
     if (!statSync(file, { throwIfNoEntry: false })) {
@@ -249,10 +246,7 @@ function missingFolders(folder: string): string[] {
   return [...missingFolders(dirname(folder)), folder];
 }
 
-/**
- * Carries out a plan.
- * @throws CommandError `changed` for a file that changed after the plan was made
- */
+/** Carries out a plan. @throws CommandError `changed` for a file that changed after the plan was made */
 export function carryOut({ agent, changes, removed }: InstallPlan): void {
   const isFirst = !existsSync(recordFile(agent));
   const { folders } = readRecord(agent);
@@ -302,10 +296,7 @@ const changed = (file: string): CommandError =>
     `Another program changed ${file} meanwhile, so it was not written; repeat the command.`,
   );
 
-/**
- * Writes a whole file under a temporary name and renames it. Links are followed; the file's mode stays.
- * Throws CommandError `settings`.
- */
+/** Replaces a file with the same mode; links are followed. Throws CommandError `settings`. */
 function writeText(path: string, text: string): void {
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });

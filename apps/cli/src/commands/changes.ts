@@ -90,11 +90,7 @@ export async function navigate(
   return { value: { ...arrival, cache }, sentences, entryId: leafId, editorText };
 }
 
-/**
- * Undoes the last action, or redoes what was undone last.
- *
- * @param expected entry of the action that the user saw; default: any action
- */
+/** Undoes the last action, or redoes the last undone one; with `expected` only that of this entry. */
 export async function revert(session: Session, way: "undo" | "redo", expected?: string): Promise<Change> {
   const arrival = await session[way](expected === undefined ? {} : { expected });
   const { leafId, act, editorText } = arrival;

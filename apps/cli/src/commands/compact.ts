@@ -13,7 +13,7 @@ import { CommandError } from "../failure.ts";
 import { formatChange, formatCost, formatCount, formatMany, isWhole, numberParser } from "../numbers.ts";
 import { readySummarizer } from "../opening.ts";
 import { interruptible } from "../progress.ts";
-import type { Shell } from "../shell.ts";
+import { pick, type Shell } from "../shell.ts";
 import { readStdin } from "../stdin-lines.ts";
 import { viewTable } from "../table.ts";
 import { plainLine, plainText } from "../text.ts";
@@ -30,21 +30,15 @@ function requestOf({ policy, keepRecent }: { policy?: PolicyName; keepRecent?: n
 function planAnswer(plan: CompactionPlan & { cache?: CacheForecast }, policy: string): Answer {
   const { eligible } = plan;
   if (!eligible) return { value: { eligible, reason: plan.reason }, lines: [plan.reason] };
-  const { firstKeptEntryId, turnStartEntryId, isSplitTurn, tokensBefore, tokensAfter, edits, cache } = plan;
   const value = {
     eligible,
     reason: null,
     policy,
-    firstKeptEntryId,
-    turnStartEntryId,
-    isSplitTurn,
-    tokensBefore,
-    tokensAfter,
+    ...pick(plan, "firstKeptEntryId", "turnStartEntryId", "isSplitTurn", "tokensBefore", "tokensAfter"),
     history: plan.historyIds,
     turnPrefix: plan.turnPrefixIds,
     kept: plan.keptIds,
-    edits,
-    cache,
+    ...pick(plan, "edits", "cache"),
   };
   return { value, lines: viewPlan(plan) };
 }
@@ -78,10 +72,7 @@ export function cacheSentence({ context, anew, cost, paysBackAfter }: CacheForec
   return `Prompt cache: the next request has about ${formatMany(context, "token")} as the provider counts them, and writes ${formatCount(anew)} of them anew${dollars}${paid}.`;
 }
 
-/**
- * Draws the result of a compaction with the summary, for people. `tokens` is the size of the context, as the session
- * counts.
- */
+/** Draws a compaction and its summary for people. `tokens` is the size of the context by the session's count. */
 function* viewCompaction(
   result: CommittedCompaction,
   tokens: number,
@@ -211,27 +202,9 @@ export const summaryCommands: readonly AddCommand[] = [
         shell.complain(
           `The summary was extracted from the messages, because ${failed.name} wrote none: ${failed.message}`,
         );
-      const {
-        entryId,
-        summary,
-        tokensBefore,
-        tokensAfter,
-        firstKeptEntryId,
-        source,
-        editIds,
-        missingSections,
-      } = result;
+      const sizes = pick(result, "entryId", "summary", "tokensBefore", "tokensAfter", "firstKeptEntryId");
       return {
-        value: {
-          entryId,
-          summary,
-          tokensBefore,
-          tokensAfter,
-          firstKeptEntryId,
-          source,
-          editIds,
-          missingSections,
-        },
+        value: { ...sizes, ...pick(result, "source", "editIds", "missingSections") },
         lines: viewCompaction(result, session.context.tokens, shell),
       };
     },

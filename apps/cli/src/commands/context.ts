@@ -25,7 +25,7 @@ import { allLines, firstLines } from "../entry-preview.ts";
 import { entryName, entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatBill, formatCount, formatMany, formatTime, isUnpriced, parseCount } from "../numbers.ts";
-import { type Colours, jsonLine, printJson, printLines, printWrapped, type Shell } from "../shell.ts";
+import { type Colours, jsonLine, pick, printJson, printLines, printWrapped, type Shell } from "../shell.ts";
 import { aroundMatch, fieldText, plainLine, plainText } from "../text.ts";
 
 const NEUTRAL = "neutral";
@@ -60,16 +60,11 @@ export const context = sessionCommand({
     }
     const leafId = at === undefined ? named : session.placeOf(named);
     return {
-      value: contextValue(leafId, context),
+      value: { leafId, ...pick(context, "tokens", "messages", "sources", "model", "thinkingLevel") },
       lines: viewContext(session, leafId, context, shell, { all }),
     };
   },
 });
-
-function contextValue(leafId: Session["leafId"], context: SessionContext): object {
-  const { tokens, messages, sources, model, thinkingLevel } = context;
-  return { leafId, tokens, messages, sources, model, thinkingLevel };
-}
 
 /** Maximum number of lines per message. */
 const SHOWN = 3;
@@ -82,9 +77,7 @@ interface ViewContextOptions {
   tokens?: number;
 }
 
-/**
- * Draws a context for people: its totals, the number of entries behind a compaction, then each message with its entry.
- */
+/** Draws a context for people: totals, entries behind a compaction, then each message with its entry. */
 export function* viewContext(
   session: Session,
   leafId: string | null,
@@ -188,10 +181,7 @@ export const show = sessionCommand({
   },
 });
 
-/**
- * Returns the row of the last message on the leaf's path.
- * @throws CommandError `not-found` for a session without messages
- */
+/** Returns the row of the last message on the leaf's path. @throws CommandError `not-found` if there is none */
 function lastSaidRow({ tree, leafId, file }: Session): number {
   const row = leafId === null ? -1 : spokenRow(tree, tree.row(leafId));
   if (row >= 0) return row;
@@ -299,15 +289,9 @@ messages of other branches are searched too, and marked. The tool query_history 
   async run({ session, shell, options: { limit } }, query) {
     const hits = historyOf(session, { query, ...(limit === undefined ? {} : { limit }) });
     if (!shell.json) return printWrapped(shell, viewHistory(session, hits, query, shell));
-    for (const hit of hits) await shell.output.writeLine(jsonLine(historyValue(hit)));
+    for (const hit of hits)
+      await shell.output.writeLine(jsonLine(pick(hit, "entryId", "text", "covered", "onPath")));
   },
-});
-
-const historyValue = ({ entryId, text, covered, onPath }: HistoryHit): object => ({
-  entryId,
-  text,
-  covered,
-  onPath,
 });
 
 /** Maximum number of lines of a found message, and of columns of a line. */

@@ -92,10 +92,7 @@ async function subAgentCosts<Cost>(
 const isOfClaudeCode = ({ listing }: SubAgentCost<unknown>): boolean =>
   listing.importedFrom === "claude-code";
 
-/**
- * Returns the cost of a session with its sub-agents. A figure that the agent recorded already includes its own
- * sub-agents.
- */
+/** Returns the cost of a session with its sub-agents, which a figure recorded by the agent includes already. */
 function billWithRuns(
   { total, recordedCost }: Pick<SessionStats, "total" | "recordedCost">,
   runs: readonly SubAgentCost<UsageTotals>[],

@@ -158,11 +158,7 @@ async function namedSummarizer(shell: Shell): Promise<Summarizer | undefined> {
   return { ...(await readySummarizer(shell)), name };
 }
 
-/**
- * Returns the judge of `--judge`; undefined without the option.
- *
- * @throws CommandError `no-key`
- */
+/** Returns the judge of `--judge`; undefined without the option. @throws CommandError `no-key` */
 async function judgeOf(
   { judge: name, maxCost, seed }: EvalOptions,
   { values: settings }: ResolvedSettings,
@@ -247,10 +243,7 @@ function knownColumn(name: string, columns: readonly Column[]): Column {
   );
 }
 
-/**
- * Returns the sentence about a row that exceeds a limit, or that has no figure for it; undefined for a row within the
- * limit, and for controls.
- */
+/** Describes a row that exceeds a limit or has no figure for it; undefined within the limit, and for controls. */
 function failureOf(
   row: Row,
   { column, figure, isFloor }: { column: Column; figure: number; isFloor: boolean },

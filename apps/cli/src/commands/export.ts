@@ -98,10 +98,7 @@ function refuseNeedlessAll(options: ExportCommandOptions): void {
   throw new CommandError("usage", `Leave out --all, which is only for markdown: ${why}.`);
 }
 
-/**
- * Makes the pieces of an export.
- * @param issues receives the differences between the path and a session file of another agent
- */
+/** Makes the pieces of an export. `issues` receives the losses in a session file of another agent. */
 async function exportPieces(
   session: Session,
   { format, at, all, redact }: ExportCommandOptions & { format: Format },

@@ -31,10 +31,7 @@ import { jsonLine, print, type Shell } from "../shell.ts";
 import { plainLine, plainText } from "../text.ts";
 import { VIEWER_PAGE } from "../write-export.ts";
 
-/**
- * Returns the file or name of a session. A word that names no session is reported as an unknown command, unless it
- * follows `open`.
- */
+/** Returns the name of a session. Another word is reported as an unknown command, unless it follows `open`. */
 async function fileOf(shell: Shell, ref: string, program: Command): Promise<string> {
   const isFile = !shell.store && existsSync(ref);
   try {
@@ -266,9 +263,7 @@ its holder read all sessions; ESPALIER_MCP_TOKEN sets it, so that the address st
   agentCommand("uninstall", "remove Espalier from another agent", ["espalier uninstall claude-code"]),
 ] as const;
 
-/**
- * Commands that run until the user ends them, or run other code: the terminal, the browser, the chat, an extension.
- */
+/** Commands that run until the user ends them, or run other code: terminal, browser, chat, extension. */
 export const interactiveCommands: readonly AddCommand[] = [
   // The terminal's interface. `espalier` and `espalier <session>` open it too.
   command({

@@ -11,7 +11,7 @@ import {
   type Summarize,
 } from "@espalier/interop/node";
 import { EspalierError } from "@espalier/jsonl-stream";
-import type { SessionHeader, SessionRef, SessionStore } from "@espalier/session-tree";
+import type { SessionRef, SessionStore } from "@espalier/session-tree";
 import { fileStore, sessionFileName } from "@espalier/session-tree/node";
 import { type AddCommand, command } from "../command.ts";
 import { CommandError } from "../failure.ts";
@@ -74,10 +74,7 @@ async function importAll(
   return reports;
 }
 
-/**
- * Writer of a summary where the source's own summary is encrypted. Undefined unless --summarizer is given: an import
- * causes no costs by default.
- */
+/** Writer of summaries that the source encrypted. Undefined without --summarizer: imports cost nothing by default. */
 function summaryWriter(shell: Shell): Summarize | undefined {
   if (shell.globals.summarizer === undefined) return undefined;
   return async (messages) => {
@@ -237,8 +234,9 @@ const isSameFolder = (from: string, to: string): boolean =>
 
 const copyOne = (shell: Shell, source: CopyPlace, ref: SessionRef, target: CopyPlace): Promise<void> =>
   withLog(source.store, ref, async (log) => {
-    const name = target.ref ?? (log.header && target.nameOf(log.header));
-    const copy = await copySession(log, target.store, name);
+    const { folder } = target;
+    const named = folder && log.header && join(folder, sessionFileName(log.header));
+    const copy = await copySession(log, target.store, target.ref ?? named);
     await printStep(shell, { from: log.ref, ...copy }, () => {
       const how = copy.written === 0 ? "already existed" : `${formatMany(copy.written, "byte")} written`;
       return plainLine(`${log.ref} → ${copy.file} (${formatCount(copy.bytes)} bytes, ${how})`);
@@ -268,9 +266,9 @@ interface CopyPlace {
   /** True for files by path, and for ids in the home folder. */
   isFiles: boolean;
   /** Session in the store; undefined: all sessions, or a name that the store chooses. */
-  ref: string | undefined;
-  /** Default name of a copied session; undefined: the store chooses the name. */
-  nameOf(header: SessionHeader): string | undefined;
+  ref?: string | undefined;
+  /** Folder of the sessions. */
+  folder?: string;
 }
 
 /** Matches the store of `--store` as a place, with or without a session. */
@@ -294,15 +292,9 @@ async function copyPlace(shell: Shell, word: string): Promise<CopyPlace> {
     return inStore(await openStore(address), name);
   }
   const home = espalierHome();
-  if (!isFolder(word))
-    return { store: fileStore({ home }), isFiles: true, ref: word, nameOf: () => undefined };
+  if (!isFolder(word)) return { store: fileStore({ home }), isFiles: true, ref: word };
   const folder = resolve(word);
-  return {
-    store: fileStore({ home, folders: [folder] }),
-    isFiles: true,
-    ref: undefined,
-    nameOf: (header) => join(folder, sessionFileName(header)),
-  };
+  return { store: fileStore({ home, folders: [folder] }), isFiles: true, folder };
 }
 
 function decodeName(ref: string): string {
@@ -318,7 +310,6 @@ const inStore = (store: SessionStore, ref: string): CopyPlace => ({
   store,
   isFiles: false,
   ref: ref === "" ? undefined : ref,
-  nameOf: () => undefined,
 });
 
 const isFolder = (path: string): boolean =>

@@ -91,10 +91,7 @@ interface TreeEntry {
   archived: boolean;
 }
 
-/**
- * Yields all entries in file order. With `structure`, role, timestamp and preview are missing, so that no line is
- * parsed.
- */
+/** Yields all entries in file order. With `structure`, fields that need a line to be parsed are left out. */
 function* treeEntries(tree: Tree, leafId: string | null, structure = false): Generator<TreeEntry> {
   const labels = labelsInForce(tree);
   const archived = archivedRows({ tree, leafId });
@@ -203,11 +200,7 @@ export function treeLines(
 
 const cutId = (id: string): string => id.slice(0, ID_LENGTH);
 
-/**
- * Describes an entry of a drawing in one line: its id, its kind, its first words.
- *
- * @param short shortens ids; by default to 12 characters
- */
+/** Describes an entry in one line: id, kind, first words. `short` shortens ids; by default to 12 characters. */
 export function describeEntry(entry: Entry, short = cutId): string {
   return `${short(entry.id)} ${kindName(entry, short)}  ${previewEntry(entry) ?? ""}`.trimEnd();
 }

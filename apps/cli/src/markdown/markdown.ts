@@ -112,10 +112,7 @@ const STYLES: Readonly<Record<string, (text: string, colours: Colours, token: To
   },
 };
 
-/**
- * Rendering of inline tokens without nested text. Escapes in markup may produce control characters, so the text is
- * cleaned again.
- */
+/** Rendering of inline tokens without nested text, which is cleaned again: escapes can produce control characters. */
 const LEAVES: Readonly<Record<string, (token: Token, colours: Colours) => string>> = {
   softbreak: () => "\n",
   hardbreak: () => "\n",
@@ -245,10 +242,7 @@ export function wrapWords(line: string, columns: number): string[] {
     .map((part) => spaces + part);
 }
 
-/**
- * Wraps a plain text between words and keeps its white space. The rest of a wrapped line has the same indentation, up
- * to half of the columns.
- */
+/** Wraps a plain text and keeps its white space: wrapped lines keep their indent, up to half of the columns. */
 export function wrapLiteral(text: string, columns: number): string[] {
   return text
     .replaceAll("\t", "  ")
@@ -291,9 +285,7 @@ function shortWord(word: string): string {
   return broken;
 }
 
-/**
- * Markdown that arrives in pieces. A block is settled when later text cannot change its look; the rest is `pending`.
- */
+/** Markdown in pieces. A block is settled when later text cannot change its look; the rest is `pending`. */
 export class MarkdownStream {
   #pending = "";
 

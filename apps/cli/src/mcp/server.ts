@@ -5,8 +5,8 @@ import { isAbsolute, join, resolve, sep } from "node:path";
 import { setTimeout as pause, setImmediate } from "node:timers/promises";
 import { espalierHome, type ListedSession, listSessions, readEntries, type Session } from "@espalier/engine";
 import { SessionCache } from "@espalier/engine/reading";
-import { EspalierError } from "@espalier/jsonl-stream";
-import { leafOf, type SessionRef, SessionTree, type Tree } from "@espalier/session-tree";
+import { EspalierError, parseLine } from "@espalier/jsonl-stream";
+import { isRecord, leafOf, type SessionRef, SessionTree, type Tree } from "@espalier/session-tree";
 import { escapeText } from "@espalier/summarizer";
 import { createAdaptorServer } from "@hono/node-server";
 import {
@@ -73,10 +73,7 @@ function createServer(sessions: HostSessions): McpServer {
   return server;
 }
 
-/**
- * Describes an error in one sentence. The text may contain names from a session, so it is escaped and cannot open a
- * tag.
- */
+/** Describes an error in one sentence. Names from a session are escaped, so that they cannot open a tag. */
 const sentenceOf = (error: unknown): string => cutLine(escapeText(failureOf(error).message), 600);
 
 function addPrompts(server: McpServer, sessions: HostSessions): void {
@@ -336,7 +333,8 @@ export class HostSessions {
     }
     const id = askingSession(meta, this.#options.env);
     if (id !== undefined) {
-      await this.#importNow(id);
+      // The files of this session are imported before it is read.
+      await this.#importing((path) => path.includes(id), IMPORT_TURN_MS);
       if (await isThere(storeInUse(this.#options.shell), { id })) return { ref: { id } };
     }
     await this.#importRound();
@@ -362,11 +360,6 @@ export class HostSessions {
         "Name a session by its id (search_sessions lists ids), not by a path.",
       );
     return sessionNamed(shell.store, word);
-  }
-
-  /** Imports the files of one session before it is read. */
-  async #importNow(id: string): Promise<void> {
-    await this.#importing((path) => path.includes(id), IMPORT_TURN_MS);
   }
 
   /** Imports changed sessions in the background. The first call waits a moment, so that it finds new entries. */
@@ -420,12 +413,6 @@ function askingSession(meta: RequestMeta, env: NodeJS.ProcessEnv): string | unde
 
 /** Returns the fields of an object, or of an object as JSON text; empty for other values. */
 function fieldsOf(value: unknown): Record<string, unknown> {
-  if (typeof value === "object" && value !== null) return value as Record<string, unknown>;
-  if (typeof value !== "string" || !value.startsWith("{")) return {};
-  try {
-    return JSON.parse(value) as Record<string, unknown>;
-  } catch (error) {
-    if (error instanceof SyntaxError) return {};
-    throw error;
-  }
+  const parsed = typeof value === "string" ? parseLine(Buffer.from(value)) : { ok: true, value };
+  return parsed.ok && isRecord(parsed.value) ? parsed.value : {};
 }

@@ -1,4 +1,4 @@
-import { jsonText } from "@espalier/jsonl-stream";
+import { jsonPieces, jsonText } from "@espalier/jsonl-stream";
 import {
   buildSessionContext,
   type ContextMessage,
@@ -131,7 +131,7 @@ function* exportJson(source: ExportSource, rows: readonly number[]): Generator<s
   const { tree, header, endId } = source;
   const name = sessionName(tree);
   const leftOut = tree.length - rows.length || undefined;
-  yield* jsonFields({
+  const fields = {
     format: "espalier-session",
     version: 1,
     session: header,
@@ -140,7 +140,9 @@ function* exportJson(source: ExportSource, rows: readonly number[]): Generator<s
     leftOut,
     entries: entriesOf(source, rows),
     issues: [...tree.issues, ...referenceIssues(tree)],
-  } satisfies Record<keyof SessionDocument, unknown>);
+  } satisfies Record<keyof SessionDocument, unknown>;
+  yield* jsonPieces(fields, "\n");
+  yield "\n";
   return rows.length;
 }
 
@@ -168,7 +170,8 @@ export const nativeFormats = {
 function* exportRequest(source: ExportSource, format: RequestFormat<object>): Generator<string, number> {
   const context = buildSessionContext(source.tree, source.endId);
   const visible = source.redactor ? redactContext(context, source.redactor) : context;
-  yield* jsonFields(writeRequest(visible, {}, format));
+  yield* jsonPieces(writeRequest(visible, {}, format), "\n");
+  yield "\n";
   return new Set(context.sources).size;
 }
 
@@ -187,31 +190,3 @@ function redactContext(context: SessionContext, redactor: Redactor): SessionCont
   });
   return { ...context, messages, prefixChanged };
 }
-
-/**
- * Writes an object as JSON text in pieces: one line for each field, and for each element of a field that is a list or a
- * generator, so that a long list is never one string. Undefined fields are left out.
- */
-function* jsonFields(fields: object): Generator<string> {
-  let separator = "{\n";
-  for (const [name, value] of Object.entries(fields)) {
-    if (value === undefined) continue;
-    yield `${separator}${JSON.stringify(name)}: `;
-    if (isIterable(value)) yield* jsonList(value);
-    else yield jsonText(value);
-    separator = ",\n";
-  }
-  yield separator === "{\n" ? "{}\n" : "\n}\n";
-}
-
-function* jsonList(values: Iterable<unknown>): Generator<string> {
-  let separator = "[\n";
-  for (const value of values) {
-    yield `${separator}${jsonText(value)}`;
-    separator = ",\n";
-  }
-  yield separator === "[\n" ? "[]" : "\n]";
-}
-
-const isIterable = (value: unknown): value is Iterable<unknown> =>
-  typeof value === "object" && value !== null && Symbol.iterator in value;
