@@ -1,6 +1,7 @@
 import type { Session } from "@espalier/engine";
-import { Argument, type Command, Option } from "commander";
+import { Argument, type Command } from "commander";
 import { type SessionUse, withSession } from "./opening.ts";
+import { type OptionShape, type OptionsOf, optionOf } from "./options.ts";
 import { print, type Shell } from "./shell.ts";
 
 /** Adds a command to the program. */
@@ -13,41 +14,6 @@ export interface Answer {
   /** Text to copy: of the session, or a command. Unlike lines, it is not broken at the terminal's width. */
   text?: string;
 }
-
-/** Values of an option: its choices, or the parser of each value. The second value is the result of the option before. */
-type OptionValues = readonly string[] | ((text: string, before?: never) => unknown);
-
-/** An option: flags, description, values (without them a text or a flag), default or the choices of a parser. */
-export type OptionShape = readonly [
-  flags: string,
-  description: string,
-  values?: OptionValues,
-  more?: { default: string } | { isRequired: true } | { choices: readonly string[] },
-];
-
-type CamelCase<Name> = Name extends `${infer Word}-${infer Rest}`
-  ? `${Word}${Capitalize<CamelCase<Rest>>}`
-  : Name;
-type OptionKey<Flags> = Flags extends `${string}--${infer Name} ${string}` | `${string}--${infer Name}`
-  ? CamelCase<Name extends `no-${infer Positive}` ? Positive : Name>
-  : never;
-type OptionValue<Shape extends OptionShape> = Shape[2] extends (...given: never) => infer Value
-  ? Value
-  : Shape[2] extends readonly (infer Choice)[]
-    ? Choice
-    : Shape[0] extends `${string}<${string}`
-      ? string
-      : boolean;
-
-/** Options that always have a value. */
-type AlwaysSet =
-  | readonly [`--no-${string}`, ...unknown[]]
-  | readonly [unknown, unknown, unknown, { default: string } | { isRequired: true }];
-
-/** Values of the options by name, as their flags and parsers declare them. */
-export type OptionsOf<Shapes extends readonly OptionShape[]> = {
-  [Shape in Exclude<Shapes[number], AlwaysSet> as OptionKey<Shape[0]>]?: OptionValue<Shape>;
-} & { [Shape in Extract<Shapes[number], AlwaysSet> as OptionKey<Shape[0]>]: OptionValue<Shape> };
 
 type ArgumentsOf<Usage> = Usage extends `${infer Word} ${infer Rest}`
   ? [...ArgumentsOf<Word>, ...ArgumentsOf<Rest>]
@@ -143,13 +109,4 @@ function declared<const Options extends readonly OptionShape[], Given extends un
       if (answer) await print(shell, answer.value, answer.lines, answer.text);
     });
   };
-}
-
-function optionOf([flags, description, values, more]: OptionShape): Option {
-  const option = new Option(flags, description);
-  const { choices, ...rest } = { choices: typeof values === "function" ? undefined : values, ...more };
-  if (choices) option.choices(choices);
-  if (typeof values === "function") option.argParser(values as (text: string) => unknown);
-  if ("default" in rest) option.default(rest.default);
-  return "isRequired" in rest ? option.makeOptionMandatory() : option;
 }

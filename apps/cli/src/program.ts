@@ -1,8 +1,7 @@
 // Separate from main.ts, which ends the process: tests run commands in their own process.
 import { existsSync } from "node:fs";
-import { resolve } from "node:path";
 import { openStore } from "@espalier/engine";
-import { Command, CommanderError, Option } from "commander";
+import { Command, CommanderError } from "commander";
 import { changeCommands } from "./commands/changes.ts";
 import { policies, summaryCommands } from "./commands/compact.ts";
 import { context, history, show } from "./commands/context.ts";
@@ -16,6 +15,7 @@ import { setupCommands } from "./commands/setup.ts";
 import { transferCommands } from "./commands/transfer.ts";
 import { diff, replay, tree } from "./commands/tree.ts";
 import { failureOf, unknownCommand } from "./failure.ts";
+import { globalOptions, optionOf } from "./options.ts";
 import { createShell, OutputClosed, type Shell } from "./shell.ts";
 import { wrapToColumns } from "./text.ts";
 
@@ -37,31 +37,6 @@ function createProgram(shell: Shell): Command {
     .version(shell.json ? JSON.stringify({ version }) : version, "-V, --version", "print the version")
     .helpOption("-h, --help", "explain a command")
     .helpCommand("help [command]", "explain a command")
-    .option("--json", "print JSON and nothing else")
-    .addOption(
-      new Option("--extension <file>", "load an extension for this call; repeatable").argParser(
-        (file: string, files: string[] = []) => [...files, resolve(file)],
-      ),
-    )
-    .addOption(
-      new Option("--on-busy <choice>", "what to do while another process writes the session").choices([
-        "error",
-        "read-only",
-        "fork",
-        "share",
-      ]),
-    )
-    .option("--trace", "print on stderr how much of a session's file was read to open it")
-    .option(
-      "--summarizer <name>",
-      "writer of summaries: extractive, anthropic, anthropic:MODEL or openai:MODEL",
-    )
-    .option("--fallback", "use the extractive summarizer when the named one fails")
-    .addOption(
-      new Option("--store <address>", "store of the sessions: postgres://… instead of files").env(
-        "ESPALIER_STORE",
-      ),
-    )
     .hook("preAction", async () => {
       shell.globals = program.opts();
       const { store } = shell.globals;
@@ -76,6 +51,7 @@ function createProgram(shell: Shell): Command {
       getOutHasColors: () => shell.colours.isColorSupported,
     })
     .addHelpText("after", GENERAL);
+  for (const option of globalOptions) program.addOption(optionOf(option));
   for (const [heading, commands] of Object.entries(COMMANDS)) {
     program.commandsGroup(heading);
     for (const add of commands) add(program, shell);

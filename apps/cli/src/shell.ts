@@ -1,89 +1,60 @@
 import { createInterface } from "node:readline";
-import type { ExtensionDialogs, OnBusy } from "@espalier/engine";
+import type { ExtensionDialogs, OpenOptions } from "@espalier/engine";
 import { TemporaryFile } from "@espalier/interop/node";
 import { jsonPieces, jsonText, wellFormedJson } from "@espalier/jsonl-stream";
 import { plainJson, type SessionStore } from "@espalier/session-tree";
 import picocolors from "picocolors";
 import { CommandError } from "./failure.ts";
+import type { globalOptions, OptionsOf } from "./options.ts";
 import { plainLine, styledText, wrapToColumns } from "./text.ts";
 
 export type Colours = ReturnType<typeof picocolors.createColors>;
 
-/** Options of every command. */
-interface GlobalOptions {
-  /** Files of extensions for this call. */
-  extension?: string[];
-  /** Behavior when another process writes the session. */
-  onBusy?: OnBusy;
-  /** Name of the summarizer: `extractive`, `anthropic`, `anthropic:<model>`, `openai:<model>`. */
-  summarizer?: string;
-  /** True: the extractive summarizer replaces a named summarizer that fails. */
-  fallback?: boolean;
-  /** True: print how much of a session's file was read to open it. */
-  trace?: boolean;
-  /** Address of the store of the sessions. May contain a password, so it is never printed. */
-  store?: string;
-}
-
-/** Environment of a command: its output, its style, its input. */
-export interface Shell {
-  /** True when the output must be JSON only: one value, or one value per line. */
-  readonly json: boolean;
-  readonly output: Output;
-  /** Functions that colour text; without colours they return it unchanged. */
-  readonly colours: Colours;
-  /** Columns of the terminal; Infinity when stdout is not a terminal. */
-  readonly columns: number;
-  /** Columns of the terminal on stderr; 0 when stderr is not a terminal and no progress is drawn. */
-  readonly progressColumns: number;
-  /** True when a person can be asked a question. */
-  readonly interactive: boolean;
-  /** Exit code: 1 also when the command succeeded and its answer is negative. */
-  exitCode: number;
-  /** Global options. Set before the command runs. */
-  globals: GlobalOptions;
-  /** Store of `--store`; undefined when sessions are files. Set before the command runs. */
-  store: SessionStore | undefined;
-  /** Answers about changed projects, by folder, so that each is asked about once. */
-  readonly trustAnswers: Map<string, Promise<boolean>>;
-  /** Prints a sentence for people to stderr; on a terminal, wrapped between words. */
-  complain(sentence: string): void;
-  /** Like {@link complain}, but prints the same sentence only once. */
-  complainOnce(sentence: string): void;
-  /** Dialogs for extensions; undefined when no person can be asked. */
-  readonly dialogs: ExtensionDialogs | undefined;
-  /** Shows a status of an extension, stored under its key. Default: the status is not shown. */
-  setStatus?(key: string, text: string | undefined): void;
-}
-
 /** Columns of a terminal that reports 0, as a new pty does. */
 const ASSUMED_COLUMNS = 80;
 
-export function createShell(parameters: readonly string[]): Shell {
+/** Environment of a command: its output, its style, its input. */
+export type Shell = ReturnType<typeof createShell>;
+
+export function createShell(parameters: readonly string[]) {
   const { stdin, stdout, stderr } = process;
   const json = wantsJson(parameters);
   const told = new Set<string>();
   const interactive = stdin.isTTY === true && stderr.isTTY === true && !json;
   const progressColumns = stderr.isTTY ? stderr.columns || ASSUMED_COLUMNS : 0;
-  const complain = (sentence: string) =>
+  const complain = (sentence: string): void =>
     void stderr.write(`${wrapToColumns(plainLine(sentence), progressColumns || Number.POSITIVE_INFINITY)}\n`);
   return {
+    /** True when the output must be JSON only: one value, or one value per line. */
     json,
     output: new Output(stdout),
+    /** Functions that colour text; without colours they return it unchanged. */
     colours: picocolors.createColors(wantsColours(stdout)),
+    /** Columns of the terminal; Infinity when stdout is not a terminal. */
     columns: stdout.isTTY ? stdout.columns || ASSUMED_COLUMNS : Number.POSITIVE_INFINITY,
+    /** Columns of the terminal on stderr; 0 when stderr is not a terminal and no progress is drawn. */
     progressColumns,
+    /** True when a person can be asked a question. */
     interactive,
+    /** Exit code: 1 also when the command succeeded and its answer is negative. */
     exitCode: 0,
-    globals: {},
-    store: undefined,
-    trustAnswers: new Map(),
-    complainOnce(sentence) {
+    /** Global options. Set before the command runs. */
+    globals: {} as OptionsOf<typeof globalOptions>,
+    /** Store of `--store`; undefined when sessions are files. Set before the command runs. */
+    store: undefined as SessionStore | undefined,
+    /** Answers about changed projects, by folder, so that each is asked about once. */
+    trustAnswers: new Map<string, Promise<boolean>>(),
+    /** Prints a sentence for people to stderr; on a terminal, wrapped between words. */
+    complain,
+    /** Like `complain`, but prints the same sentence only once. */
+    complainOnce(sentence: string): void {
       if (!told.has(sentence)) this.complain(sentence);
       told.add(sentence);
     },
-    complain,
+    /** Dialogs for extensions; undefined when no person can be asked. */
     dialogs: interactive ? lineDialogs(complain, askOnTerminal) : undefined,
+    /** Shows a status of an extension, stored under its key. Default: the status is not shown. */
+    setStatus: undefined as NonNullable<OpenOptions["ui"]>["setStatus"],
   };
 }
 

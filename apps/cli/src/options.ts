@@ -1,0 +1,73 @@
+import { resolve } from "node:path";
+import { Option } from "commander";
+
+/** Values of an option: its choices, or the parser of each value. The second value is the result of the option before. */
+type OptionValues = readonly string[] | ((text: string, before?: never) => unknown);
+
+/** An option: flags, description, values (without them a text or a flag), default or the choices of a parser. */
+export type OptionShape = readonly [
+  flags: string,
+  description: string,
+  values?: OptionValues | undefined,
+  more?: { default: string } | { isRequired: true } | { choices: readonly string[] } | { env: string },
+];
+
+type CamelCase<Name> = Name extends `${infer Word}-${infer Rest}`
+  ? `${Word}${Capitalize<CamelCase<Rest>>}`
+  : Name;
+type OptionKey<Flags> = Flags extends `${string}--${infer Name} ${string}` | `${string}--${infer Name}`
+  ? CamelCase<Name extends `no-${infer Positive}` ? Positive : Name>
+  : never;
+type OptionValue<Shape extends OptionShape> = Shape[2] extends (...given: never) => infer Value
+  ? Value
+  : Shape[2] extends readonly (infer Choice)[]
+    ? Choice
+    : Shape[0] extends `${string}<${string}`
+      ? string
+      : boolean;
+
+/** Options that always have a value. */
+type AlwaysSet =
+  | readonly [`--no-${string}`, ...unknown[]]
+  | readonly [unknown, unknown, unknown, { default: string } | { isRequired: true }];
+
+/** Values of the options by name, as their flags and parsers declare them. */
+export type OptionsOf<Shapes extends readonly OptionShape[]> = {
+  [Shape in Exclude<Shapes[number], AlwaysSet> as OptionKey<Shape[0]>]?: OptionValue<Shape>;
+} & { [Shape in Extract<Shapes[number], AlwaysSet> as OptionKey<Shape[0]>]: OptionValue<Shape> };
+
+/** Makes the option of the command line. */
+export function optionOf([flags, description, values, more]: OptionShape): Option {
+  const option = new Option(flags, description);
+  const { choices, ...rest } = { choices: typeof values === "function" ? undefined : values, ...more };
+  if (choices) option.choices(choices);
+  if (typeof values === "function") option.argParser(values as (text: string) => unknown);
+  if ("env" in rest) option.env(rest.env);
+  if ("default" in rest) option.default(rest.default);
+  return "isRequired" in rest ? option.makeOptionMandatory() : option;
+}
+
+/** Options of every command. */
+export const globalOptions = [
+  ["--json", "print JSON and nothing else"],
+  [
+    "--extension <file>",
+    "load an extension for this call; repeatable",
+    (file: string, files: string[] = []) => [...files, resolve(file)],
+  ],
+  [
+    "--on-busy <choice>",
+    "what to do while another process writes the session",
+    ["error", "read-only", "fork", "share"],
+  ],
+  ["--trace", "print on stderr how much of a session's file was read to open it"],
+  ["--summarizer <name>", "writer of summaries: extractive, anthropic, anthropic:MODEL or openai:MODEL"],
+  ["--fallback", "use the extractive summarizer when the named one fails"],
+  // An address may contain a password, so it is never printed.
+  [
+    "--store <address>",
+    "store of the sessions: postgres://… instead of files",
+    undefined,
+    { env: "ESPALIER_STORE" },
+  ],
+] as const;
