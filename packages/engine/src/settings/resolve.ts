@@ -6,12 +6,13 @@ import {
   checkSlidingWindowSettings,
 } from "@espalier/compaction/policies";
 import { EspalierError } from "@espalier/jsonl-stream";
+import type { z as zod } from "zod";
 import { espalierHome } from "./home.ts";
-import type { CheckedSettings } from "./schema.ts";
 import {
   camelCase,
   DEFAULT_SETTINGS,
   SETTING_EFFECTS,
+  SETTINGS,
   SETTINGS_KEYS,
   type SettingEffect,
   type Settings,
@@ -165,11 +166,113 @@ async function keysIn(folder: string): Promise<ReadonlySet<string>> {
   }
 }
 
+/** Settings of one source after the check; sizes can still be shares of the window. */
+interface CheckedSettings extends Partial<Settings> {
+  models?: Readonly<Record<string, Partial<Settings>>>;
+}
+
+/** Makes the schema of a settings file with its keys in camelCase; no key is required. */
+function settingsSchema(z: typeof zod) {
+  const schemaOf = (keys: readonly SettingsKey[]) =>
+    Object.fromEntries(
+      keys.map((key) => {
+        const { schema, allowed } = SETTINGS[key];
+        return [key, schema(z).describe(`It is ${allowed}.`).optional()];
+      }),
+    );
+  return z.strictObject({
+    ...schemaOf(SETTINGS_KEYS),
+    models: z
+      .record(z.string(), z.strictObject(schemaOf(MODEL_KEYS)))
+      .optional()
+      .describe("What is different for a model, by its id or provider/id."),
+  });
+}
+
+/** Settings that can have different values for different models. */
+const MODEL_KEYS = SETTINGS_KEYS.filter((key) => !SETTINGS[key].isGlobal);
+
+/**
+ * Returns the JSON Schema of a settings file, for editors; keys are also accepted in snake_case, and below `behavior`.
+ */
+export async function settingsJsonSchema(): Promise<object> {
+  const { z } = await import("zod");
+  return z.toJSONSchema(settingsSchema(z));
+}
+
+/**
+ * Checks the values of layers; texts of the environment are converted to values.
+ *
+ * @throws EspalierError `settings`, with the source, the key and the allowed values
+ */
 async function checkedLayers(layers: readonly SettingsLayer[]): Promise<CheckedSettings[]> {
   if (layers.length === 0) return [];
-  const { checkedLayer } = await import("./schema.ts");
-  return layers.map(checkedLayer);
+  // Loaded only when there is something to check, because it takes a tenth of a second.
+  const { z } = await import("zod");
+  const schema = settingsSchema(z);
+  return layers.map((layer) => {
+    const values = layer.variables ? fromTexts(layer.values, z) : layer.values;
+    const { success, data, error } = schema.safeParse(values);
+    if (success) return data as CheckedSettings;
+    const [issue] = error.issues;
+    const unknown = issue?.code === "unrecognized_keys" ? issue.keys.slice(0, 1) : [];
+    throw problemAt(layer, values, [...(issue?.path ?? []), ...unknown].map(String));
+  });
 }
+
+const BOOLEANS = new Map([
+  ["true", true],
+  ["1", true],
+  ["false", false],
+  ["0", false],
+]);
+
+/**
+ * Converts the texts of the environment: each becomes the first of text, number and boolean that its setting allows.
+ */
+function fromTexts(values: Readonly<Record<string, unknown>>, z: typeof zod): Record<string, unknown> {
+  const entries = Object.entries(values).map(([key, value]) => {
+    const text = String(value);
+    const candidates = [text, Number(text), BOOLEANS.get(text.toLowerCase())];
+    const allowed = candidates.find((candidate) => ruleOf(key)?.schema(z).safeParse(candidate).success);
+    return [key, allowed ?? (Number.isNaN(candidates[1]) ? text : candidates[1])];
+  });
+  return Object.fromEntries(entries);
+}
+
+/** Maximum number of characters of a value, as JSON, that a message quotes; no key has fewer than 16. */
+const LONGEST_SHOWN = 17;
+
+function problemAt(layer: SettingsLayer, values: Readonly<Record<string, unknown>>, path: readonly string[]) {
+  const key = path.find((part) => ruleOf(part)) ?? path.at(-1) ?? "";
+  const ofModel = path[0] === "models" && path[1] !== undefined;
+  const of = ofModel ? ` of the model ${path[1]}` : "";
+  const rule = ruleOf(key);
+  if (path[0] === "models" && path.length < 3)
+    return settingsError(layer, "models", `models${of} is a table of settings, by the name of a model.`);
+  if (ofModel && !MODEL_KEYS.some((one) => one === key))
+    return settingsError(
+      layer,
+      key,
+      `${key} cannot differ from model to model; known here are ${MODEL_KEYS.join(", ")}.`,
+    );
+  if (!rule)
+    return settingsError(
+      layer,
+      key,
+      `there is no setting ${key}; known are ${[...SETTINGS_KEYS, "models"].join(", ")}.`,
+    );
+  const written = JSON.stringify(
+    path.reduce<unknown>((value, part) => (value as Record<string, unknown> | undefined)?.[part], values),
+  );
+  if (written === undefined)
+    return settingsError(layer, key, `${key}${of} lacks ${path.at(-1)}; give it ${rule.allowed}.`);
+  // A long value may be a key of an unknown form: it is not quoted.
+  const given = written.length > LONGEST_SHOWN ? `a value of ${written.length} characters` : written;
+  return settingsError(layer, key, `${key}${of} is ${given}; give it ${rule.allowed}.`);
+}
+
+const ruleOf = (key: string) => (Object.hasOwn(SETTINGS, key) ? SETTINGS[key as SettingsKey] : undefined);
 
 function put(
   placed: PlacedSettings,
@@ -212,21 +315,6 @@ function checkTogether(values: Settings, placed: PlacedSettings): void {
 }
 
 /**
- * Sizes below the window, which may be given as a share of the window. A default that exceeds a small window becomes
- * this share of that window.
- */
-const SIZES = {
-  reserveTokens: 0.5,
-  keepRecentTokens: 0.1,
-  offloadThreshold: 0.5,
-  offloadMinTokens: 0.1,
-  triggerTokens: 0.1,
-  targetTokens: 0.3,
-  maxContextTokens: 1,
-} as const satisfies Partial<Record<SettingsKey, number>>;
-const PERCENTS = ["compactionThreshold", "criticalThreshold"] as const satisfies readonly SettingsKey[];
-
-/**
  * Converts shares to tokens and percents, and checks that every size is below the window. Defaults shrink for a small
  * window; configured sizes never change.
  *
@@ -234,29 +322,30 @@ const PERCENTS = ["compactionThreshold", "criticalThreshold"] as const satisfies
  */
 function settingsInTokens(placed: PlacedSettings, modelId: string | undefined): void {
   const window = Number(placed.get("contextWindow")?.value);
-  for (const key of Object.keys(SIZES) as (keyof typeof SIZES)[]) {
+  for (const key of SETTINGS_KEYS) {
     const setting = placed.get(key);
-    if (typeof setting?.value === "number")
-      placed.set(key, { ...setting, value: sizeOf(key, setting.value, setting, window, modelId) });
-  }
-  for (const key of PERCENTS) {
-    const setting = placed.get(key);
-    if (typeof setting?.value === "number" && setting.value < 1)
-      placed.set(key, { ...setting, value: Math.max(1, Math.round(setting.value * 100)) });
+    const value = setting?.value;
+    if (!setting || typeof value !== "number") continue;
+    const { share, isPercent } = SETTINGS[key];
+    if (share !== undefined)
+      placed.set(key, { ...setting, value: sizeOf(setting, value, share, window, modelId) });
+    else if (isPercent && value < 1)
+      placed.set(key, { ...setting, value: Math.max(1, Math.round(value * 100)) });
   }
 }
 
 function sizeOf(
-  key: keyof typeof SIZES,
-  value: number,
   setting: SettingOrigin,
+  value: number,
+  share: number,
   window: number,
   modelId: string | undefined,
 ): number {
   if (value > 0 && value < 1) return Math.max(1, Math.floor(value * window));
   // The size that counts as full may equal the window; a reserve may not.
-  if (value < window || (key === "maxContextTokens" && value === window)) return value;
-  if (setting.origin === "default") return Math.floor(window * SIZES[key]);
+  if (value < window || (share === 1 && value === window)) return value;
+  if (setting.origin === "default") return Math.floor(window * share);
+  const { key } = setting;
   const whose = modelId === undefined ? "the model's window" : `the window of ${modelId}`;
   const under = modelId === undefined ? "models" : `models, ${modelId}`;
   throw settingsError(
@@ -301,11 +390,3 @@ function readEnvironment(environment: NodeJS.ProcessEnv): SettingsLayer {
 }
 
 const isAlias = (variable: string): boolean => variable === `${PREFIX}TRIGGER_THRESHOLD`;
-
-/**
- * Returns the JSON Schema of a settings file, for editors; keys are also accepted in snake_case, and below `behavior`.
- */
-export async function settingsJsonSchema(): Promise<object> {
-  const schema = await import("./schema.ts");
-  return schema.settingsJsonSchema();
-}

@@ -2,17 +2,10 @@ import { existsSync, realpathSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { openView } from "@espalier/jsonl-stream/node";
 import { isRecord } from "@espalier/session-tree";
-import { camelCase, type SettingsKey, type SettingsLayer, settingsError } from "./settings.ts";
+import { camelCase, SETTINGS, SETTINGS_KEYS, type SettingsLayer, settingsError } from "./settings.ts";
 
-/**
- * Settings that only the user's own file may have: a project must not send a conversation or a key to another address.
- */
-const OF_THE_USER: ReadonlySet<string> = new Set([
-  "anthropicApiKey",
-  "anthropicBaseUrl",
-  "openaiApiKey",
-  "openaiBaseUrl",
-] satisfies SettingsKey[]);
+/** Settings that only the user's own file may have. */
+const OF_THE_USER = SETTINGS_KEYS.filter((key) => SETTINGS[key].isOfUser).sort();
 
 /** Names of secrets, and of the addresses that receive them. */
 const ACCESS = /^(.*api_?keys?|.*auth_?tokens?|.*base_?(url|address)|.*secrets?)$/i;
@@ -108,10 +101,10 @@ function respelt(place: Place, entries: readonly (readonly [string, unknown])[])
   const values: Table = {};
   for (const [written, value] of entries) {
     const key = camelCase(written);
-    if (ACCESS.test(written) && !(place.origin === "user" && OF_THE_USER.has(key))) {
+    if (ACCESS.test(written) && !(place.origin === "user" && OF_THE_USER.some((one) => one === key))) {
       const cure =
         place.origin === "user"
-          ? `those are ${[...OF_THE_USER].join(", ")}, or variables such as ANTHROPIC_API_KEY`
+          ? `those are ${OF_THE_USER.join(", ")}, or variables such as ANTHROPIC_API_KEY`
           : "a project's keys and addresses come from the environment alone (ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL)";
       throw settingsError(place, written, `take ${written} out; ${cure}.`);
     }

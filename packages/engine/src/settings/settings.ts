@@ -12,6 +12,7 @@ import {
 import { EspalierError } from "@espalier/jsonl-stream";
 import { redactText } from "@espalier/session-tree";
 import type { TokenPrices } from "@espalier/summarizer";
+import type { z as zod } from "zod";
 import { POLICY_NAMES, type PolicyName } from "../compaction/policies.ts";
 
 /** All resolved settings: sizes are tokens except `requestBytes`; thresholds of `pressure` are percent. */
@@ -73,49 +74,128 @@ export const DEFAULT_SETTINGS: Settings = {
 /** Effect of a setting: it runs code, sends content, or spends tokens. */
 export type SettingEffect = "runs" | "sends" | "spends";
 
+/** Allowed values and effect of a setting. */
+interface SettingRule {
+  /** Default `spends`. */
+  effect?: SettingEffect;
+  /** Allowed values, as messages describe them. */
+  allowed: string;
+  schema: (z: typeof zod) => zod.ZodType;
+  /** True for a setting that is the same for every model. */
+  isGlobal?: true;
+  /** True for a setting of the user's own file: a project must not send a conversation or a key to another address. */
+  isOfUser?: true;
+  /**
+   * For a size below the window, which may be given as a share of the window: a default that exceeds a small window
+   * becomes this share of that window.
+   */
+  share?: number;
+  /** True for percents, which may be given as a share. */
+  isPercent?: true;
+}
+
+const count = (least: number, most = Number.MAX_SAFE_INTEGER): SettingRule => ({
+  schema: (z) => z.int().min(least).max(most),
+  allowed: `a whole number ${most === Number.MAX_SAFE_INTEGER ? `from ${least} on` : `from ${least} to ${most}`}`,
+});
+const tokens = (least: number, share: number): SettingRule => ({
+  schema: (z) => z.union([z.int().min(least), z.number().gt(0).lt(1)]),
+  allowed: `a whole number of tokens from ${least} on, or a share of the window between 0 and 1`,
+  share,
+});
+const percent: SettingRule = {
+  schema: (z) => z.union([z.int().min(1).max(100), z.number().gt(0).lt(1)]),
+  allowed: "a whole number of percent from 1 to 100, or a share between 0 and 1",
+  isPercent: true,
+};
+const yesOrNo: SettingRule = { schema: (z) => z.boolean(), allowed: "true or false" };
+const access = { effect: "sends", isGlobal: true, isOfUser: true } as const;
+const address: SettingRule = {
+  schema: (z) => z.url({ protocol: /^https?$/ }),
+  allowed: "an address, http:// or https://",
+  ...access,
+};
+const apiKey: SettingRule = {
+  schema: (z) => z.string().min(1),
+  allowed: "the key of the provider",
+  ...access,
+};
+
 /**
- * Effect of each setting, independent of the others, in the order of listings. Each of them runs code, uses a network
- * or costs money, so an untrusted project decides none of them: its choice of a size could request summaries at every
- * turn.
+ * Every setting, in the order of listings. The minimum values are those of the policies themselves. Each setting runs
+ * code, uses a network or costs money, so an untrusted project decides none of them: its choice of a size could request
+ * summaries at every turn.
  */
-export const SETTING_EFFECTS: Readonly<Record<SettingsKey, SettingEffect>> = {
-  policy: "spends",
-  autoCompact: "spends",
-  contextWindow: "spends",
-  requestBytes: "spends",
-  reserveTokens: "spends",
-  keepRecentTokens: "spends",
-  summarizer: "sends",
-  anthropicBaseUrl: "sends",
-  anthropicApiKey: "sends",
-  openaiBaseUrl: "sends",
-  openaiApiKey: "sends",
-  model: "sends",
-  fallback: "spends",
-  rules: "spends",
-  extensions: "runs",
-  maxCost: "spends",
-  prices: "spends",
-  contextSize: "spends",
-  tailKeepSize: "spends",
-  compressionWindowSize: "spends",
-  compressionCooldownSec: "spends",
-  compressionHardLimit: "spends",
-  maxMessages: "spends",
-  keepLast: "spends",
-  offloadThreshold: "spends",
-  offloadMinTokens: "spends",
-  triggerTokens: "spends",
-  preserveCount: "spends",
-  targetTokens: "spends",
-  retryCount: "spends",
-  maxContextTokens: "spends",
-  compactionThreshold: "spends",
-  criticalThreshold: "spends",
+export const SETTINGS: Readonly<Record<SettingsKey, SettingRule>> = {
+  policy: {
+    schema: (z) => z.enum(POLICY_NAMES),
+    allowed: `one of ${POLICY_NAMES.join(", ")}`,
+    isGlobal: true,
+  },
+  autoCompact: yesOrNo,
+  contextWindow: count(1_000),
+  requestBytes: count(1_000),
+  reserveTokens: tokens(1, 0.5),
+  keepRecentTokens: tokens(1, 0.1),
+  summarizer: {
+    schema: (z) => z.string().regex(/^(extractive|anthropic(:.+)?|openai(-responses)?:.+)$/s),
+    allowed: "extractive, anthropic, anthropic:MODEL or openai:MODEL",
+    effect: "sends",
+    isGlobal: true,
+  },
+  anthropicBaseUrl: address,
+  anthropicApiKey: apiKey,
+  openaiBaseUrl: address,
+  openaiApiKey: apiKey,
+  model: { schema: (z) => z.string().min(1), allowed: "the name of a model", effect: "sends" },
+  fallback: yesOrNo,
+  rules: yesOrNo,
+  extensions: {
+    schema: (z) => z.array(z.string().min(1)),
+    allowed: "a list of files",
+    effect: "runs",
+    isGlobal: true,
+  },
+  maxCost: {
+    schema: (z) => z.number().gt(0).max(1_000_000),
+    allowed: "a number of dollars above 0",
+    isGlobal: true,
+  },
+  prices: {
+    schema(z) {
+      const dollars = z.number().min(0).max(1_000_000);
+      const others = { cacheRead: dollars.optional(), cacheWrite: dollars.optional() };
+      return z.record(z.string().min(1), z.strictObject({ input: dollars, output: dollars, ...others }));
+    },
+    allowed:
+      "a table of input and output, and of cacheRead and cacheWrite where they differ from input, in dollars per million tokens, for each model",
+    isGlobal: true,
+  },
+  contextSize: count(2),
+  tailKeepSize: count(1),
+  compressionWindowSize: count(1),
+  compressionCooldownSec: count(0),
+  compressionHardLimit: count(1),
+  maxMessages: count(2),
+  keepLast: count(1),
+  offloadThreshold: tokens(1, 0.5),
+  offloadMinTokens: tokens(1, 0.1),
+  triggerTokens: tokens(0, 0.1),
+  preserveCount: count(1),
+  targetTokens: tokens(256, 0.3),
+  retryCount: count(1, 10),
+  maxContextTokens: tokens(100, 1),
+  compactionThreshold: percent,
+  criticalThreshold: percent,
 };
 
 /** Every key, in the order of listings; some have no default. */
-export const SETTINGS_KEYS = Object.keys(SETTING_EFFECTS) as readonly SettingsKey[];
+export const SETTINGS_KEYS = Object.keys(SETTINGS) as readonly SettingsKey[];
+
+/** Effect of each setting, independent of the others, in the order of listings. */
+export const SETTING_EFFECTS = Object.fromEntries(
+  SETTINGS_KEYS.map((key) => [key, SETTINGS[key].effect ?? "spends"]),
+) as Readonly<Record<SettingsKey, SettingEffect>>;
 
 /** Makes the error for an invalid setting: it names the source and the key, and quotes no secret. */
 export function settingsError(
