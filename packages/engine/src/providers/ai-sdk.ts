@@ -13,8 +13,7 @@ import {
   checkGiven,
   field,
   isAsyncIterable,
-  providerSummarizer,
-  stopOf,
+  sdkProvider,
 } from "./shared.ts";
 
 export type { TokenPrices };
@@ -44,20 +43,15 @@ export function aiSdk(
   options: AiSdkProviderOptions = {},
 ): Provider<AiSdkParams> {
   checkGiven(languageModel, "a model of the AI SDK", 'aiSdk(anthropic("claude-sonnet-4-5"))');
-  const { tools = {}, contextWindow = 128_000, maxOutputTokens = 128_000, prices } = options;
+  const { tools = {}, prices } = options;
   const named = modelOf(languageModel);
   const model = { ...named, provider: options.provider ?? named.provider };
   const withoutCode = Object.fromEntries(
     Object.entries(tools).map(([name, { execute: _, ...tool }]) => [name, tool]),
   ) as ToolSet;
-  const provider: Provider<AiSdkParams> = {
-    ...model,
-    contextWindow,
-    maxOutputTokens,
-    answerTokens: options.maxTokens,
-    system: options.system,
+  return sdkProvider<AiSdkParams>(model, options, {
     tools: Object.entries(tools).map(definitionOf),
-    params(context, { system, tools: definitions, maxOutputTokens: most }) {
+    params(context, { system, tools: definitions, maxOutputTokens }) {
       const request = toAiSdk(context, { model, ...(definitions ? { tools: definitions } : {}) });
       const given = (request.tools ?? []).map(
         ({ name, ...tool }) => [name, withoutCode[name] ?? tool] as const,
@@ -67,7 +61,7 @@ export function aiSdk(
         ...(system === undefined ? {} : { system }),
         messages: request.messages as ModelMessage[],
         ...(given.length > 0 ? { tools: Object.fromEntries(given) as ToolSet } : {}),
-        maxOutputTokens: Math.min(most, maxOutputTokens),
+        maxOutputTokens,
       };
     },
     async send(params, abortSignal) {
@@ -92,21 +86,15 @@ export function aiSdk(
         cacheWrite: field(field(usage, "inputTokenDetails"), "cacheWriteTokens"),
       };
       const broken = brokenInputs(await field(answer, "toolCalls"));
-      yield answered({
-        ...said,
-        content: (said?.content ?? []).map((block) =>
-          block.type === "toolCall" && broken.has(block.id)
-            ? { ...block, arguments: { value: broken.get(block.id) } }
-            : block,
-        ),
-        provider: said?.provider ?? model.provider,
-        model: model.modelId,
-        ...stopOf(await field(answer, "finishReason"), said?.stopReason ?? "stop", FAILURES),
-        usage: billed(counts, prices),
-      });
+      const content = said?.content.map((block) =>
+        block.type === "toolCall" && broken.has(block.id)
+          ? { ...block, arguments: { value: broken.get(block.id) } }
+          : block,
+      );
+      const whole = content && { ...said, content };
+      yield answered(whole, model, await field(answer, "finishReason"), billed(counts, prices));
     },
-  };
-  return { ...provider, summarizer: providerSummarizer(provider) };
+  });
 }
 
 /**
@@ -154,6 +142,3 @@ async function* readParts(parts: AsyncIterable<unknown>): AsyncGenerator<AnswerE
     if (type === "reasoning-delta") yield { type: "thinking", text };
   }
 }
-
-/** Reasons of an answer that counts as failed. */
-const FAILURES = ["error", "content-filter"];

@@ -12,6 +12,7 @@ import {
 import type OpenAI from "openai";
 import type { Settings } from "../settings/settings.ts";
 import type { Provider } from "../turn/provider.ts";
+import { WINDOW } from "./shared.ts";
 
 /** Access to a provider by name. */
 export interface ProviderAccess {
@@ -23,53 +24,50 @@ export interface ProviderAccess {
   environment?: NodeJS.ProcessEnv;
 }
 
-/** Named providers, each with the variables of its key and its address. */
-const VARIABLES = {
-  anthropic: ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"],
-  openai: ["OPENAI_API_KEY", "OPENAI_BASE_URL"],
-  "openai-responses": ["OPENAI_API_KEY", "OPENAI_BASE_URL"],
+/** Words for one API: the variables and the settings of its key and its address, and the address of its SDK. */
+const CLAUDE = {
+  who: "Claude",
+  variables: { key: "ANTHROPIC_API_KEY", address: "ANTHROPIC_BASE_URL" },
+  settings: { key: "anthropicApiKey", address: "anthropicBaseUrl" },
+  address: "https://api.anthropic.com",
 } as const;
-
-type ProviderName = keyof typeof VARIABLES;
-
-const isProviderName = (name: string): name is ProviderName => Object.hasOwn(VARIABLES, name);
+const OPENAI = {
+  who: "OpenAI",
+  variables: { key: "OPENAI_API_KEY", address: "OPENAI_BASE_URL" },
+  settings: { key: "openaiApiKey", address: "openaiBaseUrl" },
+  address: "https://api.openai.com/v1",
+} as const;
+const PROVIDERS = { anthropic: CLAUDE, openai: OPENAI, "openai-responses": OPENAI } as const;
 
 /** Returns the provider and the model that a text names; undefined for any other text. */
-function parsedName(name: string): { provider: ProviderName; model: string | undefined } | undefined {
-  const [provider = "", model] = name.split(/:(.*)/s);
-  if (!isProviderName(provider)) return undefined;
-  return { provider, model: model || undefined };
+function parsedName(name: string): { provider: keyof typeof PROVIDERS; model: string } | undefined {
+  const [provider = "", model = ""] = name.split(/:(.*)/s);
+  return Object.hasOwn(PROVIDERS, provider)
+    ? { provider: provider as keyof typeof PROVIDERS, model }
+    : undefined;
 }
 
-function accessOf(provider: ProviderName, { environment = process.env, settings = {} }: ProviderAccess) {
-  const [key, address] = VARIABLES[provider];
-  const isOpenai = provider !== "anthropic";
-  const baseURL = (isOpenai ? settings.openaiBaseUrl : settings.anthropicBaseUrl) ?? environment[address];
-  const apiKey = (isOpenai ? settings.openaiApiKey : settings.anthropicApiKey) ?? environment[key];
-  return { ...(apiKey ? { apiKey } : {}), ...(baseURL ? { baseURL } : {}) };
+/** Returns the named provider, its model and its access; any other text is the name of a Claude model. */
+function accessTo(name: string, { environment = process.env, settings = {} }: ProviderAccess) {
+  const { provider, model } = parsedName(name) ?? { provider: "anthropic" as const, model: name };
+  const api = PROVIDERS[provider];
+  const apiKey = settings[api.settings.key] ?? environment[api.variables.key];
+  const baseURL = settings[api.settings.address] ?? environment[api.variables.address];
+  const access = { ...(apiKey ? { apiKey } : {}), ...(baseURL ? { baseURL } : {}) };
+  // Servers on the same machine need no key.
+  const isMissing = !apiKey && (api === CLAUDE || !baseURL);
+  return { provider, model, api, access, missing: isMissing ? api.variables.key : undefined };
 }
-
-/** Addresses that the SDKs use by default. */
-const DEFAULT_ADDRESSES: Readonly<Record<ProviderName, string>> = {
-  anthropic: "https://api.anthropic.com",
-  openai: "https://api.openai.com/v1",
-  "openai-responses": "https://api.openai.com/v1",
-};
 
 /** Returns the address of a provider or a Claude model, and the variable that sets another address. */
-export function addressOf(name: string, access: ProviderAccess = {}): { url: string; variable: string } {
-  const { provider } = parsedName(name) ?? { provider: "anthropic" as const };
-  const { baseURL } = accessOf(provider, access);
-  return { url: baseURL ?? DEFAULT_ADDRESSES[provider], variable: VARIABLES[provider][1] };
+export function addressOf(name: string, given: ProviderAccess = {}): { url: string; variable: string } {
+  const { api, access } = accessTo(name, given);
+  return { url: access.baseURL ?? api.address, variable: api.variables.address };
 }
 
 /** Returns the missing variable of a provider or a Claude model; undefined when it can be used. */
-export function missingKey(name: string, access: ProviderAccess = {}): string | undefined {
-  const { provider } = parsedName(name) ?? { provider: "anthropic" as const };
-  const { apiKey, baseURL } = accessOf(provider, access);
-  // Servers on the same machine need no key.
-  return apiKey || (provider !== "anthropic" && baseURL) ? undefined : VARIABLES[provider][0];
-}
+export const missingKey = (name: string, given: ProviderAccess = {}): string | undefined =>
+  accessTo(name, given).missing;
 
 /**
  * Returns the provider that a text names: `anthropic:MODEL`, `openai:MODEL` (Chat Completions, at any address),
@@ -77,24 +75,22 @@ export function missingKey(name: string, access: ProviderAccess = {}): string | 
  *
  * @throws EspalierError `bad-input` for OpenAI without a model
  */
-export async function providerNamed(name: string, access: ProviderAccess = {}): Promise<Provider> {
-  const { provider, model } = parsedName(name) ?? { provider: "anthropic" as const, model: name };
-  const { contextWindow } = access;
-  const window = contextWindow === undefined ? {} : { contextWindow };
-  const reached = accessOf(provider, access);
+export async function providerNamed(name: string, given: ProviderAccess = {}): Promise<Provider> {
+  const { provider, model, access } = accessTo(name, given);
+  const window = given.contextWindow === undefined ? {} : { contextWindow: given.contextWindow };
   if (provider === "anthropic") {
     const { anthropic } = await import("./anthropic.ts");
-    return anthropic(anthropicClient(reached), { model: model ?? DEFAULT_ANTHROPIC_MODEL, ...window });
+    return anthropic(anthropicClient(access), { model: model || DEFAULT_ANTHROPIC_MODEL, ...window });
   }
-  if (model === undefined)
-    throw new EspalierError(
-      "bad-input",
-      `Name a model too: ${provider}:MODEL, for example ${provider}:gpt-5.`,
-    );
+  refuseWithoutModel(provider, model);
   const { openai, openaiResponses } = await import("./openai.ts");
-  const client = openaiClient(reached);
-  const options = { model, isCompatible: reached.baseURL !== undefined, ...window };
-  return provider === "openai" ? openai(client, options) : openaiResponses(client, options);
+  const options = { model, isCompatible: access.baseURL !== undefined, ...window };
+  return (provider === "openai" ? openai : openaiResponses)(openaiClient(access), options);
+}
+
+function refuseWithoutModel(provider: string, model: string): void {
+  if (model !== "") return;
+  throw new EspalierError("bad-input", `Name a model too: ${provider}:MODEL, for example ${provider}:gpt-5.`);
 }
 
 /** Makes a client when it is first needed. Servers on the same machine need no key, but the SDK requires one. */
@@ -123,48 +119,33 @@ function openaiClient({ apiKey, baseURL }: { apiKey?: string; baseURL?: string }
  *
  * @throws EspalierError `bad-input` for any other text, and for a provider without a key
  */
-export function resolveSummarizer(name?: string, access: ProviderAccess = {}): Summarizer {
-  if (name === "extractive" || (name === undefined && missingKey("anthropic", access)))
+export function resolveSummarizer(name?: string, given: ProviderAccess = {}): Summarizer {
+  if (name === "extractive" || (name === undefined && missingKey("anthropic", given)))
     return extractiveSummarizer();
-  const named = parsedName(name ?? "anthropic");
-  if (!named)
+  const named = name ?? "anthropic";
+  if (!parsedName(named))
     throw new EspalierError(
       "bad-input",
       `There is no summarizer ${redactText(JSON.stringify(name))}; choose extractive, anthropic, anthropic:MODEL or openai:MODEL.`,
     );
-  const { provider, model } = named;
-  const missing = missingKey(provider, access);
-  if (missing) {
-    const who = provider === "anthropic" ? "Claude" : "OpenAI";
+  const { provider, model, api, access, missing } = accessTo(named, given);
+  if (missing)
     throw new EspalierError(
       "bad-input",
-      `Summaries by ${who} need a key: set ${missing}, or pass --summarizer extractive.`,
+      `Summaries by ${api.who} need a key: set ${missing}, or pass --summarizer extractive.`,
     );
-  }
-  if (provider === "anthropic")
-    return anthropicSummarizer({ ...accessOf(provider, access), ...(model ? { model } : {}) });
-  if (model === undefined)
-    throw new EspalierError(
-      "bad-input",
-      `Name a model too: ${provider}:MODEL, for example ${provider}:gpt-5.`,
-    );
-  return lazySummarizer(provider, model, () => providerNamed(`${provider}:${model}`, access));
-}
-
-/** Makes a summarizer whose provider is loaded with its first request. */
-function lazySummarizer(name: string, modelId: string, load: () => Promise<Provider>): Summarizer {
+  if (provider === "anthropic") return anthropicSummarizer({ ...access, ...(model ? { model } : {}) });
+  refuseWithoutModel(provider, model);
+  // The provider is loaded with its first request.
   let loading: Promise<Provider> | undefined;
   return {
-    name,
-    model: { provider: "openai", modelId },
-    contextWindow: OPENAI_WINDOW,
-    maxOutputTokens: OPENAI_WINDOW,
+    name: provider,
+    model: { provider: "openai", modelId: model },
+    contextWindow: WINDOW,
+    maxOutputTokens: WINDOW,
     async summarize(request) {
-      loading ??= load();
+      loading ??= providerNamed(named, given);
       return (await loading).summarizer!.summarize(request);
     },
   };
 }
-
-/** Assumed window of a model of this API, in tokens; see `OpenaiOptions`. */
-const OPENAI_WINDOW = 128_000;

@@ -13,8 +13,7 @@ import {
   errorIn,
   field,
   isAsyncIterable,
-  providerSummarizer,
-  stopOf,
+  sdkProvider,
 } from "./shared.ts";
 
 /** The model, and options of each request. */
@@ -49,10 +48,6 @@ export type { TokenPrices };
 /** A client of the SDK, for any address; or a function that makes one, called before the first request. */
 export type OpenaiClient = OpenAI | (() => Promise<OpenAI>);
 
-const WINDOW = 128_000;
-/** Reasons of an answer that counts as failed. */
-const FAILURES = ["content_filter", "error"];
-
 /**
  * Makes a provider value for Chat Completions by the package `openai`: of OpenAI itself, or of any server with this API
  * (Ollama, llama.cpp, vLLM, OpenRouter), set by the `baseURL` of the client.
@@ -61,12 +56,10 @@ export function openai(
   client: OpenaiClient,
   options: OpenaiOptions,
 ): Provider<OpenAI.ChatCompletionCreateParamsNonStreaming> {
-  checkProvider(client, options);
+  const { model, clientOf } = reached(client, options);
   const { tools = [], parameters = {}, prices } = options;
-  const { base, model, clientOf } = common(client, options);
   const own = new Map(tools.map((tool) => [nameOf(tool), tool]));
-  const provider: Provider<OpenAI.ChatCompletionCreateParamsNonStreaming> = {
-    ...base,
+  return sdkProvider<OpenAI.ChatCompletionCreateParamsNonStreaming>(model, options, {
     tools: tools.flatMap((tool) => definitionOf(tool.type === "function" ? tool.function : tool.custom)),
     params(context, { system, tools: definitions, maxOutputTokens }) {
       const format = nativeFormats.openai;
@@ -76,7 +69,7 @@ export function openai(
         ...request,
         ...(request.tools && { tools: request.tools.map((tool) => withOwn(tool, own)) }),
         model: options.model,
-        ...limited(client, options.isCompatible, Math.min(maxOutputTokens, base.maxOutputTokens)),
+        ...limited(client, options.isCompatible, maxOutputTokens),
       } as OpenAI.ChatCompletionCreateParamsNonStreaming;
     },
     async send(params, signal) {
@@ -89,16 +82,10 @@ export function openai(
       if (choice === undefined) throw errorIn(whole) ?? badAnswer("openai");
       const message = { ...(field(choice, "message") as object), role: "assistant" };
       const [said] = fromOpenaiChat([message], { model }).messages as AssistantMessage[];
-      yield answered({
-        content: [],
-        ...said,
-        ...base.origin,
-        ...stopOf(field(choice, "finish_reason"), said?.stopReason ?? "stop", FAILURES),
-        usage: usageOf(field(whole, "usage"), ["prompt", "completion"], prices),
-      });
+      const usage = usageOf(field(whole, "usage"), ["prompt", "completion"], prices);
+      yield answered(said, model, field(choice, "finish_reason"), usage);
     },
-  };
-  return { ...provider, summarizer: providerSummarizer(provider) };
+  });
 }
 
 /**
@@ -109,13 +96,11 @@ export function openaiResponses(
   client: OpenaiClient,
   options: OpenaiResponsesOptions,
 ): Provider<OpenAI.Responses.ResponseCreateParamsNonStreaming> {
-  checkProvider(client, options);
+  const { model, clientOf } = reached(client, options);
   const { tools = [], parameters = {}, prices } = options;
-  const { base, model, clientOf } = common(client, options);
   const own = new Map(tools.map((tool) => ["name" in tool ? tool.name : "", tool]));
   const hosted = tools.filter(({ type }) => type !== "function");
-  const provider: Provider<OpenAI.Responses.ResponseCreateParamsNonStreaming> = {
-    ...base,
+  return sdkProvider<OpenAI.Responses.ResponseCreateParamsNonStreaming>(model, options, {
     tools: tools.flatMap((tool) => (tool.type === "function" ? definitionOf(tool) : [])),
     params(context, { system, tools: definitions, maxOutputTokens }) {
       const format = nativeFormats["openai-responses"];
@@ -129,7 +114,7 @@ export function openaiResponses(
         ...(named.length + hosted.length > 0 && { tools: [...named, ...hosted] }),
         model: options.model,
         store: false,
-        max_output_tokens: Math.min(maxOutputTokens, base.maxOutputTokens),
+        max_output_tokens: maxOutputTokens,
       } as OpenAI.Responses.ResponseCreateParamsNonStreaming;
     },
     async send(params, signal) {
@@ -140,29 +125,26 @@ export function openaiResponses(
       const output = field(whole, "output");
       if (!Array.isArray(output)) throw errorIn(whole) ?? badAnswer("openai");
       const [said] = fromOpenaiResponses(output, { model }).messages as AssistantMessage[];
+      const status = field(whole, "status");
       const reason = field(field(whole, "incomplete_details"), "reason");
-      const failed = FAILED.has(field(whole, "status")) ? failureOf(field(whole, "error")) : undefined;
-      yield answered({
-        content: [],
-        ...said,
-        ...base.origin,
-        ...(failed === undefined
-          ? stopOf(
-              reason ?? (field(whole, "status") === "incomplete" ? "length" : undefined),
-              said?.stopReason ?? "stop",
-              FAILURES,
-            )
-          : { stopReason: "error", errorMessage: failed }),
-        usage: usageOf(field(whole, "usage"), ["input", "output"], prices),
-      });
+      const usage = usageOf(field(whole, "usage"), ["input", "output"], prices);
+      if (FAILED.has(status)) {
+        const errorMessage = failureOf(field(whole, "error"));
+        yield answered({ ...said, stopReason: "error", errorMessage }, model, undefined, usage);
+      } else yield answered(said, model, reason ?? (status === "incomplete" ? "length" : undefined), usage);
     },
-  };
-  return { ...provider, summarizer: providerSummarizer(provider) };
+  });
 }
 
-function checkProvider(client: unknown, options: { model?: string } | undefined): void {
+/** Returns the model and its client. Throws `bad-input` for a missing argument. */
+function reached(client: OpenaiClient, options: Pick<ModelOptions<unknown>, "model" | "provider">) {
   checkGiven(client, "a client of the package openai", 'openai(new OpenAI(), { model: "gpt-5" })');
   checkGiven(options?.model, "the name of a model", 'openai(client, { model: "gpt-5" })');
+  const { provider = "openai", model: modelId } = options;
+  return {
+    model: { provider, modelId },
+    clientOf: typeof client === "function" ? client : async () => client,
+  };
 }
 
 /** States of a response that is not an answer. */
@@ -175,23 +157,6 @@ const failureOf = (error: unknown): string =>
 
 /** Names of models that return encrypted reasoning. */
 const REASONS = /^(o\d|gpt-[5-9]|codex)/;
-
-function common<Tool>(client: OpenaiClient, options: ModelOptions<Tool>) {
-  const { provider = "openai", model: modelId, contextWindow = WINDOW, maxOutputTokens = WINDOW } = options;
-  return {
-    model: { provider, modelId },
-    clientOf: typeof client === "function" ? client : async () => client,
-    base: {
-      provider,
-      modelId,
-      contextWindow,
-      maxOutputTokens,
-      answerTokens: options.maxTokens,
-      system: options.system,
-      origin: { provider, model: modelId },
-    },
-  };
-}
 
 /** OpenAI's newer models refuse `max_tokens`; other servers accept only that. */
 function limited(client: OpenaiClient, isCompatible: boolean | undefined, tokens: number) {

@@ -5,7 +5,6 @@ import {
   CHARS_PER_TOKEN,
   isRecord,
   messageText,
-  type StopReason,
   type Usage,
 } from "@espalier/session-tree";
 import {
@@ -31,6 +30,33 @@ export interface CommonOptions {
   maxOutputTokens?: number;
   /** Prices of the model. Default: none; answers then have no cost. */
   prices?: TokenPrices;
+}
+
+/** A model, as entries name it. */
+type Model = Pick<Provider, "provider" | "modelId">;
+
+/** Assumed window of a model, and the longest answer, in tokens. */
+export const WINDOW = 128_000;
+
+/** Makes a provider value, which is also a summarizer, from the options of every provider and the parts of an SDK. */
+export function sdkProvider<Params>(
+  model: Model,
+  { contextWindow = WINDOW, maxOutputTokens = WINDOW, maxTokens: answerTokens, system }: CommonOptions,
+  parts: Pick<Provider<Params>, "tools" | "params" | "send" | "read">,
+): Provider<Params> {
+  const provider: Provider<Params> = {
+    ...model,
+    contextWindow,
+    maxOutputTokens,
+    answerTokens,
+    system,
+    ...parts,
+    params(context, options) {
+      const most = Math.min(options.maxOutputTokens, maxOutputTokens);
+      return parts.params(context, { ...options, maxOutputTokens: most });
+    },
+  };
+  return { ...provider, summarizer: providerSummarizer(provider) };
 }
 
 /** Throws `bad-input` for a missing argument, such as a client in plain JavaScript. */
@@ -129,10 +155,7 @@ function forText(params: unknown): unknown {
   return { ...others, text: rest };
 }
 
-function promptOf(
-  request: SummaryRequest,
-  model: { provider: string; modelId: string },
-): Parameters<Provider["params"]> {
+function promptOf(request: SummaryRequest, model: Model): Parameters<Provider["params"]> {
   const { system, user } = summaryPrompt(request);
   const context = {
     messages: [{ role: "user" as const, content: user, timestamp: 0 }],
@@ -166,20 +189,28 @@ function answerOf(
 /** Beginning of the error message of an answer that the model, or a filter of its provider, stopped. */
 const STOPPED = /^The model stopped: (?:refusal|content)/;
 
-/** Returns the event with the whole answer. */
-export const answered = (message: Omit<AssistantMessage, "role" | "timestamp">): AnswerEvent => ({
-  type: "answer",
-  message: { role: "assistant", ...message, timestamp: Date.now() } as AssistantMessage,
-});
+/** Reasons of an answer that counts as failed. */
+const FAILURES: ReadonlySet<unknown> = new Set(["error", "content_filter", "content-filter"]);
 
-/** Returns the end of an answer, from the provider's reason: a limit, one of its `failures`, else the usual end. */
-export function stopOf(
+/** Returns the event with the whole answer; `reason` is the provider's: a limit, a failure, or the usual end. */
+export function answered(
+  said: Partial<AssistantMessage> | undefined,
+  { provider, modelId }: Model,
   reason: unknown,
-  usual: StopReason,
-  failures: readonly string[],
-): Pick<AssistantMessage, "stopReason" | "errorMessage"> {
-  if (reason === "length" || reason === "max_output_tokens") return { stopReason: "length" };
-  if (failures.includes(String(reason)))
-    return { stopReason: "error", errorMessage: `The model stopped: ${reason}.` };
-  return { stopReason: usual };
+  usage: Usage,
+): AnswerEvent {
+  const message: AssistantMessage = {
+    role: "assistant",
+    content: [],
+    ...said,
+    provider,
+    model: modelId,
+    stopReason: said?.stopReason ?? "stop",
+    usage,
+    timestamp: Date.now(),
+  };
+  if (reason === "length" || reason === "max_output_tokens") message.stopReason = "length";
+  else if (FAILURES.has(reason))
+    Object.assign(message, { stopReason: "error", errorMessage: `The model stopped: ${reason}.` });
+  return { type: "answer", message };
 }
