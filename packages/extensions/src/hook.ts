@@ -54,22 +54,16 @@ export interface TransformHook<Value = unknown, Field extends string = string> e
 /** Options of a transform hook. */
 export interface TransformHookOptions<Value, Field extends string>
   extends HookOptions,
-    Pick<TransformHook<Value, Field>, "field"> {
-  /** Returns the reason to refuse a changed value, as a sentence; undefined to accept it. Default: accepts every value. */
-  validate?: (value: Value) => string | undefined;
-}
+    Pick<TransformHook<Value, Field>, "field" | "validate"> {}
 
 /** Makes a transform hook. Throws `ExtensionError` `bad-hook` for the field `type`, which holds the hook's name. */
 export function transformHook<Value, Field extends string>(
   name: string,
   options: TransformHookOptions<Value, Field>,
 ): TransformHook<Value, Field> {
-  const { field, validate } = options;
-  if ((field as string) === "type") {
+  if ((options.field as string) === "type")
     throw new ExtensionError("bad-hook", `The hook "${name}" cannot have the field "type"; choose another.`);
-  }
-  const timeoutMs = hookTimeLimit(name, options);
-  return { mode: "transform", name, timeoutMs, field, ...(validate && { validate }) };
+  return { ...options, mode: "transform", name, timeoutMs: hookTimeLimit(name, options) };
 }
 
 /** Merge rules for the answers of several handlers, field by field. */
@@ -108,10 +102,7 @@ export interface DecideHook<Payload extends object = object, Answer extends obje
 /** Options of a decide hook. */
 export interface DecideHookOptions<Payload extends object, Answer extends object>
   extends HookOptions,
-    Pick<DecideHook<Payload, Answer>, "fields"> {
-  /** Returns the reason to refuse an answer, as a sentence; undefined to accept it. Default: accepts every answer. */
-  validate?: (answer: Partial<Answer>, payload: Readonly<Payload>) => string | undefined;
-}
+    Pick<DecideHook<Payload, Answer>, "fields" | "validate"> {}
 
 /**
  * Makes a decide hook. Throws `ExtensionError` `bad-hook` for the fields `cancel` and `reason`, which every decide hook
@@ -121,13 +112,10 @@ export function decideHook<Payload extends object, Answer extends object>(
   name: string,
   options: DecideHookOptions<Payload, Answer>,
 ): DecideHook<Payload, Answer> {
-  const { fields, validate } = options;
-  for (const field of ["cancel", "reason"]) {
-    if (!Object.hasOwn(fields, field)) continue;
+  const field = ["cancel", "reason"].find((own) => Object.hasOwn(options.fields, own));
+  if (field !== undefined)
     throw new ExtensionError("bad-hook", `The hook "${name}" always has "${field}"; leave it out of fields.`);
-  }
-  const timeoutMs = hookTimeLimit(name, options);
-  return { mode: "decide", name, timeoutMs, fields, ...(validate && { validate }) };
+  return { ...options, mode: "decide", name, timeoutMs: hookTimeLimit(name, options) };
 }
 
 /**
@@ -177,15 +165,15 @@ export function hookAlias<
   name: string,
   options: HookAliasOptions<Source, SourceAnswer, Payload, Answer>,
 ): HookAlias<Payload, Answer> {
-  const { of, when, map, mapAnswer } = options;
+  const { of, when = () => true, map = (payload) => payload, mapAnswer = (answer) => answer } = options;
   return {
     mode: "alias",
     name,
     timeoutMs: of.timeoutMs,
     of: of.name,
-    when: (payload) => when === undefined || when(payload as Source),
-    map: (payload) => (map === undefined ? payload : map(payload as Source)),
-    mapAnswer: (answer) => (mapAnswer === undefined ? answer : mapAnswer(answer as Partial<Answer>)),
+    when: when as HookAlias["when"],
+    map: map as HookAlias["map"],
+    mapAnswer: mapAnswer as HookAlias["mapAnswer"],
   };
 }
 

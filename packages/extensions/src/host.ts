@@ -83,10 +83,18 @@ export function createExtensionHost<Hooks extends HookSet, Context extends Handl
 ): ExtensionHost<Hooks, Context> {
   const { hooks, onReport: report = () => {}, clock = systemClock } = options;
   checkHookSet(hooks);
-  const handlers = new HandlerLists();
+  /** Handlers by hook, in order. Lists are replaced and never changed: a run goes on with the list that it began with. */
+  const lists = new Map<string, readonly Registration[]>();
+  const listOf = (hookName: string) => lists.get(hookName) ?? [];
+
+  /** Yields the handlers at the start of a run, except those that are removed before their turn. */
+  function* walk(hookName: string): Generator<Registration> {
+    for (const registration of listOf(hookName))
+      if (listOf(hookName).includes(registration)) yield registration;
+  }
 
   function handlersOf(hook: Hook) {
-    if (Object.hasOwn(hooks, hook.name)) return handlers.walk(hook.name);
+    if (Object.hasOwn(hooks, hook.name)) return walk(hook.name);
     throw new ExtensionError(
       "unknown-hook",
       `"${hook.name}" is not a hook of this host; add it to its hooks.`,
@@ -96,7 +104,46 @@ export function createExtensionHost<Hooks extends HookSet, Context extends Handl
 
   return {
     async register(owner, setup) {
-      const { api, remove } = createExtensionApi<Hooks, Context>(owner, hooks, handlers, report);
+      const own = new Set<Registration>();
+      let isRemoved = false;
+      const on = (
+        hook: string | Hook,
+        handler: Registration["handler"],
+        handlerOptions: HandlerOptions = {},
+      ) => {
+        const name = typeof hook === "string" ? hook : hook.name;
+        if (isRemoved) {
+          const message = `${owner} was removed and can no longer register for "${name}".`;
+          throw new ExtensionError("unregistered", message, { owner });
+        }
+        // By name, because an extension can have another instance of the module that defines the hook.
+        const known = Object.hasOwn(hooks, name) ? hooks[name] : undefined;
+        if (known === undefined) {
+          const message = `${owner} registered for "${name}", a hook that does not exist here; that handler is never called.`;
+          report({ kind: "unknown-hook", owners: [owner], hook: name, message });
+          return () => {};
+        }
+        const registration = readRegistration(owner, known, handler, handlerOptions);
+        const hookName = registration.alias?.of ?? name;
+        const list = listOf(hookName);
+        const found = list.findIndex(({ priority }) => priority < registration.priority);
+        lists.set(hookName, list.toSpliced(found === -1 ? list.length : found, 0, registration));
+        own.add(registration);
+        return () =>
+          void lists.set(
+            hookName,
+            listOf(hookName).filter((other) => other !== registration),
+          );
+      };
+      const remove = () => {
+        isRemoved = true;
+        for (const [hookName, list] of lists)
+          lists.set(
+            hookName,
+            list.filter((one) => !own.has(one)),
+          );
+      };
+      const api = { on } as ExtensionApi<Hooks, Context>;
       const outcome = await callWithin(() => setup(api), {
         timeoutMs: HANDLER_LIMIT_MS,
         clock,
@@ -117,7 +164,7 @@ export function createExtensionHost<Hooks extends HookSet, Context extends Handl
         ...cause,
       });
     },
-    has: (hook) => handlers.has(isHookAlias(hook) ? hook.of : hook.name),
+    has: (hook) => listOf(isHookAlias(hook) ? hook.of : hook.name).length > 0,
     notify: async (hook, payload, context) =>
       runNotify(hook, payload, handlersOf(hook), environmentOf(context)),
     transform: async (hook, value, context) =>
@@ -146,52 +193,6 @@ export interface ExtensionApi<Hooks extends HookSet, Context> {
     handler: Handler<One, string, Context>,
     options?: HandlerOptions,
   ): () => void;
-}
-
-/** Returns an api, and the function that removes all handlers registered with it. */
-function createExtensionApi<Hooks extends HookSet, Context>(
-  owner: string,
-  hooks: Hooks,
-  handlers: HandlerLists,
-  report: (report: ExtensionReport) => void,
-) {
-  const removers = new Set<() => void>();
-  let removed = false;
-
-  function on(
-    hook: string | Hook,
-    handler: Registration["handler"],
-    options: HandlerOptions = {},
-  ): () => void {
-    const name = typeof hook === "string" ? hook : hook.name;
-    if (removed) {
-      const message = `${owner} was removed and can no longer register for "${name}".`;
-      throw new ExtensionError("unregistered", message, { owner });
-    }
-    // By name, because an extension can have another instance of the module that defines the hook.
-    const known = Object.hasOwn(hooks, name) ? hooks[name] : undefined;
-    if (known === undefined) {
-      const message = `${owner} registered for "${name}", a hook that does not exist here; that handler is never called.`;
-      report({ kind: "unknown-hook", owners: [owner], hook: name, message });
-      return () => {};
-    }
-    const registration = readRegistration(owner, known, handler, options);
-    const remove = handlers.add(registration.alias?.of ?? name, registration);
-    removers.add(remove);
-    return () => {
-      removers.delete(remove);
-      remove();
-    };
-  }
-
-  return {
-    api: { on } as ExtensionApi<Hooks, Context>,
-    remove() {
-      removed = true;
-      for (const remove of removers) remove();
-      removers.clear();
-    },
-  };
 }
 
 function readRegistration(
@@ -229,38 +230,5 @@ function checkHookSet(hooks: HookSet): void {
         `"${name}" is an alias of "${hook.of}", which the host lacks; add it.`,
       );
     }
-  }
-}
-
-/**
- * The handlers of all hooks, each list in order. Lists are replaced and never changed, so a walk continues with the
- * list with which it began.
- */
-class HandlerLists {
-  readonly #lists = new Map<string, readonly Registration[]>();
-
-  /** Adds a handler; returns the function that removes it. */
-  add(hookName: string, registration: Registration): () => void {
-    const list = this.#listOf(hookName);
-    const found = list.findIndex((other) => other.priority < registration.priority);
-    this.#lists.set(hookName, list.toSpliced(found === -1 ? list.length : found, 0, registration));
-    return () => {
-      const others = this.#listOf(hookName).filter((other) => other !== registration);
-      this.#lists.set(hookName, others);
-    };
-  }
-
-  has(hookName: string): boolean {
-    return this.#listOf(hookName).length > 0;
-  }
-
-  /** Yields the handlers at the start of the walk, except those that are removed before their turn. */
-  *walk(hookName: string): Generator<Registration> {
-    for (const registration of this.#listOf(hookName))
-      if (this.#listOf(hookName).includes(registration)) yield registration;
-  }
-
-  #listOf(hookName: string): readonly Registration[] {
-    return this.#lists.get(hookName) ?? [];
   }
 }

@@ -1,3 +1,4 @@
+import type { Immer } from "immer";
 import { deepFreeze, type ExtensionReport, eventsOf, judgeAnswer, mergeAnswers, reportOn } from "./answer.ts";
 import {
   type DecideHook,
@@ -48,49 +49,39 @@ export async function runTransform<Value, Field extends string>(
   let current = value;
   for (const registration of handlers) {
     const before: Record<string, unknown> = { type: hook.name, [hook.field]: current };
-    const work = (await loadDrafting())(before);
+    const immer = await loadImmer();
+    const draft = immer.createDraft(before);
     if (signal?.aborted) throw aborted(hook.name, signal);
-    const outcome = await callHandler(registration, work.draft, environment);
+    const outcome = await callHandler(registration, draft, environment);
     if (outcome.kind === "aborted") throw aborted(hook.name, signal);
-    const change =
-      outcome.kind === "failed" ? outcome : readChange(hook, before, work, outcome.answer, registration);
-    if (change.kind === "changed") {
-      current = change.value;
-      continue;
+    const failure = outcome.kind === "failed" ? outcome.failure : readChange(registration, outcome.answer);
+    if (failure) {
+      environment.report(failure);
+      if (registration.critical) throw criticalFailure(registration, failure);
     }
-    environment.report(change.failure);
-    if (registration.critical) throw criticalFailure(registration, change.failure);
+
+    /** Takes the changed value; returns the report of a change that is refused. */
+    function readChange(by: Registration, answer: unknown): ExtensionReport | undefined {
+      const { field } = hook;
+      try {
+        const given = typeof answer === "object" && answer !== null ? Object.entries(answer) : [];
+        const replacement = given.find(([key, content]) => key === field && content !== undefined);
+        if (replacement) draft[field] = replacement[1];
+        const after = immer.finishDraft(draft);
+        // An arrow function can return the value of an assignment. If the draft was changed, this is not an answer.
+        if (!replacement && given.length > 0 && after === before)
+          return refusedAnswer(by, `it has no "${field}".`);
+        const value = deepFreeze(after[field]) as Value;
+        const reason = hook.validate?.(value);
+        if (reason !== undefined) return refusedAnswer(by, reason);
+        current = value;
+        return undefined;
+      } catch (error) {
+        return refusedAnswer(by, describeThrown(error), error);
+      }
+    }
   }
   return current;
-}
-
-type Change<Value> = { kind: "changed"; value: Value } | { kind: "refused"; failure: ExtensionReport };
-
-function readChange<Value, Field extends string>(
-  hook: TransformHook<Value, Field>,
-  before: Record<string, unknown>,
-  work: ObjectDraft,
-  answer: unknown,
-  registration: Registration,
-): Change<Value> {
-  const refuse = (reason: string, error?: unknown): Change<Value> => ({
-    kind: "refused",
-    failure: refusedAnswer(registration, reason, error),
-  });
-  const { field } = hook;
-  try {
-    const given = typeof answer === "object" && answer !== null ? Object.entries(answer) : [];
-    const replacement = given.find(([key, content]) => key === field && content !== undefined);
-    if (replacement) work.draft[field] = replacement[1];
-    const after = work.finish();
-    // An arrow function can return the value of an assignment. If the draft was changed, this is not an answer.
-    if (!replacement && given.length > 0 && after === before) return refuse(`it has no "${field}".`);
-    const value = deepFreeze(after[field]) as Value;
-    const reason = hook.validate?.(value);
-    return reason === undefined ? { kind: "changed", value } : refuse(reason);
-  } catch (error) {
-    return refuse(describeThrown(error), error);
-  }
 }
 
 function aborted(hookName: string, signal: AbortSignal | undefined): ExtensionError {
@@ -307,30 +298,14 @@ export const systemClock: Clock = {
   },
 };
 
-/** A draft that can be changed while the original object stays unchanged. */
-interface ObjectDraft {
-  readonly draft: Record<string, unknown>;
-  /**
-   * Returns the changed copy, which shares unchanged parts, or the same object if nothing changed. The draft cannot be
-   * used afterwards.
-   */
-  finish(): Record<string, unknown>;
-}
-
-type Drafting = (base: Record<string, unknown>) => ObjectDraft;
-
-let drafting: Promise<Drafting> | undefined;
+let loading: Promise<Immer> | undefined;
 
 /** Loads immer for the first handler that may change a value, so that other programs do not load it. */
-function loadDrafting(): Promise<Drafting> {
-  drafting ??= import("immer").then(({ enableMapSet, Immer }) => {
+function loadImmer(): Promise<Immer> {
+  loading ??= import("immer").then(({ enableMapSet, Immer }) => {
     enableMapSet();
     // The result is frozen by this module: immer's freezing recurses and would also freeze the unchanged original.
-    const immer = new Immer({ autoFreeze: false });
-    return (base) => {
-      const draft = immer.createDraft(base);
-      return { draft, finish: () => immer.finishDraft(draft) };
-    };
+    return new Immer({ autoFreeze: false });
   });
-  return drafting;
+  return loading;
 }
