@@ -51,7 +51,7 @@ import {
 } from "@espalier/summarizer";
 import { pinnedTexts, rulesAtLeaf } from "../session/edit.ts";
 import type { Session } from "../session/session.ts";
-import type { ActOptions } from "../session/state.ts";
+import type { ActOptions, Bill } from "../session/state.ts";
 import { withFilesRead } from "./offload.ts";
 import type { PolicyName } from "./policies.ts";
 import { automaticInARow, toolsOf } from "./request.ts";
@@ -328,20 +328,20 @@ export function proposedCandidate(run: CompactionRun, proposal: CompactionPropos
  * Makes a candidate by the summarizer; if its summary is too large, by the extractive summarizer.
  *
  * @param named the chosen summarizer; undefined: the extractive one is used
- * @param bill receives the usage as soon as it is known
+ * @param bill gets the usage as soon as it is known
  */
 export async function summarizedCandidate(
   run: CompactionRun,
   named: Summarizer | undefined,
   instructions: string,
-  bill: (usage: Usage | undefined) => void,
+  bill: Bill,
 ): Promise<CompactionCandidate> {
   const { session, options } = run;
   const fallback =
     options.fallback ?? session.options.fallback ?? (named === undefined || run.reason !== "manual");
   const summarizer = named ?? EXTRACTIVE;
   const candidate = await summarizedBy(run, summarizer, instructions, fallback);
-  bill(candidate.usage);
+  bill.usage = candidate.usage;
   refuseStale(run);
   const problem = isExtractive(summarizer) ? undefined : sizeProblem(run, candidate);
   if (!problem) return candidate;

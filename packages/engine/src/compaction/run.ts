@@ -30,13 +30,13 @@ import { isSummaryError, summaryError } from "@espalier/summarizer";
 import { contextForHandlers } from "../extensions/context.ts";
 import type { Session } from "../session/session.ts";
 import {
+  type Bill,
   billUsage,
   cancelledBy,
   currentPolicy,
   ownerAsked,
   recordBill,
   refuseReadOnly,
-  type SummaryAuthor,
   shapedContext,
 } from "../session/state.ts";
 import {
@@ -66,33 +66,33 @@ export async function runCompaction(
   options: CompactionRequest,
   onEnded: () => void = () => {},
 ): Promise<CommittedCompaction | NothingToCompact> {
-  let ended: { run: CompactionRun } & ({ result: CommittedCompaction } | { error: unknown });
+  let run: CompactionRun | NothingToCompact;
+  let ended: PromiseSettledResult<CommittedCompaction>;
   try {
-    const run = await preparedRun(session, options);
+    run = await preparedRun(session, options);
     if ("eligible" in run) return run;
     // An aborted compaction does not begin, and extensions are not notified.
     refuseStale(run);
     announceCompaction(run);
-    ended = await carriedOut(run).then(
-      (result) => ({ run, result }),
-      (error: unknown) => ({ run, error }),
-    );
+    [ended] = await Promise.allSettled([carriedOut(run)]);
   } finally {
     onEnded();
   }
-  const { run } = ended;
-  if ("error" in ended) {
-    await session.tell(sessionCompactFailed, failureEvent(run, ended.error));
-    throw ended.error;
+  if (ended.status === "rejected") {
+    await session.tell(sessionCompactFailed, failureEvent(run, ended.reason));
+    throw ended.reason;
   }
   // Read before anything is awaited: the leaf may move meanwhile.
-  const entry = session.getEntry(ended.result.entryId) as CompactionEntry;
-  const result = { ...ended.result, deletedFiles: await removeUnusedFiles(session) };
-  announceResult(session, result);
+  const entry = session.getEntry(ended.value.entryId) as CompactionEntry;
+  const result = { ...ended.value, deletedFiles: await removeUnusedFiles(session) };
+  const { tokensBefore, tokensAfter, messagesRemoved } = result;
+  session.events.publish(EventType.STATE_CHANGED, {
+    name: "session.compaction",
+    data: { tokensBefore, tokensAfter, messagesRemoved },
+  });
   const { fromHook: fromExtension = false } = entry;
   const { reason, willRetry } = run;
-  const event = { entry, compactionEntry: entry, fromExtension, reason, willRetry };
-  await session.tell(sessionCompact, event);
+  await session.tell(sessionCompact, { entry, compactionEntry: entry, fromExtension, reason, willRetry });
   return result;
 }
 
@@ -110,7 +110,11 @@ async function preparedRun(session: Session, options: CompactionRequest) {
 function prepareRun(session: Session, options: CompactionRequest): CompactionRun | NothingToCompact {
   const { reason = "manual", signal = new AbortController().signal } = options;
   const started = Date.now();
-  refuseUnwanted(session, options, reason);
+  if (reason !== "manual" && !situationOf(session, options).settings.autoCompact)
+    throw new EspalierError(
+      "auto-off",
+      "The context is too large, and automatic compaction is off (autoCompact); compact by hand, or use a model with a larger window.",
+    );
   const { policy, situation, plan } = planOf(session, options);
   if (!plan.eligible) return plan;
   refuseReadOnly(session);
@@ -135,48 +139,44 @@ function prepareRun(session: Session, options: CompactionRequest): CompactionRun
   };
 }
 
-function refuseUnwanted(session: Session, options: CompactionRequest, reason: CompactionReason): void {
-  if (reason === "manual" || situationOf(session, options).settings.autoCompact) return;
-  throw new EspalierError(
-    "auto-off",
-    "The context is too large, and automatic compaction is off (autoCompact); compact by hand, or use a model with a larger window.",
-  );
-}
-
 /** Asks extensions, makes the summary, and commits it. The usage is in the log even when the compaction fails. */
 async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
   const { session, options } = run;
-  let asked: SummaryAuthor = EXTRACTIVE;
-  return billUsage(session, { kind: "compaction", asked: () => asked }, async (bill) => {
-    const { answer, owners, cancelled, aborted } = await askExtensions(run);
-    if (aborted) throw summaryError("aborted", "The compaction was aborted.");
-    if (cancelled) throw cancelledBy("compaction", cancelled);
+  const bill: Bill = { kind: "compaction", author: EXTRACTIVE };
+  return billUsage(session, bill, async () => {
+    const decision = await askExtensions(run);
+    if (decision?.aborted) throw summaryError("aborted", "The compaction was aborted.");
+    if (decision?.cancelled) throw cancelledBy("compaction", decision.cancelled);
+    const { answer = {}, owners: { compaction: owners = [] } = {} } = decision ?? {};
     if (answer.compaction) {
-      const { usage } = answer.compaction;
-      asked = ownerAsked(owners.compaction);
+      bill.author = ownerAsked(owners);
+      bill.usage = answer.compaction.usage;
       run.isProposed = true;
-      bill(usage);
       refuseStale(run);
       const candidate = proposedCandidate(run, answer.compaction);
       const problem = jsonProblem(candidate.details) ?? draftCompaction(run, candidate).problem;
       if (!problem) return commitCompaction(run, candidate);
+      // The core makes its own compaction instead.
       run.isProposed = false;
-      reportRefused(session, owners.compaction ?? [], problem);
-      bill(undefined);
-      if (usage) await recordBill(session, "compaction", asked, usage);
+      const hook = sessionBeforeCompact.name;
+      const message = `The answer of ${owners.join(", ")} to ${hook} was refused: ${problem}`;
+      session.host.report({ kind: "invalid-answer", owners, hook, message });
+      const refused = { ...bill };
+      bill.usage = undefined;
+      await recordBill(session, refused);
     }
     const instructions = [options.instructions, answer.instructions].filter(Boolean).join("\n\n");
     const summarizer = options.summarizer ?? summarizerOf(session, run.plan.style?.model);
-    asked = summarizer ?? EXTRACTIVE;
+    bill.author = summarizer ?? EXTRACTIVE;
     return commitCompaction(run, await summarizedCandidate(run, summarizer, instructions, bill));
   });
 }
 
-/** Passes the plan to the extensions and returns their decision. */
-async function askExtensions(run: CompactionRun): Promise<Decision<BeforeCompactAnswer>> {
+/** Passes the plan to the extensions and returns their decision; undefined when none listens. */
+async function askExtensions(run: CompactionRun): Promise<Decision<BeforeCompactAnswer> | undefined> {
   const { session, options, plan, reason, willRetry, signal, compactionId } = run;
   const { host } = session;
-  if (!host.has(sessionBeforeCompact)) return NO_ANSWER;
+  if (!host.has(sessionBeforeCompact)) return undefined;
   const { read, written, edited } = plan.fileOps;
   // Offloaded results are read back, because their files may be removed after the compaction.
   const { messagesToSummarize, turnPrefixMessages } = await withFilesRead(session, plan);
@@ -213,21 +213,6 @@ function jsonProblem(details: object): string | undefined {
     if (!(error instanceof EspalierError)) throw error;
     return error.message;
   }
-}
-
-const NO_ANSWER: Decision<BeforeCompactAnswer> = {
-  answer: {},
-  owners: {},
-  cancelled: null,
-  aborted: false,
-  reports: [],
-};
-
-/** Reports an invalid compaction of an extension; the core makes its own instead. */
-function reportRefused({ host }: Session, owners: readonly string[], problem: string): void {
-  const hook = sessionBeforeCompact.name;
-  const message = `The answer of ${owners.join(", ")} to ${hook} was refused: ${problem}`;
-  host.report({ kind: "invalid-answer", owners, hook, message });
 }
 
 /** Evaluates the policy at the leaf, and compacts when it is due or the next answer would have no reserve left. */
@@ -319,15 +304,6 @@ function announceCompaction({ session, policy, situation }: CompactionRun): void
   const { context, settings, overheadTokens } = situation;
   const fill = policy.fill?.(situation) ?? trustedTokens(context, overheadTokens) / settings.contextWindow;
   session.events.publish(EventType.PROGRESS_UPDATE, { message: progressMessage(fill) });
-}
-
-/** Publishes the result of a compaction. */
-function announceResult(session: Session, result: CommittedCompaction): void {
-  const { tokensBefore, tokensAfter, messagesRemoved } = result;
-  session.events.publish(EventType.STATE_CHANGED, {
-    name: "session.compaction",
-    data: { tokensBefore, tokensAfter, messagesRemoved },
-  });
 }
 
 /** Logs and publishes the failure of a background compaction; the session is unchanged. */

@@ -32,14 +32,7 @@ import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "../compaction/
 import { contextForHandlers } from "../extensions/context.ts";
 import { oneLine } from "./edit.ts";
 import type { Session } from "./session.ts";
-import {
-  type ActOptions,
-  type BilledWork,
-  billUsage,
-  cancelledBy,
-  ownerAsked,
-  refuseReadOnly,
-} from "./state.ts";
+import { type ActOptions, type Bill, billUsage, cancelledBy, ownerAsked, refuseReadOnly } from "./state.ts";
 
 /** Options of a navigation: the summary of the abandoned branch, and a label for the target. */
 export interface NavigateOptions extends BranchSummaryRequest {
@@ -182,10 +175,11 @@ export async function mergeBranch(
   }
   refuseReadOnly(session);
   const { signal = new AbortController().signal } = options;
-  return billUsage(session, branchWork(session, options), async (bill) => {
+  const bill = billOf(session, options);
+  return billUsage(session, bill, async () => {
     const asked = { ...options, summarize: true, signal, purpose: "merge" as const };
     const summary = await summarizeBranch(session, plan, {}, asked);
-    bill(summary?.usage);
+    bill.usage = summary?.usage;
     const merge: MergeProvenance = { commonAncestorId, entryIds: left.map(({ id }) => id) };
     const entryId = createId();
     const details = { ...summary!.details, merge };
@@ -295,9 +289,10 @@ export async function leaveBranch<Result>(
     host.report({ kind: "unused-answer", owners: by, hook, message });
   }
   const labelText = oneLine(options.label ?? answer.label ?? "");
-  return billUsage(session, branchWork(session, options, owners.summary), async (bill) => {
+  const bill = billOf(session, options, owners.summary);
+  return billUsage(session, bill, async () => {
     const summary = await summarizeBranch(session, plan, answer, { ...options, signal });
-    bill(summary?.usage);
+    bill.usage = summary?.usage;
     return write({ summary: summary && { fromId: oldLeafId ?? "", ...summary }, labelText, refuseAborted });
   });
 }
@@ -311,17 +306,17 @@ interface BranchSummaryFields {
 }
 
 /**
- * Returns the work of a branch summary, for the record of its usage.
+ * Returns the bill of a branch summary.
  *
  * @param owners the extensions that wrote the summary; undefined when the core makes it
  */
-function branchWork(
-  session: Session,
+function billOf(
+  { options }: Session,
   { summarizer }: BranchSummaryRequest,
   owners?: readonly string[],
-): BilledWork {
-  const asked = owners ? ownerAsked(owners) : (summarizer ?? session.options.summarizer ?? EXTRACTIVE);
-  return { kind: "branch_summary", asked: () => asked };
+): Bill {
+  const author = owners ? ownerAsked(owners) : (summarizer ?? options.summarizer ?? EXTRACTIVE);
+  return { kind: "branch_summary", author };
 }
 
 /** Makes the error for a summary of a branch that has grown meanwhile. */

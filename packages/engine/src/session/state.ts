@@ -369,55 +369,43 @@ export function shapedContext(context: SessionContext, messages: readonly Contex
   return { ...context, messages: [...messages], sources, prefixChanged, tokens: estimateTotal(messages) };
 }
 
-/** Author of a summary; an author without a model is billed under its name. */
-export type SummaryAuthor = Pick<Summarizer, "name" | "model">;
-
-/** Billed work, and its author. */
-export interface BilledWork {
+/** Bill of work that a provider may charge for. The work sets its usage when it is known. */
+export interface Bill {
   /** Kind in the `usage` entry. */
   kind: "compaction" | "branch_summary";
-  /** Returns the author; called only when failed work was billed. */
-  asked: () => SummaryAuthor;
+  /** Author of the summary; an author without a model is billed under its name. */
+  author: Pick<Summarizer, "name" | "model">;
+  usage?: Usage | undefined;
 }
 
 /** Author of an extension's summary: the first extension that wrote it. */
-export const ownerAsked = ([name = "extension"]: readonly string[] = []): SummaryAuthor => ({ name });
+export const ownerAsked = ([name = "extension"]: readonly string[] = []): Bill["author"] => ({ name });
 
 /**
  * Does work that a provider may bill. Successful work records its usage in its own entry; failed work gets a `usage`
  * entry, which is then its only trace (T9, T12).
  *
- * @param work calls `bill` with the usage when it is known, or throws an error with the usage
+ * @param work sets the bill's usage, or throws an error with the usage
  */
 export async function billUsage<Result>(
   session: Session,
-  { kind, asked }: BilledWork,
-  work: (bill: (usage: Usage | undefined) => void) => Promise<Result>,
+  bill: Bill,
+  work: () => Promise<Result>,
 ): Promise<Result> {
-  let billed: Usage | undefined;
   try {
-    return await work((usage) => {
-      billed = usage;
-    });
+    return await work();
   } catch (error) {
-    const bill = billOf(error) ?? billed;
+    const billed = (error instanceof EspalierError ? error.usage : undefined) ?? bill.usage;
     // A read-only session can be forked: the usage is then only in the error.
-    if (bill && !session.isReadOnly) await recordBill(session, kind, asked(), bill);
+    if (billed && !session.isReadOnly) await recordBill(session, { ...bill, usage: billed });
     throw error;
   }
 }
 
-function billOf(error: unknown): Usage | undefined {
-  return error instanceof EspalierError ? error.usage : undefined;
-}
-
-/** Appends the `usage` entry for billed work that failed. */
-export async function recordBill(
-  session: Session,
-  kind: BilledWork["kind"],
-  { name, model = { provider: name, modelId: name } }: SummaryAuthor,
-  billed: Usage,
-): Promise<void> {
+/** Appends the `usage` entry for billed work that failed; nothing without usage. */
+export async function recordBill(session: Session, { kind, author, usage: billed }: Bill): Promise<void> {
+  if (!billed) return;
+  const { name, model = { provider: name, modelId: name } } = author;
   await session.append(
     usage.of({ kind, provider: model.provider, model: model.modelId, usage: soundUsage(billed) }),
   );
