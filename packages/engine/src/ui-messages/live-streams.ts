@@ -9,66 +9,44 @@ export interface LiveStreams {
   resume(id: string): ReadableStream<Uint8Array> | null;
 }
 
-interface Live {
-  pieces: Uint8Array[];
-  isOver: boolean;
-  error?: unknown;
-  /** Called for each new piece, and at the end. */
-  listeners: Set<() => void>;
-}
+/** A piece of a stream, or the error that ended it, which its readers get after all pieces. */
+type Piece = Uint8Array | { error: unknown };
 
 /**
  * Makes a keeper of running answers. It has an answer only while the answer is streamed. The session has the answer
  * before the stream ends, and also after the end of the process.
  */
 export function liveStreams(): LiveStreams {
-  const streams = new Map<string, Live>();
+  const streams = new Map<string, { unread: ReadableStream<Piece> }>();
   return {
     keep(id, stream) {
-      const live: Live = { pieces: [], isOver: false, listeners: new Set() };
+      // The branch that is not read holds all pieces, for readers that join later.
+      const [unread, drained] = ReadableStream.from(piecesOf(stream)).tee();
+      const live = { unread };
       streams.set(id, live);
-      void drain(live, stream).then(() => {
+      void drained.pipeTo(new WritableStream()).then(() => {
         if (streams.get(id) === live) streams.delete(id);
       });
     },
     resume(id) {
       const live = streams.get(id);
-      return live ? replay(live) : null;
+      if (!live) return null;
+      const [unread, joined] = live.unread.tee();
+      live.unread = unread;
+      const thrown = new TransformStream<Piece, Uint8Array>({
+        transform: (piece, controller) =>
+          piece instanceof Uint8Array ? controller.enqueue(piece) : controller.error(piece.error),
+      });
+      return joined.pipeThrough(thrown);
     },
   };
 }
 
-async function drain(live: Live, stream: ReadableStream<string>): Promise<void> {
+async function* piecesOf(stream: ReadableStream<string>): AsyncGenerator<Piece> {
   const encoder = new TextEncoder();
   try {
-    for await (const piece of stream as unknown as AsyncIterable<string>) {
-      live.pieces.push(encoder.encode(piece));
-      for (const listener of live.listeners) listener();
-    }
+    for await (const piece of stream as unknown as AsyncIterable<string>) yield encoder.encode(piece);
   } catch (error) {
-    live.error = error; // told to those who read
+    yield { error };
   }
-  live.isOver = true;
-  for (const listener of live.listeners) listener();
-}
-
-function replay(live: Live): ReadableStream<Uint8Array> {
-  let at = 0;
-  let wake: () => void = () => {};
-  const listener = () => wake();
-  return new ReadableStream<Uint8Array>({
-    start: () => void live.listeners.add(listener),
-    async pull(controller) {
-      while (at === live.pieces.length && !live.isOver)
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-      const piece = live.pieces[at++];
-      if (piece) return controller.enqueue(piece);
-      live.listeners.delete(listener);
-      if (live.error === undefined) controller.close();
-      else controller.error(live.error);
-    },
-    cancel: () => void live.listeners.delete(listener),
-  });
 }
