@@ -77,16 +77,18 @@ export interface OpenOptions
  */
 export async function openSession(ref: SessionRef, options: OpenOptions = {}): Promise<Session> {
   const store = storeOf(options);
-  if (options.mode === "read") return begin(await store.open(ref, "read"), store, options);
-  const hold = await holdSession(store, ref, options);
-  if (hold.heldBy && options.onBusy === "fork") return openFork(ref, options, hold);
-  const mode = hold.heldBy && options.onBusy === "read-only" ? "read" : "write";
-  return begin(await openHeld(store, ref, mode, hold), store, options, hold);
+  const hold = options.mode === "read" ? { isReadOnly: true } : await holdSession(store, ref, options);
+  if (hold.heldBy && options.onBusy === "fork") return openFork(ref, { ...options, store }, hold);
+  return begin(() => store.open(ref, hold.isReadOnly ? "read" : "write"), store, options, hold);
 }
 
 /** Opens a fork of a session that another program writes, from its leaf. */
-async function openFork(ref: SessionRef, options: OpenOptions, { heldBy }: Hold): Promise<Session> {
-  const source = await openSession(ref, { ...storeOptions(options), mode: "read" });
+async function openFork(
+  ref: SessionRef,
+  options: OpenOptions & { store: SessionStore },
+  { heldBy }: Hold,
+): Promise<Session> {
+  const source = await openSession(ref, { store: options.store, mode: "read" });
   const leafId = options.leafId ?? source.leafId;
   try {
     if (leafId === null)
@@ -103,20 +105,6 @@ async function openFork(ref: SessionRef, options: OpenOptions, { heldBy }: Hold)
     await source.close();
   }
 }
-
-async function openHeld(store: SessionStore, ref: SessionRef, mode: OpenMode, { lease }: Hold) {
-  try {
-    return await store.open(ref, mode);
-  } catch (error) {
-    await lease?.release();
-    throw error;
-  }
-}
-
-const storeOptions = ({ home, store }: StoreOptions): StoreOptions => ({
-  ...(home === undefined ? {} : { home }),
-  ...(store === undefined ? {} : { store }),
-});
 
 /** Options of a new session. Everything has a default. */
 export interface CreateOptions extends StoreOptions, SessionOptions, ExtensionOptions, SettledOptions {
@@ -148,7 +136,7 @@ export async function createSession(options: CreateOptions = {}): Promise<Sessio
     ...(options.parent ? { parent: options.parent } : {}),
   };
   const log = await store.create(header, [], options.file);
-  return begin(log, store, options, { lease: await leaseOf(log, store) });
+  return begin(async () => log, store, options, { lease: await leaseOf(log, store) });
 }
 
 /**
@@ -206,12 +194,14 @@ function storeOf({ store, home = espalierHome() }: StoreOptions): SessionStore {
 }
 
 async function begin(
-  log: SessionLog,
+  open: () => Promise<SessionLog>,
   store: SessionStore,
   given: OpenOptions,
-  hold: Hold = {},
+  hold: Hold,
 ): Promise<Session> {
+  let log: SessionLog | undefined;
   try {
+    log = await open();
     const window = await openWindow(log, given.leafId);
     const session = new Session(log, window, store, given, given.onReport);
     const { settle } = given;
@@ -220,8 +210,7 @@ async function begin(
     const options = { ...given, ...settled };
     session.lease = hold.lease;
     session.heldBy = hold.heldBy;
-    session.isReadOnly =
-      options.mode === "read" || (hold.heldBy !== undefined && options.onBusy === "read-only");
+    session.isReadOnly = hold.isReadOnly ?? false;
     for (const kind of options.kinds ?? []) session.registerKind(kind);
     await loadExtensions(session, options, options.home ?? espalierHome());
     // Handlers, and policies that evaluate every append, read the session synchronously.
@@ -236,7 +225,7 @@ async function begin(
     return session;
   } catch (error) {
     try {
-      await log.close();
+      await log?.close();
     } finally {
       await hold.lease?.release();
     }
@@ -268,6 +257,8 @@ interface Hold {
   lease?: SessionLease;
   /** Holder of the lease, if it is another process. */
   heldBy?: LeaseHolder;
+  /** True when the session is only read. */
+  isReadOnly?: boolean;
 }
 
 /** Takes the lease of a session before it is written. Throws `EspalierError` `busy`, `not-found`, `write-failed`. */
@@ -282,7 +273,7 @@ async function holdSession(
   } catch (error) {
     const heldBy = error instanceof EspalierError && error.code === "busy" ? error.holder : undefined;
     if (onBusy === "error" || !heldBy) throw error;
-    return { heldBy };
+    return { heldBy, isReadOnly: onBusy === "read-only" };
   }
 }
 
