@@ -243,9 +243,8 @@ export function fillMessage(
   batch: readonly StoredMessage[] = [],
 ): NewEntry<MessageEntry> {
   refuseUnknown(draft);
-  return message.of({
-    message: { ...filled(draft, context, batch), timestamp: timestampOf(draft, now) } as StoredMessage,
-  });
+  const timestamp = typeof draft.timestamp === "number" ? draft.timestamp : now;
+  return message.of({ message: { ...filled(draft, context, batch), timestamp } as StoredMessage });
 }
 
 /** Fields of each role. `native` has content in the form of one provider, as `@espalier/interop` stores it. */
@@ -365,33 +364,26 @@ function meant(field: string, known: readonly string[]): string {
 
 const refused = (message: string) => new EspalierError("bad-input", message);
 
+/** Values of missing fields. */
+const DEFAULTS: Readonly<Record<"user" | "bashExecution" | "custom" | "system", Record<string, unknown>>> = {
+  user: { content: "" },
+  bashExecution: { command: "", output: "", exitCode: 0, cancelled: false, truncated: false },
+  custom: { customType: "note", content: "", display: true },
+  system: { content: "" },
+};
+
 function filled(draft: MessageDraft, context: SessionContext, batch: readonly StoredMessage[]): object {
   if (draft.role === "assistant") return filledAnswer(draft, context);
   if (draft.role === "toolResult") {
     const { toolCallId } = draft;
     if (typeof toolCallId !== "string") throw refused("A toolResult needs the `toolCallId` of its call.");
-    const callName = () => callNamed(toolCallId, batch) ?? callNamed(toolCallId, context.messages);
-    const toolName = draft.toolName || (callName() ?? "unknown");
+    const called = callNamed(toolCallId, batch) ?? callNamed(toolCallId, context.messages);
+    const toolName = draft.toolName || (called ?? "unknown");
     return { ...draft, toolName, content: contentBlocks(draft), isError: draft.isError ?? false };
   }
-  if (draft.role === "bashExecution") {
-    return {
-      ...draft,
-      command: draft.command ?? "",
-      output: draft.output ?? "",
-      exitCode: draft.exitCode ?? 0,
-      cancelled: draft.cancelled ?? false,
-      truncated: draft.truncated ?? false,
-    };
-  }
-  if (draft.role === "custom")
-    return {
-      ...draft,
-      customType: draft.customType ?? "note",
-      content: draft.content ?? "",
-      display: draft.display ?? true,
-    };
-  return { ...draft, content: draft.content ?? "" };
+  const given: Record<string, unknown> = { ...draft };
+  for (const [field, value] of Object.entries(DEFAULTS[draft.role])) given[field] ??= value;
+  return given;
 }
 
 const NOTHING_BILLED = {
@@ -417,16 +409,11 @@ function filledAnswer(draft: Draft<AssistantMessage>, { model }: SessionContext)
   };
 }
 
+/** Returns the name of the newest call with an id. */
 function callNamed(toolCallId: string, messages: readonly ContextMessage[]): string | undefined {
-  for (let at = messages.length - 1; at >= 0; at--) {
-    const call = toolCalls(messages[at]!).find(({ id }) => id === toolCallId);
-    if (call) return call.name;
-  }
-  return undefined;
-}
-
-function timestampOf(draft: MessageDraft, now: number): number {
-  return typeof draft.timestamp === "number" ? draft.timestamp : now;
+  const isSought = ({ id }: { id: string }) => id === toolCallId;
+  const asking = messages.findLast((one) => toolCalls(one).some(isSought));
+  return asking && toolCalls(asking).find(isSought)?.name;
 }
 
 /** Returns a label or name as one line. */

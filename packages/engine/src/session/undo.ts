@@ -107,76 +107,60 @@ export function lastAct(tree: Tree, leafId: string | null): LastAct | undefined 
   return undefined;
 }
 
-/**
- * Undoes the last action of a user: moves the leaf back, or restores the value of a label, a name or a pin.
- *
- * @throws EspalierError `nothing-to-undo`; `stale` when the last action is not the expected one
- */
-export async function undo(session: Session, expected?: string): Promise<UndoResult> {
-  await session.load();
-  return takeBack(session, (tree) => {
-    const act = lastAct(tree, session.leafId);
-    if (!act)
-      throw new EspalierError(
-        "nothing-to-undo",
-        "There is nothing to undo: this path has no prompt, compaction or hiding, and the session has no navigation, label, name or pin.",
-      );
-    if (expected !== undefined && act.entryId !== expected)
-      throw new EspalierError(
-        "stale",
-        `The newest action is now ${otherAct(act, expected)}; nothing was undone.`,
-      );
-    const row = tree.row(act.entryId);
-    const movesLeaf = act.kind === "navigation" || act.kind === "summary";
-    const to = movesLeaf ? leafBefore(tree, row) : tree.parentIdAt(row);
-    const editorText = act.kind === "prompt" ? promptText(tree.entryAt(row)) : null;
-    return { act, row, to, editorText };
-  });
-}
-
-/**
- * Repeats the action that the last undo took back, if no other action followed.
- *
- * @throws EspalierError `nothing-to-redo`; `stale` when that action is not the expected one
- */
-export async function redo(session: Session, expected?: string): Promise<UndoResult> {
-  await session.load();
-  return takeBack(session, (tree) => {
-    const row = lastUndo(tree);
-    const act = row < 0 ? undefined : actUndoneAt(tree, row);
-    if (!act)
-      throw new EspalierError(
-        "nothing-to-redo",
-        "There is nothing to redo: the last action was not an undo.",
-      );
-    if (expected !== undefined && act.entryId !== expected)
-      throw new EspalierError(
-        "stale",
-        `The newest undone action is now ${otherAct(act, expected)}; nothing was redone.`,
-      );
-    return { act, row, to: leafBefore(tree, row), editorText: null };
-  });
-}
-
 /** An undo or a redo: its action, the row of the entry that it takes back, and the leaf afterwards if it moves the leaf. */
 interface TakingBack extends Pick<UndoResult, "act" | "editorText"> {
   row: number;
   to: string | null;
 }
 
-/**
- * Takes back an entry: restores a value, or moves the leaf.
- *
- * @param plan called when all earlier appends have ended, so that two undos at once take back two actions
- */
-async function takeBack(session: Session, plan: (tree: Tree) => TakingBack): Promise<UndoResult> {
+/** Undoes the last action of a user; see `Session.undo`. */
+export function undo(session: Session, expected?: string): Promise<UndoResult> {
+  const nothing =
+    "There is nothing to undo: this path has no prompt, compaction or hiding, and the session has no navigation, label, name or pin.";
+  return takeBack(session, expected, { verb: "undo", newest: "action", nothing }, (tree) => {
+    const act = lastAct(tree, session.leafId);
+    if (!act) return undefined;
+    const row = tree.row(act.entryId);
+    const movesLeaf = act.kind === "navigation" || act.kind === "summary";
+    const to = movesLeaf ? leafBefore(tree, row) : tree.parentIdAt(row);
+    return { act, row, to, editorText: act.kind === "prompt" ? promptText(tree.entryAt(row)) : null };
+  });
+}
+
+/** Repeats the action that the last undo took back; see `Session.redo`. */
+export function redo(session: Session, expected?: string): Promise<UndoResult> {
+  const nothing = "There is nothing to redo: the last action was not an undo.";
+  return takeBack(session, expected, { verb: "redo", newest: "undone action", nothing }, (tree) => {
+    const row = lastUndo(tree);
+    if (row < 0) return undefined;
+    return { act: actUndoneAt(tree, row), row, to: leafBefore(tree, row), editorText: null };
+  });
+}
+
+/** Takes back an entry: restores a value, or moves the leaf. */
+async function takeBack(
+  session: Session,
+  expected: string | undefined,
+  { verb, newest, nothing }: { verb: "undo" | "redo"; newest: string; nothing: string },
+  plan: (tree: Tree) => TakingBack | undefined,
+): Promise<UndoResult> {
+  await session.load();
   let oldLeafId: string | null = null;
   let planned: TakingBack | undefined;
+  // Planned when all earlier appends have ended, so that two undos at once take back two actions.
   const [written] = await session.append(() => {
     const { tree } = session;
-    planned = plan(tree);
     oldLeafId = session.leafId;
-    const { row, to } = planned;
+    planned = plan(tree);
+    if (!planned) throw new EspalierError(`nothing-to-${verb}`, nothing);
+    const { act, row, to } = planned;
+    if (expected !== undefined && act.entryId !== expected) {
+      const other = `the ${act.kind} ${JSON.stringify(act.entryId)}, not ${JSON.stringify(expected)}`;
+      throw new EspalierError(
+        "stale",
+        `The newest ${newest} is now ${other}; nothing was ${verb === "undo" ? "undone" : "redone"}.`,
+      );
+    }
     const entry = tree.entryAt(row);
     const targetId = session.placeOf(to);
     return [restored(tree, entry, row) ?? leaf.of({ parentId: targetId, targetId, undoes: entry.id })];
@@ -186,9 +170,6 @@ async function takeBack(session: Session, plan: (tree: Tree) => TakingBack): Pro
   const { act, editorText } = planned!;
   return { leafId: session.leafId, summaryEntryId: null, editorText, act };
 }
-
-const otherAct = ({ kind, entryId }: LastAct, expected: string): string =>
-  `the ${kind} ${JSON.stringify(entryId)}, not ${JSON.stringify(expected)}`;
 
 /** Finds the action that a redo repeats; undefined when there is none. */
 export function lastUndone(tree: Tree): LastAct | undefined {
