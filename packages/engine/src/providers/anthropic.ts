@@ -66,32 +66,10 @@ export function anthropic(
   let lastRequest: LastRequest | undefined;
 
   async function* read(answer: unknown): AsyncGenerator<AnswerEvent> {
-    if (isMessage(answer)) {
-      yield* ended(answer);
-      return;
-    }
-    if (!isAsyncIterable(answer)) throw badAnswer("@anthropic-ai/sdk");
-    const message = new MessageOfEvents();
-    for await (const event of answer as AsyncIterable<Anthropic.RawMessageStreamEvent>) {
-      if (!isReadable(event))
-        throw new Error(
-          `The stream of ${modelId} has an event of another shape: ${jsonText(event).slice(0, 200)}`,
-        );
-      const error = errorIn(event);
-      if (error) throw error;
-      message.add(event);
-      if (event.type === "message_start") yield { type: "usage", usage: toUsage(event.message.usage, known) };
-      else if (event.type === "content_block_delta" && event.delta.type === "text_delta")
-        yield { type: "text", text: event.delta.text };
-      else if (event.type === "content_block_delta" && event.delta.type === "thinking_delta")
-        yield { type: "thinking", text: event.delta.thinking };
-    }
-    yield* ended(message.whole(modelId));
-  }
-
-  function* ended(answer: Anthropic.Message): Generator<AnswerEvent> {
-    if (asked) lastRequest = { body: asked as unknown as LastRequest["body"], ...promptTokens(answer.usage) };
-    const [said] = fromAnthropic([answer]).messages as AssistantMessage[];
+    if (!isMessage(answer) && !isAsyncIterable(answer)) throw badAnswer("@anthropic-ai/sdk");
+    const whole = isMessage(answer) ? answer : yield* readEvents(answer, modelId);
+    if (asked) lastRequest = { body: asked as unknown as LastRequest["body"], ...promptTokens(whole.usage) };
+    const [said] = fromAnthropic([whole]).messages as AssistantMessage[];
     const { content = [], stopReason = "stop", errorMessage } = said ?? {};
     const message: AssistantMessage = {
       role: "assistant",
@@ -99,7 +77,7 @@ export function anthropic(
       api: "anthropic-messages",
       provider: "anthropic",
       model: modelId,
-      usage: toUsage(answer.usage, known),
+      usage: toUsage(whole.usage, known),
       stopReason,
       ...(errorMessage ? { errorMessage } : {}),
       timestamp: Date.now(),
@@ -238,59 +216,61 @@ function isReadable(event: unknown): boolean {
   return part === undefined || isRecord(event[part]);
 }
 
-/** Builds a message from the events of a stream of `create` or `stream` of any client. */
-class MessageOfEvents {
-  #message: Anthropic.Message | undefined;
-  readonly #inputs = new Map<number, string>();
-
-  add(event: Anthropic.RawMessageStreamEvent): void {
-    if (event.type === "message_start") this.#message = { ...event.message, content: [] };
-    const message = this.#message;
-    if (!message) return;
-    if (event.type === "content_block_start") message.content[event.index] = { ...event.content_block };
-    else if (event.type === "content_block_delta") this.#addDelta(message, event);
-    else if (event.type === "message_delta") {
+/** Reads the events of a stream of `create` or `stream` of any client; returns the whole message. */
+async function* readEvents(
+  events: AsyncIterable<unknown>,
+  modelId: string,
+): AsyncGenerator<AnswerEvent, Anthropic.Message> {
+  let message: Anthropic.Message | undefined;
+  const inputs = new Map<number, string>();
+  for await (const event of events as AsyncIterable<Anthropic.RawMessageStreamEvent>) {
+    if (!isReadable(event))
+      throw new Error(
+        `The stream of ${modelId} has an event of another shape: ${jsonText(event).slice(0, 200)}`,
+      );
+    const error = errorIn(event);
+    if (error) throw error;
+    const content = message?.content ?? [];
+    if (event.type === "message_start") {
+      message = { ...event.message, content: [] };
+      yield { type: "usage", usage: toUsage(message.usage, knownModel(modelId)) };
+    } else if (event.type === "content_block_start") content[event.index] = { ...event.content_block };
+    else if (event.type === "content_block_delta") {
+      const { index, delta } = event;
+      const block = content[index];
+      // A block may start without its text or its signature.
+      if (delta.type === "text_delta") {
+        if (block?.type === "text") block.text = (block.text ?? "") + delta.text;
+        yield { type: "text", text: delta.text };
+      } else if (delta.type === "thinking_delta") {
+        if (block?.type === "thinking") block.thinking = (block.thinking ?? "") + delta.thinking;
+        yield { type: "thinking", text: delta.thinking };
+      } else if (delta.type === "citations_delta" && block?.type === "text")
+        block.citations = [...(block.citations ?? []), delta.citation];
+      else if (delta.type === "signature_delta" && block?.type === "thinking")
+        block.signature = (block.signature ?? "") + delta.signature;
+      else if (delta.type === "input_json_delta")
+        inputs.set(index, (inputs.get(index) ?? "") + delta.partial_json);
+    } else if (event.type === "message_delta" && message) {
       Object.assign(message, withoutNulls(event.delta));
       message.usage = { ...message.usage, ...withoutNulls(event.usage ?? {}) };
     }
   }
-
-  /** Adds a piece to its block. A block may start without its text or its signature. */
-  #addDelta({ content }: Anthropic.Message, { index, delta }: Anthropic.RawContentBlockDeltaEvent): void {
-    const block = content[index];
-    if (delta.type === "text_delta" && block?.type === "text") block.text = (block.text ?? "") + delta.text;
-    else if (delta.type === "citations_delta" && block?.type === "text")
-      block.citations = [...(block.citations ?? []), delta.citation];
-    else if (delta.type === "thinking_delta" && block?.type === "thinking")
-      block.thinking = (block.thinking ?? "") + delta.thinking;
-    else if (delta.type === "signature_delta" && block?.type === "thinking")
-      block.signature = (block.signature ?? "") + delta.signature;
-    else if (delta.type === "input_json_delta")
-      this.#inputs.set(index, (this.#inputs.get(index) ?? "") + delta.partial_json);
+  if (!message?.stop_reason) throw new Error(`The stream of ${modelId} ended before its answer.`);
+  // At the end of the stream, because some servers end no blocks.
+  for (const [index, json] of inputs) {
+    const block = message.content[index];
+    if (json && block && "input" in block) block.input = inputOf(json);
   }
+  return message;
+}
 
-  /**
-   * Sets the arguments of a call from their JSON, at the end of the stream: some servers end no blocks. An answer that is
-   * cut off may end inside the JSON: the text is then kept as received.
-   */
-  #endCall({ content }: Anthropic.Message, index: number, json: string): void {
-    const block = content[index];
-    if (!json || !block || !("input" in block)) return;
-    try {
-      block.input = JSON.parse(json);
-    } catch {
-      block.input = { input: json };
-    }
-  }
-
-  /** Returns the whole message. Throws when the stream ended before the answer did. */
-  whole(modelId: string): Anthropic.Message {
-    const message = this.#message;
-    if (message?.stop_reason) {
-      for (const [index, json] of this.#inputs) this.#endCall(message, index, json);
-      return message;
-    }
-    throw new Error(`The stream of ${modelId} ended before its answer.`);
+/** Returns the arguments of a call. An answer that is cut off may end inside their JSON: it is kept as received. */
+function inputOf(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return { input: json };
   }
 }
 
