@@ -1,7 +1,6 @@
-import { createHash } from "node:crypto";
 import { resolve } from "node:path";
-import { EspalierError, formatLine } from "@espalier/jsonl-stream";
-import { createWhole } from "@espalier/jsonl-stream/node";
+import { bytesView, EspalierError, formatLine } from "@espalier/jsonl-stream";
+import { createWhole, digestOf } from "@espalier/jsonl-stream/node";
 import {
   createId,
   custom,
@@ -174,12 +173,17 @@ function planRepair(tree: Tree): RepairPlan {
 }
 
 /**
- * Returns the row to which a field of `row` refers: on its path for a compaction or an edit, else above; -1 when there
- * is none.
+ * Returns the references of a row: each field with the row to which it refers, on its path for a compaction or an edit,
+ * else above; -1 when there is none.
  */
-function referredRow(tree: Tree, row: number, id: string, targets: ReadonlyMap<number, number>): number {
+function referencesOf(tree: Tree, row: number, targets: ReadonlyMap<number, number>) {
   const { firstKept, edit } = tree.kindAt(row);
-  return firstKept || edit ? (targets.get(row) ?? -1) : tree.index.rowAbove(id, row);
+  const entry = tree.entryAt(row) as Entry & Record<string, unknown>;
+  return REFERENCES.flatMap((field) => {
+    const id = entry[field];
+    if (typeof id !== "string") return [];
+    return { field, target: firstKept || edit ? (targets.get(row) ?? -1) : tree.index.rowAbove(id, row) };
+  });
 }
 
 function freshIdsOf(tree: Tree): Map<number, string> {
@@ -194,10 +198,7 @@ function neededRows(tree: Tree, targets: ReadonlyMap<number, number>): Set<numbe
   const needed = new Set<number>();
   for (let row = 0; row < tree.length; row++) {
     needed.add(tree.index.parent(row));
-    for (const field of REFERENCES) {
-      const id = (tree.entryAt(row) as unknown as Record<string, unknown>)[field];
-      if (typeof id === "string") needed.add(referredRow(tree, row, id, targets));
-    }
+    for (const { target } of referencesOf(tree, row, targets)) needed.add(target);
   }
   return needed;
 }
@@ -210,12 +211,7 @@ function keepsItsLine(
 ): boolean {
   const parent = tree.index.parent(row);
   if (freshIds.has(row) || parent === ORPHAN || freshIds.has(parent)) return false;
-  if (freshIds.size === 0) return true;
-  const entry = tree.entryAt(row) as Entry & Record<string, unknown>;
-  return REFERENCES.every((field) => {
-    const id = entry[field];
-    return typeof id !== "string" || !freshIds.has(referredRow(tree, row, id, targets));
-  });
+  return freshIds.size === 0 || referencesOf(tree, row, targets).every(({ target }) => !freshIds.has(target));
 }
 
 /** Returns the leaf of the copy, as a row of the original, by the rule of `leafRowAt`. */
@@ -274,17 +270,13 @@ function parentInCopy(plan: RepairPlan, row: number): string | null {
  */
 function rewriteLine(plan: RepairPlan, row: number): string | undefined {
   const { tree, targets } = plan;
-  const entry = tree.entryAt(row);
   const changed: Record<string, unknown> = {
-    ...entry,
+    ...tree.entryAt(row),
     id: idInCopy(plan, row),
     parentId: parentInCopy(plan, row),
   };
-  for (const field of REFERENCES) {
-    const id = changed[field];
-    const target = typeof id === "string" ? referredRow(tree, row, id, targets) : -1;
+  for (const { field, target } of referencesOf(tree, row, targets))
     if (target >= 0) changed[field] = idInCopy(plan, target);
-  }
   return lineOf(changed);
 }
 
@@ -300,7 +292,7 @@ function placeholder(plan: RepairPlan, row: number, timestamp: string): string {
   };
   const reason = problems.get(row)?.message ?? "The line could not be read, or not be written again.";
   const bytes = tree.bytesAt(row);
-  const lost = { reason, length: bytes.length, sha256: digestOf(bytes) };
+  const lost = { reason, length: bytes.length, sha256: sha256Of(bytes) };
   const whole = entry.type === DAMAGED ? undefined : lineOf({ ...place, data: { ...lost, was: entry } });
   return whole ?? formatLine({ ...place, data: lost });
 }
@@ -315,9 +307,7 @@ function lineOf(value: unknown): string | undefined {
 }
 
 /** Returns the SHA-256 in hex, which identifies bytes without quoting them. */
-function digestOf(bytes: Uint8Array): string {
-  return createHash("sha256").update(bytes).digest("hex");
-}
+const sha256Of = (bytes: Uint8Array): string => digestOf(bytesView(bytes));
 
 /** Bytes of the log that the healed copy does not have. */
 export interface LostBytes {
@@ -334,7 +324,7 @@ function lostBytes({ tree, actions }: RepairPlan): LostBytes[] {
   const behind = [...offsetsBehind(tree)];
   const lost: LostBytes[] = [];
   const lose = (offset: number, end: number) =>
-    lost.push({ offset, length: end - offset, sha256: digestOf(tree.view.read(offset, end - offset)) });
+    lost.push({ offset, length: end - offset, sha256: sha256Of(tree.view.read(offset, end - offset)) });
   for (const { kind, offset, id } of tree.issues) {
     if (!LOSING.has(kind) || id !== null) continue;
     const end = lineEnd(tree, offset);
