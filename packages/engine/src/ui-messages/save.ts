@@ -167,18 +167,19 @@ async function draftsFor(
   const added = wanted.slice(known.length).filter(({ role }) => !options.isFromClient || role === "user");
   const at = known.at(-1);
   const last = at === undefined ? undefined : said[at];
-  if (!last) return new Drafting(session, new Conversation(said), session.leafId, options).addAll(added);
+  if (!last) return drafting(session, said, session.leafId, options).addAll(added);
   const given = wanted[known.length - 1]!;
   const end = at === said.length - 1 ? endId : last.last.id;
-  const held = new Drafting(session, new Conversation(said.slice(0, at! + 1)), end, options);
+  const held = drafting(session, said.slice(0, at! + 1), end, options);
   if (isDeepStrictEqual(last.message, given)) return held.addAll(added);
   const isSameText = isDeepStrictEqual(last.message.parts, given.parts);
-  if (given.role !== "assistant" ? isSameText : await held.goOn(last, given))
-    return held.changeTo(given, added);
-  const isVersion = known.length === wanted.length && (!options.isFromClient || given.role === "user");
-  if (!isVersion) return held.addAll(added);
-  const before = new Conversation(said.slice(0, at));
-  return new Drafting(session, before, last.first.parentId, options).addAll([given]);
+  const isBelieved = !options.isFromClient || given.role === "user";
+  if (given.role !== "assistant" ? isSameText : await held.goOn(last, given)) {
+    if (isBelieved) held.patch(given);
+    return held.addAll(added);
+  }
+  if (known.length < wanted.length || !isBelieved) return held.addAll(added);
+  return drafting(session, said.slice(0, at), last.first.parentId, options).addAll([given]);
 }
 
 /** Returns the positions of the first messages of a list, as far as their ids are known, in order. */
@@ -192,47 +193,39 @@ function knownIn(said: readonly SaidMessage[], wanted: readonly PlainMessage[]):
   return known;
 }
 
-/** Entries to append after a position, and the conversation with them. */
-class Drafting {
-  readonly #session: Session;
-  readonly #conversation: Conversation;
-  readonly #parentId: string | null;
-  readonly #options: Saving;
-  readonly #drafts: NewEntry[] = [];
-  readonly #ids = new Set<string>();
-
-  constructor(session: Session, conversation: Conversation, parentId: string | null, options: Saving) {
-    this.#session = session;
-    this.#conversation = conversation;
-    this.#parentId = parentId;
-    this.#options = options;
-  }
+/** Drafts entries to append after a position, with the conversation up to it. */
+function drafting(session: Session, said: readonly SaidMessage[], parentId: string | null, options: Saving) {
+  const { isFromClient } = options;
+  const model = options.model ?? session.context.model ?? { provider: "unknown", modelId: "unknown" };
+  const conversation = new Conversation(said);
+  const drafts: NewEntry[] = [];
+  const ids = new Set<string>();
 
   /** Adds messages, and returns the entries to append; with nothing to append, an entry that moves the leaf. */
-  async addAll(messages: readonly PlainMessage[]): Promise<NewEntry[]> {
+  async function addAll(messages: readonly PlainMessage[]): Promise<NewEntry[]> {
     for (const wanted of messages) {
-      const stored = await this.#storedOf(wanted);
-      const id = this.#isFree(wanted.id) ? wanted.id : createId();
+      const stored = await storedOf(wanted);
+      const id = isFree(wanted.id) ? wanted.id : createId();
       // An answer directly after another one would become a part of that one.
-      const isMore =
-        wanted.role === "assistant" && this.#conversation.said.at(-1)?.message.role === wanted.role;
+      const isMore = wanted.role === "assistant" && conversation.said.at(-1)?.message.role === wanted.role;
       const ui = id === wanted.id && !isMore ? {} : { ui: { id: wanted.id } };
       for (const [at, one] of stored.entries())
-        this.#add(at > 0 ? one : { ...one, ...ui }, at > 0 ? createId() : id);
-      this.#patch(wanted);
+        add(at > 0 ? one : { ...one, ...ui }, at > 0 ? createId() : id);
+      patch(wanted);
     }
-    const [first, ...rest] = this.#drafts;
-    const parentId = this.#parentId;
-    if (first) return parentId === this.#session.leafId ? this.#drafts : [{ ...first, parentId }, ...rest];
-    return parentId === this.#session.leafId ? [] : [leaf.of({ parentId, targetId: parentId })];
+    const [first, ...rest] = drafts;
+    if (first) return parentId === session.leafId ? drafts : [{ ...first, parentId }, ...rest];
+    return parentId === session.leafId ? [] : [leaf.of({ parentId, targetId: parentId })];
   }
 
   /** Adds the parts of an answer that the path lacks. Returns false when it is another answer. */
-  async goOn({ message: { parts: said } }: SaidMessage, { parts: wanted }: PlainMessage): Promise<boolean> {
-    const { isFromClient } = this.#options;
+  async function goOn(
+    { message: { parts: known } }: SaidMessage,
+    { parts: wanted }: PlainMessage,
+  ): Promise<boolean> {
     const grown: Part[] = [];
     let end = 0;
-    for (const part of said) {
+    for (const part of known) {
       if (!isSaid(part)) continue;
       const key = keyOf(part);
       const at = wanted.findIndex((other, place) => place >= end && keyOf(other) === key);
@@ -240,44 +233,35 @@ class Drafting {
       if (at < 0 && (part.type === "text" || isTool(part)) && !isFromClient) return false;
       if (at < 0) continue;
       end = at + 1;
-      if (isTool(part)) grown.push(...this.#progress(part, wanted[at]!));
+      if (isTool(part)) grown.push(...progress(part, wanted[at]!));
     }
-    const [, ...stored] = grown.length > 0 ? await this.#converted(grown) : [];
-    if (!isFromClient) stored.push(...(await this.#converted(wanted.slice(end))));
-    for (const one of stored) this.#add(one, createId());
+    const [, ...stored] = grown.length > 0 ? await converted(grown) : [];
+    if (!isFromClient) stored.push(...(await converted(wanted.slice(end))));
+    for (const one of stored) add(one, createId());
     return stored.length > 0 || !isFromClient;
   }
 
-  /** Adds the other sent parts to the last message, then adds messages. */
-  changeTo(wanted: PlainMessage, added: readonly PlainMessage[]): Promise<NewEntry[]> {
-    const isBelieved = !this.#options.isFromClient || wanted.role === "user";
-    if (isBelieved) this.#patch(wanted);
-    return this.addAll(added);
-  }
-
   /** Returns the call of a part when the response to its approval, or its output, is new. */
-  #progress(said: Part, wanted: Part): Part[] {
-    const [asked, answer] = [said["approval"], wanted["approval"]] as (Approval | undefined)[];
-    const isAsking = said["state"] === "approval-requested" && asked?.id === answer?.id;
+  function progress(asking: Part, wanted: Part): Part[] {
+    const [asked, answer] = [asking["approval"], wanted["approval"]] as (Approval | undefined)[];
+    const isAsking = asking["state"] === "approval-requested" && asked?.id === answer?.id;
     const approval = isAsking && answer?.approved !== undefined ? { approval: answer } : undefined;
-    const { type, toolCallId, toolName, input } = said;
+    const { type, toolCallId, toolName, input } = asking;
     const call = { type, toolCallId, toolName, input, ...approval };
     // The server runs a call that waits for an approval.
-    const isTaken = !this.#options.isFromClient || said["state"] === "input-available";
-    if (isTaken && isFinal(wanted) && !isFinal(said)) {
+    const isTaken = !isFromClient || asking["state"] === "input-available";
+    if (isTaken && isFinal(wanted) && !isFinal(asking)) {
       const { state, output, errorText } = wanted;
       return [{ ...call, state, output, errorText }];
     }
     return approval ? [{ ...call, state: "approval-responded" }] : [];
   }
 
-  #isFree(id: string): boolean {
-    return FREE_ID.test(id) && !this.#session.tree.has(id) && !this.#ids.has(id);
-  }
+  const isFree = (id: string): boolean => FREE_ID.test(id) && !session.tree.has(id) && !ids.has(id);
 
-  async #storedOf({ role, parts }: PlainMessage): Promise<StoredMessage[]> {
+  async function storedOf({ role, parts }: PlainMessage): Promise<StoredMessage[]> {
     const timestamp = Date.now();
-    const stored = role === "system" ? [] : await this.#converted(parts, role);
+    const stored = role === "system" ? [] : await converted(parts, role);
     if (stored.length > 0) return stored;
     if (role === "user") return [{ role, content: [], timestamp }];
     if (role === "system") {
@@ -286,27 +270,23 @@ class Drafting {
       );
       return [{ role, content: texts.join("\n"), ui: {}, timestamp } as StoredMessage];
     }
-    const { provider, modelId: model } = this.#model;
-    return [{ role, content: [], provider, model, stopReason: "stop", timestamp }];
-  }
-
-  get #model(): { provider: string; modelId: string } {
-    return this.#options.model ?? this.#session.context.model ?? { provider: "unknown", modelId: "unknown" };
+    const { provider, modelId } = model;
+    return [{ role, content: [], provider, model: modelId, stopReason: "stop", timestamp }];
   }
 
   /** Converts parts of one message to messages of the session, by the SDK's own conversion. */
-  async #converted(
+  async function converted(
     parts: readonly Part[],
     role: "user" | "assistant" = "assistant",
   ): Promise<StoredMessage[]> {
     const { convertToModelMessages } = await import("ai");
-    const said = parts.map((part) =>
+    const sent = parts.map((part) =>
       isFinal(part) || part["preliminary"] !== true ? part : unfinished(part),
     );
-    const { tools } = this.#options;
-    const given = [{ role, parts: said }] as unknown as UIMessage[];
+    const { tools } = options;
+    const given = [{ role, parts: sent }] as unknown as UIMessage[];
     const messages = await convertToModelMessages(given, tools ? { tools } : {});
-    const stored = fromAiSdk(messages, { model: this.#model, timestamp: Date.now() }).messages;
+    const stored = fromAiSdk(messages, { model, timestamp: Date.now() }).messages;
     const last = stored.at(-1);
     const isCut = parts.findLast(isSaid)?.["state"] === "streaming";
     return last?.role === "assistant" && isCut
@@ -314,31 +294,32 @@ class Drafting {
       : stored;
   }
 
-  #add(stored: StoredMessage, id: string): void {
+  function add(stored: StoredMessage, id: string): void {
     const draft = { ...message.of({ message: stored }), id };
-    this.#ids.add(id);
-    this.#drafts.push(draft);
-    this.#conversation.take(draft as Entry);
+    ids.add(id);
+    drafts.push(draft);
+    conversation.take(draft as Entry);
   }
 
   /** Records the data of the last message that the entries do not have. */
-  #patch(wanted: PlainMessage): void {
-    const said = this.#conversation.said.at(-1)!;
-    const patch = patchBetween(said.message, wanted);
-    if (!patch) return;
-    const last = this.#drafts.at(-1);
-    const isOwn = last !== undefined && last.id === said.last.id && message.is(last as Entry);
+  function patch(wanted: PlainMessage): void {
+    const newest = conversation.said.at(-1)!;
+    const difference = patchBetween(newest.message, wanted);
+    if (!difference) return;
+    const last = drafts.at(-1);
+    const isOwn = last !== undefined && last.id === newest.last.id && message.is(last as Entry);
     const draft = isOwn
-      ? withUi(last, patch)
-      : { ...custom.of({ customType: UI, data: patch }), id: createId() };
-    if (isOwn) this.#drafts.pop();
-    this.#drafts.push(draft);
-    this.#conversation.said[this.#conversation.said.length - 1] = {
-      ...said,
+      ? withUi(last, difference)
+      : { ...custom.of({ customType: UI, data: difference }), id: createId() };
+    if (isOwn) drafts.pop();
+    drafts.push(draft);
+    conversation.said[conversation.said.length - 1] = {
+      ...newest,
       message: wanted,
       last: draft as Entry,
     };
   }
+  return { addAll, goOn, patch };
 }
 
 /** Returns a draft of a message with data that only the page has. */
