@@ -105,8 +105,14 @@ export {
   pinnedOn,
   rulesOf,
 } from "./session/edit.ts";
-export type { ForkOptions, ForkResult } from "./session/fork.ts";
-export type { MergeOptions, MergeResult, NavigateOptions, NavigateResult } from "./session/navigate.ts";
+export type {
+  ForkOptions,
+  ForkResult,
+  MergeOptions,
+  MergeResult,
+  NavigateOptions,
+  NavigateResult,
+} from "./session/navigate.ts";
 export type { OnBusy } from "./session/open.ts";
 export {
   type CreateOptions,

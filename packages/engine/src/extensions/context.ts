@@ -94,7 +94,7 @@ function membersOf(session: Session, signal: AbortSignal): ExtensionContext {
         if (!result.eligible) throw new Error(String(result.reason));
         return onComplete?.(result);
       });
-      session.track(
+      void session.track(
         told.catch((error: Error) => {
           if (onError) return onError(error);
           const message = `A compaction that an extension began failed: ${error.message}`;

@@ -173,7 +173,7 @@ export function apiMembers(session: Session, owner: string): PiApi {
     host.report({ kind, owners: [owner], hook: null, message, ...(error === undefined ? {} : { error }) });
   /** Pi's extensions do not wait for an action: closing waits for it, and a failure is reported. */
   const begin = (what: string, act: Promise<unknown>): void => {
-    session.track(
+    void session.track(
       act.catch((error: unknown) =>
         report("failed-act", `${owner} called ${what}, which failed: ${(error as Error).message}`, error),
       ),
@@ -265,11 +265,7 @@ function runProgram(
   });
 }
 
-/**
- * Runs a command that an extension registered, and waits for the work that it began.
- *
- * @throws EspalierError `unknown-command`, `command-failed`
- */
+/** Runs a command that an extension registered; see `Session.runCommand`. */
 export async function runCommand(
   session: Session,
   name: string,

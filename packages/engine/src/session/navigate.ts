@@ -9,19 +9,26 @@ import {
   planBranchSummary,
   prepareBranchEntries,
   sessionBeforeFork,
+  sessionFork,
   sessionNavigate,
 } from "@espalier/branch-summary";
-import { omittedEntries, type Rule, rulesBlock, rulesOn } from "@espalier/compaction";
+import { omittedEntries, rulesBlock, rulesOn } from "@espalier/compaction";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
+  assertWritable,
   branchSummary,
   createId,
   type Entry,
+  type ForkPlan,
+  type ForkPosition,
+  forkHeader,
+  forkLines,
   isRecord,
   label,
   leaf,
   type NewEntry,
   pathRows,
+  planFork,
   promptText,
   type Usage,
 } from "@espalier/session-tree";
@@ -30,6 +37,7 @@ import { restoreFiles } from "../compaction/offload.ts";
 import { situationOf, toolsOf } from "../compaction/request.ts";
 import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "../compaction/summarizers.ts";
 import { contextForHandlers } from "../extensions/context.ts";
+import { handledDrafts } from "./append.ts";
 import { oneLine } from "./edit.ts";
 import type { Session } from "./session.ts";
 import { type ActOptions, type Bill, billUsage, cancelledBy, ownerAsked, refuseReadOnly } from "./state.ts";
@@ -63,7 +71,11 @@ export async function navigate(
   if (options.summarize) refuseReadOnly(session);
   await session.load();
   const oldLeafId = session.leafId;
-  const { placeId, editorText } = destinationOf(session, targetId);
+  const { tree } = session;
+  const row = targetId === null ? -1 : tree.row(targetId);
+  // The position before an editable message, else the entry itself.
+  const editorText = row < 0 ? null : promptText(tree.entryAt(row));
+  const placeId = session.placeOf(editorText === null ? targetId : tree.parentIdAt(row));
   const position = targetId === null || editorText !== null ? "before" : "at";
   const event = { kind: "navigate", targetId, entryId: targetId ?? rootIdOf(session), position } as const;
   return leaveBranch(session, event, targetId, options, async ({ summary, labelText, refuseAborted }) => {
@@ -111,19 +123,6 @@ function rootIdOf({ tree, leafId }: Session): string {
 export async function finishMove(session: Session, event: Omit<NavigateEvent, "newLeafId">): Promise<void> {
   await restoreFiles(session);
   await session.tell(sessionNavigate, { ...event, newLeafId: session.leafId });
-}
-
-/** Returns the target of a move to an entry: the position before an editable message, else the entry itself. */
-function destinationOf(
-  session: Session,
-  targetId: string | null,
-): { placeId: string | null; editorText: string | null } {
-  if (targetId === null) return { placeId: null, editorText: null };
-  const { tree } = session;
-  const row = tree.row(targetId);
-  const editorText = promptText(tree.entryAt(row));
-  const placeId = session.placeOf(editorText === null ? targetId : tree.parentIdAt(row));
-  return { placeId, editorText };
 }
 
 /** Options of a merge: its target, and its summary. */
@@ -184,7 +183,8 @@ export async function mergeBranch(
     const entryId = createId();
     const details = { ...summary!.details, merge };
     const { leafId } = session;
-    const parentId = options.into === undefined ? leafAfter(session, into) : into;
+    const parentId = options.into === undefined ? leafId : into;
+    if (options.into === undefined && into !== null && !session.isOnPath(into)) throw branchWentOn();
     const entries: NewEntry[] = [
       branchSummary.of({ id: entryId, parentId, fromId: from, ...summary!, details }),
     ];
@@ -199,12 +199,6 @@ export async function mergeBranch(
   });
 }
 
-/** Returns the leaf; throws `stale` when it is no longer below `into`. */
-function leafAfter(session: Session, into: string | null): string | null {
-  if (into !== null && !session.isOnPath(into)) throw branchWentOn();
-  return session.leafId;
-}
-
 /** Returns a merge on a path: the merged leaf, and the summarized entries. */
 function mergeOf(entry: Entry): { entryId: string; fromId: string; entryIds: readonly string[] }[] {
   if (!branchSummary.is(entry)) return [];
@@ -214,8 +208,91 @@ function mergeOf(entry: Entry): { entryId: string; fromId: string; entryIds: rea
   return [{ entryId: entry.id, fromId: entry.fromId, entryIds }];
 }
 
+/** Options of a fork: its end, its storage name, and the summary of the rest. */
+export interface ForkOptions extends BranchSummaryRequest {
+  /** End of the fork: the entry (`at`, default), or the one before it. */
+  position?: ForkPosition;
+  /** Storage name of the fork; by default the store chooses. */
+  out?: string;
+}
+
+/** Result of a fork. */
+export interface ForkResult {
+  /** File of the new session, or its address in another store. */
+  file: string;
+  id: string;
+  leafId: string | null;
+  /** Text of the user message directly after the end of the fork; null otherwise. */
+  selectedText: string | null;
+  /** Id of the summary of the content that the fork leaves out; null when there is none. */
+  summaryEntryId: string | null;
+}
+
+/**
+ * Copies a path into a new session: the same lines, the same ids, and the current labels and name. With `summarize`, a
+ * summary of the rest follows.
+ *
+ * @throws EspalierError `cancelled`, `unknown-entry`, `exists`; `version` or `no-header` for a session that can only be
+ * read; then no file is made
+ */
+export async function forkSession(
+  session: Session,
+  entryId: string,
+  options: ForkOptions = {},
+): Promise<ForkResult> {
+  // Copied lines go into a file of this version: this program must know their version.
+  assertWritable(session.log);
+  await session.load();
+  const { position = "at" } = options;
+  const plan = planFork(session.tree, entryId, position);
+  // A prompt directly after the fork's end is returned for editing: it does not count as left out.
+  const reachedId = plan.selectedText === null ? plan.leafId : entryId;
+  const event = { kind: "fork", targetId: plan.leafId, entryId, position } as const;
+  const result = await leaveBranch(session, event, reachedId, options, async (left) => {
+    const additions = await additionsTo(session, plan, left);
+    left.refuseAborted();
+    // A session without a header was refused before.
+    const header = forkHeader(session.header!, session.log.ref, plan.leafId, new Date().toISOString());
+    const lines = forkLines(session.tree, { ...plan, additions });
+    const log = await session.store.create(header, lines, options.out);
+    await log.close();
+    const summaryEntryId = additions.find((entry) => branchSummary.is(entry))?.id ?? null;
+    const { selectedText } = plan;
+    return {
+      file: log.ref,
+      id: header.id,
+      leafId: summaryEntryId ?? plan.leafId,
+      selectedText,
+      summaryEntryId,
+    };
+  });
+  await session.tell(sessionFork, { entryId, ...result });
+  return result;
+}
+
+/**
+ * Makes the entries after the copied lines: first the summary, then under it the current labels and name and the new
+ * label. They pass through `entry_before_append`, because they are new.
+ */
+async function additionsTo(
+  session: Session,
+  { leafId: copiedLeafId, additions }: ForkPlan,
+  { summary, labelText }: LeftBranch,
+): Promise<Entry[]> {
+  const timestamp = new Date().toISOString();
+  const added = <Drafted extends NewEntry>(draft: Drafted, parentId: string | null) =>
+    ({ ...draft, id: createId(), parentId, timestamp }) as Entry;
+  const first = summary && added(branchSummary.of(summary), copiedLeafId);
+  const leafId = first?.id ?? copiedLeafId;
+  const beside = additions.map((entry) => ({ ...entry, parentId: leafId }));
+  if (labelText && leafId !== null)
+    beside.push(added(label.of({ targetId: leafId, label: labelText }), leafId));
+  const prepared = await handledDrafts(session, [...(first ? [first] : []), ...beside]);
+  return [...prepared];
+}
+
 /** Options of the summary of an abandoned branch. */
-export interface BranchSummaryRequest extends ActOptions {
+interface BranchSummaryRequest extends ActOptions {
   /** Summarizes the abandoned branch into the target. Default false. */
   summarize?: boolean;
   /** Instructions for the summary. */
@@ -229,7 +306,7 @@ export interface BranchSummaryRequest extends ActOptions {
 }
 
 /** An abandoned branch: its summary, when one was made, and the label for the target. */
-export interface LeftBranch {
+interface LeftBranch {
   summary: (BranchSummaryFields & { fromId: string }) | undefined;
   /** Empty when the target gets no label. */
   labelText: string;
@@ -243,7 +320,7 @@ export interface LeftBranch {
  * @param reachedId an entry on the target's path; the abandoned branch begins below the deepest common entry
  * @throws EspalierError `aborted`, `cancelled`, with the usage of all requests
  */
-export async function leaveBranch<Result>(
+async function leaveBranch<Result>(
   session: Session,
   event: Pick<BeforeForkEvent, "kind" | "targetId" | "entryId" | "position">,
   reachedId: string | null,
@@ -340,7 +417,10 @@ async function summarizeBranch(
 ): Promise<BranchSummaryFields | undefined> {
   if (!options.summarize || !plan.hasSomethingToTell) return undefined;
   const covered = { firstEntryId: plan.entries[0]!.id, lastEntryId: plan.entries.at(-1)!.id };
-  const rules = rulesOfBranch(session, plan);
+  // Rules that apply at the end of the branch and not at its beginning.
+  const rules = rulesOn(plan.entries, { isFinding: session.options.rules !== false }).filter(
+    ({ from }) => !session.isOnPath(from.entryId, plan.commonAncestorId),
+  );
   const { contextWindow, reserveTokens } = situationOf(session, {}).settings;
   const block = rulesBlock(rules, Math.floor(contextWindow / 8));
   const recorded = { covered, ...(rules.length > 0 ? { rules } : {}) };
@@ -385,13 +465,6 @@ async function summarizeBranch(
     ...(missingSections ? { missingSections } : {}),
   };
   return { summary, details, ...(usage ? { usage } : {}) };
-}
-
-/** Returns the rules that apply at the end of an abandoned branch and not at its beginning. */
-function rulesOfBranch(session: Session, { entries, commonAncestorId }: BranchSummaryPlan): Rule[] {
-  const isFinding = session.options.rules !== false;
-  const isNew = ({ from }: Rule) => !session.isOnPath(from.entryId, commonAncestorId);
-  return rulesOn(entries, { isFinding }).filter(isNew);
 }
 
 /** Returns the summary of an extension; the branch's files are added to the files that the extension recorded. */

@@ -53,8 +53,10 @@ import type { Provider } from "../turn/provider.ts";
 import type { Turn } from "../turn/turn.ts";
 import { refuseNestedAppend, transformDrafts } from "./append.ts";
 import { fillMessages, type MessageDraft, PIN, pinnedOn, planHiding, shownLine } from "./edit.ts";
-import { type ForkOptions, type ForkResult, forkSession } from "./fork.ts";
 import {
+  type ForkOptions,
+  type ForkResult,
+  forkSession,
   type MergeOptions,
   type MergeResult,
   mergeBranch,
@@ -256,7 +258,7 @@ export class Session extends SessionTree {
     if (change.type !== "appended") return;
     // Only `close` waits for these handlers.
     if (this.host.has(entryAppended))
-      for (const entry of change.entries) void this.#untilClosed(this.tell(entryAppended, { entry }));
+      for (const entry of change.entries) void this.track(this.tell(entryAppended, { entry }));
     this.#settings.pathHasGrown(
       () => currentModel(this),
       (error) => {
@@ -270,7 +272,7 @@ export class Session extends SessionTree {
       this.#background.entriesAppended(change.entries);
     };
     // The policy depends on the limits of the new model.
-    if (this.#settings.pending) void this.#untilClosed(this.#settings.pending.then(judge));
+    if (this.#settings.pending) void this.track(this.#settings.pending.then(judge));
     else judge();
   }
 
@@ -312,7 +314,7 @@ export class Session extends SessionTree {
     });
     // The compaction may already have ended.
     if (!isOver) this.#compaction = running;
-    return this.#untilClosed(running);
+    return this.track(running);
   }
 
   /**
@@ -480,21 +482,17 @@ export class Session extends SessionTree {
     }
   }
 
-  /** Makes closing wait for work that an extension began and for which no caller waits. */
-  track(act: Promise<unknown>): void {
-    void this.#untilClosed(act);
+  /** Makes closing wait for work, such as work that an extension began and for which no caller waits. Returns it. */
+  track<Result>(act: Promise<Result>): Promise<Result> {
+    this.#endings.add(act);
+    const ended = () => this.#endings.delete(act);
+    act.then(ended, ended);
+    return act;
   }
 
   /** Waits for tracked work, and for work that the tracked work began, such as handlers of `entry_appended`. */
   async settle(): Promise<void> {
     for (let round = 0; round < CLOSING_ROUNDS && this.#endings.size > 0; round++)
       await Promise.allSettled(this.#endings);
-  }
-
-  #untilClosed<Result>(ending: Promise<Result>): Promise<Result> {
-    this.#endings.add(ending);
-    const ended = () => this.#endings.delete(ending);
-    ending.then(ended, ended);
-    return ending;
   }
 }
