@@ -90,7 +90,9 @@ export async function prepareRequest(
     try {
       return await act();
     } catch (error) {
-      failure = goOnWithout(session, error, options.signal);
+      if (!(error instanceof Error) || isLogError(error) || options.signal?.aborted) throw error;
+      reportFailure(session, error);
+      failure = error;
       return undefined;
     }
   };
@@ -117,12 +119,15 @@ export async function prepareRequest(
   };
   await leaveOut(0);
   if (size.isOverBytes) {
-    refuseLargeMessage(session, size, limits);
+    // Neither an edit nor a compaction helps against a newest message that alone has too many bytes.
+    const newest = totalBytes(waitingItem(readSpan(session.window.entries))?.messages ?? []);
+    if (overheadBytes + newest > requestBytes) throw overBytes(size, limits, { newestUserMessage: newest });
     await leaveOut(size.bytes);
   }
-  if (failure && isTooLarge(size)) throw failure;
+  const isTooLarge = () => size.isOverWindow || size.isOverBytes;
+  if (failure && isTooLarge()) throw failure;
   // The first attempt may have joined a compaction that was already running.
-  for (let attempt = 0; attempt < 2 && isTooLarge(size); attempt++) {
+  for (let attempt = 0; attempt < 2 && isTooLarge(); attempt++) {
     done = await compactToFit(size);
     size = measured();
   }
@@ -153,8 +158,13 @@ export async function prepareRequest(
     return reason && session.compact({ ...request, reason });
   }
 
+  /** Compacts for a window whose requests fit both limits: tokens shrink by the same share as bytes. */
   async function compactToFit(before: RequestSize) {
-    const settings = { ...request.settings, contextWindow: windowFitting(before, limits) };
+    const tokens = Math.min(before.tokens, contextWindow);
+    const fitting = before.isOverBytes
+      ? Math.max(1, Math.floor((tokens * requestBytes) / before.bytes))
+      : contextWindow;
+    const settings = { ...request.settings, contextWindow: fitting };
     try {
       return await session.compact({ ...request, settings, policy: tokenBudget, reason: "threshold" });
     } catch (cause) {
@@ -190,13 +200,6 @@ function withSystem(before: readonly ContextMessage[], changed: readonly Context
   return messages;
 }
 
-/** Reports a failure and returns it. Throws it after an abort by the caller, or when the log itself failed. */
-function goOnWithout(session: Session, error: unknown, signal: AbortSignal | undefined): Error {
-  if (!(error instanceof Error) || isLogError(error) || signal?.aborted) throw error;
-  reportFailure(session, error);
-  return error;
-}
-
 /** Limits of a request, and its size without the context: tokens, and bytes. */
 type RequestLimits = Record<"contextWindow" | "requestBytes" | "overheadTokens" | "overheadBytes", number>;
 
@@ -217,30 +220,6 @@ function requestSize(context: SessionContext, limits: RequestLimits) {
 
 type RequestSize = ReturnType<typeof requestSize>;
 
-const isTooLarge = ({ isOverWindow, isOverBytes }: RequestSize): boolean => isOverWindow || isOverBytes;
-
-/**
- * Returns the window, in tokens, for a compaction whose result fits both limits: tokens shrink by the same share as
- * bytes.
- */
-function windowFitting({ tokens, bytes, isOverBytes }: RequestSize, limits: RequestLimits): number {
-  const { contextWindow, requestBytes } = limits;
-  return isOverBytes
-    ? Math.max(1, Math.floor((Math.min(tokens, contextWindow) * requestBytes) / bytes))
-    : contextWindow;
-}
-
-/**
- * Refuses a newest message that alone has more bytes than a request may have: neither an edit nor a compaction helps.
- *
- * @throws EspalierError `over-bytes`
- */
-function refuseLargeMessage(session: Session, size: RequestSize, limits: RequestLimits): void {
-  const newestUserMessage = totalBytes(waitingItem(readSpan(session.window.entries))?.messages ?? []);
-  if (limits.overheadBytes + newestUserMessage > limits.requestBytes)
-    throw overBytes(size, limits, { newestUserMessage });
-}
-
 const counted = (count: number): string => count.toLocaleString("en-US");
 
 /** Makes the error for a request that exceeds the window. */
@@ -257,21 +236,15 @@ function overWindow({ tokens }: RequestSize, limits: RequestLimits): EspalierErr
 function overBytes(
   { bytes }: RequestSize,
   { requestBytes, overheadBytes }: RequestLimits,
-  options: { newestUserMessage?: number; cause?: unknown } = {},
+  { cause, ...newest }: { newestUserMessage?: number; cause?: unknown } = {},
 ): EspalierError {
-  const { newestUserMessage, cause } = options;
-  const isNewest = newestUserMessage !== undefined;
-  const what = isNewest ? "The newest user message has" : "The request has";
+  const { newestUserMessage } = newest;
+  const what = newestUserMessage === undefined ? "The request has" : "The newest user message has";
   return new EspalierError(
     "over-bytes",
     `${what} about ${counted(newestUserMessage ?? bytes)} bytes, but the provider accepts ${counted(requestBytes)} (requestBytes) in all; send fewer or smaller pictures, or go back to before that message.`,
     {
-      breakdown: {
-        context: bytes - overheadBytes,
-        systemAndTools: overheadBytes,
-        ...(isNewest ? { newestUserMessage } : {}),
-        requestBytes,
-      },
+      breakdown: { context: bytes - overheadBytes, systemAndTools: overheadBytes, ...newest, requestBytes },
       ...(cause === undefined ? {} : { cause }),
     },
   );
@@ -352,9 +325,14 @@ async function leaveOutPictures(
   if (edits.length === 0) return [];
   await session.append(edits.map((edit) => contextEdit.of(edit)));
   const edited = new Set(edits.map(({ targetId }) => targetId));
-  const told = items.flatMap(({ entry, messages }) =>
-    edited.has(entry.id) ? reasonsIn(messages, out).map((reason) => ({ entryId: entry.id, reason })) : [],
-  );
+  const told = items
+    .filter(({ entry }) => edited.has(entry.id))
+    .flatMap(({ entry: { id: entryId }, messages }) =>
+      messages
+        .flatMap(contentBlocks)
+        .flatMap((block) => out.get(block) ?? [])
+        .map((reason) => ({ entryId, reason })),
+    );
   const reasons = [...new Set(told.map(({ reason }) => reason))];
   session.events.publish(EventType.STATE_CHANGED, {
     name: "session.pictures",
@@ -362,9 +340,6 @@ async function leaveOutPictures(
   });
   return told;
 }
-
-const reasonsIn = (messages: readonly ContextMessage[], out: ReadonlyMap<ContentBlock, string>): string[] =>
-  messages.flatMap(contentBlocks).flatMap((block) => out.get(block) ?? []);
 
 /** Share of the pictures that is kept when there are too many, so that the next pictures are not too many again. */
 const SHARE_KEPT = 0.75;
@@ -386,8 +361,7 @@ function refusedPictures(
     const reason = reasonAlone(block, limits);
     if (reason) out.set(block, reason);
   }
-  leaveOut([], "");
-
+  pictures = pictures.filter((block) => !out.has(block));
   const { manyOver, manySide, count } = limits;
   const unseen = unseenPictures(messages);
   const areLarge = pictures.filter((block) => measured(block).side > manySide);
@@ -430,18 +404,13 @@ function unseenPictures(messages: readonly ContextMessage[]): Set<ContentBlock> 
   );
 }
 
-/** Measures of a picture. */
-interface Measured {
-  isReadable: boolean;
-  /** Number of characters of base64; 0 for a picture at an address. */
-  bytes: number;
-  /** Pixels of the longer side; 0 when it is unknown. */
-  side: number;
-}
+const measures = new WeakMap<ContentBlock, { isReadable: boolean; bytes: number; side: number }>();
 
-const measures = new WeakMap<ContentBlock, Measured>();
-
-function measured(block: ContentBlock): Measured {
+/**
+ * Measures a picture: `bytes` are its characters of base64, 0 at an address; `side` the pixels of the longer side, 0 when
+ * they are unknown.
+ */
+function measured(block: ContentBlock) {
   const known = measures.get(block);
   if (known) return known;
   const image = block.type === "image" ? healedImage(block) : undefined;

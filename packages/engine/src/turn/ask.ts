@@ -91,7 +91,11 @@ export async function nextRequest<Params>(
   const log = given.log ?? new TurnLog(session);
   // Calls that an earlier process left without a result are never repeated automatically.
   await log.append(missingResults(openCalls(session.context.messages), INTERRUPTED));
-  if (isAnswered(session.context.messages)) throw nothingToAsk();
+  if (isAnswered(session.context.messages))
+    throw new EspalierError(
+      "empty-context",
+      "The conversation has nothing to answer: it is empty, or it ends in an answer. Say something first.",
+    );
   const limits = limitsOf(session, provider, given);
   const prompt = promptOf(provider, given);
   const prepared = await session.prepareRequest({
@@ -108,12 +112,6 @@ export async function nextRequest<Params>(
   });
   return { ...prepared, params, options: { ...given, log } };
 }
-
-const nothingToAsk = (): EspalierError =>
-  new EspalierError(
-    "empty-context",
-    "The conversation has nothing to answer: it is empty, or it ends in an answer. Say something first.",
-  );
 
 /** Options of {@link recordAnswer}. */
 export interface RecordOptions<Params = unknown> {
@@ -177,20 +175,16 @@ export async function recordAnswer<Params>(
       tell({ type: "retry", afterMs });
       // The delay ends after its time, or by an abort, whose reason is thrown.
       await delay(afterMs, undefined, { signal }).catch(() => signal.throwIfAborted());
-      asked = await nextRequest(session, provider, { ...request.options, log });
-      continue;
+    } else if (isPaused(answer)) before.push(answer);
+    else {
+      const turn = new Turn(session, log, answer, { error, signal, tell, before });
+      if (turn.calls.length === 0) {
+        const failure = await compactAfter(session, then, limits, signal);
+        if (failure) tell({ type: "compact_failed", message: failure });
+      }
+      return turn;
     }
-    if (isPaused(answer)) {
-      before.push(answer);
-      asked = await nextRequest(session, provider, { ...request.options, log });
-      continue;
-    }
-    const turn = new Turn(session, log, answer, { error, signal, tell, before });
-    if (turn.calls.length === 0) {
-      const failure = await compactAfter(session, then, limits, signal);
-      if (failure) tell({ type: "compact_failed", message: failure });
-    }
-    return turn;
+    asked = await nextRequest(session, provider, { ...request.options, log });
   }
 }
 
@@ -282,11 +276,9 @@ function addPiece(
   { type, text }: { type: "text" | "thinking"; text: string },
 ): void {
   const last = blocks.at(-1);
-  if (type === "text") {
-    if (last?.type === "text") last.text += text;
-    else blocks.push({ type, text });
-  } else if (last?.type === "thinking") last.thinking += text;
-  else blocks.push({ type, thinking: text });
+  if (type === "text" && last?.type === type) last.text += text;
+  else if (type === "thinking" && last?.type === type) last.thinking += text;
+  else blocks.push(type === "text" ? { type, text } : { type, thinking: text });
 }
 
 /** Action that follows an answer. */
@@ -331,9 +323,8 @@ async function compactAfter(
 ): Promise<string | undefined> {
   const options = { ...limits, signal };
   try {
-    if (reason === "nothing") return undefined;
     if (reason === "threshold") await session.compactWhenDue(options);
-    else await session.compact({ ...options, reason, willRetry: false });
+    else if (reason === "overflow") await session.compact({ ...options, reason, willRetry: false });
     return undefined;
   } catch (error) {
     if (!(error instanceof Error) || isLogError(error)) throw error;
