@@ -27,7 +27,6 @@ import {
   CHARS_PER_TOKEN,
   type CompactionEntry,
   type ContextEdit,
-  type ContextMessage,
   compaction,
   contextEdit,
   contextOfPath,
@@ -54,7 +53,7 @@ import type { Session } from "../session/session.ts";
 import type { ActOptions, Bill } from "../session/state.ts";
 import { withFilesRead } from "./offload.ts";
 import type { PolicyName } from "./policies.ts";
-import { automaticInARow, toolsOf } from "./request.ts";
+import { automaticInARow, sizeOf, toolsOf } from "./request.ts";
 import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "./summarizers.ts";
 
 /**
@@ -90,7 +89,7 @@ export function draftCompaction(run: CompactionRun, candidate: CompactionCandida
     ...(usage ? { usage } : {}),
     ...(fromHook ? { fromHook } : {}),
   });
-  const before = sizeOf(run, session.context.messages);
+  const before = sizeOf(session.context.messages, policy);
   const problem = `The compaction would leave ${counted(tokensAfter)} tokens of ${counted(before)} (as ${policy.name} counts); nothing was written. Keep less (keepRecentTokens), or continue without a compaction.`;
   const entries: NewEntry[] = [draft, ...edits.map((edit) => contextEdit.of(edit))];
   return {
@@ -161,9 +160,6 @@ function summaryNow(
 
 const NO_FILES: FileLists = { readFiles: [], modifiedFiles: [] };
 
-const sizeOf = ({ policy }: CompactionRun, messages: readonly ContextMessage[]): number =>
-  messages.reduce((sum, message) => sum + policy.estimate(message), 0);
-
 /** Returns the plan's edits of the kept part, and further ones if the real summary leaves less room than planned. */
 function fittingEdits(
   run: CompactionRun,
@@ -190,7 +186,7 @@ function fittingEdits(
     ),
   ];
   const sizeWith = (edits: readonly ContextEdit[]) =>
-    sizeOf(run, contextOfPath(pathWith(edits), window.before).messages);
+    sizeOf(contextOfPath(pathWith(edits), window.before).messages, policy);
 
   const threshold = thresholdOf(plan.settings);
   const isBelow = plan.tokensAfter + situation.overheadTokens <= threshold;

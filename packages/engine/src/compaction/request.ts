@@ -197,33 +197,32 @@ export interface PolicyComparison {
 
 /** Plans with every policy, each with the session's settings. Calls no model, writes nothing. */
 export function comparePolicies(session: Session, extras: RequestExtras = {}): PolicyComparison[] {
-  return POLICY_NAMES.map((name) =>
-    comparePolicy(session, resolvePolicy(name, session.options.policySettings), extras),
-  );
+  const { overheadTokens = 0 } = extras;
+  const { messages } = session.context;
+  return POLICY_NAMES.map((name) => {
+    const policy = resolvePolicy(name, session.options.policySettings);
+    const tokens = sizeOf(messages, policy);
+    const plan = planOrReason(session, policy, overheadTokens);
+    const { eligible } = plan;
+    const parts = eligible ? [plan.historyIds.length, plan.turnPrefixIds.length] : [];
+    return {
+      policy: policy.name,
+      eligible,
+      reason: eligible ? null : plan.reason,
+      messagesBefore: messages.length,
+      messagesAfter: eligible ? plan.keptIds.length + 1 : messages.length,
+      tokensBefore: tokens,
+      tokensAfter: eligible ? plan.tokensAfter : tokens,
+      summarised: parts.reduce((sum, count) => sum + count, 0),
+      calls: parts.filter((count) => count > 0).length,
+      cache: (eligible && plan.cache) || null,
+    };
+  });
 }
 
-function comparePolicy(
-  session: Session,
-  policy: Policy,
-  { overheadTokens = 0 }: RequestExtras,
-): PolicyComparison {
-  const { messages } = session.context;
-  const tokens = messages.reduce((sum, message) => sum + policy.estimate(message), 0);
-  const plan = planOrReason(session, policy, overheadTokens);
-  const parts = plan.eligible ? [plan.historyIds.length, plan.turnPrefixIds.length] : [];
-  return {
-    policy: policy.name,
-    eligible: plan.eligible,
-    reason: plan.eligible ? null : plan.reason,
-    messagesBefore: messages.length,
-    messagesAfter: plan.eligible ? plan.keptIds.length + 1 : messages.length,
-    tokensBefore: tokens,
-    tokensAfter: plan.eligible ? plan.tokensAfter : tokens,
-    summarised: parts.reduce((sum, count) => sum + count, 0),
-    calls: parts.filter((count) => count > 0).length,
-    cache: (plan.eligible && plan.cache) || null,
-  };
-}
+/** Returns the size of messages in tokens, as a policy counts. */
+export const sizeOf = (messages: readonly ContextMessage[], policy: Policy): number =>
+  messages.reduce((sum, message) => sum + policy.estimate(message), 0);
 
 /**
  * Returns the plan; for a session that cannot be compacted at all, the reason, so that it still has a row in the table.

@@ -50,7 +50,7 @@ import {
   summarizedCandidate,
 } from "./draft.ts";
 import { removeUnusedFiles, withFilesRead } from "./offload.ts";
-import { planOf, refuseAfterTwo, situationOf } from "./request.ts";
+import { planOf, refuseAfterTwo, situationOf, sizeOf } from "./request.ts";
 import { EXTRACTIVE, summarizerOf } from "./summarizers.ts";
 
 /**
@@ -241,7 +241,7 @@ export function withoutReserve(policy: Policy, situation: PolicySituation): Comp
 /** Compacts regardless of the thresholds, and returns the result as messages and tokens; see `Session.forceCompact`. */
 export async function forceCompact(session: Session, options: CompactionRequest): Promise<CompactResult> {
   const policy = currentPolicy(session, options);
-  const previousTokens = sizeIn(session, policy.estimate);
+  const previousTokens = sizeOf(session.context.messages, policy);
   let result: CommittedCompaction | NothingToCompact;
   let success = true;
   try {
@@ -253,7 +253,7 @@ export async function forceCompact(session: Session, options: CompactionRequest)
     success = false;
   }
   const { messages } = session.context;
-  const currentTokens = sizeIn(session, policy.estimate);
+  const currentTokens = sizeOf(messages, policy);
   return {
     messages: [...messages],
     previousTokens,
@@ -289,11 +289,6 @@ export async function compactSession(
   const result = await session.compact({ ...rest, policy: messageCount({ keepLast, maxMessages }) });
   return result.eligible ? (sessionSummaries(session).at(-1) ?? null) : null;
 }
-
-type Estimate = Session["policy"]["estimate"];
-
-const sizeIn = ({ context }: Session, estimate: Estimate): number =>
-  context.messages.reduce((sum, message) => sum + estimate(message), 0);
 
 /** Publishes the start of a compaction and the fill of the context. */
 function announceCompaction({ session, policy, situation }: CompactionRun): void {

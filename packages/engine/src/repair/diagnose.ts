@@ -34,7 +34,8 @@ export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
   const issues: SessionIssue[] = [...tree.issues];
   const note = (kind: SessionIssue["kind"], offset: number, id: string | null, message: string) =>
     issues.push({ kind, line: null, offset, id, message });
-  const reported = new Set(issues.map(({ offset }) => offset));
+  /** Offsets with an issue of the tree. */
+  const taken = new Set(issues.map(({ offset }) => offset));
   let damaged = 0;
   for (let row = 0; row < tree.length; row++) {
     const offset = tree.index.offset(row);
@@ -42,7 +43,7 @@ export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
     if (tree.entryAt(row).type === DAMAGED) {
       damaged++;
       const message = `${length} bytes of a line cannot be read: the entry's content is lost, its position is kept.`;
-      if (!reported.has(offset)) note("corrupt", offset, tree.idAt(row), message);
+      if (!taken.has(offset)) note("corrupt", offset, tree.idAt(row), message);
     }
     // This program refuses to write such a line.
     if (length > LINE_LIMITS.bytes)
@@ -53,29 +54,21 @@ export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
         `The line has ${length} bytes, more than this version writes.`,
       );
   }
-  issues.push(...referenceIssues(tree), ...blankIssues(tree));
+  issues.push(...referenceIssues(tree));
+  // Blank lines at the beginning and the end: readers ignore them, and writers never make them.
+  const isBlank = (line: Uint8Array) => readSessionLine(line).is === "blank";
+  forEachLine(tree.view, (block, start, end) => {
+    if (!taken.has(0) && isBlank(block.subarray(start, end)))
+      note("blank-beginning", 0, null, "Blank lines are before the header; they have no meaning.");
+    return false;
+  });
+  forEachLineBackward(tree.view, (block, start, end, offset, terminated) => {
+    if (!terminated && !taken.has(offset) && isBlank(block.subarray(start, end)))
+      note("unterminated-tail", offset, null, "The last line is blank and has no end.");
+    return false;
+  });
   if (tree.view.size > LARGE_LOG) note("large-file", 0, null, `The session has ${tree.view.size} bytes.`);
   return { ok: !issues.some(isDamage), entries: tree.length - damaged, issues: placed(issues, tree, log) };
-}
-
-/** Finds blank lines at the beginning and the end of the log. Readers ignore them, and writers never make them. */
-function blankIssues({ view, issues }: Tree): SessionIssue[] {
-  const found: SessionIssue[] = [];
-  const note = (kind: SessionIssue["kind"], offset: number, message: string) => {
-    if (!issues.some((issue) => issue.offset === offset))
-      found.push({ kind, line: null, offset, id: null, message });
-  };
-  forEachLine(view, (block, start, end) => {
-    if (readSessionLine(block.subarray(start, end)).is === "blank")
-      note("blank-beginning", 0, "Blank lines are before the header; they have no meaning.");
-    return false;
-  });
-  forEachLineBackward(view, (block, start, end, offset, terminated) => {
-    if (!terminated && readSessionLine(block.subarray(start, end)).is === "blank")
-      note("unterminated-tail", offset, "The last line is blank and has no end.");
-    return false;
-  });
-  return found;
 }
 
 /** Adds the line to every issue, and, for an old format that was upgraded in memory, the offset in the file on disk. */
