@@ -64,10 +64,10 @@ import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "./summarizers.
 export function draftCompaction(run: CompactionRun, candidate: CompactionCandidate) {
   const { session, policy, compactionId } = run;
   const { tokensBefore, usage, fromHook } = candidate;
-  const firstKeptEntryId = firstKeptOf(run, candidate);
-  const keptIds = keptIdsFrom(run, firstKeptEntryId);
-  refuseSplitCall(run, keptIds);
-  const summary = summaryNow(run, candidate, keptIds);
+  const kept = keptPart(run, candidate);
+  const { firstKeptEntryId } = kept;
+  refuseSplitCall(kept);
+  const summary = summaryNow(run, candidate, kept);
   const system = currentSystemMessage(session.context.messages);
   const isIdNamed =
     firstKeptEntryId === compactionId ||
@@ -81,8 +81,8 @@ export function draftCompaction(run: CompactionRun, candidate: CompactionCandida
     tokensBefore,
     ...(system ? { systemMessage: system } : {}),
   };
-  const { edits, tokensAfter } = fittingEdits(run, compaction.of(fields), firstKeptEntryId);
-  const details = detailsOf(run, { ...candidate, summary }, firstKeptEntryId, tokensAfter);
+  const { edits, tokensAfter } = fittingEdits(run, compaction.of(fields), kept);
+  const details = detailsOf(run, { ...candidate, summary }, kept, tokensAfter);
   const draft: NewEntry<CompactionEntry> = compaction.of({
     ...fields,
     details,
@@ -100,38 +100,33 @@ export function draftCompaction(run: CompactionRun, candidate: CompactionCandida
   };
 }
 
-/** Returns the first kept entry. A compaction without other kept entries keeps those appended after its plan. */
-function firstKeptOf(run: CompactionRun, { firstKeptEntryId }: CompactionCandidate): string {
-  return firstKeptEntryId === run.compactionId
-    ? (grownSince(run)[0]?.id ?? run.compactionId)
-    : firstKeptEntryId;
-}
+type KeptPart = ReturnType<typeof keptPart>;
 
-/** Returns the entries that were appended after the plan was made. */
-function grownSince({ session, plan }: CompactionRun): Entry[] {
+/** Finds the part that a compaction keeps on the current path. */
+function keptPart({ session, plan, compactionId }: CompactionRun, candidate: CompactionCandidate) {
   const path = session.window.entries;
-  return path.slice(path.findIndex(({ id }) => id === plan.leafId) + 1);
-}
-
-/** Returns the ids of the entries that a compaction keeps. The plan may remove some between them. */
-function keptIdsFrom({ session, plan }: CompactionRun, firstKeptEntryId: string): Set<string> {
-  const path = session.window.entries;
-  const from = path.findIndex(({ id }) => id === firstKeptEntryId);
-  const kept = new Set((from < 0 ? [] : path.slice(from)).map(({ id }) => id));
-  for (const { targetId, replacement } of plan.edits) if (replacement === null) kept.delete(targetId);
-  return kept;
+  const places = new Map(path.map(({ id }, place) => [id, place]));
+  /** Entries that were appended after the plan was made. */
+  const grown = path.slice((places.get(plan.leafId) ?? -1) + 1);
+  // A compaction without other kept entries keeps those appended after its plan.
+  const firstKeptEntryId =
+    candidate.firstKeptEntryId === compactionId ? (grown[0]?.id ?? compactionId) : candidate.firstKeptEntryId;
+  const keptFrom = places.get(firstKeptEntryId) ?? path.length;
+  const ids = new Set(path.slice(keptFrom).map(({ id }) => id));
+  // The plan may remove some between them.
+  for (const { targetId, replacement } of plan.edits) if (replacement === null) ids.delete(targetId);
+  return { path, places, grown, firstKeptEntryId, keptFrom, ids };
 }
 
 /** Refuses to keep a result that was appended after the plan without its call: no model would read it. */
-function refuseSplitCall(run: CompactionRun, keptIds: ReadonlySet<string>): void {
-  const path = run.session.window.entries;
-  for (const entry of grownSince(run)) {
+function refuseSplitCall({ path, grown, ids }: KeptPart): void {
+  for (const entry of grown) {
     if (!isMessage(entry, "toolResult")) continue;
     const { toolCallId } = entry.message;
     const isCall = (each: Entry) =>
       isMessage(each, "assistant") && toolCalls(each.message).some(({ id }) => id === toolCallId);
     const call = path.slice(0, path.indexOf(entry)).findLast(isCall);
-    if (call && !keptIds.has(call.id))
+    if (call && !ids.has(call.id))
       throw new EspalierError(
         "stale",
         "The session continued inside a call while it was compacted; nothing was written.",
@@ -146,12 +141,12 @@ function refuseSplitCall(run: CompactionRun, keptIds: ReadonlySet<string>): void
 function summaryNow(
   run: CompactionRun,
   { summary, fromHook }: CompactionCandidate,
-  keptIds: ReadonlySet<string>,
+  { grown, ids }: KeptPart,
 ): string {
   const { session, plan } = run;
-  if (!fromHook && grownSince(run).length === 0) return summary;
+  if (!fromHook && grown.length === 0) return summary;
   const { contextWindow } = plan.settings;
-  const pinned = pinnedTexts(session).filter(({ id }) => !keptIds.has(id));
+  const pinned = pinnedTexts(session).filter(({ id }) => !ids.has(id));
   const rules = rulesAtLeaf(session);
   if (!fromHook) return joinSummary(proseOf(summary), { ...plan.blocks, pinned, rules }, contextWindow);
   const blocks = joinSummary("", { pinned, rules, files: NO_FILES }, contextWindow);
@@ -164,29 +159,26 @@ const NO_FILES: FileLists = { readFiles: [], modifiedFiles: [] };
 function fittingEdits(
   run: CompactionRun,
   draft: NewEntry<CompactionEntry>,
-  firstKeptEntryId: string,
+  { path, places, grown, keptFrom }: KeptPart,
 ): { edits: ContextEdit[]; tokensAfter: number } {
   const { plan, session, situation, policy } = run;
-  const { window } = session;
-  const places = placesOf(window.entries);
-  const keptFrom = places.get(firstKeptEntryId) ?? window.entries.length;
-  const isPlanned = keptFrom === (places.get(plan.firstKeptEntryId ?? "") ?? window.entries.length);
+  const isPlanned = keptFrom === (places.get(plan.firstKeptEntryId ?? "") ?? path.length);
   // An edit that was made after the plan, such as by `hide`, is the newer one.
-  const edited = new Set(grownSince(run).flatMap((entry) => (contextEdit.is(entry) ? [entry.targetId] : [])));
+  const edited = new Set(grown.flatMap((entry) => (contextEdit.is(entry) ? [entry.targetId] : [])));
   const planned = plan.edits.filter(
     ({ targetId, replacement }) =>
       (places.get(targetId) ?? -1) >= keptFrom &&
       (replacement === null || (isPlanned && !edited.has(targetId))),
   );
   const pathWith = (edits: readonly ContextEdit[]): Entry[] => [
-    ...window.entries,
+    ...path,
     // Drafts have no time and no parent; the context needs neither.
     ...[{ ...draft, id: run.compactionId }, ...edits.map((edit) => contextEdit.of(edit))].map(
       (entry) => ({ parentId: null, timestamp: "", id: "", ...entry }) as Entry,
     ),
   ];
   const sizeWith = (edits: readonly ContextEdit[]) =>
-    sizeOf(contextOfPath(pathWith(edits), window.before).messages, policy);
+    sizeOf(contextOfPath(pathWith(edits), session.window.before).messages, policy);
 
   const threshold = thresholdOf(plan.settings);
   const isBelow = plan.tokensAfter + situation.overheadTokens <= threshold;
@@ -228,13 +220,13 @@ function picturesToLose(
 function detailsOf(
   run: CompactionRun,
   { details, source, model, tokensBefore, summary, fromHook }: CompactionCandidate,
-  firstKeptEntryId: string,
+  part: KeptPart,
   tokensAfter: number,
 ): CompactionDetails {
   const { session, plan, policy, reason, situation } = run;
   const { model: inForce, thinkingLevel } = session.context;
-  const { covered, kept } = rangesOf(run, firstKeptEntryId);
-  const learnt = learntWindows(session.window.entries);
+  const { covered, kept } = rangesOf(run, part);
+  const learnt = learntWindows(part.path);
   const at = new Date(session.now()).toISOString();
   const made = {
     entryId: run.compactionId,
@@ -260,7 +252,7 @@ function detailsOf(
     tokensAfter,
     isSplitTurn: plan.isSplitTurn,
     durationMs: Date.now() - run.started,
-    automaticInARow: inARowAfter(run),
+    automaticInARow: reason === "manual" ? 0 : automaticInARow(session) + (reason === "policy" ? 0 : 1),
     ...(Object.keys(learnt).length > 0 ? { learntWindows: learnt } : {}),
     pinned: pinnedTexts(session).map(({ id }) => id),
     rules: rulesAtLeaf(session),
@@ -268,15 +260,8 @@ function detailsOf(
   };
 }
 
-function inARowAfter({ session, reason }: CompactionRun): number {
-  if (reason === "manual") return 0;
-  return automaticInARow(session) + (reason === "policy" ? 0 : 1);
-}
-
 /** Returns the covered and the kept range, by messages. */
-function rangesOf({ session, plan }: CompactionRun, firstKeptEntryId: string) {
-  const path = session.window.entries;
-  const places = placesOf(path);
+function rangesOf({ plan }: CompactionRun, { path, places, firstKeptEntryId, keptFrom }: KeptPart) {
   const placeOf = (id: string) => places.get(id) ?? -1;
   const speakers = readSpan(path).items.flatMap(({ entry, messages }) => messages.map(() => entry.id));
   if (firstKeptEntryId === plan.firstKeptEntryId) {
@@ -287,15 +272,11 @@ function rangesOf({ session, plan }: CompactionRun, firstKeptEntryId: string) {
     };
   }
   // An extension may keep less or more than planned: messages that it does not keep are covered too.
-  const keptFrom = places.get(firstKeptEntryId) ?? path.length;
   return {
     covered: rangeOf(speakers.filter((id) => placeOf(id) < keptFrom)),
     kept: rangeOf(speakers.filter((id) => placeOf(id) >= keptFrom)),
   };
 }
-
-const placesOf = (path: readonly Entry[]): Map<string, number> =>
-  new Map(path.map(({ id }, place) => [id, place]));
 
 /** Makes a candidate of an extension's proposal. Files of the covered part are added to those that it recorded. */
 export function proposedCandidate(run: CompactionRun, proposal: CompactionProposal): CompactionCandidate {
