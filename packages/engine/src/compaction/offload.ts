@@ -129,23 +129,21 @@ export async function withFilesRead(
 
 /** Removes the files that no leaf's context refers to; returns their paths. A failed removal is a warning. */
 export async function removeUnusedFiles(session: Session): Promise<string[]> {
+  const { logger } = session;
   try {
-    return await inTurn(session, () => removeUnused(session));
+    return await inTurn(session, async () => {
+      const { offloadStorage } = session;
+      if (!offloadStorage || (await offloadStorage.list()).length === 0) return [];
+      const tree = await session.load();
+      const used = new Set(offloadedEntries(session.window.entries).map(({ path }) => path));
+      for (const row of tipRows(tree))
+        for (const { path } of offloadedEntries(pathWindowAt(tree, row).entries)) used.add(path);
+      return cleanupOffloadedFiles(offloadStorage, used, logger);
+    });
   } catch (error) {
-    session.logger.warn("Files of offloaded results could not be listed; none was removed.", { error });
+    logger.warn("Files of offloaded results could not be listed; none was removed.", { error });
     return [];
   }
-}
-
-async function removeUnused(session: Session): Promise<string[]> {
-  const { offloadStorage, logger } = session;
-  if (!offloadStorage || (await offloadStorage.list()).length === 0) return [];
-  const tree = await session.load();
-  const used = new Set(offloadedEntries(session.window.entries).map(({ path }) => path));
-  for (const row of tipRows(tree)) {
-    for (const { path } of offloadedEntries(pathWindowAt(tree, row).entries)) used.add(path);
-  }
-  return cleanupOffloadedFiles(offloadStorage, used, logger);
 }
 
 const turnsOf = new WeakMap<Session, Turns>();

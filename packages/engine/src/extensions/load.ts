@@ -89,34 +89,26 @@ export async function loadExtensions(
     await registerOnce(named, `inline extension ${at + 1}`);
 }
 
+/** Returns the extensions of the user, and those of the session's project, if it is trusted and unchanged. */
 async function discovered(
-  session: Session,
+  { header, host }: Session,
   { confirmTrust }: ExtensionOptions,
   home: string,
 ): Promise<string[]> {
-  const project = session.header ? sessionFolder(session.header) : "";
-  const ofProject = project === "" ? [] : await extensionsOf(project, session, { confirmTrust, home });
-  return [...(await findExtensions(join(home, "extensions"))), ...ofProject];
-}
-
-/** Returns the extensions of a project, if it is trusted and unchanged. */
-async function extensionsOf(
-  project: string,
-  session: Session,
-  { confirmTrust, home }: { confirmTrust: ConfirmTrust | undefined; home: string },
-): Promise<readonly string[]> {
+  const ofUser = await findExtensions(join(home, "extensions"));
+  const project = header ? sessionFolder(header) : "";
   const trust = openTrust(home);
-  const seen = trust.look(project);
-  if (seen.state === "untrusted") return [];
+  const seen = project === "" ? undefined : trust.look(project);
+  if (!seen || seen.state === "untrusted") return [...ofUser];
   const found = await findExtensions(join(project, ".espalier", "extensions"));
-  if (found.length === 0 || seen.state === "trusted") return found;
-  if (await confirmTrust?.(seen)) {
+  if (found.length > 0 && seen.state === "changed") {
+    if (!(await confirmTrust?.(seen))) {
+      host.report({ kind: "refused-load", owners: found, hook: null, message: changedSentence(seen) });
+      return [...ofUser];
+    }
     await trust.trust(project);
-    return found;
   }
-  const message = changedSentence(seen);
-  session.host.report({ kind: "refused-load", owners: found, hook: null, message });
-  return [];
+  return [...ofUser, ...found];
 }
 
 /** @param unnamed name in messages for a function without a name */
