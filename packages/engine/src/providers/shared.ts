@@ -118,7 +118,7 @@ export function errorIn(answer: unknown): Error | undefined {
 export const field = (value: unknown, name: string): unknown => (isRecord(value) ? value[name] : undefined);
 
 /** Makes a summarizer that calls a provider, without its system prompt and tools. */
-export function providerSummarizer(provider: Provider): Summarizer {
+function providerSummarizer(provider: Provider): Summarizer {
   const { provider: name, modelId, contextWindow, maxOutputTokens } = provider;
   const model = { provider: name, modelId };
 
