@@ -21,7 +21,15 @@ export function liveStreams(): LiveStreams {
   return {
     keep(id, stream) {
       // The branch that is not read holds all pieces, for readers that join later.
-      const [unread, drained] = ReadableStream.from(piecesOf(stream)).tee();
+      const pieces = piecesOf(stream);
+      const whole = new ReadableStream<Piece>({
+        async pull(controller) {
+          const { value, done } = await pieces.next();
+          if (done) controller.close();
+          else controller.enqueue(value);
+        },
+      });
+      const [unread, drained] = whole.tee();
       const live = { unread };
       streams.set(id, live);
       void drained.pipeTo(new WritableStream()).then(() => {
