@@ -395,16 +395,13 @@ export class BackgroundPolicy {
 
   /** Call after an append; never throws and never waits. */
   entriesAppended(entries: readonly Entry[]): void {
-    if (countMessages(entries) > 0) this.#judge();
-  }
-
-  #judge(): void {
-    if (this.#stopped || !this.#isDue()) return;
+    if (countMessages(entries) === 0 || !this.#isDue()) return;
     if (this.isRunning) this.isPending = true;
     else void this.#run();
   }
 
   #isDue(): boolean {
+    if (this.#stopped) return false;
     try {
       const situation = situationOf(this.#session, {});
       return situation.settings.autoCompact && this.#session.policy.judge(situation) !== undefined;
@@ -416,14 +413,15 @@ export class BackgroundPolicy {
 
   async #run(): Promise<void> {
     this.isRunning = true;
-    try {
-      await this.#session.compact({ reason: "policy" });
-    } catch (error) {
-      reportFailure(this.#session, error);
-    }
+    do {
+      this.isPending = false;
+      try {
+        await this.#session.compact({ reason: "policy" });
+      } catch (error) {
+        reportFailure(this.#session, error);
+      }
+    } while (this.isPending && this.#isDue());
     this.isRunning = false;
-    if (!this.isPending) return;
     this.isPending = false;
-    this.#judge();
   }
 }

@@ -259,13 +259,7 @@ export class Session extends SessionTree {
     // Only `close` waits for these handlers.
     if (this.host.has(entryAppended))
       for (const entry of change.entries) void this.track(this.tell(entryAppended, { entry }));
-    this.#settings.pathHasGrown(
-      () => currentModel(this),
-      (error) => {
-        const reason = error instanceof Error ? error.message : String(error);
-        this.logger.error(`The settings of the previous model stay current: ${reason}`, { error });
-      },
-    );
+    this.#settings.pathHasGrown(this);
     const judge = () => {
       if (this.#closing || this.policy.judgedAt !== "append") return;
       this.#background ??= new BackgroundPolicy(this);

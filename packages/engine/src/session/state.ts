@@ -144,16 +144,19 @@ export class CurrentSettings {
     this.#settle = { by, model };
   }
 
-  /** Must be called when the path has grown. `failed` receives an error that leaves the settings unchanged. */
-  pathHasGrown(modelOf: () => string | undefined, failed: (error: unknown) => void): void {
+  /** Must be called when the path has grown. After an error, which is logged, the settings are unchanged. */
+  pathHasGrown(session: Session): void {
     const settle = this.#settle;
-    const model = settle && modelOf();
+    const model = settle && currentModel(session);
     if (!settle || model === undefined || model === settle.model) return;
     settle.model = model;
     const settled = (this.pending ?? Promise.resolve())
       .then(() => settle.by(() => model))
       .then((options) => this.#take(options))
-      .catch(failed)
+      .catch((error: unknown) => {
+        const reason = error instanceof Error ? error.message : String(error);
+        session.logger.error(`The settings of the previous model stay current: ${reason}`, { error });
+      })
       .then(() => {
         if (this.pending === settled) this.pending = undefined;
       });

@@ -59,21 +59,14 @@ export async function startOpenaiServer(
       const problemsOf = incoming.method === "POST" ? PROBLEMS[path] : undefined;
       if (!problemsOf) {
         const message = `Invalid URL (${incoming.method} ${incoming.url})`;
-        return json(response, 404, {
-          error: { message, type: "invalid_request_error", param: null, code: null },
-        });
+        return refuse(response, { status: 404, message });
       }
       const problems = body ? problemsOf(body) : ["We could not parse the JSON body of your request."];
       const request = { path, body: body ?? {}, problems };
       requests.push(request);
       const answer =
         problems.length > 0 ? { status: 400, message: problems.join("; ") } : reply(request, requests.length);
-      if ("status" in answer) {
-        const { status, message, code = null } = answer;
-        return json(response, status, {
-          error: { message, type: "invalid_request_error", param: null, code },
-        });
-      }
+      if ("status" in answer) return refuse(response, answer);
       const { model, stream } = request.body;
       const facts: Facts = { n: requests.length, model: String(model), reply: answer };
       const isChat = path === "/chat/completions";
@@ -117,6 +110,12 @@ async function bodyOf(incoming: IncomingMessage): Promise<Record<string, unknown
   } catch {
     return undefined;
   }
+}
+
+function refuse(response: ServerResponse, { status, message, code }: OpenaiFailure): void {
+  json(response, status, {
+    error: { message, type: "invalid_request_error", param: null, code: code ?? null },
+  });
 }
 
 function json(response: ServerResponse, status: number, body: object): void {
