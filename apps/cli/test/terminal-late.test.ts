@@ -8,9 +8,10 @@ import { EspalierError } from "@espalier/jsonl-stream";
 import { memoryStore, type SessionStore } from "@espalier/session-tree";
 import { expect, test, vi } from "vitest";
 import { createShell } from "../src/shell.ts";
+import { actEffects } from "../src/terminal/effects/acts.ts";
 import { listEffects } from "../src/terminal/effects/list-effects.ts";
-import { SessionEffects } from "../src/terminal/effects/session-effects.ts";
-import { actEffects, openTerminal } from "../src/terminal/open-terminal.ts";
+import { sessionEffects } from "../src/terminal/effects/session-effects.ts";
+import { openTerminal } from "../src/terminal/open-terminal.ts";
 import type { TerminalEvent } from "../src/terminal/state/state.ts";
 import { temporaryFolder } from "./espalier.ts";
 import { modelOf, Scratch } from "./terminal-scratch.ts";
@@ -18,8 +19,10 @@ import { modelOf, Scratch } from "./terminal-scratch.ts";
 /** Milliseconds that a busy machine may take. */
 const PATIENCE = { timeout: 30_000 };
 
-const fail = (error: unknown) => {
-  throw error;
+/** Receives the events of effects, which report no error. */
+const receives = (receive: (event: TerminalEvent) => void) => (event: TerminalEvent) => {
+  if (event.type === "failed") throw new Error(event.message);
+  receive(event);
 };
 
 const said = (id: string, parentId: string | null) => ({
@@ -127,10 +130,9 @@ test("a list that was read for an earlier filter is not shown when it ends later
   const counts: number[] = [];
   const effects = listEffects(
     { store },
-    (event) => {
+    receives((event) => {
       if (event.type === "sessions" && event.isDone) counts.push(event.sessions.length);
-    },
-    fail,
+    }),
   );
   effects.performers["list-sessions"]({ type: "list-sessions", filter: { project: "elsewhere" } });
   await vi.waitFor(() => expect(ends).toHaveLength(1), PATIENCE);
@@ -163,20 +165,18 @@ test("a session that the user left while the one before was being closed is not 
     },
   };
   const opened: string[] = [];
-  const effects = new SessionEffects(
-    { store },
-    (event) => {
+  const effects = sessionEffects(
+    { ...createShell([]), store },
+    receives((event) => {
       if (event.type === "opened") opened.push(event.ref);
-    },
-    async () => ({ name: "extractive", isBilled: false }),
-    fail,
+    }),
   );
   effects.performers.open({ type: "open", ref: before });
   await vi.waitFor(() => expect(opened).toEqual([before, before]), PATIENCE);
   const none = closes;
   effects.performers.open({ type: "open", ref: left });
   await vi.waitFor(() => expect(closes).not.toBe(none), PATIENCE);
-  effects.close();
+  effects.performers.close({ type: "close" });
   closes();
   await new Promise((resolve) => setTimeout(resolve, 50));
   expect(opened).toEqual([before, before]);
@@ -188,9 +188,8 @@ test("a plan that the user has aborted opens no dialog", async () => {
   const events: TerminalEvent[] = [];
   const effects = actEffects(
     { ...createShell([]), store },
-    (event) => events.push(event),
+    receives((event) => events.push(event)),
     { ref: () => ref, refresh: async () => undefined },
-    fail,
   );
   effects.performers.plan({ type: "plan" });
   effects.performers.abort({ type: "abort" });
@@ -224,11 +223,10 @@ function startImport(store: SessionStore) {
   const ends: TerminalEvent[] = [];
   const effects = actEffects(
     { ...createShell([]), store },
-    (event) => {
+    receives((event) => {
       if (event.type !== "progress") ends.push(event);
-    },
+    }),
     { ref: () => "", refresh: async () => undefined },
-    fail,
   );
   effects.performers.import({ type: "import" });
   return { effects, ends };

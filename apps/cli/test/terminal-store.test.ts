@@ -5,9 +5,9 @@ import { createSession, openSession } from "@espalier/engine";
 import { memoryStore, type SessionLog, type SessionStore } from "@espalier/session-tree";
 import { expect, test, vi } from "vitest";
 import { createShell } from "../src/shell.ts";
+import { actEffects } from "../src/terminal/effects/acts.ts";
 import { listEffects } from "../src/terminal/effects/list-effects.ts";
-import { SessionEffects } from "../src/terminal/effects/session-effects.ts";
-import { actEffects } from "../src/terminal/open-terminal.ts";
+import { sessionEffects } from "../src/terminal/effects/session-effects.ts";
 import type { TerminalEvent } from "../src/terminal/state/state.ts";
 
 /** Milliseconds that a busy machine may take. */
@@ -66,13 +66,7 @@ test("branches and cost are listed for sessions of a store too, except for long 
   const long = await written(near, "long ".repeat(500_000));
   const { store, loaded } = distant(near);
   const events: TerminalEvent[] = [];
-  const effects = listEffects(
-    { store },
-    (event) => events.push(event),
-    (error) => {
-      throw error;
-    },
-  );
+  const effects = listEffects({ store }, (event) => events.push(event));
   effects.performers["list-sessions"]({ type: "list-sessions", filter: {} });
   await vi.waitFor(
     () => expect(events).toContainEqual(expect.objectContaining({ type: "sessions", isDone: true })),
@@ -102,15 +96,7 @@ test("a message is shown while a session is fetched, and new entries arrive", as
   const near = memoryStore();
   const ref = await written(near, "Here");
   const events: TerminalEvent[] = [];
-  const fail = (error: unknown) => {
-    throw error;
-  };
-  const effects = new SessionEffects(
-    distant(near),
-    (event) => events.push(event),
-    async () => ({ name: "extractive", isBilled: false }),
-    fail,
-  );
+  const effects = sessionEffects({ ...createShell([]), ...distant(near) }, (event) => events.push(event));
   effects.performers.open({ type: "open", ref });
   await vi.waitFor(
     () => expect(events.map(({ type }) => type)).toEqual(["warned", "opened", "opened"]),
@@ -124,30 +110,23 @@ test("a message is shown while a session is fetched, and new entries arrive", as
     () => expect(events.at(-1)).toMatchObject({ type: "grown", model: { length: 3 } }),
     PATIENCE,
   );
-  effects.close();
+  effects.performers.close({ type: "close" });
 });
 
 test("a session that the user left before it was loaded is not shown", async () => {
   const near = memoryStore();
   const [left, wanted] = [await written(near, "Left"), await written(near, "Wanted")];
   const opened: string[] = [];
-  const effects = new SessionEffects(
-    distant(near),
-    (event) => {
-      if (event.type === "opened") opened.push(event.ref);
-    },
-    async () => ({ name: "extractive", isBilled: false }),
-    (error) => {
-      throw error;
-    },
-  );
+  const effects = sessionEffects({ ...createShell([]), ...distant(near) }, (event) => {
+    if (event.type === "opened") opened.push(event.ref);
+  });
   effects.performers.open({ type: "open", ref: left });
-  effects.close();
+  effects.performers.close({ type: "close" });
   effects.performers.open({ type: "open", ref: left });
   effects.performers.open({ type: "open", ref: wanted });
   await vi.waitFor(() => expect(opened).toHaveLength(2), PATIENCE);
   expect(opened).toEqual([wanted, wanted]);
-  effects.close();
+  effects.performers.close({ type: "close" });
 });
 
 test("a session continues in another agent, in this folder if its own does not exist here", async () => {
@@ -158,14 +137,10 @@ test("a session continues in another agent, in this folder if its own does not e
   const [entry] = await session.appendMessages([{ role: "user", content: "Which tide?" }]);
   await session.close();
   const events: TerminalEvent[] = [];
-  const effects = actEffects(
-    { ...createShell([]), store },
-    (event) => events.push(event),
-    { ref: () => session.file, refresh: async () => undefined },
-    (error) => {
-      throw error;
-    },
-  );
+  const effects = actEffects({ ...createShell([]), store }, (event) => events.push(event), {
+    ref: () => session.file,
+    refresh: async () => undefined,
+  });
   try {
     effects.performers.continue({ type: "continue", entryId: entry!.id, agent: "pi" });
     await vi.waitFor(() => expect(events).toHaveLength(1), PATIENCE);
@@ -188,14 +163,10 @@ test("a session continues in another agent, in this folder if its own does not e
 
 test("aborted work that fails later is over", async () => {
   const events: TerminalEvent[] = [];
-  const effects = actEffects(
-    { ...createShell([]), store: memoryStore() },
-    (event) => events.push(event),
-    { ref: () => "nowhere", refresh: async () => undefined },
-    (error) => {
-      throw error;
-    },
-  );
+  const effects = actEffects({ ...createShell([]), store: memoryStore() }, (event) => events.push(event), {
+    ref: () => "nowhere",
+    refresh: async () => undefined,
+  });
   for (const begin of [
     () => effects.performers.plan({ type: "plan" }),
     () => effects.performers.export({ type: "export", entryId: null, format: "json" }),

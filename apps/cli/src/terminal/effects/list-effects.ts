@@ -24,14 +24,10 @@ const MOST_BYTES = 64_000_000;
 const MOST_FETCHED = 2_000_000;
 
 /** Reads the list of sessions, and searches it. */
-export function listEffects(
-  shell: Pick<Shell, "store">,
-  dispatch: (event: TerminalEvent) => void,
-  failed: (error: unknown) => void,
-) {
-  const listing = new LatestTask(dispatch, failed);
-  const searching = new LatestTask(dispatch, failed);
-  const counting = new LatestTask(dispatch, failed);
+export function listEffects(shell: Pick<Shell, "store">, dispatch: (event: TerminalEvent) => void) {
+  const listing = new LatestTask(dispatch);
+  const searching = new LatestTask(dispatch);
+  const counting = new LatestTask(dispatch);
   const place = {
     ...storeOf(shell),
     ...tellSkipped({ complainOnce: (message) => dispatch({ type: "warned", message }) }),
@@ -95,7 +91,7 @@ async function factsOf(
   try {
     if (bytes > (log.view ? MOST_BYTES : MOST_FETCHED)) return undefined;
     const view = await log.load();
-    const tree = new Tree(partView(view, 0, view.size));
+    const tree = new Tree(view);
     await pause();
     const bill = nothingBilled();
     const later = nothingBilled();

@@ -7,14 +7,14 @@ import { EspalierError } from "@espalier/jsonl-stream";
 import { FORMAT_VERSION, type SessionLog, Tree } from "@espalier/session-tree";
 import { outlineOf } from "@espalier/viewer/model";
 import { sumOfBills } from "../../commands/costs.ts";
-import { storeInUse, storeOf, tellSkipped } from "../../opening.ts";
+import { currentSettings, storeInUse, storeOf, summarizerOf, tellSkipped } from "../../opening.ts";
 import type { Shell } from "../../shell.ts";
-import type { TabLines, TerminalEffect, TerminalEvent } from "../state/state.ts";
+import type { TabLines, TerminalEvent } from "../state/state.ts";
 import { bookkeepingOf, type TreeModel, treeModel } from "../tree/tree-model.ts";
 import { contextLines, readContext } from "../view/context.ts";
 import { readPathUsage, type SubAgentUsage, usageLines } from "../view/usage.ts";
 import { lineBehind, partView } from "./list-effects.ts";
-import { collect, LatestTask, type Pause, type Performers, pauses } from "./task.ts";
+import { collect, failure, LatestTask, type Pause, type Performers, pauses } from "./task.ts";
 
 /** Milliseconds before content is read for a row, so that rows that the cursor only passes are not read. */
 const PASSING = 60;
@@ -27,180 +27,153 @@ const MOST_FOUND = 5_000;
 const REST = 10;
 
 /** The open session: it is read, followed while it grows, and searched. */
-export class SessionEffects {
-  readonly #shell: Pick<Shell, "store">;
-  readonly #dispatch: (event: TerminalEvent) => void;
-  readonly #writer: () => Promise<{ name: string; isBilled: boolean }>;
-  readonly #failed: (error: unknown) => void;
-  readonly #reading: LatestTask;
-  readonly #finding: LatestTask;
-  readonly #looking: LatestTask;
-  #session: OpenedSession | undefined;
-  #unfollow: () => void = () => {};
-  #refreshing: Promise<void> | undefined;
+export function sessionEffects(shell: Shell, dispatch: (event: TerminalEvent) => void) {
+  const reading = new LatestTask(dispatch);
+  const finding = new LatestTask(dispatch);
+  const looking = new LatestTask(dispatch);
+  const failed = (error: unknown) => dispatch(failure(error));
+  let current: OpenedSession | undefined;
+  let unfollow = () => {};
+  let refreshing: Promise<void> | undefined;
   /** Timer of the next refresh, and the earliest time of a refresh. */
-  #growing: NodeJS.Timeout | undefined;
-  #restedAt = 0;
+  let growing: NodeJS.Timeout | undefined;
+  let restedAt = 0;
 
-  constructor(
-    shell: Pick<Shell, "store">,
-    dispatch: (event: TerminalEvent) => void,
-    writer: () => Promise<{ name: string; isBilled: boolean }>,
-    failed: (error: unknown) => void,
-  ) {
-    this.#shell = shell;
-    this.#dispatch = dispatch;
-    this.#writer = writer;
-    this.#failed = failed;
-    this.#reading = new LatestTask(dispatch, failed);
-    this.#finding = new LatestTask(dispatch, failed);
-    this.#looking = new LatestTask(dispatch, failed);
-  }
-
-  readonly performers: Performers<"open" | "close" | "find" | "read-tab" | "compare"> = {
-    open: (effect) => this.#reading.begin((...task) => this.#load(effect, ...task)),
-    close: () => this.close(),
-    find: ({ query }) => {
-      this.#finding.end();
-      if (query === "") return;
-      this.#finding.begin(async (signal, tell) => {
-        const asked = { ...storeOf(this.#shell), files: [this.#open.log.ref], limit: MOST_FOUND, signal };
-        await collect(searchSessions(query, asked), TELLING, (hits, isDone) =>
-          tell({ type: "found", query, entryIds: hits.map(({ entryId }) => entryId), isDone }),
-        );
-      }, PASSING);
-    },
-    "read-tab": ({ tab, row }) => {
-      this.#looking.begin((signal, tell) => {
-        const show = (lines: TabLines) => tell({ type: "tab", tab, row, lines });
-        return tab === "context" ? this.#readContext(row, show) : this.#readUsage(row, show, signal);
-      }, PASSING);
-    },
-    compare: ({ a, b }) =>
-      this.#dispatch({ type: "compared", comparison: compareBranches(this.#open.model.tree, a, b) }),
+  const opened = (): OpenedSession => {
+    if (!current) throw new Error("No session is open.");
+    return current;
   };
 
-  /** Shows the part that can be shown at once, then the whole session, then every change. */
-  async #load(
-    { ref, entryId, editorText }: Extract<TerminalEffect, { type: "open" }>,
-    signal: AbortSignal,
-    tell: (event: TerminalEvent) => void,
-  ): Promise<void> {
-    const log = await storeInUse(this.#shell).open({ file: ref }, "read");
-    // A session in a store is fetched completely first.
-    if (!log.view) tell({ type: "warned", message: "Fetching the session from its store …" });
-    const view = await log.load();
-    // The user may have opened another session meanwhile.
-    if (signal.aborted) return log.close();
-    const begun = firstModel(view);
-    const session: OpenedSession = { log, model: begun };
-    await this.#replace(session);
-    const opened = {
-      type: "opened" as const,
-      ref: log.ref,
-      cwd: log.header?.cwd ?? "",
-      readOnly: whyReadOnly(log),
-    };
-    const nobody = { name: "", isBilled: false };
-    tell({ ...opened, writer: nobody, model: begun, entryId, editorText });
-    if (begun.isPartial) session.model = await wholeModel(view, pauses(signal));
-    const { model } = session;
-    const writer = await this.#writer();
-    signal.throwIfAborted();
-    // An entry that is not at the end of the log is shown when the whole log is read.
-    const place = begun.isPartial ? entryId : undefined;
-    tell({ ...opened, writer, model, entryId: place, editorText: undefined });
-    this.#unfollow = followLog(log, () => this.#grow());
-  }
-
-  close(): void {
-    for (const task of [this.#reading, this.#finding, this.#looking]) task.end();
-    this.#replace(undefined).catch(this.#failed);
-  }
-
-  async #readContext(row: number, tell: (lines: TabLines) => void): Promise<void> {
-    const { tree } = this.#open.model;
-    const context = readContext(tree, tree.idAt(row));
-    tell((columns) => contextLines(context, columns));
-  }
-
-  async #readUsage(row: number, tell: (lines: TabLines) => void, signal: AbortSignal): Promise<void> {
-    const session = this.#open;
-    const usage = await readPathUsage(session.model, row, pauses(signal));
-    tell((columns) => usageLines(usage, columns));
-    session.subAgents ??= await this.#readSubAgents(session, signal);
-    const { subAgents } = session;
-    if (subAgents.runs > 0) tell((columns) => usageLines({ ...usage, subAgents }, columns));
-  }
-
-  /** Sums up the cost of the sub-agents of a session, at any depth. */
-  async #readSubAgents({ log }: OpenedSession, signal: AbortSignal): Promise<SubAgentUsage> {
-    const bills: UsageTotals[] = [];
-    const told = tellSkipped({ complainOnce: (message) => this.#dispatch({ type: "warned", message }) });
-    const { header } = log;
-    if (!header) return { runs: 0, total: sumOfBills([]) };
-    for await (const { tree } of subAgentsOf({ header }, { ...storeOf(this.#shell), ...told })) {
-      bills.push(statsOf(tree).total);
-      signal.throwIfAborted();
-    }
-    return { runs: bills.length, total: sumOfBills(bills) };
-  }
+  const replace = async (session: OpenedSession | undefined): Promise<void> => {
+    const before = current;
+    current = session;
+    unfollow();
+    unfollow = () => {};
+    clearTimeout(growing);
+    growing = undefined;
+    await before?.log.close();
+  };
 
   /** Reads new entries. A call during a refresh waits for it, and then reads again. */
-  async refresh(): Promise<void> {
+  const refresh = async (): Promise<void> => {
     // The caller of the failed refresh receives its error.
-    await this.#refreshing?.catch(() => undefined);
-    this.#refreshing ??= this.#refresh().finally(() => {
-      this.#refreshing = undefined;
+    await refreshing?.catch(() => undefined);
+    refreshing ??= takeIn().finally(() => {
+      refreshing = undefined;
     });
-    return this.#refreshing;
-  }
+    return refreshing;
+  };
 
-  /** Reads entries of other writers. In a long session the refreshes are rare enough for keys to react. */
-  #grow(): void {
-    if (this.#growing) return;
-    this.#growing = setTimeout(
-      () => {
-        this.#growing = undefined;
-        this.refresh().catch(this.#failed);
-      },
-      Math.max(0, this.#restedAt - performance.now()),
-    );
-  }
-
-  async #refresh(): Promise<void> {
-    const session = this.#session;
+  const takeIn = async (): Promise<void> => {
+    const session = current;
     if (!session) return;
     const { ref } = session.log;
     try {
       const began = performance.now();
       await session.log.takeIn();
       const model = grownModel(session);
-      this.#restedAt = performance.now() + REST * (performance.now() - began);
+      restedAt = performance.now() + REST * (performance.now() - began);
       if (!model) return;
       session.model = model;
-      if (this.#session === session) this.#dispatch({ type: "grown", ref, model });
+      if (current === session) dispatch({ type: "grown", ref, model });
     } catch (error) {
-      if (!isReplaced(error) || this.#session !== session) throw error;
-      this.performers.open({ type: "open", ref });
-      await this.#reading.settled();
+      if (!isReplaced(error) || current !== session) throw error;
+      performers.open({ type: "open", ref });
+      await reading.settled();
     }
-  }
+  };
 
-  get #open(): OpenedSession {
-    if (!this.#session) throw new Error("No session is open.");
-    return this.#session;
-  }
+  /** Reads entries of other writers. In a long session the refreshes are rare enough for keys to react. */
+  const grow = (): void => {
+    growing ??= setTimeout(
+      () => {
+        growing = undefined;
+        refresh().catch(failed);
+      },
+      Math.max(0, restedAt - performance.now()),
+    );
+  };
 
-  async #replace(session: OpenedSession | undefined): Promise<void> {
-    const before = this.#session;
-    this.#session = session;
-    this.#unfollow();
-    this.#unfollow = () => {};
-    clearTimeout(this.#growing);
-    this.#growing = undefined;
-    await before?.log.close();
-  }
+  /** Sums up the cost of the sub-agents of a session, at any depth. */
+  const readSubAgents = async ({ log }: OpenedSession, signal: AbortSignal): Promise<SubAgentUsage> => {
+    const bills: UsageTotals[] = [];
+    const told = tellSkipped({ complainOnce: (message) => dispatch({ type: "warned", message }) });
+    const { header } = log;
+    if (!header) return { runs: 0, total: sumOfBills([]) };
+    for await (const { tree } of subAgentsOf({ header }, { ...storeOf(shell), ...told })) {
+      bills.push(statsOf(tree).total);
+      signal.throwIfAborted();
+    }
+    return { runs: bills.length, total: sumOfBills(bills) };
+  };
+
+  const performers: Performers<"open" | "close" | "find" | "read-tab" | "compare"> = {
+    // Shows the part that can be shown at once, then the whole session, then every change.
+    open({ ref, entryId, editorText }) {
+      reading.begin(async (signal, tell) => {
+        const log = await storeInUse(shell).open({ file: ref }, "read");
+        // A session in a store is fetched completely first.
+        if (!log.view) tell({ type: "warned", message: "Fetching the session from its store …" });
+        const view = await log.load();
+        // The user may have opened another session meanwhile.
+        if (signal.aborted) return log.close();
+        const begun = firstModel(view);
+        const session: OpenedSession = { log, model: begun };
+        await replace(session);
+        const opened = {
+          type: "opened" as const,
+          ref: log.ref,
+          cwd: log.header?.cwd ?? "",
+          readOnly: whyReadOnly(log),
+        };
+        const nobody = { name: "", isBilled: false };
+        tell({ ...opened, writer: nobody, model: begun, entryId, editorText });
+        if (begun.isPartial) session.model = await wholeModel(view, pauses(signal));
+        const { model } = session;
+        const { summarizer } = summarizerOf(shell, (await currentSettings(shell)).values);
+        const writer = { name: summarizer.name, isBilled: summarizer.name !== "extractive" };
+        signal.throwIfAborted();
+        // An entry that is not at the end of the log is shown when the whole log is read.
+        const place = begun.isPartial ? entryId : undefined;
+        tell({ ...opened, writer, model, entryId: place, editorText: undefined });
+        unfollow = followLog(log, grow);
+      });
+    },
+    close() {
+      for (const task of [reading, finding, looking]) task.end();
+      replace(undefined).catch(failed);
+    },
+    find({ query }) {
+      finding.end();
+      if (query === "") return;
+      finding.begin(async (signal, tell) => {
+        const asked = { ...storeOf(shell), files: [opened().log.ref], limit: MOST_FOUND, signal };
+        await collect(searchSessions(query, asked), TELLING, (hits, isDone) =>
+          tell({ type: "found", query, entryIds: hits.map(({ entryId }) => entryId), isDone }),
+        );
+      }, PASSING);
+    },
+    "read-tab"({ tab, row }) {
+      looking.begin(async (signal, tell) => {
+        const show = (lines: TabLines) => tell({ type: "tab", tab, row, lines });
+        const session = opened();
+        const { tree } = session.model;
+        if (tab === "context") {
+          const context = readContext(tree, tree.idAt(row));
+          return show((columns) => contextLines(context, columns));
+        }
+        const usage = await readPathUsage(session.model, row, pauses(signal));
+        show((columns) => usageLines(usage, columns));
+        session.subAgents ??= await readSubAgents(session, signal);
+        const { subAgents } = session;
+        if (subAgents.runs > 0) show((columns) => usageLines({ ...usage, subAgents }, columns));
+      }, PASSING);
+    },
+    compare({ a, b }) {
+      dispatch({ type: "compared", comparison: compareBranches(opened().model.tree, a, b) });
+    },
+  };
+  return { performers, refresh };
 }
 
 /** A session for reading, followed while it grows. Changes nothing and takes no lease. */

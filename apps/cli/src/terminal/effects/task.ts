@@ -1,4 +1,5 @@
 import { setImmediate, setTimeout } from "node:timers/promises";
+import { failureOf } from "../../failure.ts";
 import type { TerminalEffect, TerminalEvent } from "../state/state.ts";
 
 /** A function for each type of effect. */
@@ -6,20 +7,27 @@ export type Performers<Type extends TerminalEffect["type"] = TerminalEffect["typ
   readonly [Each in Type]: (effect: Extract<TerminalEffect, { type: Each }>) => void;
 };
 
+/** Event of an error: of the running work, or of another reading. */
+export const failure = (error: unknown, wasWork = false): TerminalEvent => ({
+  type: "failed",
+  message: failureOf(error).message,
+  wasWork,
+});
+
 /** Runs work of one kind, of which only the latest is needed: new work aborts the running work, which then tells nothing. */
 export class LatestTask {
   readonly #dispatch: (event: TerminalEvent) => void;
-  readonly #failed: (error: unknown) => void;
+  readonly #isWork: boolean;
   #current: AbortController | undefined;
   #running: Promise<void> = Promise.resolve();
 
   /**
-   * @param dispatch receives the events of the latest work, but not of aborted work
-   * @param failed receives its error
+   * @param dispatch receives the events and the error of the latest work, but not of aborted work
+   * @param isWork true for the running work of the screen, which an error ends
    */
-  constructor(dispatch: (event: TerminalEvent) => void, failed: (error: unknown) => void) {
+  constructor(dispatch: (event: TerminalEvent) => void, isWork = false) {
     this.#dispatch = dispatch;
-    this.#failed = failed;
+    this.#isWork = isWork;
   }
 
   /** @param delayMs waited first, for work that every key begins again */
@@ -37,7 +45,7 @@ export class LatestTask {
       });
     };
     this.#running = run().catch((error: unknown) => {
-      if (!signal.aborted) this.#failed(error);
+      if (!signal.aborted) this.#dispatch(failure(error, this.#isWork));
     });
   }
 

@@ -4,10 +4,10 @@ import { jsonText } from "@espalier/jsonl-stream";
 import { message, messageText, pathOf, promptText } from "@espalier/session-tree";
 import { cacheSentence } from "../../commands/compact.ts";
 import { actName } from "../../entry-preview.ts";
+import { ACTS, type Act } from "../effects/acts.ts";
 import { line, span } from "../screen/frame.ts";
 import { CANCEL, dialog, openDialog, openField, paragraph } from "../state/dialog.ts";
 import {
-  type Act,
   type Choice,
   type Dialog,
   type Next,
@@ -30,25 +30,11 @@ export function begin(state: TerminalState, title: string, effect: TerminalEffec
   );
 }
 
-const TITLES: Readonly<Record<Act["name"], string>> = {
-  navigate: "navigating",
-  fork: "forking",
-  label: "labelling",
-  hide: "hiding",
-  rename: "renaming",
-  rules: "changing the rules",
-  compact: "compacting",
-  merge: "merging",
-  append: "appending",
-  undo: "undoing",
-  redo: "redoing",
-};
-
 export const beginAct = (state: TerminalState, act: Act, onBusy?: "fork" | "share"): Next => {
   const { tree } = state;
   const choice = onBusy ?? tree?.onBusy;
   const begun = { ...state, tree: tree && { ...tree, awaits: tree.cursor } };
-  return begin(begun, TITLES[act.name], { type: "act", act, ...(choice ? { onBusy: choice } : {}) });
+  return begin(begun, ACTS[act.name].title, { type: "act", act, ...(choice ? { onBusy: choice } : {}) });
 };
 
 /** Asks about a session that another program writes. */

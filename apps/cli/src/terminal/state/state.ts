@@ -3,6 +3,7 @@ import type { BranchComparison, ListedSession, ListOptions, SearchHit } from "@e
 import type { UsageTotals } from "@espalier/engine/reading";
 import type { NativeAgent } from "@espalier/interop";
 import type { Change } from "../../commands/changes.ts";
+import type { Act } from "../effects/acts.ts";
 import type { Line } from "../screen/frame.ts";
 import type { TerminalInput } from "../screen/keys.ts";
 import type { TreeModel } from "../tree/tree-model.ts";
@@ -197,21 +198,6 @@ export const say = (state: TerminalState, text: string, isError = false): Termin
   ...state,
   notice: { text, isError },
 });
-
-/** A change of a session, as a request to the engine. */
-export type Act =
-  | { name: "navigate"; entryId: string | null; summarize: boolean; instructions?: string }
-  | { name: "fork"; entryId: string; position: "at" | "before" }
-  | { name: "label"; entryId: string; text: string }
-  | { name: "hide"; entryId: string; hidden: boolean }
-  | { name: "rename"; text: string }
-  | { name: "rules"; add: string }
-  | { name: "rules"; drop: string }
-  | { name: "compact"; instructions?: string }
-  | { name: "merge"; fromId: string }
-  | { name: "append"; text: string }
-  | { name: "undo"; expected?: string }
-  | { name: "redo" };
 
 /** Side effects of an event, as data; their results return as events. */
 export type TerminalEffect =
