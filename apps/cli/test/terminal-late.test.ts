@@ -12,7 +12,7 @@ import { actEffects } from "../src/terminal/effects/acts.ts";
 import { listEffects } from "../src/terminal/effects/list-effects.ts";
 import { sessionEffects } from "../src/terminal/effects/session-effects.ts";
 import { openTerminal } from "../src/terminal/open-terminal.ts";
-import type { TerminalEvent } from "../src/terminal/state/state.ts";
+import type { TerminalEvent } from "../src/terminal/state/update.ts";
 import { temporaryFolder } from "./espalier.ts";
 import { modelOf, Scratch } from "./terminal-scratch.ts";
 

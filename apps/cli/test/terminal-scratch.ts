@@ -3,13 +3,8 @@ import { readFileSync } from "node:fs";
 import { bytesView, jsonText } from "@espalier/jsonl-stream";
 import { Tree } from "@espalier/session-tree";
 import { frameText } from "../src/terminal/screen/frame.ts";
-import {
-  firstState,
-  type TerminalEffect,
-  type TerminalEvent,
-  type TerminalState,
-} from "../src/terminal/state/state.ts";
-import { update } from "../src/terminal/state/update.ts";
+import { firstState, type TerminalEffect, type TerminalState } from "../src/terminal/state/state.ts";
+import { type TerminalEvent, update } from "../src/terminal/state/update.ts";
 import { type TreeModel, treeModel } from "../src/terminal/tree/tree-model.ts";
 import { view } from "../src/terminal/view/view.ts";
 import { DEMO } from "./espalier.ts";

@@ -8,7 +8,7 @@ import { createShell } from "../src/shell.ts";
 import { actEffects } from "../src/terminal/effects/acts.ts";
 import { listEffects } from "../src/terminal/effects/list-effects.ts";
 import { sessionEffects } from "../src/terminal/effects/session-effects.ts";
-import type { TerminalEvent } from "../src/terminal/state/state.ts";
+import type { TerminalEvent } from "../src/terminal/state/update.ts";
 
 /** Milliseconds that a busy machine may take. */
 const PATIENCE = { timeout: 30_000 };

@@ -6,8 +6,8 @@ import { sessionEffects } from "./effects/session-effects.ts";
 import type { Performers } from "./effects/task.ts";
 import { readInput } from "./screen/keys.ts";
 import { handleSignals, Screen } from "./screen/screen.ts";
-import { firstState, type TerminalEffect, type TerminalEvent } from "./state/state.ts";
-import { update } from "./state/update.ts";
+import { firstState, type TerminalEffect } from "./state/state.ts";
+import { type TerminalEvent, update } from "./state/update.ts";
 import { view } from "./view/view.ts";
 
 interface TerminalOptions {

@@ -21,7 +21,8 @@ import { formatChange, formatMany } from "../../numbers.ts";
 import { type SessionUse, storeInUse, withSession } from "../../opening.ts";
 import type { Shell } from "../../shell.ts";
 import { writeExport } from "../../write-export.ts";
-import type { Question, TerminalEffect, TerminalEvent } from "../state/state.ts";
+import type { Question, TerminalEffect } from "../state/state.ts";
+import type { TerminalEvent } from "../state/update.ts";
 import { LatestTask, type Performers } from "./task.ts";
 
 const ENDINGS: Readonly<Record<Extract<TerminalEffect, { type: "export" }>["format"], string>> = {

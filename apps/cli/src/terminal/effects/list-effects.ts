@@ -5,7 +5,8 @@ import { EspalierError } from "@espalier/jsonl-stream";
 import { type SessionStore, Tree, tipRows } from "@espalier/session-tree";
 import { storeInUse, storeOf, tellSkipped } from "../../opening.ts";
 import type { Shell } from "../../shell.ts";
-import type { SessionFacts, TerminalEvent } from "../state/state.ts";
+import type { SessionFacts } from "../state/state.ts";
+import type { TerminalEvent } from "../state/update.ts";
 import { collect, LatestTask, type Performers, pauses } from "./task.ts";
 
 /** Milliseconds without a key before a search begins, so that a query is searched only when the user stops typing. */

@@ -1,6 +1,7 @@
 import { setImmediate, setTimeout } from "node:timers/promises";
 import { failureOf } from "../../failure.ts";
-import type { TerminalEffect, TerminalEvent } from "../state/state.ts";
+import type { TerminalEffect } from "../state/state.ts";
+import type { TerminalEvent } from "../state/update.ts";
 
 /** A function for each type of effect. */
 export type Performers<Type extends TerminalEffect["type"] = TerminalEffect["type"]> = {

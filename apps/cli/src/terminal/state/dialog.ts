@@ -61,13 +61,6 @@ function updateField(
   return next({ ...state, dialog: { ...shown, field: changed } });
 }
 
-/** Pastes text into the field of a dialog, if it has one; in a field of one line, line breaks are removed. */
-export function pasteIntoDialog(state: TerminalState, shown: Dialog, text: string): Next {
-  if (!shown.field) return next(state);
-  const pasted = shown.hasLines ? text : text.replace(/\s*\n\s*/g, " ");
-  return next({ ...state, dialog: { ...shown, field: insertText(shown.field, pasted) } });
-}
-
 /** Number of lines that a page key scrolls a dialog. */
 const PAGE = 10;
 

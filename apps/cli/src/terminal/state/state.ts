@@ -1,12 +1,8 @@
-import type { CompactionPlan } from "@espalier/compaction";
-import type { BranchComparison, ListedSession, ListOptions, SearchHit } from "@espalier/engine";
+import type { ListedSession, ListOptions, SearchHit } from "@espalier/engine";
 import type { UsageTotals } from "@espalier/engine/reading";
 import type { NativeAgent } from "@espalier/interop";
-import type { Change } from "../../commands/changes.ts";
 import type { Act } from "../effects/acts.ts";
 import type { Line } from "../screen/frame.ts";
-import type { TerminalInput } from "../screen/keys.ts";
-import type { TreeModel } from "../tree/tree-model.ts";
 import type { TreeView } from "../tree/tree-rows.ts";
 import type { TextField } from "./text-field.ts";
 
@@ -105,7 +101,7 @@ export interface SessionsState {
 export type PreviewTab = "entry" | ReadTab;
 
 /** Tabs whose content is read by an effect. */
-type ReadTab = "context" | "usage";
+export type ReadTab = "context" | "usage";
 
 /** Lines of a tab at a width in columns. */
 export type TabLines = (columns: number) => readonly Line[];
@@ -234,55 +230,6 @@ export interface SessionFacts {
   /** Bill of all calls, each counted once. */
   bill: UsageTotals;
 }
-
-/** All events of the terminal. */
-export type TerminalEvent =
-  | TerminalInput
-  | { type: "resize"; columns: number; rows: number }
-  | { type: "tick"; now: number }
-  | { type: "sessions"; sessions: readonly ListedSession[]; isDone: boolean }
-  /** Sessions of other agents that can be imported, in words. */
-  | { type: "others"; text: string }
-  /** An import of sessions of other agents has ended; after a failure or an abort, some of them are there. */
-  | { type: "imported"; message: string; isFailure: boolean }
-  | { type: "facts"; ref: string; facts: SessionFacts }
-  | { type: "hits"; query: string; hits: readonly SearchHit[]; isDone: boolean }
-  | {
-      type: "opened";
-      ref: string;
-      cwd: string;
-      readOnly: string | undefined;
-      writer: { name: string; isBilled: boolean };
-      model: TreeModel;
-      /** Entry at the cursor; by default the leaf. */
-      entryId: string | undefined;
-      /** Text that the user can edit and send here. */
-      editorText: string | undefined;
-    }
-  /** The session has grown. */
-  | { type: "grown"; ref: string; model: TreeModel }
-  /** Entries of the open session that contain the text, so far. */
-  | { type: "found"; query: string; entryIds: readonly string[]; isDone: boolean }
-  | { type: "tab"; tab: ReadTab; row: number; lines: TabLines }
-  | { type: "planned"; plan: CompactionPlan; instructions?: string }
-  | { type: "compared"; comparison: BranchComparison }
-  | { type: "progress"; tokens?: number; detail?: string }
-  /** An act has changed the session. */
-  | { type: "acted"; outcome: Change }
-  | { type: "busy"; act: Act; holder: string }
-  /** The action that an undo would have undone is no longer the newest one. */
-  | { type: "outdated"; message: string }
-  /** An extension asks a question and waits for the answer. */
-  | { type: "asked"; question: Question }
-  /** A question of an extension is obsolete. */
-  | { type: "withdrawn"; question: number }
-  /** An error of the running work (`wasWork`), or of another reading. */
-  | { type: "failed"; message: string; wasWork: boolean }
-  | { type: "told"; message: string }
-  /** A session file of another agent was written. `command` continues it. */
-  | { type: "continued"; lines: readonly string[]; command: string | null }
-  /** A warning about work that continues. */
-  | { type: "warned"; message: string };
 
 /** A question of an extension: for one of several choices or, without choices, for a text. */
 export interface Question {

@@ -1,11 +1,12 @@
-import type { CompactionPreparation } from "@espalier/compaction";
-import type { BranchComparison, BranchSide } from "@espalier/engine";
+import type { CompactionPlan, CompactionPreparation } from "@espalier/compaction";
+import type { BranchComparison, BranchSide, ListedSession, SearchHit } from "@espalier/engine";
 import type { Change } from "../../commands/changes.ts";
 import { viewPlan } from "../../commands/compact.ts";
 import { previewEntry } from "../../entry-preview.ts";
 import { wrapText } from "../../markdown/markdown.ts";
 import { formatCount, formatMany, formatPrice } from "../../numbers.ts";
 import { cutToColumns, plainLine } from "../../text.ts";
+import type { Act } from "../effects/acts.ts";
 import {
   ACT_BINDINGS,
   askAgainToUndo,
@@ -36,17 +37,19 @@ import { kindOfRow, type TreeModel, treeModel } from "../tree/tree-model.ts";
 import { treeView } from "../tree/tree-rows.ts";
 import { treeLayout } from "../view/layout.ts";
 import { isSameRow, sessionsRows } from "../view/sessions.ts";
-import { CANCEL, dialog, paragraph, pasteIntoDialog, updateDialog } from "./dialog.ts";
+import { CANCEL, dialog, paragraph, updateDialog } from "./dialog.ts";
 import {
   type Choice,
   type Dialog,
   type Next,
   next,
   type Question,
+  type ReadTab,
+  type SessionFacts,
   type SessionsState,
   say,
+  type TabLines,
   type TerminalEffect,
-  type TerminalEvent,
   type TerminalState,
   type TreeState,
 } from "./state.ts";
@@ -54,16 +57,10 @@ import { insertText, textField } from "./text-field.ts";
 import { coveredAbove, moveTo, reveal, shownOnScreen, withView } from "./tree-cursor.ts";
 
 /** Returns the next state after an event, and its effects. Pure, except that it reads the log. */
-export function update(state: TerminalState, event: TerminalEvent): Next {
-  const { state: changed, effects } = applyEvent(state, event);
+export function update(state: TerminalState, { type, ...fields }: TerminalEvent): Next {
+  const handle: Handler = HANDLERS[type];
+  const { state: changed, effects } = handle(state, fields as never);
   return next(changed, ...effects, ...readsFor(state, changed));
-}
-
-function applyEvent(state: TerminalState, event: TerminalEvent): Next {
-  if (event.type === "key") return updateByKey({ ...state, notice: undefined }, event.key);
-  if (event.type === "paste") return updateByPaste(state, event.text);
-  if (event.type === "click") return updateByClick(state, event.row);
-  return updateByEvent(state, event satisfies OtherEvent);
 }
 
 function updateByKey(state: TerminalState, key: string): Next {
@@ -84,17 +81,6 @@ function updateByKey(state: TerminalState, key: string): Next {
     generalKey(state, key) ??
     next(state)
   );
-}
-
-function updateByPaste(state: TerminalState, text: string): Next {
-  const { dialog, tree, sessions } = state;
-  if (dialog) return pasteIntoDialog(state, dialog, text);
-  if (tree?.search) {
-    const field = insertText(tree.search.field, text.replace(/\s*\n\s*/g, " "));
-    return searchTree(state, tree, { ...tree.search, field });
-  }
-  if (tree || !sessions.query) return next(state);
-  return searchFor(state, sessions, insertText(sessions.query, text.replace(/\s*\n\s*/g, " ")));
 }
 
 /** Number of lines above the body. */
@@ -135,14 +121,6 @@ function readsFor(before: TerminalState, { tree, sessions }: TerminalState): Ter
   return unread.length === 0 ? [] : [{ type: "read-facts", sessions: unread }];
 }
 
-/** Events that are not input of a person. */
-type OtherEvent = Exclude<TerminalEvent, { type: "key" | "paste" | "click" }>;
-
-type Handler<Type extends OtherEvent["type"]> = (
-  state: TerminalState,
-  event: Extract<OtherEvent, { type: Type }>,
-) => Next;
-
 /** Returns the state with a changed list. A cursor on the first row stays at the top, others stay on their row. */
 function withSessions(state: TerminalState, sessions: SessionsState): Next {
   const before = state.sessions;
@@ -162,97 +140,143 @@ const CLOSED: Pick<TerminalState, "dialog" | "notice" | "work"> = {
   work: undefined,
 };
 
-const HANDLERS: { readonly [Type in OtherEvent["type"]]: Handler<Type> } = {
-  resize(state, { columns, rows }) {
-    const sized = { ...state, size: { columns, rows } };
+type Handler = (state: TerminalState, event: never) => Next;
+
+/** All events of the terminal, each with its fields. */
+const HANDLERS = {
+  /** `key` is a character, or a name such as `up` and `ctrl-c`. */
+  key: (state, { key }: { key: string }) => updateByKey({ ...state, notice: undefined }, key),
+  paste(state, { text }: { text: string }) {
+    const { dialog, tree, sessions } = state;
+    const pasted = dialog?.hasLines ? text : text.replace(/\s*\n\s*/g, " ");
+    if (dialog) {
+      const field = dialog.field && insertText(dialog.field, pasted);
+      return next(field ? { ...state, dialog: { ...dialog, field } } : state);
+    }
+    if (tree?.search)
+      return searchTree(state, tree, { ...tree.search, field: insertText(tree.search.field, pasted) });
+    if (tree || !sessions.query) return next(state);
+    return searchFor(state, sessions, insertText(sessions.query, pasted));
+  },
+  click: (state, { row }: { column: number; row: number }) => updateByClick(state, row),
+  resize(state, size: TerminalState["size"]) {
+    const sized = { ...state, size };
     const resized = withTree(sized, (tree) => withView(sized, tree, tree.view));
     return withSessions(resized, resized.sessions);
   },
-  tick: (state, { now }) => next({ ...state, now }),
-  sessions(state, { sessions, isDone }) {
+  tick: (state, { now }: { now: number }) => next({ ...state, now }),
+  sessions(state, { sessions, isDone }: { sessions: readonly ListedSession[]; isDone: boolean }) {
     const { listed } = state.sessions;
     // A list that is read again is replaced when all of it was read.
     const known = isDone || sessions.length >= listed.length ? sessions : listed;
     return withSessions(state, { ...state.sessions, listed: known, isListing: !isDone });
   },
-  others: (state, { text }) => next({ ...state, sessions: { ...state.sessions, others: text } }),
-  imported(state, { message, isFailure }) {
+  /** Sessions of other agents that can be imported, in words. */
+  others: (state, { text }: { text: string }) =>
+    next({ ...state, sessions: { ...state.sessions, others: text } }),
+  /** An import of sessions of other agents has ended; after a failure or an abort, some of them are there. */
+  imported(state, { message, isFailure }: { message: string; isFailure: boolean }) {
     const { sessions } = state;
     return listAgain(say({ ...state, work: undefined }, message, isFailure), { ...sessions, others: "" });
   },
-  continued: (state, { lines, command }) =>
-    next({ ...state, ...CLOSED, dialog: continuedDialog(lines, command) }),
-  facts(state, { ref, facts }) {
+  facts(state, { ref, facts }: { ref: string; facts: SessionFacts }) {
     const sessions = { ...state.sessions, facts: new Map(state.sessions.facts).set(ref, facts) };
     return sessions.sort === "cost" ? withSessions(state, sessions) : next({ ...state, sessions });
   },
-  hits(state, { query, hits, isDone }) {
+  hits(state, { query, hits, isDone }: { query: string; hits: readonly SearchHit[]; isDone: boolean }) {
     const { sessions } = state;
     if (sessions.query?.text.trim() !== query) return next(state);
     return withSessions(state, { ...sessions, hits, isSearching: !isDone });
   },
   opened: handleOpened,
-  grown(state, { ref, model }) {
+  /** The session has grown. */
+  grown(state, { ref, model }: { ref: string; model: TreeModel }) {
     const { tree } = state;
     if (tree?.ref !== ref) return next(state);
     return next({ ...state, tree: withModel(state, tree, model) });
   },
-  found(state, { query, entryIds, isDone }) {
-    const { tree } = state;
-    if (!tree || tree.query !== query) return next(state);
-    const { model } = tree.view;
-    const rows = entryIds.flatMap((id) => (model.tree.has(id) ? [model.tree.row(id)] : []));
-    // Rows without a line cannot be selected.
-    const hits = rows
-      .filter((row) => model.order.movesLeaf(row))
-      .sort((a, b) => (model.order.positions[a] ?? 0) - (model.order.positions[b] ?? 0));
-    const found = { ...tree, hits };
-    if (tree.search) return next({ ...state, tree: toFirstHit(state, found) });
-    const isAwaited = isDone && tree.cursor === tree.awaits;
-    return isAwaited ? toHit({ ...state, tree: found }, found, 0) : next({ ...state, tree: found });
-  },
-  tab: (state, { tab, row, lines }) =>
+  found: handleFound,
+  tab: (state, { tab, row, lines }: { tab: ReadTab; row: number; lines: TabLines }) =>
     next(withTree(state, (tree) => ({ ...tree, tabs: { ...tree.tabs, [tab]: { row, lines } } }))),
-  planned(state, { plan, instructions }) {
+  planned(state, { plan, instructions }: { plan: CompactionPlan; instructions?: string }) {
     const done = { ...state, work: undefined };
     if (!plan.eligible) return next(say(done, plan.reason));
     return next(state.tree ? { ...done, dialog: planDialog(state.tree, plan, instructions) } : done);
   },
-  compared: (state, { comparison }) =>
+  compared: (state, { comparison }: { comparison: BranchComparison }) =>
     next(state.tree ? { ...state, dialog: comparisonDialog(state.tree, comparison) } : state),
-  progress(state, { tokens = 0, detail }) {
+  progress(state, { tokens = 0, detail }: { tokens?: number; detail?: string }) {
     const { work } = state;
     if (!work) return next(state);
     const told = { tokens: Math.max(work.tokens, tokens), detail: detail ?? work.detail };
     return next({ ...state, work: { ...work, ...told } });
   },
   acted: handleActed,
-  busy: (state, { act, holder }) => next({ ...state, work: undefined, dialog: busyDialog(act, holder) }),
-  outdated: (state, { message }) => askAgainToUndo({ ...state, work: undefined }, message),
-  failed: (state, { message, wasWork }) =>
+  busy: (state, { act, holder }: { act: Act; holder: string }) =>
+    next({ ...state, work: undefined, dialog: busyDialog(act, holder) }),
+  /** The action that an undo would have undone is no longer the newest one. */
+  outdated: (state, { message }: { message: string }) =>
+    askAgainToUndo({ ...state, work: undefined }, message),
+  /** A session file of another agent was written. `command` continues it. */
+  continued: (state, { lines, command }: { lines: readonly string[]; command: string | null }) =>
+    next({ ...state, ...CLOSED, dialog: continuedDialog(lines, command) }),
+  /** An error of the running work (`wasWork`), or of another reading. */
+  failed: (state, { message, wasWork }: { message: string; wasWork: boolean }) =>
     next(say(wasWork ? { ...state, work: undefined } : state, message, true)),
-  told: (state, { message }) => next(say({ ...state, work: undefined }, message)),
-  asked: (state, { question }) => next({ ...state, dialog: questionDialog(question) }),
-  withdrawn: (state, { question }) =>
+  /** The running work has ended. */
+  told: (state, { message }: { message: string }) => next(say({ ...state, work: undefined }, message)),
+  /** A warning about work that continues. */
+  warned: (state, { message }: { message: string }) => next(say(state, message)),
+  /** An extension asks a question and waits for the answer. */
+  asked: (state, { question }: { question: Question }) =>
+    next({ ...state, dialog: questionDialog(question) }),
+  /** A question of an extension is obsolete. */
+  withdrawn: (state, { question }: { question: number }) =>
     next(state.dialog?.question === question ? { ...state, dialog: undefined } : state),
-  warned: (state, { message }) => next(say(state, message)),
-};
+} satisfies Record<string, Handler>;
 
-function updateByEvent(state: TerminalState, event: OtherEvent): Next {
-  const handle = HANDLERS[event.type] as Handler<OtherEvent["type"]>;
-  return handle(state, event);
+/** An event of the terminal: a {@link TerminalInput}, or a result of an effect. */
+export type TerminalEvent = {
+  [Type in keyof typeof HANDLERS]: { type: Type } & Parameters<(typeof HANDLERS)[Type]>[1];
+}[keyof typeof HANDLERS];
+
+/** Entries of the open session that contain the text, so far. */
+interface Found {
+  query: string;
+  entryIds: readonly string[];
+  isDone: boolean;
 }
 
-function handleOpened(state: TerminalState, event: Extract<OtherEvent, { type: "opened" }>): Next {
-  const { ref, cwd, readOnly, writer, model, entryId } = event;
-  const before = state.tree?.ref === ref ? state.tree : undefined;
+function handleFound(state: TerminalState, { query, entryIds, isDone }: Found): Next {
+  const { tree } = state;
+  if (!tree || tree.query !== query) return next(state);
+  const { model } = tree.view;
+  const rows = entryIds.flatMap((id) => (model.tree.has(id) ? [model.tree.row(id)] : []));
+  // Rows without a line cannot be selected.
+  const hits = rows
+    .filter((row) => model.order.movesLeaf(row))
+    .sort((a, b) => (model.order.positions[a] ?? 0) - (model.order.positions[b] ?? 0));
+  const found = { ...tree, hits };
+  if (tree.search) return next({ ...state, tree: toFirstHit(state, found) });
+  const isAwaited = isDone && tree.cursor === tree.awaits;
+  return isAwaited ? toHit({ ...state, tree: found }, found, 0) : next({ ...state, tree: found });
+}
+
+/** A session that was opened, or all of it after its end. */
+interface Opened extends Pick<TreeState, "ref" | "cwd" | "readOnly" | "writer"> {
+  model: TreeModel;
+  /** Entry at the cursor; by default the leaf. */
+  entryId: string | undefined;
+  /** Text that the user can edit and send here. */
+  editorText: string | undefined;
+}
+
+function handleOpened(state: TerminalState, { model, entryId, editorText, ...facts }: Opened): Next {
+  const before = state.tree?.ref === facts.ref ? state.tree : undefined;
   const tree: TreeState = before
-    ? { ...withModel(state, before, model), cwd, readOnly, writer }
+    ? { ...withModel(state, before, model), ...facts }
     : {
-        ref,
-        cwd,
-        readOnly,
-        writer,
+        ...facts,
         view: treeView(model),
         cursor: -1,
         top: -1,
@@ -274,7 +298,7 @@ function handleOpened(state: TerminalState, event: Extract<OtherEvent, { type: "
   const placed = position < 0 ? moveTo(state, tree, -1) : reveal(state, tree, position);
   // When the rest of a partly read session arrives, the dialog stays. For another session it is closed; work goes on.
   const { dialog, notice, work } = before ? state : { ...CLOSED, work: state.work };
-  const shown = event.editorText === undefined ? dialog : editorDialog(event.editorText);
+  const shown = editorText === undefined ? dialog : editorDialog(editorText);
   return next({ ...state, dialog: shown, notice, work, tree: placed });
 }
 
@@ -312,7 +336,8 @@ function withModel(state: TerminalState, tree: TreeState, read: TreeModel): Tree
   return { ...placed, awaits: isAwaiting ? placed.cursor : undefined };
 }
 
-function handleActed(state: TerminalState, { outcome }: Extract<OtherEvent, { type: "acted" }>): Next {
+/** Shows the result of an act that has changed the session. */
+function handleActed(state: TerminalState, { outcome }: { outcome: Change }): Next {
   const { sentences, entryId, editorText, ref } = outcome;
   const message = sentences.join(" ");
   let done: TerminalState = say({ ...state, work: undefined }, message);
