@@ -17,7 +17,7 @@ import { cutToColumns, plainLine } from "../text.ts";
 import type { Chat } from "./chat.ts";
 import { EXTRACTIVE, isExtractive } from "./chat-drawing.ts";
 import type { Candidate, Completion } from "./chat-screen.ts";
-import { type Conversation, providerMessage, settingsFor } from "./conversation.ts";
+import { type ChatChoices, providerMessage, settingsFor } from "./conversation.ts";
 
 interface ChatCommand {
   name: string;
@@ -184,25 +184,30 @@ async function fork(chat: Chat, argument: string): Promise<void> {
   if (meant === undefined) return;
   if (meant === null && reference === undefined) return chat.say("There is nothing to fork yet.");
   const from = existing(meant, reference ?? "");
-  if (summarize) chat.busy("summarizes the rest of the session");
+  if (summarize) chat.drawing.busy("summarizes the rest of the session", "command");
   // For a named prompt the fork ends before it, so that it can be edited. Without an entry the fork ends at the leaf.
   const isPrompt =
     reference !== undefined && promptText(session.tree.entryAt(session.tree.row(from))) !== null;
   const position = isPrompt ? "before" : "at";
   const made = await session
     .fork(from, { position, summarize, signal, ...chat.agent.summaries })
-    .catch((error: Error & { code?: unknown }) => {
-      if (error.code !== "aborted") throw error;
-      chat.say("Fork aborted, no session was created");
-    });
+    .catch(sayAborted(chat, "Fork aborted, no session was created"));
   if (!made) return;
   chat.say(`Forked to ${plainLine(made.id)}\n${made.file}`);
   if (summarize && made.summaryEntryId === null) chat.say("There is nothing else to summarize.");
-  await chat.move(made.file, chat.choices, "fork");
+  await chat.move(made.file, chat.conversation.choices, "fork");
   if (made.summaryEntryId !== null && isExtractive(chat.session.getEntry(made.summaryEntryId)))
     chat.say(EXTRACTIVE);
   if (made.selectedText) chat.edit(made.selectedText);
 }
+
+/** Makes the handler of a failure: says a sentence if the user aborted, else throws the error. */
+const sayAborted =
+  (chat: Chat, sentence: string) =>
+  (error: Error & { code?: unknown }): void => {
+    if (error.code !== "aborted") throw error;
+    chat.say(sentence);
+  };
 
 /** Entry ids behind the numbers of the last `/branches`, for `/navigate`. */
 const listedBranches = new WeakMap<Session, readonly string[]>();
@@ -252,7 +257,7 @@ async function goTo(chat: Chat, argument: string): Promise<void> {
   const entryId = numbered ?? entryMeant(chat, reference);
   if (entryId === undefined) return;
   if (entryId === session.leafId) return chat.say("The conversation already continues from here.");
-  if (summarize) chat.busy("summarizes the branch that you leave");
+  if (summarize) chat.drawing.busy("summarizes the branch that you leave", "command");
   const options = {
     entryId,
     ...(summarize ? { summarize: true, ...chat.agent.summaries } : {}),
@@ -260,14 +265,11 @@ async function goTo(chat: Chat, argument: string): Promise<void> {
   };
   const tokens = () => chat.agent.contextTokens;
   const arrived = await navigate(session, options, { signal }, tokens).catch(
-    (error: Error & { code?: unknown }) => {
-      if (error.code !== "aborted") throw error;
-      chat.say("Navigation aborted, nothing was changed");
-    },
+    sayAborted(chat, "Navigation aborted, nothing was changed"),
   );
   if (!arrived) return;
   chat.say(arrived.sentences.map(plainLine).join("\n"));
-  chat.recall();
+  chat.drawing.recall();
   if (arrived.editorText) chat.edit(arrived.editorText);
 }
 
@@ -374,36 +376,55 @@ function readableFolder(folder: string): Dirent[] {
 }
 
 async function compact(chat: Chat, focus: string): Promise<void> {
-  chat.busy("compacts");
+  const failed = (why: string) => {
+    const reason = plainLine(providerMessage(why, chat.conversation.address));
+    chat.say(`❌ Compaction failed, history unchanged${why === "" ? "" : `\n   ${reason}`}`);
+  };
+  const { agent, drawing, log } = chat;
+  drawing.busy("compacts", "command");
+  drawing.isCompactingByHand = true;
+  log.reason = "";
   try {
-    const { result, why } = await chat.compact(focus);
-    chat.say(viewCompacted(result, why, chat.address));
+    const result = await agent.forceCompact(focus || undefined);
+    const { success, previousTokens, currentTokens, freedTokens, deletedFiles } = result;
+    if (!success) return failed(log.reason);
+    if (freedTokens === 0) return chat.say("Nothing to compact");
+    chat.say(
+      [
+        `✅ Compacted: ${formatChange(previousTokens, currentTokens)} tokens`,
+        `   Freed ${formatCount(freedTokens)} tokens, removed ${deletedFiles.length} offloaded files`,
+      ].join("\n"),
+    );
   } catch (error) {
-    chat.say(viewCompactionError(error, chat.address));
+    const { code, message } = error as { code?: unknown; message?: unknown };
+    if (code === "aborted") chat.say("Compaction aborted, history unchanged");
+    else failed(String(message));
+  } finally {
+    drawing.isCompactingByHand = false;
   }
 }
 
 async function chooseModel(chat: Chat, modelId: string): Promise<void> {
-  const { agent, session, choices, shell } = chat;
-  if (!modelId) {
-    const others = Object.keys(anthropicModels).join(", ");
-    return chat.say(`The model is ${agent.model.modelId}\nKnown ones: ${others}`);
-  }
-  const chosen = { ...choices, model: modelId };
-  await settingsFor(shell, chosen, () => `anthropic/${modelId}`);
-  await chat.move(session.file, chosen);
-  chat.say(`The model is ${chat.agent.model.modelId}`);
+  if (modelId) await choose(chat, { model: modelId }, modelId);
+  const name = `The model is ${chat.agent.model.modelId}`;
+  const others = Object.keys(anthropicModels).join(", ");
+  chat.say(modelId ? name : `${name}\nKnown ones: ${others}`);
 }
 
 async function choosePolicy(chat: Chat, name: string): Promise<void> {
-  const { agent, session, choices, shell } = chat;
+  const { agent, session } = chat;
   const names = POLICY_NAMES.join(", ");
   if (!name) return chat.say(`The policy is ${session.policy.name}\nThere are: ${names}`);
   if (!isPolicy(name)) throw new CommandError("usage", `There is no policy ${name}; choose one of ${names}.`);
-  const chosen = { ...choices, policy: name };
-  await settingsFor(shell, chosen, () => `anthropic/${agent.model.modelId}`);
-  await chat.move(session.file, chosen);
+  await choose(chat, { policy: name }, agent.model.modelId);
   chat.say(`The policy is ${chat.session.policy.name} until the end of this chat`);
+}
+
+/** Opens the session again with another choice, unless the settings exclude it for the model. */
+async function choose(chat: Chat, choice: ChatChoices, modelId: string): Promise<void> {
+  const chosen = { ...chat.conversation.choices, ...choice };
+  await settingsFor(chat.shell, chosen, () => `anthropic/${modelId}`);
+  await chat.move(chat.session.file, chosen);
 }
 
 /** Cuts a long view to its last lines. */
@@ -468,33 +489,4 @@ function restoreWaiting(chat: Chat, waiting: Agent["queued"]): void {
   const ids = new Set(agent.queued.map(({ entryId }) => entryId));
   for (const { entryId, text } of waiting)
     if (!ids.has(entryId) && !session.getEntry(entryId)) chat.restore(text);
-}
-
-/** Result of a compaction by the user. */
-interface Compacted {
-  success: boolean;
-  previousTokens: number;
-  currentTokens: number;
-  freedTokens: number;
-  deletedFiles: readonly string[];
-}
-
-/** Answer of `/compact`; a failure includes the reason. */
-function viewCompacted(result: Compacted, why: string, address: Conversation["address"]): string {
-  const { success, previousTokens, currentTokens, freedTokens, deletedFiles } = result;
-  if (!success) return viewFailed(why, address);
-  if (freedTokens === 0) return "Nothing to compact";
-  return [
-    `✅ Compacted: ${formatChange(previousTokens, currentTokens)} tokens`,
-    `   Freed ${formatCount(freedTokens)} tokens, removed ${deletedFiles.length} offloaded files`,
-  ].join("\n");
-}
-
-const viewFailed = (why: string, address: Conversation["address"]): string =>
-  `❌ Compaction failed, history unchanged${why === "" ? "" : `\n   ${plainLine(providerMessage(why, address))}`}`;
-
-/** Answer of `/compact` after an error. */
-function viewCompactionError(error: unknown, address: Conversation["address"]): string {
-  const { code, message } = error as { code?: unknown; message?: unknown };
-  return code === "aborted" ? "Compaction aborted, history unchanged" : viewFailed(String(message), address);
 }

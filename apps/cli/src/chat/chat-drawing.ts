@@ -115,8 +115,49 @@ export class ChatDrawing {
 
   /** Draws the changes of an event of the run. */
   draw(event: AgentEvent): void {
-    DRAWN[event.type]?.call(this, event as never);
+    this.#drawn[event.type]?.(event as never);
   }
+
+  /** Drawing function of each event; other events change nothing on the screen. */
+  readonly #drawn: { readonly [Type in AgentEvent["type"]]?: (event: EventOf<Type>) => void } = {
+    agent_start: () => this.busy("begins"),
+    entry: ({ entry }) => isMessage(entry, "user") && this.#showPrompt(messageText(entry.message)),
+    request: () => this.busy("waits for the model"),
+    thinking: () => this.busy("thinks"),
+    text: ({ text }) => {
+      // Finished blocks of the answer stay.
+      this.#block(this.#answer.take(text));
+      this.busy("answers");
+    },
+    answer: ({ message }) => this.#endAnswer(message),
+    tool_start: ({ call }) => this.busy(`runs ${plainLine(call.name)}`),
+    tool_end: (event) => this.say(viewCall(event, this.#colours)),
+    queued: () => this.refresh(),
+    offload_done: ({ offloadedCount, freedTokens }) =>
+      this.#note(
+        `Moved ${formatMany(offloadedCount, "tool result")} to files, freed ${formatCount(freedTokens)} tokens`,
+      ),
+    pictures_left_out: ({ messages, reasons }) =>
+      this.#note(
+        `(pictures of ${formatMany(messages, "message")} are left out from now on: ${plainLine(reasons.join("; "))})`,
+      ),
+    compact_start: ({ message }) => this.busy(message, this.isCompactingByHand ? "command" : "run"),
+    compact_done: ({ tokensBefore, tokensAfter, messagesRemoved }) => {
+      if (!this.isCompactingByHand)
+        this.#note(
+          `Session compacted: ${tokensBefore} → ${tokensAfter} tokens (removed ${messagesRemoved} messages)`,
+        );
+      const { entries } = this.#conversation.session.window;
+      if (isExtractive(entries.findLast(compaction.is))) this.#note(EXTRACTIVE);
+    },
+    compact_failed: ({ message }) => this.say(this.#colours.yellow(plainLine(message))),
+    retry: () => this.#note("(the request was too long; it is sent again, shorter)"),
+    agent_end: () => {
+      // An answer that could not be recorded has no event of its own.
+      this.#endAnswer(undefined);
+      this.idle("run");
+    },
+  };
 
   /** Shows the newest prompt, its answer, and why that failed, so that the user knows the position in the conversation. */
   recall(): void {
@@ -124,53 +165,44 @@ export class ChatDrawing {
     const at = messages.findLastIndex(({ role }) => role === "user");
     const answer = messages.findLast((one): one is AssistantMessage => one.role === "assistant");
     if (at < 0) return;
-    if (at > 0) this.note(`… ${formatMany(at, "message")} above; /context shows them`);
-    this.showPrompt(messageText(messages[at]!));
+    if (at > 0) this.#note(`… ${formatMany(at, "message")} above; /context shows them`);
+    this.#showPrompt(messageText(messages[at]!));
     if (!answer || messages.indexOf(answer) < at) return;
     this.#block(messageText(answer));
-    const how = viewEnd(answer, this.#colours, this.address);
-    if (how !== undefined) this.say(`\n${how}`);
+    this.#sayEnd(answer);
   }
 
   /** Shows a message of the user when it is in the log. */
-  showPrompt(text: string): void {
+  #showPrompt(text: string): void {
     const [first = "", ...rest] = plainText(text).split("\n");
     this.say(["", `${this.#colours.bold("›")} ${first}`, ...rest.map((line) => `  ${line}`)].join("\n"));
   }
 
   /** Prints the beginning of an answer whose process ended before the answer did. */
   showInterrupted(answer: string): void {
-    this.note("\nThe answer was interrupted. This is its beginning; the model does not read it:");
+    this.#note("\nThe answer was interrupted. This is its beginning; the model does not read it:");
     this.#block(answer);
   }
 
-  /** Adds text of the model. Its finished blocks stay. */
-  showText(text: string): void {
-    this.#block(this.#answer.take(text));
-  }
-
-  /** Ends the shown answer. */
-  endAnswer(how: string | undefined): void {
+  /** Ends the shown answer; `message` is the recorded one. */
+  #endAnswer(message: AssistantMessage | undefined): void {
     this.#block(this.#answer.end());
-    if (how !== undefined) this.say(`\n${how}`);
+    if (message) this.#sayEnd(message);
   }
 
-  note(text: string): void {
+  /** Says how an answer ended; nothing for a complete answer. */
+  #sayEnd({ stopReason, errorMessage }: AssistantMessage): void {
+    const { dim, yellow, red } = this.#colours;
+    if (stopReason === "aborted") this.say(`\n${dim("(aborted)")}`);
+    if (stopReason === "length") this.say(`\n${yellow("(cut off at the maximum length of an answer)")}`);
+    if (stopReason !== "error") return;
+    const { address } = this.#conversation;
+    const why = providerMessage(errorMessage ?? "The model failed without a message.", address);
+    this.say(`\n${red(plainLine(why))} ${dim("(/continue retries)")}`);
+  }
+
+  #note(text: string): void {
     this.say(this.#colours.dim(text));
-  }
-
-  /** True when the newest compaction was made without a model. */
-  get isExtractive(): boolean {
-    const { entries } = this.#conversation.session.window;
-    return isExtractive(entries.findLast(compaction.is));
-  }
-
-  get colours(): Colours {
-    return this.#colours;
-  }
-
-  get address(): Conversation["address"] {
-    return this.#conversation.address;
   }
 
   #block(text: string): void {
@@ -189,66 +221,6 @@ export class ChatDrawing {
     return `${TURNS[this.#turn++ % TURNS.length]} ${what} · ${seconds} s · Esc aborts it`;
   }
 }
-
-/** Drawing function of each event; other events change nothing on the screen. */
-const DRAWN: {
-  [Type in AgentEvent["type"]]?: (this: ChatDrawing, event: Extract<AgentEvent, { type: Type }>) => void;
-} = {
-  agent_start() {
-    this.busy("begins");
-  },
-  entry({ entry }) {
-    if (isMessage(entry, "user")) this.showPrompt(messageText(entry.message));
-  },
-  request() {
-    this.busy("waits for the model");
-  },
-  thinking() {
-    this.busy("thinks");
-  },
-  text({ text }) {
-    this.showText(text);
-    this.busy("answers");
-  },
-  answer({ message }) {
-    this.endAnswer(viewEnd(message, this.colours, this.address));
-  },
-  tool_start({ call }) {
-    this.busy(`runs ${plainLine(call.name)}`);
-  },
-  tool_end(event) {
-    this.say(viewCall(event, this.colours));
-  },
-  queued() {
-    this.refresh();
-  },
-  offload_done(event) {
-    this.note(viewOffloaded(event));
-  },
-  pictures_left_out({ messages, reasons }) {
-    this.note(
-      `(pictures of ${formatMany(messages, "message")} are left out from now on: ${plainLine(reasons.join("; "))})`,
-    );
-  },
-  compact_start({ message }) {
-    this.busy(message, this.isCompactingByHand ? "command" : "run");
-  },
-  compact_done(event) {
-    if (!this.isCompactingByHand) this.note(viewAutomatic(event));
-    if (this.isExtractive) this.note(EXTRACTIVE);
-  },
-  compact_failed({ message }) {
-    this.say(this.colours.yellow(plainLine(message)));
-  },
-  retry() {
-    this.note("(the request was too long; it is sent again, shorter)");
-  },
-  agent_end() {
-    // An answer that could not be recorded has no event of its own.
-    this.endAnswer(undefined);
-    this.idle("run");
-  },
-};
 
 /** Cost of a session in US dollars on all its branches. Each call counts only new entries. */
 class SessionCost {
@@ -295,19 +267,6 @@ function callLine({ name, arguments: given }: ToolCallBlock): string {
   return cutLine(plainLine(`${name} ${values.join(" ")}`), CALL_WIDTH - 20);
 }
 
-/** Note on the end of an answer; undefined for a complete answer. */
-function viewEnd(
-  { stopReason, errorMessage }: AssistantMessage,
-  colours: Colours,
-  address: Conversation["address"],
-) {
-  if (stopReason === "aborted") return colours.dim("(aborted)");
-  if (stopReason === "length") return colours.yellow("(cut off at the maximum length of an answer)");
-  if (stopReason !== "error") return undefined;
-  const why = plainLine(providerMessage(errorMessage ?? "The model failed without a message.", address));
-  return `${colours.red(why)} ${colours.dim("(/continue retries)")}`;
-}
-
 /** Note on a summary that was extracted although a model was asked. */
 export const EXTRACTIVE =
   "The summary was extracted from the messages, because the model wrote no usable summary.";
@@ -315,15 +274,6 @@ export const EXTRACTIVE =
 /** Returns true for a summary that was written without a model. */
 export const isExtractive = (entry: Entry | undefined): boolean =>
   (entry as { details?: { source?: unknown } } | undefined)?.details?.source === "extractive";
-
-/** Note on an automatic compaction. */
-function viewAutomatic({ tokensBefore, tokensAfter, messagesRemoved }: EventOf<"compact_done">) {
-  return `Session compacted: ${tokensBefore} → ${tokensAfter} tokens (removed ${messagesRemoved} messages)`;
-}
-
-function viewOffloaded({ offloadedCount, freedTokens }: EventOf<"offload_done">): string {
-  return `Moved ${formatMany(offloadedCount, "tool result")} to files, freed ${formatCount(freedTokens)} tokens`;
-}
 
 /** Status line: the model, the used share of its window, the cost of the session on all its branches. */
 function viewFooter({ model, contextTokens, contextWindow }: Agent, cost: number): string {

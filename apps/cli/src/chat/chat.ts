@@ -1,5 +1,5 @@
 import type { Agent } from "@espalier/agent";
-import type { Session } from "@espalier/engine";
+import type { OpenOptions, Session } from "@espalier/engine";
 import { isMessage, messageText } from "@espalier/session-tree";
 import { lineDialogs, type Shell } from "../shell.ts";
 import { cutToColumns, plainLine } from "../text.ts";
@@ -12,12 +12,10 @@ import { UnsentFile } from "./unsent-texts.ts";
 /** Talks with a person until they leave, and closes the last session. */
 export async function runChat(shell: Shell, ref: string | undefined, choices: ChatChoices): Promise<void> {
   let loop: Chat | undefined;
-  const complain = (sentence: string) =>
-    loop ? loop.say(shell.colours.yellow(plainLine(sentence))) : shell.complain(sentence);
-  const questions = new Questions();
-  const inChat = lineDialogs(complain, (question, signal) => questions.ask(question, signal, complain));
+  const complain = (sentence: string) => (loop ? loop.warn(sentence) : shell.complain(sentence));
+  const inChat = lineDialogs(complain, async (question, signal) => loop?.ask(question, signal));
   // Before the screen is drawn, and after the user has left it, questions are asked as in every command.
-  const dialogs = () => (loop?.isDrawn ? inChat : (shell.dialogs ?? inChat));
+  const dialogs = () => (loop?.isDrawn ? undefined : shell.dialogs) ?? inChat;
   const chatShell: Shell = {
     ...shell,
     get columns() {
@@ -33,26 +31,106 @@ export async function runChat(shell: Shell, ref: string | undefined, choices: Ch
       select: (...asked) => dialogs().select(...asked),
       input: (...asked) => dialogs().input(...asked),
     },
-    setStatus: () => loop?.refresh(),
+    setStatus: () => loop?.drawing.refresh(),
   };
-  const log = new ChatLog(chatShell);
-  loop = new Chat(chatShell, log, await openConversation(chatShell, ref, choices, log), questions);
+  const log: ChatLog = {
+    reason: "",
+    warn: complain,
+    error(message, details) {
+      log.reason = details?.error instanceof Error ? details.error.message : message;
+    },
+  };
+  loop = new Chat(chatShell, log, await openConversation(chatShell, ref, choices, log));
   await loop.ended;
 }
 
-/** Question of an extension that waits for a line. */
-class Questions {
-  #answer: ((line: string | undefined) => void) | undefined;
+/**
+ * Log of a chat for errors that stop nothing. Failures are shown by the agent's events and by the commands; `reason` is
+ * that of the last failure, for them.
+ */
+type ChatLog = NonNullable<OpenOptions["log"]> & { reason: string };
 
-  ask(
-    question: string,
-    signal: AbortSignal | undefined,
-    say: (text: string) => void,
-  ): Promise<string | undefined> {
-    say(question);
+/** A running chat: reads lines, runs prompts and commands, shows answers. */
+export class Chat {
+  readonly shell: Shell;
+  readonly log: ChatLog;
+  /** Resolves when the user has left; rejects when a session could not be closed, or the next one not opened. */
+  readonly ended: Promise<void>;
+  readonly #screen: ChatScreen;
+  /** Runs and commands that have not ended yet. */
+  readonly #acting = new Set<Promise<void>>();
+  /** Takes the next line as the answer to a question of an extension. */
+  #answerQuestion: ((line: string | undefined) => void) | undefined;
+  conversation: Conversation;
+  drawing: ChatDrawing;
+  #stopListening: () => void = () => {};
+  readonly #unsent: UnsentFile;
+  readonly #keeping: NodeJS.Timeout;
+  /** Received text of the running answer. */
+  #received = "";
+  /** The running command. No answer begins during one that runs alone, because it changes the conversation. */
+  #command: { readonly controller: AbortController; isAlone: boolean } | undefined;
+  /** Error that ended the chat. */
+  #failure: unknown;
+
+  constructor(shell: Shell, log: ChatLog, first: Conversation) {
+    this.shell = shell;
+    this.log = log;
+    let end: (left: Promise<void>) => void = () => {};
+    this.ended = new Promise((resolve) => {
+      end = resolve;
+    });
+    this.#screen = new ChatScreen({
+      history: promptsOf(first.session),
+      complete: (before) => completeChat(this, before),
+      rows: () => this.drawing.rows(),
+      onLine: (line) => this.#take(line),
+      onEscape: () => void this.#abort(),
+      onInterrupt: () => this.#interrupt(),
+      onClose: () => end(this.#leave()),
+    });
+    this.conversation = first;
+    this.drawing = this.#enter(first);
+    this.say(viewGreeting(first.session, shell.colours));
+    this.drawing.recall();
+    if (first.session.isReadOnly) this.warn(READ_ONLY);
+    this.#unsent = new UnsentFile((sentence) => this.warn(sentence));
+    const { draft, answer } = this.#unsent.take(first.session);
+    if (answer !== "" && first.agent.state.state === "outcome-unknown") this.drawing.showInterrupted(answer);
+    for (const sentence of viewState(first.agent)) this.warn(sentence);
+    if (draft !== "") this.restore(draft);
+    this.#keeping = setInterval(this.#keep, KEEP_MS).unref();
+    // A signal ends the process when its terminal is closed.
+    process.on("exit", this.#keep);
+    this.drawing.refresh();
+  }
+
+  /** Writes the texts that are not in the session to their file. */
+  readonly #keep = (): void =>
+    this.#unsent.keep(this.session, { draft: this.#screen.unsent, answer: this.#received });
+
+  get session(): Session {
+    return this.conversation.session;
+  }
+
+  get agent(): Agent {
+    return this.conversation.agent;
+  }
+
+  say(text: string): void {
+    this.drawing.say(text);
+  }
+
+  warn(sentence: string): void {
+    this.say(this.shell.colours.yellow(plainLine(sentence)));
+  }
+
+  /** Asks a question of an extension; resolves with the next line, or undefined when the question was cancelled. */
+  ask(question: string, signal: AbortSignal | undefined): Promise<string | undefined> {
+    this.warn(question);
     return new Promise((resolve) => {
-      const close = () => this.take(undefined);
-      this.#answer = (line) => {
+      const close = () => this.#answer(undefined);
+      this.#answerQuestion = (line) => {
         signal?.removeEventListener("abort", close);
         resolve(line);
       };
@@ -61,96 +139,11 @@ class Questions {
   }
 
   /** Gives a line to the question, or cancels it; false when no question waits. */
-  take(line: string | undefined): boolean {
-    const answer = this.#answer;
-    this.#answer = undefined;
+  #answer(line: string | undefined): boolean {
+    const answer = this.#answerQuestion;
+    this.#answerQuestion = undefined;
     answer?.(line);
     return answer !== undefined;
-  }
-}
-
-/** A running chat: reads lines, runs prompts and commands, shows answers. */
-export class Chat {
-  readonly shell: Shell;
-  /** Resolves when the user has left; rejects when a session could not be closed, or the next one not opened. */
-  readonly ended: Promise<void>;
-  readonly #log: ChatLog;
-  readonly #screen: ChatScreen;
-  /** Runs and commands that have not ended yet. */
-  readonly #acting = new Set<Promise<void>>();
-  readonly #questions: Questions;
-  #conversation: Conversation;
-  #drawing: ChatDrawing;
-  #stopListening: () => void = () => {};
-  readonly #unsent: UnsentFile;
-  readonly #keeping: NodeJS.Timeout;
-  /** Received text of the running answer. */
-  #answer = "";
-  /** The running command. No answer begins during one that runs alone, because it changes the conversation. */
-  #command: { readonly controller: AbortController; isAlone: boolean } | undefined;
-  /** Error that ended the chat. */
-  #failure: unknown;
-
-  constructor(shell: Shell, log: ChatLog, first: Conversation, questions: Questions) {
-    this.shell = shell;
-    this.#questions = questions;
-    this.#log = log;
-    let end: (left: Promise<void>) => void = () => {};
-    this.ended = new Promise((resolve) => {
-      end = resolve;
-    });
-    this.#screen = new ChatScreen({
-      history: promptsOf(first.session),
-      complete: (before) => completeChat(this, before),
-      rows: () => this.#drawing.rows(),
-      onLine: (line) => this.#take(line),
-      onEscape: () => void this.#abort(),
-      onInterrupt: () => this.#interrupt(),
-      onClose: () => end(this.#leave()),
-    });
-    this.#conversation = first;
-    this.#drawing = this.#enter(first);
-    this.say(viewGreeting(first.session, shell.colours));
-    this.#drawing.recall();
-    if (first.session.isReadOnly) this.say(shell.colours.yellow(READ_ONLY));
-    this.#unsent = new UnsentFile((sentence) => this.say(shell.colours.yellow(plainLine(sentence))));
-    const { draft, answer } = this.#unsent.take(first.session);
-    if (answer !== "" && first.agent.state.state === "outcome-unknown") this.#drawing.showInterrupted(answer);
-    for (const sentence of viewState(first.agent)) this.say(shell.colours.yellow(sentence));
-    if (draft !== "") this.restore(draft);
-    this.#keeping = setInterval(this.#keep, KEEP_MS).unref();
-    // A signal ends the process when its terminal is closed.
-    process.on("exit", this.#keep);
-    this.#drawing.refresh();
-  }
-
-  /** Writes the texts that are not in the session to their file. */
-  readonly #keep = (): void =>
-    this.#unsent.keep(this.session, { draft: this.#screen.unsent, answer: this.#answer });
-
-  get session(): Session {
-    return this.#conversation.session;
-  }
-
-  get agent(): Agent {
-    return this.#conversation.agent;
-  }
-
-  get choices(): ChatChoices {
-    return this.#conversation.choices;
-  }
-
-  get address(): Conversation["address"] {
-    return this.#conversation.address;
-  }
-
-  say(text: string): void {
-    this.#drawing.say(text);
-  }
-
-  /** Shows the newest prompt and its answer again. */
-  recall(): void {
-    this.#drawing.recall();
   }
 
   /** Puts a text into the input line for editing; a text that the user has typed there since stays. */
@@ -173,26 +166,9 @@ export class Chat {
     return this.#command?.controller.signal ?? AbortSignal.abort();
   }
 
-  busy(what: string): void {
-    this.#drawing.busy(what, "command");
-  }
-
   /** Lets no answer begin until the running command has ended. */
   runAlone(): void {
     if (this.#command) this.#command.isAlone = true;
-  }
-
-  /** Compacts regardless of the thresholds. The reason of a failure is in `why`. */
-  async compact(focus: string) {
-    this.#log.takeReason();
-    const drawing = this.#drawing;
-    drawing.isCompactingByHand = true;
-    try {
-      const result = await this.agent.forceCompact(focus || undefined);
-      return { result, why: this.#log.takeReason() };
-    } finally {
-      drawing.isCompactingByHand = false;
-    }
   }
 
   quit(): void {
@@ -204,19 +180,14 @@ export class Chat {
     return this.#screen.isOpen;
   }
 
-  /** Redraws the rows above the input line. */
-  refresh(): void {
-    this.#drawing.refresh();
-  }
-
   /** Continues in another session, or in this one with other choices. The current session is closed first. */
   async move(ref: string, choices: ChatChoices, why: "fork" | "reload" = "reload"): Promise<void> {
     this.#stopListening();
-    this.#drawing.idle();
+    this.drawing.idle();
     try {
       await this.session.close(why);
-      this.#drawing = this.#enter(await openConversation(this.shell, ref, choices, this.#log, why));
-      this.#drawing.refresh();
+      this.drawing = this.#enter(await openConversation(this.shell, ref, choices, this.log, why));
+      this.drawing.refresh();
     } catch (error) {
       // No session is left to continue in, so the chat ends.
       this.#failure = error;
@@ -226,21 +197,21 @@ export class Chat {
   }
 
   #enter(conversation: Conversation): ChatDrawing {
-    this.#conversation = conversation;
+    this.conversation = conversation;
     const drawing = new ChatDrawing(this.#screen, this.shell.colours, conversation);
     this.#stopListening = conversation.agent.on((event) => {
       drawing.draw(event);
-      if (event.type === "agent_start") this.#answer = "";
-      if (event.type === "text") this.#answer += event.text;
+      if (event.type === "agent_start") this.#received = "";
+      if (event.type === "text") this.#received += event.text;
       if (event.type !== "answer") return;
-      this.#answer = "";
+      this.#received = "";
       this.#keep();
     });
     return drawing;
   }
 
   #take(line: string): void {
-    if (this.#questions.take(line) || line === "") return;
+    if (this.#answer(line) || line === "") return;
     const acting = line.startsWith("/") ? this.#runCommand(line) : this.#run(line);
     this.#acting.add(acting);
     void acting.finally(() => this.#acting.delete(acting));
@@ -277,13 +248,13 @@ export class Chat {
       if (error !== this.#failure) this.say(colours.red(plainLine(viewCommandError(error))));
     } finally {
       this.#command = undefined;
-      this.#drawing.idle(this.agent.isRunning ? "command" : undefined);
+      this.drawing.idle(this.agent.isRunning ? "command" : undefined);
     }
   }
 
   /** Aborts the current run or command; false when idle. */
   #abort(): boolean {
-    if (this.#questions.take(undefined)) return true;
+    if (this.#answer(undefined)) return true;
     if (this.#acting.size === 0) return false;
     this.#command?.controller.abort();
     this.agent.abort();
@@ -305,11 +276,11 @@ export class Chat {
   }
 
   async #leave(): Promise<void> {
-    this.#questions.take(undefined);
+    this.#answer(undefined);
     this.#command?.controller.abort();
     this.agent.abort("all");
     await Promise.all(this.#acting);
-    this.#drawing.idle();
+    this.drawing.idle();
     this.#stopListening();
     const { id, leafId } = this.session;
     const { unsent } = this.#screen;
@@ -323,34 +294,6 @@ export class Chat {
       this.say(this.shell.colours.dim(`To continue${isUnsent ? " with this text" : ""}: ${command}`));
     await this.session.close();
     if (this.#failure) throw this.#failure;
-  }
-}
-
-/**
- * Log of a chat for errors that stop nothing. Failures are shown by the agent's events and by the commands; the log
- * keeps the reason of the last failure for them.
- */
-class ChatLog {
-  readonly #shell: Pick<Shell, "complain">;
-  #reason = "";
-
-  constructor(shell: Pick<Shell, "complain">) {
-    this.#shell = shell;
-  }
-
-  warn(message: string): void {
-    this.#shell.complain(message);
-  }
-
-  error(message: string, details?: { error: unknown }): void {
-    this.#reason = details?.error instanceof Error ? details.error.message : message;
-  }
-
-  /** Returns the reason of the last failure and clears it; empty without a failure. */
-  takeReason(): string {
-    const reason = this.#reason;
-    this.#reason = "";
-    return reason;
   }
 }
 
