@@ -63,11 +63,12 @@ function askFilter(state: TerminalState, sessions: SessionsState): Next {
   const askTime =
     (name: "since" | "until", title: string, parse: (text: string) => Date) => (closed: TerminalState) =>
       openField(closed, `${title} (3d, 1w, 2m, 2026-11-20; empty: any time)`, textField(), (asked, text) => {
-        if (text.trim() === "") return set(asked, { [name]: undefined });
-        const time = timeOr(parse, text);
-        return time
-          ? set(asked, { [name]: time })
-          : next(say(asked, `${text.trim()} is not a time; type for example 1w.`, true));
+        try {
+          return set(asked, { [name]: text.trim() === "" ? undefined : parse(text) });
+        } catch (error) {
+          if (!(error instanceof InvalidArgumentError)) throw error;
+          return next(say(asked, `${text.trim()} is not a time; type for example 1w.`, true));
+        }
       });
   const row = sessionsRows(sessions)[sessions.cursor];
   const here = row?.type === "session" ? projectOf(row.session.cwd) : "";
@@ -85,13 +86,9 @@ function askFilter(state: TerminalState, sessions: SessionsState): Next {
           (asked, text) => set(asked, { project: text.trim() || undefined }),
         ),
     },
-    ...AGENTS.map(
-      ([key, agent, title]): Choice => ({
-        key,
-        title: `of ${title}`,
-        run: (closed) => set(closed, { agent }),
-      }),
-    ),
+    ...AGENTS.map(([key, agent, title]): Choice => {
+      return { key, title: `of ${title}`, run: (closed) => set(closed, { agent }) };
+    }),
     { key: "x", title: "all", run: (closed) => listAgain(closed, { ...closed.sessions, filter: {} }) },
   ];
   const words = filterWords(filter);
@@ -106,18 +103,6 @@ const AGENTS = [
   ["i", "pi", "Pi"],
   ["e", "espalier", "Espalier"],
 ] as const;
-
-/** Parses a time; undefined for an invalid text. */
-function timeOr(parse: (text: string) => Date, text: string): Date | undefined {
-  try {
-    return parse(text);
-  } catch (error) {
-    if (error instanceof InvalidArgumentError) return undefined;
-    throw error;
-  }
-}
-
-const isSearched = ({ query }: SessionsState): boolean => query !== undefined;
 
 export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
   ...movingBindings<SessionsState>(
@@ -141,12 +126,7 @@ export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
       return next(say(sorted, `Sorted by ${sort}.`));
     },
   },
-  {
-    keys: ["f"],
-    title: "filter by date, project and agent",
-    hint: "filter",
-    run: askFilter,
-  },
+  { keys: ["f"], title: "filter by date, project and agent", hint: "filter", run: askFilter },
   {
     keys: ["i"],
     title: "import the sessions of other agents on this machine",
@@ -162,11 +142,7 @@ export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
       return next(say({ ...state, sessions: listed }, text));
     },
   },
-  {
-    keys: ["r"],
-    title: "list the sessions again",
-    run: listAgain,
-  },
+  { keys: ["r"], title: "list the sessions again", run: listAgain },
 ];
 
 /** Keys that act on the list also during a search. */
@@ -182,16 +158,12 @@ const LIST_KEYS: ReadonlySet<string> = new Set([
 
 /** Handles a key during a search: letters change the query, other keys act on the results. */
 export function searchKey(state: TerminalState, sessions: SessionsState, key: string): Next | undefined {
-  if (!isSearched(sessions) || LIST_KEYS.has(key)) return undefined;
-  if (key === "escape" || key === "ctrl-c")
-    return next(
-      {
-        ...state,
-        sessions: moveInList(state, { ...sessions, query: undefined, hits: [], isSearching: false }, 0),
-      },
-      { type: "search", query: "", filter: sessions.filter },
-    );
-  return searchFor(state, sessions, editText(sessions.query!, key));
+  if (!sessions.query || LIST_KEYS.has(key)) return undefined;
+  if (key === "escape" || key === "ctrl-c") {
+    const ended = moveInList(state, { ...sessions, query: undefined, hits: [], isSearching: false }, 0);
+    return next({ ...state, sessions: ended }, { type: "search", query: "", filter: sessions.filter });
+  }
+  return searchFor(state, sessions, editText(sessions.query, key));
 }
 
 /** Returns the list during a search for a text. */
@@ -204,8 +176,6 @@ export function searchFor(state: TerminalState, sessions: SessionsState, query: 
     { type: "search", query: text, filter: sessions.filter },
   );
 }
-
-const quit = (state: TerminalState): Next => next(state, { type: "quit" });
 
 /** Goes one step back: from reading, from the session, from the program. */
 function back(state: TerminalState): Next {
@@ -251,7 +221,7 @@ export const GENERAL_BINDINGS: readonly Binding<TerminalState>[] = [
     title: "draw the screen again",
     run: (state) => next(state, { type: "redraw" }),
   },
-  { keys: ["q", "ctrl-c"], title: "quit", hint: "quit", run: quit },
+  { keys: ["q", "ctrl-c"], title: "quit", hint: "quit", run: (state) => next(state, { type: "quit" }) },
 ];
 
 /** Handles a key that has the same function on every screen. */
@@ -263,26 +233,20 @@ export function generalKey(state: TerminalState, key: string): Next | undefined 
 type Listed = Pick<Binding<never>, "keys" | "shown" | "title">;
 
 function help(state: TerminalState) {
-  const groups: [string, readonly Listed[]][] = state.tree
-    ? [
-        ["Act", ACT_BINDINGS],
-        ["Move, fold, read", TREE_BINDINGS],
-        ["While reading", READING_BINDINGS],
-        ["Everywhere", GENERAL_BINDINGS],
-      ]
-    : [
-        ["Sessions", SESSIONS_BINDINGS],
-        ["Everywhere", GENERAL_BINDINGS],
-      ];
+  const ofTree: readonly (readonly [string, readonly Listed[]])[] = [
+    ["Act", ACT_BINDINGS],
+    ["Move, fold, read", TREE_BINDINGS],
+    ["While reading", READING_BINDINGS],
+  ];
+  const screen = state.tree ? ofTree : [["Sessions", SESSIONS_BINDINGS] as const];
+  const groups = [...screen, ["Everywhere", GENERAL_BINDINGS] as const];
   const signs = state.tree ? SIGNS_OF_TREE : SIGNS_OF_LIST;
   return dialog("Signs and keys", (columns) => [
     ...signs.flatMap(([sign, meaning]) => helpLines(sign, meaning, columns)),
     ...groups.flatMap(([title, listed]) => [
       EMPTY,
       line(span(title, "strong")),
-      ...listed
-        .filter(({ shown }) => shown !== "")
-        .flatMap((one) => helpLines(shownKeys(one), one.title, columns)),
+      ...listed.flatMap((one) => (one.shown === "" ? [] : helpLines(shownKeys(one), one.title, columns))),
     ]),
   ]);
 }

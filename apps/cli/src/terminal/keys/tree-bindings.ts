@@ -1,6 +1,6 @@
 import { formatCount, formatMany } from "../../numbers.ts";
 import { frameText } from "../screen/frame.ts";
-import { type Next, next, type PreviewTab, say, type TerminalState, type TreeState } from "../state/state.ts";
+import { type Next, next, say, type TerminalState, type TreeState } from "../state/state.ts";
 import { editText, textField } from "../state/text-field.ts";
 import {
   cursorPosition,
@@ -8,9 +8,8 @@ import {
   jump,
   nextFilter,
   nextLabel,
-  nextParting,
+  positionOf,
   previousLabel,
-  previousParting,
   reveal,
   step,
   toggle,
@@ -19,6 +18,7 @@ import {
   toLeaf,
   toOtherSide,
   toParent,
+  toParting,
   unfold,
 } from "../state/tree-cursor.ts";
 import { bodyHeight, treeLayout } from "../view/layout.ts";
@@ -56,9 +56,9 @@ const JUMPS: readonly TreeBinding[] = [
   {
     keys: ["]"],
     title: "to the next entry where branches start",
-    run: jumps(nextParting, "No branch starts further down."),
+    run: jumps(toParting(1), "No branch starts further down."),
   },
-  { keys: ["["], title: "to the previous one", run: jumps(previousParting, "No branch starts further up.") },
+  { keys: ["["], title: "to the previous one", run: jumps(toParting(-1), "No branch starts further up.") },
   { keys: ["p", "backspace"], title: "to the parent", run: jumps(toParent, "This is the root.") },
   {
     keys: ["o"],
@@ -92,16 +92,10 @@ const FOLDS: readonly TreeBinding[] = [
     title: "show or fold bookkeeping: reminders, state, changes of the model, snapshots",
     run: (state, tree) => {
       const toggled = toggleBookkeeping(state, tree);
-      const { model } = toggled.view;
-      const count = formatMany(
-        model.bookkeeping.reduce((sum, mark) => sum + mark, 0),
-        "entry",
-        "entries",
-      );
-      const text = model.showsBookkeeping
-        ? `${count} of bookkeeping shown.`
-        : `${count} of bookkeeping folded.`;
-      return next(say({ ...state, tree: toggled }, text));
+      const { bookkeeping, showsBookkeeping } = toggled.view.model;
+      const count = bookkeeping.reduce((sum, mark) => sum + mark, 0);
+      const what = `${formatMany(count, "entry", "entries")} of bookkeeping`;
+      return next(say({ ...state, tree: toggled }, `${what} ${showsBookkeeping ? "shown" : "folded"}.`));
     },
   },
   {
@@ -131,8 +125,7 @@ export function typeSearch(
   key: string,
 ): Next {
   if (key === "escape" || key === "ctrl-c") {
-    const { positions } = tree.view.model.order;
-    const from = positions[search.from] ?? -1;
+    const from = positionOf(tree.view.model, search.from);
     return endSearch(state, from < 0 ? tree : reveal(state, tree, from));
   }
   if (key === "enter")
@@ -156,7 +149,7 @@ export function searchTree(
 
 /** Positions of the hits, ascending. */
 const foundPositions = ({ hits, view }: TreeState): number[] =>
-  hits.flatMap((row) => view.model.order.positions[row] ?? []).filter((position) => position >= 0);
+  hits.map((row) => positionOf(view.model, row)).filter((position) => position >= 0);
 
 /** Position of the cursor among the hits: `3 of 17`. */
 export function hitCount(tree: TreeState): string {
@@ -211,11 +204,12 @@ function showMatch(state: TerminalState, tree: TreeState): TreeState {
   return { ...tree, scroll: furthestScroll(state, tree, Math.max(0, at - ABOVE)) };
 }
 
-const showTab = (tab: PreviewTab): TreeBinding["run"] => moves((_, tree) => ({ ...tree, tab, scroll: 0 }));
-
-function scrollPreview(state: TerminalState, tree: TreeState, by: number): TreeState {
-  return { ...tree, scroll: furthestScroll(state, tree, Math.max(0, tree.scroll + by)) };
-}
+const scrollPreview =
+  (by: number) =>
+  (state: TerminalState, tree: TreeState): TreeState => ({
+    ...tree,
+    scroll: furthestScroll(state, tree, Math.max(0, tree.scroll + by)),
+  });
 
 const PREVIEW: readonly TreeBinding[] = [
   {
@@ -235,19 +229,11 @@ const PREVIEW: readonly TreeBinding[] = [
       return { ...tree, tab: TABS[(at + 1) % TABS.length]!.name, scroll: 0 };
     }),
   },
-  ...TABS.map(
-    ({ name, title }, at): TreeBinding => ({
-      keys: [String(at + 1)],
-      title,
-      run: showTab(name),
-    }),
-  ),
-  {
-    keys: ["J"],
-    title: "scroll the preview down",
-    run: moves((state, tree) => scrollPreview(state, tree, 1)),
-  },
-  { keys: ["K"], title: "scroll it up", run: moves((state, tree) => scrollPreview(state, tree, -1)) },
+  ...TABS.map(({ name: tab, title }, at): TreeBinding => {
+    return { keys: [String(at + 1)], title, run: moves((_, tree) => ({ ...tree, tab, scroll: 0 })) };
+  }),
+  { keys: ["J"], title: "scroll the preview down", run: moves(scrollPreview(1)) },
+  { keys: ["K"], title: "scroll it up", run: moves(scrollPreview(-1)) },
   {
     keys: ["z"],
     title: "show calls, results and thoughts in full or shortened",
@@ -265,19 +251,16 @@ const readOther = (key: string, shown: string, title: string, by: number): TreeB
   run: moves((state, tree) => ({ ...step(state, tree, by), scroll: 0 })),
 });
 
-const scrollBy = (state: TerminalState, tree: TreeState, by: number): Next =>
-  next({ ...state, tree: scrollPreview(state, tree, by) });
-
 const readingPage = (state: TerminalState): number => bodyHeight(state) - 2;
 
 /** Keys of the reading pane; all others work as in the tree. */
 export const READING_BINDINGS: readonly TreeBinding[] = [
-  ...movingBindings<TreeState>(readingPage, scrollBy),
+  ...movingBindings<TreeState>(readingPage, (state, tree, by) => moves(scrollPreview(by))(state, tree)),
   {
     keys: [" "],
     shown: "Space",
     title: "a screen down",
-    run: (state, tree) => scrollBy(state, tree, readingPage(state)),
+    run: moves((state, tree) => scrollPreview(readingPage(state))(state, tree)),
   },
   readOther("right", "→", "to the next row of the tree", 1),
   readOther("left", "←", "to the previous row of the tree", -1),

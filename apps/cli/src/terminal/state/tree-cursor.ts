@@ -15,8 +15,9 @@ type Sized = Pick<TerminalState, "size">;
 
 const NOWHERE = -1;
 
-const positionOf = (model: TreeModel, row: number): number =>
-  row < 0 ? NOWHERE : (model.order.positions[row] ?? NOWHERE);
+/** Position of a row; -1 for a row without one. */
+export const positionOf = ({ order }: TreeModel, row: number): number =>
+  row < 0 ? NOWHERE : (order.positions[row] ?? NOWHERE);
 
 /** Position of the cursor; -1 when no row is visible. */
 export const cursorPosition = ({ view, cursor }: TreeState): number => positionOf(view.model, cursor);
@@ -46,6 +47,10 @@ export function withView(state: Sized, tree: TreeState, view: TreeView): TreeSta
   return moveTo(state, { ...tree, view }, position);
 }
 
+/** Shows another part of the tree; the cursor stays, or moves to the nearest visible row. */
+const withShown = (state: Sized, tree: TreeState, change: Partial<TreeView>): TreeState =>
+  withView(state, tree, treeView(tree.view.model, { ...tree.view, ...change }));
+
 /** Moves the cursor by this many visible rows, at most to the first or last one. */
 export const step = (state: Sized, tree: TreeState, count: number): TreeState =>
   moveToLine(state, tree, lineNear(tree.view, cursorPosition(tree)) + count);
@@ -72,15 +77,11 @@ export function coveredAbove(state: TerminalState): number {
 export function unfold(state: Sized, tree: TreeState): TreeState {
   const { view, cursor } = tree;
   if (cursor < 0) return tree;
-  if (view.folded.has(cursor)) return foldedAs(state, tree, without(view.folded, cursor));
+  if (view.folded.has(cursor)) return withShown(state, tree, { folded: without(view.folded, cursor) });
   const position = cursorPosition(tree);
   const isRun = view.filter === "turns" && foldedBehind(view.model, position, Number.POSITIVE_INFINITY) > 0;
   if (!isRun || view.unfolded.has(cursor)) return tree;
-  return withView(
-    state,
-    tree,
-    treeView(view.model, { ...view, unfolded: new Set([...view.unfolded, cursor]) }),
-  );
+  return withShown(state, tree, { unfolded: new Set([...view.unfolded, cursor]) });
 }
 
 /** Folds the run at the cursor. Without an unfolded run, it folds the branch and moves to its beginning. */
@@ -88,13 +89,17 @@ export function fold(state: Sized, tree: TreeState): TreeState {
   const { view, cursor } = tree;
   if (cursor < 0) return tree;
   const { model } = view;
-  const head = rowAt(model, headOf(model, cursorPosition(tree)));
-  if (view.filter === "turns" && view.unfolded.has(head)) {
-    const shown = treeView(model, { ...view, unfolded: without(view.unfolded, head) });
-    return moveTo(state, { ...tree, view: shown }, model.order.positions[head] ?? 0);
-  }
-  const start = branchStart(tree);
-  return start < 0 || view.folded.has(rowAt(model, start)) ? tree : foldBranch(state, tree, start);
+  const at = cursorPosition(tree);
+  const head = headOf(model, at);
+  const unfolded = without(view.unfolded, rowAt(model, head));
+  if (view.filter === "turns" && unfolded.size < view.unfolded.size)
+    return moveTo(state, withShown(state, tree, { unfolded }), head);
+  // The first position of the innermost side branch.
+  const { branchStarts, branchEnds } = model.order;
+  const start = branchStarts.findLast((from) => from <= at && at < (branchEnds.get(from) ?? -1)) ?? -1;
+  if (start < 0 || view.folded.has(rowAt(model, start))) return tree;
+  const folded = new Set([...view.folded, rowAt(model, start)]);
+  return moveTo(state, withShown(state, tree, { folded }), start);
 }
 
 /** Folds if possible, else unfolds. */
@@ -107,14 +112,13 @@ export function toggle(state: Sized, tree: TreeState): TreeState {
 export function toggleAll(state: Sized, tree: TreeState): TreeState {
   const { model, folded } = tree.view;
   const starts = model.order.branchStarts.map((position) => rowAt(model, position));
-  return foldedAs(state, tree, folded.size === starts.length ? new Set() : new Set(starts));
+  return withShown(state, tree, { folded: new Set(folded.size === starts.length ? [] : starts) });
 }
 
 export function nextFilter(state: Sized, tree: TreeState): TreeState {
-  const { view } = tree;
-  const at = FILTERS.findIndex(({ name }) => name === view.filter);
+  const at = FILTERS.findIndex(({ name }) => name === tree.view.filter);
   const { name } = FILTERS[(at + 1) % FILTERS.length]!;
-  return withView(state, tree, treeView(view.model, { ...view, filter: name }));
+  return withShown(state, tree, { filter: name });
 }
 
 /** Shows or folds the bookkeeping of agents; the cursor stays, or moves to the previous message. */
@@ -127,24 +131,6 @@ export function toggleBookkeeping(state: Sized, tree: TreeState): TreeState {
   return withView(state, { ...tree, hits, cursor: at }, treeView(shown, view));
 }
 
-function foldBranch(state: Sized, tree: TreeState, start: number): TreeState {
-  const { model, folded } = tree.view;
-  const shown = foldedAs(state, tree, new Set([...folded, rowAt(model, start)]));
-  return moveTo(state, shown, start);
-}
-
-/** First position of the innermost side branch at the cursor; -1 on the main branch. */
-function branchStart(tree: TreeState): number {
-  const { order } = tree.view.model;
-  const at = cursorPosition(tree);
-  return (
-    order.branchStarts.findLast((start) => start <= at && at < (order.branchEnds.get(start) ?? -1)) ?? -1
-  );
-}
-
-const foldedAs = (state: Sized, tree: TreeState, folded: ReadonlySet<number>): TreeState =>
-  withView(state, tree, treeView(tree.view.model, { ...tree.view, folded }));
-
 function without(rows: ReadonlySet<number>, row: number): Set<number> {
   const rest = new Set(rows);
   rest.delete(row);
@@ -154,21 +140,15 @@ function without(rows: ReadonlySet<number>, row: number): Set<number> {
 /** A jump in the tree: returns the target position, -1 without a target. */
 type Jump = (tree: TreeState, position: number) => number;
 
-/** Returns true at a row where branches fork or begin. */
-function isParting({ view: { model } }: TreeState, position: number): boolean {
-  return model.order.branchEnds.has(position) || model.order.shape.parts(rowAt(model, position));
-}
-
-function search(tree: TreeState, from: number, step: 1 | -1, found: (position: number) => boolean): number {
-  const { length } = tree.view.model.order;
-  for (let at = from + step; at >= 0 && at < length; at += step) if (found(at)) return at;
-  return -1;
-}
-
-export const nextParting: Jump = (tree, at) => search(tree, at, 1, (position) => isParting(tree, position));
-
-export const previousParting: Jump = (tree, at) =>
-  search(tree, at, -1, (position) => isParting(tree, position));
+/** Jumps to the next row where branches fork or begin; with -1, to the previous one. */
+export const toParting =
+  (step: 1 | -1): Jump =>
+  ({ view: { model } }, from) => {
+    const { branchEnds, shape, length } = model.order;
+    for (let at = from + step; at >= 0 && at < length; at += step)
+      if (branchEnds.has(at) || shape.parts(rowAt(model, at))) return at;
+    return -1;
+  };
 
 export const nextLabel: Jump = ({ view: { model } }, at) =>
   model.labelPositions.find((position) => position > at) ?? -1;
@@ -176,8 +156,7 @@ export const nextLabel: Jump = ({ view: { model } }, at) =>
 export const previousLabel: Jump = ({ view: { model } }, at) =>
   model.labelPositions.findLast((position) => position < at) ?? -1;
 
-export const toLeaf: Jump = ({ view: { model } }) =>
-  model.leafRow < 0 ? -1 : (model.order.positions[model.leafRow] ?? -1);
+export const toLeaf: Jump = ({ view: { model } }) => positionOf(model, model.leafRow);
 
 /** Jumps to the beginning of the run, else to the parent. */
 export const toParent: Jump = ({ view: { model } }, at) => {
@@ -192,8 +171,7 @@ export const toParent: Jump = ({ view: { model } }, at) => {
  * main continuation, and from there to the first branch.
  */
 export const toOtherSide: Jump = ({ view: { model } }, at) => {
-  const { order } = model;
-  const { shape } = order;
+  const { shape } = model.order;
   // Goes up to the beginning of the current branch: the child of the nearest fork above.
   let row = rowAt(model, at);
   let parent = parentOf(model, row);
@@ -203,9 +181,7 @@ export const toOtherSide: Jump = ({ view: { model } }, at) => {
   }
   const sides = parent < 0 ? [...shape.roots] : [...shape.aside(parent), shape.straight(parent)];
   if (sides.length < 2) return -1;
-  const here = sides.indexOf(row);
-  const side = sides[(here + 1) % sides.length]!;
-  return order.positions[side] ?? -1;
+  return positionOf(model, sides[(sides.indexOf(row) + 1) % sides.length]!);
 };
 
 /** Moves the cursor by a jump; branches that hide the target are unfolded. */
@@ -219,7 +195,7 @@ export function reveal(state: Sized, tree: TreeState, position: number): TreeSta
   const { view } = tree;
   const { model } = view;
   const covers = (row: number) => {
-    const start = model.order.positions[row] ?? -1;
+    const start = positionOf(model, row);
     return start < position && position < (model.order.branchEnds.get(start) ?? -1);
   };
   const folded = new Set([...view.folded].filter((row) => !covers(row)));
