@@ -61,6 +61,11 @@ test("one key hides the entry at the cursor from the model and shows it again; r
   expect(scratch.effects.at(-1)).toEqual({ type: "act", act: { ...act, hidden: false } });
 });
 
+test("the sentences of a dialog are wrapped, not cut", () => {
+  const scratch = opened().keys("<", "]", "]", "M");
+  expect(scratch.screen.replace(/\s+/g, " ")).toContain("as a branch summary; both branches stay.");
+});
+
 test("only one act runs at a time, and none in a read-only session", () => {
   const scratch = opened().keys("u");
   // The first one says what it takes back.

@@ -107,7 +107,7 @@ function withSummary(
     openDialog(
       state,
       "The summary costs money",
-      () => [line(`${tree.writer.name} writes the summary, and its provider bills the call.`)],
+      paragraph(`${tree.writer.name} writes the summary, and its provider bills the call.`),
       [{ key: "y", title: "write the summary", run }, CANCEL],
     );
   return { key, title, run: confirm };
@@ -187,7 +187,7 @@ const rules = begins((state, tree, entryId) => {
   const isLeaf = tree.readOnly === undefined && tree.cursor === model.leafRow;
   const body = (columns: number) =>
     held.length === 0
-      ? [line("The user has set no rule on this path.")]
+      ? paragraph("The user has set no rule on this path.")(columns)
       : held.flatMap(({ text, kind }, at) => paragraph(`${at + 1} ${text} (${kind})`)(columns));
   const add: Choice = {
     key: "a",
@@ -217,7 +217,7 @@ const merge = changes((state, tree) => {
   return openDialog(
     state,
     "Merge this branch",
-    () => [line("Its conclusion is appended at the leaf, as a branch summary; both branches stay.")],
+    paragraph("Its conclusion is appended at the leaf, as a branch summary; both branches stay."),
     [choice, CANCEL],
   );
 });
