@@ -6,16 +6,16 @@ import { cacheSentence } from "../../commands/compact.ts";
 import { actName } from "../../entry-preview.ts";
 import { ACTS, type Act } from "../effects/acts.ts";
 import { line, span } from "../screen/frame.ts";
-import { CANCEL, dialog, openDialog, openField, paragraph } from "../state/dialog.ts";
+import { CANCEL, openDialog, openField } from "../state/dialog.ts";
 import {
   type Choice,
-  type Dialog,
   type Next,
   next,
   say,
   type TerminalEffect,
   type TerminalState,
   type TreeState,
+  withTree,
 } from "../state/state.ts";
 import { textField } from "../state/text-field.ts";
 import { branchMeantBy } from "../tree/tree-rows.ts";
@@ -31,40 +31,32 @@ export function begin(state: TerminalState, title: string, effect: TerminalEffec
 }
 
 export const beginAct = (state: TerminalState, act: Act, onBusy?: "fork" | "share"): Next => {
-  const { tree } = state;
-  const choice = onBusy ?? tree?.onBusy;
-  const begun = { ...state, tree: tree && { ...tree, awaits: tree.cursor } };
+  const choice = onBusy ?? state.tree?.onBusy;
+  const begun = withTree(state, (tree) => ({ ...tree, awaits: tree.cursor }));
   return begin(begun, ACTS[act.name].title, { type: "act", act, ...(choice ? { onBusy: choice } : {}) });
 };
 
 /** Asks about a session that another program writes. */
-export function busyDialog(act: Act, holder: string): Dialog {
-  const again = (onBusy: "fork" | "share") => (closed: TerminalState) =>
-    beginAct(
-      onBusy === "share" && closed.tree ? { ...closed, tree: { ...closed.tree, onBusy } } : closed,
-      act,
-      onBusy,
-    );
-  return dialog("Another process writes this session", paragraph(holder), [
+export function askBusy(state: TerminalState, act: Act, holder: string): Next {
+  const shares = (closed: TerminalState) => withTree(closed, (tree) => ({ ...tree, onBusy: "share" }));
+  const readOnly = "You chose to read this session only; open it again to change it.";
+  return openDialog(state, "Another process writes this session", holder, [
     { key: "w", title: "cancel, and try again later", run: (closed) => next(closed) },
     {
       key: "r",
       title: "read only: change nothing here from now on",
-      run: (closed) =>
-        next(
-          closed.tree
-            ? {
-                ...closed,
-                tree: {
-                  ...closed.tree,
-                  readOnly: "You chose to read this session only; open it again to change it.",
-                },
-              }
-            : closed,
-        ),
+      run: (closed) => next(withTree(closed, (tree) => ({ ...tree, readOnly }))),
     },
-    { key: "f", title: "fork: make the change in a new session", run: again("fork") },
-    { key: "s", title: "share: both write, each on its own branch", run: again("share") },
+    {
+      key: "f",
+      title: "fork: make the change in a new session",
+      run: (closed) => beginAct(closed, act, "fork"),
+    },
+    {
+      key: "s",
+      title: "share: both write, each on its own branch",
+      run: (closed) => beginAct(shares(closed), act),
+    },
   ]);
 }
 
@@ -103,14 +95,9 @@ function withSummary(
   run: (state: TerminalState) => Next,
 ): Choice {
   if (!tree.writer.isBilled) return { key, title, run };
-  const confirm: Choice["run"] = (state) =>
-    openDialog(
-      state,
-      "The summary costs money",
-      paragraph(`${tree.writer.name} writes the summary, and its provider bills the call.`),
-      [{ key: "y", title: "write the summary", run }, CANCEL],
-    );
-  return { key, title, run: confirm };
+  const text = `${tree.writer.name} writes the summary, and its provider bills the call.`;
+  const choices: Choice[] = [{ key: "y", title: "write the summary", run }, CANCEL];
+  return { key, title, run: (state) => openDialog(state, "The summary costs money", text, choices) };
 }
 
 /** Makes the answer that asks for the focus of a summary. */
@@ -136,7 +123,7 @@ const navigate = changes((state, tree, entryId) => {
   const isSmall = model.tree.length <= ROWS_FORECAST;
   const cache = isSmall ? forecastNavigation(model.tree, model.leafRow, target) : undefined;
   const text = cache && cache.anew > 0 ? `${where} ${cacheSentence(cache)}` : where;
-  return openDialog(state, "Continue from here", paragraph(text), [
+  return openDialog(state, "Continue from here", text, [
     { key: "n", title: "without a summary", run: go({ summarize: false }) },
     withSummary(tree, "s", "with a summary of the abandoned branch", go({ summarize: true })),
     withSummary(
@@ -153,7 +140,7 @@ const fork = changes((state, tree, entryId) => {
   const at = (position: "at" | "before") => (closed: TerminalState) =>
     beginAct(closed, { name: "fork", entryId, position });
   if (!isPrompt) return at("at")(state);
-  return openDialog(state, "Fork to a session of its own", () => [], [
+  return openDialog(state, "Fork to a session of its own", "", [
     { key: "w", title: "ending with this message", run: at("at") },
     { key: "b", title: "ending before it, with its text for editing", run: at("before") },
   ]);
@@ -185,10 +172,10 @@ const rules = begins((state, tree, entryId) => {
   const { model } = tree.view;
   const held = rulesOn(pathOf(model.tree, entryId));
   const isLeaf = tree.readOnly === undefined && tree.cursor === model.leafRow;
-  const body = (columns: number) =>
+  const body =
     held.length === 0
-      ? paragraph("The user has set no rule on this path.")(columns)
-      : held.flatMap(({ text, kind }, at) => paragraph(`${at + 1} ${text} (${kind})`)(columns));
+      ? "The user has set no rule on this path."
+      : held.map(({ text, kind }, at) => `${at + 1} ${text} (${kind})`);
   const add: Choice = {
     key: "a",
     title: "add a rule",
@@ -214,12 +201,8 @@ const merge = changes((state, tree) => {
   const choice = withSummary(tree, "m", "append its conclusion at the leaf", (closed) =>
     beginAct(closed, { name: "merge", fromId: branchAt(tree, tree.cursor) }),
   );
-  return openDialog(
-    state,
-    "Merge this branch",
-    paragraph("Its conclusion is appended at the leaf, as a branch summary; both branches stay."),
-    [choice, CANCEL],
-  );
+  const text = "Its conclusion is appended at the leaf, as a branch summary; both branches stay.";
+  return openDialog(state, "Merge this branch", text, [choice, CANCEL]);
 });
 const undo = changes((state, tree) =>
   tree.undoes || tree.view.model.isPartial ? beginAct(state, { name: "undo" }) : askToUndo(state, tree),
@@ -227,8 +210,8 @@ const undo = changes((state, tree) =>
 
 /** Asks again after another process has acted: `message` says that nothing was undone. */
 export function askAgainToUndo(state: TerminalState, message: string): Next {
-  const tree = state.tree && { ...state.tree, undoes: false };
-  return tree ? askToUndo({ ...state, tree }, tree, `${message} `) : next(state);
+  const asked = withTree(state, (tree) => ({ ...tree, undoes: false }));
+  return asked.tree ? askToUndo(asked, asked.tree, `${message} `) : next(asked);
 }
 
 /** Asks whether to undo the newest action, by name. `before` is shown before the question. */
@@ -237,13 +220,12 @@ function askToUndo(state: TerminalState, tree: TreeState, before = ""): Next {
   const act = lastAct(model.tree, model.leafId);
   if (!act) return refused(state, "There is nothing to undo.");
   const text = `${before}Undo ${actName(act)}? It stays in the file, and U restores it.`;
-  // The tree of the state may have changed while the dialog was open: its size, or new entries.
   const run = (closed: TerminalState) =>
     beginAct(
-      { ...closed, tree: { ...(closed.tree ?? tree), undoes: true } },
+      withTree(closed, (undone) => ({ ...undone, undoes: true })),
       { name: "undo", expected: act.entryId },
     );
-  return openDialog(state, "Undo", paragraph(text), [{ key: "u", title: "undo it", run }, CANCEL]);
+  return openDialog(state, "Undo", text, [{ key: "u", title: "undo it", run }, CANCEL]);
 }
 
 const redo = changes((state) => beginAct(state, { name: "redo" }));
@@ -304,12 +286,10 @@ const about: ActBinding["run"] = (state, tree) => {
   const { header } = tree.view.model.tree;
   const entryId = state.work ? undefined : idAtCursor(tree);
   const facts = [
-    ...(header?.id ? [["id", header.id]] : []),
-    ["file", tree.ref],
-    ...(tree.cwd === "" ? [] : [["folder", tree.cwd]]),
+    header?.id ? `id: ${header.id}` : "",
+    `file: ${tree.ref}`,
+    tree.cwd === "" ? "" : `folder: ${tree.cwd}`,
   ];
-  const body: Dialog["body"] = (columns) =>
-    facts.flatMap(([name, text]) => paragraph(`${name}: ${text}`)(columns));
   const elsewhere = OTHER_AGENTS.map(([key, agent, title]): Choice => {
     const run: Choice["run"] = (closed) =>
       begin(closed, `writing a session of ${title}`, { type: "continue", entryId: entryId!, agent });
@@ -320,7 +300,7 @@ const about: ActBinding["run"] = (state, tree) => {
     title: "copy the id",
     run: (closed) => next(closed, { type: "copy", text: header!.id, what: header!.id }),
   };
-  return openDialog(state, "This session", body, [
+  return openDialog(state, "This session", facts, [
     ...(header?.id ? [copyIt] : []),
     ...(entryId === undefined ? [] : elsewhere),
     { ...CANCEL, title: "close" },
@@ -328,20 +308,13 @@ const about: ActBinding["run"] = (state, tree) => {
 };
 
 /** Shows the command that continues a session in another agent, after the agent's file was written. */
-export const continuedDialog = (lines: readonly string[], command: string | null): Dialog =>
-  dialog("Continue in another agent", (columns) => lines.flatMap((text) => paragraph(text)(columns)), [
-    ...(command === null
-      ? []
-      : [
-          {
-            key: "y",
-            title: "copy the command",
-            run: (closed: TerminalState) =>
-              next(closed, { type: "copy", text: command, what: "the command" }),
-          },
-        ]),
-    { ...CANCEL, title: "close" },
-  ]);
+export function showContinued(state: TerminalState, lines: readonly string[], command: string | null): Next {
+  const run = (closed: TerminalState) =>
+    next(closed, { type: "copy", text: command ?? "", what: "the command" });
+  const copyIt: Choice = { key: "y", title: "copy the command", run };
+  const choices = [...(command === null ? [] : [copyIt]), { ...CANCEL, title: "close" }];
+  return openDialog(state, "Continue in another agent", lines, choices);
+}
 
 /** All keys that change a session or export a part of it, in the order of the help. */
 export const ACT_BINDINGS: readonly ActBinding[] = [

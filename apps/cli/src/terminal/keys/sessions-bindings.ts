@@ -3,7 +3,7 @@ import { wrapText } from "../../markdown/markdown.ts";
 import { parseSince, parseUntil } from "../../numbers.ts";
 import { projectOf } from "../../text.ts";
 import { EMPTY, type Line, line, span } from "../screen/frame.ts";
-import { dialog, openDialog, openField, paragraph } from "../state/dialog.ts";
+import { openDialog, openField } from "../state/dialog.ts";
 import {
   type Choice,
   type Next,
@@ -92,7 +92,7 @@ function askFilter(state: TerminalState, sessions: SessionsState): Next {
     { key: "x", title: "all", run: (closed) => listAgain(closed, { ...closed.sessions, filter: {} }) },
   ];
   const words = filterWords(filter);
-  const body = paragraph(words.length > 0 ? `Now: ${words.join(", ")}.` : "");
+  const body = words.length > 0 ? `Now: ${words.join(", ")}.` : "";
   return openDialog(state, "Show only sessions", body, choices);
 }
 
@@ -207,7 +207,7 @@ export const GENERAL_BINDINGS: readonly Binding<TerminalState>[] = [
     keys: ["?", "f1"],
     title: "list all keys",
     hint: "help",
-    run: (state) => next({ ...state, dialog: help(state) }),
+    run: help,
   },
   {
     keys: ["ctrl-z"],
@@ -232,7 +232,7 @@ export function generalKey(state: TerminalState, key: string): Next | undefined 
 
 type Listed = Pick<Binding<never>, "keys" | "shown" | "title">;
 
-function help(state: TerminalState) {
+function help(state: TerminalState): Next {
   const ofTree: readonly (readonly [string, readonly Listed[]])[] = [
     ["Act", ACT_BINDINGS],
     ["Move, fold, read", TREE_BINDINGS],
@@ -241,7 +241,7 @@ function help(state: TerminalState) {
   const screen = state.tree ? ofTree : [["Sessions", SESSIONS_BINDINGS] as const];
   const groups = [...screen, ["Everywhere", GENERAL_BINDINGS] as const];
   const signs = state.tree ? SIGNS_OF_TREE : SIGNS_OF_LIST;
-  return dialog("Signs and keys", (columns) => [
+  return openDialog(state, "Signs and keys", (columns) => [
     ...signs.flatMap(([sign, meaning]) => helpLines(sign, meaning, columns)),
     ...groups.flatMap(([title, listed]) => [
       EMPTY,

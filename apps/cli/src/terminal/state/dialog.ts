@@ -1,30 +1,34 @@
 import { wrapText } from "../../markdown/markdown.ts";
 import { plainLine } from "../../text.ts";
-import { line } from "../screen/frame.ts";
+import { type Line, line } from "../screen/frame.ts";
 import { type Choice, type Dialog, type Next, next, type TerminalState } from "./state.ts";
 import { editText, insertText, type TextField } from "./text-field.ts";
 
-export function dialog(
+/**
+ * Opens a dialog.
+ *
+ * @param text lines at a width, or sentences that are wrapped; nothing for an empty sentence
+ */
+export function openDialog(
+  state: TerminalState,
   title: string,
-  body: Dialog["body"],
+  text: string | readonly string[] | Dialog["body"],
   choices: readonly Choice[] = [],
   rest: Partial<Dialog> = {},
-): Dialog {
-  return { title, body, choices, scroll: 0, chosen: 0, ...rest };
+): Next {
+  const body: Dialog["body"] =
+    typeof text === "function"
+      ? text
+      : (columns) => [text].flat().flatMap((sentence) => paragraph(sentence, columns));
+  return next({ ...state, dialog: { title, body, choices, scroll: 0, chosen: 0, ...rest } });
 }
-
-/** Opens a {@link dialog}. */
-export const openDialog = (state: TerminalState, ...shown: Parameters<typeof dialog>): Next =>
-  next({ ...state, dialog: dialog(...shown) });
 
 /** The choice that changes nothing. */
 export const CANCEL: Choice = { key: "n", title: "cancel", run: (closed) => next(closed) };
 
-/** Makes a body with one sentence; empty for an empty text. */
-export const paragraph =
-  (text: string): Dialog["body"] =>
-  (columns) =>
-    text === "" ? [] : wrapText(plainLine(text), columns).map((one) => line(one));
+/** Wraps a sentence; empty for an empty text. */
+export const paragraph = (text: string, columns: number): Line[] =>
+  text === "" ? [] : wrapText(plainLine(text), columns).map((one) => line(one));
 
 /** Opens a dialog for a text on one line. */
 export const openField = (
@@ -32,7 +36,7 @@ export const openField = (
   title: string,
   field: TextField,
   accept: NonNullable<Dialog["accept"]>,
-): Next => openDialog(state, title, () => [], [], { field, accept });
+): Next => openDialog(state, title, "", [], { field, accept });
 
 /** Handles a key of a dialog. An answer receives a state in which the dialog is closed. */
 export function updateDialog(state: TerminalState, shown: Dialog, key: string): Next {

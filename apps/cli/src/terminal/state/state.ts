@@ -189,6 +189,10 @@ export const next = (state: TerminalState, ...effects: readonly TerminalEffect[]
   effects,
 });
 
+/** Changes the tree's state if a session is open. */
+export const withTree = (state: TerminalState, change: (tree: TreeState) => TreeState): TerminalState =>
+  state.tree ? { ...state, tree: change(state.tree) } : state;
+
 /** Returns the state with one sentence at the bottom. */
 export const say = (state: TerminalState, text: string, isError = false): TerminalState => ({
   ...state,

@@ -10,10 +10,10 @@ import type { Act } from "../effects/acts.ts";
 import {
   ACT_BINDINGS,
   askAgainToUndo,
+  askBusy,
   beginAct,
   bindingOf,
-  busyDialog,
-  continuedDialog,
+  showContinued,
   withFocus,
 } from "../keys/act-bindings.ts";
 import {
@@ -37,10 +37,9 @@ import { kindOfRow, type TreeModel, treeModel } from "../tree/tree-model.ts";
 import { treeView } from "../tree/tree-rows.ts";
 import { treeLayout } from "../view/layout.ts";
 import { isSameRow, sessionsRows } from "../view/sessions.ts";
-import { CANCEL, dialog, paragraph, updateDialog } from "./dialog.ts";
+import { CANCEL, openDialog, updateDialog } from "./dialog.ts";
 import {
   type Choice,
-  type Dialog,
   type Next,
   next,
   type Question,
@@ -52,6 +51,7 @@ import {
   type TerminalEffect,
   type TerminalState,
   type TreeState,
+  withTree,
 } from "./state.ts";
 import { insertText, textField } from "./text-field.ts";
 import { coveredAbove, moveTo, reveal, shownOnScreen, withView } from "./tree-cursor.ts";
@@ -129,10 +129,6 @@ function withSessions(state: TerminalState, sessions: SessionsState): Next {
   return next({ ...state, sessions: moveInList(state, sessions, at < 0 ? sessions.cursor : at) });
 }
 
-/** Changes the tree's state if a session is open. */
-const withTree = (state: TerminalState, change: (tree: TreeState) => TreeState): TerminalState =>
-  state.tree ? { ...state, tree: change(state.tree) } : state;
-
 /** A state without dialog, notice and work. */
 const CLOSED: Pick<TerminalState, "dialog" | "notice" | "work"> = {
   dialog: undefined,
@@ -201,10 +197,10 @@ const HANDLERS = {
   planned(state, { plan, instructions }: { plan: CompactionPlan; instructions?: string }) {
     const done = { ...state, work: undefined };
     if (!plan.eligible) return next(say(done, plan.reason));
-    return next(state.tree ? { ...done, dialog: planDialog(state.tree, plan, instructions) } : done);
+    return state.tree ? askToCompact(done, state.tree, plan, instructions) : next(done);
   },
   compared: (state, { comparison }: { comparison: BranchComparison }) =>
-    next(state.tree ? { ...state, dialog: comparisonDialog(state.tree, comparison) } : state),
+    state.tree ? showComparison(state, state.tree, comparison) : next(state),
   progress(state, { tokens = 0, detail }: { tokens?: number; detail?: string }) {
     const { work } = state;
     if (!work) return next(state);
@@ -213,13 +209,13 @@ const HANDLERS = {
   },
   acted: handleActed,
   busy: (state, { act, holder }: { act: Act; holder: string }) =>
-    next({ ...state, work: undefined, dialog: busyDialog(act, holder) }),
+    askBusy({ ...state, work: undefined }, act, holder),
   /** The action that an undo would have undone is no longer the newest one. */
   outdated: (state, { message }: { message: string }) =>
     askAgainToUndo({ ...state, work: undefined }, message),
   /** A session file of another agent was written. `command` continues it. */
   continued: (state, { lines, command }: { lines: readonly string[]; command: string | null }) =>
-    next({ ...state, ...CLOSED, dialog: continuedDialog(lines, command) }),
+    showContinued({ ...state, ...CLOSED }, lines, command),
   /** An error of the running work (`wasWork`), or of another reading. */
   failed: (state, { message, wasWork }: { message: string; wasWork: boolean }) =>
     next(say(wasWork ? { ...state, work: undefined } : state, message, true)),
@@ -228,8 +224,7 @@ const HANDLERS = {
   /** A warning about work that continues. */
   warned: (state, { message }: { message: string }) => next(say(state, message)),
   /** An extension asks a question and waits for the answer. */
-  asked: (state, { question }: { question: Question }) =>
-    next({ ...state, dialog: questionDialog(question) }),
+  asked: (state, { question }: { question: Question }) => ask(state, question),
   /** A question of an extension is obsolete. */
   withdrawn: (state, { question }: { question: number }) =>
     next(state.dialog?.question === question ? { ...state, dialog: undefined } : state),
@@ -298,8 +293,8 @@ function handleOpened(state: TerminalState, { model, entryId, editorText, ...fac
   const placed = position < 0 ? moveTo(state, tree, -1) : reveal(state, tree, position);
   // When the rest of a partly read session arrives, the dialog stays. For another session it is closed; work goes on.
   const { dialog, notice, work } = before ? state : { ...CLOSED, work: state.work };
-  const shown = editorText === undefined ? dialog : editorDialog(editorText);
-  return next({ ...state, dialog: shown, notice, work, tree: placed });
+  const opened = { ...state, dialog, notice, work, tree: placed };
+  return editorText === undefined ? next(opened) : edit(opened, editorText);
 }
 
 /** Returns the tree for another length of the log. A cursor on the leaf follows the leaf; everything else stays. */
@@ -347,13 +342,17 @@ function handleActed(state: TerminalState, { outcome }: { outcome: Change }): Ne
     const position = model.order.positions[model.tree.row(entryId)] ?? -1;
     if (position >= 0) done = { ...done, tree: reveal(done, tree, position) };
   }
-  if (ref !== undefined) done = { ...done, dialog: madeDialog(message, ref, editorText) };
-  if (editorText != null && ref === undefined) done = { ...done, dialog: editorDialog(editorText) };
-  return next(done);
+  if (ref !== undefined) return askAboutFork(done, message, ref, editorText);
+  return editorText == null ? next(done) : edit(done, editorText);
 }
 
 /** Shows the plan of a compaction, entry by entry, for confirmation. */
-function planDialog(tree: TreeState, plan: CompactionPreparation, instructions?: string): Dialog {
+function askToCompact(
+  state: TerminalState,
+  tree: TreeState,
+  plan: CompactionPreparation,
+  instructions?: string,
+): Next {
   const billed = tree.writer.isBilled ? ", which is billed" : "";
   const run = (rest: { instructions?: string }) => (closed: TerminalState) =>
     beginAct(closed, { name: "compact", ...rest });
@@ -363,7 +362,7 @@ function planDialog(tree: TreeState, plan: CompactionPreparation, instructions?:
     ...idLines(tree, [...plan.historyIds, ...plan.turnPrefixIds], "summarized", columns),
     ...idLines(tree, plan.keptIds, "kept", columns),
   ];
-  return dialog("Compact", body, [
+  return openDialog(state, "Compact", body, [
     {
       key: "y",
       title: `compact; ${plainLine(tree.writer.name)} writes the summary${billed}`,
@@ -412,11 +411,15 @@ function idLines(
 }
 
 /** Shows two branches side by side, from their fork. */
-function comparisonDialog(tree: TreeState, { commonAncestorId, a, b }: BranchComparison): Dialog {
+function showComparison(
+  state: TerminalState,
+  tree: TreeState,
+  { commonAncestorId, a, b }: BranchComparison,
+): Next {
   const { model } = tree.view;
   const ancestor = commonAncestorId === null ? undefined : model.tree.getEntry(commonAncestorId);
   const parting = ancestor ? plainLine(previewEntry(ancestor) ?? ancestor.type) : "before the first entry";
-  return dialog("Two branches, from their common ancestor", (columns) => {
+  return openDialog(state, "Two branches, from their common ancestor", (columns) => {
     const width = Math.floor((columns - 3) / 2);
     const [left, right] = [sideLines(tree, a, width), sideLines(tree, b, width)];
     while (left.length < right.length) left.push(EMPTY);
@@ -455,8 +458,8 @@ function sideLines({ view: { model } }: TreeState, side: BranchSide, columns: nu
 const FILES_SHOWN = 8;
 
 /** Opens the text of a prompt for editing. */
-function editorDialog(text: string): Dialog {
-  return dialog("Edit the message (Ctrl-S appends it here, Esc cancels)", () => [], [], {
+function edit(state: TerminalState, text: string): Next {
+  return openDialog(state, "Edit the message (Ctrl-S appends it here, Esc cancels)", "", [], {
     field: textField(text),
     hasLines: true,
     accept: (closed, written) =>
@@ -465,8 +468,13 @@ function editorDialog(text: string): Dialog {
 }
 
 /** Asks after a fork: open the new session, or stay. */
-function madeDialog(message: string, ref: string, editorText: Change["editorText"]): Dialog {
-  return dialog("Forked", paragraph(message), [
+function askAboutFork(
+  state: TerminalState,
+  message: string,
+  ref: string,
+  editorText: Change["editorText"],
+): Next {
+  return openDialog(state, "Forked", message, [
     {
       key: "o",
       title: "open the fork; Esc leads from there to the list, where this session is too",
@@ -480,7 +488,7 @@ function madeDialog(message: string, ref: string, editorText: Change["editorText
 const CHOICE_KEYS = "123456789abcdefghilmnoprstuvwxyz";
 
 /** Shows a question of an extension. Escape closes it without an answer. */
-function questionDialog({ id, title, message, choices }: Question): Dialog {
+function ask(state: TerminalState, { id, title, message, choices }: Question): Next {
   const answered = (answer: string | undefined) => (closed: TerminalState) =>
     next(closed, { type: "answer", question: id, answer });
   const given = choices.map(
@@ -490,7 +498,7 @@ function questionDialog({ id, title, message, choices }: Question): Dialog {
       run: answered(choice),
     }),
   );
-  return dialog(plainLine(title), paragraph(message), given, {
+  return openDialog(state, plainLine(title), message, given, {
     question: id,
     cancel: answered(undefined),
     ...(choices.length > 0 ? {} : { field: textField(), accept: (closed, text) => answered(text)(closed) }),

@@ -98,7 +98,7 @@ export function viewSessions(state: TerminalState): Line[] {
     .slice(sessions.top, sessions.top + height - 1)
     .map((row, at) => sessionsLine(state, row, sessions.top + at === sessions.cursor, fitting));
   const inLines = (texts: readonly string[]) =>
-    texts.flatMap((text) => paragraph(text)(size.columns - 4)).map(indented);
+    texts.flatMap((text) => paragraph(text, size.columns - 4)).map(indented);
   if (shown.length === 0) shown.push(...inLines(emptyTexts(state)));
   else if (sessions.others !== "" && !sessions.query) shown.push(EMPTY, ...inLines(othersText(sessions)));
   return fitLines([top, ...shown], height);
