@@ -9,8 +9,7 @@ import { line, span } from "../screen/frame.ts";
 import { CANCEL, openDialog, openField } from "../state/dialog.ts";
 import {
   type Choice,
-  type Next,
-  next,
+  effect,
   say,
   type TerminalEffect,
   type TerminalState,
@@ -23,29 +22,27 @@ import { branchMeantBy } from "../tree/tree-rows.ts";
 type ActBinding = Binding<TreeState>;
 
 /** Returns the state while an act runs. */
-export function begin(state: TerminalState, title: string, effect: TerminalEffect): Next {
-  return next(
-    { ...state, work: { title, started: state.now, tokens: 0, detail: "", isAborting: false } },
-    effect,
-  );
+export function begin(state: TerminalState, title: string, started: TerminalEffect): TerminalState {
+  const work = { title, started: state.now, tokens: 0, detail: "", isAborting: false };
+  return effect({ ...state, work }, started);
 }
 
-export const beginAct = (state: TerminalState, act: Act, onBusy?: "fork" | "share"): Next => {
+export const beginAct = (state: TerminalState, act: Act, onBusy?: "fork" | "share"): TerminalState => {
   const choice = onBusy ?? state.tree?.onBusy;
   const begun = withTree(state, (tree) => ({ ...tree, awaits: tree.cursor }));
   return begin(begun, ACTS[act.name].title, { type: "act", act, ...(choice ? { onBusy: choice } : {}) });
 };
 
 /** Asks about a session that another program writes. */
-export function askBusy(state: TerminalState, act: Act, holder: string): Next {
+export function askBusy(state: TerminalState, act: Act, holder: string): TerminalState {
   const shares = (closed: TerminalState) => withTree(closed, (tree) => ({ ...tree, onBusy: "share" }));
   const readOnly = "You chose to read this session only; open it again to change it.";
   return openDialog(state, "Another process writes this session", holder, [
-    { key: "w", title: "cancel, and try again later", run: (closed) => next(closed) },
+    { key: "w", title: "cancel, and try again later", run: (closed) => closed },
     {
       key: "r",
       title: "read only: change nothing here from now on",
-      run: (closed) => next(withTree(closed, (tree) => ({ ...tree, readOnly }))),
+      run: (closed) => withTree(closed, (tree) => ({ ...tree, readOnly })),
     },
     {
       key: "f",
@@ -55,26 +52,24 @@ export function askBusy(state: TerminalState, act: Act, holder: string): Next {
     {
       key: "s",
       title: "share: both write, each on its own branch",
-      run: (closed) => beginAct(shares(closed), act),
+      run: (closed) => beginAct(shares(closed), act, "share"),
     },
   ]);
 }
 
-const refused = (state: TerminalState, text: string): Next => next(say(state, text, true));
-
 /** Makes the function of a key that begins an act at an entry; refused while another act runs. */
 const begins =
-  (run: (state: TerminalState, tree: TreeState, entryId: string) => Next): ActBinding["run"] =>
+  (run: (state: TerminalState, tree: TreeState, entryId: string) => TerminalState): ActBinding["run"] =>
   (state, tree) => {
-    if (state.work) return refused(state, `Still ${state.work.title}. Esc aborts it.`);
+    if (state.work) return say(state, `Still ${state.work.title}. Esc aborts it.`, true);
     const entryId = idAtCursor(tree);
-    return entryId === undefined ? refused(state, "There is no entry here.") : run(state, tree, entryId);
+    return entryId === undefined ? say(state, "There is no entry here.", true) : run(state, tree, entryId);
   };
 
 /** Makes the function of a key that changes the session; refused when it is read-only. */
 const changes = (run: Parameters<typeof begins>[0]): ActBinding["run"] =>
   begins((state, tree, entryId) =>
-    tree.readOnly === undefined ? run(state, tree, entryId) : refused(state, tree.readOnly),
+    tree.readOnly === undefined ? run(state, tree, entryId) : say(state, tree.readOnly, true),
   );
 
 const idAtCursor = ({ cursor, view }: TreeState): string | undefined =>
@@ -92,7 +87,7 @@ function withSummary(
   tree: TreeState,
   key: string,
   title: string,
-  run: (state: TerminalState) => Next,
+  run: (state: TerminalState) => TerminalState,
 ): Choice {
   if (!tree.writer.isBilled) return { key, title, run };
   const text = `${tree.writer.name} writes the summary, and its provider bills the call.`;
@@ -102,8 +97,8 @@ function withSummary(
 
 /** Makes the answer that asks for the focus of a summary. */
 export const withFocus =
-  (accept: (state: TerminalState, instructions: string) => Next, before?: string) =>
-  (state: TerminalState): Next =>
+  (accept: (state: TerminalState, instructions: string) => TerminalState, before?: string) =>
+  (state: TerminalState): TerminalState =>
     openField(state, "What should the summary focus on?", textField(before), accept);
 
 /** Maximum number of entries of a session whose cache forecast is computed while a key is handled. */
@@ -113,7 +108,7 @@ const navigate = changes((state, tree, entryId) => {
   const { model } = tree.view;
   const isPrompt = promptText(model.tree.entryAt(tree.cursor)) !== null;
   if (tree.cursor === model.leafRow && !isPrompt)
-    return next(say(state, "The session already continues from here."));
+    return say(state, "The session already continues from here.");
   const go = (rest: { summarize: boolean; instructions?: string }) => (closed: TerminalState) =>
     beginAct(closed, { name: "navigate", entryId, ...rest });
   const where = isPrompt
@@ -161,7 +156,7 @@ const hide = changes((state, tree, entryId) =>
 
 const rename = changes((state, tree) =>
   openField(state, "Name of this session", textField(tree.view.model.name), (closed, text) =>
-    text.trim() === "" ? next(closed) : beginAct(closed, { name: "rename", text: text.trim() }),
+    text.trim() === "" ? closed : beginAct(closed, { name: "rename", text: text.trim() }),
   ),
 );
 
@@ -181,7 +176,7 @@ const rules = begins((state, tree, entryId) => {
     title: "add a rule",
     run: (closed) =>
       openField(closed, "New rule", textField(), (asked, text) =>
-        text.trim() === "" ? next(asked) : beginAct(asked, { name: "rules", add: text }),
+        text.trim() === "" ? asked : beginAct(asked, { name: "rules", add: text }),
       ),
   };
   const drops = held.slice(0, RULE_KEYS.length).map(({ id }, at): Choice => {
@@ -197,7 +192,7 @@ const compact = changes((state) => begin(state, "planning a compaction", { type:
 const merge = changes((state, tree) => {
   const { model } = tree.view;
   if (model.order.shape.isActive(tree.cursor))
-    return refused(state, "This entry is already on the current path; choose an entry of another branch.");
+    return say(state, "This entry is already on the current path; choose an entry of another branch.", true);
   const choice = withSummary(tree, "m", "append its conclusion at the leaf", (closed) =>
     beginAct(closed, { name: "merge", fromId: branchAt(tree, tree.cursor) }),
   );
@@ -209,16 +204,16 @@ const undo = changes((state, tree) =>
 );
 
 /** Asks again after another process has acted: `message` says that nothing was undone. */
-export function askAgainToUndo(state: TerminalState, message: string): Next {
+export function askAgainToUndo(state: TerminalState, message: string): TerminalState {
   const asked = withTree(state, (tree) => ({ ...tree, undoes: false }));
-  return asked.tree ? askToUndo(asked, asked.tree, `${message} `) : next(asked);
+  return asked.tree ? askToUndo(asked, asked.tree, `${message} `) : asked;
 }
 
 /** Asks whether to undo the newest action, by name. `before` is shown before the question. */
-function askToUndo(state: TerminalState, tree: TreeState, before = ""): Next {
+function askToUndo(state: TerminalState, tree: TreeState, before = ""): TerminalState {
   const { model } = tree.view;
   const act = lastAct(model.tree, model.leafId);
-  if (!act) return refused(state, "There is nothing to undo.");
+  if (!act) return say(state, "There is nothing to undo.", true);
   const text = `${before}Undo ${actName(act)}? It stays in the file, and U restores it.`;
   const run = (closed: TerminalState) =>
     beginAct(
@@ -236,28 +231,27 @@ const compare: ActBinding["run"] = (state, tree) => {
   const row = tree.mark ?? model.leafRow;
   const other = row < 0 ? undefined : branchAt(tree, row);
   if (here === undefined || other === undefined || here === other)
-    return refused(state, "Mark one entry with m, then press d on another to compare them.");
-  return next(state, { type: "compare", a: here, b: other });
+    return say(state, "Mark one entry with m, then press d on another to compare them.", true);
+  return effect(state, { type: "compare", a: here, b: other });
 };
 
-const mark: ActBinding["run"] = (state, tree) =>
-  next({
-    ...state,
-    tree: { ...tree, mark: tree.mark === tree.cursor || tree.cursor < 0 ? undefined : tree.cursor },
-  });
+const mark: ActBinding["run"] = (state, tree) => ({
+  ...state,
+  tree: { ...tree, mark: tree.mark === tree.cursor || tree.cursor < 0 ? undefined : tree.cursor },
+});
 
 const copy: ActBinding["run"] = (state, tree) => {
   const entry = entryAtCursor(tree);
-  if (!entry) return refused(state, "There is nothing to copy.");
+  if (!entry) return say(state, "There is nothing to copy.", true);
   const said = message.is(entry) ? messageText(entry.message) : undefined;
   const { summary } = entry as { summary?: unknown };
   const text = said ?? (typeof summary === "string" ? summary : jsonText(entry, 2));
-  return next(state, { type: "copy", text, what: "the text" });
+  return effect(state, { type: "copy", text, what: "the text" });
 };
 
 const copyId: ActBinding["run"] = (state, tree) => {
   const id = idAtCursor(tree);
-  return id === undefined ? next(state) : next(state, { type: "copy", text: id, what: id });
+  return id === undefined ? state : effect(state, { type: "copy", text: id, what: id });
 };
 
 const exportHere = begins((state, _, entryId) => {
@@ -298,7 +292,7 @@ const about: ActBinding["run"] = (state, tree) => {
   const copyIt: Choice = {
     key: "y",
     title: "copy the id",
-    run: (closed) => next(closed, { type: "copy", text: header!.id, what: header!.id }),
+    run: (closed) => effect(closed, { type: "copy", text: header!.id, what: header!.id }),
   };
   return openDialog(state, "This session", facts, [
     ...(header?.id ? [copyIt] : []),
@@ -308,9 +302,13 @@ const about: ActBinding["run"] = (state, tree) => {
 };
 
 /** Shows the command that continues a session in another agent, after the agent's file was written. */
-export function showContinued(state: TerminalState, lines: readonly string[], command: string | null): Next {
+export function showContinued(
+  state: TerminalState,
+  lines: readonly string[],
+  command: string | null,
+): TerminalState {
   const run = (closed: TerminalState) =>
-    next(closed, { type: "copy", text: command ?? "", what: "the command" });
+    effect(closed, { type: "copy", text: command ?? "", what: "the command" });
   const copyIt: Choice = { key: "y", title: "copy the command", run };
   const choices = [...(command === null ? [] : [copyIt]), { ...CANCEL, title: "close" }];
   return openDialog(state, "Continue in another agent", lines, choices);
@@ -359,7 +357,7 @@ export interface Binding<Shown> {
   title: string;
   /** One or two words for the bottom line; keys without a hint are only in the help. */
   hint?: string;
-  run: (state: TerminalState, shown: Shown) => Next;
+  run: (state: TerminalState, shown: Shown) => TerminalState;
 }
 
 export const shownKeys = ({ keys, shown = keys[0]! }: Pick<Binding<never>, "keys" | "shown">): string =>
@@ -373,7 +371,7 @@ export const bindingOf = <Shown>(
 /** Keys that move by rows on every screen. `move` gets a distance; it is infinite for both ends. */
 export function movingBindings<Shown>(
   page: (state: TerminalState) => number,
-  move: (state: TerminalState, shown: Shown, by: number) => Next,
+  move: (state: TerminalState, shown: Shown, by: number) => TerminalState,
 ): Binding<Shown>[] {
   const by =
     (distance: number): Binding<Shown>["run"] =>

@@ -6,8 +6,7 @@ import { EMPTY, type Line, line, span } from "../screen/frame.ts";
 import { openDialog, openField } from "../state/dialog.ts";
 import {
   type Choice,
-  type Next,
-  next,
+  effect,
   type SessionFilter,
   type SessionsState,
   say,
@@ -33,17 +32,17 @@ export function moveInList(state: TerminalState, sessions: SessionsState, to: nu
 
 const openHere: SessionsBinding["run"] = (state, sessions) => {
   const row = sessionsRows(sessions)[sessions.cursor];
-  if (!row) return next(state);
+  if (!row) return state;
   return row.type === "session"
-    ? next(state, { type: "open", ref: row.session.ref })
-    : next(state, { type: "open", ref: row.hit.file, entryId: row.hit.entryId });
+    ? effect(state, { type: "open", ref: row.session.ref })
+    : effect(state, { type: "open", ref: row.hit.file, entryId: row.hit.entryId });
 };
 /** Lists the sessions again from the beginning, and repeats a running search. */
-export function listAgain(state: TerminalState, sessions: SessionsState): Next {
+export function listAgain(state: TerminalState, sessions: SessionsState): TerminalState {
   const { filter, query } = sessions;
   const listed = moveInList(state, { ...sessions, listed: [], hits: [], isListing: true }, 0);
   const text = query?.text.trim() ?? "";
-  return next(
+  return effect(
     { ...state, sessions: listed },
     { type: "list-sessions", filter },
     ...(text === "" ? [] : [{ type: "search" as const, query: text, filter }]),
@@ -51,12 +50,12 @@ export function listAgain(state: TerminalState, sessions: SessionsState): Next {
 }
 
 /** Opens the dialog for the filter of the list: time, project and agent. */
-function askFilter(state: TerminalState, sessions: SessionsState): Next {
+function askFilter(state: TerminalState, sessions: SessionsState): TerminalState {
   const { filter } = sessions;
   const set = (
     closed: TerminalState,
     changed: { readonly [Name in keyof SessionFilter]: SessionFilter[Name] | undefined },
-  ): Next => {
+  ): TerminalState => {
     const all = Object.entries({ ...filter, ...changed }).filter(([, value]) => value !== undefined);
     return listAgain(closed, { ...closed.sessions, filter: Object.fromEntries(all) });
   };
@@ -67,7 +66,7 @@ function askFilter(state: TerminalState, sessions: SessionsState): Next {
           return set(asked, { [name]: text.trim() === "" ? undefined : parse(text) });
         } catch (error) {
           if (!(error instanceof InvalidArgumentError)) throw error;
-          return next(say(asked, `${text.trim()} is not a time; type for example 1w.`, true));
+          return say(asked, `${text.trim()} is not a time; type for example 1w.`, true);
         }
       });
   const row = sessionsRows(sessions)[sessions.cursor];
@@ -107,14 +106,14 @@ const AGENTS = [
 export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
   ...movingBindings<SessionsState>(
     (state) => bodyHeight(state) - 2,
-    (state, sessions, by) => next({ ...state, sessions: moveInList(state, sessions, sessions.cursor + by) }),
+    (state, sessions, by) => ({ ...state, sessions: moveInList(state, sessions, sessions.cursor + by) }),
   ),
   { keys: ["enter", "right"], shown: "Enter", title: "open", hint: "open", run: openHere },
   {
     keys: ["/"],
     title: "search names and all messages",
     hint: "search",
-    run: (state, sessions) => next({ ...state, sessions: { ...sessions, query: textField() } }),
+    run: (state, sessions) => ({ ...state, sessions: { ...sessions, query: textField() } }),
   },
   {
     keys: ["s"],
@@ -123,14 +122,14 @@ export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
     run: (state, sessions) => {
       const sort = SORTS[(SORTS.indexOf(sessions.sort) + 1) % SORTS.length]!;
       const sorted = { ...state, sessions: moveInList(state, { ...sessions, sort }, 0) };
-      return next(say(sorted, `Sorted by ${sort}.`));
+      return say(sorted, `Sorted by ${sort}.`);
     },
   },
   { keys: ["f"], title: "filter by date, project and agent", hint: "filter", run: askFilter },
   {
     keys: ["i"],
     title: "import the sessions of other agents on this machine",
-    run: (state) => (state.work ? next(state) : begin(state, "importing", { type: "import" })),
+    run: (state) => (state.work ? state : begin(state, "importing", { type: "import" })),
   },
   {
     keys: ["a"],
@@ -139,7 +138,7 @@ export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
       const showsSubAgents = !sessions.showsSubAgents;
       const text = showsSubAgents ? "Sub-agents are listed too." : "Sub-agents are not listed.";
       const listed = moveInList(state, { ...sessions, showsSubAgents }, 0);
-      return next(say({ ...state, sessions: listed }, text));
+      return say({ ...state, sessions: listed }, text);
     },
   },
   { keys: ["r"], title: "list the sessions again", run: listAgain },
@@ -157,35 +156,35 @@ const LIST_KEYS: ReadonlySet<string> = new Set([
 ]);
 
 /** Handles a key during a search: letters change the query, other keys act on the results. */
-export function searchKey(state: TerminalState, sessions: SessionsState, key: string): Next | undefined {
+export function searchKey(state: TerminalState, sessions: SessionsState, key: string) {
   if (!sessions.query || LIST_KEYS.has(key)) return undefined;
   if (key === "escape" || key === "ctrl-c") {
     const ended = moveInList(state, { ...sessions, query: undefined, hits: [], isSearching: false }, 0);
-    return next({ ...state, sessions: ended }, { type: "search", query: "", filter: sessions.filter });
+    return effect({ ...state, sessions: ended }, { type: "search", query: "", filter: sessions.filter });
   }
   return searchFor(state, sessions, editText(sessions.query, key));
 }
 
 /** Returns the list during a search for a text. */
-export function searchFor(state: TerminalState, sessions: SessionsState, query: TextField): Next {
+export function searchFor(state: TerminalState, sessions: SessionsState, query: TextField): TerminalState {
   const text = query.text.trim();
-  if (text === sessions.query?.text.trim()) return next({ ...state, sessions: { ...sessions, query } });
+  if (text === sessions.query?.text.trim()) return { ...state, sessions: { ...sessions, query } };
   const searching = { ...sessions, query, hits: [], isSearching: text !== "" };
-  return next(
+  return effect(
     { ...state, sessions: moveInList(state, searching, 0) },
     { type: "search", query: text, filter: sessions.filter },
   );
 }
 
 /** Goes one step back: from reading, from the session, from the program. */
-function back(state: TerminalState): Next {
+function back(state: TerminalState): TerminalState {
   const { tree, work } = state;
-  if (work) return next({ ...state, work: { ...work, isAborting: true } }, { type: "abort" });
-  if (tree?.isReading) return next({ ...state, tree: { ...tree, isReading: false, scroll: 0 } });
-  if (!tree) return next(state);
+  if (work) return effect({ ...state, work: { ...work, isAborting: true } }, { type: "abort" });
+  if (tree?.isReading) return { ...state, tree: { ...tree, isReading: false, scroll: 0 } };
+  if (!tree) return state;
   if (tree.query !== "") return endSearch(state, tree);
   const { filter, query, isSearching } = state.sessions;
-  return next(
+  return effect(
     { ...state, tree: undefined, sessions: { ...state.sessions, isListing: true } },
     { type: "close" },
     { type: "list-sessions", filter },
@@ -213,26 +212,31 @@ export const GENERAL_BINDINGS: readonly Binding<TerminalState>[] = [
     keys: ["ctrl-z"],
     shown: "Ctrl-Z",
     title: "suspend; `fg` continues",
-    run: (state) => next(state, { type: "suspend" }),
+    run: (state) => effect(state, { type: "suspend" }),
   },
   {
     keys: ["ctrl-l"],
     shown: "Ctrl-L",
     title: "draw the screen again",
-    run: (state) => next(state, { type: "redraw" }),
+    run: (state) => effect(state, { type: "redraw" }),
   },
-  { keys: ["q", "ctrl-c"], title: "quit", hint: "quit", run: (state) => next(state, { type: "quit" }) },
+  {
+    keys: ["q", "ctrl-c"],
+    title: "quit",
+    hint: "quit",
+    run: (state) => effect(state, { type: "quit" }),
+  },
 ];
 
 /** Handles a key that has the same function on every screen. */
-export function generalKey(state: TerminalState, key: string): Next | undefined {
+export function generalKey(state: TerminalState, key: string) {
   if (key === "ctrl-c" && state.work) return back(state);
   return bindingOf(GENERAL_BINDINGS, key)?.run(state, state);
 }
 
 type Listed = Pick<Binding<never>, "keys" | "shown" | "title">;
 
-function help(state: TerminalState): Next {
+function help(state: TerminalState): TerminalState {
   const ofTree: readonly (readonly [string, readonly Listed[]])[] = [
     ["Act", ACT_BINDINGS],
     ["Move, fold, read", TREE_BINDINGS],

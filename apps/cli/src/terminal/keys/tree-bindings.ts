@@ -1,6 +1,6 @@
 import { formatCount, formatMany } from "../../numbers.ts";
 import { frameText } from "../screen/frame.ts";
-import { type Next, next, say, type TerminalState, type TreeState } from "../state/state.ts";
+import { effect, say, type TerminalState, type TreeState } from "../state/state.ts";
 import { editText, textField } from "../state/text-field.ts";
 import {
   cursorPosition,
@@ -30,20 +30,19 @@ type TreeBinding = Binding<TreeState>;
 /** Makes the function of a key that changes only the tree's state. */
 const moves =
   (move: (state: TerminalState, tree: TreeState) => TreeState): TreeBinding["run"] =>
-  (state, tree) =>
-    next({ ...state, tree: move(state, tree) });
+  (state, tree) => ({ ...state, tree: move(state, tree) });
 
 /** Makes the function of a key that jumps, or shows a message when there is no target. */
 const jumps =
   (to: Parameters<typeof jump>[2], missing: string): TreeBinding["run"] =>
   (state, tree) => {
     const moved = jump(state, tree, to);
-    return next(moved === tree ? say(state, missing) : { ...state, tree: moved });
+    return moved === tree ? say(state, missing) : { ...state, tree: moved };
   };
 
 const MOVES = movingBindings<TreeState>(
   (state) => treeLayout(state, false).treeHeight - 1,
-  (state, tree, by) => next({ ...state, tree: step(state, tree, by) }),
+  (state, tree, by) => ({ ...state, tree: step(state, tree, by) }),
 );
 
 const JUMPS: readonly TreeBinding[] = [
@@ -95,7 +94,7 @@ const FOLDS: readonly TreeBinding[] = [
       const { bookkeeping, showsBookkeeping } = toggled.view.model;
       const count = bookkeeping.reduce((sum, mark) => sum + mark, 0);
       const what = `${formatMany(count, "entry", "entries")} of bookkeeping`;
-      return next(say({ ...state, tree: toggled }, `${what} ${showsBookkeeping ? "shown" : "folded"}.`));
+      return say({ ...state, tree: toggled }, `${what} ${showsBookkeeping ? "shown" : "folded"}.`);
     },
   },
   {
@@ -114,8 +113,11 @@ const FOLDS: readonly TreeBinding[] = [
 ];
 
 /** Ends a search without moving the cursor. */
-export const endSearch = (state: TerminalState, tree: TreeState): Next =>
-  next({ ...state, tree: { ...tree, search: undefined, query: "", hits: [] } }, { type: "find", query: "" });
+export const endSearch = (state: TerminalState, tree: TreeState): TerminalState =>
+  effect(
+    { ...state, tree: { ...tree, search: undefined, query: "", hits: [] } },
+    { type: "find", query: "" },
+  );
 
 /** Handles a key while the query of a search is typed. */
 export function typeSearch(
@@ -123,7 +125,7 @@ export function typeSearch(
   tree: TreeState,
   search: NonNullable<TreeState["search"]>,
   key: string,
-): Next {
+): TerminalState {
   if (key === "escape" || key === "ctrl-c") {
     const from = positionOf(tree.view.model, search.from);
     return endSearch(state, from < 0 ? tree : reveal(state, tree, from));
@@ -141,10 +143,10 @@ export function searchTree(
   state: TerminalState,
   tree: TreeState,
   search: NonNullable<TreeState["search"]>,
-): Next {
+): TerminalState {
   const query = search.field.text.trim() === "" ? "" : search.field.text;
-  if (query === tree.query) return next({ ...state, tree: { ...tree, search } });
-  return next({ ...state, tree: { ...tree, search, query, hits: [] } }, { type: "find", query });
+  if (query === tree.query) return { ...state, tree: { ...tree, search } };
+  return effect({ ...state, tree: { ...tree, search, query, hits: [] } }, { type: "find", query });
 }
 
 /** Positions of the hits, ascending. */
@@ -170,14 +172,12 @@ export function toFirstHit(state: TerminalState, tree: TreeState): TreeState {
 }
 
 /** Moves to the next or previous hit, and continues at the other end; with 0, to the hit at the cursor. */
-export function toHit(state: TerminalState, tree: TreeState, direction: 1 | 0 | -1): Next {
+export function toHit(state: TerminalState, tree: TreeState, direction: 1 | 0 | -1): TerminalState {
   const found = foundPositions(tree);
   if (found.length === 0)
-    return next(
-      say(
-        { ...state, tree: { ...tree, awaits: tree.cursor } },
-        tree.query === "" ? "There is no search; / starts one." : `No entry contains ${tree.query}.`,
-      ),
+    return say(
+      { ...state, tree: { ...tree, awaits: tree.cursor } },
+      tree.query === "" ? "There is no search; / starts one." : `No entry contains ${tree.query}.`,
     );
   const at = cursorPosition(tree);
   const isThere = direction === 0 && found.includes(at);
@@ -188,7 +188,7 @@ export function toHit(state: TerminalState, tree: TreeState, direction: 1 | 0 | 
       : (found.find((position) => position > at) ?? found[0]!);
   const told = `Place ${formatCount(found.indexOf(to) + 1)} of ${formatCount(found.length)} with ${tree.query} · n next, N previous, Esc ends the search`;
   const moved = showMatch(state, reveal(state, tree, to));
-  return next(say({ ...state, tree: { ...moved, awaits: moved.cursor } }, told));
+  return say({ ...state, tree: { ...moved, awaits: moved.cursor } }, told);
 }
 
 /** Lines of a preview that are searched for the first match, and lines that stay visible above it. */

@@ -1,7 +1,7 @@
 import { wrapText } from "../../markdown/markdown.ts";
 import { plainLine } from "../../text.ts";
 import { type Line, line } from "../screen/frame.ts";
-import { type Choice, type Dialog, type Next, next, type TerminalState } from "./state.ts";
+import type { Choice, Dialog, TerminalState } from "./state.ts";
 import { editText, insertText, type TextField } from "./text-field.ts";
 
 /**
@@ -15,16 +15,16 @@ export function openDialog(
   text: string | readonly string[] | Dialog["body"],
   choices: readonly Choice[] = [],
   rest: Partial<Dialog> = {},
-): Next {
+): TerminalState {
   const body: Dialog["body"] =
     typeof text === "function"
       ? text
       : (columns) => [text].flat().flatMap((sentence) => paragraph(sentence, columns));
-  return next({ ...state, dialog: { title, body, choices, scroll: 0, chosen: 0, ...rest } });
+  return { ...state, dialog: { title, body, choices, scroll: 0, chosen: 0, ...rest } };
 }
 
 /** The choice that changes nothing. */
-export const CANCEL: Choice = { key: "n", title: "cancel", run: (closed) => next(closed) };
+export const CANCEL: Choice = { key: "n", title: "cancel", run: (closed) => closed };
 
 /** Wraps a sentence; empty for an empty text. */
 export const paragraph = (text: string, columns: number): Line[] =>
@@ -36,17 +36,17 @@ export const openField = (
   title: string,
   field: TextField,
   accept: NonNullable<Dialog["accept"]>,
-): Next => openDialog(state, title, "", [], { field, accept });
+): TerminalState => openDialog(state, title, "", [], { field, accept });
 
 /** Handles a key of a dialog. An answer receives a state in which the dialog is closed. */
-export function updateDialog(state: TerminalState, shown: Dialog, key: string): Next {
+export function updateDialog(state: TerminalState, shown: Dialog, key: string): TerminalState {
   const closed: TerminalState = { ...state, dialog: undefined };
-  if (key === "escape" || key === "ctrl-c") return shown.cancel?.(closed) ?? next(closed);
+  if (key === "escape" || key === "ctrl-c") return shown.cancel?.(closed) ?? closed;
   if (shown.field) return updateField(state, closed, shown, shown.field, key);
   const choice = key === "enter" ? shown.choices[shown.chosen] : shown.choices.find((one) => one.key === key);
   if (choice) return choice.run(closed);
-  if (shown.choices.length === 0 && (key === "q" || key === "enter" || key === "?")) return next(closed);
-  return next({ ...state, dialog: scrollDialog(shown, key) });
+  if (shown.choices.length === 0 && (key === "q" || key === "enter" || key === "?")) return closed;
+  return { ...state, dialog: scrollDialog(shown, key) };
 }
 
 function updateField(
@@ -55,14 +55,14 @@ function updateField(
   shown: Dialog,
   field: TextField,
   key: string,
-): Next {
+): TerminalState {
   const { hasLines = false, accept } = shown;
-  if (key === (hasLines ? "ctrl-s" : "enter")) return accept?.(closed, field.text) ?? next(closed);
+  if (key === (hasLines ? "ctrl-s" : "enter")) return accept?.(closed, field.text) ?? closed;
   // In a field of one line, these keys work like Enter.
   const isBreak = key === "alt-enter" || key === "shift-enter";
-  if (isBreak && !hasLines) return next(state);
+  if (isBreak && !hasLines) return state;
   const changed = key === "enter" ? insertText(field, "\n") : editText(field, key);
-  return next({ ...state, dialog: { ...shown, field: changed } });
+  return { ...state, dialog: { ...shown, field: changed } };
 }
 
 /** Number of lines that a page key scrolls a dialog. */

@@ -19,9 +19,22 @@ export interface TerminalState {
   /** The dialog that covers the screen and gets the keys. */
   readonly dialog: Dialog | undefined;
   /** One sentence at the bottom, shown until the next key. */
-  readonly notice: Notice | undefined;
+  readonly notice: { readonly text: string; readonly isError: boolean } | undefined;
   /** The running act; only one runs at a time. */
-  readonly work: Work | undefined;
+  readonly work:
+    | {
+        readonly title: string;
+        /** Start in epoch milliseconds. */
+        readonly started: number;
+        /** Tokens of the summary so far. */
+        readonly tokens: number;
+        /** Current part of the work; empty: the whole. */
+        readonly detail: string;
+        readonly isAborting: boolean;
+      }
+    | undefined;
+  /** Effects that the current event has requested. */
+  readonly effects: readonly TerminalEffect[];
 }
 
 /** State of a terminal before the first event. */
@@ -37,6 +50,7 @@ export function firstState(
     dialog: undefined,
     notice: undefined,
     work: undefined,
+    effects: [],
     sessions: {
       listed: [],
       isListing: true,
@@ -52,22 +66,6 @@ export function firstState(
       top: 0,
     },
   };
-}
-
-interface Notice {
-  text: string;
-  isError: boolean;
-}
-
-interface Work {
-  title: string;
-  /** Start in epoch milliseconds. */
-  started: number;
-  /** Tokens of the summary so far. */
-  tokens: number;
-  /** Current part of the work; empty: the whole. */
-  detail: string;
-  isAborting: boolean;
 }
 
 /** Filter of sessions, with the options of `espalier list`. */
@@ -153,7 +151,7 @@ interface TreeSearch {
 export interface Choice {
   key: string;
   title: string;
-  run: (state: TerminalState) => Next;
+  run: (state: TerminalState) => TerminalState;
 }
 
 /** A pane over the screen. It shows text and may ask for a text or a choice. Everything except its answers is data. */
@@ -171,22 +169,17 @@ export interface Dialog {
   /** True: Enter begins a new line, and Ctrl-S submits. */
   hasLines?: boolean;
   /** Called with the submitted text. */
-  accept?: (state: TerminalState, text: string) => Next;
+  accept?: (state: TerminalState, text: string) => TerminalState;
   /** Id of an extension's question that the dialog asks. */
   question?: number;
   /** Effect of Escape in addition to closing the dialog. */
-  cancel?: (state: TerminalState) => Next;
+  cancel?: (state: TerminalState) => TerminalState;
 }
 
-/** A state, and the effects to run. */
-export interface Next {
-  state: TerminalState;
-  effects: readonly TerminalEffect[];
-}
-
-export const next = (state: TerminalState, ...effects: readonly TerminalEffect[]): Next => ({
-  state,
-  effects,
+/** Returns the state with effects to run. */
+export const effect = (state: TerminalState, ...effects: readonly TerminalEffect[]): TerminalState => ({
+  ...state,
+  effects: [...state.effects, ...effects],
 });
 
 /** Changes the tree's state if a session is open. */

@@ -40,8 +40,7 @@ import { isSameRow, sessionsRows } from "../view/sessions.ts";
 import { CANCEL, openDialog, updateDialog } from "./dialog.ts";
 import {
   type Choice,
-  type Next,
-  next,
+  effect,
   type Question,
   type ReadTab,
   type SessionFacts,
@@ -56,14 +55,19 @@ import {
 import { insertText, textField } from "./text-field.ts";
 import { coveredAbove, moveTo, reveal, shownOnScreen, withView } from "./tree-cursor.ts";
 
-/** Returns the next state after an event, and its effects. Pure, except that it reads the log. */
-export function update(state: TerminalState, { type, ...fields }: TerminalEvent): Next {
+/** Returns the next state after an event, and the effects to run. Pure, except that it reads the log. */
+export function update(
+  state: TerminalState,
+  { type, ...fields }: TerminalEvent,
+): { state: TerminalState; effects: readonly TerminalEffect[] } {
   const handle: Handler = HANDLERS[type];
-  const { state: changed, effects } = handle(state, fields as never);
-  return next(changed, ...effects, ...readsFor(state, changed));
+  const changed = handle(state, fields as never);
+  const { effects } = changed;
+  const rested = effects.length > 0 ? { ...changed, effects: [] } : changed;
+  return { state: rested, effects: [...effects, ...readsFor(state, changed)] };
 }
 
-function updateByKey(state: TerminalState, key: string): Next {
+function updateByKey(state: TerminalState, key: string): TerminalState {
   const { dialog, tree, sessions } = state;
   if (dialog) return updateDialog(state, dialog, key);
   if (tree?.search) return typeSearch(state, tree, tree.search, key);
@@ -72,32 +76,29 @@ function updateByKey(state: TerminalState, key: string): Next {
       (tree.isReading ? bindingOf(READING_BINDINGS, key) : undefined) ??
       bindingOf(TREE_BINDINGS, key) ??
       bindingOf(ACT_BINDINGS, key);
-    return binding?.run(state, tree) ?? generalKey(state, key) ?? next(state);
+    return binding?.run(state, tree) ?? generalKey(state, key) ?? state;
   }
   const searched = searchKey(state, sessions, key);
   return (
-    searched ??
-    bindingOf(SESSIONS_BINDINGS, key)?.run(state, sessions) ??
-    generalKey(state, key) ??
-    next(state)
+    searched ?? bindingOf(SESSIONS_BINDINGS, key)?.run(state, sessions) ?? generalKey(state, key) ?? state
   );
 }
 
 /** Number of lines above the body. */
 const HEADING = 1;
 
-function updateByClick(state: TerminalState, row: number): Next {
+function updateByClick(state: TerminalState, row: number): TerminalState {
   const { dialog, tree, sessions } = state;
-  if (dialog) return next(state);
+  if (dialog) return state;
   if (!tree) {
     const at = sessions.top + row - HEADING - 1;
     const isRow = row > HEADING && at < sessionsRows(sessions).length;
-    return next(isRow ? { ...state, sessions: moveInList(state, sessions, at) } : state);
+    return isRow ? { ...state, sessions: moveInList(state, sessions, at) } : state;
   }
-  if (tree.isReading) return next(state);
+  if (tree.isReading) return state;
   const at = row - HEADING + coveredAbove(state);
   const position = row < HEADING ? undefined : shownOnScreen(tree, treeLayout(state, false).treeHeight)[at];
-  return next(position === undefined ? state : { ...state, tree: moveTo(state, tree, position) });
+  return position === undefined ? state : { ...state, tree: moveTo(state, tree, position) };
 }
 
 /** Returns effects that read content for newly visible rows. */
@@ -122,11 +123,11 @@ function readsFor(before: TerminalState, { tree, sessions }: TerminalState): Ter
 }
 
 /** Returns the state with a changed list. A cursor on the first row stays at the top, others stay on their row. */
-function withSessions(state: TerminalState, sessions: SessionsState): Next {
+function withSessions(state: TerminalState, sessions: SessionsState): TerminalState {
   const before = state.sessions;
   const kept = before.cursor === 0 ? undefined : sessionsRows(before)[before.cursor];
   const at = kept ? sessionsRows(sessions).findIndex((row) => isSameRow(row, kept)) : -1;
-  return next({ ...state, sessions: moveInList(state, sessions, at < 0 ? sessions.cursor : at) });
+  return { ...state, sessions: moveInList(state, sessions, at < 0 ? sessions.cursor : at) };
 }
 
 /** A state without dialog, notice and work. */
@@ -136,7 +137,7 @@ const CLOSED: Pick<TerminalState, "dialog" | "notice" | "work"> = {
   work: undefined,
 };
 
-type Handler = (state: TerminalState, event: never) => Next;
+type Handler = (state: TerminalState, event: never) => TerminalState;
 
 /** All events of the terminal, each with its fields. */
 const HANDLERS = {
@@ -147,11 +148,11 @@ const HANDLERS = {
     const pasted = dialog?.hasLines ? text : text.replace(/\s*\n\s*/g, " ");
     if (dialog) {
       const field = dialog.field && insertText(dialog.field, pasted);
-      return next(field ? { ...state, dialog: { ...dialog, field } } : state);
+      return field ? { ...state, dialog: { ...dialog, field } } : state;
     }
     if (tree?.search)
       return searchTree(state, tree, { ...tree.search, field: insertText(tree.search.field, pasted) });
-    if (tree || !sessions.query) return next(state);
+    if (tree || !sessions.query) return state;
     return searchFor(state, sessions, insertText(sessions.query, pasted));
   },
   click: (state, { row }: { column: number; row: number }) => updateByClick(state, row),
@@ -160,7 +161,7 @@ const HANDLERS = {
     const resized = withTree(sized, (tree) => withView(sized, tree, tree.view));
     return withSessions(resized, resized.sessions);
   },
-  tick: (state, { now }: { now: number }) => next({ ...state, now }),
+  tick: (state, { now }: { now: number }) => ({ ...state, now }),
   sessions(state, { sessions, isDone }: { sessions: readonly ListedSession[]; isDone: boolean }) {
     const { listed } = state.sessions;
     // A list that is read again is replaced when all of it was read.
@@ -168,8 +169,10 @@ const HANDLERS = {
     return withSessions(state, { ...state.sessions, listed: known, isListing: !isDone });
   },
   /** Sessions of other agents that can be imported, in words. */
-  others: (state, { text }: { text: string }) =>
-    next({ ...state, sessions: { ...state.sessions, others: text } }),
+  others: (state, { text }: { text: string }) => ({
+    ...state,
+    sessions: { ...state.sessions, others: text },
+  }),
   /** An import of sessions of other agents has ended; after a failure or an abort, some of them are there. */
   imported(state, { message, isFailure }: { message: string; isFailure: boolean }) {
     const { sessions } = state;
@@ -177,35 +180,35 @@ const HANDLERS = {
   },
   facts(state, { ref, facts }: { ref: string; facts: SessionFacts }) {
     const sessions = { ...state.sessions, facts: new Map(state.sessions.facts).set(ref, facts) };
-    return sessions.sort === "cost" ? withSessions(state, sessions) : next({ ...state, sessions });
+    return sessions.sort === "cost" ? withSessions(state, sessions) : { ...state, sessions };
   },
   hits(state, { query, hits, isDone }: { query: string; hits: readonly SearchHit[]; isDone: boolean }) {
     const { sessions } = state;
-    if (sessions.query?.text.trim() !== query) return next(state);
+    if (sessions.query?.text.trim() !== query) return state;
     return withSessions(state, { ...sessions, hits, isSearching: !isDone });
   },
   opened: handleOpened,
   /** The session has grown. */
   grown(state, { ref, model }: { ref: string; model: TreeModel }) {
     const { tree } = state;
-    if (tree?.ref !== ref) return next(state);
-    return next({ ...state, tree: withModel(state, tree, model) });
+    if (tree?.ref !== ref) return state;
+    return { ...state, tree: withModel(state, tree, model) };
   },
   found: handleFound,
   tab: (state, { tab, row, lines }: { tab: ReadTab; row: number; lines: TabLines }) =>
-    next(withTree(state, (tree) => ({ ...tree, tabs: { ...tree.tabs, [tab]: { row, lines } } }))),
+    withTree(state, (tree) => ({ ...tree, tabs: { ...tree.tabs, [tab]: { row, lines } } })),
   planned(state, { plan, instructions }: { plan: CompactionPlan; instructions?: string }) {
     const done = { ...state, work: undefined };
-    if (!plan.eligible) return next(say(done, plan.reason));
-    return state.tree ? askToCompact(done, state.tree, plan, instructions) : next(done);
+    if (!plan.eligible) return say(done, plan.reason);
+    return state.tree ? askToCompact(done, state.tree, plan, instructions) : done;
   },
   compared: (state, { comparison }: { comparison: BranchComparison }) =>
-    state.tree ? showComparison(state, state.tree, comparison) : next(state),
+    state.tree ? showComparison(state, state.tree, comparison) : state,
   progress(state, { tokens = 0, detail }: { tokens?: number; detail?: string }) {
     const { work } = state;
-    if (!work) return next(state);
+    if (!work) return state;
     const told = { tokens: Math.max(work.tokens, tokens), detail: detail ?? work.detail };
-    return next({ ...state, work: { ...work, ...told } });
+    return { ...state, work: { ...work, ...told } };
   },
   acted: handleActed,
   busy: (state, { act, holder }: { act: Act; holder: string }) =>
@@ -218,16 +221,16 @@ const HANDLERS = {
     showContinued({ ...state, ...CLOSED }, lines, command),
   /** An error of the running work (`wasWork`), or of another reading. */
   failed: (state, { message, wasWork }: { message: string; wasWork: boolean }) =>
-    next(say(wasWork ? { ...state, work: undefined } : state, message, true)),
+    say(wasWork ? { ...state, work: undefined } : state, message, true),
   /** The running work has ended. */
-  told: (state, { message }: { message: string }) => next(say({ ...state, work: undefined }, message)),
+  told: (state, { message }: { message: string }) => say({ ...state, work: undefined }, message),
   /** A warning about work that continues. */
-  warned: (state, { message }: { message: string }) => next(say(state, message)),
+  warned: (state, { message }: { message: string }) => say(state, message),
   /** An extension asks a question and waits for the answer. */
   asked: (state, { question }: { question: Question }) => ask(state, question),
   /** A question of an extension is obsolete. */
   withdrawn: (state, { question }: { question: number }) =>
-    next(state.dialog?.question === question ? { ...state, dialog: undefined } : state),
+    state.dialog?.question === question ? { ...state, dialog: undefined } : state,
 } satisfies Record<string, Handler>;
 
 /** An event of the terminal: a {@link TerminalInput}, or a result of an effect. */
@@ -242,9 +245,9 @@ interface Found {
   isDone: boolean;
 }
 
-function handleFound(state: TerminalState, { query, entryIds, isDone }: Found): Next {
+function handleFound(state: TerminalState, { query, entryIds, isDone }: Found): TerminalState {
   const { tree } = state;
-  if (!tree || tree.query !== query) return next(state);
+  if (!tree || tree.query !== query) return state;
   const { model } = tree.view;
   const rows = entryIds.flatMap((id) => (model.tree.has(id) ? [model.tree.row(id)] : []));
   // Rows without a line cannot be selected.
@@ -252,9 +255,9 @@ function handleFound(state: TerminalState, { query, entryIds, isDone }: Found): 
     .filter((row) => model.order.movesLeaf(row))
     .sort((a, b) => (model.order.positions[a] ?? 0) - (model.order.positions[b] ?? 0));
   const found = { ...tree, hits };
-  if (tree.search) return next({ ...state, tree: toFirstHit(state, found) });
+  if (tree.search) return { ...state, tree: toFirstHit(state, found) };
   const isAwaited = isDone && tree.cursor === tree.awaits;
-  return isAwaited ? toHit({ ...state, tree: found }, found, 0) : next({ ...state, tree: found });
+  return isAwaited ? toHit({ ...state, tree: found }, found, 0) : { ...state, tree: found };
 }
 
 /** A session that was opened, or all of it after its end. */
@@ -266,7 +269,7 @@ interface Opened extends Pick<TreeState, "ref" | "cwd" | "readOnly" | "writer"> 
   editorText: string | undefined;
 }
 
-function handleOpened(state: TerminalState, { model, entryId, editorText, ...facts }: Opened): Next {
+function handleOpened(state: TerminalState, { model, entryId, editorText, ...facts }: Opened): TerminalState {
   const before = state.tree?.ref === facts.ref ? state.tree : undefined;
   const tree: TreeState = before
     ? { ...withModel(state, before, model), ...facts }
@@ -294,7 +297,7 @@ function handleOpened(state: TerminalState, { model, entryId, editorText, ...fac
   // When the rest of a partly read session arrives, the dialog stays. For another session it is closed; work goes on.
   const { dialog, notice, work } = before ? state : { ...CLOSED, work: state.work };
   const opened = { ...state, dialog, notice, work, tree: placed };
-  return editorText === undefined ? next(opened) : edit(opened, editorText);
+  return editorText === undefined ? opened : edit(opened, editorText);
 }
 
 /** Returns the tree for another length of the log. A cursor on the leaf follows the leaf; everything else stays. */
@@ -332,7 +335,7 @@ function withModel(state: TerminalState, tree: TreeState, read: TreeModel): Tree
 }
 
 /** Shows the result of an act that has changed the session. */
-function handleActed(state: TerminalState, { outcome }: { outcome: Change }): Next {
+function handleActed(state: TerminalState, { outcome }: { outcome: Change }): TerminalState {
   const { sentences, entryId, editorText, ref } = outcome;
   const message = sentences.join(" ");
   let done: TerminalState = say({ ...state, work: undefined }, message);
@@ -343,7 +346,7 @@ function handleActed(state: TerminalState, { outcome }: { outcome: Change }): Ne
     if (position >= 0) done = { ...done, tree: reveal(done, tree, position) };
   }
   if (ref !== undefined) return askAboutFork(done, message, ref, editorText);
-  return editorText == null ? next(done) : edit(done, editorText);
+  return editorText == null ? done : edit(done, editorText);
 }
 
 /** Shows the plan of a compaction, entry by entry, for confirmation. */
@@ -352,7 +355,7 @@ function askToCompact(
   tree: TreeState,
   plan: CompactionPreparation,
   instructions?: string,
-): Next {
+): TerminalState {
   const billed = tree.writer.isBilled ? ", which is billed" : "";
   const run = (rest: { instructions?: string }) => (closed: TerminalState) =>
     beginAct(closed, { name: "compact", ...rest });
@@ -415,7 +418,7 @@ function showComparison(
   state: TerminalState,
   tree: TreeState,
   { commonAncestorId, a, b }: BranchComparison,
-): Next {
+): TerminalState {
   const { model } = tree.view;
   const ancestor = commonAncestorId === null ? undefined : model.tree.getEntry(commonAncestorId);
   const parting = ancestor ? plainLine(previewEntry(ancestor) ?? ancestor.type) : "before the first entry";
@@ -458,12 +461,12 @@ function sideLines({ view: { model } }: TreeState, side: BranchSide, columns: nu
 const FILES_SHOWN = 8;
 
 /** Opens the text of a prompt for editing. */
-function edit(state: TerminalState, text: string): Next {
+function edit(state: TerminalState, text: string): TerminalState {
   return openDialog(state, "Edit the message (Ctrl-S appends it here, Esc cancels)", "", [], {
     field: textField(text),
     hasLines: true,
     accept: (closed, written) =>
-      written.trim() === "" ? next(closed) : beginAct(closed, { name: "append", text: written }),
+      written.trim() === "" ? closed : beginAct(closed, { name: "append", text: written }),
   });
 }
 
@@ -473,14 +476,14 @@ function askAboutFork(
   message: string,
   ref: string,
   editorText: Change["editorText"],
-): Next {
+): TerminalState {
   return openDialog(state, "Forked", message, [
     {
       key: "o",
       title: "open the fork; Esc leads from there to the list, where this session is too",
-      run: (closed) => next(closed, { type: "open", ref, ...(editorText == null ? {} : { editorText }) }),
+      run: (closed) => effect(closed, { type: "open", ref, ...(editorText == null ? {} : { editorText }) }),
     },
-    { key: "s", title: "stay here", run: (closed) => next(closed) },
+    { key: "s", title: "stay here", run: (closed) => closed },
   ]);
 }
 
@@ -488,9 +491,9 @@ function askAboutFork(
 const CHOICE_KEYS = "123456789abcdefghilmnoprstuvwxyz";
 
 /** Shows a question of an extension. Escape closes it without an answer. */
-function ask(state: TerminalState, { id, title, message, choices }: Question): Next {
+function ask(state: TerminalState, { id, title, message, choices }: Question): TerminalState {
   const answered = (answer: string | undefined) => (closed: TerminalState) =>
-    next(closed, { type: "answer", question: id, answer });
+    effect(closed, { type: "answer", question: id, answer });
   const given = choices.map(
     (choice, at): Choice => ({
       key: CHOICE_KEYS[at] ?? "",
