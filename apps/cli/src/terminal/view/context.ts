@@ -1,11 +1,5 @@
 import { DEFAULT_COMPACTION_SETTINGS } from "@espalier/compaction";
-import {
-  buildSessionContext,
-  type ContextMessage,
-  estimateTokens,
-  isFailedAnswer,
-  type Tree,
-} from "@espalier/session-tree";
+import { buildSessionContext, estimateTokens, isFailedAnswer, type Tree } from "@espalier/session-tree";
 import { contextWindowOf } from "@espalier/summarizer";
 import { hiddenBy } from "../../commands/context.ts";
 import { previewMessage } from "../../entry-preview.ts";
@@ -14,43 +8,28 @@ import { formatCount, formatMany } from "../../numbers.ts";
 import { cutToColumns, plainLine } from "../../text.ts";
 import { EMPTY, type Line, line, type Span, type Style, span } from "../screen/frame.ts";
 
-/** Context at an entry, reduced to what a screen shows. */
-interface ReadContext {
-  tokens: number;
-  model: string | null;
-  /** Context window of the model in tokens; undefined if unknown. */
-  contextWindow: number | undefined;
-  thinkingLevel: string;
-  /** Number of entries that a compaction hides from the model, in one sentence. */
-  hidden: string | undefined;
-  messages: readonly ReadMessage[];
-}
-
-interface ReadMessage {
-  role: ContextMessage["role"];
-  tokens: number;
-  /** One line, safe for a terminal. */
-  gist: string;
-  /** False for an entry that is in the file but left out of requests. */
-  isSent: boolean;
-}
-
-export function readContext(tree: Tree, entryId: string): ReadContext {
+/** Reads the context at an entry, reduced to what a screen shows. */
+export function readContext(tree: Tree, entryId: string) {
   const context = buildSessionContext(tree, entryId);
   return {
     tokens: context.tokens,
     model: context.model ? plainLine(`${context.model.provider}/${context.model.modelId}`) : null,
+    /** Context window of the model in tokens; undefined if unknown. */
     contextWindow: contextWindowOf(context.model),
     thinkingLevel: plainLine(context.thinkingLevel),
+    /** Number of entries that a compaction hides from the model, in one sentence. */
     hidden: hiddenBy({ tree }, entryId, context),
     messages: context.messages.map((said) => ({
       role: said.role,
       tokens: estimateTokens(said),
       gist: previewMessage(said),
+      /** False for an entry that is in the file but left out of requests. */
       isSent: !isFailedAnswer(said) && !(said.role === "bashExecution" && said.excludeFromContext),
     })),
   };
 }
+
+type ReadContext = ReturnType<typeof readContext>;
 
 /** Context window in tokens if the model's is unknown. */
 const ASSUMED_WINDOW = DEFAULT_COMPACTION_SETTINGS.contextWindow;
@@ -86,7 +65,7 @@ export function contextLines(context: ReadContext, columns: number): Line[] {
   ];
 }
 
-function messageLine({ role, tokens, gist, isSent }: ReadMessage, columns: number): Line {
+function messageLine({ role, tokens, gist, isSent }: ReadContext["messages"][number], columns: number): Line {
   const { title, style } = roleLook(role);
   const room = columns - TOKENS_WIDTH - ROLE_WIDTH - 3;
   return line(
@@ -97,7 +76,7 @@ function messageLine({ role, tokens, gist, isSent }: ReadMessage, columns: numbe
 }
 
 /** Draws the window as a bar: tokens by role, and `│` where a compaction begins. */
-function windowBar(messages: readonly ReadMessage[], contextWindow: number, columns: number): Line {
+function windowBar(messages: ReadContext["messages"], contextWindow: number, columns: number): Line {
   const { reserveTokens } = DEFAULT_COMPACTION_SETTINGS;
   const total = messages.reduce((sum, { tokens }) => sum + tokens, 0);
   const width = Math.max(10, Math.min(columns - 2, 100));
@@ -119,14 +98,9 @@ function windowBar(messages: readonly ReadMessage[], contextWindow: number, colu
   return { spans: [...spans, span(empty.join(""), "dim")] };
 }
 
-interface RoleLook {
-  /** At most seven characters, except for a role of an extension. */
-  title: string;
-  style: Style;
-}
-
+/** Names of at most seven characters, and styles. */
 const ROLES = new Map(
-  Object.entries<RoleLook>({
+  Object.entries<{ title: string; style: Style }>({
     user: { title: "you", style: "user" },
     assistant: { title: "model", style: "model" },
     toolResult: { title: "tool", style: "tool" },
@@ -139,5 +113,5 @@ const ROLES = new Map(
 );
 
 /** Returns the name and style of a message's role, or of a summary. */
-export const roleLook = (role: string): RoleLook =>
-  ROLES.get(role) ?? { title: plainLine(role), style: "plain" };
+export const roleLook = (role: string) =>
+  ROLES.get(role) ?? { title: plainLine(role), style: "plain" as const };

@@ -2,16 +2,6 @@ import { wrapText } from "../../markdown/markdown.ts";
 import { plainLine } from "../../text.ts";
 import type { TerminalState } from "../state/state.ts";
 
-/** Division of a tree's screen, in columns and lines. */
-interface TreeLayout {
-  /** Position of the preview: `whole` while the user reads in it. */
-  preview: "beside" | "below" | "whole";
-  treeColumns: number;
-  treeHeight: number;
-  previewColumns: number;
-  previewHeight: number;
-}
-
 /** Minimum width in columns for tree and preview side by side. */
 const WIDE = 110;
 
@@ -25,13 +15,14 @@ const AROUND = 2;
 export const frameHeight = ({ size }: Pick<TerminalState, "size">): number => Math.max(4, size.rows);
 export const bodyHeight = (state: Pick<TerminalState, "size">): number => frameHeight(state) - AROUND;
 
-export function treeLayout(state: Pick<TerminalState, "size">, isReading: boolean): TreeLayout {
+/** Divides a tree's screen, in columns and lines. The preview is `whole` while the user reads in it. */
+export function treeLayout(state: Pick<TerminalState, "size">, isReading: boolean) {
   const { columns } = state.size;
   const height = bodyHeight(state);
   if (columns >= WIDE && !isReading) {
     const treeColumns = Math.floor(columns * 0.52);
     return {
-      preview: "beside",
+      preview: "beside" as const,
       treeColumns,
       treeHeight: height,
       previewColumns: columns - treeColumns - 1,
@@ -41,7 +32,7 @@ export function treeLayout(state: Pick<TerminalState, "size">, isReading: boolea
   }
   const treeHeight = columns >= WIDE ? height : Math.min(height, Math.max(3, Math.ceil(height * TREE_SHARE)));
   return {
-    preview: isReading ? "whole" : "below",
+    preview: isReading ? ("whole" as const) : ("below" as const),
     treeColumns: columns,
     treeHeight,
     previewColumns: columns - 1,

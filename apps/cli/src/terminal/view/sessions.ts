@@ -38,16 +38,8 @@ const COLUMNS = {
   agent: { title: "agent", width: 11, isLeft: true, text: ({ agent }) => plainLine(agent) },
   project: { title: "project", width: 12, isLeft: true, text: ({ cwd }) => projectOf(cwd) },
   size: { title: "size", width: 7, text: ({ bytes }) => formatBytes(bytes) },
-  branches: {
-    title: "branches",
-    width: 8,
-    text: (_, facts) => (facts ? formatCount(facts.branches) : "·"),
-  },
-  age: {
-    title: "updated",
-    width: 10,
-    text: (session, _, now) => formatWhen(lastTimeOf(session), now),
-  },
+  branches: { title: "branches", width: 8, text: (_, facts) => (facts ? formatCount(facts.branches) : "·") },
+  age: { title: "updated", width: 10, text: (session, _, now) => formatWhen(lastTimeOf(session), now) },
   cost: { title: "cost", width: 9, text: (_, facts) => (facts ? formatBill(facts.bill) : "·") },
 } as const satisfies Record<string, Column>;
 

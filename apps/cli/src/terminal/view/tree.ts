@@ -13,7 +13,7 @@ import {
   span,
 } from "../screen/frame.ts";
 import type { TerminalState, TreeState } from "../state/state.ts";
-import { shownOnScreen } from "../state/tree-cursor.ts";
+import { positionOf, shownOnScreen } from "../state/tree-cursor.ts";
 import { gistOfRow, type RowKind, type TreeModel } from "../tree/tree-model.ts";
 import { foldedBehind, kindAt, rowAt, runEnd, standsOut, type TreeView } from "../tree/tree-rows.ts";
 import { treeLayout } from "./layout.ts";
@@ -35,19 +35,12 @@ function treePane(state: TerminalState, tree: TreeState): Line[] {
   // Next to the preview, the minimap is the line between the two.
   const edge = span(preview === "beside" ? "│" : " ", "dim");
   const positions = shownOnScreen(tree, treeHeight);
-  const look = {
-    columns: treeColumns - 2,
-    now: state.now,
-    cursor,
-    mark,
-    query: tree.query.toLowerCase(),
-  };
+  const query = tree.query.toLowerCase();
+  const look = { columns: treeColumns - 2, now: state.now, cursor, mark, query };
   const rows = positions.map((position) => rowLine(view, position, look));
   if (rows.length === 0) rows.push(line(span(emptyText(tree), "dim")));
   const isWhole = positions.length === view.lines.length;
-  const map = isWhole
-    ? []
-    : minimap(view.model, treeHeight, { first: positions[0] ?? 0, last: positions.at(-1) ?? 0 }, edge);
+  const map = isWhole ? [] : minimap(view.model, treeHeight, positions, edge);
   return fitLines(rows, treeHeight).map((row, at) => ({
     spans: [...fitLine(row, treeColumns - 2).spans, span(" "), map[at] ?? edge],
   }));
@@ -214,26 +207,17 @@ function foldedCount(view: TreeView, position: number, row: number): string {
   return `▸${formatCount(count)}${isAll ? "" : "+"}`;
 }
 
-/** Positions on the screen. */
-interface Viewport {
-  first: number;
-  last: number;
-}
-
 /**
  * Draws the whole tree as one column if it is longer than the screen: the visible part, and in each cell the leaf, a
  * label or a compaction.
  *
+ * @param shown positions on the screen
  * @param edge a cell without any of these
  */
-function minimap(
-  { order, ...model }: TreeModel,
-  height: number,
-  { first, last }: Viewport,
-  edge: Span,
-): Span[] {
-  const { length } = order;
-  const leaf = model.leafRow < 0 ? -1 : (order.positions[model.leafRow] ?? -1);
+function minimap(model: TreeModel, height: number, shown: readonly number[], edge: Span): Span[] {
+  const { length } = model.order;
+  const leaf = positionOf(model, model.leafRow);
+  const [first, last] = [shown[0] ?? 0, shown.at(-1) ?? 0];
   return Array.from({ length: height }, (_, cell) => {
     const from = Math.floor((cell * length) / height);
     const to = Math.max(from + 1, Math.floor(((cell + 1) * length) / height));

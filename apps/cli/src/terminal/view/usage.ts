@@ -32,20 +32,6 @@ export interface SubAgentUsage {
   total: UsageTotals;
 }
 
-/** Cost of the path to an entry. */
-interface PathUsage {
-  /** Number of entries on the path. */
-  entries: number;
-  total: PathTotals;
-  /** Totals by purpose and model. */
-  groups: readonly (PathTotals & { kind: string; model: string })[];
-  compactions: readonly ({ timestamp: string } & ReturnType<typeof sizesOf>)[];
-  /** Breaks of the prompt cache. */
-  breaks: readonly (Pick<CacheBreak, "tokens" | "cost" | "cause"> & { timestamp: string })[];
-  /** Absent until it was read, and for a session without sub-agents. */
-  subAgents?: SubAgentUsage;
-}
-
 /** Ledgers of trees, which are continued when a session grows. */
 const ledgers = new WeakMap<Tree, CacheReader>();
 
@@ -57,12 +43,13 @@ async function breaksOf(tree: Tree, pause: Pause): Promise<Map<string, CacheBrea
 }
 
 /** Sums up the bills on the path of a row; pauses so that keys are handled. */
-export async function readPathUsage(model: TreeModel, row: number, pause: Pause): Promise<PathUsage> {
+export async function readPathUsage(model: TreeModel, row: number, pause: Pause) {
   const { tree } = model;
   const total: PathTotals = { ...nothingBilled(), anew: 0 };
-  const groups = new Map<string, PathUsage["groups"][number]>();
-  const compactions: PathUsage["compactions"][number][] = [];
-  const breaks: PathUsage["breaks"][number][] = [];
+  /** Totals by purpose and model. */
+  const groups = new Map<string, PathTotals & { kind: string; model: string }>();
+  const compactions: ({ timestamp: string } & ReturnType<typeof sizesOf>)[] = [];
+  const breaks: (CacheBreak & { timestamp: string })[] = [];
   const broken = await breaksOf(tree, pause);
   const rows = pathRows(tree, row);
   for (const at of rows) {
@@ -73,12 +60,8 @@ export async function readPathUsage(model: TreeModel, row: number, pause: Pause)
     if (call) {
       const name = plainLine(`${call.provider}/${call.model}`);
       const key = `${call.kind} ${name}`;
-      const group = groups.get(key) ?? {
-        kind: plainLine(call.kind),
-        model: name,
-        ...nothingBilled(),
-        anew: 0,
-      };
+      const none = { kind: plainLine(call.kind), model: name, ...nothingBilled(), anew: 0 };
+      const group = groups.get(key) ?? none;
       groups.set(key, group);
       const { id, timestamp } = tree.entryAt(at);
       const found = broken.get(id);
@@ -88,12 +71,11 @@ export async function readPathUsage(model: TreeModel, row: number, pause: Pause)
         sum.anew += found?.tokens ?? 0;
       }
     }
-    if (kind !== "compaction") continue;
-    const entry = tree.entryAt(at);
-    if (!compaction.is(entry)) continue;
-    compactions.push({ timestamp: entry.timestamp, ...sizesOf(entry) });
+    const entry = kind === "compaction" ? tree.entryAt(at) : undefined;
+    if (entry && compaction.is(entry)) compactions.push({ timestamp: entry.timestamp, ...sizesOf(entry) });
   }
   return {
+    /** Number of entries on the path. */
     entries: rows.length,
     total,
     groups: [...groups.values()].sort((a, b) => b.cost - a.cost || b.totalTokens - a.totalTokens),
@@ -101,6 +83,9 @@ export async function readPathUsage(model: TreeModel, row: number, pause: Pause)
     breaks,
   };
 }
+
+/** Cost of the path to an entry; with that of the session's sub-agents, once it was read. */
+type PathUsage = Awaited<ReturnType<typeof readPathUsage>> & { subAgents?: SubAgentUsage };
 
 /** Indent of the second line of a break of the prompt cache. */
 const BREAK_INDENT = 4;
@@ -113,9 +98,7 @@ export function usageLines(
   const cut = (text: string) => cutToColumns(text, columns);
   const heading = line(
     span(`${formatMany(entries, "entry", "entries")} up to here`, "strong"),
-    span(
-      `, ${formatMany(total.calls, "call")}, ${formatMany(total.totalTokens, "token")}, ${formatBill(total)}`,
-    ),
+    span(`, ${sizeOf(total)}`),
   );
   const ofSubAgents = subAgents ? subAgentLines(subAgents, total, columns) : [];
   if (total.calls === 0)
@@ -146,17 +129,19 @@ export function usageLines(
 
 /** Draws the cost of the session's sub-agents, and the total with the path. */
 function subAgentLines({ runs, total }: SubAgentUsage, ofPath: UsageTotals, columns: number): Line[] {
-  const size = `${formatMany(total.calls, "call")}, ${formatMany(total.totalTokens, "token")}, ${formatBill(total)}`;
   const whole = formatBill(sumOfBills([ofPath, total]));
   return [
     EMPTY,
     line(
       span(`${formatMany(runs, "sub-agent")} of the session`, "summary"),
-      span(cutToColumns(`: ${size}`, columns)),
+      span(cutToColumns(`: ${sizeOf(total)}`, columns)),
     ),
     line(span(cutToColumns(`with this path: ${whole}`, columns), "strong")),
   ];
 }
+
+const sizeOf = (bill: UsageTotals): string =>
+  `${formatMany(bill.calls, "call")}, ${formatMany(bill.totalTokens, "token")}, ${formatBill(bill)}`;
 
 const totals = (name: string, sum: PathTotals): string =>
   row(

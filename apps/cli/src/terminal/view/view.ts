@@ -1,6 +1,6 @@
 import { formatMany } from "../../numbers.ts";
 import { columnsOf, cutToColumns, NO_PROMPT, plainLine, projectOf } from "../../text.ts";
-import { ACT_BINDINGS, type Binding, shownKeys } from "../keys/act-bindings.ts";
+import { ACT_BINDINGS, shownKeys } from "../keys/act-bindings.ts";
 import { GENERAL_BINDINGS, SESSIONS_BINDINGS } from "../keys/sessions-bindings.ts";
 import { hitCount, TREE_BINDINGS } from "../keys/tree-bindings.ts";
 import {
@@ -104,21 +104,18 @@ function footer(state: TerminalState): Line {
     const detail = work.detail === "" ? "" : ` (${work.detail})`;
     return line(span(` ${work.title}${detail} … ${seconds} s${tokens}  `, "label"), span(end, "dim"));
   }
-  if (dialog)
-    return dialogKeys(dialog.field !== undefined, dialog.hasLines ?? false, dialog.choices.length > 0);
-  if (!tree && sessions.query)
-    return keys([
-      ["Enter", "open"],
-      ["↑↓", "choose"],
-      ["Esc", "end the search"],
-    ]);
-  if (tree?.isReading) return keys(READING_KEYS);
-  const bindings: readonly Pick<Binding<never>, "keys" | "shown" | "hint">[] = tree
-    ? [...ACT_BINDINGS, ...TREE_BINDINGS, ...GENERAL_BINDINGS]
-    : // The list is the first screen, so there is no way back.
-      [...SESSIONS_BINDINGS, ...GENERAL_BINDINGS.filter(({ hint }) => hint !== "back")];
-  const hinted = bindings.flatMap((binding): [string, string][] =>
-    binding.hint ? [[shownKeys(binding).split(" ")[0]!, binding.hint]] : [],
+  if (dialog?.field) return keys([dialog.hasLines ? "Ctrl-S" : "Enter", "confirm"], ["Esc", "cancel"]);
+  if (dialog && dialog.choices.length > 0)
+    return keys(["Enter", "choose"], ["↑↓", "move"], ["Esc", "cancel"]);
+  if (dialog) return keys(["↑↓", "scroll"], ["Esc", "back"]);
+  if (!tree && sessions.query) return keys(["Enter", "open"], ["↑↓", "choose"], ["Esc", "end the search"]);
+  if (tree?.isReading) return keys(...READING_KEYS);
+  const own = tree ? [...ACT_BINDINGS, ...TREE_BINDINGS] : SESSIONS_BINDINGS;
+  const hinted = [...own, ...GENERAL_BINDINGS].flatMap((binding): [string, string][] =>
+    // The list is the first screen, so there is no way back.
+    binding.hint && (tree || binding.hint !== "back")
+      ? [[shownKeys(binding).split(" ")[0]!, binding.hint]]
+      : [],
   );
   return fitKeys(hinted, state.size.columns);
 }
@@ -140,27 +137,7 @@ const READING_KEYS = [
   ["q", "quit"],
 ] as const;
 
-function dialogKeys(hasField: boolean, hasLines: boolean, hasChoices: boolean): Line {
-  if (hasField)
-    return keys([
-      [hasLines ? "Ctrl-S" : "Enter", "confirm"],
-      ["Esc", "cancel"],
-    ]);
-  return keys(
-    hasChoices
-      ? [
-          ["Enter", "choose"],
-          ["↑↓", "move"],
-          ["Esc", "cancel"],
-        ]
-      : [
-          ["↑↓", "scroll"],
-          ["Esc", "back"],
-        ],
-  );
-}
-
-const keys = (pairs: readonly (readonly [string, string])[]): Line => ({
+const keys = (...pairs: readonly (readonly [string, string])[]): Line => ({
   spans: pairs.flatMap(([key, title]) => [span(` ${key} `, "heading"), span(title, "dim"), span(" ")]),
 });
 
@@ -168,8 +145,8 @@ const keys = (pairs: readonly (readonly [string, string])[]): Line => ({
 function fitKeys(pairs: readonly [string, string][], columns: number): Line {
   const last = pairs.slice(-2);
   let first = pairs.slice(0, -2);
-  while (first.length > 0 && lineWidth(keys([...first, ...last])) > columns) first = first.slice(0, -1);
-  return first.length === 0 ? (keys(last) ?? EMPTY) : keys([...first, ...last]);
+  while (first.length > 0 && lineWidth(keys(...first, ...last)) > columns) first = first.slice(0, -1);
+  return keys(...first, ...last);
 }
 
 /** Maximum width of a dialog in columns, since longer lines are hard to read. */
