@@ -140,10 +140,13 @@ async function pressedKeys(bench, path) {
 
 /** Returns the event of a session that was read completely. */
 async function openedSession(core, path) {
-  const writer = { name: "extractive", isBilled: false };
+  const shell = { globals: {}, interactive: false };
   return await new Promise((resolve, reject) => {
-    const dispatch = (event) => event.type === "opened" && !event.model.isPartial && resolve(event);
-    const sessions = new core.SessionEffects({}, dispatch, async () => writer, reject);
+    const dispatch = (event) => {
+      if (event.type === "failed") reject(new Error(event.message));
+      if (event.type === "opened" && !event.model.isPartial) resolve(event);
+    };
+    const sessions = core.sessionEffects(shell, dispatch);
     sessions.performers.open({ type: "open", ref: path });
   });
 }
@@ -152,11 +155,11 @@ async function openedSession(core, path) {
 async function terminalCore(folder) {
   const { buildSync } = createRequire(join(root, "package.json"))("esbuild");
   const contents = [
-    "effects/session-effects.ts",
+    "effects/readings.ts",
+    "open-terminal.ts",
     "screen/screen.ts",
     "state/state.ts",
     "state/update.ts",
-    "view/view.ts",
   ]
     .map((name) => `export * from "./${name}";`)
     .join("\n");

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { view } from "../src/terminal/open-terminal.ts";
 import { lineWidth } from "../src/terminal/screen/frame.ts";
 import { readKeys } from "../src/terminal/screen/keys.ts";
 import { paintLines } from "../src/terminal/screen/screen.ts";
 import { frameHeight } from "../src/terminal/view/layout.ts";
-import { view } from "../src/terminal/view/view.ts";
 import { demoModel, modelOf, Scratch } from "./terminal-scratch.ts";
 
 const KEYS = [

@@ -2,11 +2,11 @@
 import { readFileSync } from "node:fs";
 import { bytesView, jsonText } from "@espalier/jsonl-stream";
 import { Tree } from "@espalier/session-tree";
+import { view } from "../src/terminal/open-terminal.ts";
 import { frameText } from "../src/terminal/screen/frame.ts";
 import { firstState, type TerminalEffect, type TerminalState } from "../src/terminal/state/state.ts";
 import { type TerminalEvent, update } from "../src/terminal/state/update.ts";
 import { type TreeModel, treeModel } from "../src/terminal/tree/tree-model.ts";
-import { view } from "../src/terminal/view/view.ts";
 import { DEMO } from "./espalier.ts";
 
 /** The demo session was written then. */

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { contextLines, readContext } from "../src/terminal/view/context.ts";
-import { readPathUsage, usageLines } from "../src/terminal/view/usage.ts";
+import { contextLines, readContext, readPathUsage, usageLines } from "../src/terminal/view/tabs.ts";
 import { demoModel, modelOf, Scratch } from "./terminal-scratch.ts";
 
 const user = (id: string, parentId: string | null, content = id) => ({

@@ -5,8 +5,7 @@ import { wrongFields } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { runCommandLine } from "../src/program.ts";
-import { contextLines, readContext } from "../src/terminal/view/context.ts";
-import { readPathUsage, usageLines } from "../src/terminal/view/usage.ts";
+import { contextLines, readContext, readPathUsage, usageLines } from "../src/terminal/view/tabs.ts";
 import { espalierJson, HEADER, temporaryFolder } from "./espalier.ts";
 import { modelOf, Scratch } from "./terminal-scratch.ts";
 

@@ -17,7 +17,7 @@ import {
   withTree,
 } from "../state/state.ts";
 import { textField } from "../state/text-field.ts";
-import { branchMeantBy } from "../tree/tree-rows.ts";
+import { branchMeantBy } from "../tree/tree-model.ts";
 
 type ActBinding = Binding<TreeState>;
 

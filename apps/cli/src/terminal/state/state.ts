@@ -3,7 +3,7 @@ import type { UsageTotals } from "@espalier/engine/reading";
 import type { NativeAgent } from "@espalier/interop";
 import type { Act } from "../effects/acts.ts";
 import type { Line } from "../screen/frame.ts";
-import type { TreeView } from "../tree/tree-rows.ts";
+import type { TreeView } from "../tree/tree-model.ts";
 import type { TextField } from "./text-field.ts";
 
 /** The whole state of the terminal. Every key makes a new state, and the screen is a function of the state. */

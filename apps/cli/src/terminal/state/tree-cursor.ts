@@ -1,13 +1,15 @@
-import { parentOf, type TreeModel, treeModel } from "../tree/tree-model.ts";
 import {
   FILTERS,
   foldedBehind,
   headOf,
   lineNear,
+  parentOf,
   rowAt,
+  type TreeModel,
   type TreeView,
+  treeModel,
   treeView,
-} from "../tree/tree-rows.ts";
+} from "../tree/tree-model.ts";
 import { noticeTexts, treeLayout } from "../view/layout.ts";
 import type { TerminalState, TreeState } from "./state.ts";
 
@@ -207,4 +209,38 @@ export function reveal(state: Sized, tree: TreeState, position: number): TreeSta
   const isChanged = folded.size !== view.folded.size || unfolded !== view.unfolded;
   const shown = isChanged ? treeView(model, { ...view, folded, unfolded }) : view;
   return moveTo(state, { ...tree, view: shown }, position);
+}
+
+/** Returns the tree for another length of the log. A cursor on the leaf follows the leaf; everything else stays. */
+export function withModel(state: Sized, tree: TreeState, read: TreeModel): TreeState {
+  const { view, cursor, top, mark } = tree;
+  const before = view.model;
+  const { showsBookkeeping } = before;
+  const model =
+    read.showsBookkeeping === showsBookkeeping ? read : treeModel(read.tree, { ...read, showsBookkeeping });
+  // Row numbers were different while only the end of the log was read.
+  const row = (old: number): number => {
+    if (before.tree === model.tree || old < 0) return old;
+    const id = before.tree.idAt(old);
+    return model.tree.has(id) ? model.tree.row(id) : -1;
+  };
+  const rows = (old: ReadonlySet<number>) => new Set([...old].map(row).filter((at) => at >= 0));
+  const shown = treeView(model, { ...view, unfolded: rows(view.unfolded), folded: rows(view.folded) });
+  const isFollowing = cursor === before.leafRow;
+  const isAwaiting = cursor === tree.awaits;
+  const moved: TreeState = {
+    ...tree,
+    view: shown,
+    cursor: row(cursor),
+    top: row(top),
+    mark: mark === undefined ? undefined : row(mark),
+    search: tree.search && { ...tree.search, from: row(tree.search.from) },
+    hits: tree.hits.map(row).filter((at) => at >= 0),
+    tabs: {},
+  };
+  const placed =
+    isFollowing && model.leafRow >= 0
+      ? reveal(state, moved, model.order.positions[model.leafRow] ?? 0)
+      : withView(state, moved, shown);
+  return { ...placed, awaits: isAwaiting ? placed.cursor : undefined };
 }

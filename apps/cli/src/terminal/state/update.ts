@@ -33,8 +33,7 @@ import {
   typeSearch,
 } from "../keys/tree-bindings.ts";
 import { beside, EMPTY, type Line, line, span } from "../screen/frame.ts";
-import { kindOfRow, type TreeModel, treeModel } from "../tree/tree-model.ts";
-import { treeView } from "../tree/tree-rows.ts";
+import { kindOfRow, type TreeModel, treeView } from "../tree/tree-model.ts";
 import { treeLayout } from "../view/layout.ts";
 import { isSameRow, sessionsRows } from "../view/sessions.ts";
 import { CANCEL, openDialog, updateDialog } from "./dialog.ts";
@@ -53,7 +52,7 @@ import {
   withTree,
 } from "./state.ts";
 import { insertText, textField } from "./text-field.ts";
-import { coveredAbove, moveTo, reveal, shownOnScreen, withView } from "./tree-cursor.ts";
+import { coveredAbove, moveTo, reveal, shownOnScreen, withModel, withView } from "./tree-cursor.ts";
 
 /** Returns the next state after an event, and the effects to run. Pure, except that it reads the log. */
 export function update(
@@ -298,40 +297,6 @@ function handleOpened(state: TerminalState, { model, entryId, editorText, ...fac
   const { dialog, notice, work } = before ? state : { ...CLOSED, work: state.work };
   const opened = { ...state, dialog, notice, work, tree: placed };
   return editorText === undefined ? opened : edit(opened, editorText);
-}
-
-/** Returns the tree for another length of the log. A cursor on the leaf follows the leaf; everything else stays. */
-function withModel(state: TerminalState, tree: TreeState, read: TreeModel): TreeState {
-  const { view, cursor, top, mark } = tree;
-  const before = view.model;
-  const { showsBookkeeping } = before;
-  const model =
-    read.showsBookkeeping === showsBookkeeping ? read : treeModel(read.tree, { ...read, showsBookkeeping });
-  // Row numbers were different while only the end of the log was read.
-  const row = (old: number): number => {
-    if (before.tree === model.tree || old < 0) return old;
-    const id = before.tree.idAt(old);
-    return model.tree.has(id) ? model.tree.row(id) : -1;
-  };
-  const rows = (old: ReadonlySet<number>) => new Set([...old].map(row).filter((at) => at >= 0));
-  const shown = treeView(model, { ...view, unfolded: rows(view.unfolded), folded: rows(view.folded) });
-  const isFollowing = cursor === before.leafRow;
-  const isAwaiting = cursor === tree.awaits;
-  const moved: TreeState = {
-    ...tree,
-    view: shown,
-    cursor: row(cursor),
-    top: row(top),
-    mark: mark === undefined ? undefined : row(mark),
-    search: tree.search && { ...tree.search, from: row(tree.search.from) },
-    hits: tree.hits.map(row).filter((at) => at >= 0),
-    tabs: {},
-  };
-  const placed =
-    isFollowing && model.leafRow >= 0
-      ? reveal(state, moved, model.order.positions[model.leafRow] ?? 0)
-      : withView(state, moved, shown);
-  return { ...placed, awaits: isAwaiting ? placed.cursor : undefined };
 }
 
 /** Shows the result of an act that has changed the session. */

@@ -22,10 +22,9 @@ import { cutLine, fieldText, plainLine, plainText } from "../../text.ts";
 import { EMPTY, type Line, line, type Span, type Style, span } from "../screen/frame.ts";
 import type { PreviewTab, TerminalState, TreeState } from "../state/state.ts";
 import { cursorPosition } from "../state/tree-cursor.ts";
-import { kindOfRow, sizesOf, type TreeModel } from "../tree/tree-model.ts";
-import { rowAt, runEnd, standsOut } from "../tree/tree-rows.ts";
-import { roleLook } from "./context.ts";
+import { kindOfRow, rowAt, runEnd, sizesOf, standsOut, type TreeModel } from "../tree/tree-model.ts";
 import { treeLayout } from "./layout.ts";
+import { roleLook } from "./tabs.ts";
 
 export const TABS: readonly { name: PreviewTab; title: string }[] = [
   { name: "entry", title: "what was said" },

@@ -22,8 +22,8 @@ import type {
   TerminalState,
 } from "../state/state.ts";
 import { fieldLines } from "../state/text-field.ts";
-import { roleLook } from "./context.ts";
 import { bodyHeight } from "./layout.ts";
+import { roleLook } from "./tabs.ts";
 import { matchedSpans } from "./tree.ts";
 
 /** A fact about a session, in a column after its title. */

@@ -14,8 +14,17 @@ import {
 } from "../screen/frame.ts";
 import type { TerminalState, TreeState } from "../state/state.ts";
 import { positionOf, shownOnScreen } from "../state/tree-cursor.ts";
-import { gistOfRow, type RowKind, type TreeModel } from "../tree/tree-model.ts";
-import { foldedBehind, kindAt, rowAt, runEnd, standsOut, type TreeView } from "../tree/tree-rows.ts";
+import {
+  foldedBehind,
+  gistOfRow,
+  kindAt,
+  type RowKind,
+  rowAt,
+  runEnd,
+  standsOut,
+  type TreeModel,
+  type TreeView,
+} from "../tree/tree-model.ts";
 import { treeLayout } from "./layout.ts";
 import { furthestScroll, previewLines, TABS } from "./preview.ts";
 
