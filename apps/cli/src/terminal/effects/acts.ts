@@ -21,14 +21,9 @@ import { formatChange, formatMany } from "../../numbers.ts";
 import { type SessionUse, storeInUse, withSession } from "../../opening.ts";
 import type { Shell } from "../../shell.ts";
 import { writeExport } from "../../write-export.ts";
-import type { Question, TerminalEffect } from "../state/state.ts";
+import type { Question } from "../state/state.ts";
 import type { TerminalEvent } from "../state/update.ts";
 import { LatestTask, type Performers } from "./task.ts";
-
-const ENDINGS: Readonly<Record<Extract<TerminalEffect, { type: "export" }>["format"], string>> = {
-  markdown: "md",
-  json: "json",
-};
 
 /** Answer that confirms a question. */
 const YES = "Yes";
@@ -125,8 +120,8 @@ export function actEffects(
     export({ entryId, format }) {
       begin(() =>
         withSession(shell, "read", open.ref(), async (session) => {
-          const name = `${basename(session.file, ".jsonl")}.${ENDINGS[format]}`;
-          const at = format === "markdown" ? { at: entryId } : {};
+          const [ending, at] = format === "markdown" ? ["md", { at: entryId }] : ["json", {}];
+          const name = `${basename(session.file, ".jsonl")}.${ending}`;
           const { file, entries } = writeExport(name, exportSession(session, { format, ...at }));
           dispatch({
             type: "told",

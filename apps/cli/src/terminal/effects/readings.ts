@@ -135,7 +135,7 @@ const LINE_FEED = 10;
 const BLOCK = 64 * 1024;
 
 /** Returns a part of a view as a view. */
-export function partView(view: ByteView, from: number, to: number): ByteView {
+function partView(view: ByteView, from: number, to: number): ByteView {
   const size = to - from;
   const within = (offset: number, length: number) => Math.max(0, Math.min(length, size - offset));
   return {
@@ -147,7 +147,7 @@ export function partView(view: ByteView, from: number, to: number): ByteView {
 }
 
 /** Returns the offset of the first line that begins after `at`; the end of the view without one. */
-export function lineBehind(view: ByteView, at: number): number {
+function lineBehind(view: ByteView, at: number): number {
   for (let offset = at; offset < view.size; offset += BLOCK) {
     const found = view.read(offset, BLOCK).indexOf(LINE_FEED);
     if (found >= 0) return offset + found + 1;

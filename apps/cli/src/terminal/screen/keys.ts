@@ -88,7 +88,7 @@ export function readKeys(
     }
     if (read[at] !== ESCAPE) {
       const character = String.fromCodePoint(read.codePointAt(at)!);
-      inputs.push({ type: "key", key: nameOf(character) });
+      inputs.push(...keyed(nameOf(character)));
       // Some terminals send both characters for one Enter.
       at += read.startsWith("\r\n", at) ? 2 : character.length;
       continue;
@@ -99,11 +99,11 @@ export function readKeys(
       inputs.push(...inputOf(sequence));
       at += 1 + sequence.length;
     } else if (ALT_ENTER.test(behind) || (hasAlt && ALT.test(behind))) {
-      inputs.push({ type: "key", key: `alt-${nameOf(behind[0]!)}` });
+      inputs.push(...keyed(`alt-${nameOf(behind[0]!)}`));
       at += 2;
     } else if (UNFINISHED.test(behind) && !isAll) return { inputs, rest: read.slice(at) };
     else {
-      inputs.push({ type: "key", key: "escape" });
+      inputs.push(...keyed("escape"));
       at += 1;
     }
   }
@@ -117,6 +117,8 @@ function nameOf(character: string): string {
   return code < 32 ? `ctrl-${String.fromCharCode(code + 96)}` : character;
 }
 
+const keyed = (key: string): TerminalInput[] => [{ type: "key", key }];
+
 /** Returns the input of a sequence; empty for an unknown sequence. */
 function inputOf(sequence: string): TerminalInput[] {
   const [, button, column, row, end] = /^\[<(\d+);(\d+);(\d+)([Mm])$/.exec(sequence) ?? [];
@@ -125,7 +127,7 @@ function inputOf(sequence: string): TerminalInput[] {
   if (xtermCode !== undefined) return modifiedKey(Number(xtermCode), Number(xtermModifiers));
   if (code !== undefined) return modifiedKey(Number(code), Number(modifiers || 1));
   const key = SEQUENCES[sequence];
-  return key === undefined ? [] : [{ type: "key", key }];
+  return key === undefined ? [] : keyed(key);
 }
 
 /**
@@ -144,29 +146,24 @@ const CONTROL = 4;
 /** @param modifiers a sum of {@link SHIFT}, {@link ALT_KEY} and {@link CONTROL}, plus 1 */
 function modifiedKey(code: number, modifiers: number): TerminalInput[] {
   const held = modifiers - 1;
-  if (code === 27) return [{ type: "key", key: "escape" }];
+  if (code === 27) return keyed("escape");
   const isText = code >= 32 && code <= 0x10ffff && !(code >= PRIVATE.first && code <= PRIVATE.last);
   if (!isText && CONTROLS[String.fromCharCode(code)] === undefined) return [];
   const character = String.fromCodePoint(code);
   const name = nameOf(character);
-  if (name === "tab" && held & SHIFT) return [{ type: "key", key: "backtab" }];
-  if (held & CONTROL) return [{ type: "key", key: `ctrl-${name}` }];
-  if (held & ALT_KEY) return [{ type: "key", key: `alt-${name}` }];
-  if (!(held & SHIFT)) return [{ type: "key", key: name }];
-  return [
-    {
-      type: "key",
-      key: name === "enter" ? "shift-enter" : name === character ? character.toUpperCase() : name,
-    },
-  ];
+  if (name === "tab" && held & SHIFT) return keyed("backtab");
+  if (held & CONTROL) return keyed(`ctrl-${name}`);
+  if (held & ALT_KEY) return keyed(`alt-${name}`);
+  if (!(held & SHIFT)) return keyed(name);
+  return keyed(name === "enter" ? "shift-enter" : name === character ? character.toUpperCase() : name);
 }
 
 const WHEEL_UP = 64;
 const WHEEL_DOWN = 65;
 
 function mouse(button: number, column: number, row: number, isPressed: boolean): TerminalInput[] {
-  if (button === WHEEL_UP) return [{ type: "key", key: "wheel-up" }];
-  if (button === WHEEL_DOWN) return [{ type: "key", key: "wheel-down" }];
+  if (button === WHEEL_UP) return keyed("wheel-up");
+  if (button === WHEEL_DOWN) return keyed("wheel-down");
   return button === 0 && isPressed ? [{ type: "click", column, row }] : [];
 }
 

@@ -7,7 +7,6 @@ import {
   type Entry,
   isBookkeepingAt,
   isMessage,
-  type LabelInForce,
   labelsInForce,
   leafOf,
   movingRow,
@@ -71,7 +70,8 @@ export function treeModel(
   }: Partial<Pick<TreeModel, "kinds" | "bookkeeping" | "showsBookkeeping" | "gists" | "isPartial">> = {},
 ): TreeModel {
   const leafId = leafOf(tree);
-  const labels = labelsByRow(tree, labelsInForce(tree));
+  const labelled = [...labelsInForce(tree)].filter(([id]) => tree.has(id));
+  const labels = new Map(labelled.map(([id, { label }]) => [tree.row(id), label]));
   const shape: TreeShape = {
     index: tree.index,
     kindAt(row) {
@@ -79,8 +79,7 @@ export function treeModel(
       return isLeftOut ? BESIDE : tree.kindAt(row);
     },
   };
-  let leafRow = movingRow(tree, rowOfLeaf(tree));
-  while (leafRow >= 0 && !shape.kindAt(leafRow).movesLeaf) leafRow = Math.max(-1, tree.index.parent(leafRow));
+  const leafRow = shownAbove(shape, movingRow(tree, rowOfLeaf(tree)));
   const order = new TreeOrder(shape, leafRow);
   const positionsOf = (rows: Iterable<number>): number[] =>
     [...rows].flatMap((row) => order.positions[row] ?? []).sort((a, b) => a - b);
@@ -126,16 +125,14 @@ export function bookkeepingOf(tree: Tree, kinds: string, before: Uint8Array = ne
 }
 
 /** Returns the nearest ancestor row that has a line; -1 without one. */
-export function parentOf({ tree, order }: TreeModel, row: number): number {
-  let above = tree.index.parent(row);
-  while (above >= 0 && !order.movesLeaf(above)) above = tree.index.parent(above);
-  return Math.max(above, -1);
-}
+export const parentOf = ({ order: { tree } }: TreeModel, row: number): number =>
+  shownAbove(tree, tree.index.parent(row));
 
-function labelsByRow(tree: Tree, labels: ReadonlyMap<string, LabelInForce>): Map<number, string> {
-  const byRow = new Map<number, string>();
-  for (const [id, { label }] of labels) if (tree.has(id)) byRow.set(tree.row(id), label);
-  return byRow;
+/** Returns the row itself, or its nearest ancestor, that has a line; -1 without one. */
+function shownAbove(tree: TreeShape, row: number): number {
+  let above = row;
+  while (above >= 0 && !tree.kindAt(above).movesLeaf) above = tree.index.parent(above);
+  return Math.max(above, -1);
 }
 
 /**
@@ -155,10 +152,10 @@ class TreeOrder {
   readonly branchStarts: readonly number[];
   readonly branchEnds: ReadonlyMap<number, number>;
   readonly length: number;
-  readonly #tree: TreeShape;
+  readonly tree: TreeShape;
 
   constructor(tree: TreeShape, leafRow: number) {
-    this.#tree = tree;
+    this.tree = tree;
     const count = tree.index.length;
     this.shape = new DrawnTree(tree, leafRow);
     this.rows = new Int32Array(count);
@@ -169,7 +166,12 @@ class TreeOrder {
     const ends = new Map<number, number>();
     /** Side branches around the current row, the outermost first. */
     const open: { start: number; depth: number }[] = [];
-    const waiting = this.#firstBranches();
+    const { roots } = this.shape;
+    const main = roots.find((row) => this.shape.isActive(row)) ?? roots.at(-1);
+    const aside = roots.filter((row) => row !== main).reverse();
+    /** Branches that are not laid out yet. */
+    const waiting = aside.map((row) => ({ row, depth: 1, isAside: true }));
+    if (main !== undefined) waiting.unshift({ row: main, depth: 0, isAside: false });
     let length = 0;
     const place = (row: number, depth: number) => {
       this.rows[length] = row;
@@ -205,26 +207,8 @@ class TreeOrder {
 
   /** Returns true for a row that has its own line in the conversation. */
   movesLeaf(row: number): boolean {
-    return this.#tree.kindAt(row).movesLeaf;
+    return this.tree.kindAt(row).movesLeaf;
   }
-
-  #firstBranches(): Branch[] {
-    const { roots } = this.shape;
-    const straight = roots.find((row) => this.shape.isActive(row)) ?? roots.at(-1);
-    if (straight === undefined) return [];
-    const aside = roots.filter((row) => row !== straight).reverse();
-    return [
-      { row: straight, depth: 0, isAside: false },
-      ...aside.map((row) => ({ row, depth: 1, isAside: true })),
-    ];
-  }
-}
-
-/** A branch that is not laid out yet. */
-interface Branch {
-  row: number;
-  depth: number;
-  isAside: boolean;
 }
 
 /** Rows that do not move the leaf, by their nearest ancestor that does (-1: none). */
@@ -232,9 +216,7 @@ function rowsBeside(tree: TreeShape): Map<number, number[]> {
   const beside = new Map<number, number[]>();
   for (let row = 0; row < tree.index.length; row++) {
     if (tree.kindAt(row).movesLeaf) continue;
-    let above = tree.index.parent(row);
-    while (above >= 0 && !tree.kindAt(above).movesLeaf) above = tree.index.parent(above);
-    const under = Math.max(above, -1);
+    const under = shownAbove(tree, tree.index.parent(row));
     const rows = beside.get(under);
     if (rows) rows.push(row);
     else beside.set(under, [row]);

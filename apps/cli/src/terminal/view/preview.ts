@@ -87,9 +87,6 @@ const quoted = (text: string, look: EntryLook): Line[] =>
 const thoughtLine = (thought: string): Line =>
   line(span(`(thought, ${formatMany(thought.length, "character")})`, "dim"));
 
-const summaryOf = ({ summary }: CompactionEntry | BranchSummaryEntry, look: EntryLook): Line[] =>
-  textLines(summary, look);
-
 function layRun(tree: TreeState, look: EntryLook, needed: number): Laid {
   const { view, cursor } = tree;
   const { model } = view;
@@ -101,8 +98,7 @@ function layRun(tree: TreeState, look: EntryLook, needed: number): Laid {
   while (laid.next < end && laid.lines.length < needed) {
     const row = rowAt(model, laid.next++);
     if (row !== cursor && kindOfRow(model, row) === "beside") continue;
-    const marks = { label: model.labels.get(row), isHidden: model.hiddenRows.has(row) };
-    laid.lines.push(...entryLines(model.tree.entryAt(row), marks, look, row !== cursor));
+    laid.lines.push(...entryLines(model, row, look, row !== cursor));
     if (laid.next === end && end - position >= RUN_SHOWN)
       laid.lines.push(line(span("… unfold the turn to read more", "dim")));
   }
@@ -123,25 +119,15 @@ interface EntryLook {
   isColoured: boolean;
 }
 
-/** Facts about an entry at the leaf that its line does not contain. */
-interface EntryMarks {
-  label: string | undefined;
-  /** True: an edit hides the entry from the model. */
-  isHidden: boolean;
-}
-
 /**
  * Draws an entry for reading: role and time, then the content as markdown. An empty line separates it from an earlier
  * entry, unless it is a result.
  */
-function entryLines(
-  entry: Entry,
-  { label, isHidden }: EntryMarks,
-  look: EntryLook,
-  isBehind: boolean,
-): Line[] {
+function entryLines(model: TreeModel, row: number, look: EntryLook, isBehind: boolean): Line[] {
+  const entry = model.tree.entryAt(row);
+  const label = model.labels.get(row);
   const name = label === undefined ? [] : [span(` [${plainLine(label)}]`, "label")];
-  const hidden = isHidden ? [span("  hidden from the model", "summary")] : [];
+  const hidden = model.hiddenRows.has(row) ? [span("  hidden from the model", "summary")] : [];
   const facts = [entry.id, formatTime(entry.timestamp)].filter(Boolean).map(plainLine).join(" · ");
   const said = message.is(entry) ? entry.message : undefined;
   const { title, style } = said
@@ -159,17 +145,8 @@ function kindTitle(entry: Entry): string {
 }
 
 function restLines(entry: Entry, look: EntryLook): Line[] {
-  if (compaction.is(entry)) return [compactionFacts(entry), ...summaryOf(entry, look)];
-  if (branchSummary.is(entry))
-    return [
-      line(
-        span(
-          `conclusion of the branch up to ${plainLine(fieldText(entry.fromId)) || "an unknown entry"}`,
-          "dim",
-        ),
-      ),
-      ...summaryOf(entry, look),
-    ];
+  if (compaction.is(entry)) return [compactionFacts(entry), ...textLines(entry.summary, look)];
+  if (branchSummary.is(entry)) return [branchFacts(entry), ...textLines(entry.summary, look)];
   if (customMessage.is(entry)) return literalLines(contentText(entry), look);
   return wrapText(previewEntry(entry) ?? "", look.columns).map((text) => line(text));
 }
@@ -181,6 +158,9 @@ function compactionFacts(entry: CompactionEntry): Line {
     firstKeptEntryId === id ? "nothing before it is kept" : `keeps from ${plainLine(firstKeptEntryId)}`;
   return line(span(`${formatChange(before, after)} tokens · ${kept}`, "dim"));
 }
+
+const branchFacts = ({ fromId }: BranchSummaryEntry): Line =>
+  line(span(`conclusion of the branch up to ${plainLine(fieldText(fromId)) || "an unknown entry"}`, "dim"));
 
 /** Draws a message: text, then calls, or the beginning of a result. */
 function messageLines(said: ContextMessage, look: EntryLook): Line[] {
