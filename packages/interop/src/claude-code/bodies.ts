@@ -69,13 +69,13 @@ export class LineBodies {
     const reading = this.#reading;
     const [line] = lines;
     if (line === undefined) return [this.#unreadable(row)];
-    reading.place = String(this.#table.lineNumber(row));
+    reading.place = String(this.#table.lineNumber.get(row));
     reading.timestamp = timestamp;
     const kind = this.#table.kind(row);
     if (kind === LineKind.user) return userBodies(line, reading);
     if (kind === LineKind.attachment) return [attachmentBody(line, reading)];
     if (kind === LineKind.assistant) {
-      const answer = this.#table.message(row);
+      const answer = this.#table.message.get(row);
       const isCounted = answer >= 0 && this.#counted.get(answer) === 1;
       if (answer >= 0) this.#counted.set(answer, 1);
       return [answerBody(lines, isCounted, reading)];
@@ -143,7 +143,7 @@ export class LineBodies {
 
   #tellUnknownType(row: number): void {
     const message = "Lines of an unknown type are kept as data.";
-    this.#issues.add("unknown-type", this.#table.lineNumber(row), message);
+    this.#issues.add("unknown-type", this.#table.lineNumber.get(row), message);
   }
 
   /** Returns the name of a call's tool, which is read from the answer again. */
@@ -160,11 +160,11 @@ export class LineBodies {
   /** Makes an entry for a line of which only the position is known: its children in the tree need it. */
   #unreadable(row: number): EntryBody {
     const table = this.#table;
-    const isShort = table.lineLength(row) <= LONGEST_UNREADABLE;
+    const isShort = table.lineLength.get(row) <= LONGEST_UNREADABLE;
     const message = isShort
       ? "A message is damaged and cannot be read; its place in the tree is kept."
       : "A message is damaged, or too long to read; its place in the tree is kept, and the first 1 MiB of its text.";
-    this.#issues.add("unreadable-content", table.lineNumber(row), message);
+    this.#issues.add("unreadable-content", table.lineNumber.get(row), message);
     const text = new TextDecoder().decode(this.#file.bytesAt(row, LONGEST_UNREADABLE));
     return { type: "custom", customType: "claude-code.unreadable", data: { text } };
   }

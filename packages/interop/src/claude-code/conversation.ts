@@ -43,7 +43,7 @@ export class Conversation {
     this.#bodies = new LineBodies(file, area, issues, (row) => this.#linesOf(row));
     this.#waiting = area.column(Int32Array);
     for (const { row, summary } of file.boundaries.all()) {
-      if (summary < 0) issues.add("no-summary", table.lineNumber(row), NO_SUMMARY);
+      if (summary < 0) issues.add("no-summary", table.lineNumber.get(row), NO_SUMMARY);
       else if (known?.(file.idOf(row)) !== undefined || !file.lineAt(summary))
         this.#placement.standAlone(row);
     }
@@ -87,7 +87,7 @@ export class Conversation {
           open.push(place.row);
           continue;
         }
-        this.#issues.add("cycle", this.#table.lineNumber(row), CYCLE);
+        this.#issues.add("cycle", this.#table.lineNumber.get(row), CYCLE);
         place = ROOT_PLACE;
       }
       open.pop();
@@ -100,7 +100,7 @@ export class Conversation {
     const place = this.#placement.placeOf(row);
     let above = place.row;
     for (let step = 0; above >= 0 && !this.#isPlaced(above) && step < REACH; step++)
-      above = this.#table.parent(above);
+      above = this.#table.parent.get(above);
     if (above === place.row) return place;
     return above >= 0 && this.#isPlaced(above)
       ? { ...place, row: this.#placement.lastRow(above) }
@@ -156,7 +156,7 @@ export class Conversation {
     this.#written.at(summary["timestamp"]);
     const kept = keptLines(boundary, place.row, this.#written, this.#placement);
     if (kept.elsewhere > 0)
-      this.#issues.add("kept-elsewhere", this.#table.lineNumber(summaryRow), KEPT_ELSEWHERE, id);
+      this.#issues.add("kept-elsewhere", this.#table.lineNumber.get(summaryRow), KEPT_ELSEWHERE, id);
     const firstKept = kept.first < 0 ? id : this.#idsOf(kept.first)[0]!;
     const marked = boundary && this.#file.lineAt(boundary.row);
     const body = this.#bodies.compaction(summary, marked ? metadataOf(marked) : {}, firstKept);

@@ -56,7 +56,7 @@ export class ClaudeCodeFile {
 
   /** Returns a parsed line; undefined when it is not JSON. */
   lineAt(row: number): Line | undefined {
-    if (this.lines.table.lineLength(row) > LONGEST_PARSED) return undefined;
+    if (this.lines.table.lineLength.get(row) > LONGEST_PARSED) return undefined;
     const parsed = parseLine(this.bytesAt(row));
     return parsed.ok && isRecord(parsed.value) ? parsed.value : undefined;
   }
@@ -64,7 +64,7 @@ export class ClaudeCodeFile {
   /** Returns the bytes of a line, or its first `longest` bytes; valid until the next line is read. */
   bytesAt(row: number, longest = Number.POSITIVE_INFINITY): Uint8Array {
     const { table } = this.lines;
-    return this.#reader.read(table.offset(row), Math.min(table.lineLength(row), longest));
+    return this.#reader.read(table.offset.get(row), Math.min(table.lineLength.get(row), longest));
   }
 
   /** Returns the id of a row's entry: the id in its line, if it is valid in the session format. */
@@ -72,10 +72,10 @@ export class ClaudeCodeFile {
     const { table } = this.lines;
     const own = line?.["uuid"];
     if (table.has(row, LineMark.renamed))
-      return idFromText(`${typeof own === "string" ? own : ""}#${table.lineNumber(row)}`);
+      return idFromText(`${typeof own === "string" ? own : ""}#${table.lineNumber.get(row)}`);
     const given = table.has(row, LineMark.claimed) ? originalId(line) : own;
     if (typeof given === "string" && given !== "") return idFromSource(given);
-    return idFromText(`${this.facts.sessionId ?? ""}#${table.lineNumber(row)}`);
+    return idFromText(`${this.facts.sessionId ?? ""}#${table.lineNumber.get(row)}`);
   }
 
   /** Makes scratch space for one pass; the caller closes it. */

@@ -69,7 +69,7 @@ function* runsWithin(file: ClaudeCodeFile, sessionId: string): Generator<Session
       sourceId: agentSessionId(sessionId, name),
       parent: () => {
         readCalls(file);
-        const above = file.lines.table.parent(run);
+        const above = file.lines.table.parent.get(run);
         const caller = file.calls.callerOf({ agentId, prompt: promptIn(line) });
         const entryId = caller >= 0 ? file.idOf(caller) : above < 0 ? null : file.entryIdOf(above);
         return { sessionId, entryId, kind: "subagent" };

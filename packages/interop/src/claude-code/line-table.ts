@@ -36,58 +36,37 @@ export class LineTable {
   readonly #hash: ScratchArea["hash"];
   readonly #ids: HashRows;
   readonly #answers: HashRows;
-  readonly #offset: ScratchColumn<Float64Array>;
-  readonly #lineLength: ScratchColumn<Uint32Array>;
-  readonly #lineNumber: ScratchColumn<Uint32Array>;
-  readonly #parent: ScratchColumn<Int32Array>;
+  readonly offset: ScratchColumn<Float64Array>;
+  readonly lineLength: ScratchColumn<Uint32Array>;
+  /** Numbers of the lines, from 1. */
+  readonly lineNumber: ScratchColumn<Uint32Array>;
+  /** Parent row according to the file, `ROOT`, or {@link PHANTOM}. Setting it does not change the marks of followed rows. */
+  readonly parent: ScratchColumn<Int32Array>;
   /** Hash of a parent that was not found above its child. */
   readonly #wantedHigh: ScratchColumn<Int32Array>;
   readonly #wantedLow: ScratchColumn<Int32Array>;
   /** Kind and marks of each row. */
   readonly #nature: ScratchColumn<Int32Array>;
   /** For each part of an answer, the first row that named the answer; -1 for all other rows. */
-  readonly #message: ScratchColumn<Int32Array>;
+  readonly message: ScratchColumn<Int32Array>;
   length = 0;
 
   constructor(area: ScratchArea) {
     this.#hash = area.hash;
     this.#ids = new HashRows(area);
     this.#answers = new HashRows(area);
-    this.#offset = area.column(Float64Array);
-    this.#lineLength = area.column(Uint32Array);
-    this.#lineNumber = area.column(Uint32Array);
-    this.#parent = area.column(Int32Array, ROOT);
+    this.offset = area.column(Float64Array);
+    this.lineLength = area.column(Uint32Array);
+    this.lineNumber = area.column(Uint32Array);
+    this.parent = area.column(Int32Array, ROOT);
     this.#wantedHigh = area.column(Int32Array);
     this.#wantedLow = area.column(Int32Array);
     this.#nature = area.column(Int32Array);
-    this.#message = area.column(Int32Array, -1);
-  }
-
-  offset(row: number): number {
-    return this.#offset.get(row);
-  }
-
-  lineLength(row: number): number {
-    return this.#lineLength.get(row);
+    this.message = area.column(Int32Array, -1);
   }
 
   kind(row: number): number {
     return this.#nature.get(row) & KIND_MASK;
-  }
-
-  /** Returns the number of a line, from 1. */
-  lineNumber(row: number): number {
-    return this.#lineNumber.get(row);
-  }
-
-  /** Returns the parent row according to the file, `ROOT`, or {@link PHANTOM}. */
-  parent(row: number): number {
-    return this.#parent.get(row);
-  }
-
-  /** Returns the first row of the file that names the row's answer; -1 for a row that is not part of an answer. */
-  message(row: number): number {
-    return this.#message.get(row);
   }
 
   has(row: number, mark: number): boolean {
@@ -119,13 +98,13 @@ export class LineTable {
    */
   add(line: Line, id: string, kind: number, place: LinePlace): number {
     const row = this.length++;
-    this.#offset.set(row, place.offset);
-    this.#lineLength.set(row, place.length);
-    this.#lineNumber.set(row, place.lineNumber);
+    this.offset.set(row, place.offset);
+    this.lineLength.set(row, place.length);
+    this.lineNumber.set(row, place.lineNumber);
     this.#nature.set(row, kind | (marksOf(line) << KIND_BITS));
     const { type, message } = line;
     const answerId = type === "assistant" && isRecord(message) ? textOf(message["id"]) : "";
-    if (answerId !== "") this.#message.set(row, this.#answers.add(answerId, row));
+    if (answerId !== "") this.message.set(row, this.#answers.add(answerId, row));
     return id === "" ? row : this.#ids.add(id, row);
   }
 
@@ -134,15 +113,10 @@ export class LineTable {
     const parent = this.#ids.rowOf(parentId);
     if (parent >= 0) this.#setFollowed(row, parent);
     else {
-      this.setParent(row, PHANTOM);
+      this.parent.set(row, PHANTOM);
       this.#wantedHigh.set(row, this.#hash.high);
       this.#wantedLow.set(row, this.#hash.low);
     }
-  }
-
-  /** Moves a row; the marks of followed rows do not change. */
-  setParent(row: number, parent: number): void {
-    this.#parent.set(row, parent);
   }
 
   /** Returns the last row above this one in the file that is in the same conversation; -1 when there is none. */
@@ -169,7 +143,7 @@ export class LineTable {
   settle(): number[] {
     const missing: number[] = [];
     for (let row = 0; row < this.length; row++) {
-      if (this.parent(row) !== PHANTOM) continue;
+      if (this.parent.get(row) !== PHANTOM) continue;
       const parent = this.#ids.find({ high: this.#wantedHigh.get(row), low: this.#wantedLow.get(row) });
       if (parent >= 0) this.#setFollowed(row, parent);
       else missing.push(row);
@@ -185,7 +159,7 @@ export class LineTable {
     for (let row = 0; row < this.length; row++) this.unmark(row, LineMark.followed);
     for (let row = this.length - 1; row >= 0; row--) {
       if (!hasPlace(this.kind(row))) continue;
-      const parent = this.parent(row);
+      const parent = this.parent.get(row);
       if (this.kind(row) === kind && !this.has(row, LineMark.followed)) continue;
       if (parent >= 0) this.mark(parent, LineMark.followed);
     }
@@ -199,12 +173,12 @@ export class LineTable {
   /** Removes a row from the tree. */
   drop(row: number): void {
     this.#nature.set(row, LineKind.repeated);
-    this.#message.set(row, -1);
-    this.setParent(row, ROOT);
+    this.message.set(row, -1);
+    this.parent.set(row, ROOT);
   }
 
   #setFollowed(row: number, parent: number): void {
-    this.setParent(row, parent);
+    this.parent.set(row, parent);
     this.mark(parent, LineMark.followed);
   }
 }
@@ -224,7 +198,7 @@ export function readLineTable(view: ByteView, area: ScratchArea, issues: ImportI
   let count = 0;
   let firstUnreadable = Number.POSITIVE_INFINITY;
   const tell = (kind: ImportIssueKind, row: number, message: string): void =>
-    issues.add(kind, table.lineNumber(row), message);
+    issues.add(kind, table.lineNumber.get(row), message);
 
   const add = (line: Line, place: LinePlace): void => {
     const type = textOf(line["type"]);
@@ -266,7 +240,7 @@ export function readLineTable(view: ByteView, area: ScratchArea, issues: ImportI
 
   for (const row of table.settle()) {
     // The parent may have been in an unreadable line above.
-    const above = firstUnreadable > table.lineNumber(row) ? -1 : table.rowBefore(row);
+    const above = firstUnreadable > table.lineNumber.get(row) ? -1 : table.rowBefore(row);
     if (above >= 0) {
       table.bridge(row, above);
       tell("bridged", row, BRIDGED);
@@ -288,10 +262,10 @@ const recordIn = (value: unknown): Line | undefined => (isRecord(value) ? value 
 const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
 
 function isSameLine(row: number, first: number, table: LineTable, view: ByteView): boolean {
-  const length = table.lineLength(row);
-  if (table.lineLength(first) !== length) return false;
-  const above = view.read(table.offset(first), length);
-  const here = view.read(table.offset(row), length);
+  const length = table.lineLength.get(row);
+  if (table.lineLength.get(first) !== length) return false;
+  const above = view.read(table.offset.get(first), length);
+  const here = view.read(table.offset.get(row), length);
   return above.every((byte, at) => byte === here[at]);
 }
 

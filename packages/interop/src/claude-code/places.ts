@@ -65,7 +65,7 @@ export class Placement {
 
   /** Returns the position of an entry row before its content is read. */
   placeOf(row: number): Place {
-    const stated = this.#table.parent(row);
+    const stated = this.#table.parent.get(row);
     if (stated < 0) return ROOT_PLACE;
     const keeping = this.#boundaries.keeping(stated, row);
     if (!keeping) return { row: this.lastRow(stated), unfollowed: [] };
@@ -82,10 +82,10 @@ export class Placement {
     const above = place.row;
     if (above < 0) return place;
     const batch = this.#batchOf.get(above);
-    const answer = batch >= 0 ? batch : this.#table.message(above);
+    const answer = batch >= 0 ? batch : this.#table.message.get(above);
     const tail = answer < 0 ? -1 : this.#tail.get(answer);
     if (tail < 0) return place;
-    const joins = isResult || isBeside(this.#table.kind(row)) || this.#table.message(row) === answer;
+    const joins = isResult || isBeside(this.#table.kind(row)) || this.#table.message.get(row) === answer;
     const settled = joins || batch >= 0 ? { ...place, row: tail } : place;
     if (joins) {
       this.#batchOf.set(row, answer);
@@ -96,7 +96,7 @@ export class Placement {
 
   /** Registers the calls of a written answer. */
   answered(row: number, calls: number): void {
-    const answer = this.#table.message(row);
+    const answer = this.#table.message.get(row);
     if (answer < 0) return;
     if (this.#tail.get(answer) >= 0 || calls > 1 || this.#parts.isSplit(row)) this.#tail.set(answer, row);
   }
@@ -163,11 +163,11 @@ export class Boundaries {
       const named = table.rowOf(before);
       // A compaction continues the conversation, so the message before it is the best guess for one that was not written.
       const parent = named < 0 ? table.rowBefore(row) : named;
-      table.setParent(row, parent < 0 ? PHANTOM : parent);
+      table.parent.set(row, parent < 0 ? PHANTOM : parent);
       if (named < 0) {
         const place = parent < 0 ? "shown as a separate branch" : "it is shown after the message before it";
         const message = `A compaction follows a message that is not in the file; ${place}.`;
-        issues.add(parent < 0 ? "phantom-parent" : "bridged", table.lineNumber(row), message);
+        issues.add(parent < 0 ? "phantom-parent" : "bridged", table.lineNumber.get(row), message);
       }
     }
     const boundary: Boundary = { row, summary: -1, tail: row, kept: keptRows(metadata, table) };
@@ -181,22 +181,22 @@ export class Boundaries {
   /** Assigns a summary to the boundary above it. */
   #claim(row: number, table: LineTable): void {
     if (this.#bySummary.has(row)) return;
-    let at = table.parent(row);
+    let at = table.parent.get(row);
     for (let step = 0; step < REACH && at >= 0; step++) {
       const boundary = this.#byRow.get(at);
       if (boundary) {
         if (boundary.summary < 0) this.#join(boundary, row, table);
         return;
       }
-      at = table.parent(at);
+      at = table.parent.get(at);
     }
   }
 
   #join(boundary: Boundary, summary: number, table: LineTable): void {
     boundary.summary = summary;
     this.#bySummary.set(summary, boundary);
-    const above = table.parent(summary);
-    for (let step = 0, at = above; step < REACH && at >= 0; step++, at = table.parent(at))
+    const above = table.parent.get(summary);
+    for (let step = 0, at = above; step < REACH && at >= 0; step++, at = table.parent.get(at))
       if (at === boundary.row) boundary.tail = above;
   }
 
@@ -240,7 +240,7 @@ function keptRows(metadata: Line, table: LineTable): number[] {
   if (typeof headUuid !== "string" || typeof tailUuid !== "string") return [];
   const head = table.rowOf(headUuid);
   const rows: number[] = [];
-  for (let at = table.rowOf(tailUuid); at >= 0 && rows.length <= table.length; at = table.parent(at)) {
+  for (let at = table.rowOf(tailUuid); at >= 0 && rows.length <= table.length; at = table.parent.get(at)) {
     rows.push(at);
     if (at === head) return rows.reverse();
   }
@@ -300,12 +300,12 @@ export class Sidechains {
       walked.push(at);
       // Set before the walk continues, so that a circle ends it.
       this.#runs.set(at, row);
-      const parent = this.#table.parent(at);
+      const parent = this.#table.parent.get(at);
       if (parent < 0 || !this.#isSide(parent)) break;
       at = parent;
     }
     const first = walked.at(-1)!;
-    const above = this.#table.parent(first);
+    const above = this.#table.parent.get(first);
     const isKnown = above >= 0 && this.#isSide(above) && this.runOf(above) !== row;
     const run = isKnown ? this.runOf(above) : first;
     for (const member of walked) this.#runs.set(member, run);
@@ -338,7 +338,7 @@ export class AnswerParts {
     this.#table = table;
     this.#head = area.column(Int32Array, -1);
     this.#before = area.column(Int32Array, -1);
-    for (let row = 0; row < table.length; row++) if (table.message(row) >= 0) this.#place(row);
+    for (let row = 0; row < table.length; row++) if (table.message.get(row) >= 0) this.#place(row);
     if (!known) return;
     for (let row = 0; row < table.length; row++)
       if (this.#before.get(row) >= 0 && this.headOf(row) === row) this.#separate(row, idOf, known);
@@ -378,16 +378,16 @@ export class AnswerParts {
   /** Returns the topmost line of the same answer. Stops at rows that were processed before. */
   #topOf(row: number): number {
     const table = this.#table;
-    const message = table.message(row);
+    const message = table.message.get(row);
     let top = row;
-    let at = table.parent(row);
+    let at = table.parent.get(row);
     for (let step = 0; step < ANSWER_REACH && at >= 0 && at !== row; step++) {
-      if (table.message(at) === message) {
+      if (table.message.get(at) === message) {
         const head = this.#head.get(at);
         if (head >= 0) return head;
         top = at;
       } else if (table.kind(at) === LineKind.assistant) break;
-      at = table.parent(at);
+      at = table.parent.get(at);
     }
     return top;
   }
