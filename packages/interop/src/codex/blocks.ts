@@ -34,11 +34,15 @@ export function readSaid(content: unknown, { place, provider, issues }: Reading)
   return blocks as UserContent;
 }
 
-/** Reads a call of a tool that ran on this machine; undefined for any other item. */
-export function readCall(item: Fields, { place, issues }: Reading): ToolCallBlock | undefined {
+/**
+ * Reads a call. One of a tool that the provider runs is stored unchanged: no other provider can read it, and it has no
+ * result.
+ */
+export function readCall(item: Fields, { place, provider, issues }: Reading): ContentBlock {
   const { type, call_id, id, name, arguments: given, input, action } = item;
+  const hosted = () => issues.opaque(FORMAT, item, place, provider);
   const callId = typeof call_id === "string" ? call_id : type === "local_shell_call" ? id : undefined;
-  if (typeof callId !== "string") return undefined;
+  if (typeof callId !== "string") return hosted();
   const call = (toolName: string, input: Fields): ToolCallBlock => ({
     type: "toolCall",
     id: callId,
@@ -52,12 +56,8 @@ export function readCall(item: Fields, { place, issues }: Reading): ToolCallBloc
   if (type === "local_shell_call") return call("local_shell", isRecord(action) ? action : {});
   if (type === "tool_search_call")
     return call("tool_search", isRecord(given) ? given : readArguments(given, place, issues));
-  return undefined;
+  return hosted();
 }
-
-/** Reads a call of a tool that the provider runs: no other provider can read it, and it has no result. */
-export const readHosted = (item: Fields, { place, provider, issues }: Reading): ContentBlock =>
-  issues.opaque(FORMAT, item, place, provider);
 
 /** Returns the result of a call. */
 export function resultBody(item: Fields, toolName: string, timestamp: number, reading: Reading): EntryBody {
@@ -165,19 +165,15 @@ export class OpenAnswer {
   }
 }
 
-/** Returns the readable part of a reasoning item. */
-export function reasoningBlocks(item: Record<string, unknown>): ContentBlock[] {
+/** Returns the readable part of a reasoning item, and the part that only its provider can read. */
+export function readReasoning(item: Fields): [ContentBlock[], Fields | undefined] {
+  const { id, encrypted_content } = item;
   const thinking = reasoningText(item);
-  return thinking === "" ? [] : [{ type: "thinking", thinking }];
-}
-
-/** Returns the part of a reasoning item that only its provider can read. */
-export function encryptedPart({
-  id,
-  encrypted_content,
-}: Record<string, unknown>): Record<string, unknown> | undefined {
-  if (typeof encrypted_content !== "string" || encrypted_content === "") return undefined;
-  return { ...(typeof id === "string" ? { id } : {}), encrypted_content };
+  const isEncrypted = typeof encrypted_content === "string" && encrypted_content !== "";
+  return [
+    thinking === "" ? [] : [{ type: "thinking", thinking }],
+    isEncrypted ? { ...(typeof id === "string" ? { id } : {}), encrypted_content } : undefined,
+  ];
 }
 
 /** Current settings of a thread. */

@@ -12,15 +12,14 @@ import { ImportIssues } from "../import/issue.ts";
 import { ScratchArea } from "../scratch/space.ts";
 import {
   compactionDetails,
-  encryptedPart,
   excerptSummary,
+  isOpaqueItem,
   keptTail,
   readCall,
   readCompacted,
-  readHosted,
+  readReasoning,
   readSaid,
   readSettings,
-  reasoningBlocks,
   resultBody,
   settingsBodies,
   turnSettings,
@@ -154,24 +153,13 @@ type Fields = Record<string, unknown>;
 
 type Take = (history: ThreadHistory, line: LogicalLine, next: LogicalLine | undefined) => void;
 
-/** Items that are not part of a conversation, or that only the provider can read. */
-const STATE = new Set([
-  "compaction",
-  "compaction_summary",
-  "context_compaction",
-  "additional_tools",
-  "configuration_update",
-]);
+/** Items that are not part of a conversation. */
+const STATE = new Set(["additional_tools", "configuration_update"]);
 
 /** Events that no other line repeats; they are stored as state. */
-const KEPT_EVENTS: ReadonlySet<string> = new Set([
-  "turn_aborted",
-  "error",
-  "stream_error",
-  "warning",
-  "entered_review_mode",
-  "exited_review_mode",
-]);
+const KEPT_EVENTS: ReadonlySet<string> = new Set(
+  "turn_aborted error stream_error warning entered_review_mode exited_review_mode".split(" "),
+);
 
 const OPAQUE_SUMMARY =
   "The summary of a compaction can only be read by its provider; it is kept for that provider, and excerpts replace it here.";
@@ -186,15 +174,10 @@ const TAKE: ReadonlyMap<string, Take> = new Map<string, Take>([
 ]);
 
 /** Known types of lines that are stored as state. */
-const KNOWN_STATE: ReadonlySet<string> = new Set([
-  "world_state",
-  "retained_context",
-  "inter_agent_communication",
-  "inter_agent_communication_metadata",
-  "dynamic_tools_updated",
-  "realtime_item",
-  "security_risk_score",
-]);
+const KNOWN_STATE: ReadonlySet<string> = new Set(
+  `world_state retained_context inter_agent_communication inter_agent_communication_metadata
+  dynamic_tools_updated realtime_item security_risk_score`.split(/\s+/),
+);
 
 /** Adds the entries of a line. */
 function takeLine(history: ThreadHistory, line: LogicalLine, next: LogicalLine | undefined): void {
@@ -227,13 +210,12 @@ function takeItem(history: ThreadHistory, line: RolloutLine, next: LogicalLine |
     // The summary as the model gave it. The compaction repeats it, and its usage is recorded there.
     history.aside("compaction_output", payload);
   } else if (type === "message") takeMessage(history, line, next);
-  else if (type === "reasoning") history.answer(reasoningBlocks(payload), encryptedPart(payload));
+  else if (type === "reasoning") history.answer(...readReasoning(payload));
   else if (type.endsWith("_output") && typeof payload["call_id"] === "string") takeOutput(history, payload);
-  else if (STATE.has(type)) history.state(type, payload);
+  else if (STATE.has(type) || isOpaqueItem(payload)) history.state(type, payload);
   else if (type === "agent_message") takeAgentMessage(history, payload);
   else if (type.endsWith("_call")) {
-    const block = readCall(payload, history.reading) ?? readHosted(payload, history.reading);
-    history.answer([block]);
+    history.answer([readCall(payload, history.reading)]);
   } else {
     history.note("unknown-type", "Items of an unknown type are kept as state.");
     history.state(type, payload);

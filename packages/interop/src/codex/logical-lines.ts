@@ -178,7 +178,21 @@ function* matchCopies(
   original: Iterable<LogicalLine>,
   originalThread: string,
 ): Generator<LogicalLine, void> {
-  const ahead = new Ahead(original);
+  const originals = original[Symbol.iterator]();
+  const ahead: { line: LogicalLine; key: string }[] = [];
+  /** Returns the next line of the original with the same content; the lines before it are skipped. */
+  const originalOfLine = (line: LogicalLine): LogicalLine | undefined => {
+    const key = contentKey(line);
+    for (let at = 0; at < LOOK_AHEAD; at++) {
+      if (at === ahead.length) {
+        const next = originals.next();
+        if (next.done) return undefined;
+        ahead.push({ line: next.value, key: contentKey(next.value) });
+      }
+      if (ahead[at]!.key === key) return ahead.splice(0, at + 1)[at]!.line;
+    }
+    return undefined;
+  };
   let misses = 0;
   // The fork's own header comes before the copied lines, and belongs after them.
   let header: LogicalLine | undefined;
@@ -187,7 +201,7 @@ function* matchCopies(
     if (isFirst && line.payload["id"] !== originalThread) header = line;
     else {
       // After this number of consecutive mismatches the copy has ended.
-      const match = misses > LOOK_AHEAD ? undefined : ahead.find(line);
+      const match = misses > LOOK_AHEAD ? undefined : originalOfLine(line);
       misses = match ? 0 : misses + 1;
       if (!match && header) yield header;
       if (!match) header = undefined;
@@ -196,30 +210,6 @@ function* matchCopies(
     isFirst = false;
   }
   if (header) yield header;
-}
-
-/** Next lines of the original, with their content. */
-class Ahead {
-  readonly #lines: Iterator<LogicalLine>;
-  readonly #waiting: { line: LogicalLine; key: string }[] = [];
-
-  constructor(lines: Iterable<LogicalLine>) {
-    this.#lines = lines[Symbol.iterator]();
-  }
-
-  /** Returns the next line with the same content; the lines before it are skipped. */
-  find(line: LogicalLine): LogicalLine | undefined {
-    const key = contentKey(line);
-    for (let at = 0; at < LOOK_AHEAD; at++) {
-      if (at === this.#waiting.length) {
-        const next = this.#lines.next();
-        if (next.done) return undefined;
-        this.#waiting.push({ line: next.value, key: contentKey(next.value) });
-      }
-      if (this.#waiting[at]!.key === key) return this.#waiting.splice(0, at + 1)[at]!.line;
-    }
-    return undefined;
-  }
 }
 
 /** Returns the content of a line, without fields that copying or rewriting may change. */

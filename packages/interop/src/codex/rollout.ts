@@ -158,16 +158,10 @@ export interface RolloutLine {
 }
 
 /** Types of items that the first versions wrote without an envelope. */
-const BARE_ITEMS = new Set([
-  "message",
-  "reasoning",
-  "function_call",
-  "function_call_output",
-  "custom_tool_call",
-  "custom_tool_call_output",
-  "local_shell_call",
-  "web_search_call",
-]);
+const BARE_ITEMS = new Set(
+  `message reasoning function_call function_call_output custom_tool_call custom_tool_call_output local_shell_call
+  web_search_call`.split(/\s+/),
+);
 
 /** Reads a parsed line; undefined when it is not a line of a rollout. */
 export function readRolloutLine(value: unknown): RolloutLine | undefined {
