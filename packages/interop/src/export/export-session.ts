@@ -67,7 +67,8 @@ export function* exportSession(
 ): Generator<string, number> {
   const { format, at, all = false, redact } = options;
   const source = new ExportSource(session, at, redact);
-  const rows = at === undefined ? source.allRows() : rowsAlong(source);
+  const rows =
+    at === undefined ? Array.from({ length: source.tree.length }, (_, row) => row) : rowsAlong(source);
   if (format === "json") return yield* exportJson(source, rows);
   if (format === "jsonl") return yield* exportJsonl(source, rows);
   if (format === "markdown") return yield* exportMarkdown(source, all);

@@ -48,11 +48,6 @@ export class ExportSource {
     return this.endRow < 0 ? null : this.tree.idAt(this.endRow);
   }
 
-  /** Returns every row, in file order. */
-  allRows(): number[] {
-    return Array.from({ length: this.tree.length }, (_, row) => row);
-  }
-
   /** Returns the rows of the path, root first. */
   pathRows(): number[] {
     return pathRows(this.tree, this.endRow);

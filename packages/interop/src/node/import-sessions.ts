@@ -4,7 +4,6 @@ import { setTimeout } from "node:timers/promises";
 import type { EspalierErrorCode } from "@espalier/jsonl-stream";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
-  type CompactionEntry,
   type ContextMessage,
   compaction,
   contextOfPath,
@@ -259,47 +258,29 @@ async function summarizeOpaque(
 ): Promise<Map<string, string>> {
   const summaries = new Map<string, string>();
   if (!mentions(view, /"type":\s*"compacted"/)) return summaries;
-  const path = new PathSoFar();
+  /** Entries on the path of the last read entry. */
+  const path: Entry[] = [];
   const [rehearsal] = rehearse();
   if (!rehearsal) return summaries;
   for (const entry of rehearsal.entries()) {
     if (entry instanceof Uint8Array) continue;
-    if (compaction.is(entry) && isOpaque(entry)) {
+    if (!kindOf(entry).movesLeaf) continue;
+    path.length = path.findLastIndex(({ id }) => id === entry.parentId) + 1;
+    if (
+      compaction.is(entry) &&
+      (entry.details as { opaqueSummary?: unknown } | undefined)?.opaqueSummary === true
+    ) {
       try {
-        summaries.set(entry.id, await summarize(path.messages(entry.parentId)));
+        summaries.set(entry.id, await summarize(contextOfPath(path).messages));
       } catch (error) {
         tell(
           `A summary could not be written (${error instanceof Error ? error.message : String(error)}); excerpts replace it.`,
         );
       }
     }
-    path.add(entry);
+    path.push(entry);
   }
   return summaries;
-}
-
-const isOpaque = ({ details }: CompactionEntry): boolean =>
-  (details as { opaqueSummary?: unknown } | undefined)?.opaqueSummary === true;
-
-/** Entries on the path of the last read entry. */
-class PathSoFar {
-  readonly #entries: Entry[] = [];
-
-  /** Returns the messages of the context at an entry of the path. */
-  messages(leafId: string | null): ContextMessage[] {
-    this.#backTo(leafId);
-    return contextOfPath(this.#entries).messages;
-  }
-
-  add(entry: Entry): void {
-    if (!kindOf(entry).movesLeaf) return;
-    this.#backTo(entry.parentId);
-    this.#entries.push(entry);
-  }
-
-  #backTo(id: string | null): void {
-    this.#entries.length = this.#entries.findLastIndex((entry) => entry.id === id) + 1;
-  }
 }
 
 /** Environment variables, as in `process.env`. */

@@ -113,17 +113,17 @@ async function update(
   to: Destination,
   isGrown: boolean,
 ): Promise<ImportReport> {
-  const { scratch } = to;
-  let session: WrittenSession | undefined;
+  const area = new ScratchArea(to.scratch);
   try {
     const written = await log.load();
-    session = new WrittenSession(written, scratch);
-    const added = isGrown ? await updateSession(draft, log, session, to) : 0;
+    const tree = new Tree(written, new ScratchIndex(area));
+    const added = isGrown ? await addMissing(draft, log, tree, area, to) : 0;
     const view = added > 0 ? await log.load() : written;
-    if (added > 0) session.takeIn(view);
-    return report(draft, log, added > 0 ? "updated" : "unchanged", added, session.count(), view);
+    if (added > 0) tree.takeIn(view);
+    const counts = countRows(tree.index, area);
+    return report(draft, log, added > 0 ? "updated" : "unchanged", added, counts, view);
   } finally {
-    session?.close();
+    area.close();
     await log.close();
   }
 }
@@ -211,61 +211,56 @@ const BATCH = 1 << 20;
  * Appends the missing entries, and returns the number of lines. The leaf follows the source, unless it is at an entry
  * that was not imported: a user then continued the session.
  */
-async function updateSession(
+async function addMissing(
   draft: SessionDraft,
   log: SessionLog,
-  session: WrittenSession,
-  { redactor, summaries, scratch }: Destination,
+  tree: Tree,
+  area: ScratchArea,
+  { redactor, summaries }: Destination,
 ): Promise<number> {
-  const area = new ScratchArea(scratch);
-  try {
-    const before = session.leafId;
-    let lines = 0;
-    let batch: string[] = [];
-    let size = 0;
-    /** Appends unless others appended too. After a crash the next import adds the rest. */
-    const flush = async (): Promise<void> => {
-      if (batch.length > 0) await log.append(batch, { durability: "fsync", ifUnchanged: true });
-      batch = [];
-      size = 0;
-    };
-    const append = async (line: string): Promise<void> => {
-      lines++;
-      batch.push(line);
-      size += line.length;
-      if (size >= BATCH) await flush();
-    };
-    // Rows of added entries by id, and their times in epoch milliseconds.
-    const added = new HashRows(area);
-    const times = area.column(Float64Array);
-    let count = 0;
-    let standsInSource = before === null;
-    let leafId = before;
-    const options = { known: (id: string) => session.known(id), ...(summaries ? { summaries } : {}) };
-    for (const item of draft.entries(options)) {
-      const entry = item instanceof Uint8Array ? entryIn(item) : item;
-      if (!entry) continue;
-      standsInSource ||= entry.id === before;
-      if (session.has(entry.id) || added.add(entry.id, count) < count) continue;
-      times.set(count++, timeIn(entry.timestamp));
-      leafId = leafBehind(entry, leafId);
-      await append(item instanceof Uint8Array ? decoder.decode(item) : draftLine(item, draft, redactor));
-    }
-    const timeOf = (id: string) => {
-      const row = added.rowOf(id);
-      return row < 0 ? timeIn(session.timeOf(id)) : times.get(row);
-    };
-    // Several files can belong to one session: the newest one sets its leaf.
-    const isNews = () =>
-      timeOf(draft.leafId ?? "") >= timeOf(before ?? "") && draft.isElsewhere(before ?? "");
-    const target = standsInSource || isNews() ? draft.leafId : before;
-    // Copied lines set the leaf themselves.
-    if (count > 0 && target !== undefined && target !== leafId) await append(leafLine(target));
-    await flush();
-    return lines;
-  } finally {
-    area.close();
+  const before = leafOf(tree);
+  let lines = 0;
+  let batch: string[] = [];
+  let size = 0;
+  /** Appends unless others appended too. After a crash the next import adds the rest. */
+  const flush = async (): Promise<void> => {
+    if (batch.length > 0) await log.append(batch, { durability: "fsync", ifUnchanged: true });
+    batch = [];
+    size = 0;
+  };
+  const append = async (line: string): Promise<void> => {
+    lines++;
+    batch.push(line);
+    size += line.length;
+    if (size >= BATCH) await flush();
+  };
+  // Rows of added entries by id, and their times in epoch milliseconds.
+  const added = new HashRows(area);
+  const times = area.column(Float64Array);
+  let count = 0;
+  let standsInSource = before === null;
+  let leafId = before;
+  const options = { known: (id: string) => knownEntry(tree, id), ...(summaries ? { summaries } : {}) };
+  for (const item of draft.entries(options)) {
+    const entry = item instanceof Uint8Array ? entryIn(item) : item;
+    if (!entry) continue;
+    standsInSource ||= entry.id === before;
+    if (tree.has(entry.id) || added.add(entry.id, count) < count) continue;
+    times.set(count++, timeIn(entry.timestamp));
+    leafId = leafBehind(entry, leafId);
+    await append(item instanceof Uint8Array ? decoder.decode(item) : draftLine(item, draft, redactor));
   }
+  const timeOf = (id: string) => {
+    const row = added.rowOf(id);
+    return row < 0 ? timeIn(entryOfId(tree, id)?.timestamp) : times.get(row);
+  };
+  // Several files can belong to one session: the newest one sets its leaf.
+  const isNews = () => timeOf(draft.leafId ?? "") >= timeOf(before ?? "") && draft.isElsewhere(before ?? "");
+  const target = standsInSource || isNews() ? draft.leafId : before;
+  // Copied lines set the leaf themselves.
+  if (count > 0 && target !== undefined && target !== leafId) await append(leafLine(target));
+  await flush();
+  return lines;
 }
 
 const decoder = new TextDecoder();
@@ -289,58 +284,22 @@ function entryIn(bytes: Uint8Array): Entry | undefined {
   return { type: DAMAGED, id, parentId: null, timestamp: "" };
 }
 
-/** A session that was imported before; the content of its lines is not kept in memory. */
-class WrittenSession {
-  readonly #area: ScratchArea;
-  readonly #tree: Tree;
+/** Returns an entry of an earlier import; undefined when there is none. */
+function knownEntry(tree: Tree, id: string): KnownEntry | undefined {
+  if (!tree.has(id)) return undefined;
+  const { sourceLines, message } = (entryOfId(tree, id) ?? {}) as ImportedEntry;
+  const lines = typeof sourceLines === "number" ? sourceLines : 1;
+  return { lines, isBilled: message?.usage !== undefined };
+}
 
-  constructor(view: ByteView, scratch: ScratchSpace) {
-    this.#area = new ScratchArea(scratch);
-    this.#tree = new Tree(view, new ScratchIndex(this.#area));
-  }
-
-  get leafId(): string | null {
-    return leafOf(this.#tree);
-  }
-
-  has(id: string): boolean {
-    return this.#tree.has(id);
-  }
-
-  /** Returns an entry of an earlier import; undefined when there is none. */
-  known(id: string): KnownEntry | undefined {
-    const row = this.#tree.index.rowOf(id);
-    if (row < 0) return undefined;
-    const { sourceLines, message } = (this.#entryAt(row) ?? {}) as ImportedEntry;
-    return {
-      lines: typeof sourceLines === "number" ? sourceLines : 1,
-      isBilled: message?.usage !== undefined,
-    };
-  }
-
-  /** Returns the time of an entry, ISO 8601; undefined when there is none. */
-  timeOf(id: string): string | undefined {
-    const row = this.#tree.index.rowOf(id);
-    return row < 0 ? undefined : this.#entryAt(row)?.timestamp;
-  }
-
-  takeIn(view: ByteView): void {
-    this.#tree.takeIn(view);
-  }
-
-  count(): SessionCounts {
-    return countRows(this.#tree.index, this.#area);
-  }
-
-  close(): void {
-    this.#area.close();
-  }
-
-  /** Reads the line each time: a tree would keep thousands of entries of any length in memory. */
-  #entryAt(row: number): Entry | undefined {
-    const line = readSessionLine(this.#tree.bytesAt(row));
-    return line.is === "entry" ? line.entry : undefined;
-  }
+/**
+ * Returns the readable entry with this id. Reads the line each time: a tree would keep thousands of entries of any
+ * length in memory.
+ */
+function entryOfId(tree: Tree, id: string): Entry | undefined {
+  const row = tree.index.rowOf(id);
+  const line = row < 0 ? undefined : readSessionLine(tree.bytesAt(row));
+  return line?.is === "entry" ? line.entry : undefined;
 }
 
 /** Fields of an imported entry that a second import reads. */
