@@ -10,11 +10,13 @@ import {
   toOpenaiResponses,
 } from "@espalier/interop";
 import {
+  anthropicFormat,
   buildRequest,
   memoryStore,
   message,
+  openaiChatFormat,
+  openaiResponsesFormat,
   type RequestFormat,
-  requestFormats,
   SessionTree,
   type StoredMessage,
 } from "@espalier/session-tree";
@@ -125,14 +127,17 @@ describe.each(names)("neutral messages converted to %s and back", (name) => {
   });
 });
 
+it("each format has its command-line name", () => {
+  expect(Object.keys(nativeFormats)).toEqual(["anthropic", "openai", "openai-responses"]);
+});
+
 it.each([
-  ["anthropic", toAnthropic, "anthropic"],
-  ["openai", toOpenaiChat, "openai"],
-  ["openai-responses", toOpenaiResponses, "openai"],
+  ["anthropic", toAnthropic, "anthropic", anthropicFormat],
+  ["openai", toOpenaiChat, "openai", openaiChatFormat],
+  ["openai-responses", toOpenaiResponses, "openai", openaiResponsesFormat],
 ] as const)(
   "a request in %s equals `buildRequest` if it has no content that only one format has",
-  (name, to, provider) => {
-    const format: RequestFormat<object> = requestFormats[name];
+  (_name, to, provider, format: RequestFormat<object>) => {
     fc.assert(
       fc.property(brokenHistory, (messages) => {
         const context = contextOf(messages, { provider, modelId: "claude-test" });

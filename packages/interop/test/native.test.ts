@@ -97,7 +97,7 @@ function conversationOf(agent: NativeAgent, path: readonly Entry[]): unknown[] {
     prefixChanged: pick(context.prefixChanged),
   };
   // A context without messages has no request.
-  if (heal(picked, { ...anthropicFormat, model: MODEL }).length === 0) return [];
+  if (heal(picked, { format: anthropicFormat, model: MODEL }).length === 0) return [];
   const { messages: request } = toAnthropic(picked, { model: MODEL });
   // A rollout of Codex has no mark of failed results.
   return JSON.parse(

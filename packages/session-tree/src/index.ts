@@ -6,7 +6,6 @@ export {
   estimateTotal,
   extendContext,
   IMAGE_TOKENS,
-  NO_SETTINGS,
   type ProjectedEntry,
   projectPath,
   type SessionContext,
@@ -62,7 +61,6 @@ export {
   type Entry,
   entryKinds,
   isCustom,
-  isFailedAnswerEntry,
   isMessage,
   kindOf,
   type LabelEntry,
@@ -180,7 +178,6 @@ export {
   type OpenaiResponsesTool,
   openaiChatFormat,
   openaiResponsesFormat,
-  requestFormats,
 } from "./request/openai.ts";
 export {
   buildRequest,
@@ -188,7 +185,6 @@ export {
   type HealOptions,
   heal,
   healedImage,
-  NO_OUTPUT,
   NO_RESULT,
   OPENING,
   type RequestOptions,
@@ -198,7 +194,6 @@ export { blockBytes, estimateBytes, totalBytes } from "./request/size.ts";
 export {
   bashExecutionText,
   branchSummaryText,
-  compactionSummaryText,
   promptText,
 } from "./request/wording.ts";
 export { assertWritable, readDrafts } from "./store/append.ts";

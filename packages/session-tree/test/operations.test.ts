@@ -11,7 +11,6 @@ import {
   pathOf,
   readPathWindow,
   referenceIssues,
-  requestFormats,
   type SessionContext,
   SessionTree,
   Tree,
@@ -23,6 +22,7 @@ import { describe, expect, test } from "vitest";
 import { OperatedSession } from "./operated-session.ts";
 import { readAsPi } from "./pi-rules.ts";
 import { type Operation, operations } from "./random-operations.ts";
+import { requestFormats } from "./request-histories.ts";
 
 const RUNS = { numRuns: Number(process.env["FUZZ"] ?? 150) };
 

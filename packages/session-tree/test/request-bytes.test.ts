@@ -3,12 +3,11 @@ import {
   contentBlocks,
   estimateBytes,
   type RequestFormat,
-  requestFormats,
   totalBytes,
 } from "@espalier/session-tree";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { brokenHistory, contextOf } from "./request-histories.ts";
+import { brokenHistory, contextOf, requestFormats } from "./request-histories.ts";
 
 const said = fc.oneof(
   fc.string({ unit: "binary", maxLength: 400 }),

@@ -1,11 +1,21 @@
 import {
+  anthropicFormat,
   type ContextMessage,
   estimateTotal,
   isFailedAnswer,
+  openaiChatFormat,
+  openaiResponsesFormat,
   type SessionContext,
   toolCalls,
 } from "@espalier/session-tree";
 import fc from "fast-check";
+
+/** All formats, by their names on the command line. */
+export const requestFormats = {
+  anthropic: anthropicFormat,
+  openai: openaiChatFormat,
+  "openai-responses": openaiResponsesFormat,
+} as const;
 
 export const model = { provider: "anthropic", modelId: "claude-test" };
 

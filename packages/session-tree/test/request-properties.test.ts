@@ -4,14 +4,20 @@ import {
   buildRequest,
   type ContextMessage,
   heal,
-  requestFormats,
   type SessionContext,
   type ToolDefinition,
 } from "@espalier/session-tree";
 import { chatProblems, checkAnthropicRequest, responsesProblems } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { brokenHistory, contextOf, marksIn, model, readHistory } from "./request-histories.ts";
+import {
+  brokenHistory,
+  contextOf,
+  marksIn,
+  model,
+  readHistory,
+  requestFormats,
+} from "./request-histories.ts";
 
 const RUNS = { numRuns: 1_000 };
 const problemsOf = {
@@ -144,7 +150,7 @@ describe("a growing conversation", () => {
     fc.assert(
       fc.property(brokenHistory.map(asked), (messages) => {
         const { late } = readHistory(messages);
-        const options = { ...anthropicFormat, model };
+        const options = { format: anthropicFormat, model };
         for (let length = 1; length < messages.length; length++) {
           if (late.has(length)) continue;
           const short = heal(contextOf(messages.slice(0, length)), options);

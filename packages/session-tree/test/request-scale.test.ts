@@ -1,15 +1,9 @@
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import {
-  buildRequest,
-  type ContextMessage,
-  contentBlocks,
-  isFailedAnswer,
-  requestFormats,
-} from "@espalier/session-tree";
+import { buildRequest, type ContextMessage, contentBlocks, isFailedAnswer } from "@espalier/session-tree";
 import { chatProblems, checkAnthropicRequest, responsesProblems } from "@espalier/session-tree/testing";
 import { describe, expect, it } from "vitest";
-import { contextOf, model } from "./request-histories.ts";
+import { contextOf, model, requestFormats } from "./request-histories.ts";
 
 const problemsOf = {
   anthropic: (request: unknown) => checkAnthropicRequest(request, { strict: true }),

@@ -1,7 +1,7 @@
-import { buildRequest, type RequestFormat, RequestWriter, requestFormats } from "@espalier/session-tree";
+import { buildRequest, type RequestFormat, RequestWriter } from "@espalier/session-tree";
 import fc from "fast-check";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { contextOf } from "./request-histories.ts";
+import { contextOf, requestFormats } from "./request-histories.ts";
 
 afterEach(() => vi.restoreAllMocks());
 

@@ -8,10 +8,9 @@ import {
   openaiChatFormat,
   openaiResponsesFormat,
   type RequestFormat,
-  requestFormats,
 } from "@espalier/session-tree";
 import { describe, expect, it } from "vitest";
-import { contextOf, model } from "./request-histories.ts";
+import { contextOf, model, requestFormats } from "./request-histories.ts";
 
 const PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ";
 const JPEG = "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAAEBAQ==";
@@ -314,7 +313,7 @@ describe("calls and results", () => {
           user("go"),
           says(calls("a|b"), calls("a/b"), calls(`${long}1`), calls(`${long}2`), calls(undefined), calls("")),
         ]),
-        { ...format, model },
+        { format, model },
       );
       return turns.flatMap((turn) =>
         turn.role === "assistant" ? turn.content.map((block) => (block.type === "call" ? block.id : "")) : [],
@@ -692,10 +691,6 @@ describe("system prompt and tools", () => {
     expect(request.tools?.map(({ name }) => name)).toEqual(["fs_read", "n".repeat(128)]);
     expect(request.messages[1]?.content[0]).toHaveProperty("name", "fs_read");
   });
-});
-
-it("each format has its command-line name", () => {
-  expect(Object.keys(requestFormats)).toEqual(["anthropic", "openai", "openai-responses"]);
 });
 
 it("a whole turn in the formats of Chat Completions and of Responses", () => {

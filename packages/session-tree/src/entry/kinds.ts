@@ -1,14 +1,13 @@
 import { EspalierError } from "@espalier/jsonl-stream";
 import { type BaseEntry, type ContextEdit, defineEntry, type EntryKind } from "./entry.ts";
-import {
-  type AssistantMessage,
-  type ContextMessage,
-  type CustomMessage,
-  isFailedAnswer,
-  type StoredMessage,
-  type SystemMessage,
-  type Usage,
-  type UserContent,
+import type {
+  AssistantMessage,
+  ContextMessage,
+  CustomMessage,
+  StoredMessage,
+  SystemMessage,
+  Usage,
+  UserContent,
 } from "./message.ts";
 
 /**
@@ -320,11 +319,6 @@ export function isMessage<Role extends StoredMessage["role"]>(
   role: Role,
 ): entry is MessageEntry & { message: Extract<StoredMessage, { role: Role }> } {
   return message.is(entry) && entry.message.role === role;
-}
-
-/** Returns whether an entry is a failed or aborted answer, which is in the file and not in the conversation. */
-export function isFailedAnswerEntry(entry: BaseEntry): boolean {
-  return message.is(entry) && isFailedAnswer(entry.message);
 }
 
 /** Replaces the older part of its path in the context by a summary. */

@@ -1,5 +1,4 @@
 import { type AssistantMessage, isRecord, parsedItem, type ThinkingBlock } from "../entry/message.ts";
-import { anthropicFormat } from "./anthropic.ts";
 import type { AnswerBlock, HealedCall, HealedResult, RequestFormat, Turn, UserBlock } from "./format.ts";
 import { detachImages } from "./request.ts";
 
@@ -248,10 +247,3 @@ function renderPart(block: UserBlock): OpenaiResponsesPart {
   if (block.type === "opaque") return block.value as OpenaiResponsesPart;
   return { type: "input_image", image_url: `data:${block.mediaType};base64,${block.data}`, detail: "auto" };
 }
-
-/** The formats, by their names on the command line. */
-export const requestFormats = {
-  anthropic: anthropicFormat,
-  openai: openaiChatFormat,
-  "openai-responses": openaiResponsesFormat,
-} as const;

@@ -55,22 +55,16 @@ export interface RequestOptions<Request> {
  */
 export function buildRequest<Request>(context: SessionContext, options: RequestOptions<Request>): Request {
   const { format, model = context.model, system, tools } = options;
-  const { callIdLength, toolNameLength } = format;
   refuseEmptySchemas(tools);
   const prepared = format.prepare?.(context, model) ?? context;
-  const turns = heal(prepared, {
-    model,
-    callIdLength,
-    toolNameLength,
-    acceptsThinking: (block, answer) => format.acceptsThinking(block, answer),
-    ...(format.opaque && { opaque: (part, source) => format.opaque?.(part, source) }),
-  });
+  const turns = heal(prepared, { format, model });
   if (turns.length === 0) {
     throw new EspalierError(
       "empty-context",
       "There is nothing to send: no message up to this entry has content for a model. Append a user message first, or choose a later entry.",
     );
   }
+  const { toolNameLength } = format;
   return format.render({ ...foldSystem(prepared.messages, { system, tools, toolNameLength }), turns });
 }
 
@@ -78,16 +72,14 @@ export function buildRequest<Request>(context: SessionContext, options: RequestO
 export const NO_RESULT = "No result was recorded.";
 
 /** Text of an empty result. Providers refuse an error without a text. */
-export const NO_OUTPUT = "(no output)";
+const NO_OUTPUT = "(no output)";
 
 /** Text of the user turn that is added before an answer at the beginning of the conversation. */
 export const OPENING = "(start of the conversation)";
 
-/** The model of a request and the rules of its format. */
-export interface HealOptions
-  extends Pick<RequestFormat<unknown>, "callIdLength" | "toolNameLength" | "acceptsThinking"> {
-  /** Returns a block in the provider's own form; see `RequestFormat.opaque`. */
-  opaque?: NonNullable<RequestFormat<unknown>["opaque"]>;
+/** The model of a request and its format. */
+export interface HealOptions {
+  format: Omit<RequestFormat<unknown>, "prepare" | "render">;
   /** Model that will read the request. Thinking of other models is left out; null leaves out all thinking. */
   model: SessionContext["model"];
 }
@@ -112,7 +104,7 @@ export function heal(
 ): Turn[] {
   const { messages, prefixChanged } = context;
   const { results, overtaken } = pairTools(messages);
-  const callId = createCallIds(options.callIdLength);
+  const callId = createCallIds(options.format.callIdLength);
   const turns: Turn[] = [];
   const loopFrom = runningLoop(messages);
 
@@ -166,10 +158,9 @@ export function runningLoop(messages: readonly ContextMessage[]): number {
 function opaqueValue(
   part: ContentBlock | ToolResultMessage,
   answer: AssistantMessage | undefined,
-  { opaque, model }: Pick<HealOptions, "opaque" | "model">,
+  { format, model }: HealOptions,
 ): Record<string, unknown> | undefined {
-  if (!opaque) return undefined;
-  const value = wellFormed(opaque(part, { answer, model }));
+  const value = wellFormed(format.opaque?.(part, { answer, model }));
   return isRecord(value) ? value : undefined;
 }
 
@@ -252,7 +243,7 @@ function answerBlocks(
       calls.push({
         type: "call",
         id: callId(block.id),
-        name: validToolName(block.name, options.toolNameLength),
+        name: validToolName(block.name, options.format.toolNameLength),
         input: toolInput(block.arguments),
         ...(opaque && { opaque }),
       });
@@ -264,7 +255,7 @@ function answerBlocks(
     } else {
       leftOut ||= block.type !== "thinking";
       if (block.type !== "thinking") continue;
-      isWhole &&= sendsThinking && !leftOut && options.acceptsThinking(block, answer);
+      isWhole &&= sendsThinking && !leftOut && options.format.acceptsThinking(block, answer);
       thoughtInCalls ||= calls.length > 0;
       (calls.length > 0 ? calls : blocks).push({ type: "thinking", block });
     }
