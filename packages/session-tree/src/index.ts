@@ -245,7 +245,6 @@ export {
   upgradeLog,
 } from "./store/upgrade.ts";
 export { Turns } from "./store/write-queue.ts";
-export { IdHash, type IdHashes } from "./tree/columns.ts";
 export {
   columnsOf,
   cutToColumns,
@@ -260,7 +259,8 @@ export {
   plainText,
   type TreeShape,
 } from "./tree/draw.ts";
-export { LineIntake, type LineSource } from "./tree/intake.ts";
+export { EntryIndex, IdHash, type IdHashes, type RowIndex } from "./tree/entry-index.ts";
+export { LineIntake, type LineSource, ORPHAN, ROOT } from "./tree/intake.ts";
 export {
   type Branch,
   branches,
@@ -282,7 +282,7 @@ export {
   spokenRow,
   tipRows,
 } from "./tree/queries.ts";
-export { EntryIndex, ORPHAN, ROOT, type RowIndex } from "./tree/rows.ts";
+
 export {
   ChildIndex,
   commonAncestor,

@@ -8,8 +8,7 @@ const GIB = 2 ** 30;
 function kept(offsets: readonly number[]): number[] {
   const index = new EntryIndex();
   for (const [row, offset] of offsets.entries()) {
-    const id = Buffer.from(String(row));
-    index.add(index.rowOfBytes(id, 0, id.length), row - 1, 1, offset, 1);
+    index.add(index.rowOf(String(row)), row - 1, 1, offset, 1);
   }
   return offsets.map((_, row) => index.offset(row));
 }

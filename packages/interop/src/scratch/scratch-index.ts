@@ -1,4 +1,4 @@
-import type { IdHash, IdHashes, RowIndex } from "@espalier/session-tree";
+import type { IdHash, RowIndex } from "@espalier/session-tree";
 import { HashRows, type ScratchArea, type ScratchColumn } from "./space.ts";
 
 /**
@@ -6,8 +6,7 @@ import { HashRows, type ScratchArea, type ScratchColumn } from "./space.ts";
  * rows, are found without a search.
  */
 export class ScratchIndex implements RowIndex {
-  /** Hash of the last searched id. */
-  readonly #hash: IdHash;
+  readonly hash: IdHash;
   length = 0;
   /** Hash of each row. */
   readonly #high: ScratchColumn<Int32Array>;
@@ -25,7 +24,7 @@ export class ScratchIndex implements RowIndex {
   readonly #kind: ScratchColumn<Uint8Array>;
 
   constructor(area: ScratchArea) {
-    this.#hash = area.hash;
+    this.hash = area.hash;
     this.#high = area.column(Int32Array);
     this.#low = area.column(Int32Array);
     this.#newest = new HashRows(area);
@@ -59,8 +58,8 @@ export class ScratchIndex implements RowIndex {
   }
 
   rowOf(id: string): number {
-    this.#hash.hashText(id);
-    return this.#find();
+    this.hash.hashText(id);
+    return this.rowOfHash();
   }
 
   rowAbove(id: string, row: number): number {
@@ -69,41 +68,29 @@ export class ScratchIndex implements RowIndex {
     return at;
   }
 
-  hasId(row: number, id: string): boolean {
-    this.#hash.hashText(id);
-    return this.#isOf(row);
+  hasHash(row: number): boolean {
+    return this.#high.get(row) === this.hash.high && this.#low.get(row) === this.hash.low;
   }
 
-  rowOfBytes(bytes: Uint8Array, start: number, end: number): number {
-    this.#hash.hash(bytes, start, end);
-    return this.#find();
+  rowOfHash(): number {
+    const last = this.length - 1;
+    if (last >= 0 && this.hasHash(last)) return last;
+    const next = this.#found + 1;
+    const isNext = !this.#hasTwins && next < last && this.hasHash(next);
+    const row = isNext ? next : this.#newest.find(this.hash);
+    if (row >= 0) this.#found = row;
+    return row;
   }
 
-  get hashSeed(): number {
-    return this.#hash.seed;
-  }
-
-  hashInto(hashes: IdHashes, at: number, bytes: Uint8Array, start: number, end: number): void {
-    this.#hash.hash(bytes, start, end);
-    hashes.low[at] = this.#hash.low;
-    hashes.high[at] = this.#hash.high;
-  }
-
-  rowOfHash({ low, high }: IdHashes, at: number): number {
-    this.#hash.low = low[at]!;
-    this.#hash.high = high[at]!;
-    return this.#find();
-  }
-
-  parentOfHash(hashes: IdHashes, at: number): number {
-    return this.rowOfHash(hashes, at);
+  parentOfHash(): number {
+    return this.rowOfHash();
   }
 
   add(older: number, parent: number, kind: number, offset: number, length: number): number {
     const row = this.length++;
-    this.#high.set(row, this.#hash.high);
-    this.#low.set(row, this.#hash.low);
-    this.#newest.set(this.#hash, row);
+    this.#high.set(row, this.hash.high);
+    this.#low.set(row, this.hash.low);
+    this.#newest.set(this.hash, row);
     if (older >= 0) {
       this.#hasTwins = true;
       this.#older.set(row, older);
@@ -121,19 +108,5 @@ export class ScratchIndex implements RowIndex {
 
   settle(): void {
     // There are no unused pages.
-  }
-
-  /** Returns the newest row with the last hashed id; -1 when there is none. */
-  #find(): number {
-    const last = this.length - 1;
-    if (last >= 0 && this.#isOf(last)) return last;
-    const next = this.#found + 1;
-    const row = !this.#hasTwins && next < last && this.#isOf(next) ? next : this.#newest.find(this.#hash);
-    if (row >= 0) this.#found = row;
-    return row;
-  }
-
-  #isOf(row: number): boolean {
-    return this.#high.get(row) === this.#hash.high && this.#low.get(row) === this.#hash.low;
   }
 }

@@ -18,8 +18,8 @@ import {
   scanEntry,
 } from "../entry/line.ts";
 import { FastLineScanner } from "../tree/compiled-scan.ts";
+import { ORPHAN, ROOT } from "../tree/intake.ts";
 import { type EntryRows, leafRowAt, movingRow, rowOfLeaf } from "../tree/queries.ts";
-import { ORPHAN, ROOT } from "../tree/rows.ts";
 import { Tree } from "../tree/tree.ts";
 import {
   contextOfPath,

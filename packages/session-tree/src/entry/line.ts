@@ -440,7 +440,7 @@ export function placeholder(bytes: Uint8Array, scan: EntryScan): Entry {
 export const idIn = (bytes: Uint8Array, { idStart, idEnd }: EntryScan): string =>
   decode(bytes, idStart, idEnd);
 
-const parentIn = (bytes: Uint8Array, { parentStart, parentEnd }: EntryScan): string | null =>
+export const parentIn = (bytes: Uint8Array, { parentStart, parentEnd }: EntryScan): string | null =>
   parentStart < 0 ? null : decode(bytes, parentStart, parentEnd);
 const decoder = new TextDecoder();
 

@@ -1,6 +1,6 @@
 import { type LineFinder, NewlineFinder } from "@espalier/jsonl-stream";
 import type { EntryScan } from "../entry/line.ts";
-import type { IdHashes } from "./columns.ts";
+import type { IdHashes } from "./entry-index.ts";
 
 /**
  * Finds the lines of a log, and the lines that are entries in the usual form: they begin with `type`, `id` and

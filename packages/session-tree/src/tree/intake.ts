@@ -12,15 +12,14 @@ import {
   idIn,
   JoinedEntryFinder,
   kindIn,
+  parentIn,
   readLineParts,
   readSessionLine,
   type SessionLine,
   scanEntry,
 } from "../entry/line.ts";
 import { FastLineScanner } from "./compiled-scan.ts";
-import { ORPHAN, ROOT, RowBuffer, type RowIndex } from "./rows.ts";
-
-const encoder = new TextEncoder();
+import { IdHashes, type RowIndex } from "./entry-index.ts";
 
 /** Adds the lines of a log to an index, in file order, and collects their problems. */
 export class LineIntake {
@@ -55,7 +54,7 @@ export class LineIntake {
     let tail = -1;
     let nextLine = this.#nextLine;
     this.#index.expect(view.size);
-    const scanner = new FastLineScanner(this.#index.hashSeed);
+    const scanner = new FastLineScanner(this.#index.hash.seed);
     this.#lines = view;
     this.#scanner = scanner;
     this.#buffer.count = 0;
@@ -119,15 +118,13 @@ export class LineIntake {
     rows.kind[at] = kind;
     rows.isRoot[at] = scan.parentStart < 0 ? 1 : 0;
     if (scanner) scanner.hashesInto(rows.ids, rows.parents, at);
-    else this.#hashIds(rows, at, block);
+    else {
+      const { hash } = this.#index;
+      hash.hashInto(rows.ids, at, block, scan.idStart, scan.idEnd);
+      if (scan.parentStart >= 0) hash.hashInto(rows.parents, at, block, scan.parentStart, scan.parentEnd);
+    }
     if (rows.isFull) this.#addBuffered();
     return true;
-  }
-
-  #hashIds(rows: RowBuffer, at: number, block: Uint8Array): void {
-    const { idStart, idEnd, parentStart, parentEnd } = this.#scan;
-    this.#index.hashInto(rows.ids, at, block, idStart, idEnd);
-    if (parentStart >= 0) this.#index.hashInto(rows.parents, at, block, parentStart, parentEnd);
   }
 
   /** Adds the buffered rows. Call it before any other row is added. */
@@ -136,8 +133,13 @@ export class LineIntake {
     const index = this.#index;
     index.prefetch?.(rows.ids, rows.count);
     for (let at = 0; at < rows.count; at++) {
-      const parent = rows.isRoot[at] ? ROOT : orOrphan(index.parentOfHash(rows.parents, at));
-      const older = index.rowOfHash(rows.ids, at);
+      let parent = ROOT;
+      if (rows.isRoot[at] === 0) {
+        index.hash.recall(rows.parents, at);
+        parent = orOrphan(index.parentOfHash());
+      }
+      index.hash.recall(rows.ids, at);
+      const older = index.rowOfHash();
       if (older < 0 && parent !== ORPHAN)
         this.lastRow = index.add(-1, parent, rows.kind[at]!, rows.offset[at]!, rows.length[at]!);
       else {
@@ -209,10 +211,8 @@ export class LineIntake {
       this.#note("salvaged", offset, entry.id, "An entry was found after a cut line; it counts.");
     else if (before)
       this.#note("glued", offset, entry.id, "An entry is on the same line as the one before it; both count.");
-    const parentBytes = entry.parentId === null ? undefined : encoder.encode(entry.parentId);
-    const parent = parentBytes ? orOrphan(this.#index.rowOfBytes(parentBytes, 0, parentBytes.length)) : ROOT;
-    const id = encoder.encode(entry.id);
-    const older = this.#index.rowOfBytes(id, 0, id.length);
+    const parent = entry.parentId === null ? ROOT : orOrphan(this.#index.rowOf(entry.parentId));
+    const older = this.#index.rowOf(entry.id);
     this.#add(older, parent, kindCode(entry.type), offset, length, entry.id);
   }
 
@@ -229,9 +229,9 @@ export class LineIntake {
     }
     const id = idIn(bytes, scan);
     this.#note("corrupt", offset, id, `${message}: the entry's content is lost, its position is kept.`);
-    const { idStart, idEnd, parentStart, parentEnd } = scan;
-    const parent = parentStart < 0 ? ROOT : orOrphan(this.#index.rowOfBytes(bytes, parentStart, parentEnd));
-    const older = this.#index.rowOfBytes(bytes, idStart, idEnd);
+    const parentId = parentIn(bytes, scan);
+    const parent = parentId === null ? ROOT : orOrphan(this.#index.rowOf(parentId));
+    const older = this.#index.rowOf(id);
     this.#add(older, parent, kind, offset, bytes.length, id);
   }
 
@@ -305,3 +305,30 @@ const orOrphan = (row: number): number => (row < 0 ? ORPHAN : row);
 
 /** Reads bytes of lines again, by the offset and length with which they were taken. */
 export type LineSource = Pick<ByteView, "read">;
+
+/** Parent of a root. */
+export const ROOT = -1;
+
+/** Parent of an entry whose parent is not above it. The entry counts as a root and is reported. */
+export const ORPHAN = -2;
+
+/** Maximum number of rows in the buffer: enough for overlapping lookups in the table of ids, and few enough for the cache. */
+const MOST_BUFFERED = 256;
+
+/** Rows that were scanned and are not in the index yet. Their ids are looked up many at once. */
+class RowBuffer {
+  count = 0;
+  /** Number of the first row's line. The other rows are on the following lines. */
+  firstLine = 1;
+  readonly ids = new IdHashes(MOST_BUFFERED);
+  readonly parents = new IdHashes(MOST_BUFFERED);
+  readonly isRoot = new Uint8Array(MOST_BUFFERED);
+  readonly kind = new Uint8Array(MOST_BUFFERED);
+  readonly offset = new Float64Array(MOST_BUFFERED);
+  readonly length = new Uint32Array(MOST_BUFFERED);
+
+  /** Returns whether the buffer is full. */
+  get isFull(): boolean {
+    return this.count === MOST_BUFFERED;
+  }
+}

@@ -12,7 +12,7 @@ import {
 } from "../entry/kinds.ts";
 import { DAMAGED } from "../entry/line.ts";
 import { contentBlocks, contentText, messageText } from "../entry/message.ts";
-import { ORPHAN, ROOT } from "./rows.ts";
+import { ORPHAN, ROOT } from "./intake.ts";
 import type { Tree } from "./tree.ts";
 
 /** A branch of the tree: its end, and the texts by which a person recognizes it. */

@@ -4,8 +4,8 @@ import type { EntryKind, SessionHeader, SessionIssue } from "../entry/entry.ts";
 import type { Entry } from "../entry/kinds.ts";
 import { entryKinds, kindCode, kindOf, type OwnKinds } from "../entry/kinds.ts";
 import { DAMAGED, EntryScan, idIn, placeholder, readSessionLine, scanEntry } from "../entry/line.ts";
-import { LineIntake } from "./intake.ts";
-import { EntryIndex, ORPHAN, ROOT, type RowIndex } from "./rows.ts";
+import { EntryIndex, type RowIndex } from "./entry-index.ts";
+import { LineIntake, ORPHAN, ROOT } from "./intake.ts";
 
 /** Parsed entries in the cache: at least this many and up to twice as many. The oldest are dropped first. */
 const BODIES_KEPT = 2_048;
@@ -132,7 +132,12 @@ export class Tree {
 
   /** Returns whether parsing a line gave the same id and type as scanning it. They differ for a line that has a key twice. */
   #isOfRow({ id, type }: Entry, row: number): boolean {
-    return this.index.hasId(row, id) && this.index.kind(row) === kindCode(type);
+    return this.#hasId(row, id) && this.index.kind(row) === kindCode(type);
+  }
+
+  #hasId(row: number, id: string): boolean {
+    this.index.hash.hashText(id);
+    return this.index.hasHash(row);
   }
 
   /** Caches entries that were just appended, so that their lines need not be read. */
@@ -175,7 +180,7 @@ export class Tree {
     if (kept) return kept.id;
     const id = idInHead(this.headAt(row), this.#scan);
     // The line can have a second `id` further on, which the index then uses.
-    return id !== undefined && this.index.hasId(row, id) ? id : this.entryAt(row).id;
+    return id !== undefined && this.#hasId(row, id) ? id : this.entryAt(row).id;
   }
 
   /** Returns the id of a row's parent in the tree; null for roots, including orphans. */
