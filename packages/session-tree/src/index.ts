@@ -19,6 +19,7 @@ export {
   readPathWindow,
 } from "./context/window.ts";
 export {
+  assertWritable,
   type BaseEntry,
   type ContextEdit,
   createId,
@@ -38,6 +39,7 @@ export {
   type NewEntry,
   type ParentLink,
   parseHeader,
+  readDrafts,
   type SessionHeader,
   type SessionIssue,
   type SessionIssueKind,
@@ -46,7 +48,13 @@ export {
   sessionRef,
   WRITER,
 } from "./entry/entry.ts";
-export { busyError, closedError, idTakenError, isLogError, readOnlyError } from "./entry/error.ts";
+export {
+  busyError,
+  closedError,
+  idTakenError,
+  isLogError,
+  readOnlyError,
+} from "./entry/error.ts";
 export {
   type BranchSummaryEntry,
   branchSummary,
@@ -196,7 +204,6 @@ export {
   branchSummaryText,
   promptText,
 } from "./request/wording.ts";
-export { assertWritable, readDrafts } from "./store/append.ts";
 export {
   ForkLines,
   type ForkPlan,

@@ -98,6 +98,34 @@ export function defineEntry<E extends BaseEntry>(
   };
 }
 
+/**
+ * Returns a draft with its missing fields. The four common fields come first in the line, in any order of the draft,
+ * because readers look for them there.
+ */
+export function fillIn(draft: NewEntry, leafId: string | null, now: string): BaseEntry {
+  const entry = { type: "", id: "", parentId: leafId, timestamp: now, ...(draft as Partial<BaseEntry>) };
+  // A draft can have `undefined` for a missing field.
+  if (draft.id === undefined) entry.id = createId();
+  if (draft.parentId === undefined) entry.parentId = leafId;
+  if (draft.timestamp === undefined) entry.timestamp = now;
+  return entry as BaseEntry;
+}
+
+/**
+ * Runs `read`, which reads drafts of a caller. Their getters can throw any value.
+ * @throws EspalierError `invalid-entry` for an error without a code of its own
+ */
+export function readDrafts<Result>(read: () => Result): Result {
+  try {
+    return read();
+  } catch (cause) {
+    if (cause instanceof Error && typeof (cause as { code?: unknown }).code === "string") throw cause;
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    const message = `The entry cannot be read: ${reason.replace(/[.;]$/, "")}; give it plain values.`;
+    throw new EspalierError("invalid-entry", message, { cause });
+  }
+}
+
 /** Returns the fields of an entry's kind: all but `type` and the fields that the log fills in. */
 export function entryFields(entry: BaseEntry): Record<string, unknown> {
   const { type: _type, id: _id, parentId: _parentId, timestamp: _timestamp, ...fields } = entry;
@@ -298,6 +326,21 @@ export function isDamage(issue: SessionIssue): boolean {
 /** Returns whether a log with this header is in a format older than the current one. */
 export const isOldFormat = (header: SessionHeader | undefined): header is SessionHeader =>
   header !== undefined && header.version < FORMAT_VERSION;
+
+/** Refuses a log that can only be read: `no-header`, or a `version` newer than this program writes. */
+export function assertWritable({ header, ref }: { header: SessionHeader | undefined; ref: string }): void {
+  if (!header)
+    throw new EspalierError(
+      "no-header",
+      `${ref} has no session header, so it can only be read; \`espalier doctor --repair\` writes a repaired copy.`,
+    );
+  if (header.version > FORMAT_VERSION) {
+    throw new EspalierError(
+      "version",
+      `${ref} has format version ${header.version}, newer than this program writes (${FORMAT_VERSION}); it can only be read.`,
+    );
+  }
+}
 
 /**
  * Names a session. A string and `{ id }` are the exact id in its header. `{ file }` is the `ref` of a log or of a

@@ -7,6 +7,14 @@ export const grown = (ref: string): EspalierError =>
     `Another writer appended to ${ref} in the meantime; nothing was written. Read the new entries, and try again.`,
   );
 
+/** Error of an append that requires another leaf than `leafId`, the current one. */
+export const moved = (from: string | null, leafId: string | null): EspalierError =>
+  new EspalierError(
+    "moved",
+    `The leaf is ${JSON.stringify(leafId)} now, not ${JSON.stringify(from)}; nothing was written. Open the session again to continue from there.`,
+    { leafId },
+  );
+
 const OF_THE_LOG: ReadonlySet<EspalierErrorCode> = new Set([
   "no-header",
   "version",

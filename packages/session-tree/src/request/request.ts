@@ -160,7 +160,8 @@ function opaqueValue(
   answer: AssistantMessage | undefined,
   { format, model }: HealOptions,
 ): Record<string, unknown> | undefined {
-  const value = wellFormed(format.opaque?.(part, { answer, model }));
+  if (!format.opaque) return undefined;
+  const value = wellFormed(format.opaque(part, { answer, model }));
   return isRecord(value) ? value : undefined;
 }
 

@@ -1,12 +1,21 @@
-import { EspalierError, jsonText } from "@espalier/jsonl-stream";
+import { EspalierError, formatLine, jsonText } from "@espalier/jsonl-stream";
 import { contextOfPath, type SessionContext } from "../context/context.ts";
 import { isInWindow, LeafPath, type PathWindow, PathWindowBuilder, pathWindowAt } from "../context/window.ts";
-import type { EntryKind, NewEntry, SessionHeader } from "../entry/entry.ts";
+import {
+  assertWritable,
+  type BaseEntry,
+  type EntryKind,
+  fillIn,
+  type NewEntry,
+  readDrafts,
+  type SessionHeader,
+  timestamp,
+} from "../entry/entry.ts";
+import { moved } from "../entry/error.ts";
 import type { Entry } from "../entry/kinds.ts";
 import { branchSummary, compaction, kindOf, leaf, OwnKinds } from "../entry/kinds.ts";
 import { rowOfLeaf } from "../tree/queries.ts";
 import { isOnPath, pathOf, Tree } from "../tree/tree.ts";
-import { assertWritable, type PreparedAppend, prepareAppend, readDrafts } from "./append.ts";
 import type { Durability, LogAppend, SessionLog } from "./store.ts";
 import { WriteQueue } from "./write-queue.ts";
 
@@ -185,7 +194,7 @@ export class SessionTree {
           if (transform && batch.length > 0) batch = await transform(batch, createdIds);
           check?.();
           prepared = await this.withinReach(() =>
-            readDrafts(() => prepareAppend(batch, this, this.#ownKinds, createdIds)),
+            readDrafts(() => new PreparedAppend(batch, this, this.#ownKinds, createdIds)),
           );
         }
         const { entries, lines, leafId } = prepared;
@@ -207,8 +216,8 @@ export class SessionTree {
       },
     });
     const { entries } = prepared!;
-    if ((options.durability ?? strictestDurability(entries)) === "fsync" && entries.length > 0)
-      await this.log.flush();
+    const isDurable = (entry: Entry) => (options.durability ?? kindOf(entry).durability?.(entry)) === "fsync";
+    if (entries.some(isDurable)) await this.log.flush();
     return entries;
   }
 
@@ -318,6 +327,130 @@ export async function openWindow(log: SessionLog, leafId?: string): Promise<Path
   );
 }
 
+/**
+ * Entries of an append: with ids, parents and timestamps, checked before anything is written. The parent is the leaf,
+ * which moves through the batch; entries outside the conversation get it too.
+ */
+class PreparedAppend {
+  readonly entries: Entry[] = [];
+  readonly lines: string[] = [];
+  /** Id of the leaf after the entries so far. */
+  leafId: string | null;
+  readonly #session: SessionTree;
+  readonly #added = new Map<string, Entry>();
+
+  /**
+   * @param createdIds new ids in the drafts, which need no search for duplicates
+   * @throws EspalierError `invalid-entry`, `duplicate-id`, `unknown-parent`, `off-path`, `unknown-entry`
+   */
+  constructor(
+    drafts: readonly NewEntry[],
+    session: SessionTree,
+    kinds: OwnKinds | undefined,
+    createdIds: ReadonlySet<string>,
+  ) {
+    this.#session = session;
+    this.leafId = session.leafId;
+    const now = timestamp();
+    for (const draft of drafts) {
+      const given = fillIn(draft, this.leafId, now) as Entry;
+      kinds?.adopt(given);
+      const idGiven = draft.id !== undefined && !createdIds.has(draft.id);
+      this.#check(given, idGiven, draft.parentId !== undefined);
+      const line = lineOf(given);
+      // Memory must equal the log: when writing replaced lone surrogates, the entry is read back from its line.
+      const entry = line.includes("\ufffd") ? (JSON.parse(line) as Entry) : given;
+      if (entry !== given) kinds?.adopt(entry);
+      this.lines.push(line);
+      this.entries.push(entry);
+      this.#added.set(entry.id, entry);
+      const kind = kindOf(entry);
+      if (kind.leafTarget) this.leafId = kind.leafTarget(entry);
+      else if (kind.movesLeaf) this.leafId = entry.id;
+    }
+  }
+
+  #check(entry: BaseEntry, idGiven: boolean, parentGiven: boolean): void {
+    const { id, type, parentId, timestamp } = entry;
+    const invalid = (problem: string) =>
+      new EspalierError("invalid-entry", `The ${type || "new"} entry is not valid: ${problem}.`);
+    if (typeof type !== "string" || type === "" || type === "session")
+      throw invalid("`type` is missing or that of a header");
+    if (typeof id !== "string" || id === "") throw invalid("`id` is not a text");
+    if (parentId !== null && typeof parentId !== "string")
+      throw invalid("`parentId` is neither an id nor null");
+    if (typeof timestamp !== "string") throw invalid("`timestamp` is not text (ISO 8601)");
+    if (idGiven && this.#has(id)) {
+      throw new EspalierError(
+        "duplicate-id",
+        `There is an entry ${JSON.stringify(id)} already; leave the id out to get a fresh one.`,
+      );
+    }
+    if (parentGiven && parentId !== null && !this.#has(parentId)) {
+      const message = `The parent ${JSON.stringify(parentId)} is not in this session; append it first, or name one that is.`;
+      throw new EspalierError("unknown-parent", message);
+    }
+    const kind = kindOf(entry);
+    const problem = kind.problem?.(entry);
+    if (problem) throw invalid(problem);
+    const firstKept = kind.firstKept?.(entry);
+    if (firstKept !== undefined && firstKept !== id && !this.#isOnPath(firstKept, parentId)) {
+      throw new EspalierError(
+        "off-path",
+        `The first kept entry ${JSON.stringify(firstKept)} is not on the path of the compaction.`,
+      );
+    }
+    const edited = kind.edit?.(entry).targetId;
+    if (edited !== undefined && !this.#isOnPath(edited, parentId)) {
+      throw new EspalierError(
+        "off-path",
+        `The entry ${JSON.stringify(edited)} is not on the path; only entries of the path can be edited.`,
+      );
+    }
+    if (kind.movesLeaf) return;
+    const named = (entry as { targetId?: unknown }).targetId;
+    if (typeof named === "string" && !this.#has(named)) {
+      throw new EspalierError("unknown-entry", `There is no entry ${JSON.stringify(named)} in this session.`);
+    }
+    if (!kind.leafTarget) {
+      // With another parent, opening the log again would read the entry as a move of the leaf to that parent.
+      if (parentId !== this.leafId) throw invalid("its parent is not the leaf; leave `parentId` out");
+    } else if (typeof named === "string" && this.#placeOf(named) !== named)
+      throw invalid("`targetId` is an entry that cannot be the leaf; name the one before it");
+  }
+
+  /** Returns whether an entry exists. Searches the window first, and the whole tree only if it is not there. */
+  #has(id: string): boolean {
+    return this.#added.has(id) || isInWindow(this.#session.window, id) || this.#session.tree.has(id);
+  }
+
+  #isOnPath(id: string, leafId: string | null): boolean {
+    let at = leafId;
+    for (let entry = this.#added.get(at ?? ""); entry; entry = this.#added.get(at ?? "")) {
+      if (entry.id === id) return true;
+      at = entry.parentId;
+    }
+    return this.#session.isOnPath(id, at);
+  }
+
+  #placeOf(id: string): string | null {
+    const entry = this.#added.get(id);
+    if (!entry) return this.#session.placeOf(id);
+    return kindOf(entry).movesLeaf ? id : entry.parentId;
+  }
+}
+
+function lineOf(entry: Entry): string {
+  try {
+    return formatLine(entry);
+  } catch (cause) {
+    if (!(cause instanceof EspalierError)) throw cause;
+    throw new EspalierError("invalid-entry", `The ${entry.type} entry cannot be written: ${cause.message}`, {
+      cause,
+    });
+  }
+}
+
 /** Change of a session. Observers get it when the change is in the log, but maybe not synced yet. */
 export type SessionChange =
   /** Own entries were appended. `leafId` is the leaf afterwards. */
@@ -363,15 +496,3 @@ export interface AppendOptions {
   /** Refuses the append by throwing. Runs after `transform`. No append of this session comes between it and the write. */
   check?: () => void;
 }
-
-/** Returns the strictest durability that an entry of a batch requires. */
-function strictestDurability(entries: readonly Entry[]): Durability {
-  return entries.some((entry) => kindOf(entry).durability?.(entry) === "fsync") ? "fsync" : "flush";
-}
-
-const moved = (from: string | null, leafId: string | null): EspalierError =>
-  new EspalierError(
-    "moved",
-    `The leaf is ${JSON.stringify(leafId)} now, not ${JSON.stringify(from)}; nothing was written. Open the session again to continue from there.`,
-    { leafId },
-  );
