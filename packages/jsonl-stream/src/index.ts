@@ -12,15 +12,6 @@ export {
   type SummaryErrorCode,
 } from "./error.ts";
 export {
-  type ByteView,
-  bytesView,
-  type ForwardOptions,
-  forEachLine,
-  type LineFinder,
-  type LineVisitor,
-  NewlineFinder,
-} from "./line-window.ts";
-export {
   checkJson,
   encodeLines,
   formatLine,
@@ -42,7 +33,14 @@ export {
 export {
   type BackwardLineVisitor,
   type BackwardOptions,
+  type ByteView,
+  bytesView,
+  type ForwardOptions,
+  forEachLine,
   forEachLineBackward,
   type Line,
+  type LineFinder,
+  type LineVisitor,
+  NewlineFinder,
   scanLines,
 } from "./scan.ts";

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { EspalierError } from "../error.ts";
-import { type ByteView, forEachLine, LINE_FEED } from "../line-window.ts";
 import { assertOneLine, contentEnd, encodeLines } from "../lines.ts";
+import { type ByteView, forEachLine, LINE_FEED } from "../scan.ts";
 import {
   Descriptor,
   type FileCalls,

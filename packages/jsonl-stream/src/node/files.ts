@@ -3,7 +3,7 @@ import fs, { type BigIntStats, constants } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { promisify } from "node:util";
 import { EspalierError } from "../error.ts";
-import type { ByteView } from "../line-window.ts";
+import type { ByteView } from "../scan.ts";
 
 /** Access to a file. `write` allows appending and reading. */
 export type OpenMode = "read" | "write";

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { constants } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { EspalierError } from "../error.ts";
-import type { ByteView } from "../line-window.ts";
+import type { ByteView } from "../scan.ts";
 import {
   checkKind,
   checkOwner,

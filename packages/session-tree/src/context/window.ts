@@ -82,12 +82,10 @@ function leafAmong(entries: readonly Entry[], rows: ArrayRows, leafId: string | 
  */
 export function readPathWindow(view: ByteView, leafId?: string): PathWindow {
   const scanner = new FastLineScanner();
-  let reader: PathReader;
-  try {
-    reader = readBackward(view, new PathReader(scanner, leafId), scanner);
-  } finally {
-    scanner.release();
-  }
+  const reader = new PathReader(scanner, leafId);
+  const visit: BackwardLineVisitor = (block, start, end, offset, terminated) =>
+    reader.take(block, start, end, offset, terminated) ? undefined : false;
+  forEachLineBackward(view, visit, { blockSize: BLOCK, finder: scanner });
   if (!reader.leafWasMissing) return reader.finish();
   // The last line refers to an entry that is not above it, or the log has no entry with this id. Both need an index of
   // all entries.
@@ -97,13 +95,6 @@ export function readPathWindow(view: ByteView, leafId?: string): PathWindow {
 
 /** Bytes read at once. A window has a few hundred kilobytes, and bytes beyond it are read in vain. */
 const BLOCK = 1 << 18;
-
-function readBackward(view: ByteView, reader: PathReader, finder: FastLineScanner): PathReader {
-  const visit: BackwardLineVisitor = (block, start, end, offset, terminated) =>
-    reader.take(block, start, end, offset, terminated) ? undefined : false;
-  forEachLineBackward(view, visit, { blockSize: BLOCK, finder });
-  return reader;
-}
 
 class PathReader {
   readonly #scanner: FastLineScanner;

@@ -37,14 +37,6 @@ export interface ListedAt {
  */
 export function listingOf(view: ByteView, at: ListedAt): SessionListing | undefined {
   const usual = new FastLineScanner();
-  try {
-    return listingBy(usual, view, at);
-  } finally {
-    usual.release();
-  }
-}
-
-function listingBy(usual: FastLineScanner, view: ByteView, at: ListedAt): SessionListing | undefined {
   const head = readHead(usual, view);
   if (!head.header && !head.hasEntries) return undefined;
   const tail = readTail(usual, view);

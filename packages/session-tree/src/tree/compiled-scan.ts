@@ -9,7 +9,7 @@ import type { IdHashes } from "./entry-index.ts";
  * of the caller.
  */
 export class FastLineScanner implements LineFinder {
-  readonly #memory: ScannerMemory | undefined;
+  #memory: ScannerMemory | undefined;
   readonly #seed: number;
   readonly #plain = new NewlineFinder();
   /** Offset of the window's block in the memory. */
@@ -25,17 +25,22 @@ export class FastLineScanner implements LineFinder {
 
   /** @param seed initial value of the hashes of ids */
   constructor(seed = 0) {
-    this.#memory = acquireMemory();
     this.#seed = seed;
   }
 
-  /** Releases the memory for the next walk. Call it when the walk ends, also after an error. */
-  release(): void {
-    if (this.#memory) releaseMemory();
+  /** One memory is for all walks. Undefined while another walk uses it, and when it cannot be created. */
+  acquire(): Uint8Array | undefined {
+    if (memory === undefined) memory = instantiate();
+    if (isTaken || memory === null) return undefined;
+    isTaken = true;
+    this.#memory = memory;
+    return memory.block;
   }
 
-  get memory(): Uint8Array | undefined {
-    return this.#memory?.block;
+  release(): void {
+    if (this.#memory) isTaken = false;
+    this.#memory = undefined;
+    this.#count = 0;
   }
 
   look(block: Uint8Array, start: number, end: number): void {
@@ -134,19 +139,6 @@ interface ScannerMemory {
  */
 let memory: ScannerMemory | null | undefined;
 let isTaken = false;
-
-/** Returns the memory for one walk at a time; undefined while another walk uses it, and when it cannot be created. */
-function acquireMemory(): ScannerMemory | undefined {
-  if (memory === undefined) memory = instantiate();
-  if (isTaken || memory === null) return undefined;
-  isTaken = true;
-  return memory;
-}
-
-/** Releases the memory. Call it once after each {@link acquireMemory}. */
-function releaseMemory(): void {
-  isTaken = false;
-}
 
 /** The used part of WebAssembly. Its types come with those of a browser, which the core does not use. */
 declare const WebAssembly: {

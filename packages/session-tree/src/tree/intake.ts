@@ -65,11 +65,7 @@ export class LineIntake {
       else tail = offset;
       this.take(block, start, end, offset, line, terminated);
     };
-    try {
-      forEachLine(view, visit, { from: this.#end, lineNumber: this.#nextLine, finder: scanner });
-    } finally {
-      scanner.release();
-    }
+    forEachLine(view, visit, { from: this.#end, lineNumber: this.#nextLine, finder: scanner });
     this.settle();
     this.#nextLine = nextLine;
     this.#end = tail < 0 ? view.size : tail;
