@@ -41,6 +41,10 @@ function byName(
   return (name) => (Object.hasOwn(rules, name) ? rules[name] : otherwise?.(name));
 }
 
+/** Returns the same rule for several fields. */
+const all = (rule: FieldRule, ...names: string[]): Record<string, FieldRule> =>
+  Object.fromEntries(names.map((name) => [name, rule]));
+
 /**
  * Applies a {@link Redact} to the words of people, models and tools. Ids, signatures and pictures stay unchanged. Names
  * of types, models, tools and members change only when they hold a well-known key. A value without changes is returned
@@ -134,8 +138,12 @@ export class Redactor {
     });
   }
 
-  /** Applies `treat` to every value; returns the same array when nothing changed. */
-  list(values: readonly unknown[], treat: (value: unknown) => unknown): unknown {
+  /**
+   * Applies `treat` to every item of an array; returns the same array when nothing changed. Redacts any other value with
+   * {@link deep}.
+   */
+  list(values: unknown, treat: (value: unknown) => unknown): unknown {
+    if (!Array.isArray(values)) return this.deep(values);
     return this.#inside(values, () => {
       const treated = values.map(treat);
       return treated.some((value, index) => value !== values[index]) ? treated : values;
@@ -207,62 +215,32 @@ const rulesOf = new Map([
 const unknownBlock = byName(COMMON, wireRule);
 
 const MESSAGE = byName({
-  role: "name",
-  timestamp: "keep",
-  api: "name",
-  provider: "name",
-  model: "name",
-  usage: "keep",
-  stopReason: "name",
-  toolCallId: "keep",
-  toolName: "name",
-  customType: "name",
-  fromId: "keep",
-  toolsRemoved: (names, redactor) =>
-    Array.isArray(names) ? redactor.list(names, (name) => redactor.name(name)) : redactor.deep(names),
-  toolsAdded: (tools, redactor) =>
-    Array.isArray(tools) ? redactor.list(tools, (tool) => redactor.fields(tool, TOOL)) : redactor.deep(tools),
-  native: redactWire,
-  codex: redactWire,
+  ...all("keep", "timestamp", "usage", "toolCallId", "fromId"),
+  ...all("name", "role", "api", "provider", "model", "stopReason", "toolName", "customType"),
+  ...all(redactWire, "native", "codex"),
+  toolsRemoved: (names, redactor) => redactor.list(names, (name) => redactor.name(name)),
+  toolsAdded: (tools, redactor) => redactor.list(tools, (tool) => redactor.fields(tool, TOOL)),
   ui: redactPage,
   content: redactContent,
 });
 const REPLACEMENT = byName({ content: redactContent });
 
 /** Items of a provider that an import keeps. */
-const DETAILS = byName({ opaque: redactWire, encryptedReasoning: redactWire, codex: redactWire });
+const DETAILS = byName(all(redactWire, "opaque", "encryptedReasoning", "codex"));
+
+const redactStored: FieldRule = (message, redactor) => redactor.fields(message, MESSAGE);
 
 const ENTRY = byName({
+  ...all("keep", "id", "parentId", "timestamp", "targetId", "fromId", "firstKeptEntryId", "usage"),
+  ...all("name", "type", "customType", "provider", "model", "modelId", "thinkingLevel", "kind"),
+  ...all(redactStored, "message", "systemMessage"),
   codex: redactWire,
-  type: "name",
-  id: "keep",
-  parentId: "keep",
-  timestamp: "keep",
-  targetId: "keep",
-  fromId: "keep",
-  firstKeptEntryId: "keep",
-  customType: "name",
-  provider: "name",
-  model: "name",
-  modelId: "name",
-  thinkingLevel: "name",
-  kind: "name",
-  usage: "keep",
   content: redactContent,
   details: (details, redactor) => redactor.fields(details, DETAILS),
-  message: (message, redactor) => redactor.fields(message, MESSAGE),
-  systemMessage: (message, redactor) => redactor.fields(message, MESSAGE),
   replacement: (replacement, redactor) => redactor.fields(replacement, REPLACEMENT),
 });
 
-const HEADER = byName({
-  type: "keep",
-  id: "keep",
-  timestamp: "keep",
-  parent: "keep",
-  importedFrom: "keep",
-  writer: "keep",
-});
+const HEADER = byName(all("keep", "type", "id", "timestamp", "parent", "importedFrom", "writer"));
 
 /**
  * Returns an entry, or the draft of one, without secrets; the same object when it has none. Ids, signatures and
@@ -293,7 +271,6 @@ export function redactHeader(header: SessionHeader, redactor: Redactor): Session
 
 /** Redacts the content of a message: a text, or blocks. */
 function redactContent(content: unknown, redactor: Redactor): unknown {
-  if (!Array.isArray(content)) return redactor.deep(content);
   return redactor.list(content, (block) =>
     isRecord(block) ? redactBlock(block, redactor) : redactor.deep(block),
   );
@@ -318,8 +295,7 @@ function unsignedIfChanged(block: Record<string, unknown>, treated: unknown, red
 
 /** Redacts a block in a provider's own format: keeps its ids and types, redacts its texts. */
 function redactWire(value: unknown, redactor: Redactor): unknown {
-  if (Array.isArray(value)) return redactor.list(value, (item) => redactWire(item, redactor));
-  if (!isRecord(value)) return redactor.deep(value);
+  if (!isRecord(value)) return redactor.list(value, (item) => redactWire(item, redactor));
   const isText = value["type"] === "text";
   return redactor.fields(value, (name) =>
     WIRE_BYTES.test(name) && !isText ? keepTextOrLook : wireRule(name),
@@ -328,8 +304,7 @@ function redactWire(value: unknown, redactor: Redactor): unknown {
 
 /** Redacts a page's own messages: the fields that a program filled in, but not `data:` addresses, which are bytes. */
 function redactPage(value: unknown, redactor: Redactor): unknown {
-  if (Array.isArray(value)) return redactor.list(value, (item) => redactPage(item, redactor));
-  if (!isRecord(value)) return redactor.deep(value);
+  if (!isRecord(value)) return redactor.list(value, (item) => redactPage(item, redactor));
   return redactor.fields(value, (name) => {
     if (name === "data" || name === "output" || name === "metadata") return undefined;
     if (name === "url" && String(value[name]).startsWith("data:")) return "keep";

@@ -256,6 +256,11 @@ function written(
 
 const anyCase = { flags: "iy" };
 
+/** A value after a name that marks it as a secret. */
+function named(name: string, grams: string, label: string, value: string, evidence: Evidence = "random") {
+  return written(name, grams, `(?<keep>${label}${GIVES})${value}`, { ...anyCase, evidence });
+}
+
 /**
  * All formats, from the most to the least specific. Sources: the issuers' documentation, and the list of formats of
  * gitleaks (decision 0028) for prefixes, alphabets and lengths.
@@ -328,37 +333,31 @@ export const SECRET_FORMATS: readonly SecretFormat[] = [
       evidence: "random",
     },
   ),
-  written(
+  named(
     "aws secret",
     "sec",
-    `(?<keep>secret[_-]?(?:access[_-]?)?key${GIVES})${BASE64}{40}(?![A-Za-z0-9/+])`,
-    anyCase,
+    "secret[_-]?(?:access[_-]?)?key",
+    `${BASE64}{40}(?![A-Za-z0-9/+])`,
+    "not-invented",
   ),
-  written(
+  named(
     "aws session token",
     "ses sec",
-    `(?<keep>(?:session|security)[_-]?token${GIVES})[A-Za-z0-9/+=]{80,4000}`,
-    anyCase,
+    "(?:session|security)[_-]?token",
+    "[A-Za-z0-9/+=]{80,4000}",
+    "not-invented",
   ),
-  written(
+  named(
     "azure key",
     "key",
-    `(?<keep>(?<=account|sharedaccess|shared_access_)key${GIVES})${BASE64}{40,88}={1,2}`,
-    anyCase,
+    "(?<=account|sharedaccess|shared_access_)key",
+    `${BASE64}{40,88}={1,2}`,
+    "not-invented",
   ),
   written("azure signature", "sig", `(?<keep>(?<=[?&;])sig=)${BASE64}{43}=`, { evidence: "random" }),
-  written("key", "key", `(?<keep>${NAMED_KEY}${GIVES})[A-Za-z0-9+/_=.~-]{20,512}`, {
-    ...anyCase,
-    evidence: "random",
-  }),
-  written("token", "tok", `(?<keep>${NAMED_TOKEN}${GIVES})[A-Za-z0-9+/_=.~-]{20,2048}`, {
-    ...anyCase,
-    evidence: "random",
-  }),
-  written("secret", "sec", `(?<keep>secret(?:[_-]?key[_-]?base)?${GIVES})[A-Za-z0-9+/_=.~-]{16,512}`, {
-    ...anyCase,
-    evidence: "random",
-  }),
+  named("key", "key", NAMED_KEY, "[A-Za-z0-9+/_=.~-]{20,512}"),
+  named("token", "tok", NAMED_TOKEN, "[A-Za-z0-9+/_=.~-]{20,2048}"),
+  named("secret", "sec", "secret(?:[_-]?key[_-]?base)?", "[A-Za-z0-9+/_=.~-]{16,512}"),
   // Django's keys: special characters are allowed between quotes.
   written(
     "key",
@@ -366,10 +365,7 @@ export const SECRET_FORMATS: readonly SecretFormat[] = [
     "(?<keep>secret[_-]?key[\"']?\\s{0,3}[:=]\\s{0,3}(?=[\"'])[\"'])[A-Za-z0-9+/_=.~!@#$%^&*()-]{32,128}(?=[\"'])",
     { ...anyCase, evidence: "random" },
   ),
-  written("token", "pat", `(?<keep>(?<=[_-])pat${GIVES})${ALNUM}{40,100}(?!${ALNUM})`, {
-    ...anyCase,
-    evidence: "random",
-  }),
+  named("token", "pat", "(?<=[_-])pat", `${ALNUM}{40,100}(?!${ALNUM})`),
   written("private key", "key", `(?<keep>(?<=client-)key-data["']?:\\s{0,3}["']?)${BASE64}{40,20000}={0,2}`, {
     evidence: "random",
   }),
@@ -386,12 +382,7 @@ export const SECRET_FORMATS: readonly SecretFormat[] = [
     "(?<keep>mysql(?:dump|admin)?\\s(?:[^\\n]{0,200}?\\s)?(?:-p|--password=)[\"']?)[^\\s\"'`<>&|;-][^\\s\"'`<>&|;]{7,100}",
     { evidence: "random" },
   ),
-  written(
-    "password",
-    "pas pwd",
-    `(?<keep>(?:password|passwd|passphrase|pwd)${GIVES})[A-Za-z0-9+/_=.~!@#$%^&*-]{12,256}`,
-    { ...anyCase, evidence: "random" },
-  ),
+  named("password", "pas pwd", "(?:password|passwd|passphrase|pwd)", "[A-Za-z0-9+/_=.~!@#$%^&*-]{12,256}"),
   written(
     "credentials",
     "aut",
