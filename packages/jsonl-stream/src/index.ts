@@ -16,6 +16,7 @@ export {
   encodeLines,
   formatLine,
   isSpace,
+  joinBytes,
   jsonPieces,
   jsonText,
   LINE_LIMITS,

@@ -28,8 +28,7 @@ export type SessionLine =
  * is the line without its newline.
  */
 export function readSessionLine(bytes: Uint8Array): SessionLine {
-  const parsed = parseLine(bytes);
-  return parsed.ok ? judge(parsed.value, 0) : takeApart(bytes, parsed.problem).at(-1)!;
+  return readLineParts(bytes).at(-1)!;
 }
 
 /**
@@ -192,11 +191,6 @@ function endsInBrace(bytes: Uint8Array, start: number, end: number): boolean {
 
 const encoder = new TextEncoder();
 
-function stands(word: Uint8Array, bytes: Uint8Array, at: number): boolean {
-  for (let i = 0; i < word.length; i++) if (bytes[at + i] !== word[i]) return false;
-  return true;
-}
-
 /** Returns the end of a text's plain part (ASCII without controls and escapes). In a plain text that is its closing quote. */
 function plainEnd(bytes: Uint8Array, start: number, end: number): number {
   let at = start;
@@ -253,8 +247,8 @@ const NULL = encoder.encode("null");
 function keyOf(bytes: Uint8Array, start: number, end: number): number {
   const length = end - start;
   if (length === 2) return bytes[start] === 105 && bytes[start + 1] === 100 ? ID : OTHER;
-  if (length === 4) return stands(TYPE_KEY, bytes, start) ? TYPE : OTHER;
-  if (length === 8) return stands(PARENT_KEY, bytes, start) ? PARENT : OTHER;
+  if (length === 4) return spells(bytes, start, end, TYPE_KEY) ? TYPE : OTHER;
+  if (length === 8) return spells(bytes, start, end, PARENT_KEY) ? PARENT : OTHER;
   return OTHER;
 }
 
@@ -263,7 +257,7 @@ function keyOf(bytes: Uint8Array, start: number, end: number): number {
  * has to be parsed.
  */
 function takeValue(key: number, bytes: Uint8Array, at: number, end: number, found: EntryScan): number {
-  if (key === PARENT && at + NULL.length <= end && stands(NULL, bytes, at)) {
+  if (key === PARENT && at + NULL.length <= end && spells(bytes, at, at + NULL.length, NULL)) {
     found.parentStart = -1;
     found.parentEnd = -1;
     return at + NULL.length;

@@ -1,4 +1,4 @@
-import { wellFormedJson } from "@espalier/jsonl-stream";
+import { joinBytes, wellFormedJson } from "@espalier/jsonl-stream";
 
 /**
  * Returns the same JSON value with lone surrogates replaced by U+FFFD, in keys too; the value itself when it has none.
@@ -150,7 +150,7 @@ export class RequestWriter {
     }
     parts.push(CLOSE);
     this.#lists = lists;
-    return joined(parts);
+    return joinBytes(parts);
   }
 }
 
@@ -159,14 +159,4 @@ function written(item: unknown, before: Written | undefined): Written {
   // In a list, JSON writes null for a value without a JSON text.
   const bytes = encoder.encode(JSON.stringify(item) ?? "null");
   return { tokens: jsonTokens(item), bytes };
-}
-
-function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
-  let end = 0;
-  for (const part of parts) {
-    whole.set(part, end);
-    end += part.length;
-  }
-  return whole;
 }

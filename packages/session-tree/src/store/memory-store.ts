@@ -19,7 +19,9 @@ import type {
 import { type UpgradedLog, upgradeLog } from "./upgrade.ts";
 
 /** A session, or its original in an old format. The original is not listed, has no id, and is deleted with the session. */
-interface StoredSession extends MemoryPlace {
+interface StoredSession {
+  /** They grow, and are replaced when an old format is upgraded or the session is removed. */
+  bytes: GrowingBytes;
   id?: string;
   originalOf?: string;
 }
@@ -107,17 +109,12 @@ const notFound = (ref: string) =>
     `There is no session ${ref} in this store; its list names the existing ones.`,
   );
 
-/** Bytes under a name. They grow, and are replaced when an old format is upgraded or the session is removed. */
-interface MemoryPlace {
-  bytes: GrowingBytes;
-}
-
 /** A log in memory. Several logs on the same place behave like several writers of one file. */
 class MemoryLog implements SessionLog {
   readonly ref: string;
   readonly header: SessionHeader | undefined;
   upgraded: UpgradedLog | undefined;
-  readonly #place: MemoryPlace;
+  readonly #place: StoredSession;
   readonly #mode: OpenMode;
   readonly #keep: (name: string, original: GrowingBytes) => void;
   #bytes: GrowingBytes;
@@ -127,7 +124,7 @@ class MemoryLog implements SessionLog {
   /** @param keep called before an old format is replaced, with the name for the original and its bytes */
   constructor(
     ref: string,
-    place: MemoryPlace,
+    place: StoredSession,
     mode: OpenMode,
     keep: (name: string, original: GrowingBytes) => void,
   ) {

@@ -4,6 +4,7 @@ import {
   EspalierError,
   forEachLine,
   formatLine,
+  joinBytes,
   parseLine,
 } from "@espalier/jsonl-stream";
 import { deriveId, FORMAT_VERSION, parseHeader, type SessionHeader } from "../entry/entry.ts";
@@ -93,16 +94,6 @@ export function lineUpgrade(
     return joinBytes(pieces);
   };
   return upgraded;
-}
-
-function joinBytes(pieces: readonly Uint8Array[]): Uint8Array {
-  const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    whole.set(piece, at);
-    at += piece.length;
-  }
-  return whole;
 }
 
 const encoder = new TextEncoder();

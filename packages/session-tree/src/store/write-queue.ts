@@ -171,17 +171,13 @@ export class WriteQueue {
 }
 
 function sizeOf(job: Waiting): number {
-  job.bytes ??= measured(job);
-  return job.bytes;
-}
-
-function measured(job: Waiting): number {
   try {
-    return job.measureBytes();
+    job.bytes ??= job.measureBytes();
   } catch {
     // A value that JSON cannot represent has no size. Its write fails later with its own error.
-    return 0;
+    job.bytes = 0;
   }
+  return job.bytes;
 }
 
 const queueFull = (cause: EspalierError) =>
