@@ -8,14 +8,12 @@ import type { EntryKind, Settings } from "../entry/entry.ts";
 import type { Entry } from "../entry/kinds.ts";
 import { entryKinds, kindOf } from "../entry/kinds.ts";
 import {
-  EntryScan,
+  type EntryScan,
   equalsText,
-  JoinedEntryFinder,
   kindIn,
   placeholder,
   readLineParts,
   type SessionLine,
-  scanEntry,
 } from "../entry/line.ts";
 import { FastLineScanner } from "../tree/compiled-scan.ts";
 import { ORPHAN, ROOT } from "../tree/intake.ts";
@@ -98,8 +96,6 @@ const BLOCK = 1 << 18;
 
 class PathReader {
   readonly #scanner: FastLineScanner;
-  readonly #scan = new EntryScan();
-  readonly #marks = new JoinedEntryFinder();
   readonly #builder = new PathWindowBuilder();
   readonly #wanted = new WantedId();
   #started = false;
@@ -123,11 +119,9 @@ class PathReader {
   take(block: Uint8Array, start: number, end: number, offset: number, terminated: boolean): boolean {
     this.#readFrom = offset;
     if (start === end) return true;
-    const scan = this.#scan;
-    const { isUsual } = this.#scanner;
-    if (isUsual) this.#scanner.scanInto(scan, start);
-    const isLegible = isUsual || (terminated && scanEntry(block, start, end, scan));
-    const isSure = isUsual || (isLegible && !this.#marks.between(block, offset - start, scan.stop, end));
+    const isSure = terminated && this.#scanner.scan(block, start, end, offset);
+    const isLegible = terminated && this.#scanner.isLegible;
+    const scan = this.#scanner.entry;
     const isOnPath = isSure && this.#started;
     if (isOnPath && !this.#wanted.isIn(block, scan.idStart, scan.idEnd)) return true;
     const kind = isLegible ? kindIn(block, scan.typeStart, scan.typeEnd) : NO_ENTRY;

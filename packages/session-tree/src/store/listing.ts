@@ -1,7 +1,7 @@
 import { type ByteView, forEachLine, forEachLineBackward } from "@espalier/jsonl-stream";
 import type { SessionHeader } from "../entry/entry.ts";
 import { compaction, isMessage, type MessageEntry, sessionInfo } from "../entry/kinds.ts";
-import { EntryScan, JoinedEntryFinder, readLineParts, scanEntry, spells } from "../entry/line.ts";
+import { readLineParts, spells } from "../entry/line.ts";
 import { messageText } from "../entry/message.ts";
 import { FastLineScanner } from "../tree/compiled-scan.ts";
 import { roleAt, sessionName, typedFrom } from "../tree/queries.ts";
@@ -149,18 +149,13 @@ function readTail(
     updatedAt: null as string | null,
     lastCompaction: null as string | null,
   };
-  const scan = new EntryScan();
-  const marks = new JoinedEntryFinder();
   forEachLineBackward(
     view,
     (block, start, end, offset) => {
       if (start === end) return undefined;
-      const { isUsual } = usual;
-      if (isUsual) usual.scanInto(scan, start);
-      const isSure =
-        isUsual ||
-        (scanEntry(block, start, end, scan) && !marks.between(block, offset - start, scan.stop, end));
-      const isSought = SOUGHT.some((type) => spells(block, scan.typeStart, scan.typeEnd, type));
+      const isSure = usual.scan(block, start, end, offset);
+      const { typeStart, typeEnd } = usual.entry;
+      const isSought = SOUGHT.some((type) => spells(block, typeStart, typeEnd, type));
       if (isSure && found.updatedAt !== null && !isSought) return undefined;
       for (const part of readLineParts(block.subarray(start, end)).reverse()) {
         if (part.is !== "entry") continue;

@@ -1,14 +1,18 @@
 import { type LineFinder, NewlineFinder } from "@espalier/jsonl-stream";
-import type { EntryScan } from "../entry/line.ts";
+import { EntryScan, JoinedEntryFinder, scanEntry } from "../entry/line.ts";
 import type { IdHashes } from "./entry-index.ts";
 
 /**
  * Finds the lines of a log, and the lines that are entries in the usual form: they begin with `type`, `id` and
  * `parentId`, as in files of Pi and Espalier, and have no sign of a second entry. Compiled code (compiled-scan.wat)
- * scans a whole window at once, in the memory into which it was read. All other lines and windows need the slower scan
- * of the caller.
+ * scans a whole window at once, in the memory into which it was read. All other lines and windows get a slower scan.
  */
 export class FastLineScanner implements LineFinder {
+  /** Positions in the line of the last {@link scan}. */
+  readonly entry = new EntryScan();
+  /** True when the last {@link scan} found all three values of the line. */
+  isLegible = false;
+  readonly #marks = new JoinedEntryFinder();
   #memory: ScannerMemory | undefined;
   readonly #seed: number;
   readonly #plain = new NewlineFinder();
@@ -81,17 +85,27 @@ export class FastLineScanner implements LineFinder {
     return line >= 0 && line < this.#count && this.#memory!.typeEnds[line] !== 0;
   }
 
-  /** Fills in the positions of the last found line, which is in the usual form and begins at `start`. */
-  scanInto(found: EntryScan, start: number): void {
+  /**
+   * Scans the last found line, which is `block[start, end)` and has this offset in the log. Fills in {@link entry} and
+   * {@link isLegible}. Returns whether the line is certainly one entry; otherwise it has to be parsed.
+   */
+  scan(block: Uint8Array, start: number, end: number, offset: number): boolean {
+    const { entry } = this;
+    if (!this.isUsual) {
+      this.isLegible = scanEntry(block, start, end, entry);
+      return this.isLegible && !this.#marks.between(block, offset - start, entry.stop, end);
+    }
     const { typeEnds, idEnds, parentEnds } = this.#memory!;
     const line = this.#line;
-    found.typeStart = start + BEFORE_TYPE;
-    found.typeEnd = typeEnds[line]! - this.#base;
-    found.idStart = found.typeEnd + BEFORE_ID;
-    found.idEnd = idEnds[line]! - this.#base;
-    found.parentStart = found.idEnd + BEFORE_PARENT;
-    found.parentEnd = parentEnds[line]! - this.#base;
-    found.stop = found.parentEnd + 1;
+    entry.typeStart = start + BEFORE_TYPE;
+    entry.typeEnd = typeEnds[line]! - this.#base;
+    entry.idStart = entry.typeEnd + BEFORE_ID;
+    entry.idEnd = idEnds[line]! - this.#base;
+    entry.parentStart = entry.idEnd + BEFORE_PARENT;
+    entry.parentEnd = parentEnds[line]! - this.#base;
+    entry.stop = entry.parentEnd + 1;
+    this.isLegible = true;
+    return true;
   }
 
   /** Copies the hashes of the line's id and of its parent's id. */

@@ -10,7 +10,6 @@ import { entryKinds, kindCode } from "../entry/kinds.ts";
 import {
   EntryScan,
   idIn,
-  JoinedEntryFinder,
   kindIn,
   parentIn,
   readLineParts,
@@ -28,11 +27,9 @@ export class LineIntake {
   lastRow = -1;
   readonly issues: SessionIssue[] = [];
   readonly #index: RowIndex;
-  readonly #scan = new EntryScan();
-  readonly #marks = new JoinedEntryFinder();
+  readonly #scanner: FastLineScanner;
   readonly #buffer = new RowBuffer();
   #lines: LineSource;
-  #scanner: FastLineScanner | undefined;
   /** Number of the current line. */
   #line = 1;
   /** Number of lines so far that are a header or an entry. */
@@ -47,6 +44,7 @@ export class LineIntake {
   constructor(index: RowIndex, lines: LineSource = { read: () => new Uint8Array() }) {
     this.#index = index;
     this.#lines = lines;
+    this.#scanner = new FastLineScanner(index.hash.seed);
   }
 
   /** Adds everything in a log after the lines that were added before. */
@@ -54,9 +52,7 @@ export class LineIntake {
     let tail = -1;
     let nextLine = this.#nextLine;
     this.#index.expect(view.size);
-    const scanner = new FastLineScanner(this.#index.hash.seed);
     this.#lines = view;
-    this.#scanner = scanner;
     this.#buffer.count = 0;
     // A last line without a newline is read again when the log has grown: it may be complete now.
     if (this.issues.length > 0 && isTail(this.issues.at(-1)!)) this.issues.pop();
@@ -65,7 +61,7 @@ export class LineIntake {
       else tail = offset;
       this.take(block, start, end, offset, line, terminated);
     };
-    forEachLine(view, visit, { from: this.#end, lineNumber: this.#nextLine, finder: scanner });
+    forEachLine(view, visit, { from: this.#end, lineNumber: this.#nextLine, finder: this.#scanner });
     this.settle();
     this.#nextLine = nextLine;
     this.#end = tail < 0 ? view.size : tail;
@@ -100,11 +96,9 @@ export class LineIntake {
     // The buffer holds one row per line, in consecutive lines. The entries of a line with several entries come one by
     // one.
     if (rows.count > 0 && line !== rows.firstLine + rows.count) this.#addBuffered();
-    const scan = this.#scan;
-    const scanner = this.#scanner?.isUsual ? this.#scanner : undefined;
-    if (scanner) scanner.scanInto(scan, start);
-    else if (!scanEntry(block, start, end, scan)) return false;
-    else if (this.#marks.between(block, offset - start, scan.stop, end)) return false;
+    const scanner = this.#scanner;
+    if (!scanner.scan(block, start, end, offset)) return false;
+    const scan = scanner.entry;
     const kind = kindIn(block, scan.typeStart, scan.typeEnd);
     if (kind < 0) return false;
     const at = rows.count++;
@@ -113,7 +107,7 @@ export class LineIntake {
     rows.length[at] = end - start;
     rows.kind[at] = kind;
     rows.isRoot[at] = scan.parentStart < 0 ? 1 : 0;
-    if (scanner) scanner.hashesInto(rows.ids, rows.parents, at);
+    if (scanner.isUsual) scanner.hashesInto(rows.ids, rows.parents, at);
     else {
       const { hash } = this.#index;
       hash.hashInto(rows.ids, at, block, scan.idStart, scan.idEnd);
@@ -217,7 +211,7 @@ export class LineIntake {
    * connected.
    */
   #takeDamaged(bytes: Uint8Array, offset: number, message: string): void {
-    const scan = this.#scan;
+    const scan = new EntryScan();
     const kind = scanEntry(bytes, 0, bytes.length, scan) ? kindIn(bytes, scan.typeStart, scan.typeEnd) : -1;
     if (kind < 0) {
       this.#note("corrupt", offset, null, `${message}: ${bytes.length} bytes are lost.`);
@@ -268,8 +262,9 @@ export class LineIntake {
   /** Returns the id of a line that was scanned before, so scanning it again works. */
   #idAt(offset: number, length: number): string {
     const bytes = this.#lines.read(offset, length);
-    scanEntry(bytes, 0, bytes.length, this.#scan);
-    return idIn(bytes, this.#scan);
+    const scan = new EntryScan();
+    scanEntry(bytes, 0, bytes.length, scan);
+    return idIn(bytes, scan);
   }
 
   /**
