@@ -209,7 +209,6 @@ export {
   type ForkPlan,
   type ForkPosition,
   forkHeader,
-  forkLines,
   planFork,
 } from "./store/fork.ts";
 export {

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { bytesView } from "@espalier/jsonl-stream";
-import { forkHeader, forkLines, planFork, Tree } from "@espalier/session-tree";
+import { ForkLines, forkHeader, planFork, Tree } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -48,7 +48,7 @@ test("a fork copied in pieces has exactly its lines, each with a newline, whatev
   fc.assert(
     fc.property(fc.array(seed, { minLength: 1, maxLength: 25 }), fc.nat(), (seeds, at) => {
       const tree = new Tree(bytesView(Buffer.from(linesOf(seeds))));
-      const lines = forkLines(tree, planFork(tree, tree.idAt(at % tree.length)));
+      const lines = new ForkLines(tree, planFork(tree, tree.idAt(at % tree.length)));
       const expected = joined(
         Array.from(lines, (line) => Buffer.concat([Buffer.from(line), Buffer.from("\n")])),
       );
@@ -70,7 +70,7 @@ test("a fork in a file has exactly the lines of its path", async () => {
   const plan = planFork(tree, "e4");
   const fork = await store.create(
     forkHeader(log.header!, origin, plan.leafId, "2026-01-02"),
-    forkLines(tree, plan),
+    new ForkLines(tree, plan),
   );
   const [head, ...path] = readFileSync(fork.ref, "utf8").split("\n");
   expect(JSON.parse(head!).parent).toEqual({ sessionId: "origin", entryId: "e4", kind: "fork" });

@@ -1,6 +1,6 @@
 import {
+  ForkLines,
   forkHeader,
-  forkLines,
   labelsInForce,
   message,
   planFork,
@@ -18,7 +18,7 @@ async function forked(text: string, entryId: string, position?: "at" | "before")
   const { session, store, ref } = await growTree(text);
   const plan = planFork(session.tree, entryId, position);
   const header = forkHeader(session.header!, ref, plan.leafId, "2026-02-02T00:00:00.000Z");
-  const fork = await SessionTree.open(await store.create(header, forkLines(session.tree, plan)));
+  const fork = await SessionTree.open(await store.create(header, new ForkLines(session.tree, plan)));
   const labels = Object.fromEntries([...labelsInForce(fork.tree)].map(([id, { label }]) => [id, label]));
   return { session, fork, plan, labels, lines: await linesOf(fork), store };
 }

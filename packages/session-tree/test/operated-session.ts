@@ -1,7 +1,7 @@
 import {
   type Entry,
+  ForkLines,
   forkHeader,
-  forkLines,
   planFork,
   type SessionContext,
   type SessionHeader,
@@ -107,7 +107,7 @@ export class OperatedSession {
       ...forkHeader(HEADER, session.log.ref, plan.leafId, "2026-01-02T00:00:00.000Z"),
       id: `f${this.forks.length}`,
     };
-    const log = await this.#store.create(header, forkLines(session.tree, plan));
+    const log = await this.#store.create(header, new ForkLines(session.tree, plan));
     this.forks.push({ ref: log.ref, entryId, position });
     const fork = await SessionTree.open(log);
     const expected: readonly Entry[] = session.getBranch(plan.leafId);

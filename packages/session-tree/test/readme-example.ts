@@ -3,8 +3,8 @@ import {
   anthropicFormat,
   buildRequest,
   drawTree,
+  ForkLines,
   forkHeader,
-  forkLines,
   label,
   memoryStore,
   message,
@@ -34,7 +34,7 @@ assert.equal(buildRequest(session.context, { format: anthropicFormat }).messages
 // The log stores the leaf. A fork copies a path into a new session.
 await session.moveTo("quince");
 assert.equal((await SessionTree.open(await store.open("garden", "read"))).leafId, "quince");
-const lines = forkLines(session.tree, planFork(session.tree, "fig"));
+const lines = new ForkLines(session.tree, planFork(session.tree, "fig"));
 const fork = await SessionTree.open(
   await store.create(forkHeader(header, "garden", "fig", timestamp), lines),
 );

@@ -6,8 +6,8 @@ import {
   commonAncestor,
   compaction,
   contextOfPath,
+  ForkLines,
   forkHeader,
-  forkLines,
   label,
   leafOf,
   memoryLog,
@@ -67,7 +67,9 @@ describe("a chain of 1,000,000 entries (T11)", () => {
     expect(session.context.messages.length).toBe(COUNT + 1);
     const plan = planFork(session.tree, last);
     const header = forkHeader(session.header!, "here", last, TIME);
-    const fork = new Tree(await (await memoryStore().create(header, forkLines(session.tree, plan))).load());
+    const fork = new Tree(
+      await (await memoryStore().create(header, new ForkLines(session.tree, plan))).load(),
+    );
     expect(leafOf(fork)).toBe(last);
     // The label of the first entry is in force, and not on the path.
     expect(fork.length).toBe(COUNT + 1);

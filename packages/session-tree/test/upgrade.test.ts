@@ -11,7 +11,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
-  forkLines,
+  ForkLines,
   label,
   type MessageEntry,
   memoryLog,
@@ -341,7 +341,7 @@ describe("the first append to a session of an old format", () => {
 
   test("a fork of such a session has the current format", async () => {
     const session = await open(write(V1), "read");
-    const lines = [...forkLines(session.tree, planFork(session.tree, session.leafId!))];
+    const lines = [...new ForkLines(session.tree, planFork(session.tree, session.leafId!))];
     expect(lines.map((line) => JSON.parse(Buffer.from(line as Uint8Array).toString()))).toEqual(
       session.getBranch(),
     );

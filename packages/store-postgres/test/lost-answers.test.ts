@@ -1,5 +1,5 @@
 import { EspalierError } from "@espalier/jsonl-stream";
-import { custom, forkHeader, forkLines, planFork, SessionTree, Tree } from "@espalier/session-tree";
+import { custom, ForkLines, forkHeader, planFork, SessionTree, Tree } from "@espalier/session-tree";
 import { testHeader as header, testLine as line } from "@espalier/session-tree/testing";
 import { type Database, postgresStore } from "@espalier/store-postgres";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -85,7 +85,7 @@ test("a fork inside the database whose creation was committed without an answer 
   const plan = planFork(tree, "a");
   const made = forkHeader(source.header!, source.ref, plan.leafId, "2026-01-02T00:00:00.000Z");
   const store = postgresStore(losing(shared.open()), namespace);
-  const fork = await store.create(made, forkLines(tree, plan));
+  const fork = await store.create(made, new ForkLines(tree, plan));
   expect(idsOf(new Tree(await fork.load()))).toEqual(["a"]);
   const session = await SessionTree.open(fork);
   await session.append(custom.of({ customType: "test" }));

@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import { formatLine } from "@espalier/jsonl-stream";
 import {
   type Entry,
+  ForkLines,
   forkHeader,
-  forkLines,
   planFork,
   readPathWindow,
   type SessionLog,
@@ -144,8 +144,8 @@ test("a fork copied inside the database has the same bytes as one copied over th
   for (const { id } of entries) {
     const plan = planFork(tree, id);
     const made = forkHeader(log.header!, log.ref, plan.leafId, "2026-01-02T00:00:00.000Z");
-    const inside = await store.create(made, forkLines(tree, plan));
-    const outside = await store.create(made, [...forkLines(tree, plan)], `${made.id}-outside`);
+    const inside = await store.create(made, new ForkLines(tree, plan));
+    const outside = await store.create(made, [...new ForkLines(tree, plan)], `${made.id}-outside`);
     expect(await bytesOf(inside)).toBe(await bytesOf(outside));
     const again = await store.open({ file: inside.ref }, "read");
     expect(await bytesOf(again)).toBe(await bytesOf(outside));
@@ -165,8 +165,8 @@ test("the listing of a fork copied inside the database equals that of one copied
   const tree = new Tree(await log.load());
   const plan = planFork(tree, "u3");
   const made = forkHeader(log.header!, log.ref, plan.leafId, "2026-01-02T00:00:00.000Z");
-  await own.create(made, forkLines(tree, plan));
-  await own.create(made, [...forkLines(tree, plan)], `${made.id}-outside`);
+  await own.create(made, new ForkLines(tree, plan));
+  await own.create(made, [...new ForkLines(tree, plan)], `${made.id}-outside`);
   await own.delete({ file: log.ref });
   const told: unknown[] = [];
   for await (const { name, firstMessage, updatedAt, lastCompaction } of own.list())

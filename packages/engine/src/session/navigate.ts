@@ -19,10 +19,10 @@ import {
   branchSummary,
   createId,
   type Entry,
+  ForkLines,
   type ForkPlan,
   type ForkPosition,
   forkHeader,
-  forkLines,
   isRecord,
   label,
   leaf,
@@ -253,7 +253,7 @@ export async function forkSession(
     left.refuseAborted();
     // A session without a header was refused before.
     const header = forkHeader(session.header!, session.log.ref, plan.leafId, new Date().toISOString());
-    const lines = forkLines(session.tree, { ...plan, additions });
+    const lines = new ForkLines(session.tree, { ...plan, additions });
     const log = await session.store.create(header, lines, options.out);
     await log.close();
     const summaryEntryId = additions.find((entry) => branchSummary.is(entry))?.id ?? null;

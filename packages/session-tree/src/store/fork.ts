@@ -158,11 +158,6 @@ export class ForkLines implements Iterable<string | Uint8Array> {
   }
 }
 
-/** Returns the lines of a fork. */
-export function forkLines(tree: Tree, plan: ForkPlan): ForkLines {
-  return new ForkLines(tree, plan);
-}
-
 /** Yields the bytes of a new session, with a newline after each line. Each piece is valid until the next one is requested. */
 export function* wholeLines(
   header: SessionHeader | string,

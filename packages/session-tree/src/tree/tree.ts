@@ -388,9 +388,4 @@ export class ChildIndex {
   *of(row: number): Generator<number> {
     for (let child = this.#first[row]!; child >= 0; child = this.#next[child]!) yield child;
   }
-
-  /** Returns whether the row has no children. */
-  isEmpty(row: number): boolean {
-    return this.#first[row]! < 0;
-  }
 }

@@ -1,5 +1,5 @@
 import { custom } from "../../entry/kinds.ts";
-import { forkHeader, forkLines, planFork } from "../../store/fork.ts";
+import { ForkLines, forkHeader, planFork } from "../../store/fork.ts";
 import { memoryLog } from "../../store/memory-store.ts";
 import { SessionTree } from "../../store/session-tree.ts";
 import type { SessionLog, SessionStore } from "../../store/store.ts";
@@ -161,7 +161,7 @@ export function oldFormatConformance({ test, expect }: Trial): void {
       const leafId = session.leafId!;
       const log = await store.create(
         forkHeader(session.header!, ref, leafId, "2026-01-02T00:00:00.000Z"),
-        forkLines(session.tree, planFork(session.tree, leafId)),
+        new ForkLines(session.tree, planFork(session.tree, leafId)),
       );
       const fork = await SessionTree.open(log);
       await fork.load();

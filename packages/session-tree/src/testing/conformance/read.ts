@@ -1,5 +1,5 @@
 import { readPathWindow } from "../../context/window.ts";
-import { forkHeader, forkLines, planFork } from "../../store/fork.ts";
+import { ForkLines, forkHeader, planFork } from "../../store/fork.ts";
 import { SessionTree } from "../../store/session-tree.ts";
 import { Tree } from "../../tree/tree.ts";
 import { growEntries } from "../grow-tree.ts";
@@ -61,7 +61,7 @@ export function readConformance({ test, expect }: Trial): void {
     expect(again.getBranch().map(({ id }) => id)).toEqual(["a", "b", "c", "d", "e", "f"]);
     const plan = planFork(tree, "e");
     const made = forkHeader(again.header!, ref, plan.leafId, "2026-01-02T00:00:00.000Z");
-    const fork = await store.create(made, forkLines(tree, plan));
+    const fork = await store.create(made, new ForkLines(tree, plan));
     const path = ["a", "b", "c", "d", "e"].map((id, at, all) => line(id, all[at - 1] ?? null));
     expect((await linesOf(fork)).slice(1, 6)).toEqual(path);
     expect(new Tree(await fork.load()).issues).toEqual([]);

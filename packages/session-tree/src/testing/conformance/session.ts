@@ -1,5 +1,5 @@
 import { contextEdit, custom, label } from "../../entry/kinds.ts";
-import { forkHeader, forkLines, planFork } from "../../store/fork.ts";
+import { ForkLines, forkHeader, planFork } from "../../store/fork.ts";
 import { SessionTree } from "../../store/session-tree.ts";
 import { labelsInForce } from "../../tree/queries.ts";
 import { growTree } from "../grow-tree.ts";
@@ -39,7 +39,7 @@ export function sessionConformance({ test, expect }: Trial): void {
     const plan = planFork(session.tree, "a2");
     const log = await store.create(
       forkHeader(session.header!, ref, "a2", "2026-01-02T00:00:00.000Z"),
-      forkLines(session.tree, plan),
+      new ForkLines(session.tree, plan),
     );
     const fork = await SessionTree.open(log);
     await fork.load();
