@@ -116,6 +116,20 @@ export function openView(path: string, options: { calls?: FileCalls } = {}): Fil
   return { ...descriptor.view(Number(facts.size)), path: absolute, close: () => descriptor.close() };
 }
 
+/** Returns the result of `act` on the view of {@link openView}, and closes the file. */
+export function withView<Result>(
+  path: string,
+  act: (view: FileView) => Result,
+  options: { calls?: FileCalls } = {},
+): Result {
+  const view = openView(path, options);
+  try {
+    return act(view);
+  } finally {
+    view.close();
+  }
+}
+
 /** Maximum bytes of one read call. The system reads at most 2 GiB at once. */
 const PIECE = 1 << 30;
 

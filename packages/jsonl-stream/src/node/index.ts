@@ -18,6 +18,7 @@ export {
   syncFolderOfAsync,
   systemCode,
   uninterrupted,
+  withView,
 } from "./files.ts";
 export {
   createWhole,

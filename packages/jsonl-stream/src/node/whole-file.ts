@@ -12,11 +12,11 @@ import {
   groupSync,
   isSameFile,
   nodeFileCalls,
-  openView,
   syncFolderOf,
   syncFolderOfAsync,
   systemCode,
   uninterrupted,
+  withView,
   writingCall,
   writingCallAsync,
 } from "./files.ts";
@@ -229,31 +229,20 @@ function keepOriginal(path: string, original: FileFacts, keepAs: string, calls: 
     throw new EspalierError("exists", message);
   }
   if (linkNew(path, keepAs, calls)) return [];
-  const view = openView(path, { calls });
-  try {
-    createWhole(keepAs, viewPieces(view), { mode: Number(original.mode) & 0o777, calls });
-  } finally {
-    view.close();
-  }
+  const mode = Number(original.mode) & 0o777;
+  withView(path, (view) => createWhole(keepAs, viewPieces(view), { mode, calls }), { calls });
   return [keepAs];
 }
 
 /** Returns whether two files have the same bytes: an earlier, unfinished attempt may have left a copy. */
 function holdsSame(path: string, other: string, calls: FileCalls): boolean {
-  const one = openView(path, { calls });
-  try {
-    const two = openView(other, { calls });
-    try {
-      if (one.size !== two.size) return false;
-      for (let offset = 0; offset < one.size; offset += PIECE)
-        if (Buffer.compare(one.read(offset, PIECE), two.read(offset, PIECE)) !== 0) return false;
-      return true;
-    } finally {
-      two.close();
-    }
-  } finally {
-    one.close();
-  }
+  const isSame = (one: ByteView, two: ByteView): boolean => {
+    if (one.size !== two.size) return false;
+    for (let offset = 0; offset < one.size; offset += PIECE)
+      if (Buffer.compare(one.read(offset, PIECE), two.read(offset, PIECE)) !== 0) return false;
+    return true;
+  };
+  return withView(path, (one) => withView(other, (two) => isSame(one, two), { calls }), { calls });
 }
 
 /** Bytes that are read at once. */

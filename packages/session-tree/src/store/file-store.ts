@@ -9,10 +9,10 @@ import {
   type FileCalls,
   nodeFileCalls,
   openAppendFile,
-  openView,
   replaceWhole,
   systemCode,
   uninterrupted,
+  withView,
 } from "@espalier/jsonl-stream/node";
 import { readPathWindow } from "../context/window.ts";
 import { isOldFormat, type SessionHeader, type SessionRef, sessionRef } from "../entry/entry.ts";
@@ -196,12 +196,7 @@ function removeWhole(path: string): void {
 /** Returns the header of a file; undefined for a file that is gone or not a session. */
 export function headerOfFile(path: string): SessionHeader | undefined {
   try {
-    const view = openView(path);
-    try {
-      return firstHeader(view);
-    } finally {
-      view.close();
-    }
+    return withView(path, firstHeader);
   } catch (error) {
     // Same as for a list: a file that cannot be opened has no header.
     if (error instanceof EspalierError) return undefined;

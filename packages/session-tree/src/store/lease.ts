@@ -10,9 +10,9 @@ import {
   type FileFacts,
   linkNew,
   nodeFileCalls,
-  openView,
   systemCode,
   uninterrupted,
+  withView,
 } from "@espalier/jsonl-stream/node";
 import { busyError } from "../entry/error.ts";
 import type { LeaseOptions, SessionLease } from "./store.ts";
@@ -247,12 +247,9 @@ class LeaseFiles {
   read(path: string): Lease | undefined {
     let text: string;
     try {
-      const view = openView(path, { calls: this.#calls });
-      try {
-        text = Buffer.from(view.read(0, view.size)).toString();
-      } finally {
-        view.close();
-      }
+      text = withView(path, (view) => Buffer.from(view.read(0, view.size)).toString(), {
+        calls: this.#calls,
+      });
     } catch (error) {
       // Reading a FIFO would block, and a link leads to a file that is not ours.
       if (error instanceof EspalierError && ["not-found", "not-a-file", "shrunk"].includes(error.code))
