@@ -17,7 +17,7 @@ import {
 } from "../entry/line.ts";
 import { FastLineScanner } from "../tree/compiled-scan.ts";
 import { ORPHAN, ROOT } from "../tree/intake.ts";
-import { type EntryRows, leafRowAt, movingRow, rowOfLeaf } from "../tree/queries.ts";
+import { type EntryRows, rowOfLeaf } from "../tree/queries.ts";
 import { Tree } from "../tree/tree.ts";
 import {
   contextOfPath,
@@ -54,20 +54,9 @@ function contextOfTree(tree: Tree, leafId: string | null | undefined): SessionCo
 function contextOfEntries(entries: readonly Entry[], leafId: string | null | undefined): SessionContext {
   const rows = new ArrayRows(entries);
   const path: Entry[] = [];
-  for (let row = leafAmong(entries, rows, leafId); row >= 0; row = rows.index.parent(row))
+  for (let row = rowOfLeaf(rows, leafId); row >= 0; row = rows.index.parent(row))
     path.push(rows.entryAt(row));
   return contextOfPath(path.reverse());
-}
-
-function leafAmong(entries: readonly Entry[], rows: ArrayRows, leafId: string | null | undefined): number {
-  if (leafId === undefined) return leafRowAt(rows, entries.length - 1);
-  if (leafId === null) return -1;
-  const row = rows.rowOf(leafId);
-  if (row >= 0) return movingRow(rows, row);
-  throw new EspalierError(
-    "unknown-entry",
-    `There is no entry ${JSON.stringify(leafId)} among the ${entries.length} given.`,
-  );
 }
 
 /**
@@ -423,8 +412,15 @@ class ArrayRows implements EntryRows {
     return this.#entries[row]!;
   }
 
-  /** Returns the last position of an id; -1 when there is none. */
-  rowOf(id: string): number {
-    return this.#positions.get(id)?.at(-1) ?? -1;
+  get lastRow(): number {
+    return this.#entries.length - 1;
+  }
+
+  /** Returns the last position of an id. Throws `unknown-entry`. */
+  row(id: string): number {
+    const row = this.#positions.get(id)?.at(-1);
+    if (row !== undefined) return row;
+    const message = `There is no entry ${JSON.stringify(id)} among the ${this.#entries.length} given.`;
+    throw new EspalierError("unknown-entry", message);
   }
 }

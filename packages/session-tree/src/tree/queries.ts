@@ -153,9 +153,9 @@ export function movingRow(rows: EntryRows, row: number): number {
  * the leaf (a label), its nearest ancestor that can be
  * @throws EspalierError `unknown-entry`
  */
-export function rowOfLeaf(tree: Tree, leafId?: string | null): number {
-  if (leafId === undefined) return leafRowAt(tree, tree.lastRow);
-  return leafId === null ? ROOT : movingRow(tree, tree.row(leafId));
+export function rowOfLeaf(rows: EntryRows & Pick<Tree, "lastRow" | "row">, leafId?: string | null): number {
+  if (leafId === undefined) return leafRowAt(rows, rows.lastRow);
+  return leafId === null ? ROOT : movingRow(rows, rows.row(leafId));
 }
 
 /** Returns the id of the leaf after the log is opened; null before the first entry. */
