@@ -367,17 +367,6 @@ export function encodeLines(lines: readonly string[]): Uint8Array {
   return lines.length === 0 ? new Uint8Array() : encoder.encode(`${lines.join("\n")}\n`);
 }
 
-/** Returns all bytes of several arrays as one. */
-export function joinBytes(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
-  let end = 0;
-  for (const part of parts) {
-    whole.set(part, end);
-    end += part.length;
-  }
-  return whole;
-}
-
 /** Throws `invalid-entry` when a line contains a newline. */
 export function assertOneLine(line: string): void {
   if (line.includes("\n"))

@@ -475,3 +475,14 @@ export function bytesView(bytes: Uint8Array): ByteView {
     },
   };
 }
+
+/** Returns all bytes of several arrays as one. */
+export function joinBytes(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
+  let end = 0;
+  for (const part of parts) {
+    whole.set(part, end);
+    end += part.length;
+  }
+  return whole;
+}
