@@ -55,7 +55,8 @@ describe("a summary that is brought up to date again and again", () => {
   it("keeps the rest of a long first request while there is room, but not of one that was the newest", async () => {
     const plan = (name: string) =>
       `Plan of the ${name}. ${Array.from({ length: 32 }, (_, at) => `The ${name} gets part ${at}.`).join(" ")}`;
-    const turn = (words: string) => [user(words), ...edit("src/gauge.c", "int part;"), assistant("Done.")];
+    const source = "static int read_part(void) { return adc_read(PART) * SCALE; }\n".repeat(100);
+    const turn = (words: string) => [user(words), ...edit("src/gauge.c", source), assistant("Done.")];
     const first = await ask([...turn(plan("gauge")), ...turn(plan("weir"))]);
     expect(section(first.text, "## Goal")).toMatch(/^- It goes on: "[^"]*The weir gets part 31\."$/m);
     const { text } = await ask(turn("Now the ferry."), { previousSummary: first.text });

@@ -29,7 +29,8 @@ describe("what the summary of a session says", () => {
   it("quotes a plan that is the whole first request on several lines while there is room", async () => {
     const steps = Array.from({ length: 24 }, (_, at) => `Station ${at} gets a timeout in gauge${at}.c.`);
     const plan = `Implement this plan. ${steps.join(" ")} Then run the tests of the weir.`;
-    const { text } = await ask([user(plan), ...edit("src/gauge0.c", "int timeout;")]);
+    const source = "static int read_level(void) { return adc_read(LEVEL) * SCALE; }\n".repeat(100);
+    const { text } = await ask([user(plan), ...edit("src/gauge0.c", source)]);
     const goal = section(text, "## Goal").split("\n");
     expect(goal[0]).toMatch(/^- First request: "Implement this plan\. Station 0 .*\."$/);
     for (const line of goal.slice(1)) expect(line).toMatch(/^- It goes on: "Station \d+ .*"$/);

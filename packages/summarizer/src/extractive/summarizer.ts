@@ -43,7 +43,7 @@ export interface ExtractiveSummarizerOptions {
 
 const DEFAULT_MAX_TOKENS = 2_000;
 
-/** Maximum length of a summary as a share of the messages, but never less than about a screen of text. */
+/** Maximum length of a summary as a share of the messages, but never less than a screen of text. */
 const LARGEST_SHARE = 0.6;
 const SMALLEST_ROOM = 2_000;
 
@@ -93,7 +93,11 @@ async function summarize(request: SummaryRequest, maxTokens: number): Promise<Su
   const most = Math.max(0, Math.floor(Math.min(maxTokens, request.maxOutputTokens) * CHARS_PER_TOKEN));
   const worthwhile = earlier.join("").length + Math.floor(characters * LARGEST_SHARE);
   const room = Math.min(most - ROUNDING, Math.max(SMALLEST_ROOM, worthwhile));
-  const text = writeSummary(facts, planSections(request.purpose, request.sections), room);
+  const sections = planSections(request.purpose, request.sections);
+  const first = writeParts(facts, sections, room, 0);
+  // Short messages leave room for more of the requests: a plan is often the whole first request.
+  const rest = Math.min(room - first.length, characters * SHARE_WITH_REST - first.length, LONGEST_REST);
+  const text = rest < SHORTEST_REST ? first : writeParts(facts, sections, room, rest);
   const model = { provider: "espalier", modelId: "extractive" };
   if (text.length <= most) return { text, stopReason: "stop", model };
   return { text: wholeCodePoints(text, most), stopReason: "length", model };
@@ -142,20 +146,17 @@ const FIRST = ["goal", "constraints", "inProgress", "nextSteps", "blocked"] as c
 const THEN = ["done", "decisions"] as const;
 
 /**
- * Returns the whole summary: every heading, in at most `room` characters unless the headings alone are longer. When short
- * messages leave room, the requests are quoted further: a plan is often the whole first request.
+ * Room for the rest of long requests, in characters, and the share of the messages that the summary may have with it: a
+ * compaction must leave less than it found, and keeps the first request beside the summary.
  */
-function writeSummary(facts: Facts, sections: readonly Section[], room: number): string {
-  const text = writeParts(facts, sections, room, 0);
-  const unused = Math.min(room - text.length, LONGEST_REST);
-  return unused < SHORTEST_REST ? text : writeParts(facts, sections, room, unused);
-}
-
-/** Room for the rest of long requests, in characters. */
+const SHARE_WITH_REST = 0.3;
 const LONGEST_REST = 2_000;
 const SHORTEST_REST = 200;
 
-/** Writes every part; the goal has `rest` characters more than its share. */
+/**
+ * Returns the whole summary: every heading, in at most `room` characters unless the headings alone are longer. The goal has
+ * `rest` characters more than its share.
+ */
 function writeParts(facts: Facts, sections: readonly Section[], room: number, rest: number): string {
   const fitter = createLineFitter(facts.record.rarity);
   const wanted = new Set(sections.flatMap((section) => section.parts));
