@@ -94,6 +94,32 @@ describe("what the summary of a session says", () => {
     expect(text).not.toContain("no answer");
   });
 
+  it("reads the line behind a notification of a task as no request", async () => {
+    const { text } = await ask([
+      user("Make the slow tests parallel."),
+      ...edit("test/slow.test.ts", "parallel"),
+      user(
+        "<task-notification>\n<status>completed</status>\n</task-notification>\nFull transcript available at: /work/tasks/ab7e996.output",
+      ),
+      assistant("The tests take 19 s now."),
+    ]);
+    expect(section(text, "## Goal")).toBe('- First request: "Make the slow tests parallel."');
+    expect(text).not.toContain("Full transcript");
+  });
+
+  it("lists no temporary file as a change, and no first line of a loop as a command", async () => {
+    const { text } = await ask([
+      user("Why are the tests slow?"),
+      ...step("", "write", { path: "/tmp/times.json", content: "[]" }, "Wrote /tmp/times.json"),
+      ...run("for f in test/*.ts; do\n  node $f\ndone", "ok"),
+      ...run("npm run times -- --all", "ok"),
+      assistant("They share one lock."),
+    ]);
+    expect(text).not.toContain("changed `times.json`");
+    expect(text).not.toMatch(/Commands: .*for f in/);
+    expect(text).toMatch(/`npm run times -- --all`/);
+  });
+
   it("leaves out the frame that an agent draws around a text", async () => {
     const { text } = await ask([
       user("How does tmux differ from a plain terminal?"),

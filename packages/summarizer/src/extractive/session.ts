@@ -27,6 +27,7 @@ import {
   describeCall,
   documentsIn,
   extractOf,
+  isTemporary,
   type Outcome,
   outcomeOf,
   type PlanItem,
@@ -334,8 +335,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
 
   function addCall({ label, purpose, command }: CallDescription): LatestCall {
     const call: LatestCall = { label, text: command?.text, outcome: "pending", said: undefined };
-    if (purpose !== "plan") record.latest.push(call);
-    if (record.latest.length > KEPT_CALLS) record.latest.shift();
+    if (purpose !== "plan" && record.latest.push(call) > KEPT_CALLS) record.latest.shift();
     return call;
   }
 
@@ -352,7 +352,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
       for (const path of call.paths) {
         const file = touchFile(record, path, at);
         changeFile(file, call, outcome);
-        if (call.purpose === "read" || outcome.failed) continue;
+        if (call.purpose === "read" || outcome.failed || isTemporary(path)) continue;
         if (turn.changes.size < KEPT_IN_TURN || turn.changes.has(path))
           turn.changes.set(path, (turn.changes.get(path) ?? 0) + 1);
         lastChanged = { path, at };

@@ -176,9 +176,12 @@ const LONGEST_MESSAGE = 20_000;
 /** Blocks that programs put into a user's message: `<system-reminder>…</system-reminder>`, `<environment_context>…`. */
 const OPENING_TAG = /<([a-z]+(?:[-_][a-z]+)+)(?:\s[^<>]{0,200})?>/g;
 
-/** Lines that an agent writes in the role of the user, or that control the agent and request nothing. */
+/**
+ * Lines that an agent writes in the role of the user, such as the line behind a notification of Claude Code that a task has
+ * ended, or that control the agent and request nothing.
+ */
 const AGENT_LINES =
-  /^[ \t]*(?:\[Request interrupted by user[^\]\n]{0,80}\]|\/(?:mode|model|clear|compact|config|cost|context|exit|quit|resume|login|logout|permissions|status|theme|usage|vim|fast|effort|approvals|new)(?:[ \t][^\n]{0,80})?)[ \t]*$/gm;
+  /^[ \t]*(?:\[Request interrupted by user[^\]\n]{0,80}\]|(?:Read the output file to retrieve the result|Full transcript available at): [^\n]{1,400}|\/(?:mode|model|clear|compact|config|cost|context|exit|quit|resume|login|logout|permissions|status|theme|usage|vim|fast|effort|approvals|new)(?:[ \t][^\n]{0,80})?)[ \t]*$/gm;
 
 /** Returns a user's text without the lines of an agent and those that only control the agent. */
 export function withoutAgentLines(text: string): string {

@@ -33,7 +33,7 @@ import {
 } from "./session.ts";
 import { focusOn } from "./speech.ts";
 import { codeSpan, eachName, quote, wholeCodePoints } from "./text.ts";
-import { isRepeatableRun } from "./tool-calls.ts";
+import { isRepeatableRun, isTemporary } from "./tool-calls.ts";
 
 /** Limits of its summaries. */
 export interface ExtractiveSummarizerOptions {
@@ -321,9 +321,6 @@ const NAMES_OF_FILE = 5;
 /** Lines into which the paths of other files are joined. */
 const MOST_CHUNKS = 4;
 
-/** Temporary files: changed, but not needed again. */
-const TEMPORARY = /^(?:\/private)?\/(?:var\/)?tmp\//;
-
 /**
  * Returns the files that were changed most and last, the first ones with a few of their names, then files that were read.
  * Paths are as in the calls.
@@ -347,7 +344,7 @@ function fileLines(facts: Facts, room: number): Line[] {
   const worth = (file: FileWork) =>
     0.5 * Math.log1p(file.edits + file.reads) + 2 * newness(file) + (facts.focus(file.path) ? FOCUS : 0);
   const ranked = [...files.values()]
-    .filter(({ path }) => !TEMPORARY.test(path))
+    .filter(({ path }) => !isTemporary(path))
     .sort((a, b) => worth(b) - worth(a) || (a.path < b.path ? -1 : 1));
   const changed = ranked.filter(({ edits }) => edits > 0).slice(0, CHANGED_FILES);
   const read: FileWork[] = [];

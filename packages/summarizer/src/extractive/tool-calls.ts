@@ -154,6 +154,9 @@ export function pathsIn(key: string): string[] {
   return [...new Set(words)];
 }
 
+/** Returns whether a file is temporary: it may be changed, but is no result of the work. */
+export const isTemporary = (path: string): boolean => /^(?:\/private)?\/(?:var\/)?tmp\//.test(path);
+
 /** Returns the strings in a call's arguments, one a line, up to a depth of eight levels. */
 export function argumentText(value: unknown, depth = 8): string {
   if (typeof value === "string") return value;
@@ -228,6 +231,9 @@ const LONG_ARGUMENTS =
 /** Text from the standard input of a command that writes no file: `git commit -F - <<'EOF'`. */
 const STANDARD_INPUT = /<<-?\s*['"]?(\w+)['"]?[ \t]*\n([\s\S]*?)(?:\n[ \t]*\1[ \t]*(?:\n|$)|$(?![\s\S]))/;
 
+/** First line of a command that goes on below: a loop, a condition, a group. */
+const OPEN = /(?:\b(?:do|then|else)|[\\({|]|&&)$/;
+
 export function readCommand(command: string): Command {
   const whole = command.slice(0, LONGEST_COMMAND).trim();
   let text: string | undefined;
@@ -259,7 +265,8 @@ export function readCommand(command: string): Command {
     line,
     key,
     reads: READERS.test(key) && !WRITES.test(row),
-    once: heredoc !== -1 || text !== undefined || WRITES.test(row) || /\bsed\s+-i\b/.test(row),
+    once:
+      heredoc !== -1 || text !== undefined || WRITES.test(row) || /\bsed\s+-i\b/.test(row) || OPEN.test(row),
     text,
   };
 }
