@@ -120,6 +120,19 @@ describe("what the summary of a session says", () => {
     expect(text).toMatch(/`npm run times -- --all`/);
   });
 
+  it("quotes no announced change as a decision, unless the agent gives its reason", async () => {
+    const { text } = await ask([
+      user("Show the branches."),
+      assistant("Now let me fix the list so the command is in the root.", []),
+      ...edit("root.go", "list"),
+      assistant("Let me compare with the merge base, because the tip has moved since then."),
+    ]);
+    expect(text).not.toContain("let me fix the list");
+    expect(section(text, "## Key Decisions") + section(text, "### Done")).toContain(
+      "because the tip has moved",
+    );
+  });
+
   it("leaves out the frame that an agent draws around a text", async () => {
     const { text } = await ask([
       user("How does tmux differ from a plain terminal?"),

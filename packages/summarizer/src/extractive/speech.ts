@@ -127,8 +127,13 @@ export const isPlan = marks(
 const ANNOUNCEMENTS =
   /^(?:(?:now|first|next|ok(?:ay)?|alright|so|then|good|great|perfect|also|and)[,!.:]?\s+)*(?:let me|let['’]s|i['’]ll|i will|i need to|i should)\s+(?:(?:also|first|now|quickly|just|then)\s+)*(?:look|check|see|read|view|find|search|grep|run|verify|inspect|examine|explore|investigate|test|try|get|take|double-check|confirm|open|list|understand|analy[sz]e|review|fetch|pull)\b|^(?:现在|先|接下来|下面)?(?:让我|我)(?:先|再|来|去)*(?:看|查|检查|读|确认|找)|(?:확인|살펴|읽어|찾아)(?:해\s*)?\s*보겠습니다[.]?$/iu;
 
-/** Returns whether a sentence only announces that the agent will look at something. */
-export const isAnnouncement = (sentence: string): boolean => ANNOUNCEMENTS.test(sentence);
+/** Announcement of a change, without a reason: "Now let me add the command." */
+const ANNOUNCED_CHANGE =
+  /^(?:(?:now|first|next|ok(?:ay)?|then|good|great|perfect|also|and)[,!.:]?\s+)*let me\s+(?!.*\b(?:because|since|so that|instead|rather)\b)/i;
+
+/** Returns whether a sentence only announces that the agent will look at something, or change it. */
+export const isAnnouncement = (sentence: string): boolean =>
+  ANNOUNCEMENTS.test(sentence) || ANNOUNCED_CHANGE.test(sentence);
 
 /** Beginning or end of a sentence that says what comes next: "Let me update the test, then run it:". */
 const COMES_NEXT = /^(?:\w+[,!.]?\s+){0,2}(?:let me|let['’]s|i['’]ll|i will)\b|[:：]$/i;
