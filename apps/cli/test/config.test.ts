@@ -1,5 +1,15 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, realpathSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { POLICY_NAMES, SETTINGS_KEYS } from "@espalier/engine";
 import { expect, test } from "vitest";
@@ -217,6 +227,29 @@ test.skipIf(!hasTmux)(
     expect(await espalier(["name", file, "later"], place)).toMatchObject({ code: 0, stderr: "" });
   },
   60_000,
+);
+
+test.skipIf(!hasTmux)(
+  "the interface asks nothing about a project that changes while it is open",
+  async () => {
+    const { home: _, ...place } = placeWith({ project: { keepLast: 12 } });
+    const file = sessionOf({ ...HEADER, cwd: place.cwd }, said("u1", null, "hello"));
+    await espalier(["trust"], place);
+    const tmux = await Tmux.run([file], place);
+    await tmux.shows("1 entry");
+    writeFileSync(join(place.cwd, ".espalier", "settings.json"), '{"keepLast": 13}');
+    // A session is opened again when its file was replaced.
+    const copy = join(place.cwd, "copy.jsonl");
+    copyFileSync(file, copy);
+    appendFileSync(copy, `${JSON.stringify(said("u2", "u1", "goodbye"))}\n`);
+    renameSync(copy, file);
+    await tmux.shows("2 entries");
+    tmux.keys("l");
+    await tmux.shows("Label of this entry");
+    expect(tmux.screen).not.toContain("since you trusted it");
+    tmux.type("kept");
+    await tmux.shows("[kept]");
+  },
 );
 
 test("modules that a project names are used only after the project is trusted", async () => {

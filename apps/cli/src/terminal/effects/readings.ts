@@ -269,7 +269,9 @@ export function sessionEffects(shell: Shell, dispatch: (event: TerminalEvent) =>
         tell({ ...opened, writer: nobody, model: begun, entryId, editorText });
         if (begun.isPartial) session.model = await wholeModel(view, pauses(signal));
         const { model } = session;
-        const { summarizer } = summarizerOf(shell, (await currentSettings(shell)).values);
+        // The screen is already drawn, so nothing is asked about a project that has changed meanwhile.
+        const { values } = await currentSettings({ ...shell, interactive: false });
+        const { summarizer } = summarizerOf(shell, values);
         const writer = { name: summarizer.name, isBilled: summarizer.name !== "extractive" };
         signal.throwIfAborted();
         // An entry that is not at the end of the log is shown when the whole log is read.
