@@ -68,6 +68,20 @@ describe("a summary that is brought up to date again and again", () => {
     expect(goal).toContain('Newest request: "Now the ferry."');
   });
 
+  it("keeps the rest of the newest request behind it while no newer one comes", async () => {
+    const plan = (name: string) =>
+      `Plan of the ${name}. ${Array.from({ length: 32 }, (_, at) => `The ${name} gets part ${at}.`).join(" ")}`;
+    const source = "static int read_part(void) { return adc_read(PART) * SCALE; }\n".repeat(100);
+    const turn = (words: string) => [user(words), ...edit("src/gauge.c", source), assistant("Done.")];
+    const first = await ask([...turn(plan("gauge")), ...turn(plan("weir"))]);
+    const { text } = await ask([...edit("src/weir.c", source), assistant("Still at work.")], {
+      previousSummary: first.text,
+    });
+    expect(section(text, "## Goal")).toMatch(
+      /^- First request: .*\n- It goes on: .*gauge gets part 31\."\n- Newest request: "Plan of the weir\..*\n- It goes on: "The weir/,
+    );
+  });
+
   it("keeps the beginning of every request when forty turns come in four parts", async () => {
     const turns = Array.from({ length: 40 }, (_, at) => [
       user(`Gauge ${at} at the weir reports twice. ${"The log has more of it. ".repeat(12)}`),

@@ -113,13 +113,19 @@ function goalLines({ isTurnPrefix, record, previous }: Facts, room: number): Lin
  */
 function inheritedGoal({ goal, done, inProgress }: PreviousSummary["lines"], hasNewer: boolean): Line[] {
   const newest = goal.findLastIndex((text) => text.startsWith(LABELS.newestRequest));
+  /** Index of the line that began the text which goes on. */
+  let begun = -1;
   return goal.flatMap((text, index) => {
     const priority = 100 - index / 100;
-    if (text.startsWith(LABELS.newestWords) || text.startsWith(LABELS.question)) return [];
-    // The rest of a request is kept while there is room for it.
-    if (text.startsWith(LABELS.goesOn))
-      return index > newest && newest >= 0 && hasNewer ? [] : [{ text, priority: 10, order: index - 500 }];
-    if (!text.startsWith(LABELS.newestRequest)) return [{ text, priority, order: index - 500 }];
+    const goesOn = text.startsWith(LABELS.goesOn);
+    if (!goesOn) begun = index;
+    const first = goal[begun] ?? "";
+    if (first.startsWith(LABELS.newestWords) || first.startsWith(LABELS.question)) return [];
+    const isRequest = first.startsWith(LABELS.newestRequest);
+    // The rest of a request is kept behind its beginning while there is room for it.
+    if (goesOn && isRequest)
+      return begun < newest || hasNewer ? [] : [{ text, priority: 10, order: 900 + (index - newest) / 100 }];
+    if (!isRequest) return [{ text, priority: goesOn ? 10 : priority, order: index - 500 }];
     if (index === newest && !hasNewer) return [{ text, priority: 95, order: 900 }];
     const words = text.slice(LABELS.newestRequest.length);
     const isTold = [...done, ...inProgress].some((line) => isTurnOf(line, words));
