@@ -1,5 +1,5 @@
 // Texts of a chat that survive a command, a closed terminal, a killed process; and a screen that fits its terminal.
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
   brokenReply,
@@ -195,6 +195,14 @@ test.skipIf(!hasTmux)("the chat warns once when unsent texts cannot be kept, and
   tmux.write(" that goes on");
   await tmux.shows(/› a draft that goes on\s*$/);
   expect(tmux.screen.match(/cannot be kept/g)).toHaveLength(1);
+});
+
+test("delete says that it cannot look for unsent texts", async () => {
+  const home = temporaryFolder();
+  symlinkSync("drafts", join(home, "drafts"));
+  const file = sessionOf(HEADER, said("u1", null, "In short?"));
+  const { code, stderr } = await espalier(["delete", file, "--yes"], { env: { ESPALIER_HOME: home } });
+  expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining("ELOOP") });
 });
 
 test("delete removes the unsent texts of the session", async () => {

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { espalierHome, type Session } from "@espalier/engine";
 
@@ -116,12 +116,20 @@ function pathOf({ file, header, leafId }: ChatSession): string {
 /** Returns the files of a session, each with its process id. A file that is being written ends in `.tmp` and is left out. */
 function filesOf(session: ChatSession): { file: string; pid: number }[] {
   const path = pathOf(session);
-  if (!existsSync(draftsFolder())) return [];
-  return readdirSync(draftsFolder()).flatMap((name) => {
+  return filesIn(draftsFolder()).flatMap((name) => {
     const file = join(draftsFolder(), name);
     const pid = file.startsWith(`${path}.`) ? Number(file.slice(path.length + 1)) : Number.NaN;
     return Number.isInteger(pid) ? [{ file, pid }] : [];
   });
+}
+
+function filesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    throw error;
+  }
 }
 
 /** Returns whether another process with this id is running. */
