@@ -134,7 +134,10 @@ export function openOptions(shell: Shell): OpenOptions {
   };
 }
 
-/** Store of the command, as an option to open sessions: whole, since views and references to entries need that. */
+/**
+ * Store of the command, as an option of every function that opens a session. The whole session is loaded, since views
+ * and references to entries need it.
+ */
 export const storeOf = ({ store }: Pick<Shell, "store">): Pick<OpenOptions, "store" | "whole"> =>
   store ? { store, whole: true } : {};
 
@@ -230,7 +233,10 @@ export async function isThere(store: SessionStore, ref: SessionRef): Promise<boo
   return log !== undefined;
 }
 
-/** Sentence for `--trace`: how many bytes of the log were read to build the context at the leaf. */
+/**
+ * Sentence for `--trace`: how many bytes of the log were read to build the context at the leaf, and whether the whole
+ * file was read.
+ */
 function readingTrace({ log, window, file }: Session): string {
   const size = log.view?.size;
   const { readFrom, complete } = window;
@@ -302,7 +308,10 @@ export function currentSettings(
   return resolveSettings({ flags, model: modelOf, confirmTrust: confirmTrust(shell) });
 }
 
-/** Asks a person once per command about a changed project. Without a terminal it counts as not trusted. */
+/**
+ * Asks a person about a project that changed since it was trusted, at most once per command. Without a terminal the
+ * project counts as not trusted.
+ */
 const confirmTrust =
   (shell: Shell): ConfirmTrust =>
   (project) => {
@@ -352,7 +361,10 @@ export function sessionSettings(
 const compactsBehindAppends = ({ autoCompact, policy }: Settings): boolean =>
   autoCompact && resolvePolicy(policy).judgedAt === "append";
 
-/** Returns the writer of summaries: of the command line (without a fallback unless wanted), settings, or default. */
+/**
+ * Returns the writer of summaries: the one of the command line, else of the settings, else the default. When the one of
+ * the command line fails, its error is thrown, unless a fallback is wanted.
+ */
 export function summarizerOf(
   { globals }: Pick<Shell, "globals">,
   settings: Partial<Settings>,

@@ -151,7 +151,10 @@ export class Output {
     if (piece !== "") await this.#hand(piece);
   }
 
-  /** Resolves when the stream has taken the piece, so that a slow reader slows the command down. */
+  /**
+   * Resolves when the stream has taken the piece, so that a slow reader slows the command down and memory does not
+   * grow.
+   */
   #hand(piece: string | Uint8Array): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#stream.write(piece, (error) => {
@@ -216,7 +219,10 @@ export async function printLines(shell: Pick<Shell, "output">, lines: Iterable<s
   for (const line of lines) await printLine(shell, line);
 }
 
-/** Prints a line for people, without control sequences: ids and names come from the session's author. */
+/**
+ * Prints a line for people. All such lines are printed here and cleaned of control sequences: ids and names come from
+ * the session's author.
+ */
 export async function printLine({ output }: Pick<Shell, "output">, line: string): Promise<void> {
   await output.writeLine(styledText(line));
 }

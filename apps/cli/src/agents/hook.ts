@@ -38,7 +38,10 @@ export const briefFile = (agent: string, sessionId: string): string | undefined 
 
 const AGENTS: ReadonlySet<string> = new Set(["claude-code", "codex"]);
 
-/** Answers a hook: input from stdin, answer to stdout, imports in separate processes. A failure is only logged. */
+/**
+ * Answers a hook of an agent: reads its input from stdin, prints the agent's answer, and starts imports in separate
+ * processes. Never fails: a failure is written to the log, and the agent gets no answer.
+ */
 export async function runHook([agent = "", ...words]: readonly string[]): Promise<void> {
   try {
     if (process.stdin.isTTY) {
@@ -119,7 +122,10 @@ function readBrief(agent: string, sessionId: string): Brief | undefined {
 /** Maximum share of the time for imports at the end of answers. */
 const SHARE = 1 / 20;
 
-/** Starts an import in a separate process. One that is not urgent is skipped soon after a long import. */
+/**
+ * Starts an import in a separate process with low priority. An import that is not urgent is skipped while the last one
+ * is too recent for its duration.
+ */
 function importInBackground(agent: string, sessionId: string, transcript: string, isUrgent: boolean): void {
   const last = isUrgent ? undefined : readBrief(agent, sessionId);
   if (last && Date.now() - last.at < last.tookMs / SHARE) return;

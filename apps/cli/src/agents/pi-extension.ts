@@ -240,7 +240,10 @@ const summaryIn = (session: Session, id: string): GivenSummary => {
   return { summary, ...(details === undefined ? {} : { details }) };
 };
 
-/** Runs a step on a copy of Pi's session in memory, with Pi's leaf. Changes are made only to the copy. */
+/**
+ * Runs a step on a copy of Pi's session in memory, with the settings of Espalier and Pi's leaf. Changes are made only
+ * to the copy.
+ */
 async function withCopy<Result>(
   { cwd, sessionManager }: PiContext,
   run: (session: Session) => Promise<Result>,

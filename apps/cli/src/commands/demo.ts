@@ -179,7 +179,10 @@ async function importFile(file: string, folder: string): Promise<string> {
   );
 }
 
-/** Copies a session of a store, or the bundled one, into the store. @throws EspalierError `damaged`, and others */
+/**
+ * Copies a session into a store: one of its own sessions, or the file that comes with the command.
+ * @throws EspalierError `damaged`, and errors of the stores
+ */
 async function copiesInStore(store: SessionStore, named: string | undefined): Promise<DemoCopies> {
   const source = named === undefined ? fileStore({ home: tmpdir() }) : store;
   const path = named ?? BUNDLED;

@@ -54,7 +54,10 @@ const FILTERS = [
   ["--agent <name>", "only sessions of this agent", ["espalier", "claude-code", "codex", "pi"]],
 ] as const;
 
-/** Message for a folder without session files: agents keep the sessions of a project in another place. */
+/**
+ * Message for a folder without session files. It names the option for a project's folder, because agents write their
+ * sessions somewhere else.
+ */
 function projectHint(search: string, folder: string): string {
   const word = /^[\w./~-]+$/.test(folder) ? folder : JSON.stringify(folder);
   return `No session files are in ${resolve(folder)}. For the sessions that worked there: \`${search} --project ${word}\`.`;
