@@ -1,10 +1,10 @@
 import { resolve } from "node:path";
 import { Option } from "commander";
 
-/** Values of an option: its choices, or the parser of each value. The second value is the result of the option before. */
+/** Values of an option: its choices, or a parser, which also gets its result for the same option earlier in the line. */
 type OptionValues = readonly string[] | ((text: string, before?: never) => unknown);
 
-/** An option: flags, description, values (without them a text or a flag), default or the choices of a parser. */
+/** An option: flags, description, values (without them a text or a flag), and one more property. */
 export type OptionShape = readonly [
   flags: string,
   description: string,

@@ -10,7 +10,10 @@ export interface StdinLine {
   value: unknown;
 }
 
-/** Reads the lines of stdin as JSON, but blank ones. @throws CommandError `bad-input` with the number of a bad line */
+/**
+ * Reads all lines of stdin that are not blank, as JSON.
+ * @throws CommandError `bad-input` with the number of the first line that is not JSON
+ */
 export async function readStdinLines(): Promise<StdinLine[]> {
   const view = bytesView(await readStdin());
   const lines: StdinLine[] = [];

@@ -128,7 +128,10 @@ const LONGEST_LABELS = 400;
 /** Headings of the open work in a summary. */
 const WORK = ["In Progress", "Blocked", "Next Steps"];
 
-/** Builds notes for the model: rules, open work, how to find the rest. All text but our sentences is escaped data. */
+/**
+ * Builds notes for the model: the user's rules, the open work, and how to find text that is no longer in the context.
+ * All text except our own sentences is escaped data between tags.
+ */
 export async function writeBrief(session: Session): Promise<string> {
   const { messages } = session.context;
   if (messages.length === 0) return "";

@@ -31,7 +31,10 @@ import { jsonLine, print, type Shell } from "../shell.ts";
 import { plainLine, plainText } from "../text.ts";
 import { VIEWER_PAGE } from "../write-export.ts";
 
-/** Returns the name of a session. Another word is reported as an unknown command, unless it follows `open`. */
+/**
+ * Returns the file or name of a session. A word that names no session is reported as an unknown command, unless it
+ * follows `open`.
+ */
 async function fileOf(shell: Shell, ref: string, program: Command): Promise<string> {
   const isFile = !shell.store && existsSync(ref);
   try {

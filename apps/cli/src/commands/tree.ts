@@ -91,7 +91,10 @@ interface TreeEntry {
   archived: boolean;
 }
 
-/** Yields all entries in file order. With `structure`, fields that need a line to be parsed are left out. */
+/**
+ * Yields all entries in file order. With `structure`, role, timestamp and preview are missing, so that no line is
+ * parsed.
+ */
 function* treeEntries(tree: Tree, leafId: string | null, structure = false): Generator<TreeEntry> {
   const labels = labelsInForce(tree);
   const archived = archivedRows({ tree, leafId });

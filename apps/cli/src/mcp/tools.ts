@@ -424,7 +424,10 @@ function numbersIn(cursor: string | undefined, ...first: [number, ...number[]]):
 /** Tokens of an answer that are not texts of a session. */
 const FRAME_TOKENS = 90;
 
-/** An answer of limited size, with all texts of a session in one data block, apart from our sentences. */
+/**
+ * An answer of limited size. All texts of a session are in one data block; outside of it are only sentences and numbers
+ * of this program.
+ */
 export class Answer {
   readonly #parts: string[] = [];
   readonly #read: ReadSession | undefined;
