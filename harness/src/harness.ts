@@ -98,7 +98,7 @@ export class Child {
   #rest = "";
   #waiting: (() => void)[] = [];
 
-  /** `isMute`: ignores its stderr, for a process that is meant to fail. Default: one on a broken store. */
+  /** `isMute`: ignores stderr, for a process that is expected to fail. Default: true except for the store `file`. */
   constructor(
     { program, store }: Pick<HarnessOptions, "program" | "store">,
     parameters: readonly (string | number)[],

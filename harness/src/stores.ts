@@ -30,9 +30,9 @@ export type StoreName = (typeof storeNames)[number];
 type AnyCall = (...args: unknown[]) => unknown;
 
 /**
- * Calls of a file layer that pass through `pass`.
+ * Wraps the calls of the file layer so that each passes through `pass`.
  *
- * @param pass makes a call, or something else in its place; what it throws for an asynchronous call is a rejection
+ * @param pass makes the call, or acts in its place; when it throws during an asynchronous call, the call rejects
  */
 export function passingCalls(pass: (name: string, call: AnyCall, args: unknown[]) => unknown): FileCalls {
   const { randomName, ...node } = nodeFileCalls;
@@ -161,7 +161,7 @@ function brokenWrites({
 /** Writes bytes at the end of a file in a way that is not safe. */
 type BrokenWrite = (path: string, bytes: Uint8Array) => Promise<void>;
 
-/** The log that is current, with some members replaced. */
+/** Wraps the current log and replaces some of its members. */
 function withMembers(log: () => SessionLog, members: Partial<SessionLog>): SessionLog {
   return new Proxy(log(), {
     get(_, name) {

@@ -11,7 +11,7 @@ export type AddCommand = (program: Command, shell: Shell) => void;
 export interface Answer {
   value: object;
   lines: Iterable<string>;
-  /** Text to copy: of the session, or a command. Unlike lines, it is not broken at the terminal's width. */
+  /** Text to copy, of the session or of a command. Unlike `lines`, it is not wrapped at the terminal's width. */
   text?: string;
 }
 

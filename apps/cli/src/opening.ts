@@ -135,13 +135,13 @@ export function openOptions(shell: Shell): OpenOptions {
 }
 
 /**
- * Store of the command, as an option of every function that opens a session. The whole session is loaded, since views
- * and references to entries need it.
+ * Returns the command's store as options of every function that opens a session. The session is loaded whole: views
+ * and references need all entries.
  */
 export const storeOf = ({ store }: Pick<Shell, "store">): Pick<OpenOptions, "store" | "whole"> =>
   store ? { store, whole: true } : {};
 
-/** Prints one sentence to stderr for each session and folder that is skipped, also when lists repeat. */
+/** Prints one sentence to stderr for each skipped session and folder, even when several lists report it. */
 export const tellSkipped = (shell: Pick<Shell, "complainOnce">): Pick<ListOptions, "onSkipped"> => ({
   onSkipped: (_place, { message }) => shell.complainOnce(message),
 });
@@ -188,7 +188,7 @@ export async function sessionNamed(store: SessionStore | undefined, word: string
       `${meant.length} sessions have an id that begins with ${word}: ${idsOf(meant)}; type more of the id.`,
     );
   if (id !== undefined) {
-    // A file for another agent can have the id of the session that it continues. The store's own session is meant then.
+    // An exported file can have the id of the session in the store; the id then means the session in the store.
     if (await isThere(storeInUse({ store }), { id })) return { id };
     const files = meant.map(({ ref }) => ref).join(", ");
     throw notFound(`${meant.length} sessions have the id ${id}: ${files}; name one by its file.`);
@@ -234,8 +234,8 @@ export async function isThere(store: SessionStore, ref: SessionRef): Promise<boo
 }
 
 /**
- * Sentence for `--trace`: how many bytes of the log were read to build the context at the leaf, and whether the whole
- * file was read.
+ * Returns the sentence for `--trace`: bytes of the log that were read to build the context at the leaf, and whether the
+ * whole file was read.
  */
 function readingTrace({ log, window, file }: Session): string {
   const size = log.view?.size;
@@ -362,8 +362,8 @@ const compactsBehindAppends = ({ autoCompact, policy }: Settings): boolean =>
   autoCompact && resolvePolicy(policy).judgedAt === "append";
 
 /**
- * Returns the writer of summaries: the one of the command line, else of the settings, else the default. When the one of
- * the command line fails, its error is thrown, unless a fallback is wanted.
+ * Returns the summarizer that the command line names, else that of the settings, else the default. An error of the
+ * named one is thrown, unless a fallback is requested.
  */
 export function summarizerOf(
   { globals }: Pick<Shell, "globals">,

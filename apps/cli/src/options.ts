@@ -1,10 +1,10 @@
 import { resolve } from "node:path";
 import { Option } from "commander";
 
-/** Values of an option: its choices, or a parser, which also gets its result for the same option earlier in the line. */
+/** Choices of an option, or a parser. `before` is the parser's result for the same option earlier in the line. */
 type OptionValues = readonly string[] | ((text: string, before?: never) => unknown);
 
-/** An option: flags, description, values (without them a text or a flag), and one more property. */
+/** Flags and description of an option, its values (absent for a plain text or a flag), and one more property. */
 export type OptionShape = readonly [
   flags: string,
   description: string,
@@ -31,12 +31,12 @@ type AlwaysSet =
   | readonly [`--no-${string}`, ...unknown[]]
   | readonly [unknown, unknown, unknown, { default: string } | { isRequired: true }];
 
-/** Values of the options by name, as their flags and parsers declare them. */
+/** Parsed values by option name, with the types that the flags and parsers declare. */
 export type OptionsOf<Shapes extends readonly OptionShape[]> = {
   [Shape in Exclude<Shapes[number], AlwaysSet> as OptionKey<Shape[0]>]?: OptionValue<Shape>;
 } & { [Shape in Extract<Shapes[number], AlwaysSet> as OptionKey<Shape[0]>]: OptionValue<Shape> };
 
-/** Makes the option of the command line. */
+/** Makes an option for the command-line parser from its declaration. */
 export function optionOf([flags, description, values, more]: OptionShape): Option {
   const option = new Option(flags, description);
   const { choices, ...rest } = { choices: typeof values === "function" ? undefined : values, ...more };

@@ -233,7 +233,7 @@ export async function printLine({ output }: Pick<Shell, "output">, line: string)
  */
 export const jsonLine = (value: unknown): string => plainJson(wellFormedJson(jsonText(value)));
 
-/** Returns some fields of a value, for JSON, in this order. */
+/** Returns the given fields of a value, in the given order, which JSON keeps. */
 export const pick = <Value, Key extends keyof Value>(value: Value, ...keys: Key[]) =>
   Object.fromEntries(keys.map((key) => [key, value[key]])) as Pick<Value, Key>;
 

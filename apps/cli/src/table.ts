@@ -4,7 +4,10 @@ import { columnsOf, cutToColumns, padToColumns } from "./text.ts";
 /** Minimum width of the first column when a table is wider than the terminal. */
 const NARROWEST = 12;
 
-/** Draws a table: the first column left, and cut to the terminal; the others, which are numbers, right. */
+/**
+ * Draws a table. The first column is left-aligned, and cut at the terminal's width; the others are right-aligned
+ * numbers.
+ */
 export function* viewTable(
   headings: readonly string[],
   rows: readonly (readonly string[])[],

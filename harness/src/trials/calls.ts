@@ -338,13 +338,13 @@ class FaultyCalls {
     if (this.made !== this.at) return call(...args);
     this.failed = name;
     if (this.kind === "short") return call(...halved(name, args));
-    // A descriptor is gone after its close, whatever the close returns.
+    // Closing frees a descriptor even when the call fails.
     if (name === "closeSync") call(...args);
     throw Object.assign(new Error(this.kind), { code: this.kind });
   }
 }
 
-/** Half of what a call reads or writes: `fd, bytes, offset, length, position`. A reading has one byte at least. */
+/** Halves the length of a read or write (`fd, bytes, offset, length, position`). A read has at least one byte. */
 function halved(name: string, args: unknown[]): unknown[] {
   const length = args[3];
   if ((name !== "writeSync" && name !== "readSync") || typeof length !== "number") return args;

@@ -225,13 +225,15 @@ class Conversed {
   }
 }
 
-/** Remains of a killed process: the file, and its moments. */
+/** State that a killed process left: its file, and the lines about its moments. */
 interface Remains {
   bytes: Buffer;
   told: readonly Told[];
 }
 
-/** A conversation with killed processes, at the end of the day `until`; its server was asked from the day `from` on. */
+/**
+ * A conversation with killed processes up to the day `until`. Its server received requests from the day `from` on.
+ */
 interface Conversation extends Pick<Conversed, "garden" | "kills"> {
   agent: Agent;
   from: number;
@@ -306,10 +308,10 @@ function* invalidIn({ agent, garden }: Conversation): Generator<string> {
   if (agent.state.state !== "answered") yield `its state is ${agent.state.state}.`;
 }
 
-/** A moment of a process: an event of the agent, or a tool that has done its work and not yet returned. */
+/** An event in a process: of the agent, or of a tool that has run and not yet returned. */
 type Moment = AgentEvent | { type: "tool_ran" };
 
-/** Opens a session and puts an agent on it, in the middle of a long conversation; `tell` receives every moment from then on. */
+/** Opens a session with an agent, in the middle of a long conversation. `tell` receives every later moment. */
 async function openGardener(
   { store, home, file, url }: { store: StoreName; home: string; file: string; url: string },
   tell: (moment: Moment) => void = () => {},
@@ -340,16 +342,16 @@ async function openGardener(
   return agent;
 }
 
-/** The file beside a session's in which the tool writes, a line each, the days on which it was run. */
+/** Returns the path of a file beside the session. The tool appends a line to it with the day of each run. */
 const looksOf = (file: string): string => `${file}.looks`;
 
-/** The days on which the tool was run. */
+/** Returns the days on which the tool ran. */
 function looksIn(file: string): number[] {
   if (!existsSync(looksOf(file))) return [];
   return readFileSync(looksOf(file), "utf8").trimEnd().split("\n").map(Number);
 }
 
-/** Continues the session until the day is answered; `onDay` is called before each new one. */
+/** Continues the session up to the day `until`. `onDay` is called before each new day. */
 async function converse(agent: Agent, until: number, onDay: (day: number) => void = () => {}): Promise<void> {
   await agent.continue();
   for (let day = Math.max(0, ...daysAsked(agent)) + 1; day <= until; day += 1) {
@@ -358,7 +360,7 @@ async function converse(agent: Agent, until: number, onDay: (day: number) => voi
   }
 }
 
-/** The days of the prompts. */
+/** Returns the days of the prompts in a session. */
 const daysAsked = ({ session }: Agent): number[] =>
   session
     .getEntries()
@@ -366,7 +368,7 @@ const daysAsked = ({ session }: Agent): number[] =>
 
 const SILENT = { warn() {}, error() {} };
 
-/** Days of the conversation, a turn each. */
+/** Number of days in the conversation. Each day has one turn. */
 const DAYS = 60;
 
 /** Window of the garden's model, in tokens. With the default reserve, about every thirteenth turn overfills it. */
@@ -375,7 +377,7 @@ const WINDOW = 60_000;
 /** The day on which the model refuses a request as too long although it fits the known window. */
 const FULL_DAY = 35;
 
-/** Bytes of a request that the model accepts on that day: less than the context has then, more than a compaction leaves. */
+/** Maximum size in bytes of a request on that day: smaller than the context, larger than a compacted one. */
 const FULL_BYTES = 80_000;
 
 /** System prompt of every request of the gardener; requests for summaries have another one. */

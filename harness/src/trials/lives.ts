@@ -49,11 +49,11 @@ interface LifeOptions {
   protocol: Protocol;
   policy: PolicyName;
   seed: number;
-  /** Folder of its sessions. */
+  /** Folder of the sessions. */
   folder: string;
 }
 
-/** Small enough that every policy has work, and pictures fit all the same. */
+/** Limits low enough that every policy compacts, and high enough for pictures. */
 const OPTIONS = {
   log: { warn() {}, error() {} },
   compaction: {
@@ -70,9 +70,9 @@ const POLICY_SETTINGS: Partial<Record<PolicyName, PolicySettings>> = {
 };
 
 /**
- * A random life of one session: prompts, answers, calls, results, pictures, keys in thoughts, approvals; aborts, crashes, forks,
- * navigation with summaries, hiding, compacting, changes of model, in every order. A request that the server refuses is a
- * fault.
+ * A random life of one session: prompts, answers, calls, results, pictures, keys in thoughts, approvals; aborts,
+ * crashes, forks, navigation with summaries, hiding, compacting, and changes of model, in any order. A request that
+ * the server refuses is a fault.
  */
 async function live(options: LifeOptions, turns: number, findings: Findings): Promise<void> {
   const server = await startStrictServer(options.protocol);
@@ -123,7 +123,7 @@ class Life {
     return { ...OPTIONS, home: folder, cwd: folder, policy, ...(policySettings ? { policySettings } : {}) };
   }
 
-  /** True once in so many times. */
+  /** Returns true with a probability of one in `inSoMany`. */
   #once(inSoMany: number): boolean {
     return this.#random.below(inSoMany) === 0;
   }
@@ -148,13 +148,13 @@ class Life {
     const pictures = this.#once(4)
       ? Array.from({ length: 1 + random.below(this.#once(8) ? 30 : 3) }, () => picture(random))
       : [];
-    // Two of the largest kind make a line that is longer than is written.
+    // A line with two of the largest pictures would exceed the limit for writing.
     const few = pictures.filter(({ data }, at) => at === 0 || data.length < 1_000_000);
     const text = { type: "text" as const, text: prose(random, 1 + random.below(this.#once(5) ? 1_500 : 60)) };
     await this.#session.appendMessages([{ role: "user", content: [text, ...few] }]);
   }
 
-  /** Sends one request and appends its answer; false when the turn is over. */
+  /** Sends one request and appends its answer. Returns false when the turn is over. */
   async #step(): Promise<boolean> {
     const session = this.#session;
     const { provider, modelId } = this.#model;
@@ -185,13 +185,13 @@ class Life {
         this.#findings.fault(`${this.#when}: ${(error as Error).message}`.slice(0, 600));
         this.#findings.count("refused");
       } else this.#findings.count(`too large: ${error.code}`);
-      // Another place: a request that is refused once is refused each time.
+      // Moves to the root: a repeated request would be refused again.
       await session.navigate(null);
       return undefined;
     }
   }
 
-  /** Appends the results of the last answer's calls, or something else; false when the turn is over. */
+  /** Appends the results of the last answer's calls, or other messages. Returns false when the turn is over. */
   async #results(turn: Turn): Promise<boolean> {
     const { content } = turn.message;
     const asks = (content as { type: string; native?: { value: Record<string, unknown> } }[]).flatMap(
@@ -228,7 +228,7 @@ class Life {
     return { content, isError: this.#once(10) };
   }
 
-  /** Does something while tools run, without an end of the turn. */
+  /** Makes a random change while tools run, without ending the turn. */
   async #inLoop(): Promise<void> {
     const word = () => this.#session.appendMessages([{ role: "user", content: prose(this.#random, 5) }]);
     const acts = [() => this.#hide(), () => this.#compact(), () => this.#changeModel(), word];
@@ -236,7 +236,7 @@ class Life {
     this.#findings.count("in a loop of tools");
   }
 
-  /** Does something between turns. */
+  /** Makes a random change between turns. */
   async #happening(): Promise<void> {
     const acts = [
       () => this.#hide(),
@@ -275,7 +275,7 @@ class Life {
     this.#findings.count("changes of model");
   }
 
-  /** Appends an answer of another provider, as another program left it. */
+  /** Appends an answer of another provider, as another program would write it. */
   async #foreign(): Promise<void> {
     const item = { type: "reasoning", id: "rs_else", summary: [], encrypted_content: "else" };
     await this.#session.appendMessages([
@@ -310,7 +310,7 @@ class Life {
       await this.#session.navigate(entry, { summarize });
       this.#findings.count(summarize ? "navigations with a summary" : "navigations");
     } catch (error) {
-      // A policy compacted behind the append before it: nothing was written, and a person would try again.
+      // A policy compacted in the background of the previous append. Nothing was written, and a user would retry.
       if (!(error instanceof EspalierError && error.code === "stale")) throw error;
       this.#findings.count("navigations that were stale");
     }
@@ -320,7 +320,7 @@ class Life {
     const said = this.#session
       .getEntries()
       .filter((entry) => isMessage(entry, "user") || isMessage(entry, "assistant"));
-    // Near the end, or the session never grows.
+    // Picks one of the last 30 entries; otherwise the path would not grow.
     const near = said.slice(-30);
     return near.length === 0 ? undefined : this.#random.pick(near).id;
   }

@@ -59,7 +59,7 @@ async function write(session: SessionTree, random: SeededRandom, durable: string
   throw new PowerCut();
 }
 
-/** Calls that fail once the power is gone, beside those that sync. */
+/** Calls that fail after the power loss, in addition to those that sync. */
 const POWERED: ReadonlySet<string> = new Set([
   "linkSync",
   "lstatSync",

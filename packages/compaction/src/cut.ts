@@ -232,7 +232,7 @@ export interface CompactionSpan {
   goal: string | undefined;
   /** The user's newest message, from the items, from the summary at the beginning, or from the path. */
   latest: UserWords | undefined;
-  /** Index of the item with the newest user message if it has no answer yet; -1 otherwise. */
+  /** Index of the item with the newest user message if that message has no answer yet; else -1. */
   waitingAt: number;
   /** The compaction at the beginning. */
   previous: CompactionEntry | undefined;

@@ -66,7 +66,7 @@ export function prepareCompaction(
   throw irreducible(span, conditions);
 }
 
-/** Returns the conditions of a plan with defaults filled in. */
+/** Returns the conditions of a plan, with defaults. */
 export const conditionsFor = (
   settings: Partial<CompactionSettings>,
   options: PrepareOptions,
@@ -118,9 +118,9 @@ function irreducible(span: CompactionSpan, { settings, overheadTokens, estimate 
 }
 
 /**
- * Yields plans for a request that would not fit, in this order: keep less and less below the threshold; the same in the
- * whole window; the smallest cut by estimate when no cut fits by the upper bound. An unanswered user message is only
- * cut when that message is not the cause of the excess.
+ * Yields plans for a request that would not fit, in this order: ever smaller kept parts below the threshold; then the
+ * same within the whole window; then the smallest cut by estimate, when no cut fits by the upper bound. An unanswered
+ * user message is only cut when that message is not the cause of the excess.
  */
 function* smallerPlans(
   span: CompactionSpan,
@@ -286,7 +286,7 @@ export function planSelection(
     summaryMessage(joinSummary(frameSummary("-", { style, stackedOn }), blocks, settings.contextWindow));
 
   const measure = measureOf(conditions);
-  // Measure of a token that is not written yet.
+  // Size of one token of text that is not written yet.
   const perToken = conditions.isOverflow ? CHARS_PER_TOKEN : 1;
   const system = sumSizes(systemOf(span), measure);
   const previous = stackedOn ? undefined : span.previousSummary;
@@ -447,6 +447,9 @@ export interface PlanConditions {
   stackedOn?: string;
 }
 
-/** Returns the measure of content that has to fit. After an overflow no estimate can be trusted: it is an upper bound. */
+/**
+ * Returns the function that measures content that has to fit: an upper bound after an overflow, when estimates have
+ * proved too low; else the estimate.
+ */
 const measureOf = ({ isOverflow, estimate }: PlanConditions): PlanConditions["estimate"] =>
   isOverflow ? upperBoundEstimator.estimate : estimate;

@@ -71,7 +71,7 @@ export function joinSummary(prose: string, blocks: SummaryBlocks, contextWindow:
 const SMALLEST_LIMIT = 16;
 
 /**
- * Returns the blocks, with a limit for each when all together would not fit.
+ * Returns the blocks, with lower limits if together they would not fit.
  *
  * @param sizeOf size of all blocks together, in the unit of `room`
  */

@@ -83,7 +83,10 @@ export function createExtensionHost<Hooks extends HookSet, Context extends Handl
 ): ExtensionHost<Hooks, Context> {
   const { hooks, onReport: report = () => {}, clock = systemClock } = options;
   checkHookSet(hooks);
-  /** Handlers by hook, in order. Lists are replaced and never changed: a run goes on with the list that it began with. */
+  /**
+   * Handlers by hook, in order. A list is replaced, never changed, so that a run continues with the list at its
+   * start.
+   */
   const lists = new Map<string, readonly Registration[]>();
   const listOf = (hookName: string) => lists.get(hookName) ?? [];
 
@@ -116,7 +119,7 @@ export function createExtensionHost<Hooks extends HookSet, Context extends Handl
           const message = `${owner} was removed and can no longer register for "${name}".`;
           throw new ExtensionError("unregistered", message, { owner });
         }
-        // By name, because an extension can have another instance of the module that defines the hook.
+        // Hooks are compared by name: an extension can have another instance of the module that defines a hook.
         const known = Object.hasOwn(hooks, name) ? hooks[name] : undefined;
         if (known === undefined) {
           const message = `${owner} registered for "${name}", a hook that does not exist here; that handler is never called.`;

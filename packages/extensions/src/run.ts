@@ -60,7 +60,7 @@ export async function runTransform<Value, Field extends string>(
       if (registration.critical) throw criticalFailure(registration, failure);
     }
 
-    /** Takes the changed value; returns the report of a change that is refused. */
+    /** Applies a changed value. Returns a report if the change is refused. */
     function readChange(by: Registration, answer: unknown): ExtensionReport | undefined {
       const { field } = hook;
       try {
@@ -68,7 +68,7 @@ export async function runTransform<Value, Field extends string>(
         const replacement = given.find(([key, content]) => key === field && content !== undefined);
         if (replacement) draft[field] = replacement[1];
         const after = immer.finishDraft(draft);
-        // An arrow function can return the value of an assignment. If the draft was changed, this is not an answer.
+        // An arrow function can return the value of an assignment; after a change of the draft, this is no answer.
         if (!replacement && given.length > 0 && after === before)
           return refusedAnswer(by, `it has no "${field}".`);
         const value = deepFreeze(after[field]) as Value;

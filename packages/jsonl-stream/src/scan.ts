@@ -160,7 +160,7 @@ export function forEachLineBackward(
  */
 abstract class LineWindow {
   block: Uint8Array;
-  /** End of the window in the block. Only its last line can lack a newline. */
+  /** End of the window in the block. Only the last line of the window can lack a newline. */
   end = 0;
   /** Offset of the block in the view. */
   offset = 0;
@@ -181,7 +181,7 @@ abstract class LineWindow {
     this.blockSize = Math.max(1, options.blockSize ?? 1 << 20);
     this.longest = Math.max(this.blockSize, options.longest ?? 1 << 30);
     this.finder = options.finder ?? new NewlineFinder();
-    // Not larger than the range, and in the finder's memory if it fits there.
+    // The block is not larger than the range. It is in the finder's memory if it fits there.
     const length = Math.max(1, Math.min(this.blockSize, size));
     const memory = this.finder.acquire?.();
     this.block = memory && length <= memory.length ? memory.subarray(0, length) : readBuffer(length);
@@ -195,7 +195,7 @@ abstract class LineWindow {
   }
 
   /**
-   * Moves `block[from, to)` to the beginning of the block or to its end; of the first block when a larger one is no
+   * Moves `block[from, to)` to the beginning or the end of the block, or of the first block when a larger one is no
    * longer needed. Returns the number of bytes.
    */
   protected carry(from: number, to: number, side: "beginning" | "end"): number {
@@ -211,7 +211,10 @@ abstract class LineWindow {
     return length;
   }
 
-  /** Moves the block's bytes to the beginning or the end of a larger block; returns false when it has `most` already. */
+  /**
+   * Moves the block's bytes to the beginning or the end of a larger block. Returns false when the block already has
+   * `most` bytes.
+   */
   protected grow(most: number, side: "beginning" | "end"): boolean {
     const before = this.block;
     if (before.length >= most) return false;
@@ -244,7 +247,7 @@ class ForwardWindow extends LineWindow {
     this.#high = high;
   }
 
-  /** Moves to the next lines; returns false when there are none. */
+  /** Moves to the next lines. Returns false at the end of the range. */
   advance(): boolean {
     this.#filled = this.carry(this.end, this.#filled, "beginning");
     this.offset = this.#position - this.#filled;

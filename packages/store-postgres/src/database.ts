@@ -77,7 +77,7 @@ export async function retryIdempotent<Result>(
   }
 }
 
-/** Runs an idempotent statement, again while the connection is lost. */
+/** Runs an idempotent statement, and repeats it when the connection is lost. */
 export const retriedQuery = <Row extends object>(
   database: Database,
   statement: Statement,
@@ -107,7 +107,7 @@ const MISSING: ReadonlySet<string> = new Set(["3F000", "42P01", "42703"]);
 /** Message of the client when the server requires a password and none is given. */
 const NO_PASSWORD = /client password must be a/;
 
-/** Problems with a limit in time, by error code: `statement_timeout`, and `lock_timeout`. */
+/** Messages for exceeded time limits, by error code: `statement_timeout` and `lock_timeout`. */
 const TIMEOUTS = new Map([
   [
     "57014",

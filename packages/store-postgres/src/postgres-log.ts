@@ -51,7 +51,7 @@ export class PostgresLog implements SessionLog {
   readonly #mode: OpenMode;
   readonly #appended: () => void;
   upgraded: UpgradedLog | undefined;
-  /** The session, its size as far as it was read, and whether it is plain. */
+  /** Row of the session, its size as last read, and whether it is plain. */
   #found: Omit<FoundSession, "header">;
   /** True for a session of an old format. It is read as a whole, and upgraded before it grows. */
   #isOld: boolean;

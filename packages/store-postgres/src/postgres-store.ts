@@ -264,8 +264,8 @@ function channelOf(key: string): string {
 }
 
 /**
- * Returns the sender of notifications to followers of sessions. They are sent separately, after the commit, because
- * commits that notify wait for each other. If a notification is lost, the follower waits for its next check.
+ * Returns a function that notifies the followers of sessions. Notifications are sent separately, after the commit,
+ * because commits that notify wait for each other. If a notification is lost, the follower waits for its next check.
  */
 function hintSender(database: Database) {
   const waiting = new Set<string>();
@@ -275,7 +275,7 @@ function hintSender(database: Database) {
     await undefined;
     for (const channel of waiting) {
       waiting.delete(channel);
-      // Lost together with the connection: followers check regularly.
+      // A notification is lost when the connection is lost. Followers also check at intervals.
       await database
         .query({ name: "espalier-hint", text: "SELECT pg_notify($1, '')" }, [channel])
         .catch(() => undefined);
@@ -308,9 +308,9 @@ const LOOK_MS = 25;
 const WITHOUT_DISK = "set_config('synchronous_commit', 'off', true)";
 
 /**
- * Takes a free lease. A lease is free when there is none, when its owner's connection has ended (the lock held by the
- * connection is available), or when the owner gave no sign of life for {@link LAPSE_MS}. A lease that an earlier
- * attempt of this call took counts as taken by it.
+ * Takes a free lease. A session's lease is free when it has no owner, when the owner's connection has ended (the lock
+ * held by the connection is available), or when the owner gave no sign of life for {@link LAPSE_MS}. A lease that an
+ * earlier attempt of this call took counts as taken by it.
  */
 const TAKE = {
   name: "espalier-take",
@@ -331,7 +331,7 @@ const RELEASE = {
   text: `DELETE FROM espalier.lease USING ${WITHOUT_DISK} WHERE session = $1 AND owner = $2`,
 };
 
-/** Gives a sign of life. Returns whether the lock is free, although the owner's connection seems to be open. */
+/** Renews the leases of an owner. Returns whether the lock is free although the owner's connection seems open. */
 const BEAT = {
   name: "espalier-beat",
   text: `UPDATE espalier.lease SET beat = clock_timestamp(), connection = $3, backend = $4
@@ -381,7 +381,7 @@ class PostgresLeases {
       const deadline = performance.now() + waitMs;
       while (!(await this.#tries(held, waitMs > 0))) {
         const [holder] = await this.#database.query<Holder>(HOLDER, [key]);
-        // Released in the meantime: tries again.
+        // The lease was released in the meantime: the loop tries again.
         if (!holder) continue;
         if (performance.now() >= deadline)
           throw busyError(ref, { ...holder, since: new Date(holder.since).toISOString() });
@@ -423,12 +423,12 @@ class PostgresLeases {
     if (!this.#life) {
       const life = this.#beginLife();
       this.#life = life;
-      // The next caller tries again.
+      // After a failure, the next caller opens a connection again.
       life.catch(() => {
         if (this.#life === life) this.#life = undefined;
       });
     }
-    // A failed sign of life is repeated by the next one. Otherwise the lease lapses.
+    // After a failed renewal, the next one tries again. Without a renewal, the lease lapses.
     this.#timer ??= setInterval(() => void this.#beat().catch(() => undefined), BEAT_MS).unref();
     return this.#life;
   }
@@ -446,8 +446,8 @@ class PostgresLeases {
       void connection.over.then(() => {
         if (life.isOver) return;
         life.isOver = true;
-        // At once, because other processes count the owner as dead until the next beat. The next beat repairs a
-        // failure.
+        // Renews at once, because other processes count the owner as dead until then. If this fails, the next beat
+        // retries.
         void this.#beat().catch(() => undefined);
       });
       return life;
@@ -466,7 +466,7 @@ class PostgresLeases {
     await (await life?.catch(() => undefined))?.connection.release();
   }
 
-  /** Gives a sign of life for every lease; over a new connection if the old one is lost. */
+  /** Renews every lease, over a new connection if the old one is lost. */
   async #beat(isRepeated = false): Promise<void> {
     const current = this.#life;
     if ((await current)?.isOver && this.#life === current) this.#life = undefined;
@@ -481,7 +481,7 @@ class PostgresLeases {
       life.backend,
     ]);
     if (isRepeated || !beaten.some(({ free }) => free)) return;
-    // The server has ended the connection, and the network has lost the news.
+    // The server ended the connection, but the message was lost in the network.
     life.isOver = true;
     void life.connection.release().catch(() => undefined);
     await this.#beat(true);

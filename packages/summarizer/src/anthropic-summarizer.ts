@@ -414,7 +414,7 @@ function allowsNoText({ tool_choice, output_config, output_format }: SentBody): 
 
 /**
  * Returns whether a last request has the messages to summarise, by their ends and by the texts of users and tools, in
- * this order. The answer to the request is not in it, and neither are messages of other branches.
+ * this order. Neither the answer to the request nor messages of other branches are in the request.
  */
 function holdsMessages({ body }: LastRequest, { messages }: SummaryRequest): boolean {
   const sent = JSON.stringify(body.messages);

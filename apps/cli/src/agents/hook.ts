@@ -123,8 +123,8 @@ function readBrief(agent: string, sessionId: string): Brief | undefined {
 const SHARE = 1 / 20;
 
 /**
- * Starts an import in a separate process with low priority. An import that is not urgent is skipped while the last one
- * is too recent for its duration.
+ * Starts an import in a separate process with low priority. An import that is not urgent is skipped until
+ * 1 / {@link SHARE} times the duration of the last import has passed.
  */
 function importInBackground(agent: string, sessionId: string, transcript: string, isUrgent: boolean): void {
   const last = isUrgent ? undefined : readBrief(agent, sessionId);

@@ -201,7 +201,7 @@ async function fork(chat: Chat, argument: string): Promise<void> {
   if (made.selectedText) chat.edit(made.selectedText);
 }
 
-/** Makes the handler of a failure: says a sentence if the user aborted, else throws the error. */
+/** Makes an error handler that prints a sentence if the user aborted, and throws any other error. */
 const sayAborted =
   (chat: Chat, sentence: string) =>
   (error: Error & { code?: unknown }): void => {

@@ -125,7 +125,7 @@ export class ChatDrawing {
     request: () => this.busy("waits for the model"),
     thinking: () => this.busy("thinks"),
     text: ({ text }) => {
-      // Finished blocks of the answer stay.
+      // Finished blocks of the answer are printed and not drawn again.
       this.#block(this.#answer.take(text));
       this.busy("answers");
     },
@@ -153,7 +153,7 @@ export class ChatDrawing {
     compact_failed: ({ message }) => this.say(this.#colours.yellow(plainLine(message))),
     retry: () => this.#note("(the request was too long; it is sent again, shorter)"),
     agent_end: () => {
-      // An answer that could not be recorded has no event of its own.
+      // No event reports an answer that could not be recorded.
       this.#endAnswer(undefined);
       this.idle("run");
     },
@@ -190,7 +190,7 @@ export class ChatDrawing {
     if (message) this.#sayEnd(message);
   }
 
-  /** Says how an answer ended; nothing for a complete answer. */
+  /** Prints a sentence about an incomplete answer; nothing for a complete one. */
   #sayEnd({ stopReason, errorMessage }: AssistantMessage): void {
     const { dim, yellow, red } = this.#colours;
     if (stopReason === "aborted") this.say(`\n${dim("(aborted)")}`);

@@ -45,8 +45,8 @@ export async function runChat(shell: Shell, ref: string | undefined, choices: Ch
 }
 
 /**
- * Log of a chat for errors that stop nothing. Failures are shown by the agent's events and by the commands; `reason` is
- * that of the last failure, for them.
+ * Log of a chat. Warnings are printed. An error is only kept as `reason`, because events of the agent and commands
+ * report failures.
  */
 type ChatLog = NonNullable<OpenOptions["log"]> & { reason: string };
 
@@ -59,7 +59,7 @@ export class Chat {
   readonly #screen: ChatScreen;
   /** Runs and commands that have not ended yet. */
   readonly #acting = new Set<Promise<void>>();
-  /** Takes the next line as the answer to a question of an extension. */
+  /** Receives the next line as the answer to the open question of an extension. */
   #answerQuestion: ((line: string | undefined) => void) | undefined;
   conversation: Conversation;
   drawing: ChatDrawing;
@@ -125,7 +125,9 @@ export class Chat {
     this.say(this.shell.colours.yellow(plainLine(sentence)));
   }
 
-  /** Asks a question of an extension; resolves with the next line, or undefined when the question was cancelled. */
+  /**
+   * Asks the user a question of an extension. Resolves with the next line; undefined when the question was cancelled.
+   */
   ask(question: string, signal: AbortSignal | undefined): Promise<string | undefined> {
     this.warn(question);
     return new Promise((resolve) => {
@@ -138,7 +140,7 @@ export class Chat {
     });
   }
 
-  /** Gives a line to the question, or cancels it; false when no question waits. */
+  /** Answers the open question with a line, or cancels it. Returns false when no question is open. */
   #answer(line: string | undefined): boolean {
     const answer = this.#answerQuestion;
     this.#answerQuestion = undefined;

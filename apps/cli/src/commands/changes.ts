@@ -90,7 +90,10 @@ export async function navigate(
   return { value: { ...arrival, cache }, sentences, entryId: leafId, editorText };
 }
 
-/** Undoes the last action, or redoes the last undone one; with `expected` only that of this entry. */
+/**
+ * Undoes the last action, or redoes the last undone action. With `expected`, fails unless the action is that of this
+ * entry.
+ */
 export async function revert(session: Session, way: "undo" | "redo", expected?: string): Promise<Change> {
   const arrival = await session[way](expected === undefined ? {} : { expected });
   const { leafId, act, editorText } = arrival;

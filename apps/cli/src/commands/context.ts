@@ -77,7 +77,7 @@ interface ViewContextOptions {
   tokens?: number;
 }
 
-/** Draws a context for people: totals, entries behind a compaction, then each message with its entry. */
+/** Draws a context for people: totals, entries that a compaction replaced, then each message with its entry. */
 export function* viewContext(
   session: Session,
   leafId: string | null,

@@ -28,7 +28,7 @@ interface ExportCommandOptions {
   out?: string;
 }
 
-/** The formats, and the endings of their files; the first one is that of a file without a name. */
+/** Formats with the endings of their files. A file without a name gets the first ending. */
 const ENDINGS: Record<Format, readonly [string, ...string[]]> = {
   html: ["html", "htm"],
   markdown: ["md", "markdown"],

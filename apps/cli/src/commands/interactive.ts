@@ -314,7 +314,7 @@ export const interactiveCommands: readonly AddCommand[] = [
     async run({ shell, options }, ref) {
       const { print, continue: isContinued, model } = options;
       const { noKey } = await import("../chat/conversation.ts");
-      // No session is created when nobody can answer. An existing session names its model, so its settings are read
+      // No session is created when no model can answer. An existing session names its model, so its settings are read
       // later.
       const { values } = await currentSettings(shell);
       const missing =

@@ -55,8 +55,8 @@ const FILTERS = [
 ] as const;
 
 /**
- * Message for a folder without session files. It names the option for a project's folder, because agents write their
- * sessions somewhere else.
+ * Message for a folder without session files. The message names the option for a project's folder, because agents write
+ * their sessions somewhere else.
  */
 function projectHint(search: string, folder: string): string {
   const word = /^[\w./~-]+$/.test(folder) ? folder : JSON.stringify(folder);
@@ -376,7 +376,7 @@ export const sessionsCommands: readonly AddCommand[] = [
       }
       const listed = await allOf(sessions);
       const shown = options.subAgents ? underParents(listed) : listed;
-      // Names are short among all sessions, also where few are shown.
+      // Short names are unique among all sessions, even when only some are shown.
       const all = await allOf(listSessions({ ...place, subAgents: true, onSkipped }));
       await printLines(shell, viewList(shown, { costs, names: sessionNames(all) }, shell));
       if (!options.subAgents) await printLines(shell, viewHiddenRuns(shown, all));
@@ -420,7 +420,7 @@ sessions come first. An entry that a fork copied is one hit. A place is a folder
       const view = shell.json ? undefined : await hitView(shell, query, place);
       let count = 0;
       for await (const hit of found) {
-        // For people, copies are no hits of their own.
+        // In the output for people, a copy is not counted as a hit.
         if (!view || !hit.sameAs) count++;
         if (view) await printLines(shell, await view(hit));
         else await shell.output.writeLine(jsonLine({ ...hit, sessionId: hit.sessionId || null }));

@@ -112,7 +112,10 @@ const STYLES: Readonly<Record<string, (text: string, colours: Colours, token: To
   },
 };
 
-/** Rendering of inline tokens without nested text, which is cleaned again: escapes can produce control characters. */
+/**
+ * Renders inline tokens without nested text. Their text is cleaned again, because escapes can produce control
+ * characters.
+ */
 const LEAVES: Readonly<Record<string, (token: Token, colours: Colours) => string>> = {
   softbreak: () => "\n",
   hardbreak: () => "\n",

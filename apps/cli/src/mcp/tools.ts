@@ -414,7 +414,7 @@ export const mcpTools: readonly McpTool[] = [recallTool, search, read, tree, dif
 const badCursor = () =>
   new EspalierError("bad-input", "This cursor is of no earlier answer; call the tool again without one.");
 
-/** Parses the whole numbers of a cursor; without a cursor, returns the first ones. */
+/** Parses the whole numbers of a cursor. Default: `first`. */
 function numbersIn(cursor: string | undefined, ...first: [number, ...number[]]): number[] & { 0: number } {
   if (cursor === undefined) return first;
   if (!new RegExp(`^\\d{1,12}(\\.\\d{1,12}){${first.length - 1}}$`).test(cursor)) throw badCursor();

@@ -74,7 +74,7 @@ export async function openTerminal(shell: Shell, { ref, ascii = false }: Termina
   const perform = (effect: TerminalEffect) =>
     (performers[effect.type] as (effect: TerminalEffect) => void)(effect);
   const dispatch = (event: TerminalEvent) => {
-    // A list that is being read goes on until the session covers it, because the session may not open.
+    // The list is read until a session has opened, because opening it can fail.
     if (event.type === "opened") lists.end();
     const before = state;
     const next = update(before, event);
@@ -113,7 +113,7 @@ export async function openTerminal(shell: Shell, { ref, ascii = false }: Termina
   try {
     screen.enter();
     perform(ref === undefined ? { type: "list-sessions", filter: {} } : { type: "open", ref });
-    // By then a short session is read, so the list is not drawn before it.
+    // A short session is read before this resolves, so the list is not drawn first.
     await setImmediate();
     draw();
     await ended;
@@ -184,7 +184,7 @@ function treeHeading(tree: TreeState, columns: number): Line {
   const right = span(`${facts.join(" · ")} `, "dim");
   const room = Math.max(10, columns - columnsOf(right.text) - 2);
   const name = cutToColumns(title, room);
-  // The last parts are left out where there is no room.
+  // Parts that do not fit are left out, from the last one on.
   const parts = [projectOf(cwd), plainLine(model.tree.header?.id ?? "").slice(0, WHOLE_ID)];
   const rest: Span[] = [];
   for (const part of parts.filter((text) => text !== "")) {

@@ -1,27 +1,33 @@
 import type { Tree } from "@espalier/session-tree";
 
-/** Long work on sessions, the most urgent first: a user waits for a search, and breaks of the cache are small marks. */
+/**
+ * Kinds of long work on sessions, the most urgent first. A user waits for a search; breaks of the cache are only
+ * small marks.
+ */
 const LONG_WORK = ["search", "bills", "growth", "breaks"] as const;
 
 type LongWork = (typeof LONG_WORK)[number];
 
-/** Lets other work of the thread run, and waits for work that is more urgent. Mostly there is nothing to wait for. */
+/**
+ * Pauses so that other work of the thread runs, and waits for more urgent work. Returns undefined when no pause is
+ * due.
+ */
 type Breathe = () => Promise<void> | undefined;
 
-/** Milliseconds of work after which others get their turn: less than a person notices. */
+/** Milliseconds of work before a pause for other work: too short for a person to notice. */
 const WORK = 10;
 
 /**
- * Runs a function after the events that wait. Node runs timers in a loop of their own: two long works that take turns by
- * timers would let no request through.
+ * Runs a function after the pending events. Node runs timers in a loop of their own: two long works that take turns
+ * by timers would let no request through.
  */
 const afterEvents: (run: () => void) => void =
   "setImmediate" in globalThis ? globalThis.setImmediate : (run) => setTimeout(run, 0);
 
-/** Long work that is being done, by its place in {@link LONG_WORK}. */
+/** Number of running works of each kind, in the order of {@link LONG_WORK}. */
 const running = LONG_WORK.map(() => 0);
 
-/** Does long work, which breathes again and again. */
+/** Runs long work, which calls `breathe` regularly. */
 export async function longWork<Result>(
   work: LongWork,
   run: (breathe: Breathe) => Promise<Result>,

@@ -115,7 +115,7 @@ const KEYS_BEFORE = encoder.encode('"message":');
 const KEYS_AFTER = encoder.encode('{"role":"');
 const ROLES = Object.keys(OF_ROLES).map((role) => ({ role, bytes: encoder.encode(`${role}"`) }));
 
-/** Length in bytes of the longest beginning of a message that ends with its role. */
+/** Maximum length in bytes of a message's beginning, up to and including its role. */
 const LONGEST_ROLE = KEYS_AFTER.length + Math.max(...ROLES.map(({ bytes }) => bytes.length));
 
 /** Reads roles from the beginnings of lines, one large block of the log at a time. */

@@ -263,7 +263,7 @@ export async function findText(
 /** Letters of a word by which lines are chosen: shorter ones are in most lines. */
 const SHORTEST = 3;
 
-/** The longest part of a text that every JSON writer leaves as it is; empty where there is none. */
+/** Returns the longest part of a text that every JSON writer leaves unchanged; empty without one. */
 const longestWord = (text: string): string =>
   (text.match(/[\w.-]+/g) ?? []).reduce((best, word) => (word.length > best.length ? word : best), "");
 

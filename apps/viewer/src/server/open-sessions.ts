@@ -242,9 +242,9 @@ export const watchList = (sessions: OpenSessions, signal: AbortSignal) =>
   );
 
 /**
- * Yields a state at once and whenever its mark has changed, until `signal` ends this.
+ * Yields a state at once, and again whenever its mark has changed, until `signal` aborts.
  *
- * @param interval milliseconds until the next check, from those that a check took
+ * @param interval returns the milliseconds until the next check, given the duration of the last one
  */
 async function* changes<State>(
   check: () => Promise<{ state: State; mark: string | number }>,
@@ -266,7 +266,7 @@ async function* changes<State>(
 /** Parameters of a request. */
 export type Query = (name: string) => string | undefined;
 
-/** Questions about a session, by the last part of the address. */
+/** Read requests for a session, by the last part of the address. */
 export const readRoutes: Readonly<
   Record<string, (reader: TreeReader, query: Query, signal: AbortSignal) => Promise<unknown>>
 > = {
@@ -294,7 +294,7 @@ export const readRoutes: Readonly<
   },
 };
 
-/** Actions that an undo and a redo would reverse now; null where there is none. */
+/** Actions that an undo and a redo would reverse now; null without one. */
 export interface NextActs {
   undo: LastAct | null;
   redo: LastAct | null;

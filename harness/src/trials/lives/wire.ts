@@ -140,7 +140,7 @@ function readParts(message: Json, turnOf: (role: AskedTurn["role"]) => AskedTurn
 
 const inUrl = (url: string): string => url.replace(/^data:[^,]*,/, "");
 
-/** An answer as the loopback server of the Messages API takes it. */
+/** Converts an answer to the form of the loopback server of the Messages API. */
 export const anthropicReply = (answer: Given): MessageReply => ({
   kind: "message",
   content: [
@@ -169,7 +169,7 @@ export const openaiReply = ({ text, thoughts, calls, isCutOff }: Given): OpenaiR
   isCutOff,
 });
 
-/** An answer as the gateway of the AI SDK writes it. */
+/** Converts an answer to the form of the AI SDK's gateway. */
 export function gatewayReply({ thoughts, text, calls, isCutOff }: Given): object {
   const reasoning = thoughts.map(({ text, mark, isSealed }) => ({
     type: "reasoning",

@@ -137,7 +137,7 @@ export class Moment {
       case "writeSync":
         return this.#write(fd, args[1] as Uint8Array);
       case "readSync":
-        // How much, and from which position.
+        // `second` is the length, `third` the position.
         return this.#inodes.get(this.#opened(fd).inode)!.bytes.slice(third, third + second);
       case "fstatSync":
         return this.#facts(this.#opened(fd).inode);

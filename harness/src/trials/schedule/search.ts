@@ -15,7 +15,7 @@ export interface Bounds {
 
 /** An end that some order of steps leads to. */
 export interface End {
-  /** Set where two processes hold at once, or wait for each other for ever. */
+  /** Set when two processes hold the lease at once, or wait for each other for ever. */
   problem?: string;
   moment: Moment;
   acknowledged: readonly string[];
@@ -89,7 +89,8 @@ class Met {
 }
 
 /**
- * Every order of the steps of some processes, up to the bounds; a state that was met before is not followed again.
+ * Tries every order of the steps of some processes, up to the bounds. A state that was visited before is not
+ * continued.
  *
  * @param isEnough receives each end; true ends the search
  * @returns the number of states
@@ -113,7 +114,7 @@ export async function searchSchedules(
     switches: bounds.switches ?? 0,
   };
   const frames: { state: State; choices: Choice[]; label: string }[] = [];
-  /** Returns true where the search ends. */
+  /** Enters a state. Returns true when the search ends there. */
   const enter = async (state: State, label: string): Promise<boolean> => {
     if (!met.isNew(keyOf(state, bounds))) return false;
     const { moment, processes } = state;

@@ -31,7 +31,7 @@ class Client {
   readonly store: PostgresStore;
   /** Set while a statement waits. */
   waiting: { label: string; go: (act: Act) => void } | undefined;
-  /** False while a script runs; only then do statements wait. */
+  /** False while a script runs. Statements outside of scripts do not wait. */
   isOver = true;
   isDead = false;
   isHolding = false;
@@ -122,7 +122,7 @@ class Client {
   }
 }
 
-/** The result of a statement, unless its answer is lost. */
+/** Returns the result of a statement. Throws `unreachable` if the answer is lost. */
 function answered<Result>(result: Result, act: Act): Result {
   if (act === "unanswered") throw new EspalierError("unreachable", "The connection was lost.");
   return result;

@@ -219,9 +219,10 @@ export function offloadedEntries(path: readonly Entry[]): OffloadedEntry[] {
 }
 
 /**
- * Plans from the log the repair of files that a path refers to (default: all of them): `files` may be missing; `edits`
- * name the session's own file for entries whose file is elsewhere, for example after a fork or a move. A reference is
- * left unchanged when its name is not the name that the original text would get, because another program wrote it.
+ * Plans the repair of the files to which a path refers (default: all of them), from the log. `files` are those that
+ * may be missing. `edits` name the session's own file for entries whose file is elsewhere, for example after a fork
+ * or a move. A reference stays unchanged when its name is not derived from the original text, because another program
+ * wrote it.
  */
 export function planOffloadRepair(
   path: readonly Entry[],

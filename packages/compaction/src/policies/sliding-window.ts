@@ -86,8 +86,8 @@ export function slidingWindowState(session: ConsolidatedSession): SlidingWindowS
 }
 
 /**
- * Returns the number of summarized messages of a path, the time of the current compaction (null: there is none), and
- * the index of the entry that it keeps first.
+ * Returns, for the current compaction of a path, the number of summarized messages, its time (null without one), and
+ * the index of its first kept entry.
  */
 function consolidationOf({ path, messagesAbove }: Pick<PolicySituation, "path" | "messagesAbove">) {
   const { previous } = readSpan(path);

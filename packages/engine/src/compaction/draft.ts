@@ -102,18 +102,18 @@ export function draftCompaction(run: CompactionRun, candidate: CompactionCandida
 
 type KeptPart = ReturnType<typeof keptPart>;
 
-/** Finds the part that a compaction keeps on the current path. */
+/** Finds the entries of the current path that a compaction keeps. */
 function keptPart({ session, plan, compactionId }: CompactionRun, candidate: CompactionCandidate) {
   const path = session.window.entries;
   const places = new Map(path.map(({ id }, place) => [id, place]));
   /** Entries that were appended after the plan was made. */
   const grown = path.slice((places.get(plan.leafId) ?? -1) + 1);
-  // A compaction without other kept entries keeps those appended after its plan.
+  // A compaction that keeps no planned entries keeps the entries appended after the plan.
   const firstKeptEntryId =
     candidate.firstKeptEntryId === compactionId ? (grown[0]?.id ?? compactionId) : candidate.firstKeptEntryId;
   const keptFrom = places.get(firstKeptEntryId) ?? path.length;
   const ids = new Set(path.slice(keptFrom).map(({ id }) => id));
-  // The plan may remove some between them.
+  // The plan may remove some of the kept entries.
   for (const { targetId, replacement } of plan.edits) if (replacement === null) ids.delete(targetId);
   return { path, places, grown, firstKeptEntryId, keptFrom, ids };
 }

@@ -156,7 +156,7 @@ async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
       const candidate = proposedCandidate(run, answer.compaction);
       const problem = jsonProblem(candidate.details) ?? draftCompaction(run, candidate).problem;
       if (!problem) return commitCompaction(run, candidate);
-      // The core makes its own compaction instead.
+      // The answer of the extension is refused, and the core makes its own compaction.
       run.isProposed = false;
       const hook = sessionBeforeCompact.name;
       const message = `The answer of ${owners.join(", ")} to ${hook} was refused: ${problem}`;
@@ -172,7 +172,7 @@ async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
   });
 }
 
-/** Passes the plan to the extensions and returns their decision; undefined when none listens. */
+/** Passes the plan to the extensions and returns their decision; undefined without a handler. */
 async function askExtensions(run: CompactionRun): Promise<Decision<BeforeCompactAnswer> | undefined> {
   const { session, options, plan, reason, willRetry, signal, compactionId } = run;
   const { host } = session;

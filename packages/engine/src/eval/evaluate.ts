@@ -286,7 +286,7 @@ interface RuleFigures {
   fallen: readonly RuleRound[];
 }
 
-/** Follows the rules of a session: those that apply at the end of each round, and all texts that the model reads then. */
+/** Counts the rules that apply at the end of each round, and those of them that the model then reads in `texts`. */
 function ruleFiguresOf(rounds: readonly { rules: readonly Rule[]; texts: readonly string[] }[]): RuleFigures {
   const followed = new Map<string, RuleRound>();
   const byRound = rounds.map(({ rules, texts }, at) => {
@@ -296,7 +296,7 @@ function ruleFiguresOf(rounds: readonly { rules: readonly Rule[]; texts: readonl
       const key = `${from.entryId}:${from.start}`;
       const known = followed.get(key) ?? { text, stated: at + 1, fell: null };
       followed.set(key, known);
-      // A refused call has its own form in a summary: its parts may be in several lines.
+      // A summary quotes a refused call in its own form, in which the parts may be in several lines.
       if (isIn(read, text, kind === "refused")) held++;
       else known.fell ??= at + 1;
     }
@@ -358,8 +358,8 @@ function assignmentsIn(transcript: Transcript): Assignment[] {
 }
 
 /**
- * Returns the shares of the values that had changed before the cut which the summary has: `current` with their newest
- * value, `stale` only with an older one; null when no value had changed. Values in a kept message do not count.
+ * Of the values that had changed before the cut, returns the shares in the summary: `current` with the newest value,
+ * `stale` with only an older one. Null when no value had changed. Values in a kept message do not count.
  */
 function valuesIn({ text, now, kept }: Round, assignments: readonly Assignment[]) {
   const values = new Map<string, string[]>();

@@ -13,7 +13,7 @@ export interface ReadCall {
 /** One message and its derived values, each computed when it is first read. */
 export class ReadMessage {
   readonly message: ContextMessage;
-  /** Index in its transcript; -1 for a message outside one. */
+  /** Index in the transcript; -1 for a message outside of a transcript. */
   readonly at: number;
   readonly role: ContextMessage["role"];
   /** Text of the text blocks alone. */
@@ -98,7 +98,7 @@ function valuesText(value: unknown, depth = DEPTH): string {
 /** The messages of a path in order, and the text of all messages. */
 export class Transcript {
   readonly messages: readonly ReadMessage[];
-  /** Message that answers a call, by the call's id. */
+  /** Messages that answer calls, by the id of the call. */
   readonly #results = new Map<string, ReadMessage>();
   readonly #places = new Map<string, number>();
   #whole: string | undefined;

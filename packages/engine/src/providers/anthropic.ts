@@ -257,7 +257,7 @@ async function* readEvents(
     }
   }
   if (!message?.stop_reason) throw new Error(`The stream of ${modelId} ended before its answer.`);
-  // At the end of the stream, because some servers end no blocks.
+  // Inputs are parsed at the end of the stream, because some servers send no end of a block.
   for (const [index, json] of inputs) {
     const block = message.content[index];
     if (json && block && "input" in block) block.input = inputOf(json);
@@ -265,7 +265,7 @@ async function* readEvents(
   return message;
 }
 
-/** Returns the arguments of a call. An answer that is cut off may end inside their JSON: it is kept as received. */
+/** Parses the arguments of a call. Incomplete JSON of an answer that was cut off is kept as received. */
 function inputOf(json: string): unknown {
   try {
     return JSON.parse(json);

@@ -24,7 +24,9 @@ export interface ProviderAccess {
   environment?: NodeJS.ProcessEnv;
 }
 
-/** Words for one API: the variables and the settings of its key and its address, and the address of its SDK. */
+/**
+ * Names of one API: environment variables and settings of its key and address, and the default address of its SDK.
+ */
 const CLAUDE = {
   who: "Claude",
   variables: { key: "ANTHROPIC_API_KEY", address: "ANTHROPIC_BASE_URL" },
@@ -47,7 +49,7 @@ function parsedName(name: string): { provider: keyof typeof PROVIDERS; model: st
     : undefined;
 }
 
-/** Returns the named provider, its model and its access; any other text is the name of a Claude model. */
+/** Returns the named provider, its model and its access. A name without a known provider is a Claude model. */
 function accessTo(name: string, { environment = process.env, settings = {} }: ProviderAccess) {
   const { provider, model } = parsedName(name) ?? { provider: "anthropic" as const, model: name };
   const api = PROVIDERS[provider];
@@ -136,7 +138,7 @@ export function resolveSummarizer(name?: string, given: ProviderAccess = {}): Su
     );
   if (provider === "anthropic") return anthropicSummarizer({ ...access, ...(model ? { model } : {}) });
   refuseWithoutModel(provider, model);
-  // The provider is loaded with its first request.
+  // The first request loads the provider.
   let loading: Promise<Provider> | undefined;
   return {
     name: provider,

@@ -35,10 +35,10 @@ export interface CommonOptions {
 /** A model, as entries name it. */
 type Model = Pick<Provider, "provider" | "modelId">;
 
-/** Assumed window of a model, and the longest answer, in tokens. */
+/** Default context window, and default maximum length of an answer, in tokens. */
 export const WINDOW = 128_000;
 
-/** Makes a provider value, which is also a summarizer, from the options of every provider and the parts of an SDK. */
+/** Makes a provider, which is also a summarizer, from the common options and the parts that depend on an SDK. */
 export function sdkProvider<Params>(
   model: Model,
   { contextWindow = WINDOW, maxOutputTokens = WINDOW, maxTokens: answerTokens, system }: CommonOptions,
@@ -192,7 +192,10 @@ const STOPPED = /^The model stopped: (?:refusal|content)/;
 /** Reasons of an answer that counts as failed. */
 const FAILURES: ReadonlySet<unknown> = new Set(["error", "content_filter", "content-filter"]);
 
-/** Returns the event with the whole answer; `reason` is the provider's: a limit, a failure, or the usual end. */
+/**
+ * Returns the event with the complete answer. `reason` is the stop reason of the provider: a limit, a failure, or a
+ * normal end.
+ */
 export function answered(
   said: Partial<AssistantMessage> | undefined,
   { provider, modelId }: Model,

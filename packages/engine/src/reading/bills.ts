@@ -202,7 +202,7 @@ export function lastCall(tree: Tree): CountedCall | undefined {
   return undefined;
 }
 
-/** Returns the answer at a row, if a provider counted its tokens. */
+/** Returns the answer at a row; undefined unless a provider counted its tokens. */
 export function callAt(tree: Tree, row: number): CountedCall | undefined {
   const billed = billedCallAt(tree, row);
   if (billed?.kind !== "answer") return undefined;

@@ -274,7 +274,7 @@ function fits(call: CountedCall, from: CountedCall, [least, most]: Range): boole
 /** Tokens around a message that its text does not have. */
 const ROUNDING = 16;
 
-/** Returns the size of the messages of rows. */
+/** Returns the size in tokens of the messages in some rows. */
 function sizeOf(tree: Tree, rows: readonly number[]): Range {
   let [least, most] = [0, 0];
   for (const row of rows) {

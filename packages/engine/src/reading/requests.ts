@@ -106,8 +106,8 @@ interface Place {
 }
 
 /**
- * A request in terms of its entries: messages in reading order, and the other parts. A request that only adds messages
- * to another one continues its lists, so that each has a length of its own.
+ * A request by its entries: messages in reading order, and the other parts. A request that only adds messages shares
+ * the lists of the earlier request, so each request stores its own length.
  */
 class RequestState {
   readonly row: number;
@@ -115,7 +115,7 @@ class RequestState {
   readonly compactionId: string | undefined;
   /** System messages, which define the system prompt and the tools. */
   readonly system: { entry: Entry; message: SystemMessage }[] = [];
-  /** Number of items that belong to this request. */
+  /** Number of items of the shared list that belong to this request. */
   length = 0;
   items: Item[] = [];
   isReordered = false;
@@ -253,7 +253,7 @@ export class RequestReader {
     return this.#compare(before, state, { path, isBelow, from: isBelow && isContinued ? before.length : 0 });
   }
 
-  /** Returns the entries below a row down to another one of its branch, oldest first. */
+  /** Returns the entries of a branch after `above`, up to and including `row`, oldest first. */
   #entriesBetween(above: number, row: number): Entry[] {
     const entries: Entry[] = [];
     for (let at = row; at > above; at = this.#tree.index.parent(at)) entries.push(this.#tree.entryAt(at));
@@ -312,8 +312,8 @@ export class RequestReader {
   /**
    * Compares two requests.
    *
-   * @param path entries that only the path of the second one has, oldest first
-   * @param isBelow true when the second one is on a path through the first one
+   * @param path entries that are only on the path of the second request, oldest first
+   * @param isBelow true when the path of the second request goes through the first one
    * @param from number of items that are known to be the same
    */
   #compare(

@@ -51,7 +51,7 @@ export class SessionCache<Opened extends SessionTree> {
       await session.refresh();
       return cached;
     } catch (error) {
-      // Another call may have opened it again already.
+      // Another call may have replaced the cached session already.
       if (this.#cached.get(key) === cached) this.#cached.delete(key);
       await this.#leave(key, cached);
       throw error;

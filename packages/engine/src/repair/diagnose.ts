@@ -34,7 +34,7 @@ export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
   const issues: SessionIssue[] = [...tree.issues];
   const note = (kind: SessionIssue["kind"], offset: number, id: string | null, message: string) =>
     issues.push({ kind, line: null, offset, id, message });
-  /** Offsets with an issue of the tree. */
+  /** Offsets of lines that have an issue already. */
   const taken = new Set(issues.map(({ offset }) => offset));
   let damaged = 0;
   for (let row = 0; row < tree.length; row++) {
@@ -55,7 +55,7 @@ export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
       );
   }
   issues.push(...referenceIssues(tree));
-  // Blank lines at the beginning and the end: readers ignore them, and writers never make them.
+  // Reports blank lines at the beginning and the end. Readers ignore them, and no writer makes them.
   const isBlank = (line: Uint8Array) => readSessionLine(line).is === "blank";
   forEachLine(tree.view, (block, start, end) => {
     if (!taken.has(0) && isBlank(block.subarray(start, end)))

@@ -173,8 +173,8 @@ function planRepair(tree: Tree): RepairPlan {
 }
 
 /**
- * Returns the references of a row: each field with the row to which it refers, on its path for a compaction or an edit,
- * else above; -1 when there is none.
+ * Returns the references of a row: each field, and the row to which it refers (-1 without one). A compaction or an
+ * edit refers to a row on its path, any other entry to a row above it.
  */
 function referencesOf(tree: Tree, row: number, targets: ReadonlyMap<number, number>) {
   const { firstKept, edit } = tree.kindAt(row);

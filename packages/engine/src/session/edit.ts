@@ -364,7 +364,7 @@ function meant(field: string, known: readonly string[]): string {
 
 const refused = (message: string) => new EspalierError("bad-input", message);
 
-/** Values of missing fields. */
+/** Default values of required fields, by role. */
 const DEFAULTS: Readonly<Record<"user" | "bashExecution" | "custom" | "system", Record<string, unknown>>> = {
   user: { content: "" },
   bashExecution: { command: "", output: "", exitCode: 0, cancelled: false, truncated: false },

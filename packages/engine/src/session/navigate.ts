@@ -73,7 +73,7 @@ export async function navigate(
   const oldLeafId = session.leafId;
   const { tree } = session;
   const row = targetId === null ? -1 : tree.row(targetId);
-  // The position before an editable message, else the entry itself.
+  // The target is the parent of an editable message, or else the entry itself.
   const editorText = row < 0 ? null : promptText(tree.entryAt(row));
   const placeId = session.placeOf(editorText === null ? targetId : tree.parentIdAt(row));
   const position = targetId === null || editorText !== null ? "before" : "at";

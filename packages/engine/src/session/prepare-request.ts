@@ -119,7 +119,7 @@ export async function prepareRequest(
   };
   await leaveOut(0);
   if (size.isOverBytes) {
-    // Neither an edit nor a compaction helps against a newest message that alone has too many bytes.
+    // When the newest message alone has too many bytes, neither an edit nor a compaction helps.
     const newest = totalBytes(waitingItem(readSpan(session.window.entries))?.messages ?? []);
     if (overheadBytes + newest > requestBytes) throw overBytes(size, limits, { newestUserMessage: newest });
     await leaveOut(size.bytes);
@@ -158,7 +158,10 @@ export async function prepareRequest(
     return reason && session.compact({ ...request, reason });
   }
 
-  /** Compacts for a window whose requests fit both limits: tokens shrink by the same share as bytes. */
+  /**
+   * Compacts for a window in which requests fit both limits. An excess of bytes reduces the window in tokens by the
+   * same share.
+   */
   async function compactToFit(before: RequestSize) {
     const tokens = Math.min(before.tokens, contextWindow);
     const fitting = before.isOverBytes
@@ -407,8 +410,8 @@ function unseenPictures(messages: readonly ContextMessage[]): Set<ContentBlock> 
 const measures = new WeakMap<ContentBlock, { isReadable: boolean; bytes: number; side: number }>();
 
 /**
- * Measures a picture: `bytes` are its characters of base64, 0 at an address; `side` the pixels of the longer side, 0 when
- * they are unknown.
+ * Measures a picture. `bytes`: length of its base64 text, 0 for a picture at an address. `side`: pixels of the longer
+ * side, 0 if unknown.
  */
 function measured(block: ContentBlock) {
   const known = measures.get(block);

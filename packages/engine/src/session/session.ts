@@ -476,7 +476,10 @@ export class Session extends SessionTree {
     }
   }
 
-  /** Makes closing wait for work, such as work that an extension began and for which no caller waits. Returns it. */
+  /**
+   * Registers work for which `close` waits, such as work of an extension that has no waiting caller. Returns the
+   * work.
+   */
   track<Result>(act: Promise<Result>): Promise<Result> {
     this.#endings.add(act);
     const ended = () => this.#endings.delete(act);

@@ -144,7 +144,10 @@ export class CurrentSettings {
     this.#settle = { by, model };
   }
 
-  /** Must be called when the path has grown. After an error, which is logged, the settings are unchanged. */
+  /**
+   * Applies the settings of a new current model; call it after the path has grown. An error is logged, and the
+   * settings stay unchanged.
+   */
   pathHasGrown(session: Session): void {
     const settle = this.#settle;
     const model = settle && currentModel(session);

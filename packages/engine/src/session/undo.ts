@@ -107,7 +107,7 @@ export function lastAct(tree: Tree, leafId: string | null): LastAct | undefined 
   return undefined;
 }
 
-/** An undo or a redo: its action, the row of the entry that it takes back, and the leaf afterwards if it moves the leaf. */
+/** An undo or a redo: its action, the row of the reverted entry, and the leaf afterwards if the leaf moves. */
 interface TakingBack extends Pick<UndoResult, "act" | "editorText"> {
   row: number;
   to: string | null;
@@ -137,7 +137,7 @@ export function redo(session: Session, expected?: string): Promise<UndoResult> {
   });
 }
 
-/** Takes back an entry: restores a value, or moves the leaf. */
+/** Reverts an entry: restores a value, or moves the leaf. */
 async function takeBack(
   session: Session,
   expected: string | undefined,
@@ -147,7 +147,7 @@ async function takeBack(
   await session.load();
   let oldLeafId: string | null = null;
   let planned: TakingBack | undefined;
-  // Planned when all earlier appends have ended, so that two undos at once take back two actions.
+  // The plan is made after all earlier appends, so that two concurrent undos revert two actions.
   const [written] = await session.append(() => {
     const { tree } = session;
     oldLeafId = session.leafId;

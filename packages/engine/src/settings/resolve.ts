@@ -207,7 +207,7 @@ export async function settingsJsonSchema(): Promise<object> {
  */
 async function checkedLayers(layers: readonly SettingsLayer[]): Promise<CheckedSettings[]> {
   if (layers.length === 0) return [];
-  // Loaded only when there is something to check, because it takes a tenth of a second.
+  // The schema library is loaded only for values to check, because loading takes a tenth of a second.
   const { z } = await import("zod");
   const schema = settingsSchema(z);
   return layers.map((layer) => {

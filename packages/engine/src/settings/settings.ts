@@ -76,18 +76,20 @@ export type SettingEffect = "runs" | "sends" | "spends";
 
 /** Allowed values and effect of a setting. */
 interface SettingRule {
-  /** Default `spends`. */
+  /** Default: `spends`. */
   effect?: SettingEffect;
   /** Allowed values, as messages describe them. */
   allowed: string;
   schema: (z: typeof zod) => zod.ZodType;
   /** True for a setting that is the same for every model. */
   isGlobal?: true;
-  /** True for a setting of the user's own file: a project must not send a conversation or a key to another address. */
+  /**
+   * True for a setting that only the user's own file may have: a project must not redirect a conversation or a key.
+   */
   isOfUser?: true;
   /**
-   * For a size below the window, which may be given as a share of the window: a default that exceeds a small window
-   * becomes this share of that window.
+   * For a size that must be below the window, and may be given as a share of it. A default that exceeds a small
+   * window is replaced by this share.
    */
   share?: number;
   /** True for percents, which may be given as a share. */

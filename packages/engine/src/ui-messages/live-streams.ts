@@ -9,7 +9,7 @@ export interface LiveStreams {
   resume(id: string): ReadableStream<Uint8Array> | null;
 }
 
-/** A piece of a stream, or the error that ended it, which its readers get after all pieces. */
+/** A piece of a stream, or the error that ended it. Readers receive the error after all pieces. */
 type Piece = Uint8Array | { error: unknown };
 
 /**
@@ -20,7 +20,7 @@ export function liveStreams(): LiveStreams {
   const streams = new Map<string, { unread: ReadableStream<Piece> }>();
   return {
     keep(id, stream) {
-      // The branch that is not read holds all pieces, for readers that join later.
+      // The unread branch keeps all pieces, for readers that join later.
       const pieces = piecesOf(stream);
       const whole = new ReadableStream<Piece>({
         async pull(controller) {

@@ -18,9 +18,9 @@ import type { LineTable } from "./line-table.ts";
 /** Maximum number of bytes that are kept of an unreadable line. */
 const LONGEST_UNREADABLE = 1 << 20;
 
-/** State while a conversation is read. */
+/** State of reading a conversation. */
 interface LineReading {
-  /** Number of the line, as the place of issues of its content. */
+  /** Number of the line, for issues in its content. */
   place: string;
   /** Time of the line, in epoch milliseconds. */
   timestamp: number;
@@ -182,7 +182,7 @@ const SYNTHETIC = "<synthetic>";
  * Makes an answer from all its lines, in file order. Each line repeats the fields of the whole answer; the values of
  * the last line are used.
  *
- * @param isCounted true if its tokens were counted before
+ * @param isCounted true if the tokens of the answer are counted already
  */
 function answerBody(lines: readonly Line[], isCounted: boolean, reading: LineReading): EntryBody {
   const { place, timestamp } = reading;

@@ -210,8 +210,8 @@ const KEPT_ELSEWHERE = "A compaction keeps messages that are not above it; they 
  * everything from one entry on; Claude Code names each kept line. Lines in between that are not named have to be left
  * out one by one.
  *
- * Returns the row of the first kept entry, -1 when none is kept; the rows after it that are not kept; and the number of
- * kept lines that are not on the path.
+ * Returns the row of the first kept entry (-1 for none), the later rows that are not kept, and the number of kept
+ * lines outside the path.
  */
 function keptLines(
   boundary: Boundary | undefined,
@@ -227,9 +227,9 @@ function keptLines(
   return { first: path[firstAt] ?? -1, leftOut, elsewhere: kept.size - (firstAt + 1 - leftOut.length) };
 }
 
-/** Returns the path that ends at `above`, last row first, as far as it can have one of these rows. */
+/** Returns the path that ends at `above`, last row first, down to the lowest of the given rows. */
 function pathDownTo(rows: Iterable<number>, above: number, written: WrittenRows): number[] {
-  // A loop, because a call cannot have a hundred thousand arguments.
+  // `Math.min(...rows)` would fail: a call cannot have a hundred thousand arguments.
   let lowest = Number.POSITIVE_INFINITY;
   for (const row of rows) lowest = Math.min(lowest, row);
   const path: number[] = [];

@@ -117,7 +117,7 @@ export function sessionIdOf({ source, facts }: ClaudeCodeFile): string {
   return UUID.test(name) ? name : (facts.sessionId ?? name);
 }
 
-/** Facts by which the run of a sub-agent names its call. */
+/** Fields in which the run of a sub-agent refers to its call. */
 export interface CalledRun {
   toolUseId?: unknown;
   agentId?: unknown;

@@ -82,14 +82,14 @@ function* runsWithin(file: ClaudeCodeFile, sessionId: string): Generator<Session
 interface DraftParts {
   file: ClaudeCodeFile;
   sourceId: string;
-  /** First row of the run of a sub-agent within the file. Default: the conversation. */
+  /** First row of a sub-agent's run within the file. Default: the conversation. */
   run?: number;
   /** Returns the parent; called when the header is made. */
   parent: () => ParentLink | undefined;
   prelude?: readonly UnplacedEntry[];
 }
 
-/** Returns a session of Claude Code: a conversation, or the run of a sub-agent. */
+/** Makes a session draft from a conversation of Claude Code, or from the run of a sub-agent. */
 function draftOf({ file, sourceId, run = MAIN, parent, prelude = [] }: DraftParts): SessionDraft {
   const issues = run === MAIN ? file.issues : new ImportIssues();
   let leafId: string | null | undefined;

@@ -25,8 +25,8 @@ const CLOSE_BRACE = 125;
 
 /**
  * Reads the fields that determine the position of a line from its bytes, several times faster than parsing. Only the
- * structure is checked, so that an accepted line may still be invalid JSON, which is found when it is parsed later. (The
- * scanner of `session-tree` only finds three keys with plain texts.)
+ * structure is checked: an accepted line may be invalid JSON, and parsing it later finds the error. (The scanner of
+ * `session-tree` only finds three keys with plain texts.)
  *
  * Undefined when the line has to be parsed: it is not a single object, or has an escape in a key, a key twice, or a
  * field that is neither a plain text nor a literal.
@@ -51,7 +51,7 @@ class Span {
   }
 }
 
-/** Reads some fields of an object; undefined when it has to be parsed. */
+/** Reads some fields of an object; undefined when the object has to be parsed. */
 function scanFields(
   bytes: Uint8Array,
   start: number,
@@ -76,7 +76,7 @@ function scanFields(
       const value = valueAt(bytes, valueStart, at);
       if (value instanceof Span && key !== "message") return undefined;
       found[key] = value;
-      // The rest of a message is not needed.
+      // Only the id of a message is needed.
       if (wanted === ID) return found;
     }
     at = skipSpace(bytes, at, end);
@@ -173,7 +173,7 @@ export const LineMark = {
   bridged: 128,
 } as const;
 
-/** Returns the marks that a line itself has. */
+/** Returns the marks of a line by its own fields. */
 export function marksOf(line: Line): number {
   const isBoundary = line["type"] === "system" && line["subtype"] === "compact_boundary";
   return (

@@ -94,7 +94,7 @@ export class LineTable {
   /**
    * Adds a line; a line with an empty id is never found.
    *
-   * @returns the first row with the same id, which is its own if it is new
+   * @returns the first row with this id: the added row, unless an earlier one has it
    */
   add(line: Line, id: string, kind: number, place: LinePlace): number {
     const row = this.length++;
@@ -279,7 +279,7 @@ class ForkClaims {
   /** Last copied row; -1 when there is none. */
   lastRow = -1;
   readonly #table: LineTable;
-  /** Rows by the original's id. */
+  /** Rows by the id in the original. */
   readonly #claims: HashRows;
 
   constructor(table: LineTable, area: ScratchArea) {

@@ -35,8 +35,8 @@ export function readSaid(content: unknown, { place, provider, issues }: Reading)
 }
 
 /**
- * Reads a call. One of a tool that the provider runs is stored unchanged: no other provider can read it, and it has no
- * result.
+ * Reads a call. A call of a tool that the provider runs is stored unchanged: no other provider can read it, and it
+ * has no result.
  */
 export function readCall(item: Fields, { place, provider, issues }: Reading): ContentBlock {
   const { type, call_id, id, name, arguments: given, input, action } = item;

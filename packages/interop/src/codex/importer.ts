@@ -57,7 +57,8 @@ export function codexImporter(siblings: SiblingFiles = NO_SIBLINGS): SessionImpo
 }
 
 /**
- * Returns a thread of Codex, up to the content of one of its files. Several files of a thread make one session.
+ * Makes a session draft from a thread of Codex, up to the end of one of its files. The files of a thread make one
+ * session.
  *
  * @param name name from outside the file
  */
@@ -100,7 +101,7 @@ function draftOf(file: RolloutFile, library: RolloutLibrary, name: string | unde
   };
 }
 
-/** Returns the parent: the thread from which a fork began, or for which a sub-agent works. */
+/** Returns the parent of a thread: the origin of a fork, or the thread that started a sub-agent. */
 function parentOf(file: RolloutFile, library: RolloutLibrary): ParentLink | undefined {
   const { meta, forkedFrom, threadId } = file;
   const root = meta["session_id"];
@@ -108,7 +109,7 @@ function parentOf(file: RolloutFile, library: RolloutLibrary): ParentLink | unde
   if (isSubAgent && typeof root === "string" && root !== threadId)
     return { sessionId: root, entryId: null, kind: "subagent" };
   if (forkedFrom === undefined || forkedFrom === threadId) return undefined;
-  // The fork begins at the leaf after the last line that the other thread wrote.
+  // A fork begins at the leaf after the last line of the other thread.
   const inherited = entriesOf(untilOwn(logicalLines(file, library)), library);
   let next = inherited.next();
   while (!next.done) next = inherited.next();
@@ -263,7 +264,7 @@ function injectedBody(history: ThreadHistory, name: string, content: unknown): E
   };
 }
 
-/** Adds a message between this agent and another one. */
+/** Adds a message that this agent exchanged with another one. */
 function takeAgentMessage(history: ThreadHistory, payload: Record<string, unknown>): void {
   const { type: _type, content, ...details } = payload;
   const text = itemText(payload);
@@ -329,10 +330,7 @@ function takeSettings(history: ThreadHistory, { type, payload }: LogicalLine): v
     history.note("repeats", "The event `thread_settings_applied` is left out if it changes nothing.");
 }
 
-/**
- * Adds the settings of a turn. Settings other than model and effort are state, if they differ from the previous
- * turn's.
- */
+/** Adds the settings of a turn: model and effort, and the others as state if they differ from the previous turn's. */
 function takeTurn(history: ThreadHistory, line: LogicalLine): void {
   const before = history.settings;
   takeSettings(history, line);

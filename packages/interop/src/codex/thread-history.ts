@@ -125,7 +125,10 @@ export class ThreadHistory {
     this.#grow({ type: "session_info", name }, id);
   }
 
-  /** Moves the leaf back by a number of turns; returns the number of undone ones. The others stay as a branch. */
+  /**
+   * Moves the leaf back by a number of turns, or as many as there are, and returns that number. Undone turns stay as
+   * a branch.
+   */
   rollBack(turns: number): number {
     this.flush();
     this.settle();

@@ -126,19 +126,19 @@ export const LINE_ISSUES = {
   "torn-line": "The last line was cut off while it was written.",
 } as const;
 
-/** A line of a source, read as one of the agent's lines. */
+/** A line of a source file, parsed as a line of the agent. */
 interface SourceLine<Of> {
-  /** Undefined when it cannot be read. */
+  /** Undefined if the line cannot be read. */
   line: Of | undefined;
-  /** Number of bytes before the line: those of a torn one. */
+  /** Number of bytes before the line, which belong to a torn line. */
   skipped: number;
   issue?: keyof typeof LINE_ISSUES;
 }
 
 /**
- * Reads a line. Of a torn line, the whole line after it is read.
+ * Reads a line. When a torn line and a whole one are joined, reads the whole one.
  *
- * @param read returns the line in a parsed value; undefined when it is none
+ * @param read converts a parsed value to a line of the agent; undefined for any other value
  */
 export function readSourceLine<Of>(
   bytes: Uint8Array,

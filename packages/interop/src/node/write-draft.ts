@@ -73,7 +73,7 @@ async function create(draft: SessionDraft, id: string, to: Destination): Promise
   }
 }
 
-/** Reads up to the first item that a model reads. Undefined when there is none: notes alone are no conversation. */
+/** Reads up to the first item that a model reads. Undefined without one: notes alone are no conversation. */
 function untilSaid(items: Generator<Entry | Uint8Array, void>): (Entry | Uint8Array)[] | undefined {
   const first: (Entry | Uint8Array)[] = [];
   for (let next = items.next(); !next.done; next = items.next()) {
@@ -222,7 +222,7 @@ async function addMissing(
   let lines = 0;
   let batch: string[] = [];
   let size = 0;
-  /** Appends unless others appended too. After a crash the next import adds the rest. */
+  /** Appends the batch, unless another writer has appended too. After a crash, the next import adds the rest. */
   const flush = async (): Promise<void> => {
     if (batch.length > 0) await log.append(batch, { durability: "fsync", ifUnchanged: true });
     batch = [];

@@ -55,8 +55,8 @@ export class ScratchSpace {
   }
 
   /**
-   * Returns the bytes of a page, which stay valid until it is unpinned as often as it was pinned; zeros for a page that
-   * was never changed.
+   * Pins a page and returns its bytes; zeros for a page that was never changed. The bytes are valid until each pin
+   * has been released.
    */
   pin(page: Page): Uint8Array<ArrayBuffer> {
     page.pins++;
@@ -118,7 +118,7 @@ export class ScratchArea {
     this.#space = space;
   }
 
-  /** Makes a column of numbers of this kind, initially `initial`. Offsets in files need 64 bits: `Float64Array`. */
+  /** Makes a column of numbers of one array type, filled with `initial`. Offsets in files need `Float64Array`. */
   column<Of extends Cells>(kind: CellsOf<Of>, initial = 0): ScratchColumn<Of> {
     const column = new ScratchColumn(this.#space, kind, initial);
     this.#columns.add(column);
@@ -284,13 +284,13 @@ export class HashRows {
     this.#slots = area.column(Int32Array);
   }
 
-  /** Row of a text; -1 when there is none. */
+  /** Returns the row of a text; -1 for an unknown text. */
   rowOf(text: string): number {
     this.#area.hash.hashText(text);
     return this.find(this.#area.hash);
   }
 
-  /** Sets the row of a text, unless the text has one; returns the row of the text. */
+  /** Sets the row of a text that has none. Returns the row of the text. */
   add(text: string, row: number): number {
     const first = this.rowOf(text);
     if (first >= 0) return first;

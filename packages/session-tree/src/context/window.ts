@@ -416,7 +416,7 @@ class ArrayRows implements EntryRows {
     return this.#entries.length - 1;
   }
 
-  /** Returns the last position of an id. Throws `unknown-entry`. */
+  /** Returns the last position of an entry with this id. Throws `unknown-entry`. */
   row(id: string): number {
     const row = this.#positions.get(id)?.at(-1);
     if (row !== undefined) return row;

@@ -112,7 +112,7 @@ export function fillIn(draft: NewEntry, leafId: string | null, now: string): Bas
 }
 
 /**
- * Runs `read`, which reads drafts of a caller. Their getters can throw any value.
+ * Runs `read`, which reads a caller's drafts: a getter of a draft can throw any value.
  * @throws EspalierError `invalid-entry` for an error without a code of its own
  */
 export function readDrafts<Result>(read: () => Result): Result {

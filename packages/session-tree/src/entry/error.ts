@@ -7,7 +7,7 @@ export const grown = (ref: string): EspalierError =>
     `Another writer appended to ${ref} in the meantime; nothing was written. Read the new entries, and try again.`,
   );
 
-/** Error of an append that requires another leaf than `leafId`, the current one. */
+/** Error of an append that expected the leaf `from` when the leaf is `leafId`. */
 export const moved = (from: string | null, leafId: string | null): EspalierError =>
   new EspalierError(
     "moved",

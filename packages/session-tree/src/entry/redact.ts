@@ -41,7 +41,7 @@ function byName(
   return (name) => (Object.hasOwn(rules, name) ? rules[name] : otherwise?.(name));
 }
 
-/** Returns the same rule for several fields. */
+/** Returns one rule for several fields. */
 const all = (rule: FieldRule, ...names: string[]): Record<string, FieldRule> =>
   Object.fromEntries(names.map((name) => [name, rule]));
 

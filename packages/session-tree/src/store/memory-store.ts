@@ -20,7 +20,7 @@ import { type UpgradedLog, upgradeLog } from "./upgrade.ts";
 
 /** A session, or its original in an old format. The original is not listed, has no id, and is deleted with the session. */
 interface StoredSession {
-  /** They grow, and are replaced when an old format is upgraded or the session is removed. */
+  /** Lines of the session. They grow, and are replaced by an upgrade of an old format or by a removal. */
   bytes: GrowingBytes;
   id?: string;
   originalOf?: string;

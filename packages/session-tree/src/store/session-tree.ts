@@ -328,8 +328,9 @@ export async function openWindow(log: SessionLog, leafId?: string): Promise<Path
 }
 
 /**
- * Entries of an append: with ids, parents and timestamps, checked before anything is written. The parent is the leaf,
- * which moves through the batch; entries outside the conversation get it too.
+ * Entries of an append, with ids, parents and timestamps, checked before anything is written. The parent of an entry
+ * is the leaf, which moves with each entry of the conversation. Entries outside the conversation have the leaf as
+ * parent, too.
  */
 class PreparedAppend {
   readonly entries: Entry[] = [];

@@ -8,9 +8,9 @@ import type { IdHashes } from "./entry-index.ts";
  * scans a whole window at once, in the memory into which it was read. All other lines and windows get a slower scan.
  */
 export class FastLineScanner implements LineFinder {
-  /** Positions in the line of the last {@link scan}. */
+  /** Positions in the line that the last {@link scan} read. */
   readonly entry = new EntryScan();
-  /** True when the last {@link scan} found all three values of the line. */
+  /** True when the last {@link scan} found all three values in the line. */
   isLegible = false;
   readonly #marks = new JoinedEntryFinder();
   #memory: ScannerMemory | undefined;
@@ -32,7 +32,7 @@ export class FastLineScanner implements LineFinder {
     this.#seed = seed;
   }
 
-  /** One memory is for all walks. Undefined while another walk uses it, and when it cannot be created. */
+  /** All walks share one memory. Undefined while another walk uses it, and when it cannot be created. */
   acquire(): Uint8Array | undefined {
     if (memory === undefined) memory = instantiate();
     if (isTaken || memory === null) return undefined;
@@ -86,8 +86,8 @@ export class FastLineScanner implements LineFinder {
   }
 
   /**
-   * Scans the last found line, which is `block[start, end)` and has this offset in the log. Fills in {@link entry} and
-   * {@link isLegible}. Returns whether the line is certainly one entry; otherwise it has to be parsed.
+   * Scans the last found line, `block[start, end)` at `offset` in the log. Fills in {@link entry} and
+   * {@link isLegible}. Returns true when the line is certainly one entry; any other line has to be parsed.
    */
   scan(block: Uint8Array, start: number, end: number, offset: number): boolean {
     const { entry } = this;

@@ -1,4 +1,4 @@
-/** Largest growth of full columns, when the size of the log tells how many rows can follow. */
+/** Maximum growth of full columns, used when the size of the log limits the number of further rows. */
 const MOST_GROWTH = 32;
 
 /** Smallest growth of full columns. With it, a row takes less than 44 bytes, including the table of ids. */
@@ -33,7 +33,7 @@ export class EntryIndex implements RowIndex {
   #logSize = 0;
   /** For each row whose id other rows have too: all rows with the id, in order. A map, because this is rare. */
   readonly #namesakes = new Map<number, number[]>();
-  /** Sink that keeps the loop of {@link prefetch} from being eliminated. */
+  /** Result of {@link prefetch}, stored so that its loop is not optimized away. */
   seen = 0;
 
   expect(logSize: number): void {
@@ -145,8 +145,8 @@ export class EntryIndex implements RowIndex {
   }
 
   /**
-   * A table of a million ids does not fit in a cache, and single lookups wait for memory one after the other. These
-   * loads overlap, and the slots are in the cache afterwards.
+   * A table of a million ids does not fit in a cache, and each lookup would wait for memory. The loads in this loop
+   * overlap, so later lookups find their slots in the cache.
    */
   prefetch({ low }: IdHashes, count: number): void {
     const slots = this.#slots;
@@ -230,7 +230,7 @@ export interface RowIndex {
    * is the result of that call. Returns the new row.
    */
   add(older: number, parent: number, kind: number, offset: number, length: number): number;
-  /** Loads the hash table's slots of ids that are looked up next into the processor's cache. */
+  /** Loads hash-table slots into the processor's cache for ids that are looked up next. */
   prefetch?(ids: IdHashes, count: number): void;
   /** Prepares for a log of this size in bytes. Call it before the log is read. */
   expect(logSize: number): void;

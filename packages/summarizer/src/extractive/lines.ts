@@ -303,9 +303,9 @@ export interface Facts {
   /** True for the beginning of a turn whose end is kept: its request is the newest one. */
   isTurnPrefix: boolean;
   record: SessionRecord;
-  /** Record of the messages after these, which have a summary of their own; empty when there are none. */
+  /** Record of the later messages, which have a separate summary; empty without any. */
   later: SessionRecord;
-  /** Earlier summaries; empty lists when there are none. */
+  /** Earlier summaries; empty lists without any. */
   previous: PreviousSummary;
   /** Conclusions of branches that are not on the path. */
   branches: PreviousSummary;

@@ -113,7 +113,7 @@ function goalLines({ isTurnPrefix, record, previous }: Facts, room: number): Lin
  */
 function inheritedGoal({ goal, done, inProgress }: PreviousSummary["lines"], hasNewer: boolean): Line[] {
   const newest = goal.findLastIndex((text) => text.startsWith(LABELS.newestRequest));
-  /** Index of the line that began the text which goes on. */
+  /** Index of the first line of the current text. */
   let begun = -1;
   return goal.flatMap((text, index) => {
     const priority = 100 - index / 100;
@@ -122,7 +122,7 @@ function inheritedGoal({ goal, done, inProgress }: PreviousSummary["lines"], has
     const first = goal[begun] ?? "";
     if (first.startsWith(LABELS.newestWords) || first.startsWith(LABELS.question)) return [];
     const isRequest = first.startsWith(LABELS.newestRequest);
-    // The rest of a request is kept behind its beginning while there is room for it.
+    // The rest of a request follows its beginning, and has a low priority.
     if (goesOn && isRequest)
       return begun < newest || hasNewer ? [] : [{ text, priority: 10, order: 900 + (index - newest) / 100 }];
     if (!isRequest) return [{ text, priority: goesOn ? 10 : priority, order: index - 500 }];

@@ -23,7 +23,7 @@ const sentencesOf = (line: string) =>
     .map((part) => part.trim())
     .filter((sentence) => sentence !== "");
 
-/** A ruler, also one with a title, as in a frame drawn around a text: "★ Insight ─────". */
+/** A ruled line, with or without a title, such as the frame that an agent draws around a text: "★ Insight ─────". */
 const RULE = /^\s*[-=*_]{3,}\s*$|[─━═]{5,}/;
 
 /** A heading, or a line that is only emphasized. */
@@ -182,8 +182,8 @@ const LONGEST_MESSAGE = 20_000;
 const OPENING_TAG = /<([a-z]+(?:[-_][a-z]+)+)(?:\s[^<>]{0,200})?>/g;
 
 /**
- * Lines that an agent writes in the role of the user, such as the line behind a notification of Claude Code that a task has
- * ended, or that control the agent and request nothing.
+ * Lines in the role of the user that request nothing: those that an agent writes, such as the line after a
+ * notification of Claude Code about an ended task, and commands that control the agent.
  */
 const AGENT_LINES =
   /^[ \t]*(?:\[Request interrupted by user[^\]\n]{0,80}\]|(?:Read the output file to retrieve the result|Full transcript available at): [^\n]{1,400}|\/(?:mode|model|clear|compact|config|cost|context|exit|quit|resume|login|logout|permissions|status|theme|usage|vim|fast|effort|approvals|new)(?:[ \t][^\n]{0,80})?)[ \t]*$/gm;

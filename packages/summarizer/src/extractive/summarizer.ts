@@ -43,7 +43,10 @@ export interface ExtractiveSummarizerOptions {
 
 const DEFAULT_MAX_TOKENS = 2_000;
 
-/** Maximum length of a summary as a share of the messages, but never less than a screen of text. */
+/**
+ * Maximum length of a summary beyond the earlier ones, as a share of the messages. A short session has at least
+ * `SMALLEST_ROOM` characters.
+ */
 const LARGEST_SHARE = 0.6;
 const SMALLEST_ROOM = 2_000;
 
@@ -95,7 +98,7 @@ async function summarize(request: SummaryRequest, maxTokens: number): Promise<Su
   const room = Math.min(most - ROUNDING, Math.max(SMALLEST_ROOM, worthwhile));
   const sections = planSections(request.purpose, request.sections);
   const first = writeParts(facts, sections, room, 0);
-  // Short messages leave room for more of the requests: a plan is often the whole first request.
+  // Room that short messages leave unused goes to the requests: a first request is often a whole plan.
   const rest = Math.min(room - first.length, characters * SHARE_WITH_REST - first.length, LONGEST_REST);
   const text = rest < SHORTEST_REST ? first : writeParts(facts, sections, room, rest);
   const model = { provider: "espalier", modelId: "extractive" };
@@ -146,16 +149,17 @@ const FIRST = ["goal", "constraints", "inProgress", "nextSteps", "blocked"] as c
 const THEN = ["done", "decisions"] as const;
 
 /**
- * Room for the rest of long requests, in characters, and the share of the messages that the summary may have with it: a
- * compaction must leave less than it found, and keeps the first request beside the summary.
+ * Limits for the rest of long requests: the share of the messages that a summary with this rest may have, and the
+ * length of the rest in characters. A compaction must leave less than it found, and keeps the first request beside the
+ * summary.
  */
 const SHARE_WITH_REST = 0.3;
 const LONGEST_REST = 2_000;
 const SHORTEST_REST = 200;
 
 /**
- * Returns the whole summary: every heading, in at most `room` characters unless the headings alone are longer. The goal has
- * `rest` characters more than its share.
+ * Returns the whole summary with every heading, in at most `room` characters unless the headings alone are longer.
+ * `rest` is extra room for the goal, in characters.
  */
 function writeParts(facts: Facts, sections: readonly Section[], room: number, rest: number): string {
   const fitter = createLineFitter(facts.record.rarity);
@@ -443,7 +447,7 @@ const INHERITED_RANGE = 0.9;
 const IN_PASSING = 1;
 const MOST_NAMES = 28;
 
-/** With so many turns, their requests need the room of the names. */
+/** Number of turns above which a summary has few names, so that requests get more room. */
 const MANY_TURNS = 30;
 const FEW_NAMES = 10;
 const MOST_FLAGS = 3;

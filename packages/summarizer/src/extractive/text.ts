@@ -22,10 +22,13 @@ export function quoteEnds(text: string, maximum: number): string {
   return `"${head} ${tail.toWellFormed().replace(/^\ufffd/, "")}"`;
 }
 
-/** Maximum length of one line of a quotation that takes several. */
+/** Maximum length in characters of a line, in a quotation of several lines. */
 const QUOTED_LINE = 560;
 
-/** Quotes both ends of a text on as many lines as it takes, each in quotation marks; a line ends where a sentence or a word ends. */
+/**
+ * Quotes both ends of a text on as many lines as needed. Each line has quotation marks, and ends after a sentence or
+ * a word.
+ */
 export function quoteLines(text: string, maximum: number): string[] {
   const lines: string[] = [];
   let rest = quoteEnds(text, maximum).slice(1, -1);

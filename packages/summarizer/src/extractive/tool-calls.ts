@@ -154,7 +154,7 @@ export function pathsIn(key: string): string[] {
   return [...new Set(words)];
 }
 
-/** Returns whether a file is temporary: it may be changed, but is no result of the work. */
+/** Returns whether a file is temporary. A change of such a file is not a result of the work. */
 export const isTemporary = (path: string): boolean => /^(?:\/private)?\/(?:var\/)?tmp\//.test(path);
 
 /** Returns the strings in a call's arguments, one a line, up to a depth of eight levels. */
@@ -231,7 +231,7 @@ const LONG_ARGUMENTS =
 /** Text from the standard input of a command that writes no file: `git commit -F - <<'EOF'`. */
 const STANDARD_INPUT = /<<-?\s*['"]?(\w+)['"]?[ \t]*\n([\s\S]*?)(?:\n[ \t]*\1[ \t]*(?:\n|$)|$(?![\s\S]))/;
 
-/** First line of a command that goes on below: a loop, a condition, a group. */
+/** End of a first line that continues below: a loop, a condition, a group. */
 const OPEN = /(?:\b(?:do|then|else)|[\\({|]|&&)$/;
 
 export function readCommand(command: string): Command {

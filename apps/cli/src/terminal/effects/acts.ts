@@ -75,7 +75,7 @@ export function actEffects(
     },
   };
 
-  /** Begins work. Aborted work reports its end itself. */
+  /** Begins work, and reports its end when the user aborts it. */
   const begin = (work: (signal: AbortSignal) => Promise<void>) =>
     acting.begin(async (signal) => {
       try {
@@ -112,7 +112,7 @@ export function actEffects(
         const plan = await withSession(shell, "plan", open.ref(), async (session) =>
           session.planCompaction(),
         );
-        // A dialog that the user has refused would take the next key.
+        // After an abort, no dialog opens: it would receive the user's next key.
         signal.throwIfAborted();
         dispatch({ type: "planned", plan, ...(instructions === undefined ? {} : { instructions }) });
       });

@@ -72,7 +72,7 @@ export function listEffects(shell: Pick<Shell, "store">, dispatch: (event: Termi
         );
       }, TYPING);
     },
-    // One after another, in order.
+    // Sessions are read one after another, in order.
     "read-facts"({ sessions }) {
       counting.begin(async (signal, tell) => {
         const store = storeInUse(shell);
@@ -254,7 +254,7 @@ export function sessionEffects(shell: Shell, dispatch: (event: TerminalEvent) =>
         // A session in a store is fetched completely first.
         if (!log.view) tell({ type: "warned", message: "Fetching the session from its store …" });
         const view = await log.load();
-        // The user may have opened another session meanwhile.
+        // During the read, the user may have opened another session.
         if (signal.aborted) return log.close();
         const begun = firstModel(view);
         const session: OpenedSession = { log, model: begun };
@@ -269,7 +269,7 @@ export function sessionEffects(shell: Shell, dispatch: (event: TerminalEvent) =>
         tell({ ...opened, writer: nobody, model: begun, entryId, editorText });
         if (begun.isPartial) session.model = await wholeModel(view, pauses(signal));
         const { model } = session;
-        // The screen is already drawn, so nothing is asked about a project that has changed meanwhile.
+        // The screen is already drawn, so no question about a changed project can be printed.
         const { values } = await currentSettings({ ...shell, interactive: false });
         const { summarizer } = summarizerOf(shell, values);
         const writer = { name: summarizer.name, isBilled: summarizer.name !== "extractive" };

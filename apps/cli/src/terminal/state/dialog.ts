@@ -7,7 +7,7 @@ import { editText, insertText, type TextField } from "./text-field.ts";
 /**
  * Opens a dialog.
  *
- * @param text lines at a width, or sentences that are wrapped; nothing for an empty sentence
+ * @param text returns lines for a width, or is a list of sentences to wrap; an empty sentence has no line
  */
 export function openDialog(
   state: TerminalState,

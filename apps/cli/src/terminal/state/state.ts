@@ -28,7 +28,7 @@ export interface TerminalState {
         readonly started: number;
         /** Tokens of the summary so far. */
         readonly tokens: number;
-        /** Current part of the work; empty: the whole. */
+        /** Current part of the work; empty without parts. */
         readonly detail: string;
         readonly isAborting: boolean;
       }

@@ -172,7 +172,7 @@ const HANDLERS = {
     ...state,
     sessions: { ...state.sessions, others: text },
   }),
-  /** An import of sessions of other agents has ended; after a failure or an abort, some of them are there. */
+  /** An import from other agents has ended. After a failure or an abort, some sessions may have been imported. */
   imported(state, { message, isFailure }: { message: string; isFailure: boolean }) {
     const { sessions } = state;
     return listAgain(say({ ...state, work: undefined }, message, isFailure), { ...sessions, others: "" });
@@ -237,7 +237,7 @@ export type TerminalEvent = {
   [Type in keyof typeof HANDLERS]: { type: Type } & Parameters<(typeof HANDLERS)[Type]>[1];
 }[keyof typeof HANDLERS];
 
-/** Entries of the open session that contain the text, so far. */
+/** Entries of the open session that contain the query, as found so far. */
 interface Found {
   query: string;
   entryIds: readonly string[];
@@ -259,7 +259,7 @@ function handleFound(state: TerminalState, { query, entryIds, isDone }: Found): 
   return isAwaited ? toHit({ ...state, tree: found }, found, 0) : { ...state, tree: found };
 }
 
-/** A session that was opened, or all of it after its end. */
+/** A session that was opened. For a long one, a second event follows when it is read completely. */
 interface Opened extends Pick<TreeState, "ref" | "cwd" | "readOnly" | "writer"> {
   model: TreeModel;
   /** Entry at the cursor; by default the leaf. */

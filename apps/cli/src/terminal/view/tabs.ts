@@ -203,7 +203,7 @@ export async function readPathUsage(model: TreeModel, row: number, pause: Pause)
   };
 }
 
-/** Cost of the path to an entry; with that of the session's sub-agents, once it was read. */
+/** Cost of the path to an entry, and the cost of the session's sub-agents once that cost has been read. */
 type PathUsage = Awaited<ReturnType<typeof readPathUsage>> & { subAgents?: SubAgentUsage };
 
 /** Indent of the second line of a break of the prompt cache. */

@@ -90,8 +90,8 @@ export function goTo(address: Address, how: "push" | "replace" = "push"): void {
 }
 
 /**
- * Changes parts of the browser's address. Its other parts may be newer than those of the last drawing, which `drawn`
- * has.
+ * Changes parts of the browser's address. Other parts keep their newest values, which may differ from those of the
+ * last drawing, `drawn`.
  */
 export function amendAddress(drawn: Address, changes: Partial<Address>): void {
   const newest = parseAddress(location.hash);
@@ -123,8 +123,8 @@ type SessionAddress = Required<Pick<Address, "entry" | "branch" | "other">>;
 const SETTLED = 250;
 
 /**
- * Keeps the address and the selection equal: goes to the entry in a new address, and writes the address of a new
- * selection, whether it comes from keys, the slider, or a growing session.
+ * Synchronizes the address and the selection: selects the entry of a new address, and writes the address of a new
+ * selection, also of one by keys, by the slider, or in a growing session.
  */
 export function useAddress(
   model: SessionModel,
@@ -133,9 +133,9 @@ export function useAddress(
   setOther: (place: Place | undefined) => void,
 ): void {
   const { branch = "", entry = "", other = "" } = address;
-  /** The way to the entry of the address; it ends when the user selects another entry. */
+  /** Navigation to the entry of the address. It ends when the user selects another entry. */
   const going = useRef<{ since: number } | undefined>(undefined);
-  // Before the next key: a selection that is newer than the address would be taken back.
+  // A layout effect runs before the next key, so that a newer selection is not reverted to the address.
   useLayoutEffect(() => {
     const here = addressOf(model, second);
     const isHere = here?.entry === entry && here.branch === branch;
@@ -168,7 +168,10 @@ export function useAddress(
   });
 }
 
-/** Returns false if the browser has another place in its address already, by Back for example, which is drawn next. */
+/**
+ * Returns whether the browser's address still equals the drawn one. After Back, for example, it differs until the
+ * next drawing.
+ */
 function isDrawn({ entry, branch, other }: Address): boolean {
   const newest = parseAddress(location.hash);
   return newest.entry === entry && newest.branch === branch && newest.other === other;

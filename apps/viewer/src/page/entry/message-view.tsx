@@ -239,10 +239,10 @@ const PAIRS = [
   ["old", "new"],
 ] as const;
 
-/** Longer texts, in characters, are not compared line by line. */
+/** Maximum length in characters of texts that are compared line by line. */
 const LONGEST = 40_000;
 
-/** Maximum number of changed lines that are compared, because the comparison takes quadratic time. */
+/** Maximum number of changed lines that are compared: the comparison takes quadratic time. */
 const MOST_CHANGED = 500;
 
 /** The file change that a call requests, for a tool of any name; undefined when its arguments have none. */

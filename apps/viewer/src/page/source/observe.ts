@@ -13,7 +13,7 @@ export function useObserved(observed: { subscribe(observer: () => void): () => v
 interface Asked<Answer> {
   answer: Answer | undefined;
   error: Error | undefined;
-  /** First of the keys for which this is the answer. */
+  /** First key of the request that this state answers. */
   of?: unknown;
 }
 

@@ -25,7 +25,7 @@ const TALLEST = 12_000_000;
  * size.
  */
 export function TreePanel({ theme }: { theme: string }) {
-  // Steps by keys are not added to the browser's history, as a selection by the mouse is.
+  // A step by key makes no entry in the browser's history; a click does.
   const { model, select } = useViewer();
   useObserved(model);
   const [zoom, setZoom] = useState(FIRST_ZOOM);
