@@ -30,6 +30,21 @@ test("a parent lost with a damaged line is replaced by the previous line, marked
   ]);
 });
 
+test("a line whose type is damaged is a damaged line", async () => {
+  const { entries, session, report } = await read([
+    user("u1", null),
+    answer("a1", "u1"),
+    '{"parentUuid":"a1","uuid":"lost","ty\u0000pe":"user","message":{"role":"user","content":"And now?"}}',
+    answer("a2", "lost"),
+  ]);
+  const mark = entries.find((entry) => (entry as AnyEntry).customType === "claude-code.gap")!;
+  expect(session.getBranch().map(({ id }) => id)).toEqual(["u1", "a1", mark.id, "a2"]);
+  expect(report.issues.map(({ kind, lines }) => [kind, lines])).toEqual([
+    ["bad-line", "3"],
+    ["bridged", "4"],
+  ]);
+});
+
 test("progress lines without successors are not a branch or a leaf", async () => {
   const progress = (id: string, parent: string) => ({
     ...user(id, parent),

@@ -28,15 +28,16 @@ const CLOSE_BRACE = 125;
  * structure is checked: an accepted line may be invalid JSON, and parsing it later finds the error. (The scanner of
  * `session-tree` only finds three keys with plain texts.)
  *
- * Undefined when the line has to be parsed: it is not a single object, or has an escape in a key, a key twice, or a
- * field that is neither a plain text nor a literal.
+ * Undefined when the line has to be parsed: it is not a single object, or has an escape in a key, a key twice, a field
+ * that is neither a plain text nor a literal, or no type, which is a sign of damage.
  */
 export function scanLine(bytes: Uint8Array, start: number, end: number): Line | undefined {
   const line = scanFields(bytes, start, end, PLACE);
-  const message = line?.["message"];
+  if (typeof line?.["type"] !== "string") return undefined;
+  const { message } = line;
   if (message instanceof Span)
-    line!["message"] =
-      line!["type"] === "assistant" ? scanFields(bytes, message.start, message.end, ID) : undefined;
+    line["message"] =
+      line["type"] === "assistant" ? scanFields(bytes, message.start, message.end, ID) : undefined;
   return line;
 }
 
