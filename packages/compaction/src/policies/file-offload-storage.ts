@@ -52,7 +52,7 @@ export function fileOffloadStorage(folder: string): OffloadStorage {
       await unlink(path);
     },
     async list() {
-      const names = (await isFolder(folder)) ? (await readdir(folder)).sort() : [];
+      const names = (await isFolder(folder)) ? await namesIn(folder) : [];
       const kept = await Promise.all(
         names.map(async (name) => {
           const path = join(folder, name);
@@ -88,6 +88,16 @@ async function factsOf(path: string) {
     return await lstat(path);
   } catch (error) {
     if (isSystemError(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Returns the names in a folder; none when it was removed in the meantime. */
+async function namesIn(folder: string): Promise<string[]> {
+  try {
+    return (await readdir(folder)).sort();
+  } catch (error) {
+    if (isSystemError(error) && error.code === "ENOENT") return [];
     throw error;
   }
 }

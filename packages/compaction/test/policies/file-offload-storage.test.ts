@@ -10,6 +10,7 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
+import { lstat, mkdir, rmdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileOffloadStorage } from "@espalier/compaction/node";
@@ -58,6 +59,16 @@ test("a truncated file is written again", async () => {
   writeFileSync(path, "the wh");
   await storage.write("the whole text");
   expect(await storage.read(path)).toBe("the whole text");
+});
+
+test("a folder that is removed while it is listed has no files", async () => {
+  const folder = newFolder();
+  const storage = fileOffloadStorage(folder);
+  for (let round = 0; round < 100; round++) {
+    await mkdir(folder);
+    const removed = lstat(folder).then(() => rmdir(folder));
+    expect(await Promise.all([storage.list(), storage.list(), removed])).toEqual([[], [], undefined]);
+  }
 });
 
 test("only paths in its folder are valid, and nothing else is read", async () => {
