@@ -40,7 +40,7 @@ import {
   summaryLimit,
 } from "./summary-text.ts";
 
-/** Options of a plan other than path and settings; see {@link PlanConditions}. */
+/** Options of a plan other than path and settings; see `PlanConditions`. */
 export type PrepareOptions = Partial<Omit<PlanConditions, "settings">>;
 
 /**

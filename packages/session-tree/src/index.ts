@@ -202,6 +202,7 @@ export { blockBytes, estimateBytes, totalBytes } from "./request/size.ts";
 export {
   bashExecutionText,
   branchSummaryText,
+  compactionSummaryText,
   promptText,
 } from "./request/wording.ts";
 export {

@@ -69,7 +69,7 @@ export interface CacheCall {
   difference: RequestDifference | null;
 }
 
-/** Call whose provider missed more than {@link CACHE_SLACK} tokens of the previous context. */
+/** Call whose provider missed more than `CACHE_SLACK` tokens of the previous context. */
 export interface CacheBreak {
   /** Entry of the answer. */
   call: string;
