@@ -313,6 +313,13 @@ export interface Facts {
   focus: (text: string) => boolean;
 }
 
+/** Returns the words of the newest request in an earlier summary, without label and quotation marks. */
+export function inheritedRequest({ previous }: Facts): string | undefined {
+  const { goal } = previous.lines;
+  const line = goal.findLast((text) => text.startsWith(LABELS.newestRequest)) ?? goal.at(0);
+  return line?.replace(/^(?:First|Newest) request: /, "").replace(/^"(.*)"$/, "$1");
+}
+
 /** Marks a line as one of a branch that is not on the path. */
 export const inOtherBranch = (text: string) =>
   text.startsWith(LABELS.otherBranch) ? text : `${LABELS.otherBranch}${text}`;

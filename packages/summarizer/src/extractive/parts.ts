@@ -1,6 +1,7 @@
 import {
   type Facts,
   inheritedLines,
+  inheritedRequest,
   inOtherBranch,
   LABELS,
   type Line,
@@ -131,13 +132,6 @@ function inheritedGoal({ goal, done, inProgress }: PreviousSummary["lines"], has
     const isTold = [...done, ...inProgress].some((line) => isTurnOf(line, words));
     return isTold ? [] : [{ text: `${LABELS.earlierRequest}${words}`, priority: 20, order: index }];
   });
-}
-
-/** Returns the words of the newest request in an earlier summary, without label and quotation marks. */
-function inheritedRequest({ previous }: Facts): string | undefined {
-  const { goal } = previous.lines;
-  const line = goal.findLast((text) => text.startsWith(LABELS.newestRequest)) ?? goal.at(0);
-  return line?.replace(/^(?:First|Newest) request: /, "").replace(/^"(.*)"$/, "$1");
 }
 
 /**

@@ -43,10 +43,7 @@ export interface ExtractiveSummarizerOptions {
 
 const DEFAULT_MAX_TOKENS = 2_000;
 
-/**
- * Maximum length of a summary beyond the earlier ones, as a share of the messages. A short session has at least
- * `SMALLEST_ROOM` characters.
- */
+/** Maximum length of a summary beyond the earlier ones, as a share of the messages; never below `SMALLEST_ROOM`. */
 const LARGEST_SHARE = 0.6;
 const SMALLEST_ROOM = 2_000;
 
