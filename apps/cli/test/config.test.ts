@@ -1,4 +1,5 @@
 import { execFileSync } from "node:child_process";
+import { once } from "node:events";
 import {
   appendFileSync,
   copyFileSync,
@@ -12,6 +13,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { POLICY_NAMES, SETTINGS_KEYS } from "@espalier/engine";
+import { hangingReply, startMessagesServer } from "@espalier/summarizer/testing";
 import { expect, test } from "vitest";
 import {
   DEMO,
@@ -22,6 +24,7 @@ import {
   linesOf,
   said,
   sessionOf,
+  start,
   stateOf,
   temporaryFolder,
 } from "./espalier.ts";
@@ -382,3 +385,20 @@ test("a policy that is judged after each append compacts the entries that append
   expect((await espalier(["append", quiet], { ...place, env, stdin: `${lines.join("\n")}\n` })).code).toBe(0);
   expect(linesOf(quiet).filter(({ type }) => type === "compaction")).toHaveLength(0);
 });
+
+test("the ids of appended messages are printed before their compaction ends", async () => {
+  const server = await startMessagesServer({ reply: hangingReply() });
+  const { home: _, ...place } = placeWith({
+    user: { policy: "message-count", maxMessages: 10, keepLast: 4 },
+  });
+  const env = { ...place.env, ANTHROPIC_API_KEY: "key", ANTHROPIC_BASE_URL: server.url };
+  const run = await start(["append", demoCopy(), "--summarizer", "anthropic", "--json"], { ...place, env });
+  try {
+    run.stdin.end('{"role":"user","content":"And now?"}');
+    const [printed] = await once(run.stdout, "data", { signal: AbortSignal.timeout(30_000) });
+    expect(JSON.parse(String(printed)).ids).toHaveLength(1);
+  } finally {
+    run.kill("SIGKILL");
+    await server.close();
+  }
+}, 60_000);

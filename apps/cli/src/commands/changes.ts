@@ -23,7 +23,7 @@ import { CommandError } from "../failure.ts";
 import { formatCount, formatMany } from "../numbers.ts";
 import { changeOptions, isThere, withSession } from "../opening.ts";
 import { interruptible } from "../progress.ts";
-import type { Shell } from "../shell.ts";
+import { print, type Shell } from "../shell.ts";
 import { filledMessages, readStdinLines, type StdinLine } from "../stdin-lines.ts";
 import { plainLine, plainText } from "../text.ts";
 import { cacheSentence } from "./compact.ts";
@@ -184,8 +184,8 @@ async function withTarget(
   shell: Shell,
   ref: string,
   at: string | undefined,
-  change: (session: Session) => Promise<Answer>,
-): Promise<Answer> {
+  change: (session: Session) => Promise<void>,
+): Promise<void> {
   const isNew =
     at === undefined &&
     /[/\\]|\.jsonl$/.test(ref) &&
@@ -265,10 +265,10 @@ lines are appended or none.`,
         const ids = (await appendLines(session, lines, at)).map(({ id }) => id);
         const { file, leafId } = session;
         const place = plainLine(leafId ?? "before the first entry");
-        return {
-          value: { file, leafId, ids },
-          lines: [`Appended ${formatMany(ids.length, "message")} to ${file}; the leaf is ${place}.`],
-        };
+        // Printed before the session is closed, because a policy may compact it then, which takes long.
+        await print(shell, { file, leafId, ids }, [
+          `Appended ${formatMany(ids.length, "message")} to ${file}; the leaf is ${place}.`,
+        ]);
       });
     },
   }),
