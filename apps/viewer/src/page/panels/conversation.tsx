@@ -311,17 +311,22 @@ function EntryTools({ row, id, kind, isSaid, isLeftOut }: EntryToolsProps) {
     [canWrite, "Go here", "Move the leaf here: the session continues from this entry", begin("navigate")],
     [canWrite, "Fork", "Start a new session with the path to this entry", begin("fork")],
     [canWrite, "Label", "Give this entry a name in the tree", begin("label")],
-    [canWrite && isSaid && isLeftOut, "Show", "Let the model read this again", begin("show")],
-    [canWrite && isSaid && !isLeftOut, "Hide", "Hide this from the model", begin("hide")],
+    [
+      canWrite && isSaid,
+      isLeftOut ? "Show" : "Hide",
+      isLeftOut ? "Let the model read this again" : "Hide this from the model",
+      begin(isLeftOut ? "show" : "hide"),
+    ],
   ];
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: keeps a press on a tool from choosing the entry behind it
     // biome-ignore lint/a11y/useKeyWithClickEvents: keeps a press on a tool from choosing the entry behind it
     <span class="entry-tools" onClick={(event) => event.stopPropagation()}>
       {tools.map(
-        ([isThere, name, title, act]) =>
+        ([isThere, name, title, act], place) =>
           isThere && (
-            <button type="button" key={title} title={title} onClick={act}>
+            // The button keeps its focus when its name changes, as from "Hide" to "Show".
+            <button type="button" key={place} title={title} onClick={act}>
               {name}
             </button>
           ),
