@@ -132,11 +132,13 @@ export function createExtensionHost<Hooks extends HookSet, Context extends Handl
         const found = list.findIndex(({ priority }) => priority < registration.priority);
         lists.set(hookName, list.toSpliced(found === -1 ? list.length : found, 0, registration));
         own.add(registration);
-        return () =>
-          void lists.set(
+        return () => {
+          own.delete(registration);
+          lists.set(
             hookName,
             listOf(hookName).filter((other) => other !== registration),
           );
+        };
       };
       const remove = () => {
         isRemoved = true;
@@ -145,6 +147,7 @@ export function createExtensionHost<Hooks extends HookSet, Context extends Handl
             hookName,
             list.filter((one) => !own.has(one)),
           );
+        own.clear();
       };
       const api = { on } as ExtensionApi<Hooks, Context>;
       const outcome = await callWithin(() => setup(api), {

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { createExtensionHost, ExtensionError, notifyHook } from "@espalier/extensions";
 import { expect, expectTypeOf, it } from "vitest";
 import { context, createManualClock, createTestHost, hooks, settle, type Told, told } from "./test-host.ts";
@@ -197,3 +199,27 @@ it("names, events, answers and contexts are typed by the hooks", async () => {
   // @ts-expect-error: a context without its folder
   await host.notify(told, { words: [] }, {});
 });
+
+it("a handler that was removed is not kept in memory while its extension stays", async () => {
+  const { host } = createTestHost();
+  let api!: { on(name: "told", handler: () => void): () => void };
+  const remove = await host.register("a", (given) => {
+    api = given;
+  });
+  const collect = collector();
+  const handlers = Array.from({ length: 20 }, () => {
+    const handler = () => {};
+    api.on("told", handler)();
+    return new WeakRef(handler);
+  });
+  await settle();
+  collect();
+  expect(handlers.filter((handler) => handler.deref() !== undefined).length).toBeLessThan(5);
+  remove();
+});
+
+/** Returns the function that collects garbage. */
+function collector(): () => void {
+  setFlagsFromString("--expose-gc");
+  return runInNewContext("gc") as () => void;
+}
