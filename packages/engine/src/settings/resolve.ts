@@ -171,8 +171,16 @@ interface CheckedSettings extends Partial<Settings> {
   models?: Readonly<Record<string, Partial<Settings>>>;
 }
 
-/** Makes the schema of a settings file with its keys in camelCase; no key is required. */
+let schemaMade: ReturnType<typeof makeSchema> | undefined;
+
+/** Returns the schema of a settings file. Made once, because that takes milliseconds. */
 function settingsSchema(z: typeof zod) {
+  schemaMade ??= makeSchema(z);
+  return schemaMade;
+}
+
+/** Makes the schema of a settings file with its keys in camelCase; no key is required. */
+function makeSchema(z: typeof zod) {
   const schemaOf = (keys: readonly SettingsKey[]) =>
     Object.fromEntries(
       keys.map((key) => {
@@ -211,7 +219,7 @@ async function checkedLayers(layers: readonly SettingsLayer[]): Promise<CheckedS
   const { z } = await import("zod");
   const schema = settingsSchema(z);
   return layers.map((layer) => {
-    const values = layer.variables ? fromTexts(layer.values, z) : layer.values;
+    const values = layer.variables ? fromTexts(layer.values, schema.shape) : layer.values;
     const { success, data, error } = schema.safeParse(values);
     if (success) return data as CheckedSettings;
     const [issue] = error.issues;
@@ -230,11 +238,14 @@ const BOOLEANS = new Map([
 /**
  * Converts the texts of the environment: each becomes the first of text, number and boolean that its setting allows.
  */
-function fromTexts(values: Readonly<Record<string, unknown>>, z: typeof zod): Record<string, unknown> {
+function fromTexts(
+  values: Readonly<Record<string, unknown>>,
+  shape: Readonly<Record<string, zod.ZodType>>,
+): Record<string, unknown> {
   const entries = Object.entries(values).map(([key, value]) => {
     const text = String(value);
     const candidates = [text, Number(text), BOOLEANS.get(text.toLowerCase())];
-    const allowed = candidates.find((candidate) => ruleOf(key)?.schema(z).safeParse(candidate).success);
+    const allowed = candidates.find((candidate) => ruleOf(key) && shape[key]?.safeParse(candidate).success);
     return [key, allowed ?? (Number.isNaN(candidates[1]) ? text : candidates[1])];
   });
   return Object.fromEntries(entries);
