@@ -377,8 +377,10 @@ function filled(draft: MessageDraft, context: SessionContext, batch: readonly St
   if (draft.role === "toolResult") {
     const { toolCallId } = draft;
     if (typeof toolCallId !== "string") throw refused("A toolResult needs the `toolCallId` of its call.");
-    const called = callNamed(toolCallId, batch) ?? callNamed(toolCallId, context.messages);
-    const toolName = draft.toolName || (called ?? "unknown");
+    // Searches for the call only when the name is missing: the search can read the whole context.
+    const toolName =
+      draft.toolName ||
+      (callNamed(toolCallId, batch) ?? callNamed(toolCallId, context.messages) ?? "unknown");
     return { ...draft, toolName, content: contentBlocks(draft), isError: draft.isError ?? false };
   }
   const given: Record<string, unknown> = { ...draft };
