@@ -134,7 +134,7 @@
         (br $next)))
     (local.get $at))
 
-  ;; Computes the same hash as IdHash in columns.ts. Stores the low half at `out` and the high half one column further.
+  ;; Computes the same hash as IdHash in entry-index.ts. Stores the low half at `out` and the high half one column further.
   (func $hash (param $at i32) (param $end i32) (param $out i32)
     (local $low i32) (local $high i32) (local $pair i32)
     (local.set $low (i32.xor (global.get $seed) (i32.sub (local.get $end) (local.get $at))))
