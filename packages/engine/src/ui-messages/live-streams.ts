@@ -9,52 +9,55 @@ export interface LiveStreams {
   resume(id: string): ReadableStream<Uint8Array> | null;
 }
 
-/** A piece of a stream, or the error that ended it. Readers receive the error after all pieces. */
-type Piece = Uint8Array | { error: unknown };
+/** The next piece of a stream, and the one after it; undefined at the end. Rejects when the stream broke. */
+type Link = Promise<{ piece: Uint8Array; next: Link } | undefined>;
 
 /**
  * Makes a keeper of running answers. It has an answer only while the answer is streamed. The session has the answer
  * before the stream ends, and also after the end of the process.
  */
 export function liveStreams(): LiveStreams {
-  const streams = new Map<string, { unread: ReadableStream<Piece> }>();
+  const streams = new Map<string, Link>();
   return {
     keep(id, stream) {
-      // The unread branch keeps all pieces, for readers that join later.
-      const pieces = piecesOf(stream);
-      const whole = new ReadableStream<Piece>({
-        async pull(controller) {
-          const { value, done } = await pieces.next();
-          if (done) controller.close();
-          else controller.enqueue(value);
-        },
-      });
-      const [unread, drained] = whole.tee();
-      const live = { unread };
-      streams.set(id, live);
-      void drained.pipeTo(new WritableStream()).then(() => {
-        if (streams.get(id) === live) streams.delete(id);
+      // The first link holds all others, for readers that join later.
+      const first = linkTo(piecesOf(stream));
+      streams.set(id, first);
+      void endOf(first).then(() => {
+        if (streams.get(id) === first) streams.delete(id);
       });
     },
     resume(id) {
-      const live = streams.get(id);
-      if (!live) return null;
-      const [unread, joined] = live.unread.tee();
-      live.unread = unread;
-      const thrown = new TransformStream<Piece, Uint8Array>({
-        transform: (piece, controller) =>
-          piece instanceof Uint8Array ? controller.enqueue(piece) : controller.error(piece.error),
+      let next = streams.get(id);
+      if (!next) return null;
+      return new ReadableStream<Uint8Array>({
+        async pull(controller) {
+          const link = await next;
+          if (!link) return controller.close();
+          controller.enqueue(link.piece);
+          next = link.next;
+        },
       });
-      return joined.pipeThrough(thrown);
     },
   };
 }
 
-async function* piecesOf(stream: ReadableStream<string>): AsyncGenerator<Piece> {
+async function* piecesOf(stream: ReadableStream<string>): AsyncGenerator<Uint8Array, undefined> {
   const encoder = new TextEncoder();
+  for await (const piece of stream as unknown as AsyncIterable<string>) yield encoder.encode(piece);
+}
+
+/** Reads a stream to its end, whether or not anyone reads the links. */
+async function linkTo(pieces: AsyncGenerator<Uint8Array, undefined>): Link {
+  const { value } = await pieces.next();
+  return value && { piece: value, next: linkTo(pieces) };
+}
+
+/** Waits for the end of a stream. An error is told to those who read. */
+async function endOf(first: Link): Promise<void> {
   try {
-    for await (const piece of stream as unknown as AsyncIterable<string>) yield encoder.encode(piece);
-  } catch (error) {
-    yield { error };
+    for (let link = await first; link; ) link = await link.next;
+  } catch {
+    // told to those who read
   }
 }
