@@ -1,4 +1,3 @@
-import { setTimeout } from "node:timers/promises";
 import type { AnswerEvent, Provider } from "@espalier/engine";
 import {
   type AnthropicRequest,
@@ -54,8 +53,7 @@ export function scriptedModel(
         typeof script === "function"
           ? script(request, requests.length)
           : (script[requests.length - 1] ?? { text: "(the script is over)" });
-      if (turn.delayMs) await setTimeout(turn.delayMs, undefined, { signal }).catch(() => undefined);
-      const { aborted } = signal;
+      const aborted = await waited(turn.delayMs ?? 0, signal);
       const content: AssistantBlock[] = [
         ...(turn.text ? [{ type: "text" as const, text: turn.text }] : []),
         ...(turn.calls ?? []).map((call) => ({ type: "toolCall" as const, ...call })),
@@ -75,4 +73,16 @@ export function scriptedModel(
       yield { type: "answer", message };
     },
   };
+}
+
+/** Waits with the global timer, which tests can replace. Returns whether the signal was aborted. */
+async function waited(milliseconds: number, signal: AbortSignal): Promise<boolean> {
+  if (signal.aborted || milliseconds === 0) return signal.aborted;
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => resolve(false), milliseconds);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      resolve(true);
+    });
+  });
 }

@@ -238,7 +238,11 @@ export function withoutReserve(policy: Policy, situation: PolicySituation): Comp
   return isOver ? "threshold" : undefined;
 }
 
-/** Compacts regardless of the thresholds, and returns the result as messages and tokens; see `Session.forceCompact`. */
+/**
+ * Compacts regardless of the thresholds, and returns the result as messages and tokens. Nothing to compact is a success
+ * that freed no tokens. A failed summary is logged and returned as `success: false`; the conversation stays unchanged.
+ * All other errors are thrown: an abort, a refusal, a log that cannot be written.
+ */
 export async function forceCompact(session: Session, options: CompactionRequest): Promise<CompactResult> {
   const policy = currentPolicy(session, options);
   const previousTokens = sizeOf(session.context.messages, policy);

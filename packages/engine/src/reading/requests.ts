@@ -247,7 +247,9 @@ export class RequestReader {
     const isContinued =
       !path.some(looksBack) &&
       (isBelow || !(before.isReordered || this.#entriesBetween(common, before.row).some(reachesBack)));
-    const state = isContinued ? before.continued(row, common) : this.#build(row);
+    // A request below only grows: an id that stands twice must not cut it.
+    const kept = isBelow ? Number.POSITIVE_INFINITY : common;
+    const state = isContinued ? before.continued(row, kept) : this.#build(row);
     if (isContinued) this.#addTo(state, path);
     this.#last = state;
     return this.#compare(before, state, { path, isBelow, from: isBelow && isContinued ? before.length : 0 });
