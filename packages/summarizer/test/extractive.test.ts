@@ -99,7 +99,7 @@ describe("what the summary of a session says", () => {
       user("Make the slow tests parallel."),
       ...edit("test/slow.test.ts", "parallel"),
       user(
-        "<task-notification>\n<status>completed</status>\n</task-notification>\nFull transcript available at: /work/tasks/ab7e996.output",
+        "<task-notification>\n<status>completed</status>\n</task-notification>\nFull transcript available at: /home/mara/tasks/ab7e996.output",
       ),
       assistant("The tests take 19 s now."),
     ]);
