@@ -214,7 +214,7 @@ export function openPairs(said: readonly (readonly ContextMessage[])[]): Int32Ar
 }
 
 /** A text of the user, and its index among the items of a span; -1 when it is before them. */
-interface UserWords {
+export interface UserWords {
   /** Index into the span's items. */
   at: number;
   text: string;

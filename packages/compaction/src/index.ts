@@ -1,3 +1,4 @@
+export type { EntryRange, HistorySummaryOptions, OmittedEntries, SummaryOptions } from "./compact.ts";
 export {
   type CompactionDetails,
   type CompactionSummary,
@@ -11,6 +12,7 @@ export {
   TURN_PREFIX_SUMMARIZATION_PROMPT,
   UPDATE_SUMMARIZATION_PROMPT,
 } from "./compact.ts";
+export type { CompactionSpan, CutItem, UserWords } from "./cut.ts";
 export {
   type CutPoint,
   currentSystemMessage,
@@ -38,7 +40,10 @@ export type {
   CompactionPlan,
   CompactionPreparation,
   CompactionReason,
+  FittedPlan,
   NothingToCompact,
+  PlanConditions,
+  Selection,
 } from "./plan.ts";
 export {
   coveredFiles,
@@ -47,7 +52,14 @@ export {
   planSelection,
   prepareCompaction,
 } from "./plan.ts";
-export type { OffloadPlan, Policy, PolicyMoment, PolicySituation } from "./policy.ts";
+export type {
+  CompactionInTheMaking,
+  LearntWindows,
+  OffloadPlan,
+  Policy,
+  PolicyMoment,
+  PolicySituation,
+} from "./policy.ts";
 export {
   effectiveWindow,
   isByteOverflow,
@@ -58,6 +70,7 @@ export {
   tokenBudget,
   trustedTokens,
 } from "./policy.ts";
+export type { FoundInMessage, RulesOnOptions } from "./rules.ts";
 export {
   findRulesOnce,
   foundIn,

@@ -49,7 +49,7 @@ export interface PolicySituation {
 }
 
 /** A compaction before it is committed, as input of the policy's `record`. */
-interface CompactionInTheMaking {
+export interface CompactionInTheMaking {
   /** Id of its entry. */
   entryId: string;
   sessionId: string;

@@ -48,6 +48,8 @@ export {
   providerNamed,
   resolveSummarizer,
 } from "./providers/named.ts";
+export type { OwnPrices } from "./reading/bills.ts";
+export type { CacheCall, CacheLedgerOptions } from "./reading/cache-ledger.ts";
 export {
   type ArchivedRows,
   archivedRows,
@@ -74,6 +76,7 @@ export {
   statsOf,
   type UsageTotals,
 } from "./reading/index.ts";
+export type { HistoryRequest } from "./reading/statistics.ts";
 export { type Diagnosis, diagnose, othersMayRead } from "./repair/diagnose.ts";
 export {
   isRepaired,

@@ -1,3 +1,5 @@
+export type { PlanOptions } from "../policy.ts";
+export type { GenerateSummaryOptions, RetriesOptions, SummarizerForModel } from "./context-compactor.ts";
 export {
   buildCompressedHistory,
   type CompactOptions,
@@ -9,7 +11,7 @@ export {
   splitMessages,
   withRetries,
 } from "./context-compactor.ts";
-export type { PolicyLog } from "./events.ts";
+export type { Listener, PolicyLog } from "./events.ts";
 export {
   type CompactionCounts,
   EventBus,
@@ -17,6 +19,7 @@ export {
   EventType,
   progressMessage,
 } from "./events.ts";
+export type { HistoryOptions } from "./history.ts";
 export {
   type ArchivedRows,
   activeMessages,
@@ -41,6 +44,7 @@ export {
   planKeepingNewest,
   RANGE_SUMMARY_PROMPT,
 } from "./message-count.ts";
+export type { OffloadedResult } from "./offload.ts";
 export {
   type OffloadedEntry,
   type OffloadOptions,
@@ -67,6 +71,7 @@ export {
   offloadReference,
   restoreOffloadedContent,
 } from "./offload-storage.ts";
+export type { PrunedHistory, SummaryGeneratorOptions } from "./pressure.ts";
 export {
   type CompactionResult,
   CompactionTrigger,
@@ -93,6 +98,7 @@ export {
   SUMMARIES_ARE_FOR_REFERENCE,
   summaryNote,
 } from "./query-history.ts";
+export type { ConsolidatedSession } from "./sliding-window.ts";
 export {
   checkSlidingWindowSettings,
   countMessages,

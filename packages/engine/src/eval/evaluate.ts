@@ -266,7 +266,7 @@ function meanRows(reports: readonly SessionReport[]): Row[] {
 // cost of later requests.
 
 /** A rule of the user, and the first round after which the model no longer reads it. */
-interface RuleRound {
+export interface RuleRound {
   text: string;
   /** Round in which it was stated, from 1. */
   stated: number;
@@ -275,7 +275,7 @@ interface RuleRound {
 }
 
 /** Numbers of rules that are still valid, and of those that the model still reads. */
-interface RuleFigures {
+export interface RuleFigures {
   /** Rules that the model reads after the last round. */
   held: number;
   /** Rules that are valid after the last round. */

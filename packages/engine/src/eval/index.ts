@@ -1,3 +1,4 @@
+export type { RuleFigures, RuleRound, SessionReport } from "./evaluate.ts";
 export {
   COLUMNS,
   type Column,
@@ -8,14 +9,18 @@ export {
   type Report,
   type Row,
 } from "./evaluate.ts";
+export type { JudgeBill, JudgedRow } from "./judge.ts";
 export {
   forecastJudgement,
   type JudgedSession,
   type JudgeForecast,
   type JudgeOptions,
 } from "./judge.ts";
+export type { Cut, Measures } from "./measures.ts";
 export { Examination } from "./measures.ts";
 export { reportPage } from "./page.ts";
 export { CATEGORIES, type Category } from "./probes.ts";
+export type { Cuts } from "./rounds.ts";
 export { cutsOf, forecastSummaries } from "./rounds.ts";
+export type { ReadCall, ReadMessage } from "./transcript.ts";
 export { Transcript } from "./transcript.ts";

@@ -6,6 +6,7 @@ export {
   type ReadableSession,
   rowsHidden,
 } from "@espalier/compaction/policies";
+export type { RecordedCost } from "./bills.ts";
 export {
   addBill,
   type BilledCall,
@@ -15,6 +16,7 @@ export {
   recordedCost,
   type UsageTotals,
 } from "./bills.ts";
+export type { CacheChange } from "./cache-forecast.ts";
 export { type CacheForecast, cacheChange, forecastCache, forecastNavigation } from "./cache-forecast.ts";
 export {
   CACHE_REASONS,
@@ -24,6 +26,7 @@ export {
   cacheLedger,
 } from "./cache-ledger.ts";
 export { type BranchComparison, type BranchSide, compareBranches } from "./compare-branches.ts";
+export type { RequestDifference } from "./requests.ts";
 export { CACHE_CAUSES, CACHE_LIFE_MS, type CacheCause } from "./requests.ts";
 export { SessionCache } from "./session-cache.ts";
 export {
