@@ -39,6 +39,9 @@ export interface CutItem {
   messages: readonly ContextMessage[];
 }
 
+/** Returns the size of a message, in tokens. */
+export type Estimate = (message: ContextMessage) => number;
+
 /**
  * Finds the cut that keeps about `keepRecentTokens` of the newest conversation. The search goes backwards from the
  * newest entry until the budget is reached. The cut is the nearest legal point at or after that entry, or else the last
@@ -71,7 +74,7 @@ export function findCutPoint(
 export function cutItems(
   items: readonly CutItem[],
   keepRecentTokens: number,
-  estimate: (message: ContextMessage) => number = estimateTokens,
+  estimate: Estimate = estimateTokens,
 ): CutPoint {
   const reached = budgetReachedAt(items, keepRecentTokens, estimate);
   if (reached < 0) return KEEP_ALL;
@@ -108,11 +111,7 @@ export function legalCuts(items: readonly CutItem[]): Uint8Array {
 }
 
 /** Returns the newest item at which the budget is reached, counted from the end; -1 when it is never reached. */
-function budgetReachedAt(
-  items: readonly CutItem[],
-  keepRecentTokens: number,
-  estimate: (message: ContextMessage) => number,
-): number {
+function budgetReachedAt(items: readonly CutItem[], keepRecentTokens: number, estimate: Estimate): number {
   let tokens = 0;
   for (let at = items.length - 1; at >= 0; at--) {
     for (const message of items[at]!.messages) tokens += estimate(message);
@@ -262,6 +261,36 @@ export function readSpan(entries: readonly Entry[]): CompactionSpan {
     previous,
   };
 }
+
+/**
+ * Returns cuts that keep less than one that begins at `keptFrom`. The first has half of this budget, and each has half
+ * the budget of the one before.
+ */
+export function smallerCuts(
+  span: CompactionSpan,
+  keptFrom: number,
+  keepTokens: number,
+  estimate: Estimate,
+): CutPoint[] {
+  const { items, waitingAt: waiting } = span;
+  const cuts: CutPoint[] = [];
+  const add = (cut: CutPoint) => {
+    const isSmaller = cut.firstKeptIndex > (cuts.at(-1)?.firstKeptIndex ?? keptFrom);
+    if (isSmaller && (waiting < 0 || cut.firstKeptIndex <= waiting)) cuts.push(cut);
+  };
+  for (let budget = keepTokens / 2; budget >= 1; budget /= 2) add(cutItems(items, budget, estimate));
+  add(
+    waiting < 0 ? keepingNothing(span) : cutAt(items, Math.max(0, legalCuts(items).lastIndexOf(1, waiting))),
+  );
+  return cuts;
+}
+
+/** Cut that keeps no item of a span. */
+export const keepingNothing = ({ items }: CompactionSpan): CutPoint => ({
+  firstKeptIndex: items.length,
+  turnStartIndex: -1,
+  isSplitTurn: false,
+});
 
 /** Returns the item with the newest user message, if that message has no answer. */
 export const waitingItem = ({ items, waitingAt }: CompactionSpan): ProjectedEntry | undefined =>

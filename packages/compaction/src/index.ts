@@ -22,7 +22,6 @@ export {
   userTexts,
   waitingItem,
 } from "./cut.ts";
-export { editsWithout, excessBytes, excessPictures, isPicture, pictureEdits, shrinkEdits } from "./edits.ts";
 export {
   type BeforeCompactAnswer,
   type BeforeCompactEvent,
@@ -46,11 +45,14 @@ export type {
   Selection,
 } from "./plan.ts";
 export {
+  contentEdit,
   coveredFiles,
   type PrepareOptions,
   planAt,
   planSelection,
   prepareCompaction,
+  shrinkEdits,
+  withoutPicture,
 } from "./plan.ts";
 export type {
   CompactionInTheMaking,

@@ -2,14 +2,18 @@ import { EspalierError } from "@espalier/jsonl-stream";
 import {
   branchSummary,
   CHARS_PER_TOKEN,
+  type ContentBlock,
   type ContextEdit,
   type ContextMessage,
+  contentBlocks,
   type Entry,
   estimateTokens,
+  isPicture,
   type ProjectedEntry,
 } from "@espalier/session-tree";
 import {
   collectFileOps,
+  cutText,
   type FileOps,
   type FileTool,
   fileLists,
@@ -19,18 +23,20 @@ import {
 } from "@espalier/summarizer";
 import {
   type CompactionSpan,
+  type CutItem,
   type CutPoint,
   currentSystemMessage,
-  cutAt,
   cutItems,
-  legalCuts,
+  type Estimate,
+  keepingNothing,
   readSpan,
+  smallerCuts,
   waitingItem,
 } from "./cut.ts";
-import { shrinkEdits } from "./edits.ts";
 import type { Rule } from "./rules.ts";
 import { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, thresholdOf } from "./settings.ts";
 import {
+  commonLimit,
   fittingBlocks,
   frameSummary,
   joinSummary,
@@ -127,9 +133,11 @@ function* smallerPlans(
   tried: CutPoint,
   conditions: PlanConditions,
 ): Generator<FittedPlan> {
-  const threshold = thresholdOf(conditions.settings);
-  const { contextWindow: window } = conditions.settings;
-  const smaller = smallerCuts(span, tried.firstKeptIndex, conditions);
+  const { settings, estimate } = conditions;
+  const threshold = thresholdOf(settings);
+  const { contextWindow: window } = settings;
+  const keepTokens = Math.min(settings.keepRecentTokens, 2 * window);
+  const smaller = smallerCuts(span, tried.firstKeptIndex, keepTokens, estimate);
   for (const cut of smaller) yield planAt(span, cut, conditions, threshold);
   const all = [tried, ...smaller];
   for (const cut of all) yield planAt(span, cut, conditions, window);
@@ -138,35 +146,6 @@ function* smallerPlans(
   if (span.waitingAt < 0 || !fitsAlone(span, conditions)) return;
   yield planAt(span, keepingNothing(span), conditions, threshold);
 }
-
-/** Yields cuts that keep less than one that begins at `keptFrom`. Each cut has half the budget of the one before. */
-function smallerCuts(
-  span: CompactionSpan,
-  keptFrom: number,
-  { settings, estimate }: PlanConditions,
-): CutPoint[] {
-  const { items, waitingAt: waiting } = span;
-  const cuts: CutPoint[] = [];
-  const add = (cut: CutPoint) => {
-    const isSmaller = cut.firstKeptIndex > (cuts.at(-1)?.firstKeptIndex ?? keptFrom);
-    if (isSmaller && (waiting < 0 || cut.firstKeptIndex <= waiting)) cuts.push(cut);
-  };
-  for (let budget = budgetOf(settings) / 2; budget >= 1; budget /= 2) add(cutItems(items, budget, estimate));
-  add(
-    waiting < 0 ? keepingNothing(span) : cutAt(items, Math.max(0, legalCuts(items).lastIndexOf(1, waiting))),
-  );
-  return cuts;
-}
-
-/** Budget of the kept part: the setting, but at most twice the window. */
-const budgetOf = (settings: CompactionSettings): number =>
-  Math.min(settings.keepRecentTokens, 2 * settings.contextWindow);
-
-const keepingNothing = ({ items }: CompactionSpan): CutPoint => ({
-  firstKeptIndex: items.length,
-  turnStartIndex: -1,
-  isSplitTurn: false,
-});
 
 /** Returns whether system prompt, tools, the waiting message and a summary fit the window. */
 function fitsAlone(span: CompactionSpan, conditions: PlanConditions): boolean {
@@ -379,10 +358,7 @@ function blocksOf(
   };
 }
 
-function sumSizes(
-  messages: readonly ContextMessage[],
-  estimate: (message: ContextMessage) => number,
-): number {
+function sumSizes(messages: readonly ContextMessage[], estimate: Estimate): number {
   let sum = 0;
   for (const message of messages) sum += estimate(message);
   return sum;
@@ -411,6 +387,73 @@ const conversationOf = (items: readonly ProjectedEntry[]): ContextMessage[] =>
 const messageEntryIds = (items: readonly ProjectedEntry[]): string[] =>
   items.flatMap(({ entry, messages }) => messages.map(() => entry.id));
 
+/** Results with fewer tokens are not shortened: their head and tail would be too short to be useful. */
+const SMALLEST_RESULT = 100;
+
+/**
+ * Returns edits that reduce the kept messages by at least `excess` tokens: the largest tool results are cut to head and
+ * tail, all to about the same size, and pictures are replaced by a word. The log keeps the originals. Empty when
+ * nothing has to shrink. When the target cannot be reached, the edits reduce as much as possible.
+ */
+export function shrinkEdits(kept: readonly CutItem[], excess: number, estimate: Estimate): ContextEdit[] {
+  if (excess <= 0) return [];
+  const candidates = kept.flatMap(({ entry, messages }) => {
+    const [message] = messages;
+    return messages.length === 1 && message && canShrink(message)
+      ? [{ id: entry.id, message, tokens: estimate(message) }]
+      : [];
+  });
+  const sizes = candidates.map(({ tokens }) => tokens);
+  let wanted = excess;
+  let limit = Math.max(SMALLEST_RESULT, commonLimit(sizes, wanted));
+  // A cut adds a mark, and an estimator need not be linear: repeat until the size fits or nothing more can be removed.
+  for (;;) {
+    const edits = candidates
+      .filter(({ tokens }) => tokens > limit)
+      .map(({ id, message, tokens }) => {
+        const content = shrunk(message, limit, estimate);
+        return { edit: contentEdit(id, content), freed: tokens - estimate(withContent(message, content)) };
+      });
+    const freed = edits.reduce((sum, { freed }) => sum + freed, 0);
+    if (freed >= excess || limit <= SMALLEST_RESULT)
+      return edits.flatMap(({ edit, freed }) => (freed > 0 ? [edit] : []));
+    wanted += excess - freed;
+    limit = Math.max(SMALLEST_RESULT, Math.floor(Math.min(limit * 0.95, commonLimit(sizes, wanted))));
+  }
+}
+
+/** Returns the edit that replaces the content of an entry. */
+export const contentEdit = (targetId: string, content: ContentBlock[]): ContextEdit => ({
+  targetId,
+  replacement: { content } as NonNullable<ContextEdit["replacement"]>,
+});
+
+/** Returns whether a message can be shortened; only tool results and pictures can. */
+function canShrink(message: ContextMessage): boolean {
+  if (message.role === "toolResult") return true;
+  return (
+    (message.role === "user" || message.role === "custom") &&
+    contentBlocks(message).some(({ type }) => type === "image")
+  );
+}
+
+function shrunk(message: ContextMessage, limit: number, estimate: Estimate): ContentBlock[] {
+  const words = contentBlocks(message).map((block) => withoutPicture(block));
+  if (message.role !== "toolResult") return words;
+  // A share of the characters is about the same share of the size for every estimator.
+  const share = limit / Math.max(1, estimate(withContent(message, words)));
+  if (share >= 1) return words;
+  const shortened = (text: string) => cutText(text, Math.floor(text.length * share), "head-tail");
+  return words.map((block) => (block.type === "text" ? { ...block, text: shortened(block.text) } : block));
+}
+
+const withContent = (message: ContextMessage, content: ContentBlock[]) =>
+  ({ ...message, content }) as ContextMessage;
+
+/** Returns a block; for a picture, a text in its place, with the reason if there is one. */
+export const withoutPicture = (block: ContentBlock, why = ""): ContentBlock =>
+  isPicture(block) ? { type: "text", text: why ? `[image left out: ${why}]` : "[image left out]" } : block;
+
 function withEdits(items: readonly ProjectedEntry[], edits: readonly ContextEdit[]): ContextMessage[] {
   const contents = new Map(edits.map(({ targetId, replacement }) => [targetId, replacement]));
   return items.flatMap((item) => {
@@ -426,7 +469,7 @@ function withEdits(items: readonly ProjectedEntry[], edits: readonly ContextEdit
 export interface PlanConditions {
   settings: CompactionSettings;
   /** Returns the size of one message, by the policy's estimator. */
-  estimate: (message: ContextMessage) => number;
+  estimate: Estimate;
   /** File arguments declared by tools. Default: those of common agents. */
   tools?: readonly FileTool[];
   /** Tokens of system prompt and tools, which are sent in addition to the context. */
@@ -451,5 +494,5 @@ export interface PlanConditions {
  * Returns the function that measures content that has to fit: an upper bound after an overflow, when estimates have
  * proved too low; else the estimate.
  */
-const measureOf = ({ isOverflow, estimate }: PlanConditions): PlanConditions["estimate"] =>
+const measureOf = ({ isOverflow, estimate }: PlanConditions): Estimate =>
   isOverflow ? upperBoundEstimator.estimate : estimate;

@@ -43,22 +43,6 @@ export function thresholdOf({
     : Math.floor(contextWindow * SHARE_WITHOUT_RESERVE);
 }
 
-/**
- * Returns the size to which all larger ones are cut so that the sum falls by `excess`; smaller ones are unchanged. 0
- * when even removing everything is not enough.
- */
-export function commonLimit(sizes: readonly number[], excess: number): number {
-  const sorted = [...sizes].sort((a, b) => b - a);
-  let freed = 0;
-  for (let count = 1; count <= sorted.length; count++) {
-    const next = sorted[count] ?? 0;
-    const step = (sorted[count - 1]! - next) * count;
-    if (freed + step >= excess) return Math.floor(sorted[count - 1]! - (excess - freed) / count);
-    freed += step;
-  }
-  return 0;
-}
-
 interface SettingsRange {
   least: number;
   most?: number;

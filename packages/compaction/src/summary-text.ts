@@ -1,7 +1,7 @@
 import { CHARS_PER_TOKEN, type ContextMessage } from "@espalier/session-tree";
 import { cutText, escapeText, type FileLists, formatFileLists, unescapeText } from "@espalier/summarizer";
 import { type Rule, ruleRoom, rulesText } from "./rules.ts";
-import { type CompactionSettings, commonLimit, thresholdOf } from "./settings.ts";
+import { type CompactionSettings, thresholdOf } from "./settings.ts";
 
 /** Blocks of a summary after the model's prose. The model cannot drop them. */
 export interface SummaryBlocks {
@@ -172,6 +172,22 @@ function userBlocks(
   const sizes = within(each).map(({ length }) => length);
   const excess = sizes[0]! + sizes[1]! + "\n\n".length - together;
   return within(excess <= 0 ? each : commonLimit(sizes, excess));
+}
+
+/**
+ * Returns the size to which all larger ones are cut so that the sum falls by `excess`; smaller ones are unchanged. 0
+ * when even removing everything is not enough.
+ */
+export function commonLimit(sizes: readonly number[], excess: number): number {
+  const sorted = [...sizes].sort((a, b) => b - a);
+  let freed = 0;
+  for (let count = 1; count <= sorted.length; count++) {
+    const next = sorted[count] ?? 0;
+    const step = (sorted[count - 1]! - next) * count;
+    if (freed + step >= excess) return Math.floor(sorted[count - 1]! - (excess - freed) / count);
+    freed += step;
+  }
+  return 0;
 }
 
 function block(tag: string, text: string, most: number): string {

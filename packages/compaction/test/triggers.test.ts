@@ -1,6 +1,7 @@
 import {
   DEFAULT_COMPACTION_SETTINGS,
   effectiveWindow,
+  isByteOverflow,
   isContextOverflow,
   learntWindows,
   namedWindow,
@@ -226,4 +227,23 @@ describe("windows recorded on a path", () => {
       expect(learntOf(path)).toEqual({});
     }
   });
+});
+
+test("a refusal for bytes is recognised by the words of providers and proxies, and is an overflow", () => {
+  const answer = (errorMessage: string, stopReason = "error") =>
+    ({
+      role: "assistant",
+      content: [],
+      provider: "p",
+      model: "m",
+      stopReason,
+      errorMessage,
+      timestamp: 0,
+    }) as never;
+  for (const words of ["413 request_too_large: no", "413 Request Entity Too Large", "Payload Too Large"]) {
+    expect(isByteOverflow(answer(words)), words).toBe(true);
+    expect(isContextOverflow(answer(words), 1_000), words).toBe(true);
+    expect(isByteOverflow(answer(words, "aborted")), words).toBe(false);
+  }
+  expect(isByteOverflow(answer("prompt is too long: 200001 tokens > 200000 maximum"))).toBe(false);
 });

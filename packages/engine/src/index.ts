@@ -127,13 +127,9 @@ export {
   type StoreOptions,
   settleTail,
 } from "./session/open.ts";
+export type { LeftOutPicture, PictureLimits } from "./session/pictures.ts";
 export { type PoolOptions, type SessionPool, sessionPool } from "./session/pool.ts";
-export type {
-  LeftOutPicture,
-  PictureLimits,
-  PreparedRequest,
-  RequestPreparation,
-} from "./session/prepare-request.ts";
+export type { PreparedRequest, RequestPreparation } from "./session/prepare-request.ts";
 export {
   paced,
   type ReplayOptions,

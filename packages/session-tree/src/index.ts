@@ -112,6 +112,7 @@ export {
   fieldText,
   type ImageBlock,
   isFailedAnswer,
+  isPicture,
   isRecord,
   messageText,
   parsedItem,

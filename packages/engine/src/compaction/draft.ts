@@ -7,13 +7,11 @@ import {
   compact,
   coveredFiles,
   currentSystemMessage,
-  excessBytes,
   isByteOverflow,
   joinSummary,
   learntWindows,
   type Policy,
   type PolicySituation,
-  pictureEdits,
   proseOf,
   rangeOf,
   readSpan,
@@ -49,6 +47,7 @@ import {
   summaryError,
 } from "@espalier/summarizer";
 import { pinnedTexts, rulesAtLeaf } from "../session/edit.ts";
+import { excessBytes, pictureEdits } from "../session/pictures.ts";
 import type { Session } from "../session/session.ts";
 import type { ActOptions, Bill } from "../session/state.ts";
 import { withFilesRead } from "./offload.ts";

@@ -1,39 +1,44 @@
+import { readSpan, tokenBudget, trustedTokens, waitingItem } from "@espalier/compaction";
+import { summaryNote } from "@espalier/compaction/policies";
+import { EspalierError, jsonText } from "@espalier/jsonl-stream";
 import {
-  editsWithout,
-  excessBytes,
-  excessPictures,
-  isPicture,
-  readSpan,
-  tokenBudget,
-  trustedTokens,
-  waitingItem,
-} from "@espalier/compaction";
-import { EventType, summaryNote } from "@espalier/compaction/policies";
-import { EspalierError } from "@espalier/jsonl-stream";
-import {
-  blockBytes,
-  type ContentBlock,
   type ContextMessage,
-  contentBlocks,
-  contextEdit,
   estimateTokens,
-  healedImage,
-  isFailedAnswer,
   isLogError,
+  isMessage,
   refuseEmptySchemas,
   type SessionContext,
   totalBytes,
 } from "@espalier/session-tree";
-import { imageSize } from "image-size";
 import type { CommittedCompaction, CompactionRequest } from "../compaction/draft.ts";
 import { bringFilesHome, type OffloadedResults, offloadResults } from "../compaction/offload.ts";
-import { overheadBytesOf, overheadOf, type RequestExtras, situationOf } from "../compaction/request.ts";
+import {
+  overheadBytesOf,
+  overheadOf,
+  pricesAt,
+  type RequestExtras,
+  situationOf,
+} from "../compaction/request.ts";
 import { compactWhenDue, reportFailure, withoutReserve } from "../compaction/run.ts";
 import { contextForHandlers } from "../extensions/context.ts";
+import { lastCall } from "../reading/bills.ts";
+import {
+  CACHE_LIFE_MS,
+  CACHE_SLACK,
+  type CacheCause,
+  type Compared,
+  RequestReader,
+} from "../reading/requests.ts";
 import { refuseOverBudget } from "../turn/budget.ts";
-import { tellCacheBreak } from "./cache-watch.ts";
+import { type LeftOutPicture, leaveOutPictures, type PictureLimits } from "./pictures.ts";
 import type { Session } from "./session.ts";
-import { context as contextHook, currentPolicy, shapedContext } from "./state.ts";
+import {
+  type CacheBreakEvent,
+  cacheBreak,
+  context as contextHook,
+  currentPolicy,
+  shapedContext,
+} from "./state.ts";
 
 /** Options of a request other than its context, and of a compaction before it. */
 export interface RequestPreparation extends Omit<CompactionRequest, "reason">, RequestExtras {
@@ -109,11 +114,9 @@ export async function prepareRequest(
   const measured = () => requestSize(session.requestContext, limits);
   let size = measured();
   const picturesLeftOut: LeftOutPicture[] = [];
-  const pictures = { ...pictureLimitsOf(session.requestContext.model), ...options.pictures };
   const leaveOut = async (bytes: number) => {
     if (!autoCompact) return;
-    const sent = session.requestContext;
-    const out = await tried(() => leaveOutPictures(session, sent, pictures, bytes, requestBytes));
+    const out = await tried(() => leaveOutPictures(session, options.pictures, bytes, requestBytes));
     if (out?.length) picturesLeftOut.push(...out);
     size = measured();
   };
@@ -253,189 +256,76 @@ function overBytes(
   );
 }
 
-/** Limits of a provider for pictures. */
-export interface PictureLimits {
-  /** Maximum number of pixels of the longer side. */
-  side: number;
-  /** Number of pictures in one request above which `manySide` applies. */
-  manyOver: number;
-  /** Maximum number of pixels of the longer side in a request with more than `manyOver` pictures. */
-  manySide: number;
-  /** Maximum number of pictures in one request. */
-  count: number;
-  /** Maximum number of characters of base64 of one picture. */
-  bytes: number;
+/** Last sent request, with facts that the file does not have. */
+interface Sent {
+  system: string | undefined;
+  tools: string;
+  /** Time of the request, in epoch milliseconds. */
+  at: number;
 }
 
-/**
- * Limits of Anthropic: 8,000 px, 2,000 px with more than 20 pictures, and 100 pictures (its guide to vision; models
- * with a window of more than 200,000 tokens accept more), 5 MiB of base64 each (its error message: "image exceeds 5 MB
- * maximum"). No known limits are stricter, so they apply to unknown providers too.
- */
-const STRICTEST: PictureLimits = { side: 8_000, manyOver: 20, manySide: 2_000, count: 100, bytes: 5_242_880 };
-
-/** Limits of OpenAI, from its guide to images: 500 in a request, 20 MB each; large ones are scaled down. */
-const OPENAI: PictureLimits = {
-  side: Number.POSITIVE_INFINITY,
-  manyOver: Number.POSITIVE_INFINITY,
-  manySide: Number.POSITIVE_INFINITY,
-  count: 500,
-  bytes: 20_000_000,
-};
-
-/** Returns the limits of a model's provider. */
-const pictureLimitsOf = (model: SessionContext["model"]): PictureLimits =>
-  model && /^(openai|azure)/.test(model.provider) ? OPENAI : STRICTEST;
-
-/** A picture that was left out of the context before a request. The log still has it. */
-export interface LeftOutPicture {
-  /** Entry with the picture. */
-  entryId: string;
-  /** Reason, such as `9000 pixels wide or high, of 8000 at most`. */
-  reason: string;
-}
+const sent = new WeakMap<Session, Sent>();
 
 /**
- * Leaves out pictures for which the provider would refuse the request: pictures that it never accepts, and the oldest
- * ones when there are too many, or too many bytes. This is done by edits: the log keeps the pictures, and no model is
- * called. When there are too many, only three quarters of the limit are kept, so that the next pictures leave the
- * provider's cache valid. Pictures that no model has read are kept, if the provider accepts them.
- *
- * @param sent the context of the request
- * @param bytes size of the whole request
- * @param requestBytes maximum number of bytes of a request
+ * Compares the next request with the previous one, and notifies extensions of a break of the prompt cache. Does nothing
+ * when no extension listens.
  */
-async function leaveOutPictures(
+async function tellCacheBreak(
   session: Session,
-  sent: SessionContext,
-  limits: PictureLimits,
-  bytes: number,
-  requestBytes: number,
-): Promise<LeftOutPicture[]> {
-  const refused = refusedPictures(sent.messages, limits);
-  if (refused.size === 0 && bytes <= requestBytes) return [];
-  const sources = new Set(sent.sources);
-  const span = readSpan(session.window.entries);
-  const items = span.items.filter(({ entry }) => sources.has(entry.id));
-  let freed = 0;
-  for (const picture of refused.keys()) freed += blockBytes(picture);
-  const excess = excessBytes(bytes - freed, requestBytes);
-  const out = new Map(refused);
-  const why = `the request had more than ${requestBytes} bytes`;
-  for (const picture of excessPictures(items, excess, waitingItem(span)))
-    if (!out.has(picture)) out.set(picture, why);
-  const edits = editsWithout(items, out);
-  if (edits.length === 0) return [];
-  await session.append(edits.map((edit) => contextEdit.of(edit)));
-  const edited = new Set(edits.map(({ targetId }) => targetId));
-  const told = items
-    .filter(({ entry }) => edited.has(entry.id))
-    .flatMap(({ entry: { id: entryId }, messages }) =>
-      messages
-        .flatMap(contentBlocks)
-        .flatMap((block) => out.get(block) ?? [])
-        .map((reason) => ({ entryId, reason })),
-    );
-  const reasons = [...new Set(told.map(({ reason }) => reason))];
-  session.events.publish(EventType.STATE_CHANGED, {
-    name: "session.pictures",
-    data: { messages: edits.length, reasons },
-  });
-  return told;
+  { system, tools = [] }: Pick<RequestExtras, "system" | "tools">,
+): Promise<void> {
+  if (!session.host.has(cacheBreak) || !session.log.view) return;
+  const before = sent.get(session);
+  const now = { system, tools: jsonText(tools), at: session.now() };
+  sent.set(session, now);
+  const event = breakAt(session, before, now);
+  if (event && event.tokens > CACHE_SLACK) await session.tell(cacheBreak, event);
 }
 
-/** Share of the pictures that is kept when there are too many, so that the next pictures are not too many again. */
-const SHARE_KEPT = 0.75;
+function breakAt(session: Session, before: Sent | undefined, now: Sent): CacheBreakEvent | undefined {
+  const { tree, leafId } = session;
+  const last = lastCall(tree);
+  if (!last) return undefined;
+  const requests = new RequestReader(tree);
+  requests.next(tree.index.parent(last.row));
+  const compared = requests.next(leafId === null ? -1 : tree.row(leafId));
+  const found = causeOf(session, { compared, before, now, last });
+  if (!found) return undefined;
+  const { prefix, beforeTokens } = compared;
+  // Another model, a pause, or a change before the messages invalidates the whole cache.
+  const isWhole = found !== compared.difference || found.cause === "thinking-level";
+  const share = isWhole || beforeTokens === 0 ? 1 : 1 - prefix.tokens / beforeTokens;
+  const kept = Math.round(last.context * share);
+  // Removed content is not paid for: a compaction makes the request smaller.
+  const size = Math.round((session.context.tokens * last.context) / (beforeTokens || 1));
+  const tokens = Math.min(kept, size);
+  const prices = pricesAt(session);
+  const cost = prices ? (tokens * Math.max(0, prices.cacheWrite - prices.cacheRead)) / 1_000_000 : null;
+  return { ...found, tokens, cost };
+}
 
-/**
- * Returns the pictures that the provider would refuse, each with the reason; the oldest ones when there are too many.
- */
-function refusedPictures(
-  messages: readonly ContextMessage[],
-  limits: PictureLimits,
-): Map<ContentBlock, string> {
-  const out = new Map<ContentBlock, string>();
-  let pictures = messages.flatMap(contentBlocks).filter(isPicture);
-  const leaveOut = (gone: readonly ContentBlock[], reason: string) => {
-    for (const block of gone) out.set(block, reason);
-    pictures = pictures.filter((block) => !out.has(block));
-  };
-  for (const block of pictures) {
-    const reason = reasonAlone(block, limits);
-    if (reason) out.set(block, reason);
+interface Requests {
+  compared: Compared;
+  before: Sent | undefined;
+  now: Sent;
+  last: NonNullable<ReturnType<typeof lastCall>>;
+}
+
+function causeOf(
+  { context, leafId, window }: Session,
+  { compared, before, now, last }: Requests,
+): { cause: CacheCause; entryId: string | null } | undefined {
+  const { model } = context;
+  const { provider, model: modelId } = last.billed;
+  if (model && (model.provider !== provider || model.modelId !== modelId)) {
+    const change = window.entries.findLast(({ type }) => type === "model_change");
+    return { cause: "model", entryId: change?.id ?? leafId };
   }
-  pictures = pictures.filter((block) => !out.has(block));
-  const { manyOver, manySide, count } = limits;
-  const unseen = unseenPictures(messages);
-  const areLarge = pictures.filter((block) => measured(block).side > manySide);
-  if (pictures.length > manyOver && areLarge.length > 0) {
-    const areNew = areLarge.some((block) => unseen.has(block));
-    const room = Math.max(Math.floor(manyOver * SHARE_KEPT), Math.min(unseen.size, manyOver));
-    if (areNew && unseen.size <= manyOver)
-      leaveOut(
-        pictures.slice(0, -room),
-        `more than ${manyOver} pictures, one of them over ${manySide} pixels`,
-      );
-    else leaveOut(areLarge, `over ${manySide} pixels, among more than ${manyOver} pictures`);
-  }
-  if (pictures.length > count) {
-    const room = Math.max(Math.floor(count * SHARE_KEPT), Math.min(unseen.size, count));
-    leaveOut(pictures.slice(0, -room), `more than ${count} pictures`);
-  }
-  return out;
-}
-
-/** Returns the reason for which a picture cannot be sent even alone. */
-function reasonAlone(block: ContentBlock, limits: PictureLimits): string | undefined {
-  const { isReadable, bytes, side } = measured(block);
-  if (!isReadable) return "no picture in base64 that models read";
-  if (bytes > limits.bytes)
-    return `${counted(bytes)} characters of base64, of ${counted(limits.bytes)} at most`;
-  return side > limits.side ? `${side} pixels wide or high, of ${limits.side} at most` : undefined;
-}
-
-/** Returns the pictures after the last answer, which no model has read. */
-function unseenPictures(messages: readonly ContextMessage[]): Set<ContentBlock> {
-  const answered = messages.findLastIndex(
-    (message) => message?.role === "assistant" && !isFailedAnswer(message),
-  );
-  return new Set(
-    messages
-      .slice(answered + 1)
-      .flatMap(contentBlocks)
-      .filter(isPicture),
-  );
-}
-
-const measures = new WeakMap<ContentBlock, { isReadable: boolean; bytes: number; side: number }>();
-
-/**
- * Measures a picture. `bytes`: length of its base64 text, 0 for a picture at an address. `side`: pixels of the longer
- * side, 0 if unknown.
- */
-function measured(block: ContentBlock) {
-  const known = measures.get(block);
-  if (known) return known;
-  const image = block.type === "image" ? healedImage(block) : undefined;
-  const measure =
-    image?.type === "image"
-      ? { isReadable: true, bytes: image.data.length, side: longerSide(image.data) }
-      : { isReadable: block.type !== "image", bytes: 0, side: 0 };
-  measures.set(block, measure);
-  return measure;
-}
-
-/** Number of characters of base64 that almost always include the size of a picture, even after a large profile. */
-const HEAD = 262_144;
-
-function longerSide(data: string): number {
-  for (const head of data.length > HEAD ? [data.slice(0, HEAD), data] : [data]) {
-    try {
-      const { width, height } = imageSize(Buffer.from(head, "base64"));
-      return Math.max(width, height);
-    } catch {
-      // This part does not have the size, or the picture has none: the provider then decides.
-    }
-  }
-  return 0;
+  if (before && before.tools !== now.tools) return { cause: "tools", entryId: leafId };
+  if (before && before.system !== now.system) return { cause: "system-prompt", entryId: leafId };
+  if (compared.difference) return compared.difference;
+  const words = window.entries.findLast((entry) => isMessage(entry, "user"));
+  return now.at - (before?.at ?? last.sentAt) > CACHE_LIFE_MS
+    ? { cause: "pause", entryId: words?.id ?? leafId }
+    : undefined;
 }

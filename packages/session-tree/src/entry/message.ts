@@ -213,6 +213,9 @@ export function contentBlocks(message: ContextMessage | { content?: unknown }): 
   );
 }
 
+/** Returns whether a block is a picture: in the block, or at an address (`imageUrl`, as `@espalier/interop` stores it). */
+export const isPicture = ({ type }: { type: string }): boolean => type === "image" || type === "imageUrl";
+
 /** Returns the text blocks of a message, joined by newlines. Calls, thinking and pictures are not text. */
 export function messageText(message: ContextMessage): string {
   if (message.role === "bashExecution") return `${fieldText(message.command)}\n${fieldText(message.output)}`;
