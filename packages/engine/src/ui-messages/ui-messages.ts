@@ -228,6 +228,19 @@ export function keyOf(part: Part): string {
 /** Returns whether a part is a call, of a typed or a dynamic tool. */
 export const isTool = ({ type }: Part): boolean => type === "dynamic-tool" || type.startsWith("tool-");
 
+/** Returns whether entries have this part, so that it is not only in the page. */
+export const isSaid = (part: Part): boolean =>
+  part.type === "text" ||
+  part.type === "reasoning" ||
+  part.type === "file" ||
+  (isTool(part) && part["state"] !== "input-streaming");
+
+/** Returns whether a call has its result. */
+export const isFinal = ({ state, preliminary }: Part): boolean =>
+  (state === "output-available" && preliminary !== true) ||
+  state === "output-error" ||
+  state === "output-denied";
+
 /** Returns the parts of a user's message. */
 function userParts(blocks: readonly ContentBlock[]): Part[] {
   return blocks.flatMap((block): Part[] => {
