@@ -8,8 +8,7 @@ import {
 } from "@espalier/session-tree";
 import { DEFAULT_RESERVE, promptSize } from "./chunks.ts";
 import { anthropicModel, type ReportedUsage, toUsage } from "./models.ts";
-import { fetchWithShortWaits } from "./retry.ts";
-import { sdkError } from "./sdk-error.ts";
+import { fetchWithShortWaits, sdkError } from "./retry.ts";
 import {
   type Summarizer,
   type SummaryAnswer,

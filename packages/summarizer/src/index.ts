@@ -58,8 +58,11 @@ export {
 export {
   exponentialDelay,
   fetchWithShortWaits,
+  namesByteOverflow,
+  namesOverflow,
   type RetryOptions,
   type Sleep,
+  sdkError,
   withFallback,
   withFallbackFor,
   withRetry,
@@ -67,7 +70,6 @@ export {
   withWindow,
 } from "./retry.ts";
 export { type FoundRule, findRules, type RuleKind } from "./rule-finder.ts";
-export { namesByteOverflow, namesOverflow, sdkError } from "./sdk-error.ts";
 export type {
   Summarizer,
   SummaryAnswer,
