@@ -13,7 +13,17 @@ import {
 } from "@espalier/summarizer";
 import { POLICY_NAMES, type PolicyName } from "../compaction/policies.ts";
 import { type Candidate, Judge, type JudgedSession, type JudgeOptions } from "./judge.ts";
-import { Examination, MEASURES, NEXT_CALLS, withoutTags } from "./measures.ts";
+import { Examination, NEXT_CALLS, withoutTags } from "./measures.ts";
+import {
+  type DetailedRow,
+  figuresOf,
+  meanRows,
+  type Report,
+  type Row,
+  type RuleFigures,
+  type RuleRound,
+  type SessionReport,
+} from "./report.ts";
 import { type Cuts, cutsOf, FEWEST_MESSAGES, playRounds, type Round, roundOf, rulesAt } from "./rounds.ts";
 import { meanOf, namesIn, ReadMessage, Transcript, wordsIn } from "./transcript.ts";
 
@@ -38,66 +48,6 @@ export interface EvaluateOptions {
   signal?: AbortSignal;
   /** Called before each row. Default: none. */
   onProgress?: (done: number, total: number, what: string) => void;
-}
-
-/** Columns of the report. A floor or a ceiling can be set for each of them. */
-export const COLUMNS = [
-  ...MEASURES,
-  /** Share of the current rules that the model still reads after the last round. */
-  "rules",
-  /** Share of the changed values that the summary has with their current value; `stale`: with an old value. */
-  "current",
-  "stale",
-  /** Names and numbers that no message has, in one summary. */
-  "invented",
-  /** Tokens of summarized results that the next calls fetched again. */
-  "refetch",
-  /** US dollars of the next ten requests. */
-  "price",
-] as const;
-
-/** A column of the report. */
-export type Column = (typeof COLUMNS)[number];
-
-/** Means of the rounds of one policy and one summarizer; null when there is nothing to measure. */
-export type Row = Readonly<Record<Column, number | null>> & {
-  /** Null: all older messages were summarized at once, without a policy. */
-  policy: PolicyName | null;
-  summarizer: string;
-  /** True for summarizers that only mark the ends of the scale. */
-  isControl: boolean;
-  /** Number of measured summaries. */
-  rounds: number;
-};
-
-/** Figures of one session, and facts of the session. */
-export interface SessionReport {
-  session: string;
-  messages: number;
-  tokens: number;
-  /** Tokens that each compaction kept. */
-  keepTokens: number;
-  /** Reason why the session was not measured; null when it was. */
-  skipped: string | null;
-  /** Sentence about the columns without a figure, because too few names are used again; null when there is none. */
-  unmeasured: string | null;
-  rows: readonly DetailedRow[];
-}
-
-/** A row and the data behind its figures. */
-export type DetailedRow = Row & {
-  ruleFigures: RuleFigures;
-  inventions: readonly string[];
-  /** Error message of a compaction that was refused; null when none was. */
-  problem: string | null;
-};
-
-/** Result of an evaluation: the means over the sessions, then each session. */
-export interface Report {
-  mean: readonly Row[];
-  sessions: readonly SessionReport[];
-  /** Judgements of a model; absent without a judge. */
-  judged?: readonly JudgedSession[];
 }
 
 /** Measures how well policies and summarizers preserve sessions. Calls no model, except by a summarizer or a judge. */
@@ -240,51 +190,8 @@ function examinerOf(transcript: Transcript, { cuts }: Cuts) {
   };
 }
 
-/** Returns the figures of all columns, rounded to the digits that are the same on any machine. */
-function figuresOf(figure: (column: Column) => number | null): Record<Column, number | null> {
-  const rounded = (value: number | null) => value && Math.round(value * 10_000) / 10_000;
-  return Object.fromEntries(COLUMNS.map((column) => [column, rounded(figure(column))])) as Record<
-    Column,
-    number | null
-  >;
-}
-
-/** Returns the mean of each row over the sessions that have the row. */
-function meanRows(reports: readonly SessionReport[]): Row[] {
-  const first = reports.find(({ skipped }) => skipped === null);
-  return (first?.rows ?? []).map(({ policy, summarizer, isControl }) => {
-    const same = reports
-      .flatMap(({ rows }) => rows)
-      .filter((row) => row.policy === policy && row.summarizer === summarizer && row.rounds > 0);
-    const rounds = same.reduce((sum, row) => sum + row.rounds, 0);
-    const figures = figuresOf((column) => meanOf(same.map((row) => row[column])));
-    return { policy, summarizer, isControl, rounds, ...figures };
-  });
-}
-
 // Facts that a context keeps or loses when a summary replaces its older messages: rules, values, inventions, and the
 // cost of later requests.
-
-/** A rule of the user, and the first round after which the model no longer reads it. */
-export interface RuleRound {
-  text: string;
-  /** Round in which it was stated, from 1. */
-  stated: number;
-  /** First round after which the model does not read it, from 1; null while the model reads it. */
-  fell: number | null;
-}
-
-/** Numbers of rules that are still valid, and of those that the model still reads. */
-export interface RuleFigures {
-  /** Rules that the model reads after the last round. */
-  held: number;
-  /** Rules that are valid after the last round. */
-  of: number;
-  /** `held` and `of` after each round. */
-  byRound: readonly Pick<RuleFigures, "held" | "of">[];
-  /** Valid rules that the model did not read after at least one round. */
-  fallen: readonly RuleRound[];
-}
 
 /** Counts the rules that apply at the end of each round, and those of them that the model then reads in `texts`. */
 function ruleFiguresOf(rounds: readonly { rules: readonly Rule[]; texts: readonly string[] }[]): RuleFigures {

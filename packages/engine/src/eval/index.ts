@@ -1,14 +1,4 @@
-export type { RuleFigures, RuleRound, SessionReport } from "./evaluate.ts";
-export {
-  COLUMNS,
-  type Column,
-  type DetailedRow,
-  type EvaluatedSession,
-  type EvaluateOptions,
-  evaluate,
-  type Report,
-  type Row,
-} from "./evaluate.ts";
+export { type EvaluatedSession, type EvaluateOptions, evaluate } from "./evaluate.ts";
 export type { JudgeBill, JudgedRow } from "./judge.ts";
 export {
   forecastJudgement,
@@ -20,6 +10,8 @@ export type { Cut, Measures } from "./measures.ts";
 export { Examination } from "./measures.ts";
 export { reportPage } from "./page.ts";
 export { CATEGORIES, type Category } from "./probes.ts";
+export type { RuleFigures, RuleRound, SessionReport } from "./report.ts";
+export { COLUMNS, type Column, type DetailedRow, type Report, type Row } from "./report.ts";
 export type { Cuts } from "./rounds.ts";
 export { cutsOf, forecastSummaries } from "./rounds.ts";
 export type { ReadCall, ReadMessage } from "./transcript.ts";

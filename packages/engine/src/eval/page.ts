@@ -1,4 +1,6 @@
 // Report as one page for a browser: no script, no network, light and dark.
+import type { JudgedSession } from "./judge.ts";
+import { CATEGORIES } from "./probes.ts";
 import {
   COLUMNS,
   type Column,
@@ -6,9 +8,7 @@ import {
   type Report,
   type Row,
   type SessionReport,
-} from "./evaluate.ts";
-import type { JudgedSession } from "./judge.ts";
-import { CATEGORIES } from "./probes.ts";
+} from "./report.ts";
 
 /** Makes the page of a report; the same report always gives the same page. */
 export function reportPage(report: Report): string {
