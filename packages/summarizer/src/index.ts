@@ -41,6 +41,7 @@ export {
   type ReportedUsage,
   type TokenPrices,
   toUsage,
+  withCost,
 } from "./models.ts";
 export type { FittedAnswer, FittingOptions } from "./request-summary.ts";
 export {

@@ -124,15 +124,23 @@ export function toUsage(given: ReportedUsage | null | undefined, model: Anthropi
   const cacheWrite = reported.cache_creation_input_tokens ?? 0;
   const prompt = input + cacheRead + cacheWrite;
   const usage: Usage = { input, output, cacheRead, cacheWrite, totalTokens: prompt + output };
-  const prices = pricesFor(prompt, model);
-  if (!prices) return usage;
   const hourly = Math.min(cacheWrite, reported.cache_creation?.ephemeral_1h_input_tokens ?? 0);
+  return withCost(usage, pricesFor(prompt, model), hourly);
+}
+
+/**
+ * Returns a usage with its cost in US dollars; the same usage without prices.
+ *
+ * @param hourly tokens of `cacheWrite` with a lifetime of one hour
+ */
+export function withCost(usage: Usage, prices: TokenPrices | undefined, hourly = 0): Usage {
+  if (!prices) return usage;
+  const { input, output, cacheRead = input, cacheWrite = input } = prices;
   const cost = {
-    input: dollars(input, prices.input),
-    output: dollars(output, prices.output),
-    cacheRead: dollars(cacheRead, prices.cacheRead),
-    cacheWrite:
-      dollars(cacheWrite - hourly, prices.cacheWrite) + dollars(hourly, prices.input * HOUR_WRITE_FACTOR),
+    input: dollars(usage.input, input),
+    output: dollars(usage.output, output),
+    cacheRead: dollars(usage.cacheRead, cacheRead),
+    cacheWrite: dollars(usage.cacheWrite - hourly, cacheWrite) + dollars(hourly, input * HOUR_WRITE_FACTOR),
   };
   return { ...usage, cost: { ...cost, total: cost.input + cost.output + cost.cacheRead + cost.cacheWrite } };
 }

@@ -15,6 +15,7 @@ import {
   summaryError,
   summaryPrompt,
   type TokenPrices,
+  withCost,
 } from "@espalier/summarizer";
 import type { AnswerEvent, Provider } from "../turn/provider.ts";
 
@@ -78,16 +79,7 @@ export function billed(
   const cacheWrite = count(reported.cacheWrite);
   const input = Math.max(0, count(reported.prompt) - cacheRead - cacheWrite);
   const totalTokens = input + output + cacheRead + cacheWrite;
-  const usage: Usage = { input, output, cacheRead, cacheWrite, totalTokens };
-  if (!prices) return usage;
-  const cost = {
-    input: (input * prices.input) / 1_000_000,
-    output: (output * prices.output) / 1_000_000,
-    cacheRead: (cacheRead * (prices.cacheRead ?? prices.input)) / 1_000_000,
-    cacheWrite: (cacheWrite * (prices.cacheWrite ?? prices.input)) / 1_000_000,
-  };
-  const total = cost.input + cost.output + cost.cacheRead + cost.cacheWrite;
-  return { ...usage, cost: { ...cost, total } };
+  return withCost({ input, output, cacheRead, cacheWrite, totalTokens }, prices);
 }
 
 const count = (value: unknown): number => (typeof value === "number" && value > 0 ? value : 0);
