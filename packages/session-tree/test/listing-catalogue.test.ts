@@ -11,12 +11,14 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
+import type { EspalierError } from "@espalier/jsonl-stream";
 import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
 import {
   message,
   type SessionHeader,
   type SessionListing,
   SessionTree,
+  type StoreListOptions,
   sessionInfo,
 } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
@@ -45,9 +47,10 @@ async function made(id: string): Promise<string> {
   return session.log.ref;
 }
 
-async function listed(calls?: FileCalls): Promise<SessionListing[]> {
+async function listed(calls?: FileCalls, how?: StoreListOptions): Promise<SessionListing[]> {
   const listings: SessionListing[] = [];
-  for await (const listing of fileStore({ home, ...(calls ? { calls } : {}) }).list()) listings.push(listing);
+  const store = fileStore({ home, ...(calls ? { calls } : {}) });
+  for await (const listing of store.list(how)) listings.push(listing);
   return listings;
 }
 
@@ -200,9 +203,11 @@ test("a listed path opens from every working folder", async () => {
     for await (const { ref } of fileStore(options).list()) expect(ref).toBe(one);
 });
 
-test("a file that cannot be read to its end is skipped, and closed", async () => {
-  await made("one");
-  await made("two");
+test("a file that cannot be read to its end is skipped, reported, and closed", async () => {
+  const files = [await made("one"), await made("two")];
+  const skipped: string[] = [];
+  const noSession = join(files[0]!, "../notes.jsonl");
+  writeFileSync(noSession, "");
   const open = new Set<number>();
   let reads = 0;
   const calls: FileCalls = {
@@ -224,7 +229,9 @@ test("a file that cannot be read to its end is skipped, and closed", async () =>
       return nodeFileCalls.readSync(...call);
     },
   };
-  expect(await listed(calls)).toEqual([]);
+  const onSkipped = (place: string, { code }: EspalierError) => skipped.push(`${code} ${place}`);
+  expect(await listed(calls, { onSkipped })).toEqual([]);
+  expect(skipped.sort()).toEqual(files.map((file) => `unreadable ${file}`).sort());
   expect(open).toEqual(new Set());
   expect(reads).toBe(4);
   expect(await listed()).toHaveLength(2);

@@ -109,7 +109,7 @@ export interface ListOptions extends StoreListOptions {
 }
 
 /**
- * Lists sessions, the one with the newest last entry first. A folder inside a listed one that cannot be read is skipped
+ * Lists sessions, the one with the newest last entry first. A folder or file below that cannot be read is skipped
  * and reported to `onSkipped`; links to folders and files are not followed there.
  *
  * @throws EspalierError `unreadable` for a folder that was named and cannot be read

@@ -93,7 +93,7 @@ export function fileStore(options: FileStoreOptions): SessionStore {
       try {
         for (const { path, facts } of files) {
           const known = catalogue.find(path, facts);
-          const listing = known ?? (await listFile(path, facts.mtimeMs, calls));
+          const listing = known ?? (await listFile(path, facts.mtimeMs, calls, how?.onSkipped));
           if (listing && !known) catalogue.set(path, facts, listing);
           if (listing) yield listing;
         }
@@ -209,6 +209,7 @@ async function listFile(
   path: string,
   modified: number,
   calls?: FileCalls,
+  onSkipped?: StoreListOptions["onSkipped"],
 ): Promise<SessionListing | undefined> {
   let log: FileLog | undefined;
   try {
@@ -216,8 +217,10 @@ async function listFile(
     const at = { ref: path, modified: new Date(modified).toISOString(), bytes: log.upgraded?.original.size };
     return listingOf(log.view, at);
   } catch (error) {
-    if (error instanceof EspalierError) return undefined;
-    throw error;
+    if (!(error instanceof EspalierError)) throw error;
+    // Other errors: the file is no session, or was removed since the search.
+    if (error.code === "unreadable") onSkipped?.(path, error);
+    return undefined;
   } finally {
     await log?.close();
   }
