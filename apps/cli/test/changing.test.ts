@@ -324,6 +324,15 @@ test("delete removes a session and its other files, only after confirmation", as
   expect(existsSync(file)).toBe(false);
 });
 
+test("delete asks no confirmation for a session that does not exist", async () => {
+  for (const ref of ["nobody", join(temporaryFolder(), "nobody.jsonl")])
+    for (const words of [
+      ["delete", ref],
+      ["delete", ref, "--yes"],
+    ])
+      expect((await espalierJson(words)).value.error, ref).toMatchObject({ code: "not-found" });
+});
+
 test("hide hides an entry from the model and --off shows it again; each appends one entry, or none without a change", async () => {
   const file = demoCopy();
   const before = readFileSync(file);

@@ -283,8 +283,8 @@ async function idOf(shell: Shell, ref: SessionRef): Promise<string | undefined> 
   try {
     return await withLog(storeInUse(shell), ref, ({ header }) => header?.id);
   } catch (error) {
-    // An unreadable session can be deleted. A missing session is an error of deleteCommand.
-    if (error instanceof EspalierError) return undefined;
+    // An unreadable session can be deleted.
+    if (error instanceof EspalierError && error.code !== "not-found") return undefined;
     throw error;
   }
 }
@@ -445,9 +445,9 @@ sessions come first. An entry that a fork copied is one hit. A place is a folder
     options: [["--yes", "do not ask"]],
     examples: ["espalier delete session.jsonl --yes"],
     async run({ shell, options: { yes = false } }, ref) {
-      if (!yes) await confirm(shell, ref);
       const named = await sessionNamed(shell.store, ref);
       const id = await idOf(shell, named);
+      if (!yes) await confirm(shell, ref);
       const deleted = await deleteSession(named, storeOf(shell));
       for (const file of deleted) removeUnsent(file);
       const orphans = id ? await orphansOf(shell, id) : [];
