@@ -73,7 +73,7 @@ export const INTERRUPTED = 130;
 function usageSentence({ code, message }: CommanderError, command: string): string {
   // Message of commander's error when it would print the help.
   if (message === "(outputHelp)") return "Name a command; `espalier --help` lists them.";
-  const [first = "", ...rest] = message.replace(/^error: /, "").split("\n");
+  const [first = "", ...rest] = message.replace(/^error: (?:command-argument value )?/, "").split("\n");
   const sentence = `${first.charAt(0).toUpperCase()}${first.slice(1)}.`;
   const hint = [...rest, ...cureOf(code, first, command)].join(" ").trim();
   return plainLine(
@@ -86,7 +86,7 @@ function cureOf(code: string, message: string, command: string): string[] {
   if (code === "commander.excessArguments" && QUERIES.has(command))
     return ['Put a query of several words between quotes: "disk full".'];
   const [, word = "", choices] =
-    /argument '(.*)' is invalid\. Allowed choices are (.*)\.$/.exec(message) ?? [];
+    /'([^']*)' is invalid(?: for argument '.*')?\. Allowed choices are (.*)\.$/.exec(message) ?? [];
   const meant = choices === undefined ? undefined : nearestChoice(word, choices.split(", "));
   return meant === undefined ? [] : [`Did you mean ${meant}?`];
 }

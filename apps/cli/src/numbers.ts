@@ -118,7 +118,7 @@ export const numberParser =
   (text: string): number => {
     const number = Number(text);
     if (isValid(number)) return number;
-    throw new InvalidArgumentError(`expected ${expected}`);
+    throw new InvalidArgumentError(`Expected ${expected}`);
   };
 
 export const isWhole = (number: number, least = 0, most = Number.POSITIVE_INFINITY): boolean =>
@@ -147,5 +147,5 @@ function timeIn(text: string, ofDay: string): Date {
   if (unit) return new Date(Date.now() - Number(count) * SPANS[unit.toLowerCase() as keyof typeof SPANS]);
   const date = new Date(/^\d{4}-\d\d-\d\d$/.test(text.trim()) ? `${text.trim()}${ofDay}` : text);
   if (!Number.isNaN(date.getTime()) && /^\d{4}-/.test(text.trim())) return date;
-  throw new InvalidArgumentError("expected a time span or a day, for example 3d, 1w, 2m or 2026-11-20");
+  throw new InvalidArgumentError("Expected a time span or a day, for example 3d, 1w, 2m or 2026-11-20");
 }

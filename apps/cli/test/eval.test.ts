@@ -149,7 +149,7 @@ describe("espalier eval", () => {
     expect(column.stderr).toMatch(/There is no column "beauty"; choose one of tokens, reach, user/);
     const figure = await espalier(["eval", DEMO, "--floor", "found"]);
     expect(figure.code).toBe(2);
-    expect(figure.stderr).toContain("expected a column and a figure, for example found=0.8");
+    expect(figure.stderr).toContain("Expected a column and a figure, for example found=0.8");
     const policy = await espalier(["eval", DEMO, "--policy", "best"]);
     expect(policy.code).toBe(2);
     expect(policy.stderr).toContain("token-budget");

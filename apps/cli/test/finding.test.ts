@@ -493,7 +493,7 @@ describe("cache", () => {
   test("a session without calls has no break; a lifetime must be above 0 minutes", async () => {
     const file = sessionOf(HEADER, said("a1", null, "one"));
     expect((await espalier(["cache", file])).stdout).toBe("Prompt cache: no break in 0 calls.\n");
-    expect((await espalier(["cache", file, "--life", "no"])).stderr).toContain("expected minutes above 0");
+    expect((await espalier(["cache", file, "--life", "no"])).stderr).toContain("Expected minutes above 0");
   });
 });
 

@@ -36,6 +36,33 @@ test("wrong usage is reported in one sentence on stderr with exit code 2, with -
   );
 });
 
+test("a value that is not allowed is answered with sentences that name the allowed ones", async () => {
+  const wrong = [
+    [
+      ["search", "x", "--limit", "0"],
+      "Option '--limit <count>' argument '0' is invalid. Expected a whole number above 0",
+    ],
+    [
+      ["list", "--since", "soon"],
+      "Option '--since <time>' argument 'soon' is invalid. Expected a time span or a day",
+    ],
+    [
+      ["eval", "--policy", "x"],
+      "Option '--policy <policy>' argument 'x' is invalid. Choose one of token-budget",
+    ],
+    [["store", "upgrade"], "'upgrade' is invalid for argument 'action'. Allowed choices are migrate. See"],
+    [
+      ["completion", "bsh"],
+      "'bsh' is invalid for argument 'shell'. Allowed choices are bash, zsh, fish. Did you mean bash?",
+    ],
+  ] as const;
+  for (const [words, sentence] of wrong) {
+    const { code, stderr } = await espalier([...words]);
+    expect(code).toBe(2);
+    expect(stderr).toContain(sentence);
+  }
+});
+
 test("an unknown command is named, whatever follows it", async () => {
   for (const behind of [[DEMO], [DEMO, "more"], ["--flag"], [DEMO, "--flag"]]) {
     const { code, stderr } = await espalier(["tre", ...behind]);

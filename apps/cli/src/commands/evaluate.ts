@@ -137,7 +137,7 @@ docs/guides/evaluate-a-compaction.md explains the columns and their limits.`,
 
 function collectPolicies(name: string, given: readonly PolicyName[] = []): PolicyName[] {
   const known = POLICY_NAMES.find((policy) => policy === name);
-  if (!known) throw new InvalidArgumentError(`choose one of ${POLICY_NAMES.join(", ")}`);
+  if (!known) throw new InvalidArgumentError(`Choose one of ${POLICY_NAMES.join(", ")}`);
   return [...given, known];
 }
 
@@ -231,7 +231,7 @@ async function tellCost(
 function collectLimits(text: string, given: Limit[] = []): Limit[] {
   const [, column, figure] = /^([a-z]+)=(\d+(?:\.\d+)?|\.\d+)$/.exec(text) ?? [];
   if (column === undefined)
-    throw new InvalidArgumentError("expected a column and a figure, for example found=0.8");
+    throw new InvalidArgumentError("Expected a column and a figure, for example found=0.8");
   return [...given, { column, figure: Number(figure) }];
 }
 

@@ -384,9 +384,9 @@ export const setupCommands: readonly AddCommand[] = [
   command({
     usage: "store <action>",
     description: "set up the store of --store: migrate creates its tables, or updates them",
+    argument: ["the action", ["migrate"]],
     examples: ["ESPALIER_STORE=postgres://localhost/agents espalier store migrate"],
-    async run({ shell }, action) {
-      if (action !== "migrate") throw new CommandError("usage", "expected an action for the store: migrate.");
+    async run({ shell }) {
       const { store } = shell.globals;
       if (store === undefined)
         throw new CommandError("usage", "Name the store by --store or ESPALIER_STORE.");
