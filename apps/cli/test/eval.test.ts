@@ -141,7 +141,7 @@ describe("espalier eval", () => {
     const short = sessionOf(HEADER, said("a1", null, "hello"));
     const { code, stdout } = await espalier(["eval", short]);
     expect(code).toBe(1);
-    expect(stdout).toMatch(/^session: It is too short to cut: it has 1 messages with 2 tokens/);
+    expect(stdout).toMatch(/^session: It is too short to cut: it has 1 message with 2 tokens/);
     const none = sessionOf(HEADER);
     expect((await espalier(["eval", none])).stdout).toMatch(/too short to cut: it has 0 messages/);
     const column = await espalier(["eval", DEMO, "--floor", "beauty=1"]);

@@ -145,6 +145,17 @@ test("doctor finds nothing in a sound session, and reports line and offset of fa
   expect(people.stderr).toContain(`\`espalier doctor ${file} --repair <file>\``);
 });
 
+test("doctor aligns its issues, and counts their bytes as all figures", async () => {
+  const long = "x".repeat(1_234);
+  const file = sessionOf(HEADER, long, said("e1", null, "one"), said("e1", null, "one"), "x");
+  const { stdout } = await espalier(["doctor", file]);
+  const issues = stdout.split("\n").slice(0, 3);
+  expect(issues[0]).toMatch(/The line is not valid JSON: 1,234 bytes are lost\.$/);
+  expect(issues[2]).toMatch(/The line is not valid JSON: 1 byte is lost\.$/);
+  for (const word of [/line \d/, /The line|e1: The line/])
+    expect(new Set(issues.map((issue) => issue.search(word))).size, String(word)).toBe(1);
+});
+
 test("a session without its header is listed by the name of its file", async () => {
   const file = sessionOf("not json", { ...said("e1", null, ""), type: "custom", customType: "mark" });
   const { stdout } = await espalier(["list", dirname(file)]);

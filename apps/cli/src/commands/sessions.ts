@@ -315,11 +315,16 @@ async function confirm(shell: Shell, ref: string): Promise<void> {
 }
 
 function* viewDiagnosis({ colours }: Shell, { ok, entries, issues }: Diagnosis): Generator<string> {
-  for (const { kind, line, offset, id, message } of issues) {
+  const placed = issues.map(({ kind, line, offset, id, message }) => {
     const byte = `byte ${formatCount(offset)}`;
     const place = line === null ? byte : `line ${formatCount(line)}, ${byte}`;
-    yield `${colours.yellow(kind.padEnd(18))} ${colours.dim(place)} ${plainLine(id ? `${id}: ${message}` : message)}`;
-  }
+    return { kind, place, text: plainLine(id ? `${id}: ${message}` : message) };
+  });
+  const widest = (column: "kind" | "place") =>
+    placed.reduce((width, issue) => Math.max(width, issue[column].length), 0);
+  const [kinds, places] = [widest("kind"), widest("place")];
+  for (const { kind, place, text } of placed)
+    yield `${colours.yellow(kind.padEnd(kinds))}  ${colours.dim(place.padEnd(places))}  ${text}`;
   const usable = `${formatMany(entries, "entry", "entries")} can be used`;
   yield ok
     ? colours.green(`The session is sound: ${usable}.`)

@@ -146,7 +146,7 @@ export class LineIntake {
     if (first.is === "blank") return;
     if (first.is === "corrupt" && parts.length === 1) {
       if (!terminated)
-        this.#note("torn-tail", offset, null, `The last line was cut after ${bytes.length} bytes.`);
+        this.#note("torn-tail", offset, null, `The last line was cut after ${countBytes(bytes.length)}.`);
       else this.#takeDamaged(bytes, offset, first.message);
       return;
     }
@@ -214,7 +214,12 @@ export class LineIntake {
     const scan = new EntryScan();
     const kind = scanEntry(bytes, 0, bytes.length, scan) ? kindIn(bytes, scan.typeStart, scan.typeEnd) : -1;
     if (kind < 0) {
-      this.#note("corrupt", offset, null, `${message}: ${bytes.length} bytes are lost.`);
+      this.#note(
+        "corrupt",
+        offset,
+        null,
+        `${message}: ${countBytes(bytes.length)} ${bytes.length === 1 ? "is" : "are"} lost.`,
+      );
       return;
     }
     const id = idIn(bytes, scan);
@@ -290,6 +295,9 @@ export class LineIntake {
     this.issues.push({ kind, line: this.#line, offset, id, message });
   }
 }
+
+const countBytes = (count: number): string =>
+  `${count.toLocaleString("en-US")} ${count === 1 ? "byte" : "bytes"}`;
 
 const isTail = ({ kind }: SessionIssue): boolean => kind === "torn-tail" || kind === "unterminated-tail";
 const orOrphan = (row: number): number => (row < 0 ? ORPHAN : row);
