@@ -39,6 +39,16 @@ test("a step of a replay counts one message as one", async () => {
   expect(lines[3]).toMatch(/message +2 messages +155 tokens {2}/);
 });
 
+test("a step of a replay names entries so that they can be shown, also by ids of other agents", async () => {
+  const [one, other] = ["6c5e9e33-b45b-4653-ac03-43b3787fe2cc", "6c5e9e33-0b45-4653-ac03-43b3787fe2cc"];
+  const leaf = { type: "leaf", id: "moved", parentId: other, targetId: one, timestamp: HEADER.timestamp };
+  const file = sessionOf(HEADER, said(one, null, "one"), said(other, one, "two"), leaf);
+  const { stdout } = await espalier(["replay", file]);
+  expect(stdout.match(/(?<=^ +\d )\S+/gm)).toEqual(["6c5e9e33-b", "6c5e9e33-0", "moved"]);
+  expect(stdout).toContain("leaf 6c5e9e33-b");
+  expect((await espalierJson(["show", file, "6c5e9e33-b"])).value.id).toBe(one);
+});
+
 test("a step of a replay is one line of a terminal, whatever the ids and types", async () => {
   const long = "x".repeat(40);
   const file = sessionOf(HEADER, said(long, null, "one ".repeat(100)), {

@@ -352,13 +352,16 @@ export function viewStep(
 ): string {
   const facts = [
     formatCount(seq).padStart(6),
-    cell(entryId, ID_WIDTH),
+    cell(entryName(session.tree, entryId), ID_WIDTH),
     cell(type, TYPE_WIDTH),
     formatMany(contextMessages, "message").padStart(14),
     formatMany(contextTokens, "token").padStart(16),
   ].join(" ");
   const mark = verified === false ? " differs" : "";
-  const moved = leafId === entryId ? "" : `leaf ${leafId ?? "before the first entry"}`;
+  const moved =
+    leafId === entryId
+      ? ""
+      : `leaf ${leafId === null ? "before the first entry" : entryName(session.tree, leafId)}`;
   const entry = session.getEntry(entryId);
   const said = plainLine(`${moved} ${(entry && previewEntry(entry)) ?? ""}`);
   const room = columns - columnsOf(facts + mark) - 2;
