@@ -71,7 +71,8 @@ function inColumns(help: string, columns: number): string {
 
 const GENERAL = `
 <session> is a file, the id of a session below ~/.espalier/sessions (its beginning is enough), or its title in a list.
-With --store it is also the name of a session in that store. Put an address with a password in ESPALIER_STORE, not on the command line.
+With --store it is also the name of a session in that store. Put an address with a password in ESPALIER_STORE, not on the
+command line.
 
 <id> names an entry: its id, the beginning of its id (at least 4 characters), its label (or @label),
 \`leaf\` for the entry that the session continues from, \`start\` for the position before its first entry.

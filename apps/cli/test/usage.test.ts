@@ -123,6 +123,8 @@ test("without a command, and with --help, the commands are listed; each explains
     espalier(["--version"]),
   ]);
   expect(none).toMatchObject({ code: 0, stdout: help.stdout });
+  const widest = (text: string) => Math.max(...text.split("\n").map((line) => line.length));
+  expect(widest(help.stdout)).toBeLessThanOrEqual(130);
   expect(version).toMatchObject({ code: 0, stdout: "0.1.0\n" });
   const commands = [...help.stdout.matchAll(/^ {2}([a-z]+)(?: \[| <)/gm)].map(([, name]) => name!);
   expect(commands).toEqual(
@@ -135,6 +137,7 @@ test("without a command, and with --help, the commands are listed; each explains
         const { code, stdout } = await espalier([name, "--help"]);
         expect(code).toBe(0);
         expect(stdout).toMatch(new RegExp(`\\n {2}.*espalier ${name}`));
+        expect(widest(stdout), name).toBeLessThanOrEqual(130);
       }),
   );
 });

@@ -103,8 +103,9 @@ function* viewCompaction(
 export const policies = sessionCommand({
   usage: "policies <session>",
   description: "compare the effect of each compaction policy on a session; calls no model, writes nothing",
-  notes:
-    "Each policy counts tokens in its own way, so compare tokens only within a row. A call is one request to a summarizer. `anew` is the number of tokens that the next request writes to the prompt cache, as the provider counts. `pays back` is the number of calls after which smaller requests have saved this cost.",
+  notes: `Each policy counts tokens in its own way, so compare tokens only within a row. A call is one request to a summarizer.
+\`anew\` is the number of tokens that the next request writes to the prompt cache, as the provider counts. \`pays back\` is the
+number of calls after which smaller requests have saved this cost.`,
   examples: ["espalier policies session.jsonl"],
   use: "plan",
   async run({ session, shell }) {

@@ -302,8 +302,9 @@ export const interactiveCommands: readonly AddCommand[] = [
       ["-p, --print <prompt>", "send one prompt, print the answer, and exit"],
       ["--model <id>", "a model of Claude, or openai:MODEL; by default the last model of the session"],
     ],
-    notes:
-      "In the chat, /help lists its commands and keys; Esc aborts an answer. Needs ANTHROPIC_API_KEY, or OPENAI_API_KEY for OpenAI; OPENAI_BASE_URL names another server that speaks its API, such as http://localhost:11434/v1. With --print and --json the events of the run are printed, one a line; when their reader closes the pipe, the run is aborted.",
+    notes: `In the chat, /help lists its commands and keys; Esc aborts an answer. Needs ANTHROPIC_API_KEY, or OPENAI_API_KEY for
+OpenAI; OPENAI_BASE_URL names another server that speaks its API, such as http://localhost:11434/v1. With --print and --json
+the events of the run are printed, one a line; when their reader closes the pipe, the run is aborted.`,
     examples: [
       "espalier chat",
       "espalier chat --continue",
