@@ -100,14 +100,15 @@ export { type SearchOptions, searchSessions } from "./search/search.ts";
 export { addRule, dropRule } from "./session/append.ts";
 export { type CopyResult, copySession, rescueSession } from "./session/copy.ts";
 export {
-  type Draft,
-  type DraftContent,
-  fillMessage,
-  type MessageDraft,
+  type LastAct,
+  lastAct,
+  lastUndone,
   PIN,
   pinnedOn,
   rulesOf,
+  type UndoResult,
 } from "./session/edit.ts";
+export { type Draft, type DraftContent, fillMessage, type MessageDraft } from "./session/message-draft.ts";
 export type {
   ForkOptions,
   ForkResult,
@@ -165,7 +166,6 @@ export {
   type SubAgentRun,
   subAgentsOf,
 } from "./session/stores.ts";
-export { type LastAct, lastAct, lastUndone, type UndoResult } from "./session/undo.ts";
 export { espalierHome } from "./settings/home.ts";
 export {
   type LeftOutSetting,

@@ -28,7 +28,7 @@ import {
 } from "@espalier/session-tree";
 import { type FoundRule, findRules } from "@espalier/summarizer";
 import { contextForHandlers } from "../extensions/context.ts";
-import { oneLine, rulesAtLeaf, rulesOf } from "./edit.ts";
+import { rulesAtLeaf, rulesOf } from "./edit.ts";
 import type { Session } from "./session.ts";
 import { entryBeforeAppend } from "./state.ts";
 
@@ -223,3 +223,14 @@ function dataOf({ text, kind, from, supersedes }: Rule): RuleData {
   const range: [number, number] = [from.start, from.end];
   return { text, kind, from: { entryId: from.entryId, range }, ...(supersedes ? { supersedes } : {}) };
 }
+
+/** Returns a label or name as one line. */
+export function shownLine(text: string, what: string): string {
+  const line = oneLine(text);
+  if (line === "")
+    throw new EspalierError("not-text", `The ${what} is empty; give it at least one character.`);
+  return line;
+}
+
+/** Returns a text as one line: each run of white space becomes one space, and the ends are trimmed. */
+export const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim();

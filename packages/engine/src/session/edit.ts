@@ -1,38 +1,33 @@
-import { type Rule, rulesIn, rulesOn } from "@espalier/compaction";
+import { sessionNavigate } from "@espalier/branch-summary";
+import { type CompactionDetails, type Rule, rulesIn, rulesOn } from "@espalier/compaction";
 import { archivedRows } from "@espalier/compaction/policies";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
-  type AssistantMessage,
-  type BashExecutionMessage,
+  branchSummary,
   type CompactionEntry,
-  type ContentBlock,
   type ContextEdit,
-  type ContextMessage,
-  type CustomMessage,
   compaction,
-  contentBlocks,
   contextEdit,
   custom,
   type Entry,
-  isBlank,
   isCustom,
+  isMessage,
   isOnPath,
-  isRecord,
   kindOf,
-  type MessageEntry,
-  message,
+  label,
+  leaf,
+  leafRowAt,
   messageText,
   type NewEntry,
   pathRowsOf,
   projectPath,
-  type SessionContext,
+  promptText,
   type SessionTree,
-  type StoredMessage,
-  type SystemMessage,
-  type ToolResultMessage,
-  toolCalls,
-  type UserMessage,
+  sessionInfo,
+  type Tree,
 } from "@espalier/session-tree";
+import { restoreFiles } from "../compaction/offload.ts";
+import type { NavigateResult } from "./navigate.ts";
 import type { Session } from "./session.ts";
 
 /**
@@ -139,8 +134,8 @@ export function rulesOf(session: Session, entryId: string | null = session.leafI
 
 const findingIn = ({ options }: Session) => ({ isFinding: options.rules !== false });
 
-/** Returns the `custom` entries of the leaf's path, which include all pins; other lines are not parsed. */
-function customEntries({ tree, leafId }: SessionTree): Entry[] {
+/** Returns the `custom` entries of a path, which include all pins; other lines are not parsed. */
+function customEntries({ tree, leafId }: Pick<SessionTree, "tree" | "leafId">): Entry[] {
   if (leafId === null) return [];
   const rows = pathRowsOf(tree, tree.row(leafId), ({ type }) => type === custom.type);
   return Array.from(rows, (row) => tree.entryAt(row));
@@ -171,257 +166,235 @@ function* editsOf({ window, tree }: SessionTree, id: string): Generator<ContextE
   }
 }
 
-/** Returns a text as one line: each run of white space becomes one space, and the ends are trimmed. */
-export const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim();
+/** An action of a user that an undo takes back. */
+export interface LastAct {
+  kind: "prompt" | "navigation" | "summary" | "compaction" | "edit" | "label" | "name" | "pin";
+  /** Entry of the action. */
+  entryId: string;
+  /** The prompt, the label or the name; empty for other actions, and when a label or name was removed. */
+  text: string;
+  /** Time, ISO 8601. */
+  timestamp: string;
+}
 
-/** Content of a draft: a text, or blocks of the session's own shapes (`text`, `image`, `thinking`, `toolCall`). */
-export type DraftContent = string | readonly (ContentBlock | { type: string; [field: string]: unknown })[];
-
-/** A message with optional fields, except the role and the fields in `Needed`. */
-export type Draft<Message extends StoredMessage, Needed extends keyof Message = never> = Pick<
-  Message,
-  "role" | Needed
-> &
-  Partial<Omit<Message, "content">> & { content?: DraftContent };
+/** Result of an undo or a redo. */
+export interface UndoResult extends NavigateResult {
+  /** Action that was undone or repeated. */
+  act: LastAct;
+}
 
 /**
- * A message as a person or a script writes it: a role and content; missing fields are filled in. Accepts stored
- * messages, and results of `fromAnthropic` and its siblings of `@espalier/interop`.
+ * Returns the action of an entry, if its kind is one; a prompt, compaction, edit or pin only counts on the leaf's path.
  */
-export type MessageDraft =
-  | Draft<UserMessage>
-  | Draft<AssistantMessage>
-  | Draft<ToolResultMessage, "toolCallId">
-  | Draft<BashExecutionMessage>
-  | Draft<CustomMessage>
-  | Draft<SystemMessage>;
+function actOf(tree: Tree, row: number, leafRow: number): LastAct | undefined {
+  const { type } = tree.kindAt(row);
+  if (!ACTS.has(type)) return undefined;
+  const entry = tree.entryAt(row);
+  const act = (kind: LastAct["kind"], text = ""): LastAct => {
+    const { id: entryId, timestamp } = entry;
+    return { kind, entryId, text, timestamp };
+  };
+  // An invalid leaf entry has moved the leaf too.
+  if (type === leaf.type) return act("navigation");
+  if (type === branchSummary.type) return act("summary");
+  if (label.is(entry)) return entry.navigation === undefined ? act("label", entry.label) : undefined;
+  if (sessionInfo.is(entry)) return act("name", entry.name);
+  if (!isOnPath(tree, row, leafRow)) return undefined;
+  if (isMessage(entry, "user")) return act("prompt", messageText(entry.message));
+  if (isCustom(entry, PIN)) return act("pin");
+  if (!isAskedFor(entry)) return undefined;
+  return act(contextEdit.is(entry) ? "edit" : "compaction");
+}
 
-/** Makes message entries from consecutive drafts; see {@link fillMessage}. */
-export function fillMessages(
-  drafts: readonly MessageDraft[],
-  context: SessionContext,
-  now = Date.now(),
-): NewEntry<MessageEntry>[] {
-  // A result may belong to a call of the same batch.
-  const said: StoredMessage[] = [];
-  if (!Array.isArray(drafts))
-    throw new EspalierError("bad-input", "Messages are given as a list: appendMessages([message]).");
-  return drafts.map((draft) => {
-    const entry = readDraft(() => fillMessage(draft, context, now, said));
-    said.push(entry.message);
-    return entry;
+const ACTS: ReadonlySet<string> = new Set([
+  leaf.type,
+  branchSummary.type,
+  compaction.type,
+  contextEdit.type,
+  label.type,
+  sessionInfo.type,
+  custom.type,
+  "message",
+]);
+
+/** Returns whether a user requested this compaction or edit. Only Espalier records it; those of other programs are skipped. */
+function isAskedFor(entry: Entry): boolean {
+  if (contextEdit.is(entry)) return entry.reason === "manual";
+  if (!compaction.is(entry)) return false;
+  return (entry.details as Partial<CompactionDetails> | null | undefined)?.reason === "manual";
+}
+
+/** Returns the entry whose effect this one takes back; undefined for an entry that no undo or redo wrote. */
+function undoneBy(entry: Entry): string | undefined {
+  const { undoes } = entry as { undoes?: unknown };
+  return typeof undoes === "string" ? undoes : undefined;
+}
+
+/**
+ * Finds the newest action of a user that is not undone. Automatic compactions and edits do not count. An undo does not
+ * count either, and names the action that it took back in `undoes`: undoing twice goes back two actions. A redo takes
+ * back an undo in the same way.
+ */
+export function lastAct(tree: Tree, leafId: string | null): LastAct | undefined {
+  const leafRow = leafId === null ? -1 : tree.row(leafId);
+  const undone = new Set<string>();
+  for (let row = tree.length - 1; row >= 0; row--) {
+    if (!ACTS.has(tree.kindAt(row).type)) continue;
+    const entry = tree.entryAt(row);
+    const isUndone = undone.has(entry.id);
+    const undoes = undoneBy(entry);
+    if (undoes !== undefined && !isUndone) undone.add(undoes);
+    if (undoes !== undefined || isUndone) continue;
+    const act = actOf(tree, row, leafRow);
+    if (act) return act;
+  }
+  return undefined;
+}
+
+/** An undo or a redo: its action, the row of the reverted entry, and the leaf afterwards if the leaf moves. */
+interface TakingBack extends Pick<UndoResult, "act" | "editorText"> {
+  row: number;
+  to: string | null;
+}
+
+/** Undoes the last action of a user; see `Session.undo`. */
+export function undo(session: Session, expected?: string): Promise<UndoResult> {
+  const nothing =
+    "There is nothing to undo: this path has no prompt, compaction or hiding, and the session has no navigation, label, name or pin.";
+  return takeBack(session, expected, { verb: "undo", newest: "action", nothing }, (tree) => {
+    const act = lastAct(tree, session.leafId);
+    if (!act) return undefined;
+    const row = tree.row(act.entryId);
+    const movesLeaf = act.kind === "navigation" || act.kind === "summary";
+    const to = movesLeaf ? leafBefore(tree, row) : tree.parentIdAt(row);
+    return { act, row, to, editorText: act.kind === "prompt" ? promptText(tree.entryAt(row)) : null };
   });
 }
 
-/** Reads from a draft, whose getters may throw any value. */
-function readDraft<Read>(read: () => Read): Read {
-  try {
-    return read();
-  } catch (cause) {
-    if (cause instanceof EspalierError) throw cause;
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    const message = `The message cannot be read: ${reason.replace(/[.;]$/, "")}; give it plain values.`;
-    throw new EspalierError("bad-input", message, { cause });
+/** Repeats the action that the last undo took back; see `Session.redo`. */
+export function redo(session: Session, expected?: string): Promise<UndoResult> {
+  const nothing = "There is nothing to redo: the last action was not an undo.";
+  return takeBack(session, expected, { verb: "redo", newest: "undone action", nothing }, (tree) => {
+    const row = lastUndo(tree);
+    if (row < 0) return undefined;
+    return { act: actUndoneAt(tree, row), row, to: leafBefore(tree, row), editorText: null };
+  });
+}
+
+/** Reverts an entry: restores a value, or moves the leaf. */
+async function takeBack(
+  session: Session,
+  expected: string | undefined,
+  { verb, newest, nothing }: { verb: "undo" | "redo"; newest: string; nothing: string },
+  plan: (tree: Tree) => TakingBack | undefined,
+): Promise<UndoResult> {
+  await session.load();
+  let oldLeafId: string | null = null;
+  let planned: TakingBack | undefined;
+  // The plan is made after all earlier appends, so that two concurrent undos revert two actions.
+  const [written] = await session.append(() => {
+    const { tree } = session;
+    oldLeafId = session.leafId;
+    planned = plan(tree);
+    if (!planned) throw new EspalierError(`nothing-to-${verb}`, nothing);
+    const { act, row, to } = planned;
+    if (expected !== undefined && act.entryId !== expected) {
+      const other = `the ${act.kind} ${JSON.stringify(act.entryId)}, not ${JSON.stringify(expected)}`;
+      throw new EspalierError(
+        "stale",
+        `The newest ${newest} is now ${other}; nothing was ${verb === "undo" ? "undone" : "redone"}.`,
+      );
+    }
+    const entry = tree.entryAt(row);
+    const targetId = session.placeOf(to);
+    return [restored(tree, entry, row) ?? leaf.of({ parentId: targetId, targetId, undoes: entry.id })];
+  });
+  if (written && leaf.is(written)) {
+    await restoreFiles(session);
+    const moved = { oldLeafId, newLeafId: session.leafId, summaryEntryId: null, fromExtension: false };
+    await session.tell(sessionNavigate, moved);
   }
+  const { act, editorText } = planned!;
+  return { leafId: session.leafId, summaryEntryId: null, editorText, act };
+}
+
+/** Finds the action that a redo repeats; undefined when there is none. */
+export function lastUndone(tree: Tree): LastAct | undefined {
+  const row = lastUndo(tree);
+  return row < 0 ? undefined : actUndoneAt(tree, row);
+}
+
+/** Returns the action that the undo at a row took back. */
+function actUndoneAt(tree: Tree, row: number): LastAct {
+  const undone = tree.row(undoneBy(tree.entryAt(row))!);
+  return actOf(tree, undone, undone)!;
 }
 
 /**
- * Makes a message entry from a draft. Content given as text becomes blocks if the format has blocks. A missing provider
- * and model are the current ones, a missing tool name is that of the call, and an answer with calls has ended in
- * `toolUse`.
- *
- * Refuses drafts that no model would read as intended: a blank prompt, unknown roles and fields, and blocks in a
- * provider's own form.
- *
- * @param batch messages before it in the same append
- * @throws EspalierError `bad-input`
+ * Returns the row of the undo that a redo takes back: the newest undo that was not redone, with no later action; -1
+ * when there is none.
  */
-export function fillMessage(
-  draft: MessageDraft,
-  context: SessionContext,
-  now = Date.now(),
-  batch: readonly StoredMessage[] = [],
-): NewEntry<MessageEntry> {
-  refuseUnknown(draft);
-  const timestamp = typeof draft.timestamp === "number" ? draft.timestamp : now;
-  return message.of({ message: { ...filled(draft, context, batch), timestamp } as StoredMessage });
-}
-
-/** Fields of each role. `native` has content in the form of one provider, as `@espalier/interop` stores it. */
-const FIELDS: Readonly<Record<StoredMessage["role"], readonly string[]>> = {
-  user: ["content"],
-  assistant: ["content", "api", "provider", "model", "usage", "stopReason", "errorMessage"],
-  toolResult: ["content", "toolCallId", "toolName", "isError", "details"],
-  bashExecution: [
-    "command",
-    "output",
-    "exitCode",
-    "cancelled",
-    "truncated",
-    "fullOutputPath",
-    "excludeFromContext",
-  ],
-  custom: ["content", "customType", "display", "details"],
-  system: ["content", "sections", "toolsAdded", "toolsRemoved"],
-};
-
-/** Fields of any message; the last two are from Pi. */
-const COMMON_FIELDS = ["role", "timestamp", "native", "responseId", "diagnostics"];
-
-/** Blocks by the roles that may have them: their fields, and the fields that must be texts. */
-const SAID: Readonly<Record<string, BlockShape>> = {
-  text: { fields: ["text", "textSignature"], texts: ["text"] },
-  image: { fields: ["data", "mimeType"], texts: ["data", "mimeType"] },
-  imageUrl: { fields: ["url"], texts: ["url"] },
-};
-
-const ANSWERED: Readonly<Record<string, BlockShape>> = {
-  text: SAID["text"]!,
-  thinking: { fields: ["thinking", "thinkingSignature", "redacted"], texts: ["thinking"] },
-  toolCall: { fields: ["id", "name", "arguments", "thoughtSignature"], texts: ["id", "name"] },
-};
-
-/** Field that Pi leaves in a call of an interrupted answer. Pi's sessions have it, so an append accepts it. */
-const CUT_OFF_CALL = "partialJson";
-
-interface BlockShape {
-  fields: readonly string[];
-  texts: readonly string[];
-}
-
-const CONVERT =
-  "convert a provider's messages with fromAnthropic, fromOpenaiChat, fromOpenaiResponses or fromAiSdk of espalier/import";
-
-function refuseUnknown(draft: unknown): void {
-  const role = isRecord(draft) ? draft["role"] : undefined;
-  if (!isRecord(draft) || typeof role !== "string" || !Object.hasOwn(FIELDS, role)) {
-    const given = isRecord(draft) ? (JSON.stringify(role) ?? "missing") : "none";
-    throw refused(
-      `A message needs a role (${Object.keys(FIELDS).join(", ")}); the role given is ${given}${role === "tool" ? `: ${CONVERT}` : ""}.`,
-    );
+function lastUndo(tree: Tree): number {
+  const undone = new Set<string>();
+  for (let row = tree.length - 1; row >= 0; row--) {
+    const { type } = tree.kindAt(row);
+    if (!ACTS.has(type)) continue;
+    const entry = tree.entryAt(row);
+    if (undone.has(entry.id)) continue;
+    const undoes = undoneBy(entry);
+    if (undoes === undefined) {
+      if (type === "message" || actOf(tree, row, row)) return -1;
+      continue;
+    }
+    const target = tree.has(undoes) ? tree.entryAt(tree.row(undoes)) : undefined;
+    // A merge into another branch moves the leaf there and back in one append: its way back is no undo of a user.
+    const isWayBack = target && isMerge(target) && target.parentId !== entry.parentId;
+    if (!target || (isWayBack && tree.row(undoes) === row - 1)) return -1;
+    if (undoneBy(target) === undefined) return row;
+    undone.add(undoes);
   }
-  const known = [...FIELDS[role as StoredMessage["role"]], ...COMMON_FIELDS];
-  const unknown = Object.keys(draft).find((field) => draft[field] !== undefined && !known.includes(field));
-  if (unknown !== undefined)
-    throw refused(
-      `A message of the role ${role} has no field ${JSON.stringify(unknown)}${meant(unknown, known)}; it has ${known.slice(0, -2).join(", ")}.`,
-    );
-  refuseContent(role, draft["content"]);
+  return -1;
 }
 
-function refuseContent(role: string, content: unknown): void {
-  if (content !== undefined && content !== null && typeof content !== "string" && !Array.isArray(content))
-    throw refused(`The content of a ${role} message is neither a text nor a list of blocks.`);
-  if (Array.isArray(content)) for (const block of content as unknown[]) refuseBlock(role, block);
-  if (
-    role === "user" &&
-    contentBlocks({ content }).every((block) => block.type === "text" && isBlank(block.text))
-  )
-    throw refused(
-      "The user message is blank, and no provider accepts a blank message; give it a text or a picture.",
-    );
+const isMerge = (entry: Entry): boolean =>
+  branchSummary.is(entry) && (entry.details as { merge?: unknown } | null | undefined)?.merge !== undefined;
+
+/** Returns the leaf before a row was written; null before the first entry. */
+function leafBefore(tree: Tree, row: number): string | null {
+  const before = leafRowAt(tree, row - 1);
+  return before < 0 ? null : tree.idAt(before);
 }
 
-function refuseBlock(role: string, block: unknown): void {
-  const shapes = role === "assistant" ? ANSWERED : SAID;
-  const type = isRecord(block) ? block["type"] : undefined;
-  if (!isRecord(block) || typeof type !== "string")
-    throw refused(
-      `A block of a ${role} message has no type; it is one of ${Object.keys(shapes).join(", ")}.`,
-    );
-  // Content for one provider alone is in a separate block, under `native`.
-  if (isRecord(block["native"]) && !Object.hasOwn(shapes, type)) return;
-  const shape = Object.hasOwn(shapes, type) ? shapes[type] : undefined;
-  if (!shape)
-    throw refused(
-      `A ${role} message has no block of the type ${JSON.stringify(type)}, but of ${Object.keys(shapes).join(", ")}; ${CONVERT}.`,
-    );
-  const known = [...shape.fields, "type", "native", ...(type === "toolCall" ? [CUT_OFF_CALL] : [])];
-  const unknown = Object.keys(block).find((field) => block[field] !== undefined && !known.includes(field));
-  if (unknown !== undefined)
-    throw refused(
-      `A block of the type ${type} has no field ${JSON.stringify(unknown)}${meant(unknown, known)}, but ${shape.fields.join(", ")}; ${CONVERT}.`,
-    );
-  const missing = shape.texts.find((field) => typeof block[field] !== "string");
-  if (missing !== undefined)
-    throw refused(`The ${missing} of a block of the type ${type} in a ${role} message is not a text.`);
-}
-
-/** Returns a hint at a known field with a similar spelling; empty when there is none. */
-function meant(field: string, known: readonly string[]): string {
-  const plain = (name: string) => name.toLowerCase().replace(/[_-]/g, "");
-  const letters = (name: string) => [...plain(name)].sort().join("");
-  const near = known.find(
-    (name) =>
-      plain(name) === plain(field) ||
-      letters(name) === letters(field) ||
-      plain(name).startsWith(plain(field)) ||
-      plain(name).endsWith(plain(field)) ||
-      plain(field).startsWith(plain(name)),
-  );
-  return near === undefined ? "" : ` (was ${near} meant?)`;
-}
-
-const refused = (message: string) => new EspalierError("bad-input", message);
-
-/** Default values of required fields, by role. */
-const DEFAULTS: Readonly<Record<"user" | "bashExecution" | "custom" | "system", Record<string, unknown>>> = {
-  user: { content: "" },
-  bashExecution: { command: "", output: "", exitCode: 0, cancelled: false, truncated: false },
-  custom: { customType: "note", content: "", display: true },
-  system: { content: "" },
-};
-
-function filled(draft: MessageDraft, context: SessionContext, batch: readonly StoredMessage[]): object {
-  if (draft.role === "assistant") return filledAnswer(draft, context);
-  if (draft.role === "toolResult") {
-    const { toolCallId } = draft;
-    if (typeof toolCallId !== "string") throw refused("A toolResult needs the `toolCallId` of its call.");
-    // Searches for the call only when the name is missing: the search can read the whole context.
-    const toolName =
-      draft.toolName ||
-      (callNamed(toolCallId, batch) ?? callNamed(toolCallId, context.messages) ?? "unknown");
-    return { ...draft, toolName, content: contentBlocks(draft), isError: draft.isError ?? false };
+/** Returns the entry that restores a label, name or pin to its value before a row; undefined for any other entry. */
+function restored(tree: Tree, entry: Entry, row: number): NewEntry | undefined {
+  const undoes = entry.id;
+  if (label.is(entry)) {
+    const { targetId } = entry;
+    const text = newestAbove(tree, row, (above) => label.is(above) && above.targetId === targetId);
+    return {
+      ...label.of({ targetId, ...(text && label.is(text) && text.label ? { label: text.label } : {}) }),
+      undoes,
+    };
   }
-  const given: Record<string, unknown> = { ...draft };
-  for (const [field, value] of Object.entries(DEFAULTS[draft.role])) given[field] ??= value;
-  return given;
-}
-
-const NOTHING_BILLED = {
-  input: 0,
-  output: 0,
-  cacheRead: 0,
-  cacheWrite: 0,
-  totalTokens: 0,
-  cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 },
-};
-
-function filledAnswer(draft: Draft<AssistantMessage>, { model }: SessionContext): object {
-  const content = contentBlocks(draft);
-  const calls = toolCalls({ ...draft, content } as AssistantMessage);
+  if (sessionInfo.is(entry)) {
+    const named = newestAbove(tree, row, (above) => sessionInfo.is(above));
+    return { ...sessionInfo.of({ name: (named && sessionInfo.is(named) && named.name) || "" }), undoes };
+  }
+  if (!isCustom(entry, PIN)) return undefined;
+  const { targetId } = (entry.data ?? {}) as { targetId: string };
+  const above = customEntries({ tree, leafId: tree.parentIdAt(row) });
   return {
-    ...draft,
-    content,
-    api: draft.api ?? "unknown",
-    provider: draft.provider ?? model?.provider ?? "unknown",
-    model: draft.model ?? model?.modelId ?? "unknown",
-    usage: draft.usage ?? NOTHING_BILLED,
-    stopReason: draft.stopReason ?? (calls.length > 0 ? "toolUse" : "stop"),
+    ...custom.of({ customType: PIN, data: { targetId, pinned: pinnedOn(above).includes(targetId) } }),
+    undoes,
   };
 }
 
-/** Returns the name of the newest call with an id. */
-function callNamed(toolCallId: string, messages: readonly ContextMessage[]): string | undefined {
-  const isSought = ({ id }: { id: string }) => id === toolCallId;
-  const asking = messages.findLast((one) => toolCalls(one).some(isSought));
-  return asking && toolCalls(asking).find(isSought)?.name;
-}
-
-/** Returns a label or name as one line. */
-export function shownLine(text: string, what: string): string {
-  const line = oneLine(text);
-  if (line === "")
-    throw new EspalierError("not-text", `The ${what} is empty; give it at least one character.`);
-  return line;
+function newestAbove(tree: Tree, row: number, isSought: (entry: Entry) => boolean): Entry | undefined {
+  for (let above = row - 1; above >= 0; above--) {
+    const { type } = tree.kindAt(above);
+    if (type !== label.type && type !== sessionInfo.type) continue;
+    const entry = tree.entryAt(above);
+    if (isSought(entry)) return entry;
+  }
+  return undefined;
 }

@@ -5,7 +5,6 @@ import {
   type BranchSummaryProposal,
   generateBranchSummary,
   hasSomethingToTell,
-  type NavigateEvent,
   planBranchSummary,
   prepareBranchEntries,
   sessionBeforeFork,
@@ -37,8 +36,7 @@ import { restoreFiles } from "../compaction/offload.ts";
 import { situationOf, toolsOf } from "../compaction/request.ts";
 import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "../compaction/summarizers.ts";
 import { contextForHandlers } from "../extensions/context.ts";
-import { handledDrafts } from "./append.ts";
-import { oneLine } from "./edit.ts";
+import { handledDrafts, oneLine } from "./append.ts";
 import type { Session } from "./session.ts";
 import { type ActOptions, type Bill, billUsage, cancelledBy, ownerAsked, refuseReadOnly } from "./state.ts";
 
@@ -102,8 +100,10 @@ export async function navigate(
     await session.append(drafted, { check });
     const summaryEntryId = summary ? id : null;
     const summaryEntry = summary && session.getEntry(id);
-    await finishMove(session, {
+    await restoreFiles(session);
+    await session.tell(sessionNavigate, {
       oldLeafId: leftId,
+      newLeafId: session.leafId,
       summaryEntryId,
       ...(summaryEntry && branchSummary.is(summaryEntry) ? { summaryEntry } : {}),
       fromExtension: summary?.fromHook ?? false,
@@ -117,12 +117,6 @@ function rootIdOf({ tree, leafId }: Session): string {
   if (leafId === null) return "";
   const [root = -1] = pathRows(tree, tree.row(leafId));
   return root < 0 ? "" : tree.idAt(root);
-}
-
-/** Follows every move of the leaf: restores files of the new context, and notifies extensions. */
-export async function finishMove(session: Session, event: Omit<NavigateEvent, "newLeafId">): Promise<void> {
-  await restoreFiles(session);
-  await session.tell(sessionNavigate, { ...event, newLeafId: session.leafId });
 }
 
 /** Options of a merge: its target, and its summary. */

@@ -51,8 +51,9 @@ import {
 } from "../turn/ask.ts";
 import type { Provider } from "../turn/provider.ts";
 import type { Turn } from "../turn/turn.ts";
-import { refuseNestedAppend, transformDrafts } from "./append.ts";
-import { fillMessages, type MessageDraft, PIN, pinnedOn, planHiding, shownLine } from "./edit.ts";
+import { refuseNestedAppend, shownLine, transformDrafts } from "./append.ts";
+import { PIN, pinnedOn, planHiding, redo, type UndoResult, undo } from "./edit.ts";
+import { fillMessages, type MessageDraft } from "./message-draft.ts";
 import {
   type ForkOptions,
   type ForkResult,
@@ -78,7 +79,6 @@ import {
   sessionShutdown,
   shapedContext,
 } from "./state.ts";
-import { redo, type UndoResult, undo } from "./undo.ts";
 
 /** Maximum number of rounds in which closing waits for new work, such as entries of a handler that answers entries. */
 const CLOSING_ROUNDS = 10;

@@ -16,7 +16,7 @@ import {
   message,
   type Usage,
 } from "@espalier/session-tree";
-import { type DraftContent, fillMessages } from "../session/edit.ts";
+import { type DraftContent, fillMessages } from "../session/message-draft.ts";
 import type { PreparedRequest, RequestPreparation } from "../session/prepare-request.ts";
 import { sentEntry } from "../session/replay.ts";
 import type { Session } from "../session/session.ts";
