@@ -6,8 +6,8 @@ import {
   messageText,
   toolCalls,
 } from "@espalier/session-tree";
+import { anthropicModel, type ReportedUsage, toUsage } from "./anthropic-models.ts";
 import { DEFAULT_RESERVE, promptSize } from "./chunks.ts";
-import { anthropicModel, type ReportedUsage, toUsage } from "./models.ts";
 import { fetchWithShortWaits, sdkError } from "./retry.ts";
 import {
   type Summarizer,

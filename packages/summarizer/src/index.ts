@@ -1,4 +1,12 @@
 export {
+  type AnthropicModel,
+  anthropicModel,
+  anthropicModels,
+  contextWindowOf,
+  type ReportedUsage,
+  toUsage,
+} from "./anthropic-models.ts";
+export {
   type AnthropicAccess,
   type AnthropicSummarizer,
   type AnthropicSummarizerOptions,
@@ -31,18 +39,7 @@ export {
   patchedFiles,
   recordedFiles,
 } from "./files.ts";
-export {
-  type AnthropicModel,
-  anthropicModel,
-  anthropicModels,
-  contextWindowOf,
-  PRICES_DATE,
-  pricesOf,
-  type ReportedUsage,
-  type TokenPrices,
-  toUsage,
-  withCost,
-} from "./models.ts";
+export { PRICES_DATE, pricesOf } from "./prices.ts";
 export type { FittedAnswer, FittingOptions } from "./request-summary.ts";
 export {
   type ChainOptions,
@@ -102,8 +99,10 @@ export {
   soundUsage,
   sumUsage,
   type TokenEstimator,
+  type TokenPrices,
   upperBoundEstimator,
   usageTokens,
+  withCost,
   wordEstimator,
 } from "./tokens.ts";
 export type { CutShape } from "./transcript.ts";

@@ -283,3 +283,39 @@ function addCost(first: Cost, second: Cost): Cost {
   }
   return sum;
 }
+
+/** Prices in US dollars per million tokens; an absent price equals `input`. */
+export interface TokenPrices {
+  /** Price of prompt tokens that did not come from a cache. */
+  input: number;
+  /** Price of tokens of the answer, including thinking. */
+  output: number;
+  /** Price of prompt tokens read from the provider's cache. */
+  cacheRead?: number;
+  /** Price of prompt tokens written to the provider's cache, with a lifetime of five minutes. */
+  cacheWrite?: number;
+}
+
+/**
+ * A cache entry with a lifetime of one hour costs twice the input price; `cacheWrite` is the price for five minutes.
+ */
+const HOUR_WRITE_FACTOR = 2;
+
+/**
+ * Returns a usage with its cost in US dollars; the same usage without prices.
+ *
+ * @param hourly tokens of `cacheWrite` with a lifetime of one hour
+ */
+export function withCost(usage: Usage, prices: TokenPrices | undefined, hourly = 0): Usage {
+  if (!prices) return usage;
+  const { input, output, cacheRead = input, cacheWrite = input } = prices;
+  const cost = {
+    input: dollars(usage.input, input),
+    output: dollars(usage.output, output),
+    cacheRead: dollars(usage.cacheRead, cacheRead),
+    cacheWrite: dollars(usage.cacheWrite - hourly, cacheWrite) + dollars(hourly, input * HOUR_WRITE_FACTOR),
+  };
+  return { ...usage, cost: { ...cost, total: cost.input + cost.output + cost.cacheRead + cost.cacheWrite } };
+}
+
+const dollars = (tokens: number, perMillion: number) => (tokens * perMillion) / 1_000_000;
