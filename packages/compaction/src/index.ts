@@ -12,7 +12,7 @@ export {
   TURN_PREFIX_SUMMARIZATION_PROMPT,
   UPDATE_SUMMARIZATION_PROMPT,
 } from "./compact.ts";
-export type { CompactionSpan, CutItem, UserWords } from "./cut.ts";
+export type { CompactionSpan, CutItem, Estimate, UserWords } from "./cut.ts";
 export {
   type CutPoint,
   currentSystemMessage,
