@@ -327,7 +327,7 @@ export const DEFAULT_RESERVE = 64;
 export type FullFitOptions = Required<FitOptions>;
 
 /** Maximum number of shown characters of a tool result, from the first attempt to the last. */
-export const DEFAULT_TOOL_RESULT_LIMITS = [2_000, 500, 120] as const;
+const DEFAULT_TOOL_RESULT_LIMITS = [2_000, 500, 120] as const;
 
 export function fillFitOptions(options: FitOptions): FullFitOptions {
   return {

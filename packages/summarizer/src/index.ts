@@ -18,8 +18,7 @@ export {
   type SentBody,
   thinkingBudget,
 } from "./anthropic-summarizer.ts";
-export type { FullFitOptions } from "./chunks.ts";
-export { cutToTokens, DEFAULT_TOOL_RESULT_LIMITS, type FitOptions } from "./chunks.ts";
+export type { FitOptions, FullFitOptions } from "./chunks.ts";
 export { newestRequest, withoutAgentLines } from "./extractive/speech.ts";
 export {
   type ExtractiveSummarizerOptions,
@@ -92,7 +91,6 @@ export {
   validateSummary,
 } from "./summarizer.ts";
 export {
-  addUsage,
   charsEstimator,
   contextTokens,
   IMAGE_UPPER_BOUND,
