@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { type CacheCause, cacheLedger, type Session } from "@espalier/engine";
+import { bytesView } from "@espalier/jsonl-stream";
 import {
   type AssistantMessage,
   anthropicFormat,
@@ -14,6 +15,7 @@ import {
   type SessionContext,
   SessionTree,
   type StoredMessage,
+  Tree,
   thinkingLevelChange,
 } from "@espalier/session-tree";
 import { FileLog } from "@espalier/session-tree/node";
@@ -305,6 +307,26 @@ describe("the cause of a break of the prompt cache", () => {
     expect(cacheLedger(session.tree).breaks).toMatchObject([{ cause: "pause", entryId: said }]);
     // A provider that keeps entries for an hour has another reason.
     expect(cacheLedger(session.tree, { lifeMs: 60 * MINUTE }).breaks).toMatchObject([{ cause: "hide" }]);
+  });
+
+  test("a request that only grows keeps its beginning, also where an id stands twice on its path", () => {
+    const usage = { input: 3, output: 5, cacheRead: 0, cacheWrite: 1_000 };
+    const line = (id: string, parentId: string | null, said: StoredMessage) =>
+      JSON.stringify({
+        ...message.of({ message: said }),
+        id,
+        parentId,
+        timestamp: "2026-03-01T09:00:00.000Z",
+      });
+    const answer = { ...ANSWER, content: said("So it is."), usage, timestamp: 1 };
+    const lines = [
+      line("asked", null, { role: "user", content: words(1_000), timestamp: 1 }),
+      line("answered", "asked", answer),
+      line("asked", "answered", { role: "user", content: "And on?", timestamp: 1 }),
+      line("last", "asked", answer),
+    ];
+    const tree = new Tree(bytesView(new TextEncoder().encode(`${lines.join("\n")}\n`)));
+    expect(cacheLedger(tree).calls.map(({ prefix }) => prefix.tokens)).toEqual([0, 1_000]);
   });
 
   test("entries outside of the conversation break nothing", async () => {
