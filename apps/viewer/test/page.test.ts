@@ -264,6 +264,19 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     await session.close();
   });
 
+  test("hiding an entry by the keyboard keeps the focus on its tool, which then shows it again", async () => {
+    const page = await showDemo("", { write: true });
+    const focused = () => page.evaluate(() => document.activeElement?.textContent);
+    await page.locator(".entry.selected").getByRole("button", { name: "Hide" }).focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Hide this entry from the model" }).press("Enter");
+    await page.locator(".entry.selected").getByText("hidden from the model").waitFor();
+    await soon(focused).toBe("Show");
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Let the model read this entry again" }).press("Enter");
+    await soon(focused).toBe("Hide");
+  });
+
   test("a change does not move a selection that the user has moved on, however late its costs are", async () => {
     const page = await showDemo("", { write: true });
     await page.waitForSelector(".entry.selected");

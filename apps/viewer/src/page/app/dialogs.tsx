@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { NextActs, PlansView, PlanView } from "../../server/open-sessions.ts";
 import { CacheForecastLine, EntryList } from "../panels/context.tsx";
 import { useAnswer } from "../source/observe.ts";
@@ -15,10 +15,15 @@ interface DialogProps {
   children: ComponentChildren;
 }
 
-/** A dialog above the page. Escape closes it. */
+/** A dialog above the page. Escape closes it. The focus returns to the element that had it. */
 export function Dialog({ title, onClose, isWide = false, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current!.showModal(), []);
+  useLayoutEffect(() => {
+    const shown = dialog.current!;
+    shown.showModal();
+    // Closed before it is removed: the browser restores the focus only then.
+    return () => shown.close();
+  }, []);
   return (
     <dialog ref={dialog} class={`order${isWide ? " wide" : ""}`} aria-label={title} onClose={onClose}>
       <h2>{title}</h2>
