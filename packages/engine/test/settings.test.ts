@@ -26,7 +26,8 @@ import {
 } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
 import fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { z } from "zod";
 
 let home: string;
 let cwd: string;
@@ -70,6 +71,18 @@ async function problem(sources: SettingsSources = {}): Promise<EspalierError> {
   expect((error as EspalierError).code).toBe("settings");
   return error as EspalierError;
 }
+
+it("the schema of settings is made at the first values to check, and not again", async () => {
+  user({ keepLast: 9 });
+  expect(await originOf("keepLast")).toMatchObject({ value: 9 });
+  // Each described schema enters the registry of zod.
+  const described = vi.spyOn(z.globalRegistry, "add");
+  const env = { ESPALIER_COMPACT_RETRY_COUNT: "2" };
+  expect(await originOf("retryCount", { env })).toMatchObject({ value: 2 });
+  expect(JSON.stringify(await settingsJsonSchema())).toContain('"keepLast"');
+  expect(described).not.toHaveBeenCalled();
+  described.mockRestore();
+});
 
 it("errors never repeat a key given as a value, as a name, or in an unreadable file", async () => {
   const known = `gh${"p"}_${"aB3dE5gH7jK9".repeat(3)}`;
