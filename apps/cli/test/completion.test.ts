@@ -71,6 +71,10 @@ describe("a completion at the end of a line", () => {
     writeFileSync(join(folder, "2026-01-01_gardenOfMine.jsonl"), `${JSON.stringify(header)}\n`);
     const { stdout } = await espalier(["complete", "--", "tree", "gard"], { env });
     expect(stdout).toMatch(/^gardenOfMine\t/);
+    // A copy for another agent has the same id, and is offered once with it.
+    copyFileSync(join(folder, "2026-01-01_gardenOfMine.jsonl"), join(folder, "copy.jsonl"));
+    const again = await espalier(["complete", "--", "tree", "gard"], { env });
+    expect(again.stdout).toBe(stdout);
   });
 });
 

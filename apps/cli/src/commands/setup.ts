@@ -257,7 +257,9 @@ async function sessionCandidates(typed: string, place: StorePlace): Promise<Cand
     onSkipped,
   })) {
     const value = place.store ? [ref, id].find((one) => one.startsWith(typed)) : id;
-    if (value?.startsWith(typed)) found.push({ value, description: plainLine(name ?? firstMessage ?? "") });
+    // A file for another agent can have the id of the session that it continues.
+    if (value?.startsWith(typed) && !found.some((other) => other.value === value))
+      found.push({ value, description: plainLine(name ?? firstMessage ?? "") });
     if (found.length === OFFERED) break;
   }
   return found;
