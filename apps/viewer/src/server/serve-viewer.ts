@@ -38,8 +38,6 @@ export interface ServeOptions {
 export interface ViewerServer {
   /** Address to open. Everybody who knows it may read all shown sessions. */
   url: string;
-  /** Returns the address of one session. */
-  urlOf(id: string, ref: string): string;
   close(): Promise<void>;
 }
 
@@ -72,7 +70,6 @@ export async function serveViewer({
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/${token}/`;
   return {
     url,
-    urlOf: (id, ref) => `${url}#/s/${encodeURIComponent(open.keyOf(id, ref))}`,
     async close() {
       const closed = new Promise((resolve) => server.close(resolve));
       if ("closeAllConnections" in server) server.closeAllConnections();
