@@ -126,6 +126,12 @@ test("tree draws branches, labels, summaries and the leaf, and folds long runs",
   expect(stdout).not.toContain("\u001b");
 });
 
+test("a long title above a tree is cut with an ellipsis, before the folder", async () => {
+  const { stdout } = await espalier(["tree", sessionOf(HEADER, said("e1", null, "dig ".repeat(80)))]);
+  const [heading] = stdout.split("\n");
+  expect(heading).toMatch(/^(?:dig ){24}\S*… \//);
+});
+
 test("tree --all has a line for every entry that can be the leaf, --ascii draws with - and |", async () => {
   const { stdout } = await espalier(["tree", DEMO, "--all", "--ascii"]);
   expect(stdout).toContain("VvN3gzZd8Vax toolResult");

@@ -163,6 +163,9 @@ function bookkeepingIn(tree: Tree): number {
   return count;
 }
 
+/** Maximum width in columns of a title above a tree, about that of the entries below it. */
+const TITLE_WIDTH = 100;
+
 /** Two lines about a session: its name, and its size. */
 export function* sessionHeading(
   session: Session,
@@ -170,7 +173,7 @@ export function* sessionHeading(
   tokens = session.context.tokens,
 ): Generator<string> {
   const { tree, header, context } = session;
-  const title = plainLine(titleOf(tree) ?? "") || NO_PROMPT;
+  const title = cutToColumns(plainLine(titleOf(tree) ?? ""), TITLE_WIDTH) || NO_PROMPT;
   yield `${colours.bold(title)} ${colours.dim(plainLine(header?.cwd ?? ""))}`.trimEnd();
   const facts = [
     formatMany(tree.length, "entry", "entries"),
