@@ -1,12 +1,18 @@
 import { type ByteView, LONGEST_PARSED, parseLine } from "@espalier/jsonl-stream";
-import { contentBlocks, type Entry, isRecord, type ToolCallBlock } from "@espalier/session-tree";
-import { firstLines, LineReader, type SourceFile, sourceName } from "../import/draft.ts";
+import {
+  contentBlocks,
+  type Entry,
+  isRecord,
+  type ParentLink,
+  type ToolCallBlock,
+} from "@espalier/session-tree";
+import { firstLines, LineReader, type SiblingFiles, type SourceFile, sourceName } from "../import/draft.ts";
 import { idFromSource, idFromText, NO_TIME, readTime, type SourceTime } from "../import/entry.ts";
 import { ImportIssues } from "../import/issue.ts";
-import { HashRows, ScratchArea, type ScratchSpace } from "../scratch/space.ts";
-import { type Line, LineMark } from "./line-facts.ts";
-import { type FileLines, originalId, readLineTable } from "./line-table.ts";
-import { AnswerParts, Boundaries, Sidechains } from "./places.ts";
+import { HashRows, ScratchArea, type ScratchColumn, type ScratchSpace } from "../scratch/space.ts";
+import { hasPlace, type Line, LineMark } from "./line-facts.ts";
+import { type FileLines, type LineTable, originalId, readLineTable } from "./line-table.ts";
+import { AnswerParts, Boundaries } from "./places.ts";
 
 /** A file of Claude Code. Its lines are read when they are first needed. */
 export class ClaudeCodeFile {
@@ -208,7 +214,7 @@ interface SessionFacts {
 const MOST_LINES = 200;
 
 /** Reads the beginning of a file. */
-export function readSessionFacts(view: ByteView): SessionFacts {
+function readSessionFacts(view: ByteView): SessionFacts {
   const facts: SessionFacts = {
     sessionId: undefined,
     agentId: undefined,
@@ -232,4 +238,140 @@ export function readSessionFacts(view: ByteView): SessionFacts {
     if (facts.sessionId !== undefined) break;
   }
   return facts;
+}
+
+/** Mark of a row that belongs to the main conversation. */
+export const MAIN = -1;
+
+/**
+ * Rows of sub-agents. Old versions wrote the runs of sub-agents between the lines of the conversation. A file that has
+ * no other lines is one run, which is its own conversation.
+ */
+class Sidechains {
+  readonly #table: LineTable;
+  /** For each row, the first row of its run, or {@link MAIN}. */
+  readonly #runs: ScratchColumn<Int32Array>;
+  /** Number of rows of each run, in file order. */
+  readonly #sizes = new Map<number, number>();
+
+  constructor(table: LineTable, area: ScratchArea) {
+    this.#table = table;
+    this.#runs = area.column(Int32Array, MAIN);
+    if (!this.#hasMain()) return;
+    for (let row = 0; row < table.length; row++) {
+      if (!this.#isSide(row)) continue;
+      if (this.runOf(row) === MAIN) this.#claim(row);
+      const run = this.runOf(row);
+      this.#sizes.set(run, (this.#sizes.get(run) ?? 0) + 1);
+    }
+  }
+
+  /** Returns the first row of a row's run, or {@link MAIN}. */
+  runOf(row: number): number {
+    return this.#runs.get(row);
+  }
+
+  /** Returns the first rows of all runs. */
+  all(): Iterable<number> {
+    return this.#sizes.keys();
+  }
+
+  sizeOf(run: number): number {
+    return this.#sizes.get(run) ?? 0;
+  }
+
+  #hasMain(): boolean {
+    for (let row = 0; row < this.#table.length; row++)
+      if (hasPlace(this.#table.kind(row)) && !this.#table.has(row, LineMark.sidechain)) return true;
+    return false;
+  }
+
+  /** Walks up to the first row of the run, or to a row whose run is known, and sets the run of all rows on the way. */
+  #claim(row: number): void {
+    const walked: number[] = [];
+    for (let at = row; this.#isSide(at) && this.runOf(at) === MAIN; ) {
+      walked.push(at);
+      // Set before the walk continues, so that a circle ends it.
+      this.#runs.set(at, row);
+      const parent = this.#table.parent.get(at);
+      if (parent < 0 || !this.#isSide(parent)) break;
+      at = parent;
+    }
+    const first = walked.at(-1)!;
+    const above = this.#table.parent.get(first);
+    const isKnown = above >= 0 && this.#isSide(above) && this.runOf(above) !== row;
+    const run = isKnown ? this.runOf(above) : first;
+    for (const member of walked) this.#runs.set(member, run);
+  }
+
+  #isSide(row: number): boolean {
+    return hasPlace(this.#table.kind(row)) && this.#table.has(row, LineMark.sidechain);
+  }
+}
+
+/**
+ * Parents of forked files. A fork by the library names its parent in each copied line. A fork by the command line has
+ * the same first line as another file. Its original is the file that is named after the session of that line, or else
+ * the oldest file.
+ */
+export class Forks {
+  readonly #siblings: Required<SiblingFiles>;
+  /** Paths of the original files by the id of their first line. */
+  #originals: Map<string, string> | undefined;
+
+  constructor(siblings: Required<SiblingFiles>) {
+    this.#siblings = siblings;
+  }
+
+  parentOf(file: ClaudeCodeFile): ParentLink | undefined {
+    const { forks } = file.lines;
+    // A continued session that has the id of its original names itself.
+    if (forks.sessionId !== undefined && forks.sessionId !== sessionIdOf(file)) {
+      const entryId = forks.lastRow < 0 ? null : file.entryIdOf(forks.lastRow);
+      return { sessionId: forks.sessionId, entryId, kind: "fork" };
+    }
+    const original = this.#originalOf(file);
+    if (!original) return undefined;
+    const entryId = lastShared(file, original);
+    original.close();
+    return { sessionId: sessionIdOf(original), entryId, kind: "fork" };
+  }
+
+  #originalOf({ facts, source }: ClaudeCodeFile): ClaudeCodeFile | undefined {
+    const { files } = this.#siblings;
+    if (facts.rootId === undefined || !files.includes(source.path)) return undefined;
+    this.#originals ??= this.#findOriginals();
+    const original = this.#originals.get(facts.rootId);
+    if (original === undefined || original === source.path) return undefined;
+    const opened = this.#siblings.open(original);
+    return opened && new ClaudeCodeFile(opened, this.#siblings.scratch);
+  }
+
+  #findOriginals(): Map<string, string> {
+    const originals = new Map<string, string>();
+    const named = new Set<string>();
+    // Files are sorted, oldest first.
+    for (const path of this.#siblings.files) {
+      const source = this.#siblings.open(path);
+      if (!source) continue;
+      const { rootId, isSidechain, sessionId } = readSessionFacts(source.view);
+      if (rootId === undefined || isSidechain || named.has(rootId)) continue;
+      if (sessionId === sourceName(path)) named.add(rootId);
+      else if (originals.has(rootId)) continue;
+      originals.set(rootId, path);
+    }
+    return originals;
+  }
+}
+
+/** Returns the id of the last line that both files have. */
+function lastShared(file: ClaudeCodeFile, original: ClaudeCodeFile): string | null {
+  const { table } = file.lines;
+  const older = original.lines.table;
+  for (let row = table.length - 1; row >= 0; row--) {
+    if (!hasPlace(table.kind(row))) continue;
+    const id = file.lineAt(row)?.["uuid"];
+    if (typeof id === "string" && older.rowOf(id) >= 0) return file.entryIdOf(row);
+  }
+  return null;
 }

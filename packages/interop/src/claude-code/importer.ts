@@ -1,20 +1,31 @@
 import { parseLine } from "@espalier/jsonl-stream";
-import { isRecord, type ParentLink } from "@espalier/session-tree";
+import { type Entry, isRecord, type ParentLink } from "@espalier/session-tree";
 import {
+  type DraftOptions,
   importedHeader,
   NO_SIBLINGS,
   type SessionDraft,
   type SessionImporter,
   type SiblingFiles,
-  sourceName,
 } from "../import/draft.ts";
 import { idFromText, mentions, sessionIdFromSource } from "../import/entry.ts";
 import { ImportIssues } from "../import/issue.ts";
-import { ScratchSpace } from "../scratch/space.ts";
-import { Conversation, type UnplacedEntry } from "./conversation.ts";
-import { type CalledRun, ClaudeCodeFile, readSessionFacts, sessionIdOf } from "./file.ts";
-import { hasPlace, type Line } from "./line-facts.ts";
-import { MAIN } from "./places.ts";
+import { type ScratchArea, type ScratchColumn, ScratchSpace } from "../scratch/space.ts";
+import { holdsResult, LineBodies, speaks } from "./bodies.ts";
+import { type CalledRun, ClaudeCodeFile, Forks, MAIN, sessionIdOf } from "./file.ts";
+import { hasPlace, type Line, LineKind, LineMark } from "./line-facts.ts";
+import type { LineTable } from "./line-table.ts";
+import {
+  AnswerParts,
+  type Boundary,
+  lineIds,
+  metadataOf,
+  type Place,
+  Placement,
+  ROOT_PLACE,
+  type UnplacedEntry,
+  WrittenRows,
+} from "./places.ts";
 
 /**
  * Reads sessions of Claude Code (`~/.claude/projects/<folder>/<session>.jsonl`, sub-agents in `<session>/subagents`).
@@ -114,10 +125,7 @@ function draftOf({ file, sourceId, run = MAIN, parent, prelude = [] }: DraftPart
       return importedHeader(this, { timestamp: time.iso, version, parent: parent() });
     },
     *entries(options = {}) {
-      const conversation = new Conversation(file, run, issues, options);
-      yield* conversation.entries(prelude);
-      if (run === MAIN) file.callsRead = true;
-      leafId = conversation.leafId;
+      leafId = yield* new Conversation(file, run, issues, options).entries(prelude);
     },
     isElsewhere: () => false,
   };
@@ -205,7 +213,6 @@ function agentSessionId(sessionId: string, agentId: string): string {
 function readCalls(file: ClaudeCodeFile): void {
   if (file.callsRead) return;
   for (const _ of new Conversation(file, MAIN, new ImportIssues(), {}).entries([]));
-  file.callsRead = true;
 }
 
 function preludeOf(about: Line, sourceId: string): UnplacedEntry[] {
@@ -226,69 +233,244 @@ function promptIn(line: Line | undefined): unknown {
   return isRecord(message) ? message["content"] : undefined;
 }
 
-/**
- * Parents of forked files. A fork by the library names its parent in each copied line. A fork by the command line has
- * the same first line as another file. Its original is the file that is named after the session of that line, or else
- * the oldest file.
- */
-class Forks {
-  readonly #siblings: Required<SiblingFiles>;
-  /** Paths of the original files by the id of their first line. */
-  #originals: Map<string, string> | undefined;
+/** Maximum number of steps from a line of the conversation up through lines of sub-agents. */
+const REACH = 10_000;
 
-  constructor(siblings: Required<SiblingFiles>) {
-    this.#siblings = siblings;
-  }
+/** One pass over the rows of one session. Each row is converted to its entries, after the rows that it follows. */
+class Conversation {
+  readonly #file: ClaudeCodeFile;
+  readonly #table: LineTable;
+  readonly #run: number;
+  readonly #issues: ImportIssues;
+  readonly #parts: AnswerParts;
+  readonly #placement: Placement;
+  readonly #written: WrittenRows;
+  readonly #bodies: LineBodies;
+  /** 1 for rows whose parent is written first, now or earlier. */
+  readonly #waiting: ScratchColumn<Int32Array>;
+  readonly #area: ScratchArea;
 
-  parentOf(file: ClaudeCodeFile): ParentLink | undefined {
-    const { forks } = file.lines;
-    // A continued session that has the id of its original names itself.
-    if (forks.sessionId !== undefined && forks.sessionId !== sessionIdOf(file)) {
-      const entryId = forks.lastRow < 0 ? null : file.entryIdOf(forks.lastRow);
-      return { sessionId: forks.sessionId, entryId, kind: "fork" };
+  /** @param run first row of the session's run, see `sidechains` */
+  constructor(file: ClaudeCodeFile, run: number, issues: ImportIssues, { known }: DraftOptions) {
+    const { table } = file.lines;
+    const area = file.newArea();
+    this.#area = area;
+    this.#file = file;
+    this.#table = table;
+    this.#run = run;
+    this.#issues = issues;
+    this.#parts = new AnswerParts(table, area, (row) => file.idOf(row), known);
+    this.#placement = new Placement(table, file.boundaries, this.#parts, area);
+    this.#written = new WrittenRows(area, file.facts.time, (row) => file.idOf(row));
+    this.#bodies = new LineBodies(file, area, issues, (row) => this.#linesOf(row));
+    this.#waiting = area.column(Int32Array);
+    for (const { row, summary } of file.boundaries.all()) {
+      if (summary < 0) issues.add("no-summary", table.lineNumber.get(row), NO_SUMMARY);
+      else if (known?.(file.idOf(row)) !== undefined || !file.lineAt(summary))
+        this.#placement.standAlone(row);
     }
-    const original = this.#originalOf(file);
-    if (!original) return undefined;
-    const entryId = lastShared(file, original);
-    original.close();
-    return { sessionId: sessionIdOf(original), entryId, kind: "fork" };
   }
 
-  #originalOf({ facts, source }: ClaudeCodeFile): ClaudeCodeFile | undefined {
-    const { files } = this.#siblings;
-    if (facts.rootId === undefined || !files.includes(source.path)) return undefined;
-    this.#originals ??= this.#findOriginals();
-    const original = this.#originals.get(facts.rootId);
-    if (original === undefined || original === source.path) return undefined;
-    const opened = this.#siblings.open(original);
-    return opened && new ClaudeCodeFile(opened, this.#siblings.scratch);
-  }
-
-  #findOriginals(): Map<string, string> {
-    const originals = new Map<string, string>();
-    const named = new Set<string>();
-    // Files are sorted, oldest first.
-    for (const path of this.#siblings.files) {
-      const source = this.#siblings.open(path);
-      if (!source) continue;
-      const { rootId, isSidechain, sessionId } = readSessionFacts(source.view);
-      if (rootId === undefined || isSidechain || named.has(rootId)) continue;
-      if (sessionId === sourceName(path)) named.add(rootId);
-      else if (originals.has(rootId)) continue;
-      originals.set(rootId, path);
+  /**
+   * Yields the entries; returns the leaf.
+   *
+   * @param prelude entries before those of the first line
+   */
+  *entries(prelude: readonly UnplacedEntry[]): Generator<Entry, string | null> {
+    try {
+      for (const entry of prelude) yield this.#written.behind(entry);
+      for (let row = 0; row < this.#table.length; row++) {
+        if (this.#isPlaced(row)) yield* this.#writeWithAncestors(this.#placement.entryRow(row));
+        else if (this.#run === this.#file.runs.runOf(row) && this.#table.kind(row) === LineKind.aside)
+          yield this.#aside(row);
+      }
+      if (this.#run === MAIN) this.#file.callsRead = true;
+      return this.#leaf();
+    } finally {
+      this.#area.close();
     }
-    return originals;
+  }
+
+  #leaf(): string | null {
+    const row = leafRow(this.#table, (candidate) => this.#isPlaced(candidate));
+    if (row < 0) return this.#written.under(-1);
+    const compacted = this.#file.boundaries.keeping(row, this.#table.length);
+    return this.#written.under(this.#placement.lastRow(compacted ? compacted.summary : row));
+  }
+
+  #isPlaced(row: number): boolean {
+    return hasPlace(this.#table.kind(row)) && this.#file.runs.runOf(row) === this.#run;
+  }
+
+  /** Yields the entries of a row, after those of rows above it that are not written yet. */
+  *#writeWithAncestors(first: number): Generator<Entry, void> {
+    if (this.#written.has(first)) return;
+    const open = [first];
+    for (let row = open.at(-1); row !== undefined; row = open.at(-1)) {
+      let place = this.#placeOf(row);
+      if (place.row >= 0 && !this.#written.has(place.row)) {
+        if (this.#waiting.get(place.row) === 0 && place.row !== row) {
+          this.#waiting.set(row, 1);
+          open.push(place.row);
+          continue;
+        }
+        this.#issues.add("cycle", this.#table.lineNumber.get(row), CYCLE);
+        place = ROOT_PLACE;
+      }
+      open.pop();
+      for (const entry of this.#write(row, place)) yield entry;
+    }
+  }
+
+  /** Returns the position of a row; lines of other sessions in between are skipped. */
+  #placeOf(row: number): Place {
+    const place = this.#placement.placeOf(row);
+    let above = place.row;
+    for (let step = 0; above >= 0 && !this.#isPlaced(above) && step < REACH; step++)
+      above = this.#table.parent.get(above);
+    if (above === place.row) return place;
+    return above >= 0 && this.#isPlaced(above)
+      ? { ...place, row: this.#placement.lastRow(above) }
+      : ROOT_PLACE;
+  }
+
+  #write(row: number, from: Place): Entry[] {
+    const boundary = this.#file.boundaries.at(row);
+    if (boundary && boundary.summary >= 0 && this.#placement.entryRow(boundary.summary) === row) {
+      return this.#compact(row, boundary.summary, boundary, from);
+    }
+    if (this.#table.has(row, LineMark.summary) && this.#file.lineAt(row)) {
+      return this.#compact(row, row, this.#file.boundaries.ofSummary(row), from);
+    }
+    const lines = this.#linesOf(row);
+    const [line] = lines;
+    const id = this.#file.idOf(row, line);
+    this.#written.at(line?.["timestamp"]);
+    const place = this.#placement.settle(row, from, line !== undefined && holdsResult(line));
+    const bodies = this.#bodies.bodies(row, lines, this.#written.time.ms);
+    this.#bodies.tellContentIssues();
+    const ids = lineIds(id, bodies.length);
+    const onPath = new Set(pathDownTo(place.unfollowed, place.row, this.#written));
+    const unplaced = this.#leaveOut(
+      place.unfollowed.filter((unfollowed) => onPath.has(unfollowed)),
+      id,
+    );
+    if (this.#table.has(row, LineMark.bridged)) unplaced.unshift(gapMark(id));
+    for (const [at, body] of bodies.entries()) unplaced.push({ id: ids[at]!, body });
+    const said = { own: id, count: bodies.length, speaks: speaks(bodies) };
+    const entries = this.#written.grow(row, place.row, unplaced, said);
+    let calls = 0;
+    for (const entry of entries) calls += this.#bodies.notice(entry, line, row);
+    if (calls > 0) this.#placement.answered(row, calls);
+    return entries;
+  }
+
+  #linesOf(row: number): Line[] {
+    const lines: Line[] = [];
+    for (const part of this.#parts.partsOf(row)) {
+      const line = this.#file.lineAt(part);
+      if (line) lines.push(line);
+    }
+    return lines;
+  }
+
+  /**
+   * Makes a compaction, with the id of its summary, and edits after it that leave out content which it does not keep.
+   */
+  #compact(row: number, summaryRow: number, boundary: Boundary | undefined, place: Place): Entry[] {
+    const summary = this.#file.lineAt(summaryRow) as Line;
+    const id = this.#file.idOf(summaryRow, summary);
+    this.#written.at(summary["timestamp"]);
+    const kept = keptLines(boundary, place.row, this.#written, this.#placement);
+    if (kept.elsewhere > 0)
+      this.#issues.add("kept-elsewhere", this.#table.lineNumber.get(summaryRow), KEPT_ELSEWHERE, id);
+    const firstKept = kept.first < 0 ? id : this.#idsOf(kept.first)[0]!;
+    const marked = boundary && this.#file.lineAt(boundary.row);
+    const body = this.#bodies.compaction(summary, marked ? metadataOf(marked) : {}, firstKept);
+    const entries = [{ id, body }, ...this.#leaveOut(kept.leftOut, id)];
+    // An older compaction before a newer one is already out of the context: no edit is needed.
+    return this.#written.grow(row, place.row, entries, {
+      own: row === summaryRow ? id : undefined,
+      count: 1,
+      speaks: false,
+    });
+  }
+
+  /** Returns edits that leave rows out of the context from here on. */
+  #leaveOut(rows: readonly number[], id: string): UnplacedEntry[] {
+    return rows
+      .filter((row) => this.#written.speaks(row))
+      .flatMap((row) => this.#idsOf(row))
+      .map((targetId) => ({
+        id: idFromText(`${id}/without/${targetId}`),
+        body: { type: "context_edit", targetId, replacement: null },
+      }));
+  }
+
+  #idsOf(row: number): string[] {
+    return this.#written.ids(row, this.#file.idOf(row));
+  }
+
+  #aside(row: number): Entry {
+    const line = this.#file.lineAt(row);
+    const id = this.#file.idOf(row, {});
+    const body = this.#bodies.aside(row, line);
+    this.#written.at(line?.["timestamp"]);
+    return this.#written.behind({ id, body });
   }
 }
 
-/** Returns the id of the last line that both files have. */
-function lastShared(file: ClaudeCodeFile, original: ClaudeCodeFile): string | null {
-  const { table } = file.lines;
-  const older = original.lines.table;
+const NO_SUMMARY = "A compaction has no summary in the file; it is not shown as a compaction.";
+
+/**
+ * Makes a mark for lost lines: the entry after it is the next one in the file, but not a reply to the entry before it.
+ */
+function gapMark(id: string): UnplacedEntry {
+  return { id: idFromText(`${id}/gap`), body: { type: "custom", customType: "claude-code.gap", data: {} } };
+}
+
+const CYCLE = "The file refers to itself; shown as a separate branch.";
+const KEPT_ELSEWHERE = "A compaction keeps messages that are not above it; they are left out after it.";
+
+/**
+ * Finds the lines that a compaction keeps on the path that ends at `above`. A compaction in the session format keeps
+ * everything from one entry on; Claude Code names each kept line. Lines in between that are not named have to be left
+ * out one by one.
+ *
+ * Returns the row of the first kept entry (-1 for none), the later rows that are not kept, and the number of kept
+ * lines outside the path.
+ */
+function keptLines(
+  boundary: Boundary | undefined,
+  above: number,
+  written: WrittenRows,
+  placement: Placement,
+): { first: number; leftOut: number[]; elsewhere: number } {
+  const kept = new Set(boundary?.kept.map((row) => placement.entryRow(row)));
+  const path = pathDownTo(kept, above, written);
+  const firstAt = path.findLastIndex((row) => kept.has(row));
+  const after = path.slice(0, Math.max(0, firstAt));
+  const leftOut = after.filter((row) => !kept.has(row)).reverse();
+  return { first: path[firstAt] ?? -1, leftOut, elsewhere: kept.size - (firstAt + 1 - leftOut.length) };
+}
+
+/** Returns the path that ends at `above`, last row first, down to the lowest of the given rows. */
+function pathDownTo(rows: Iterable<number>, above: number, written: WrittenRows): number[] {
+  // `Math.min(...rows)` would fail: a call cannot have a hundred thousand arguments.
+  let lowest = Number.POSITIVE_INFINITY;
+  for (const row of rows) lowest = Math.min(lowest, row);
+  const path: number[] = [];
+  for (let row = above; row >= lowest; row = written.parent(row)) path.push(row);
+  return path;
+}
+
+/** Returns the row of the leaf according to the file: the last line without children; -1 when there is none. */
+function leafRow(table: LineTable, isOfSession: (row: number) => boolean): number {
+  let last = -1;
   for (let row = table.length - 1; row >= 0; row--) {
-    if (!hasPlace(table.kind(row))) continue;
-    const id = file.lineAt(row)?.["uuid"];
-    if (typeof id === "string" && older.rowOf(id) >= 0) return file.entryIdOf(row);
+    if (!isOfSession(row)) continue;
+    if (last < 0) last = row;
+    if (!table.has(row, LineMark.followed) && !table.has(row, LineMark.synthetic)) return row;
   }
-  return null;
+  return last;
 }

@@ -1,9 +1,16 @@
-import { isRecord } from "@espalier/session-tree";
+import { type Entry, isRecord } from "@espalier/session-tree";
 import type { DraftOptions } from "../import/draft.ts";
-import { uuidOfLine } from "../import/entry.ts";
+import {
+  type EntryBody,
+  entryOf,
+  idFromText,
+  readTime,
+  type SourceTime,
+  uuidOfLine,
+} from "../import/entry.ts";
 import type { ImportIssues } from "../import/issue.ts";
 import type { ScratchArea, ScratchColumn } from "../scratch/space.ts";
-import { hasPlace, type Line, LineKind, LineMark } from "./line-facts.ts";
+import { type Line, LineKind, LineMark } from "./line-facts.ts";
 import { type LineTable, PHANTOM } from "./line-table.ts";
 
 /** Position of a row in the tree. */
@@ -247,75 +254,6 @@ function keptRows(metadata: Line, table: LineTable): number[] {
   return [];
 }
 
-/** Mark of a row that belongs to the main conversation. */
-export const MAIN = -1;
-
-/**
- * Rows of sub-agents. Old versions wrote the runs of sub-agents between the lines of the conversation. A file that has
- * no other lines is one run, which is its own conversation.
- */
-export class Sidechains {
-  readonly #table: LineTable;
-  /** For each row, the first row of its run, or {@link MAIN}. */
-  readonly #runs: ScratchColumn<Int32Array>;
-  /** Number of rows of each run, in file order. */
-  readonly #sizes = new Map<number, number>();
-
-  constructor(table: LineTable, area: ScratchArea) {
-    this.#table = table;
-    this.#runs = area.column(Int32Array, MAIN);
-    if (!this.#hasMain()) return;
-    for (let row = 0; row < table.length; row++) {
-      if (!this.#isSide(row)) continue;
-      if (this.runOf(row) === MAIN) this.#claim(row);
-      const run = this.runOf(row);
-      this.#sizes.set(run, (this.#sizes.get(run) ?? 0) + 1);
-    }
-  }
-
-  /** Returns the first row of a row's run, or {@link MAIN}. */
-  runOf(row: number): number {
-    return this.#runs.get(row);
-  }
-
-  /** Returns the first rows of all runs. */
-  all(): Iterable<number> {
-    return this.#sizes.keys();
-  }
-
-  sizeOf(run: number): number {
-    return this.#sizes.get(run) ?? 0;
-  }
-
-  #hasMain(): boolean {
-    for (let row = 0; row < this.#table.length; row++)
-      if (hasPlace(this.#table.kind(row)) && !this.#table.has(row, LineMark.sidechain)) return true;
-    return false;
-  }
-
-  /** Walks up to the first row of the run, or to a row whose run is known, and sets the run of all rows on the way. */
-  #claim(row: number): void {
-    const walked: number[] = [];
-    for (let at = row; this.#isSide(at) && this.runOf(at) === MAIN; ) {
-      walked.push(at);
-      // Set before the walk continues, so that a circle ends it.
-      this.#runs.set(at, row);
-      const parent = this.#table.parent.get(at);
-      if (parent < 0 || !this.#isSide(parent)) break;
-      at = parent;
-    }
-    const first = walked.at(-1)!;
-    const above = this.#table.parent.get(first);
-    const isKnown = above >= 0 && this.#isSide(above) && this.runOf(above) !== row;
-    const run = isKnown ? this.runOf(above) : first;
-    for (const member of walked) this.#runs.set(member, run);
-  }
-
-  #isSide(row: number): boolean {
-    return hasPlace(this.#table.kind(row)) && this.#table.has(row, LineMark.sidechain);
-  }
-}
-
 /** Maximum number of steps up to another line of the same answer; results and attachments can be between both. */
 const ANSWER_REACH = 64;
 
@@ -419,4 +357,115 @@ export class AnswerParts {
       if (row !== head) this.#join(row, head);
     }
   }
+}
+
+/** An entry whose parent and time are not set yet. */
+export interface UnplacedEntry {
+  id: string;
+  body: EntryBody;
+}
+
+/** Number of recent ids that are kept, a power of two. Children of a row usually follow soon. */
+const REMEMBERED = 1 << 10;
+
+/** Rows of a session that have been written: their parents, their entries, and the position of the next entry. */
+export class WrittenRows {
+  /** Time of the line that is being written. */
+  time: SourceTime;
+  readonly #idOf: (row: number) => string;
+  /** Ids of parents for the children of recent rows, at the index of the row's last bits, with the row. */
+  readonly #lastIds: string[] = [];
+  readonly #lastIdRows: number[] = [];
+  /** Ids of parents that differ from the row's own id: those of compactions. */
+  readonly #otherIds = new Map<number, string>();
+  readonly #parent: ScratchColumn<Int32Array>;
+  /** Number of entries of a row; negative when no model reads any of them. */
+  readonly #count: ScratchColumn<Int32Array>;
+  /** Last written row; -1 before the first. */
+  #lastRow = -1;
+  /** Id of the state that was written after that row: the next child of the row follows it. */
+  #behind: string | undefined;
+
+  /** @param idOf returns the id of a row's own entry */
+  constructor(area: ScratchArea, time: SourceTime, idOf: (row: number) => string) {
+    this.time = time;
+    this.#idOf = idOf;
+    this.#parent = area.column(Int32Array, -1);
+    this.#count = area.column(Int32Array);
+  }
+
+  has(row: number): boolean {
+    return this.#count.get(row) !== 0;
+  }
+
+  /** Returns the parent row of a written row; -1 for a root. */
+  parent(row: number): number {
+    return this.#parent.get(row);
+  }
+
+  speaks(row: number): boolean {
+    return this.#count.get(row) > 0;
+  }
+
+  /** Returns the ids of a row's entries, from its own id. */
+  ids(row: number, id: string): string[] {
+    return lineIds(id, Math.abs(this.#count.get(row)));
+  }
+
+  /** Returns the id of the parent for children of a row; null for a root. */
+  under(row: number): string | null {
+    if (row === this.#lastRow && this.#behind !== undefined) return this.#behind;
+    if (row < 0 || !this.has(row)) return null;
+    const place = row % REMEMBERED;
+    if (this.#lastIdRows[place] === row) return this.#lastIds[place]!;
+    return this.#otherIds.get(row) ?? this.#idOf(row);
+  }
+
+  /** Reads the time of a line; a line without a time has that of the previous line. */
+  at(time: unknown): void {
+    this.time = readTime(time, this.time);
+  }
+
+  /**
+   * Makes the entries of a row, each under the previous one, below the row `above`.
+   *
+   * @param said.own the row's own id, if its last entry has another one
+   */
+  grow(
+    row: number,
+    above: number,
+    unplaced: readonly UnplacedEntry[],
+    said: { own: string | undefined; count: number; speaks: boolean },
+  ): Entry[] {
+    let parentId = this.under(above);
+    const entries: Entry[] = [];
+    for (const { id, body } of unplaced) {
+      entries.push(entryOf(body, id, parentId, this.time.iso));
+      parentId = id;
+    }
+    const place = row % REMEMBERED;
+    if (parentId !== null) {
+      this.#lastIds[place] = parentId;
+      this.#lastIdRows[place] = row;
+      if (parentId !== said.own) this.#otherIds.set(row, parentId);
+    }
+    this.#parent.set(row, above);
+    this.#count.set(row, said.speaks ? said.count : -said.count);
+    this.#lastRow = row;
+    this.#behind = undefined;
+    return entries;
+  }
+
+  /** Makes an entry of state after the row that was written last. */
+  behind({ id, body }: UnplacedEntry): Entry {
+    const entry = entryOf(body, id, this.under(this.#lastRow), this.time.iso);
+    if (body.type !== "session_info") this.#behind = id;
+    return entry;
+  }
+}
+
+/** Returns the ids of the entries of one line: the last entry, which other entries follow, has the line's own id. */
+export function lineIds(id: string, count: number): string[] {
+  if (count === 1) return [id];
+  return Array.from({ length: count }, (_, at) => (at === count - 1 ? id : idFromText(`${id}/${at}`)));
 }
