@@ -154,13 +154,7 @@ async function openedSession(core, path) {
 /** Bundles the terminal's own modules with their drawing code, as for the command. */
 async function terminalCore(folder) {
   const { buildSync } = createRequire(join(root, "package.json"))("esbuild");
-  const contents = [
-    "effects/readings.ts",
-    "open-terminal.ts",
-    "screen/screen.ts",
-    "state/state.ts",
-    "state/update.ts",
-  ]
+  const contents = ["open-terminal.ts", "screen/screen.ts", "state/state.ts", "state/update.ts"]
     .map((name) => `export * from "./${name}";`)
     .join("\n");
   buildSync({

@@ -6,7 +6,7 @@ import { memoryStore, type SessionLog, type SessionStore } from "@espalier/sessi
 import { expect, test, vi } from "vitest";
 import { createShell } from "../src/shell.ts";
 import { actEffects } from "../src/terminal/effects/acts.ts";
-import { listEffects, sessionEffects } from "../src/terminal/effects/readings.ts";
+import { listEffects, sessionEffects } from "../src/terminal/open-terminal.ts";
 import type { TerminalEvent } from "../src/terminal/state/update.ts";
 
 /** Milliseconds that a busy machine may take. */

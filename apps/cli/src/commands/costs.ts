@@ -77,9 +77,10 @@ interface SubAgentCost<Cost> {
   cost: Cost;
 }
 
-async function subAgentCosts<Cost>(
-  session: Session,
-  shell: Shell,
+/** Returns the sub-agents of a session, at any depth, each with its cost. */
+export async function subAgentCosts<Cost>(
+  session: Pick<Session, "header">,
+  shell: Pick<Shell, "store" | "complainOnce">,
   costOf: (tree: Tree) => Cost,
 ): Promise<SubAgentCost<Cost>[]> {
   const runs: SubAgentCost<Cost>[] = [];

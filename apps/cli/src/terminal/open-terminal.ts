@@ -1,41 +1,44 @@
+import { accessSync, constants } from "node:fs";
+import { isAbsolute } from "node:path";
 import { setImmediate } from "node:timers/promises";
+import { compareBranches, listSessions, searchSessions, statsOf } from "@espalier/engine";
+import {
+  type BilledCall,
+  billedCallAt,
+  copiedRows,
+  recordedCost,
+  totalWithRecorded,
+} from "@espalier/engine/reading";
+import { EspalierError } from "@espalier/jsonl-stream";
+import { FORMAT_VERSION, type SessionLog, type SessionStore, Tree, tipRows } from "@espalier/session-tree";
+import { subAgentCosts, sumOfBills } from "../commands/costs.ts";
 import { formatMany } from "../numbers.ts";
+import { currentSettings, storeInUse, storeOf, summarizerOf, tellSkipped } from "../opening.ts";
 import type { Shell } from "../shell.ts";
-import { columnsOf, cutToColumns, NO_PROMPT, plainLine, projectOf } from "../text.ts";
+import { plainLine } from "../text.ts";
 import { actEffects } from "./effects/acts.ts";
-import { listEffects, sessionEffects } from "./effects/readings.ts";
-import type { Performers } from "./effects/task.ts";
+import { collect, failure, followLog, LatestTask, type Performers, pauses } from "./effects/task.ts";
 import { ACT_BINDINGS, shownKeys } from "./keys/act-bindings.ts";
 import { GENERAL_BINDINGS, SESSIONS_BINDINGS } from "./keys/sessions-bindings.ts";
-import { hitCount, TREE_BINDINGS } from "./keys/tree-bindings.ts";
-import {
-  EMPTY,
-  type Frame,
-  fitLine,
-  fitLines,
-  type Line,
-  line,
-  lineWidth,
-  type Span,
-  selectLine,
-  span,
-} from "./screen/frame.ts";
+import { TREE_BINDINGS } from "./keys/tree-bindings.ts";
+import { type Frame, fitLine, fitLines, type Line, line, lineWidth, span } from "./screen/frame.ts";
 import { readInput } from "./screen/keys.ts";
 import { handleSignals, Screen } from "./screen/screen.ts";
+import { drawDialog } from "./state/dialog.ts";
 import {
-  type Dialog,
   firstState,
+  type SessionFacts,
+  type TabLines,
   type TerminalEffect,
   type TerminalState,
-  type TreeState,
 } from "./state/state.ts";
-import { fieldLines, type TextField } from "./state/text-field.ts";
 import { coveredAbove } from "./state/tree-cursor.ts";
 import { type TerminalEvent, update } from "./state/update.ts";
-import { FILTERS } from "./tree/tree-model.ts";
+import { firstModel, grownModel, type TreeModel, wholeModel } from "./tree/tree-model.ts";
 import { bodyHeight, frameHeight, noticeTexts } from "./view/layout.ts";
-import { filterWords, shownSessions, viewSessions } from "./view/sessions.ts";
-import { viewTreeScreen } from "./view/tree.ts";
+import { sessionsHeading, viewSessions } from "./view/sessions.ts";
+import { contextLines, readContext, readPathUsage, type SubAgentUsage, usageLines } from "./view/tabs.ts";
+import { searchLine, treeHeading, viewTreeScreen } from "./view/tree.ts";
 
 interface TerminalOptions {
   /** Session that is opened first; by default the list is shown. */
@@ -133,71 +136,19 @@ export async function openTerminal(shell: Shell, { ref, ascii = false }: Termina
 /** Draws the screen of a state: heading, body, and the keys. */
 export function view(state: TerminalState): Frame {
   const { tree, dialog, size } = state;
+  const heading = tree ? treeHeading(tree, size.columns) : sessionsHeading(state);
   const body = fitLines(tree ? viewTreeScreen(state, tree) : viewSessions(state), bodyHeight(state));
-  if (dialog)
-    return fitFrame(state, [heading(state), ...overBody(body, dialog, size.columns), footer(state)]);
+  if (dialog) return fitFrame(state, [heading, ...drawDialog(body, dialog, size.columns), footer(state)]);
   const texts = noticeTexts(state);
   const look = state.notice?.isError ? "error" : "label";
   const foot = texts.length > 0 ? texts.map((text) => line(span(` ${text}`, look))) : [footer(state)];
   const above = coveredAbove(state);
   const shown = body.slice(above, above + body.length - foot.length + 1);
-  return fitFrame(state, [heading(state), ...shown, ...foot]);
+  return fitFrame(state, [heading, ...shown, ...foot]);
 }
 
 const fitFrame = (state: TerminalState, frame: readonly Line[]): Frame =>
   fitLines(frame, frameHeight(state)).map((one) => fitLine(one, state.size.columns));
-
-function heading(state: TerminalState): Line {
-  const { size, sessions, tree } = state;
-  if (tree) return treeHeading(tree, size.columns);
-  const facts = [
-    formatMany(shownSessions(sessions).length, "session"),
-    ...filterWords(sessions.filter),
-    `by ${sessions.sort}`,
-    ...(sessions.query && sessions.hits.length > 0
-      ? [`${formatMany(sessions.hits.length, "place")}${sessions.isSearching ? " so far" : ""}`]
-      : []),
-    ...(sessions.isListing || sessions.isSearching ? ["…"] : []),
-  ];
-  return between([span(" Espalier", "heading")], [span(`${facts.join(" · ")} `, "dim")], size.columns);
-}
-
-/** Maximum number of shown characters of the session's id; every command accepts the beginning of an id. */
-const WHOLE_ID = 12;
-
-/** Maximum share of the heading for facts. */
-const FACTS_SHARE = 0.6;
-
-function treeHeading(tree: TreeState, columns: number): Line {
-  const { view: shown, cwd, readOnly } = tree;
-  const { model, filter } = shown;
-  const title = plainLine(model.title ?? "") || (model.isPartial ? "" : NO_PROMPT);
-  const facts = [
-    model.isPartial ? "reading …" : formatMany(model.length, "entry", "entries"),
-    ...(model.isPartial ? [] : [formatMany(model.order.branchStarts.length + 1, "branch", "branches")]),
-    FILTERS.find(({ name }) => name === filter)?.title ?? filter,
-    ...(readOnly === undefined ? [] : ["read only"]),
-    ...(tree.query === "" || tree.search ? [] : [`${hitCount(tree)} with ${plainLine(tree.query)}`]),
-  ];
-  // In a narrow terminal the title is more important than the facts.
-  while (facts.length > 1 && columnsOf(facts.join(" · ")) > columns * FACTS_SHARE) facts.splice(-2, 1);
-  const right = span(`${facts.join(" · ")} `, "dim");
-  const room = Math.max(10, columns - columnsOf(right.text) - 2);
-  const name = cutToColumns(title, room);
-  // Parts that do not fit are left out, from the last one on.
-  const parts = [projectOf(cwd), plainLine(model.tree.header?.id ?? "").slice(0, WHOLE_ID)];
-  const rest: Span[] = [];
-  for (const part of parts.filter((text) => text !== "")) {
-    if (columnsOf(name) + lineWidth({ spans: rest }) + columnsOf(part) + 2 > room) break;
-    rest.push(span(`  ${part}`, "dim"));
-  }
-  return between([span(` ${name}`, "heading"), ...rest], [right], columns);
-}
-
-function between(left: readonly Span[], right: readonly Span[], columns: number): Line {
-  const gap = columns - lineWidth({ spans: left }) - lineWidth({ spans: right });
-  return { spans: [...left, span(" ".repeat(Math.max(1, gap))), ...right] };
-}
 
 /** Draws the last line: the running work, the last notice, or the keys. */
 function footer(state: TerminalState): Line {
@@ -227,12 +178,6 @@ function footer(state: TerminalState): Line {
   return fitKeys(hinted, state.size.columns);
 }
 
-/** Draws the query of a search while it is typed, and the number of hits. */
-function searchLine(tree: TreeState, field: TextField): Line {
-  const count = tree.query === "" ? "Enter stays here, Esc goes back" : `${hitCount(tree)} · ↑↓`;
-  return line(span(" /", "heading"), ...(fieldLines(field)[0]?.spans ?? []), span(`  ${count}`, "dim"));
-}
-
 /** Keys of the reading pane. Acts are not listed, because they need the tree. */
 const READING_KEYS = [
   ["↑↓", "scroll"],
@@ -256,45 +201,291 @@ function fitKeys(pairs: readonly [string, string][], columns: number): Line {
   return keys(...first, ...last);
 }
 
-/** Maximum width of a dialog in columns, since longer lines are hard to read. */
-const WIDEST = 100;
+/** Milliseconds without a key before a search begins, so that a query is searched only when the user stops typing. */
+const TYPING = 150;
 
-/** Draws a dialog over the lower end of a body: the title, its text, the field, the choices. */
-function overBody(body: readonly Line[], shown: Dialog, columns: number): Line[] {
-  const width = Math.min(columns, WIDEST);
-  const field = shown.field ? fieldLines(shown.field) : [];
-  const choices = shown.choices.map(({ key, title }, at): Line => {
-    const isChosen = at === shown.chosen;
-    const drawn = line(span(isChosen ? " ▸ " : "   ", "leaf"), span(key.padEnd(3), "heading"), span(title));
-    return isChosen ? selectLine(drawn, columns) : drawn;
-  });
-  const said = shown.body(width - 2);
-  const around = field.length + choices.length + (field.length > 0 ? 2 : 1);
-  const room = Math.max(1, body.length - 1 - around);
-  const scroll = Math.min(shown.scroll, Math.max(0, said.length - room));
-  const window = said.slice(scroll, scroll + room);
-  const left = said.length - scroll - window.length;
-  const more = said.length > room ? ` ${scroll > 0 ? "↑" : ""}${left > 0 ? `${left} more, PgDn ↓` : ""}` : "";
-  const lines: Line[] = [
-    titleLine(shown.title, more, columns),
-    ...window.map((one): Line => ({ spans: [span(" "), ...one.spans] })),
-    ...(field.length > 0 ? [EMPTY, ...lastLines(field, room).map(inField)] : []),
-    ...choices,
-  ].slice(0, body.length);
-  return [...body.slice(0, body.length - lines.length), ...fitLines(lines, lines.length)];
+/** Maximum number of hits of a search in all sessions, and milliseconds between two partial results. */
+const MOST_HITS = 500;
+const TELLING = 100;
+
+/** Longer sessions, in bytes, are read only when they are opened. */
+const MOST_BYTES = 64_000_000;
+
+/** The same limit for a store, which has to send the whole session. */
+const MOST_FETCHED = 2_000_000;
+
+/** Reads the list of sessions, and searches it. */
+export function listEffects(shell: Pick<Shell, "store">, dispatch: (event: TerminalEvent) => void) {
+  const listing = new LatestTask(dispatch);
+  const searching = new LatestTask(dispatch);
+  const counting = new LatestTask(dispatch);
+  const place = {
+    ...storeOf(shell),
+    ...tellSkipped({ complainOnce: (message) => dispatch({ type: "warned", message }) }),
+  };
+  const performers: Performers<"list-sessions" | "search" | "read-facts"> = {
+    "list-sessions"({ filter }) {
+      listing.begin(async (signal, tell) => {
+        const pause = pauses(signal);
+        let ownCount = 0;
+        async function* listed() {
+          for await (const session of listSessions({ ...place, ...filter, subAgents: true })) {
+            if (session.agent !== "pi") ownCount++;
+            yield session;
+            await pause();
+          }
+        }
+        await collect(listed(), TELLING, (sessions, isDone) => tell({ type: "sessions", sessions, isDone }));
+        if (shell.store || Object.keys(filter).length > 0) return;
+        const { describeFound, foundSessions } = await import("@espalier/interop/node");
+        tell({ type: "others", text: ownCount > 0 ? "" : describeFound(foundSessions()) });
+      });
+    },
+    search({ query, filter }) {
+      searching.end();
+      if (query === "") return;
+      searching.begin(async (signal, tell) => {
+        const asked = { ...place, ...filter, limit: MOST_HITS, signal };
+        await collect(searchSessions(query, asked), TELLING, (hits, isDone) =>
+          // An entry that forks copied is shown once.
+          tell({ type: "hits", query, hits: hits.filter(({ sameAs }) => !sameAs), isDone }),
+        );
+      }, TYPING);
+    },
+    // Sessions are read one after another, in order.
+    "read-facts"({ sessions }) {
+      counting.begin(async (signal, tell) => {
+        const store = storeInUse(shell);
+        for (const { ref, bytes } of sessions) {
+          const facts = await factsOf(store, ref, bytes, signal);
+          if (facts) tell({ type: "facts", ref, facts });
+        }
+      }, TYPING);
+    },
+  };
+  const end = () => {
+    for (const task of [listing, searching, counting]) task.end();
+  };
+  return { performers, end };
 }
 
-const inField = (one: Line): Line => ({ spans: [span(" > ", "leaf"), ...one.spans] });
-
-/** Last lines of a long text, where the user mostly types. */
-const lastLines = (lines: readonly Line[], most: number): readonly Line[] => {
-  const at = lines.findIndex(({ spans }) => spans.some(({ style }) => style === "cursor"));
-  const from = Math.max(0, Math.min(at - most + 1, lines.length - most));
-  return lines.slice(from, from + Math.max(1, most));
-};
-
-function titleLine(title: string, more: string, columns: number): Line {
-  const text = `── ${title} `;
-  const rest = Math.max(0, columns - text.length - more.length - 1);
-  return fitLine(line(span(text, "heading"), span("─".repeat(rest), "dim"), span(more, "dim")), columns);
+/** Counts the branches of a session and its own cost; undefined for a session that is too long. */
+async function factsOf(
+  store: SessionStore,
+  ref: string,
+  bytes: number,
+  signal: AbortSignal,
+): Promise<SessionFacts | undefined> {
+  const pause = pauses(signal);
+  const log = await store.open({ file: ref }, "read").catch(goneSince);
+  if (!log) return undefined;
+  try {
+    if (bytes > (log.view ? MOST_BYTES : MOST_FETCHED)) return undefined;
+    const view = await log.load();
+    const tree = new Tree(view);
+    await pause();
+    const calls = new Map<number, BilledCall>();
+    const copies = copiedRows(tree);
+    for (let row = 0; row < tree.length; row++) {
+      const call = copies.has(row) ? undefined : billedCallAt(tree, row);
+      if (call) calls.set(row, call);
+      await pause();
+    }
+    return { branches: tipRows(tree).length, bill: totalWithRecorded(calls, recordedCost(tree)) };
+  } finally {
+    await log.close();
+  }
 }
+
+/** Returns no facts for a session that was removed after it was listed, so that the others are still read. */
+function goneSince(error: unknown): undefined {
+  if (!(error instanceof EspalierError && error.code === "not-found")) throw error;
+}
+
+/** Milliseconds before content is read for a row, so that rows that the cursor only passes are not read. */
+const PASSING = 60;
+
+/** Maximum number of hits of a search in one session, and milliseconds between two partial results. */
+const MOST_FOUND = 5_000;
+const TELLING_FOUND = 150;
+
+/** Pause after an automatic refresh, as a multiple of its duration. */
+const REST = 10;
+
+/** The open session: it is read, followed while it grows, and searched. */
+export function sessionEffects(shell: Shell, dispatch: (event: TerminalEvent) => void) {
+  const reading = new LatestTask(dispatch);
+  const finding = new LatestTask(dispatch);
+  const looking = new LatestTask(dispatch);
+  const failed = (error: unknown) => dispatch(failure(error));
+  let current: OpenedSession | undefined;
+  let unfollow = () => {};
+  let refreshing: Promise<void> | undefined;
+  /** Timer of the next refresh, and the earliest time of a refresh. */
+  let growing: NodeJS.Timeout | undefined;
+  let restedAt = 0;
+
+  const opened = (): OpenedSession => {
+    if (!current) throw new Error("No session is open.");
+    return current;
+  };
+
+  const replace = async (session: OpenedSession | undefined): Promise<void> => {
+    const before = current;
+    current = session;
+    unfollow();
+    unfollow = () => {};
+    clearTimeout(growing);
+    growing = undefined;
+    await before?.log.close();
+  };
+
+  /** Reads new entries. A call during a refresh waits for it, and then reads again. */
+  const refresh = async (): Promise<void> => {
+    // The caller of the failed refresh receives its error.
+    await refreshing?.catch(() => undefined);
+    refreshing ??= takeIn().finally(() => {
+      refreshing = undefined;
+    });
+    return refreshing;
+  };
+
+  const takeIn = async (): Promise<void> => {
+    const session = current;
+    if (!session) return;
+    const { ref } = session.log;
+    try {
+      const began = performance.now();
+      await session.log.takeIn();
+      const model = grownModel(session.model, session.log.view);
+      restedAt = performance.now() + REST * (performance.now() - began);
+      if (!model) return;
+      session.model = model;
+      if (current === session) dispatch({ type: "grown", ref, model });
+    } catch (error) {
+      if (!isReplaced(error) || current !== session) throw error;
+      performers.open({ type: "open", ref });
+      await reading.settled();
+    }
+  };
+
+  /** Reads entries of other writers. In a long session the refreshes are rare enough for keys to react. */
+  const grow = (): void => {
+    growing ??= setTimeout(
+      () => {
+        growing = undefined;
+        refresh().catch(failed);
+      },
+      Math.max(0, restedAt - performance.now()),
+    );
+  };
+
+  /** Sums up the cost of the sub-agents of a session, at any depth. */
+  const readSubAgents = async ({ log }: OpenedSession, signal: AbortSignal): Promise<SubAgentUsage> => {
+    const complainOnce = (message: string) => dispatch({ type: "warned", message });
+    const runs = await subAgentCosts(log, { store: shell.store, complainOnce }, (tree) => {
+      signal.throwIfAborted();
+      return statsOf(tree).total;
+    });
+    return { runs: runs.length, total: sumOfBills(runs.map(({ cost }) => cost)) };
+  };
+
+  const performers: Performers<"open" | "close" | "find" | "read-tab" | "compare"> = {
+    // Shows the part that can be shown at once, then the whole session, then every change.
+    open({ ref, entryId, editorText }) {
+      reading.begin(async (signal, tell) => {
+        const log = await storeInUse(shell).open({ file: ref }, "read");
+        // A session in a store is fetched completely first.
+        if (!log.view) tell({ type: "warned", message: "Fetching the session from its store …" });
+        const view = await log.load();
+        // During the read, the user may have opened another session.
+        if (signal.aborted) return log.close();
+        const begun = firstModel(view);
+        const session: OpenedSession = { log, model: begun };
+        await replace(session);
+        const opened = {
+          type: "opened" as const,
+          ref: log.ref,
+          cwd: log.header?.cwd ?? "",
+          readOnly: whyReadOnly(log),
+        };
+        const nobody = { name: "", isBilled: false };
+        tell({ ...opened, writer: nobody, model: begun, entryId, editorText });
+        if (begun.isPartial) session.model = await wholeModel(view, pauses(signal));
+        const { model } = session;
+        // The screen is already drawn, so no question about a changed project can be printed.
+        const { values } = await currentSettings({ ...shell, interactive: false });
+        const { summarizer } = summarizerOf(shell, values);
+        const writer = { name: summarizer.name, isBilled: summarizer.name !== "extractive" };
+        signal.throwIfAborted();
+        // An entry that is not at the end of the log is shown when the whole log is read.
+        const place = begun.isPartial ? entryId : undefined;
+        tell({ ...opened, writer, model, entryId: place, editorText: undefined });
+        unfollow = followLog(log, grow);
+      });
+    },
+    close() {
+      for (const task of [reading, finding, looking]) task.end();
+      replace(undefined).catch(failed);
+    },
+    find({ query }) {
+      finding.end();
+      if (query === "") return;
+      finding.begin(async (signal, tell) => {
+        const asked = { ...storeOf(shell), files: [opened().log.ref], limit: MOST_FOUND, signal };
+        await collect(searchSessions(query, asked), TELLING_FOUND, (hits, isDone) =>
+          tell({ type: "found", query, entryIds: hits.map(({ entryId }) => entryId), isDone }),
+        );
+      }, PASSING);
+    },
+    "read-tab"({ tab, row }) {
+      looking.begin(async (signal, tell) => {
+        const show = (lines: TabLines) => tell({ type: "tab", tab, row, lines });
+        const session = opened();
+        const { tree } = session.model;
+        if (tab === "context") {
+          const context = readContext(tree, tree.idAt(row));
+          return show((columns) => contextLines(context, columns));
+        }
+        const usage = await readPathUsage(session.model, row, pauses(signal));
+        show((columns) => usageLines(usage, columns));
+        session.subAgents ??= await readSubAgents(session, signal);
+        const { subAgents } = session;
+        if (subAgents.runs > 0) show((columns) => usageLines({ ...usage, subAgents }, columns));
+      }, PASSING);
+    },
+    compare({ a, b }) {
+      dispatch({ type: "compared", comparison: compareBranches(opened().model.tree, a, b) });
+    },
+  };
+  return { performers, refresh };
+}
+
+/** A session for reading, followed while it grows. Changes nothing and takes no lease. */
+interface OpenedSession {
+  readonly log: SessionLog;
+  /** Model of the part that has been read. */
+  model: TreeModel;
+  /** Cost of its sub-agents, once it was read. */
+  subAgents?: SubAgentUsage;
+}
+
+/** Returns the reason why a session cannot be changed here, in one sentence. */
+function whyReadOnly({ header, ref }: SessionLog): string | undefined {
+  if (!header) return "This file has no session header; it is opened read-only.";
+  if (header.version > FORMAT_VERSION)
+    return `This session has format version ${header.version}, newer than this program writes; it is opened read-only.`;
+  // A store reports its own error when it is written.
+  if (!isAbsolute(ref)) return undefined;
+  try {
+    accessSync(ref, constants.W_OK);
+    return undefined;
+  } catch {
+    // The system gives no reason.
+    return "You have no right to write this file; it is opened read-only.";
+  }
+}
+
+/** Returns true when the file was replaced, so that the session has to be opened again. */
+const isReplaced = (error: unknown): boolean => error instanceof EspalierError && REPLACED.has(error.code);
+const REPLACED: ReadonlySet<string> = new Set(["changed", "removed", "shrunk", "not-found"]);

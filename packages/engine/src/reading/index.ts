@@ -35,4 +35,5 @@ export {
   type SessionStats,
   statsOf,
   statsOfCalls,
+  totalWithRecorded,
 } from "./statistics.ts";

@@ -103,7 +103,7 @@ export function statsOfCalls(
   }
   const recorded = recordedCost(tree);
   return {
-    total: recorded ? withRecorded(recorded, calls, prices) : totalOf(calls.values(), prices),
+    total: totalWithRecorded(calls, recorded, prices),
     recordedCost: recorded?.cost ?? null,
     path: totalOf(
       [...calls].flatMap(([row, call]) => (onPath.has(row) ? [call] : [])),
@@ -116,18 +116,17 @@ export function statsOfCalls(
   };
 }
 
-/** Returns the sums of all calls. The cost of calls before the agent's own record is the recorded one. */
-function withRecorded(
-  { cost, row }: RecordedCost,
+/** Returns the sums of calls, by row. The cost of calls before the agent's own record is the recorded one. */
+export function totalWithRecorded(
   calls: ReadonlyMap<number, BilledCall>,
-  prices: OwnPrices,
+  recorded: RecordedCost | undefined,
+  prices?: OwnPrices,
 ): UsageTotals {
-  const later = totalOf(
-    [...calls].flatMap(([at, call]) => (at > row ? [call] : [])),
-    prices,
-  );
-  const { estimated, unpriced } = later;
-  return { ...totalOf(calls.values(), prices), cost: cost + later.cost, estimated, unpriced };
+  const total = totalOf(calls.values(), prices);
+  if (!recorded) return total;
+  const later = [...calls].flatMap(([row, call]) => (row > recorded.row ? [call] : []));
+  const { cost, estimated, unpriced } = totalOf(later, prices);
+  return { ...total, cost: recorded.cost + cost, estimated, unpriced };
 }
 
 function compactionStats(

@@ -1,4 +1,7 @@
+import { type FSWatcher, watch } from "node:fs";
+import { isAbsolute } from "node:path";
 import { setImmediate, setTimeout } from "node:timers/promises";
+import type { SessionLog } from "@espalier/session-tree";
 import { failureOf } from "../../failure.ts";
 import type { TerminalEffect } from "../state/state.ts";
 import type { TerminalEvent } from "../state/update.ts";
@@ -91,4 +94,40 @@ export async function collect<Item>(
     told = Date.now();
   }
   tell(found, true);
+}
+
+/** Milliseconds between two checks of a log that cannot be watched: in a store, or on some systems. */
+const LOOK = 1_000;
+
+/**
+ * Error codes of systems that cannot watch a file: too many watchers, no support, no file. The timer replaces the
+ * watcher.
+ */
+const UNWATCHED: ReadonlySet<string | undefined> = new Set([
+  "ENOSPC",
+  "EMFILE",
+  "ENOSYS",
+  "ENOENT",
+  "EACCES",
+]);
+
+/** Calls `look` whenever a log may have grown; returns a function that stops this. */
+export function followLog({ ref }: Pick<SessionLog, "ref">, look: () => void): () => void {
+  const timer = setInterval(look, LOOK);
+  const watcher = isAbsolute(ref) ? watchFile(ref, look) : undefined;
+  return () => {
+    clearInterval(timer);
+    watcher?.close();
+  };
+}
+
+function watchFile(file: string, look: () => void): FSWatcher | undefined {
+  try {
+    const watcher = watch(file, look);
+    watcher.on("error", () => watcher.close());
+    return watcher;
+  } catch (error) {
+    if (!UNWATCHED.has((error as NodeJS.ErrnoException).code)) throw error;
+    return undefined;
+  }
 }

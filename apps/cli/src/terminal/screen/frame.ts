@@ -91,3 +91,9 @@ export function beside(
     spans: [...fitLine(one, leftColumns).spans, between, ...(right[at]?.spans ?? [])],
   }));
 }
+
+/** Returns one line of this width with two parts at its ends. */
+export function alignEnds(left: readonly Span[], right: readonly Span[], columns: number): Line {
+  const gap = columns - lineWidth({ spans: left }) - lineWidth({ spans: right });
+  return { spans: [...left, span(" ".repeat(Math.max(1, gap))), ...right] };
+}

@@ -1,8 +1,8 @@
 import { wrapText } from "../../markdown/markdown.ts";
 import { plainLine } from "../../text.ts";
-import { type Line, line } from "../screen/frame.ts";
+import { EMPTY, fitLine, fitLines, type Line, line, selectLine, span } from "../screen/frame.ts";
 import type { Choice, Dialog, TerminalState } from "./state.ts";
-import { editText, insertText, type TextField } from "./text-field.ts";
+import { editText, fieldLines, insertText, type TextField } from "./text-field.ts";
 
 /**
  * Opens a dialog.
@@ -86,4 +86,47 @@ function scrollDialog(shown: Dialog, key: string): Dialog {
     return { ...shown, chosen: (chosen + step + choices.length) % choices.length };
   const by = step ?? SCROLLS[key] ?? 0;
   return { ...shown, scroll: Math.max(0, scroll + by) };
+}
+
+/** Maximum width of a dialog in columns, since longer lines are hard to read. */
+const WIDEST = 100;
+
+/** Draws a dialog over the lower end of a body: the title, its text, the field, the choices. */
+export function drawDialog(body: readonly Line[], shown: Dialog, columns: number): Line[] {
+  const width = Math.min(columns, WIDEST);
+  const field = shown.field ? fieldLines(shown.field) : [];
+  const choices = shown.choices.map(({ key, title }, at): Line => {
+    const isChosen = at === shown.chosen;
+    const drawn = line(span(isChosen ? " ▸ " : "   ", "leaf"), span(key.padEnd(3), "heading"), span(title));
+    return isChosen ? selectLine(drawn, columns) : drawn;
+  });
+  const said = shown.body(width - 2);
+  const around = field.length + choices.length + (field.length > 0 ? 2 : 1);
+  const room = Math.max(1, body.length - 1 - around);
+  const scroll = Math.min(shown.scroll, Math.max(0, said.length - room));
+  const window = said.slice(scroll, scroll + room);
+  const left = said.length - scroll - window.length;
+  const more = said.length > room ? ` ${scroll > 0 ? "↑" : ""}${left > 0 ? `${left} more, PgDn ↓` : ""}` : "";
+  const lines: Line[] = [
+    titleLine(shown.title, more, columns),
+    ...window.map((one): Line => ({ spans: [span(" "), ...one.spans] })),
+    ...(field.length > 0 ? [EMPTY, ...lastLines(field, room).map(inField)] : []),
+    ...choices,
+  ].slice(0, body.length);
+  return [...body.slice(0, body.length - lines.length), ...fitLines(lines, lines.length)];
+}
+
+const inField = (one: Line): Line => ({ spans: [span(" > ", "leaf"), ...one.spans] });
+
+/** Last lines of a long text, where the user mostly types. */
+const lastLines = (lines: readonly Line[], most: number): readonly Line[] => {
+  const at = lines.findIndex(({ spans }) => spans.some(({ style }) => style === "cursor"));
+  const from = Math.max(0, Math.min(at - most + 1, lines.length - most));
+  return lines.slice(from, from + Math.max(1, most));
+};
+
+function titleLine(title: string, more: string, columns: number): Line {
+  const text = `── ${title} `;
+  const rest = Math.max(0, columns - text.length - more.length - 1);
+  return fitLine(line(span(text, "heading"), span("─".repeat(rest), "dim"), span(more, "dim")), columns);
 }

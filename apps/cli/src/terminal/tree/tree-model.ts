@@ -1,4 +1,5 @@
 import { type ArchivedRows, archivedRows, rowsHidden } from "@espalier/engine";
+import type { ByteView } from "@espalier/jsonl-stream";
 import {
   branchSummary,
   type CompactionEntry,
@@ -13,7 +14,7 @@ import {
   rowOfLeaf,
   rowsOf,
   sessionName,
-  type Tree,
+  Tree,
   type TreeShape,
   titleOf,
 } from "@espalier/session-tree";
@@ -21,6 +22,7 @@ import { outlineOf } from "@espalier/viewer/model";
 import { previewEntry } from "../../entry-preview.ts";
 import { formatCount } from "../../numbers.ts";
 import { fieldText, plainLine } from "../../text.ts";
+import type { Pause } from "../effects/task.ts";
 
 /**
  * A session as the screen shows it, derived from the index of its tree at one length of its log. Immutable; when the
@@ -105,6 +107,72 @@ export function treeModel(
   };
 }
 
+/** A log of up to this many bytes is indexed before anything is shown, which takes a few milliseconds. */
+const SHORT = 4_000_000;
+
+/** Bytes at the end of a longer log that are shown until the whole log is read. */
+const END = 400_000;
+
+/** Bytes that are indexed before keys are handled again. */
+const SLICE = 1_500_000;
+
+/** Returns the model that can be shown at once: all of a short log, the end of a long one. */
+export function firstModel(view: ByteView): TreeModel {
+  const from = view.size <= SHORT ? 0 : lineBehind(view, view.size - END);
+  const isPartial = from > 0 && from < view.size;
+  return treeModel(new Tree(isPartial ? partView(view, from, view.size) : view), { isPartial });
+}
+
+/** Returns the model of the whole log; pauses so that keys are handled. */
+export async function wholeModel(view: ByteView, pause: Pause): Promise<TreeModel> {
+  const tree = new Tree(partView(view, 0, 0));
+  let kinds = "";
+  let bookkeeping: Uint8Array = new Uint8Array();
+  for (let end = 0; end < view.size; ) {
+    end = lineBehind(view, Math.min(view.size, end + SLICE));
+    tree.takeIn(end < view.size ? partView(view, 0, end) : view);
+    kinds += outlineOf(tree, kinds.length).kinds;
+    bookkeeping = bookkeepingOf(tree, kinds, bookkeeping);
+    await pause();
+  }
+  return treeModel(tree, { kinds, bookkeeping });
+}
+
+/** Returns the model of a log that has grown; undefined without new entries. */
+export function grownModel(model: TreeModel, view: ByteView | undefined): TreeModel | undefined {
+  const { tree, gists, isPartial } = model;
+  if (!view || isPartial || tree.view.size === view.size) return undefined;
+  tree.takeIn(view);
+  const kinds = model.kinds + outlineOf(tree, model.kinds.length).kinds;
+  return treeModel(tree, { kinds, bookkeeping: bookkeepingOf(tree, kinds, model.bookkeeping), gists });
+}
+
+const LINE_FEED = 10;
+
+/** Bytes that are read at once to find the end of a line. */
+const BLOCK = 64 * 1024;
+
+/** Returns a part of a view as a view. */
+function partView(view: ByteView, from: number, to: number): ByteView {
+  const size = to - from;
+  const within = (offset: number, length: number) => Math.max(0, Math.min(length, size - offset));
+  return {
+    size,
+    read: (offset, length) => view.read(from + offset, within(offset, length)),
+    readInto: (offset, target) =>
+      view.readInto(from + offset, target.subarray(0, within(offset, target.length))),
+  };
+}
+
+/** Returns the offset of the first line that begins after `at`; the end of the view without one. */
+function lineBehind(view: ByteView, at: number): number {
+  for (let offset = at; offset < view.size; offset += BLOCK) {
+    const found = view.read(offset, BLOCK).indexOf(LINE_FEED);
+    if (found >= 0) return offset + found + 1;
+  }
+  return view.size;
+}
+
 /** Kind of a row without a line. */
 const BESIDE = { movesLeaf: false } as const;
 
@@ -116,7 +184,7 @@ const MAY_BE_BOOKKEEPING = /[^atcf]/;
  *
  * @param before earlier result for the first rows
  */
-export function bookkeepingOf(tree: Tree, kinds: string, before: Uint8Array = new Uint8Array()): Uint8Array {
+function bookkeepingOf(tree: Tree, kinds: string, before: Uint8Array = new Uint8Array()): Uint8Array {
   const marks = new Uint8Array(kinds.length);
   marks.set(before);
   for (let row = before.length; row < kinds.length; row++)

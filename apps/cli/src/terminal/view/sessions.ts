@@ -1,6 +1,6 @@
 import type { ListedSession, SearchHit } from "@espalier/engine";
 import { underParents } from "../../commands/sessions.ts";
-import { formatBill, formatBytes, formatCount, formatTime, formatWhen } from "../../numbers.ts";
+import { formatBill, formatBytes, formatCount, formatMany, formatTime, formatWhen } from "../../numbers.ts";
 import {
   aroundMatch,
   columnsOf,
@@ -12,7 +12,7 @@ import {
   projectOf,
   titleOf,
 } from "../../text.ts";
-import { EMPTY, fitLines, type Line, line, type Span, selectLine, span } from "../screen/frame.ts";
+import { alignEnds, EMPTY, fitLines, type Line, line, type Span, selectLine, span } from "../screen/frame.ts";
 import { paragraph } from "../state/dialog.ts";
 import type {
   SessionFacts,
@@ -75,6 +75,20 @@ export function filterWords({ since, until, project, agent }: SessionFilter): st
     ...(project === undefined ? [] : [`in ${plainLine(project)}`]),
     ...(agent === undefined ? [] : [plainLine(agent)]),
   ];
+}
+
+/** Draws the heading of the list: the number of sessions, the filter and the order. */
+export function sessionsHeading({ sessions, size }: TerminalState): Line {
+  const facts = [
+    formatMany(shownSessions(sessions).length, "session"),
+    ...filterWords(sessions.filter),
+    `by ${sessions.sort}`,
+    ...(sessions.query && sessions.hits.length > 0
+      ? [`${formatMany(sessions.hits.length, "place")}${sessions.isSearching ? " so far" : ""}`]
+      : []),
+    ...(sessions.isListing || sessions.isSearching ? ["…"] : []),
+  ];
+  return alignEnds([span(" Espalier", "heading")], [span(`${facts.join(" · ")} `, "dim")], size.columns);
 }
 
 export function viewSessions(state: TerminalState): Line[] {
@@ -183,7 +197,7 @@ const COMPARE: Readonly<
 export const SORTS = Object.keys(COMPARE) as readonly SessionSort[];
 
 /** Returns the sessions that are shown without a search. */
-export const shownSessions = ({ listed, showsSubAgents }: SessionsState): ListedSession[] =>
+const shownSessions = ({ listed, showsSubAgents }: SessionsState): ListedSession[] =>
   listed.filter(({ parent }) => showsSubAgents || parent?.kind !== "subagent");
 
 /**

@@ -1,6 +1,8 @@
-import { formatAge, formatCount } from "../../numbers.ts";
-import { columnsOf, cutToColumns, plainLine } from "../../text.ts";
+import { formatAge, formatCount, formatMany } from "../../numbers.ts";
+import { columnsOf, cutToColumns, NO_PROMPT, plainLine, projectOf } from "../../text.ts";
+import { hitCount } from "../keys/tree-bindings.ts";
 import {
+  alignEnds,
   beside,
   fitLine,
   fitLines,
@@ -13,8 +15,10 @@ import {
   span,
 } from "../screen/frame.ts";
 import type { TerminalState, TreeState } from "../state/state.ts";
+import { fieldLines, type TextField } from "../state/text-field.ts";
 import { positionOf, shownOnScreen } from "../state/tree-cursor.ts";
 import {
+  FILTERS,
   foldedBehind,
   gistOfRow,
   kindAt,
@@ -36,6 +40,45 @@ export function viewTreeScreen(state: TerminalState, tree: TreeState): Line[] {
   const rows = treePane(state, tree);
   if (layout.preview === "below") return [...rows, ...preview];
   return beside(rows, layout.treeColumns, span(" "), preview);
+}
+
+/** Maximum number of shown characters of the session's id; every command accepts the beginning of an id. */
+const WHOLE_ID = 12;
+
+/** Maximum share of the heading for facts. */
+const FACTS_SHARE = 0.6;
+
+/** Draws the heading of the tree's screen: the title, where the session is from, and facts. */
+export function treeHeading(tree: TreeState, columns: number): Line {
+  const { view: shown, cwd, readOnly } = tree;
+  const { model, filter } = shown;
+  const title = plainLine(model.title ?? "") || (model.isPartial ? "" : NO_PROMPT);
+  const facts = [
+    model.isPartial ? "reading …" : formatMany(model.length, "entry", "entries"),
+    ...(model.isPartial ? [] : [formatMany(model.order.branchStarts.length + 1, "branch", "branches")]),
+    FILTERS.find(({ name }) => name === filter)?.title ?? filter,
+    ...(readOnly === undefined ? [] : ["read only"]),
+    ...(tree.query === "" || tree.search ? [] : [`${hitCount(tree)} with ${plainLine(tree.query)}`]),
+  ];
+  // In a narrow terminal the title is more important than the facts.
+  while (facts.length > 1 && columnsOf(facts.join(" · ")) > columns * FACTS_SHARE) facts.splice(-2, 1);
+  const right = span(`${facts.join(" · ")} `, "dim");
+  const room = Math.max(10, columns - columnsOf(right.text) - 2);
+  const name = cutToColumns(title, room);
+  // Parts that do not fit are left out, from the last one on.
+  const parts = [projectOf(cwd), plainLine(model.tree.header?.id ?? "").slice(0, WHOLE_ID)];
+  const rest: Span[] = [];
+  for (const part of parts.filter((text) => text !== "")) {
+    if (columnsOf(name) + lineWidth({ spans: rest }) + columnsOf(part) + 2 > room) break;
+    rest.push(span(`  ${part}`, "dim"));
+  }
+  return alignEnds([span(` ${name}`, "heading"), ...rest], [right], columns);
+}
+
+/** Draws the query of a search while it is typed, and the number of hits. */
+export function searchLine(tree: TreeState, field: TextField): Line {
+  const count = tree.query === "" ? "Enter stays here, Esc goes back" : `${hitCount(tree)} · ↑↓`;
+  return line(span(" /", "heading"), ...(fieldLines(field)[0]?.spans ?? []), span(`  ${count}`, "dim"));
 }
 
 function treePane(state: TerminalState, tree: TreeState): Line[] {
