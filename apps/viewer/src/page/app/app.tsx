@@ -1,18 +1,23 @@
-import { render } from "preact";
+import { projectName } from "@espalier/session-tree";
+import { type ComponentChildren, render } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { followEvents } from "../source/observe.ts";
+import { ROW_KINDS } from "../../model/outline.ts";
+import type { FoundSession } from "../../server/open-sessions.ts";
+import { followEvents, TYPING, useAddressText, useAnswer } from "../source/observe.ts";
 import {
+  ask,
   embeddedBytes,
   type LocalSource,
   localSource,
   type PageSource,
+  type ShownSession,
   servedSource,
 } from "../source/page-source.ts";
-import { SessionModel } from "../source/session-model.ts";
-import { showControls, visibleControls } from "../text/visible-controls.ts";
-import { type Address, goTo, parseAddress } from "./address.ts";
-import { SessionList } from "./session-list.tsx";
+import { formatBytes, formatCount, formatTime, formatWhen } from "../text/numbers.ts";
+import { showControls } from "../text/visible-controls.ts";
+import { type Address, formatAddress, goTo, type ListChoice, parseAddress } from "./address.ts";
 import { SessionView } from "./session-view.tsx";
+import { showTheme, ThemeButton } from "./theme.tsx";
 
 interface AppProps {
   /** Sessions of the server; undefined for a page without a server. */
@@ -26,7 +31,6 @@ function App({ served, local }: AppProps) {
   const [address, setAddress] = useState<Address>(() => parseAddress(location.hash));
   const [trouble, setTrouble] = useState("");
   const [dropped, setDropped] = useState(0);
-  const theme = useTheme();
   useEffect(() => {
     const follow = () => setAddress(parseAddress(location.hash));
     addEventListener("hashchange", follow);
@@ -58,13 +62,12 @@ function App({ served, local }: AppProps) {
         </p>
       )}
       {session !== null ? (
-        <OpenedSession
+        <SessionView
           // A file that is dropped again may have grown.
           key={`${session} ${isLocal ? dropped : ""}`}
           source={source}
           session={session}
           address={{ ...address, session }}
-          theme={theme.shown}
           report={setTrouble}
         />
       ) : served || local.sessions.length > 0 ? (
@@ -72,65 +75,8 @@ function App({ served, local }: AppProps) {
       ) : (
         <DropPlace />
       )}
-      <ThemeButton theme={theme} />
+      <ThemeButton />
     </>
-  );
-}
-
-interface OpenedSessionProps {
-  source: PageSource;
-  session: string;
-  address: Address;
-  theme: string;
-  /** Shows a message above the session. */
-  report: (trouble: string) => void;
-}
-
-function OpenedSession({ source, session, address, theme, report }: OpenedSessionProps) {
-  const [model, setModel] = useState<SessionModel>();
-  const [trouble, setTrouble] = useState("");
-  useEffect(() => {
-    let ended = false;
-    let end = () => {};
-    void (async () => {
-      try {
-        const opened = await SessionModel.open(await source.open(session));
-        if (ended) return;
-        setModel(opened);
-        document.title = `${visibleControls(opened.facts.title)} · Espalier`;
-        if (source.isServed) end = followSession(session, opened);
-        // The session is in use by then, so a failure does not take its place.
-        opened.readCosts().catch((error: Error) => !ended && report(error.message));
-      } catch (error) {
-        setTrouble(error instanceof Error ? error.message : String(error));
-      }
-    })();
-    return () => {
-      ended = true;
-      end();
-    };
-  }, [source, session]);
-  if (trouble !== "") {
-    return (
-      <main class="session-list">
-        <p class="failure" role="alert">
-          {trouble}
-        </p>
-        <p>
-          <a href="#/">All sessions</a>
-        </p>
-      </main>
-    );
-  }
-  if (!model) return <p class="quiet padded">Opening…</p>;
-  return (
-    <SessionView
-      model={model}
-      address={address}
-      theme={theme}
-      served={source.isServed ? session : undefined}
-      canWrite={source.canWrite}
-    />
   );
 }
 
@@ -162,51 +108,383 @@ function useDrop(take: (file: File) => Promise<void>): void {
   }, [take]);
 }
 
-type Theme = "light" | "dark";
+/** Number of sessions that are listed at first. */
+const FIRST_SHOWN = 100;
 
-interface ThemeChoice {
-  /** Current theme of the page. */
-  shown: Theme;
-  turn(): void;
-}
-
-const systemDark = matchMedia("(prefers-color-scheme: dark)");
-
-/** Light or dark theme: the system's setting until the user chooses. */
-function useTheme(): ThemeChoice {
-  const [system, setSystem] = useState<Theme>(systemDark.matches ? "dark" : "light");
-  const [chosen, setChosen] = useState<Theme>();
-  const shown = chosen ?? system;
+/**
+ * List of all sessions with filters, and a search over their content. The address contains the filters, so that Back
+ * restores them.
+ */
+function SessionList({ source, address }: { source: PageSource; address: Address }) {
+  const choice = address.list ?? {};
+  const choose = (changed: ListChoice) =>
+    goTo({ session: null, tab: "conversation", list: { ...choice, ...changed } }, "replace");
+  const [query, setQuery] = useAddressText(choice.q, (q) => choose({ q }));
+  const [shown, setShown] = useState(FIRST_SHOWN);
+  /** Number of changes of the list that the server has reported. */
+  const [changes, setChanges] = useState(0);
+  useEffect(
+    () =>
+      source.isServed
+        ? followEvents("api/events", "list", () => setChanges((count) => count + 1))
+        : undefined,
+    [source.isServed],
+  );
+  const { answer, error } = useAnswer(() => source.list(), [source, changes]);
+  const sessions = answer ?? [];
   useEffect(() => {
-    const follow = () => setSystem(systemDark.matches ? "dark" : "light");
-    systemDark.addEventListener("change", follow);
-    return () => systemDark.removeEventListener("change", follow);
+    document.title = "Sessions · Espalier";
   }, []);
-  document.documentElement.dataset["theme"] = shown;
-  return { shown, turn: () => setChosen(shown === "dark" ? "light" : "dark") };
-}
-
-function ThemeButton({ theme }: { theme: ThemeChoice }) {
+  const isSearched = query.trim().length > 1 && source.isServed;
+  const found = useFound(isSearched ? query.trim() : "", choice);
+  // A session with a hit is listed there, and not again because of its title.
+  const hit = new Set(isSearched ? found.answer?.map(({ key }) => key) : []);
+  const chosen = chosenFrom(sessions, { ...choice, q: query }).filter(({ session }) => !hit.has(session.key));
   return (
-    <button
-      type="button"
-      class="theme"
-      aria-label={`Change to ${theme.shown === "dark" ? "light" : "dark"}`}
-      onClick={theme.turn}
-    >
-      {theme.shown === "dark" ? "☾" : "☀"}
-    </button>
+    <main class="session-list">
+      <h1>Sessions</h1>
+      <input
+        type="search"
+        class="search"
+        placeholder="Search all messages"
+        aria-label="Search all messages"
+        value={query}
+        onInput={(event) => setQuery(event.currentTarget.value)}
+        onKeyDown={(event) => event.key === "Escape" && setQuery("")}
+      />
+      {sessions.length > 1 && <Filters sessions={sessions} choice={choice} choose={choose} />}
+      {isSearched && <Hits query={query.trim()} choice={choice} found={found} sessions={answer} />}
+      {chosen.length > 0 && (
+        <ul class="sessions">
+          {chosen.slice(0, shown).map(({ session, runs }) => (
+            <li key={session.key}>
+              <SessionLine session={session} />
+              {runs.length > 0 && <SubAgents runs={runs} />}
+            </li>
+          ))}
+        </ul>
+      )}
+      {error && <p class="failure">{error.message}</p>}
+      {answer?.length === 0 && <NoSession source={source} />}
+      {answer && answer.length > 0 && chosen.length === 0 && !isSearched && (
+        <p class="quiet">No session matches the text and the filters.</p>
+      )}
+      {chosen.length > shown && (
+        <button type="button" class="more" onClick={() => setShown(shown + 500)}>
+          Show more of {chosen.length}
+        </button>
+      )}
+    </main>
   );
 }
 
-/** Reads new entries of a session when the server reports them. Returns a function that stops this. */
-const followSession = (session: string, model: SessionModel): (() => void) =>
-  followEvents(`api/sessions/${encodeURIComponent(session)}/events`, "pulse", (data) => {
-    const { length } = JSON.parse(data) as { length: number };
-    // A failure needs no handling: the next event, sent when the server is back, reads the same entries.
-    if (length !== model.facts.length) model.grow().catch(() => undefined);
-  });
+const AGENTS: Readonly<Record<string, string>> = {
+  "claude-code": "Claude Code",
+  codex: "Codex",
+  pi: "Pi",
+  espalier: "Espalier",
+};
 
+const agentName = (agent: string): string => (Object.hasOwn(AGENTS, agent) ? AGENTS[agent]! : agent);
+
+const titleOf = ({ name, firstMessage }: ShownSession): string => name || firstMessage || "No prompt yet";
+
+/** Time of the last entry; if no entry has a time, of the last write. */
+const timeOf = ({ updatedAt, modified }: ShownSession): string => updatedAt ?? modified;
+
+const DAY = 86_400_000;
+
+/** A session of the list, with its sub-agents. */
+interface ChosenSession {
+  session: ShownSession;
+  runs: ShownSession[];
+}
+
+/**
+ * Returns the sessions that match a filter. A sub-agent is below its session, or alone if that session is not in the
+ * list.
+ */
+function chosenFrom(sessions: readonly ShownSession[], { q = "", ...choice }: ListChoice): ChosenSession[] {
+  const wanted = q.trim().toLowerCase();
+  const fits = (session: ShownSession) => isChosen(session, choice) && wordsOf(session).includes(wanted);
+  const runs = new Map<string, ShownSession[]>();
+  const ids = new Set(sessions.map(({ id }) => id));
+  const isUnder = ({ parent }: ShownSession) => parent?.kind === "subagent" && ids.has(parent.sessionId);
+  for (const session of sessions) {
+    if (!isUnder(session)) continue;
+    const { sessionId } = session.parent!;
+    runs.set(sessionId, [...(runs.get(sessionId) ?? []), session]);
+  }
+  return sessions.flatMap((session) => {
+    const own = runs.get(session.id) ?? [];
+    return !isUnder(session) && (fits(session) || own.some(fits)) ? [{ session, runs: own }] : [];
+  });
+}
+
+/** Returns whether a session matches the chosen agent, project and age. */
+function isChosen(session: ShownSession, { agent, project, days }: ListChoice): boolean {
+  const since = days === undefined ? Number.NEGATIVE_INFINITY : Date.now() - Number(days) * DAY;
+  return (
+    (agent === undefined || session.agent === agent) &&
+    (project === undefined || isWithin(session.cwd, project)) &&
+    Date.parse(timeOf(session)) >= since
+  );
+}
+
+/** Tells if a folder is another one, or below it. */
+const isWithin = (folder: string, other: string): boolean =>
+  folder === other || (folder.startsWith(other) && /^[\\/]/.test(folder.slice(other.length)));
+
+const wordsOf = ({ name, firstMessage, id, cwd }: ShownSession): string =>
+  [name, firstMessage, id, cwd].join("\n").toLowerCase();
+
+interface SessionLineProps {
+  session: ShownSession;
+  /** Text to search for in the session. */
+  find?: string;
+  /** The last fact; default: the session's size. */
+  children?: ComponentChildren;
+}
+
+function SessionLine({ session, find = "", children }: SessionLineProps) {
+  const { key, cwd, bytes, agent = "", parent } = session;
+  const time = timeOf(session);
+  return (
+    <a class="session" href={formatAddress({ session: key, tab: "conversation", find })}>
+      <bdi class="title">{titleOf(session)}</bdi>
+      <span class="quiet">
+        <time dateTime={time} title={formatTime(time)}>
+          {formatWhen(time)}
+        </time>
+        {agent !== "" && agent !== "espalier" && <span>{agentName(agent)}</span>}
+        {cwd !== "" && <bdi title={cwd}>{projectName(cwd)}</bdi>}
+        {parent?.kind === "fork" && <span title={`Forked from ${parent.sessionId}`}>fork</span>}
+        {children ?? <span>{formatBytes(bytes)}</span>}
+      </span>
+    </a>
+  );
+}
+
+function SubAgents({ runs }: { runs: readonly ShownSession[] }) {
+  return (
+    <details class="sub-agents">
+      <summary>{formatCount(runs.length, "sub-agent")}</summary>
+      <ul>
+        {runs.map((run) => (
+          <li key={run.key}>
+            <SessionLine session={run} />
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}
+
+const AGES: readonly [days: string, name: string][] = [
+  ["1", "last 24 hours"],
+  ["7", "last 7 days"],
+  ["30", "last 30 days"],
+  ["365", "last year"],
+];
+
+interface FiltersProps {
+  sessions: readonly ShownSession[];
+  choice: ListChoice;
+  choose: (changed: ListChoice) => void;
+}
+
+function Filters({ sessions, choice, choose }: FiltersProps) {
+  const agents = distinct(sessions.map(({ agent }) => agent ?? ""));
+  const projects = distinct(sessions.map(({ cwd }) => cwd)).sort((a, b) =>
+    projectName(a).localeCompare(projectName(b)),
+  );
+  return (
+    <div class="filters">
+      <Filter
+        label="Time"
+        all="any time"
+        value={choice.days}
+        values={AGES}
+        choose={(days) => choose({ days })}
+      />
+      <Filter
+        label="Agent"
+        all="all agents"
+        value={choice.agent}
+        values={agents.map((agent) => [agent, agentName(agent)])}
+        choose={(agent) => choose({ agent })}
+      />
+      <Filter
+        label="Project"
+        all="all projects"
+        value={choice.project}
+        values={projects.map((cwd) => [cwd, nameAmong(projects, cwd)])}
+        choose={(project) => choose({ project })}
+      />
+    </div>
+  );
+}
+
+const distinct = (values: readonly string[]): string[] =>
+  [...new Set(values)].filter((value) => value !== "");
+
+/** Name of a project: its folder's name, or the whole path if several folders have this name. */
+const nameAmong = (projects: readonly string[], cwd: string): string =>
+  projects.filter((other) => projectName(other) === projectName(cwd)).length > 1 ? cwd : projectName(cwd);
+
+interface FilterProps {
+  label: string;
+  /** Name of the choice that filters nothing. */
+  all: string;
+  value: string | undefined;
+  values: readonly (readonly [value: string, name: string])[];
+  choose: (value: string) => void;
+}
+
+function Filter({ label, all, value = "", values, choose }: FilterProps) {
+  return (
+    <select
+      aria-label={label}
+      class={value === "" ? "" : "chosen"}
+      value={value}
+      onChange={(event) => choose(event.currentTarget.value)}
+    >
+      <option value="">{all}</option>
+      {values.map(([of, name]) => (
+        <option key={of} value={of}>
+          {name}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+/** An empty list. It names the sessions of other agents that can be imported. */
+function NoSession({ source }: { source: PageSource }) {
+  const { answer } = useAnswer(
+    async () => (source.isServed ? ask<{ found: string }>("api/found") : { found: "" }),
+    [source],
+  );
+  const found = answer?.found ?? "";
+  if (found === "") return <p class="quiet">There are no sessions here yet.</p>;
+  return (
+    <div class="found-agents">
+      <p>
+        There are no sessions here yet. On this machine there are <b>{found}</b>.
+      </p>
+      <p>
+        To import them, run <code>espalier import claude-code --all</code> or{" "}
+        <code>espalier import codex --all</code> in a terminal. This list shows them as they come; the sources
+        are only read.
+      </p>
+    </div>
+  );
+}
+
+/** Sessions that the server finds at the most. */
+const MOST_FOUND = 100;
+
+/** Roles of messages, with their names for people. */
+const ROLES: Readonly<Record<string, string>> = {
+  assistant: ROW_KINDS.a,
+  toolResult: ROW_KINDS.t,
+  bashExecution: ROW_KINDS.b,
+  custom: ROW_KINDS.x,
+  compactionSummary: ROW_KINDS.c,
+  branchSummary: ROW_KINDS.f,
+};
+
+/** Sessions in which a text was found, the newest first; undefined for an empty text, and while it is searched for. */
+function useFound(q: string, { agent = "", project = "", days = "" }: ListChoice) {
+  const wanted = [q, agent, project, days].join("\n");
+  const since = days === "" ? "" : new Date(Date.now() - Number(days) * DAY).toISOString();
+  const given = Object.entries({ q, agent, project, since }).filter(([, value]) => value !== "");
+  const { answer, error, of } = useAnswer(
+    async (signal) =>
+      q === "" ? undefined : ask<FoundSession[]>("api/search", Object.fromEntries(given), signal),
+    [wanted],
+    TYPING,
+  );
+  return { answer: of === wanted ? answer : undefined, error };
+}
+
+interface HitsProps {
+  query: string;
+  choice: ListChoice;
+  found: ReturnType<typeof useFound>;
+  /** All sessions; undefined while the list is read. */
+  sessions: readonly ShownSession[] | undefined;
+}
+
+/** Sessions in which a text was found, the newest first, each with the first messages that have it. */
+function Hits({ query, choice, found: { answer, error }, sessions }: HitsProps) {
+  const { agent = "", project = "", days = "" } = choice;
+  if (error) return <p class="failure">{error.message}</p>;
+  if (!answer || !sessions) return <p class="quiet">Searching…</p>;
+  const isFiltered = `${agent}${project}${days}` !== "";
+  const none = isFiltered ? "No message of the chosen sessions has this text" : "No message has this text";
+  return (
+    <section aria-label="Found" class="hits">
+      <h2>{answer.length === 0 ? none : `Found in ${formatCount(answer.length, "session")}`}</h2>
+      {answer.length >= MOST_FOUND && (
+        <p class="quiet">These are the newest {MOST_FOUND}. A longer text finds older ones.</p>
+      )}
+      <ul>
+        {answer.map((found) => {
+          const session = sessions.find(({ key }) => key === found.key);
+          return session && <FoundLines key={found.key} session={session} found={found} query={query} />;
+        })}
+      </ul>
+    </section>
+  );
+}
+
+interface FoundLinesProps {
+  session: ShownSession;
+  found: FoundSession;
+  query: string;
+}
+
+/** A session with the first places of a text; its title leads to the search within it, which has them all. */
+function FoundLines({ session, found: { count, hasMore, hits }, query }: FoundLinesProps) {
+  const place = { session: session.key, tab: "conversation", find: query } as const;
+  return (
+    <li>
+      <SessionLine session={session} find={query}>
+        <span>{hasMore ? `over ${count} messages` : formatCount(count, "message")}</span>
+      </SessionLine>
+      <ul class="places">
+        {hits.map(({ entryId, role, snippet }) => (
+          <li key={entryId}>
+            <a class="session" href={formatAddress({ ...place, entry: entryId })}>
+              <span class="quiet">{Object.hasOwn(ROLES, role) ? ROLES[role] : role}</span>{" "}
+              <bdi class="snippet">
+                <Marked text={snippet} query={query} />
+              </bdi>
+            </a>
+          </li>
+        ))}
+      </ul>
+    </li>
+  );
+}
+
+/** A text in which the first match of a query is highlighted. */
+function Marked({ text, query }: { text: string; query: string }) {
+  const at = text.toLowerCase().indexOf(query.toLowerCase());
+  // If the lower-case text has another length, its offsets do not fit.
+  if (at < 0 || text.toLowerCase().length !== text.length) return <>{text}</>;
+  const end = at + query.length;
+  return (
+    <>
+      {text.slice(0, at)}
+      <mark>{text.slice(at, end)}</mark>
+      {text.slice(end)}
+    </>
+  );
+}
+
+showTheme();
 showControls();
 
 const root = document.getElementById("app")!;

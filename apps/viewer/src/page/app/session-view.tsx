@@ -2,13 +2,22 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { FoundTexts } from "../../model/tree-reader.ts";
 import { ComparePanel } from "../panels/compare.tsx";
 import { CompactionPanel, ContextPanel, RulesPanel } from "../panels/context.tsx";
-import { Conversation } from "../panels/conversation.tsx";
+import { Conversation, useFoundTexts } from "../panels/conversation.tsx";
 import { Timeline } from "../panels/timeline.tsx";
 import { UsagePanel } from "../panels/usage.tsx";
-import { TYPING, useAddressText, useAnswer, useKeys, useObserved, usePrintKey } from "../source/observe.ts";
-import { embeddedLeftOut } from "../source/page-source.ts";
-import type { SessionModel } from "../source/session-model.ts";
+import {
+  followEvents,
+  TYPING,
+  useAddressText,
+  useAnswer,
+  useKeys,
+  useObserved,
+  usePrintKey,
+} from "../source/observe.ts";
+import { embeddedLeftOut, type PageSource } from "../source/page-source.ts";
+import { SessionModel } from "../source/session-model.ts";
 import { formatCount } from "../text/numbers.ts";
+import { visibleControls } from "../text/visible-controls.ts";
 import { TreePanel } from "../tree/tree-panel.tsx";
 import {
   type Address,
@@ -35,9 +44,72 @@ const TITLES: Readonly<Record<Tab, readonly [title: string, tip: string]>> = {
 };
 
 interface SessionViewProps {
+  source: PageSource;
+  session: string;
+  address: Address;
+  /** Shows a message above the session. */
+  report: (trouble: string) => void;
+}
+
+/** Opens a session and shows it. A served session is followed while it grows. */
+export function SessionView({ source, session, address, report }: SessionViewProps) {
+  const [model, setModel] = useState<SessionModel>();
+  const [trouble, setTrouble] = useState("");
+  useEffect(() => {
+    let ended = false;
+    let end = () => {};
+    void (async () => {
+      try {
+        const opened = await SessionModel.open(await source.open(session));
+        if (ended) return;
+        setModel(opened);
+        document.title = `${visibleControls(opened.facts.title)} · Espalier`;
+        if (source.isServed) end = followSession(session, opened);
+        // The session is in use by then, so a failure does not take its place.
+        opened.readCosts().catch((error: Error) => !ended && report(error.message));
+      } catch (error) {
+        setTrouble(error instanceof Error ? error.message : String(error));
+      }
+    })();
+    return () => {
+      ended = true;
+      end();
+    };
+  }, [source, session]);
+  if (trouble !== "") {
+    return (
+      <main class="session-list">
+        <p class="failure" role="alert">
+          {trouble}
+        </p>
+        <p>
+          <a href="#/">All sessions</a>
+        </p>
+      </main>
+    );
+  }
+  if (!model) return <p class="quiet padded">Opening…</p>;
+  return (
+    <LoadedSession
+      model={model}
+      address={address}
+      served={source.isServed ? session : undefined}
+      canWrite={source.canWrite}
+    />
+  );
+}
+
+/** Reads new entries of a session when the server reports them. Returns a function that stops this. */
+const followSession = (session: string, model: SessionModel): (() => void) =>
+  followEvents(`api/sessions/${encodeURIComponent(session)}/events`, "pulse", (data) => {
+    const { length } = JSON.parse(data) as { length: number };
+    // A failure needs no handling: the next event, sent when the server is back, reads the same entries.
+    if (length !== model.facts.length) model.grow().catch(() => undefined);
+  });
+
+interface LoadedSessionProps {
   model: SessionModel;
   address: Address;
-  theme: string;
   /** Key of the session on the server; undefined without a server. */
   served: string | undefined;
   /** True if a server changes the session. */
@@ -48,7 +120,7 @@ interface SessionViewProps {
 type Opened = { order: Order } | "plan" | "export" | "keys";
 
 /** View of a session: its tree, its panels, and a slider over its history. */
-export function SessionView({ model, address, theme, served, canWrite }: SessionViewProps) {
+function LoadedSession({ model, address, served, canWrite }: LoadedSessionProps) {
   useObserved(model);
   const [chosenWindow, chooseWindow] = useState<number>();
   const [inspected, setInspected] = useState(-1);
@@ -185,7 +257,7 @@ export function SessionView({ model, address, theme, served, canWrite }: Session
             )}
           </div>
         </header>
-        <TreePanel theme={theme} />
+        <TreePanel />
         <main class="reading">
           <Tabs tab={tab} open={(name) => go(name)} />
           {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, by keys too */}
@@ -422,78 +494,4 @@ function FindBox({ finder }: { finder: Finder }) {
       )}
     </search>
   );
-}
-
-/** Name of the highlight in the style sheet. */
-const HIGHLIGHT = "found";
-
-/** Maximum number of highlighted places. */
-const MOST = 2_000;
-
-/** Milliseconds in which a newly selected entry is rendered and scrolled to its first hit. */
-const COMING = 2_000;
-
-/**
- * Highlights a text everywhere on the page without changing elements. When another entry is selected, its first hit is
- * scrolled into view and unfolded. Does nothing in browsers without the highlight interface.
- */
-function useFoundTexts(wanted: string, selected: number): void {
-  useEffect(() => {
-    if (wanted === "" || !("highlights" in CSS)) return;
-    const root = document.getElementById("app")!;
-    const until = performance.now() + COMING;
-    let isShown = false;
-    let frame = 0;
-    const mark = () => {
-      frame = 0;
-      CSS.highlights.set(HIGHLIGHT, new Highlight(...rangesIn(root, wanted)));
-      if (!isShown && performance.now() < until) isShown = showFirst(selected, wanted);
-    };
-    const soon = () => {
-      frame ||= requestAnimationFrame(mark);
-    };
-    const watch = new MutationObserver(soon);
-    watch.observe(root, { childList: true, subtree: true, characterData: true });
-    soon();
-    return () => {
-      watch.disconnect();
-      cancelAnimationFrame(frame);
-      CSS.highlights.delete(HIGHLIGHT);
-    };
-  }, [wanted, selected]);
-}
-
-/** Finds a text below an element, ignoring case. A text that spans several elements is not found. */
-function rangesIn(root: Node, wanted: string): Range[] {
-  const ranges: Range[] = [];
-  const low = wanted.toLowerCase();
-  const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
-  for (let node = texts.nextNode(); node && ranges.length < MOST; node = texts.nextNode()) {
-    const text = node.textContent?.toLowerCase() ?? "";
-    // If the lower-case text has another length, its offsets do not fit.
-    if (text.length !== node.textContent?.length) continue;
-    for (let at = text.indexOf(low); at >= 0; at = text.indexOf(low, at + low.length)) {
-      const range = new Range();
-      range.setStart(node, at);
-      range.setEnd(node, at + low.length);
-      ranges.push(range);
-    }
-  }
-  return ranges;
-}
-
-/** Scrolls to the first hit in the selected entry; returns false until the entry is rendered. */
-function showFirst(selected: number, wanted: string): boolean {
-  const card = document.querySelector(`#panel .entry.selected`);
-  const part = card?.querySelector(`[data-row="${selected}"]`) ?? card;
-  if (!card || !part || !(card.matches(`[data-row="${selected}"]`) || part !== card)) return false;
-  const [first] = rangesIn(part, wanted);
-  if (!first) return true;
-  for (let at = first.startContainer.parentElement; at && at !== card; at = at.parentElement)
-    if (at instanceof HTMLDetailsElement) at.open = true;
-  const place = first.getBoundingClientRect();
-  const panel = document.getElementById("panel")!.getBoundingClientRect();
-  if (place.top < panel.top || place.bottom > panel.bottom)
-    first.startContainer.parentElement?.scrollIntoView({ block: "center" });
-  return true;
 }

@@ -334,3 +334,77 @@ function EntryTools({ row, id, kind, isSaid, isLeftOut }: EntryToolsProps) {
     </span>
   );
 }
+
+/** Name of the highlight in the style sheet. */
+const HIGHLIGHT = "found";
+
+/** Maximum number of highlighted places. */
+const MOST = 2_000;
+
+/** Milliseconds in which a newly selected entry is rendered and scrolled to its first hit. */
+const COMING = 2_000;
+
+/**
+ * Highlights a text everywhere on the page without changing elements. When another entry is selected, its first hit is
+ * scrolled into view and unfolded. Does nothing in browsers without the highlight interface.
+ */
+export function useFoundTexts(wanted: string, selected: number): void {
+  useEffect(() => {
+    if (wanted === "" || !("highlights" in CSS)) return;
+    const root = document.getElementById("app")!;
+    const until = performance.now() + COMING;
+    let isShown = false;
+    let frame = 0;
+    const mark = () => {
+      frame = 0;
+      CSS.highlights.set(HIGHLIGHT, new Highlight(...rangesIn(root, wanted)));
+      if (!isShown && performance.now() < until) isShown = showFirst(selected, wanted);
+    };
+    const soon = () => {
+      frame ||= requestAnimationFrame(mark);
+    };
+    const watch = new MutationObserver(soon);
+    watch.observe(root, { childList: true, subtree: true, characterData: true });
+    soon();
+    return () => {
+      watch.disconnect();
+      cancelAnimationFrame(frame);
+      CSS.highlights.delete(HIGHLIGHT);
+    };
+  }, [wanted, selected]);
+}
+
+/** Finds a text below an element, ignoring case. A text that spans several elements is not found. */
+function rangesIn(root: Node, wanted: string): Range[] {
+  const ranges: Range[] = [];
+  const low = wanted.toLowerCase();
+  const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  for (let node = texts.nextNode(); node && ranges.length < MOST; node = texts.nextNode()) {
+    const text = node.textContent?.toLowerCase() ?? "";
+    // If the lower-case text has another length, its offsets do not fit.
+    if (text.length !== node.textContent?.length) continue;
+    for (let at = text.indexOf(low); at >= 0; at = text.indexOf(low, at + low.length)) {
+      const range = new Range();
+      range.setStart(node, at);
+      range.setEnd(node, at + low.length);
+      ranges.push(range);
+    }
+  }
+  return ranges;
+}
+
+/** Scrolls to the first hit in the selected entry; returns false until the entry is rendered. */
+function showFirst(selected: number, wanted: string): boolean {
+  const card = document.querySelector(`#panel .entry.selected`);
+  const part = card?.querySelector(`[data-row="${selected}"]`) ?? card;
+  if (!card || !part || !(card.matches(`[data-row="${selected}"]`) || part !== card)) return false;
+  const [first] = rangesIn(part, wanted);
+  if (!first) return true;
+  for (let at = first.startContainer.parentElement; at && at !== card; at = at.parentElement)
+    if (at instanceof HTMLDetailsElement) at.open = true;
+  const place = first.getBoundingClientRect();
+  const panel = document.getElementById("panel")!.getBoundingClientRect();
+  if (place.top < panel.top || place.bottom > panel.bottom)
+    first.startContainer.parentElement?.scrollIntoView({ block: "center" });
+  return true;
+}

@@ -1,5 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ROW_KINDS } from "../../model/outline.ts";
+import { useTheme } from "../app/theme.tsx";
 import { useViewer } from "../app/viewer.ts";
 import { useKeys, useObserved } from "../source/observe.ts";
 import type { SessionModel } from "../source/session-model.ts";
@@ -24,7 +25,7 @@ const TALLEST = 12_000_000;
  * The tree: lanes on a canvas, and text next to them. Only the visible part is rendered, so that sessions may have any
  * size.
  */
-export function TreePanel({ theme }: { theme: string }) {
+export function TreePanel() {
   // A step by key makes no entry in the browser's history; a click does.
   const { model, select } = useViewer();
   useObserved(model);
@@ -133,7 +134,6 @@ export function TreePanel({ theme }: { theme: string }) {
         <div style={{ height: `${tall}px` }}>
           <div class="tree-window" style={{ height: `${view.height}px` }}>
             <LaneCanvas
-              theme={theme}
               size={{ width: view.width, height: view.height }}
               lines={{ from, to, top: from * lineHeight - offset, lineHeight, laneWidth }}
             />
@@ -181,12 +181,12 @@ interface LaneWindow {
 }
 
 interface LaneCanvasProps {
-  theme: string;
   size: { width: number; height: number };
   lines: LaneWindow;
 }
 
-function LaneCanvas({ theme, size, lines }: LaneCanvasProps) {
+function LaneCanvas({ size, lines }: LaneCanvasProps) {
+  const theme = useTheme();
   const { model } = useViewer();
   const element = useRef<HTMLCanvasElement>(null);
   const colours = useRef<TreeColours | undefined>(undefined);
