@@ -359,9 +359,10 @@ export const sessionsCommands: readonly AddCommand[] = [
       "espalier list --parent 3kq7",
     ],
     async run({ shell, options: { cost: isPriced = false, ...options } }, folder) {
-      if (folder !== undefined && !existsSync(folder))
+      const facts = folder === undefined ? undefined : statSync(folder, { throwIfNoEntry: false });
+      if (folder !== undefined && !facts)
         throw new CommandError("not-found", `There is no folder ${folder}; check the path.`);
-      if (folder !== undefined && !statSync(folder).isDirectory())
+      if (facts && !facts.isDirectory())
         throw new CommandError(
           "usage",
           `${folder} is not a folder; \`espalier tree ${folder}\` shows a session.`,
