@@ -221,6 +221,19 @@ describe("failures that are over", () => {
     );
   });
 
+  it("are told of a whole chain, also when a filter of output is in its middle", async () => {
+    const { text } = await ask([
+      user("Commit the fix."),
+      ...run(
+        "npm test 2>&1 | tail -3 && git commit -qm 'Close the gate' | cat; git push",
+        "no gate\nexit code 1",
+        true,
+      ),
+      assistant("The push failed."),
+    ]);
+    expect(blocked(text)).toContain("`npm test && git commit -qm 'Close the gate'; git push` failed");
+  });
+
   it("do not stand for a turn that went on", async () => {
     const { text } = await ask([
       user("Bring the branch up to date."),
@@ -471,6 +484,16 @@ describe("whose words they are", () => {
     expect(files.filter((line) => line.startsWith("- Also used"))).toEqual([
       "- Also used: `etc/other.conf`, `/srv/mirror/etc/hosts.conf`",
     ]);
+  });
+
+  it("names a handle with its own sentence only, not with the end of the one before", async () => {
+    const { text } = await ask([
+      user("Delete the stale session of yesterday."),
+      ...step("That is not for today. The new review is #412.", "bash", { command: "make review" }, "ok"),
+      ...step("", "bash", { command: "make preview" }, "ok"),
+      assistant("It is deleted."),
+    ]);
+    expect(section(text, "## Critical Context")).toContain('- Handles: "The new review is #412"');
   });
 
   it("names handles without marks of lists and code, and no id twice in its short form", async () => {

@@ -68,6 +68,29 @@ describe("what the summary of a session says", () => {
     expect(text.length).toBeLessThanOrEqual(8_000);
   });
 
+  it("tells the commit of each of many turns beside its request, also after an update", async () => {
+    const turns = Array.from({ length: 40 }, (_, at) => [
+      user(`Gauge ${at} drifts. ${"It was checked by hand this week. ".repeat(10)}`),
+      ...edit(`src/gauge${at}.c`, `int offset${at};`),
+      ...run(`make test && git commit -qam "Correct the drift of gauge ${at}" && git push`, "ok"),
+      assistant("It no longer drifts."),
+    ]);
+    const broken = [
+      user("Gauge 50 drifts too"),
+      ...run('git commit -qam "Correct gauge 50"', "ok"),
+      ...run("make test", "gauge50.c:4: error: unknown offset\nexit code 2", true),
+      assistant("The test fails."),
+    ];
+    const { text } = await ask([...turns.flat(), ...broken]);
+    const told = (at: number) =>
+      new RegExp(`^- "Gauge ${at} drifts[^"]*" → committed "Correct the drift of gauge ${at}"$`, "m");
+    expect(text).toMatch(told(20));
+    expect(section(text, "### Done")).toContain('"Gauge 50 drifts too" → `make test` failed');
+    const later = [user("Now the pumps"), ...edit("src/pump.c", "int pump;"), assistant("They run.")];
+    const update = await ask(later, { previousSummary: text });
+    expect(update.text).toMatch(told(20));
+  });
+
   it("keeps a flag that the agent typed once, and no name that only outputs have", async () => {
     const later = Array.from({ length: 30 }, (_, at) =>
       edit(`src/part-${at}.ts`, `export const part${at} = ${at};`),
@@ -171,20 +194,23 @@ describe("what the summary of a session says", () => {
     expect(text).toContain("Nothing failed, not even once. The import was changed on Monday.");
   });
 
-  it("keeps a negation with the words it negates when answers are shortened", async () => {
-    const names = Array.from({ length: 30 }, (_, at) => `carrierZone${at}`);
-    const { text } = await ask(
-      names.flatMap((name) => [
-        user(`Explain ${name} in the shipping module`),
-        assistant(
-          `It was found that the shipping module has an older part of ${name} in there which is definitely not used for quarterly refundTotals${name} of closedOrders${name} because the ${name} was replaced.`,
-        ),
-      ]),
-    );
-    const quoted = [...text.matchAll(/(.{0,12})(?:used )?for quarterly refundTotals/g)];
-    expect(quoted.length).toBeGreaterThan(3);
-    for (const [, before] of quoted) expect(before).toMatch(/not (?:used )?$/);
-  });
+  it.each(["is definitely not", "definitely isnt"])(
+    'keeps "%s" with the words it negates when answers are shortened',
+    async (negation) => {
+      const names = Array.from({ length: 30 }, (_, at) => `carrierZone${at}`);
+      const { text } = await ask(
+        names.flatMap((name) => [
+          user(`Explain ${name} in the shipping module`),
+          assistant(
+            `It was found that the shipping module has an older part of ${name} in there which ${negation} used for quarterly refundTotals${name} of closedOrders${name} because the ${name} was replaced.`,
+          ),
+        ]),
+      );
+      const quoted = [...text.matchAll(/(.{0,12})(?:used )?for quarterly refundTotals/g)];
+      expect(quoted.length).toBeGreaterThan(3);
+      for (const [, before] of quoted) expect(before).toMatch(/(?:not|isnt) (?:used )?$/);
+    },
+  );
 
   it("reports an error nobody resolved, and of one that was resolved, what helped", async () => {
     const { text } = await ask(invoiceSession());

@@ -3,6 +3,7 @@ import {
   eachTerm,
   gistOf,
   oneLine,
+  quote,
   type Rarity,
   sameness,
   shorten,
@@ -318,6 +319,14 @@ export function inheritedRequest({ previous }: Facts): string | undefined {
   const { goal } = previous.lines;
   const line = goal.findLast((text) => text.startsWith(LABELS.newestRequest)) ?? goal.at(0);
   return line?.replace(/^(?:First|Newest) request: /, "").replace(/^"(.*)"$/, "$1");
+}
+
+/** Returns the beginning of the request in a turn's line, and its commit; the whole line if it has no request. */
+export function briefOf(line: string, most: number): string {
+  const request = /^"([^"]+)"/.exec(line)?.[1];
+  if (request === undefined) return line;
+  const [commit = ""] = / committed "[^"]+"/.exec(line) ?? [];
+  return quote(request, most) + (commit && ` →${commit}`);
 }
 
 /** Marks a line as one of a branch that is not on the path. */

@@ -1,4 +1,5 @@
 import {
+  briefOf,
   type Facts,
   inheritedLines,
   inheritedRequest,
@@ -30,6 +31,7 @@ import {
   readCommand,
   resolvesConflict,
   SAYS_WHY,
+  subjectsOf,
 } from "./tool-calls.ts";
 
 const LONGEST_RULE = 220;
@@ -46,18 +48,14 @@ const SHOWN_CALLS = 4;
 const LONGEST_CALL = 140;
 const LONGEST_SAID = 240;
 const LONGEST_TEXT = 400;
-
 const LONGEST_DECISION = 260;
 const LONGEST_COMMAND = 90;
 const LONGEST_ERROR = 220;
 const LONGEST_PAST_ERROR = 130;
-
 const GO_ON = "Go on with the newest request.";
-const REFUSED = "The user refused the newest call: repeat it only if the user asks for it.";
 const LONGEST_STEP = 200;
 const LONGEST_PLACE = 360;
 const NOT_REPEATED = "it was not repeated";
-const ANSWERED = "The newest request was answered.";
 
 /** Writers of the lines of every part that consists of words. `told` is the text of the parts before. */
 export const WRITERS: Record<
@@ -172,16 +170,13 @@ function doneLines(facts: Facts, room: number): Line[] {
     if (text === undefined) return [];
     const isFirst = turn === closed.at(-1) || focus(text);
     const priority = 0.5 * turnWeight(turn) + 2 * share(turn.at, record) + (isFirst ? FOCUS : 0);
-    const brief = turn.request === undefined ? text : quote(ownLinesFirst(turn.request), BRIEF);
-    return [{ text, priority, order: turn.at, brief }];
+    const brief = turn.request === undefined ? text : briefOf(text, BRIEF);
+    return { text, priority, order: turn.at, brief };
   });
-  // A line of an earlier summary begins with its request too.
-  const before = inheritedLines(earlier, 2.5).map((line) => ({ ...line, brief: briefOf(line.text) }));
+  const before = inheritedLines(earlier, 2.5).map((line) => ({ ...line, brief: briefOf(line.text, BRIEF) }));
   const all = [...before, ...told].sort((a, b) => b.priority - a.priority);
   const whole = Math.max(LEAST_WHOLE, Math.floor((room - all.length * BRIEF) / (WHOLE - BRIEF)));
-  const lines = all.map(
-    ({ brief, ...line }, index): Line => (index < whole ? line : { ...line, text: brief }),
-  );
+  const lines = all.map(({ brief, ...line }, at): Line => (at < whole ? line : { ...line, text: brief }));
   lines.push(...inheritedLines(branches.lines.done.map(inOtherBranch), 0.8));
   for (const item of tasksOf(facts)) {
     if (item.state === "done")
@@ -192,12 +187,6 @@ function doneLines(facts: Facts, room: number): Line[] {
       });
   }
   return lines;
-}
-
-/** Returns the beginning of the request in a turn's line of an earlier summary; the whole line if it has no request. */
-function briefOf(line: string): string {
-  const request = /^"([^"]+)"/.exec(line)?.[1];
-  return request === undefined ? line : quote(request, BRIEF);
 }
 
 /** Returns the work that is in progress at the end of the messages, and its newest calls with what came of them. */
@@ -301,9 +290,8 @@ function turnLine(turn: Turn, facts: Facts): string | undefined {
   const isNewest = turn === facts.record.turns.at(-1);
   const told: string[] = [];
   if (turn.changes.size > 0) told.push(`changed ${changesOf(turn, isOpen(turn, facts.record) ? 6 : 1)}`);
-  const check = checkOf(turn);
-  if (check !== undefined) told.push(`${codeSpan(check[0], 50)} ${check[1].failed ? "failed" : "succeeded"}`);
-  // The last words of a turn without an answer may only announce a call.
+  told.push(...resultOf(turn));
+  // The last words of an unfinished turn may only announce a call.
   const said = turn.finished || turn.finding === "" ? turn.lastText : turn.finding;
   // An item of a list without a full stop would run into the next one.
   const sentences = conclusionsOf(said, CONCLUSIONS).map((each) => (endsSentence(each) ? each : `${each} …`));
@@ -326,6 +314,16 @@ function checkOf({ runs }: Turn): [string, { failed: boolean }] | undefined {
       !(failed && all.slice(at + 1).some(([later, run]) => !run.failed && completes(later, key))),
   );
   return told.findLast(([key]) => !isProbe(key)) ?? told.at(-1);
+}
+
+/** Returns how the work of a turn was checked; the subject of its newest commit, unless the check failed. */
+function resultOf(turn: Turn): string[] {
+  const [key = "", check] = checkOf(turn) ?? [];
+  if (check === undefined) return [];
+  if (check.failed) return [`${codeSpan(key, 50)} failed`];
+  const successes = [...turn.runs.values()].filter(({ failed }) => !failed);
+  const subject = successes.flatMap(({ line }) => subjectsOf(line)).at(-1);
+  return [subject === undefined ? `${codeSpan(key, 50)} succeeded` : `committed ${quote(subject, 56)}`];
 }
 
 function changesOf(turn: Turn, shown: number): string {
@@ -474,7 +472,8 @@ function nextStepLines(facts: Facts): Line[] {
     const about = [...new Set([...(planned === undefined ? [] : [planned]), ...said.slice(-2)])]
       .sort((a, b) => said.indexOf(a) - said.indexOf(b))
       .join(" ");
-    if (record.latest.at(-1)?.outcome === "refused") add(REFUSED, 7);
+    if (record.latest.at(-1)?.outcome === "refused")
+      add("The user refused the newest call: repeat it only if the user asks for it.", 7);
     add(about === "" ? GO_ON : `The agent was at: ${quote(about, LONGEST_PLACE)}`, 6);
   }
   for (const [index, item] of open.entries())
@@ -486,7 +485,7 @@ function nextStepLines(facts: Facts): Line[] {
     const question = said.findLast((sentence) => /[?？]$/.test(sentence)) ?? planned;
     add(
       question === undefined
-        ? ANSWERED
+        ? "The newest request was answered."
         : `The newest request was answered; the answer closed with: ${quote(question, LONGEST_STEP)}`,
       3,
     );

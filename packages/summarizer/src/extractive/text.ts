@@ -264,7 +264,7 @@ const BORDERS =
   /[.!?:;,](?=\s)|[。！？；，、：…]|\s[–—-](?=\s)|\)(?=\s)|\s(?=\()|\s(?=(?:and|or|but|so|which|that|because|since|instead|when|where|with|for|from|to|in|into|und|weil)\s)/g;
 
 const NEGATION =
-  "(?:(?:^|[^\\p{L}])(?:not|never|no|none|nor|cannot|without|nicht|nie|kein\\p{L}{0,2})(?!\\p{L})|n['’]t(?!\\p{L})|[不没无無未非別别勿]|않|없|(?:^|\\s)안\\s)";
+  "(?:(?:^|[^\\p{L}])(?:not|never|no|none|nor|cannot|without|nicht|nie|kein\\p{L}{0,2})(?!\\p{L})|(?:n['’]|(?:do|does|did|is|are|was|has|have|should|would|could|must|ca|wo)n)t(?!\\p{L})|[不没无無未非別别勿]|않|없|(?:^|\\s)안\\s)";
 const NEGATED = new RegExp(NEGATION, "iu");
 /** A negation at the end of a piece, with at most two words after it. */
 const ENDS_NEGATED = new RegExp(`${NEGATION}(?:[\\s*_]+\\S+){0,2}$`, "iu");
@@ -390,6 +390,8 @@ function wordsBefore(text: string, at: number): string {
     .split("\n")
     .at(-1)!;
   const near = line.slice(-WORDS_BEFORE);
-  const words = near.length === line.length ? near : near.replace(/^[\w'’-]+\W+/, "");
+  // Of a line that is cut, neither the end of a sentence nor the end of a word is kept.
+  const words =
+    near.length === line.length ? near : near.replace(/^.*[.!?。！？]\s+(?=\p{L}+\s)|^[\w'’-]+\W+/u, "");
   return words.replace(/^\s*(?:[-*+•]\s+)?/, "").replace(/[`*]+/g, "");
 }

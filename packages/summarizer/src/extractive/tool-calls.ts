@@ -218,7 +218,7 @@ const READERS =
   /^(?:cat|head|tail|less|grep|egrep|rg|ag|find|fd|ls|ll|tree|wc|sed -n|awk|jq|stat|file|which|type|pwd|echo|printf|date|env|printenv|sleep|diff|ps|du|df|git (?:log|show|diff|status|blame|branch|grep|ls-files|rev-parse)|npm (?:ls|view|list|info)|kubectl (?:get|describe|logs)|docker (?:ps|images|logs|inspect))\b/;
 
 const FILTERS =
-  /(?<!\|)\|(?!\|)\s*(?:head|tail|grep|egrep|rg|wc|sort|uniq|sed|awk|cut|tee|less|cat|tr|jq|xargs echo)\b.*$/;
+  /\s*(?<!\|)\|(?!\|)\s*(?:head|tail|grep|egrep|rg|wc|sort|uniq|sed|awk|cut|tee|less|cat|tr|jq|xargs echo)\b(?:"[^"]*"|'[^']*'|>&\d|[^&;|"'])*(?<!\s)/g;
 
 /** Redirection of output to a file, but not to `/dev/null` or another stream; `x@>2.0.0` is a version. */
 const WRITES = /(?:^|[^0-9&>@=<^~!-])>{1,2}\s*(?!\/dev\/|v?\d+(?:\.\d+)+)[\w.~$/"'-]/;
@@ -282,6 +282,12 @@ const SAME_AIM = /^(git (?:commit|push|pull))\b.*$/;
 
 /** Commands of git that stop at a conflict, which a commit or `--continue` completes. */
 const STOPS_AT_CONFLICT = /\bgit (?:-\S+ \S+ )?(merge|pull|cherry-pick|revert|rebase|am)\b/;
+
+/** Commits with the subject on the command line. */
+const COMMITS = /\bgit (?:-\S+ \S+ )?commit\b[^;&|]*?\s-\w*m\s*(["'])(.+?)\1/g;
+
+/** Returns the subjects of the commits of a command. */
+export const subjectsOf = (line: string): string[] => [...line.matchAll(COMMITS)].map((commit) => commit[2]!);
 
 /** Commands that check nothing: their success does not show that the work is correct. */
 const TIDIES =
