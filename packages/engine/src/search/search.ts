@@ -97,13 +97,19 @@ async function* sourcesIn(
 ): AsyncGenerator<string> {
   const { store, agent, project, since, until, onSkipped } = options;
   const listed = new Set<string>();
-  for await (const { ref } of listSessions({ ...options, subAgents: true })) {
+  const told = onSkipped && {
+    onSkipped: (place: string, error: EspalierError) => {
+      listed.add(place);
+      onSkipped(place, error);
+    },
+  };
+  for await (const { ref } of listSessions({ ...options, ...told, subAgents: true })) {
     listed.add(ref);
     yield ref;
   }
   const isFiltered = [agent, project, since, until].some((filter) => filter !== undefined);
   if (store || isFiltered) return;
-  // The list has reported the folders that cannot be read.
+  // The list has reported the files and folders that cannot be read.
   const skips = onSkipped ? { onSkipped: () => undefined } : {};
   for (const { path } of sessionFiles(folders, { home, ...skips })) if (!listed.has(path)) yield path;
 }
