@@ -263,8 +263,8 @@ export function readSpan(entries: readonly Entry[]): CompactionSpan {
 }
 
 /**
- * Returns cuts that keep less than one that begins at `keptFrom`. The first has half of this budget, and each has half
- * the budget of the one before.
+ * Returns cuts that keep less than one that begins at `keptFrom`. The first keeps half of `keepTokens`, and each next one
+ * half of that. The last keeps only a waiting message, or nothing.
  */
 export function smallerCuts(
   span: CompactionSpan,
