@@ -221,17 +221,16 @@ describe("failures that are over", () => {
     );
   });
 
-  it("are told of a whole chain, also when a filter of output is in its middle", async () => {
-    const { text } = await ask([
-      user("Commit the fix."),
-      ...run(
-        "npm test 2>&1 | tail -3 && git commit -qm 'Close the gate' | cat; git push",
-        "no gate\nexit code 1",
-        true,
-      ),
-      assistant("The push failed."),
-    ]);
-    expect(blocked(text)).toContain("`npm test && git commit -qm 'Close the gate'; git push` failed");
+  it.each([
+    ["npm test 2>&1 | tail -3 && git push", "npm test && git push"],
+    ["(npm test 2>&1 | tail -3) && git push", "(npm test) && git push"],
+    ["git tag v$(git rev-list HEAD | head -1) && make", "git tag v$(git rev-list HEAD) && make"],
+    ['pytest -k "head | tail" -q | grep "a\\"b|c" | sort', 'pytest -k "head | tail" -q'],
+    ["npm test | grep foo\\|bar; echo it\\'s", "npm test; echo it\\'s"],
+    ['npm test | head -3 && echo "it\'s done"', 'npm test && echo "it\'s done"'],
+  ])("name the command %s without its filters: %s", async (command, line) => {
+    const { text } = await ask([user("Test it."), ...run(command, "Error: the gate is closed", true)]);
+    expect(blocked(text)).toContain(`\`${line}\` failed`);
   });
 
   it("do not stand for a turn that went on", async () => {
@@ -484,6 +483,19 @@ describe("whose words they are", () => {
     expect(files.filter((line) => line.startsWith("- Also used"))).toEqual([
       "- Also used: `etc/other.conf`, `/srv/mirror/etc/hosts.conf`",
     ]);
+  });
+
+  it.each([
+    ['git commit -am "Say \\"hi\\" to all"', "ok", "committed \"Say 'hi' to all\""],
+    ["git status && git add -A && git commit -qm 'Fix it' && git push", "ok", 'committed "Fix it"'],
+    ['git commit -m "Read names | sort them" && git push', "ok", 'committed "Read names | sort them"'],
+    ['git commit -m "Nothing new"; git push', "nothing to commit, working tree clean", "succeeded"],
+    ['git commit -m "$MESSAGE"', "ok", "succeeded"],
+    ["git commit -m 'It'\\''s done'", "ok", "succeeded"],
+  ])("tells what %s committed, and nothing else", async (command, output, told) => {
+    const { text } = await ask([user("Commit it."), ...run(command, output), assistant("Done.")]);
+    expect(section(text, "### Done")).toContain(told);
+    if (told === "succeeded") expect(text).not.toContain("committed");
   });
 
   it("names a handle with its own sentence only, not with the end of the one before", async () => {

@@ -82,13 +82,15 @@ describe("what the summary of a session says", () => {
       assistant("The test fails."),
     ];
     const { text } = await ask([...turns.flat(), ...broken]);
-    const told = (at: number) =>
-      new RegExp(`^- "Gauge ${at} drifts[^"]*" → committed "Correct the drift of gauge ${at}"$`, "m");
-    expect(text).toMatch(told(20));
+    const done = section(text, "### Done");
+    for (const at of turns.keys()) expect(done).toContain(`"Gauge ${at} drifts`);
+    expect(done.split("committed").length).toBeGreaterThan(20);
+    const brief = /^- "(Gauge \d+) drifts[^"]*" → committed "[^"]+"$/m.exec(text)!;
+    expect(done).toContain(brief[0]);
     expect(section(text, "### Done")).toContain('"Gauge 50 drifts too" → `make test` failed');
     const later = [user("Now the pumps"), ...edit("src/pump.c", "int pump;"), assistant("They run.")];
     const update = await ask(later, { previousSummary: text });
-    expect(update.text).toMatch(told(20));
+    expect(update.text).toContain(brief[0]);
   });
 
   it("keeps a flag that the agent typed once, and no name that only outputs have", async () => {

@@ -321,12 +321,43 @@ export function inheritedRequest({ previous }: Facts): string | undefined {
   return line?.replace(/^(?:First|Newest) request: /, "").replace(/^"(.*)"$/, "$1");
 }
 
-/** Returns the beginning of the request in a turn's line, and its commit; the whole line if it has no request. */
-export function briefOf(line: string, most: number): string {
+/** Length of a turn's line in characters: at most, if it only has the request, and on average, if it is whole. */
+const BRIEF = 64;
+const WHOLE = 240;
+/** Number of turns with a whole line, however many turns there are. */
+const LEAST_WHOLE = 3;
+
+/** Minimum share of the room for commits: they say more than the replies that are left out for them. */
+const LEAST_REST = 1 / 8;
+
+/**
+ * Shortens lines of turns to the beginning of their request, to this with the commit, or not at all, so that about
+ * `room` characters are used. The longer forms go to the lines with the highest priority.
+ */
+export function shortened(lines: readonly Line[], room: number): Line[] {
+  const all = lines.toSorted((a, b) => b.priority - a.priority);
+  const forms = all.map(({ text }) => [...shortForms(text), text] as const);
+  const shown = all.map((_, at): 0 | 1 | 2 => (at < LEAST_WHOLE ? 2 : 0));
+  const cost = (at: number, form: 0 | 1 | 2) => Math.min(forms[at]![form].length, WHOLE) + 4;
+  const needed = shown.reduce((sum: number, form, at) => sum + cost(at, form), 0);
+  let left = Math.max(room - needed, room * LEAST_REST);
+  for (const form of [1, 2] as const)
+    for (const at of all.keys()) {
+      const more = cost(at, form) - cost(at, shown[at]!);
+      if (form < shown[at]! || more > left) continue;
+      shown[at] = form;
+      left -= more;
+    }
+  return all.map((line, at) => ({ ...line, text: forms[at]![shown[at]!] }));
+}
+
+/** Returns the beginning of the request in a turn's line, also with its commit; the whole line if it has no request. */
+function shortForms(line: string): [brief: string, committed: string] {
   const request = /^"([^"]+)"/.exec(line)?.[1];
-  if (request === undefined) return line;
+  if (request === undefined) return [line, line];
   const [commit = ""] = / committed "[^"]+"/.exec(line) ?? [];
-  return quote(request, most) + (commit && ` →${commit}`);
+  const brief = quote(request, BRIEF);
+  return [brief, brief + (commit && ` →${commit}`)];
 }
 
 /** Marks a line as one of a branch that is not on the path. */
@@ -336,28 +367,6 @@ export const inOtherBranch = (text: string) =>
 /** Returns a labelled line for each text, in their order of priority. */
 export const listLines = (label: string, texts: readonly string[]) =>
   texts.map((text, order): Line => ({ text: `${label}${text}`, priority: -order, order }));
-
-/** Joins texts to lines of at most 380 characters and `most` texts. */
-export function chunked(texts: readonly string[], separator: string, most = 5): string[] {
-  const chunks: string[][] = [];
-  for (const text of texts) {
-    const chunk = chunks.at(-1);
-    const length = chunk?.reduce((sum, { length: each }) => sum + each + separator.length, 0) ?? 0;
-    if (chunk === undefined || chunk.length >= most || length + text.length > 380) chunks.push([text]);
-    else chunk.push(text);
-  }
-  return chunks.map((chunk) => chunk.join(separator));
-}
-
-/** Returns the texts that fit into `room` characters, with two characters between them. */
-export function fitting(texts: readonly string[], room: number): string[] {
-  let left = room;
-  return texts.filter(({ length }) => {
-    const fits = length + 2 <= left;
-    if (fits) left -= length + 2;
-    return fits;
-  });
-}
 
 /** Fits lines into rooms, one part after the other, and stores the fitted text. */
 export interface LineFitter {

@@ -1,5 +1,4 @@
 import {
-  briefOf,
   type Facts,
   inheritedLines,
   inheritedRequest,
@@ -9,6 +8,7 @@ import {
   OWN_STEP,
   type Part,
   type PreviousSummary,
+  shortened,
 } from "./lines.ts";
 import { type CommandWork, type LatestCall, type SessionRecord, type Turn, turnWeight } from "./session.ts";
 import {
@@ -31,7 +31,6 @@ import {
   readCommand,
   resolvesConflict,
   SAYS_WHY,
-  subjectsOf,
 } from "./tool-calls.ts";
 
 const LONGEST_RULE = 220;
@@ -158,8 +157,8 @@ function constraintLines(facts: Facts, room: number, told: string): Line[] {
 
 /**
  * Returns finished work, one line a turn: the request, the changes, their checks, and the agent's conclusion. When there
- * are too many turns for that, the others have only the beginning of their request: a list of all turns is worth more
- * than fragments of some.
+ * are too many turns for that, the others have only the beginning of their request, and their commit: a list of nearly all
+ * turns is worth more than fragments of some.
  */
 function doneLines(facts: Facts, room: number): Line[] {
   const { record, previous, branches, focus } = facts;
@@ -168,15 +167,12 @@ function doneLines(facts: Facts, room: number): Line[] {
   const told = closed.flatMap((turn) => {
     const text = turnLine(turn, facts);
     if (text === undefined) return [];
-    const isFirst = turn === closed.at(-1) || focus(text);
+    // A turn whose request is before the messages is told nowhere else.
+    const isFirst = turn === closed.at(-1) || turn.request === undefined || focus(text);
     const priority = 0.5 * turnWeight(turn) + 2 * share(turn.at, record) + (isFirst ? FOCUS : 0);
-    const brief = turn.request === undefined ? text : briefOf(text, BRIEF);
-    return { text, priority, order: turn.at, brief };
+    return { text, priority, order: turn.at };
   });
-  const before = inheritedLines(earlier, 2.5).map((line) => ({ ...line, brief: briefOf(line.text, BRIEF) }));
-  const all = [...before, ...told].sort((a, b) => b.priority - a.priority);
-  const whole = Math.max(LEAST_WHOLE, Math.floor((room - all.length * BRIEF) / (WHOLE - BRIEF)));
-  const lines = all.map(({ brief, ...line }, at): Line => (at < whole ? line : { ...line, text: brief }));
+  const lines = shortened([...inheritedLines(earlier, 2.5), ...told], room);
   lines.push(...inheritedLines(branches.lines.done.map(inOtherBranch), 0.8));
   for (const item of tasksOf(facts)) {
     if (item.state === "done")
@@ -278,13 +274,6 @@ function isTurnOf(line: string, request: string): boolean {
   return begun !== undefined && sameness(request).startsWith(sameness(begun));
 }
 
-/** Length of a turn's line in characters: at most, if it only has the request, and on average, if it is whole. */
-const BRIEF = 64;
-const WHOLE = 240;
-
-/** Number of turns with a whole line, however many turns there are. */
-const LEAST_WHOLE = 3;
-
 function turnLine(turn: Turn, facts: Facts): string | undefined {
   const request = turn.request ?? inheritedRequest(facts);
   const isNewest = turn === facts.record.turns.at(-1);
@@ -321,8 +310,9 @@ function resultOf(turn: Turn): string[] {
   const [key = "", check] = checkOf(turn) ?? [];
   if (check === undefined) return [];
   if (check.failed) return [`${codeSpan(key, 50)} failed`];
-  const successes = [...turn.runs.values()].filter(({ failed }) => !failed);
-  const subject = successes.flatMap(({ line }) => subjectsOf(line)).at(-1);
+  const subject = [...turn.runs.values()].findLast(
+    (run) => !run.failed && run.subject !== undefined,
+  )?.subject;
   return [subject === undefined ? `${codeSpan(key, 50)} succeeded` : `committed ${quote(subject, 56)}`];
 }
 

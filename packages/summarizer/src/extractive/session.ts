@@ -33,6 +33,7 @@ import {
   type PlanItem,
   pathsIn,
   readCommand,
+  subjectOf,
 } from "./tool-calls.ts";
 
 /** Facts of a session for a summary. Messages are added one by one, oldest first; memory does not grow. */
@@ -78,8 +79,8 @@ export interface Turn {
   at: number;
   /** Number of changes of each file. */
   changes: Map<string, number>;
-  /** Commands that report their own success, and whether their last run failed; the newest last. */
-  runs: Map<string, { line: string; failed: boolean }>;
+  /** Commands that report their success, whether their last run failed, and what it committed; the newest last. */
+  runs: Map<string, { failed: boolean; subject: string | undefined }>;
   calls: number;
   /** Newest prose of the agent, and the newest that says what was found or done. */
   lastText: string;
@@ -150,7 +151,6 @@ const KEPT_SUMMARIES = 20;
 const KEPT_TEXT = 8_000;
 const KEPT_IN_TURN = 50;
 const KEPT_CALLS = 6;
-
 const SHORTEST_PASTE = 24;
 const KEPT_PRINTED = 1_000_000;
 
@@ -358,15 +358,15 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
         lastChanged = { path, at };
       }
     }
-    if (call.command === undefined || call.command.key === "") return;
-    for (const path of pathsIn(call.command.key))
-      if (!call.paths.includes(path)) touchFile(record, path, at).reads++;
+    const { key = "", line = "", reads } = call.command ?? {};
+    if (call.command === undefined || key === "") return;
+    for (const path of pathsIn(key)) if (!call.paths.includes(path)) touchFile(record, path, at).reads++;
     recordRun(call.command, outcome);
-    if (call.command.reads) return;
+    if (reads) return;
     // Deleted and set again, so that the newest run is last.
-    turn.runs.delete(call.command.key);
+    turn.runs.delete(key);
     if (turn.runs.size < KEPT_IN_TURN)
-      turn.runs.set(call.command.key, { line: call.command.line, failed: outcome.failed });
+      turn.runs.set(key, { failed: outcome.failed, subject: subjectOf(line, output) });
   }
 
   function recordRun(command: Command, outcome: Outcome): void {

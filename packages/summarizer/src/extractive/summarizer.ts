@@ -8,10 +8,8 @@ import {
   throwIfAborted,
 } from "../summarizer.ts";
 import {
-  chunked,
   createLineFitter,
   type Facts,
-  fitting,
   inheritedLines,
   inOtherBranch,
   LABELS,
@@ -32,7 +30,7 @@ import {
   WROTE,
 } from "./session.ts";
 import { focusOn } from "./speech.ts";
-import { codeSpan, eachName, quote, wholeCodePoints } from "./text.ts";
+import { chunked, codeSpan, eachName, fitting, quote, wholeCodePoints } from "./text.ts";
 import { isRepeatableRun, isTemporary } from "./tool-calls.ts";
 
 /** Limits of its summaries. */

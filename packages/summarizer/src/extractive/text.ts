@@ -264,7 +264,7 @@ const BORDERS =
   /[.!?:;,](?=\s)|[。！？；，、：…]|\s[–—-](?=\s)|\)(?=\s)|\s(?=\()|\s(?=(?:and|or|but|so|which|that|because|since|instead|when|where|with|for|from|to|in|into|und|weil)\s)/g;
 
 const NEGATION =
-  "(?:(?:^|[^\\p{L}])(?:not|never|no|none|nor|cannot|without|nicht|nie|kein\\p{L}{0,2})(?!\\p{L})|(?:n['’]|(?:do|does|did|is|are|was|has|have|should|would|could|must|ca|wo)n)t(?!\\p{L})|[不没无無未非別别勿]|않|없|(?:^|\\s)안\\s)";
+  "(?:(?:^|[^\\p{L}])(?:not|never|no|none|nor|cannot|without|nicht|nie|kein\\p{L}{0,2})(?!\\p{L})|n['’]t(?!\\p{L})|(?<!\\p{L})(?:do|does|did|is|are|was|were|has|have|had|should|would|could|must|ca|wo)nt(?!\\p{L})|[不没无無未非別别勿]|않|없|(?:^|\\s)안\\s)";
 const NEGATED = new RegExp(NEGATION, "iu");
 /** A negation at the end of a piece, with at most two words after it. */
 const ENDS_NEGATED = new RegExp(`${NEGATION}(?:[\\s*_]+\\S+){0,2}$`, "iu");
@@ -321,6 +321,28 @@ function joinPieces(text: string, pieces: readonly Piece[], room: number): strin
   if (end < text.trimEnd().length) joined += "…";
   const whole = joined.replace(/[…\s]*…[…\s]*…/g, ELLIPSIS).replace(/,…/g, "…");
   return shorten((whole.match(/`/g)?.length ?? 0) % 2 === 1 ? whole.replaceAll("`", "'") : whole, room);
+}
+
+/** Joins texts to lines of at most 380 characters and `most` texts. */
+export function chunked(texts: readonly string[], separator: string, most = 5): string[] {
+  const chunks: string[][] = [];
+  for (const text of texts) {
+    const chunk = chunks.at(-1);
+    const length = chunk?.reduce((sum, { length: each }) => sum + each + separator.length, 0) ?? 0;
+    if (chunk === undefined || chunk.length >= most || length + text.length > 380) chunks.push([text]);
+    else chunk.push(text);
+  }
+  return chunks.map((chunk) => chunk.join(separator));
+}
+
+/** Returns the texts that fit into `room` characters, with two characters between them. */
+export function fitting(texts: readonly string[], room: number): string[] {
+  let left = room;
+  return texts.filter(({ length }) => {
+    const fits = length + 2 <= left;
+    if (fits) left -= length + 2;
+    return fits;
+  });
 }
 
 /**
@@ -390,8 +412,8 @@ function wordsBefore(text: string, at: number): string {
     .split("\n")
     .at(-1)!;
   const near = line.slice(-WORDS_BEFORE);
-  // Of a line that is cut, neither the end of a sentence nor the end of a word is kept.
-  const words =
-    near.length === line.length ? near : near.replace(/^.*[.!?。！？]\s+(?=\p{L}+\s)|^[\w'’-]+\W+/u, "");
+  // Of a line that is cut, neither the end of a sentence nor the end of a word is kept; "Mr." ends none.
+  const cut = /^.*(?:(?<!\b\p{L}{1,2})[.!?]\s+|[。！？]\s*)(?=\S*\p{L})|^[\w'’-]+\W+/u;
+  const words = near.length === line.length ? near : near.replace(cut, "");
   return words.replace(/^\s*(?:[-*+•]\s+)?/, "").replace(/[`*]+/g, "");
 }

@@ -217,8 +217,8 @@ export interface Command {
 const READERS =
   /^(?:cat|head|tail|less|grep|egrep|rg|ag|find|fd|ls|ll|tree|wc|sed -n|awk|jq|stat|file|which|type|pwd|echo|printf|date|env|printenv|sleep|diff|ps|du|df|git (?:log|show|diff|status|blame|branch|grep|ls-files|rev-parse)|npm (?:ls|view|list|info)|kubectl (?:get|describe|logs)|docker (?:ps|images|logs|inspect))\b/;
 
-const FILTERS =
-  /\s*(?<!\|)\|(?!\|)\s*(?:head|tail|grep|egrep|rg|wc|sort|uniq|sed|awk|cut|tee|less|cat|tr|jq|xargs echo)\b(?:"[^"]*"|'[^']*'|>&\d|[^&;|"'])*(?<!\s)/g;
+const QUOTED_OR_FILTER =
+  /"(?:[^"\\]|\\.)*"|'[^']*'|\s*(?<!\|)\|(?!\|)\s*(?:head|tail|grep|egrep|rg|wc|sort|uniq|sed|awk|cut|tee|less|cat|tr|jq|xargs echo)\b(?:"(?:[^"\\]|\\.)*"|'[^']*'|\\.|>&\d|[^&;|"'\\()`])*(?<!\s)/g;
 
 /** Redirection of output to a file, but not to `/dev/null` or another stream; `x@>2.0.0` is a version. */
 const WRITES = /(?:^|[^0-9&>@=<^~!-])>{1,2}\s*(?!\/dev\/|v?\d+(?:\.\d+)+)[\w.~$/"'-]/;
@@ -244,7 +244,7 @@ export function readCommand(command: string): Command {
       const long = (heredoc ?? inTwo ?? inOne ?? "").trim();
       if (long === "" || (heredoc === undefined && !long.includes("\n"))) return argument;
       text ??= long;
-      return `"${long.split("\n", 1)[0]}"`;
+      return `"${long.split("\n", 1)[0]!.replaceAll('"', "'")}"`;
     },
   );
   const heredoc = short.search(/<<-?\s*['"]?\w+/);
@@ -264,7 +264,7 @@ export function readCommand(command: string): Command {
   return {
     line,
     key,
-    reads: READERS.test(key) && !WRITES.test(row),
+    reads: READERS.test(key) && !WRITES.test(row) && !COMMITS.test(key),
     once:
       heredoc !== -1 || text !== undefined || WRITES.test(row) || /\bsed\s+-i\b/.test(row) || OPEN.test(row),
     text,
@@ -283,11 +283,18 @@ const SAME_AIM = /^(git (?:commit|push|pull))\b.*$/;
 /** Commands of git that stop at a conflict, which a commit or `--continue` completes. */
 const STOPS_AT_CONFLICT = /\bgit (?:-\S+ \S+ )?(merge|pull|cherry-pick|revert|rebase|am)\b/;
 
-/** Commits with the subject on the command line. */
-const COMMITS = /\bgit (?:-\S+ \S+ )?commit\b[^;&|]*?\s-\w*m\s*(["'])(.+?)\1/g;
+const COMMITS = /\bgit (?:-\S+ \S+ )?commit\b/;
 
-/** Returns the subjects of the commits of a command. */
-export const subjectsOf = (line: string): string[] => [...line.matchAll(COMMITS)].map((commit) => commit[2]!);
+/** Commit with its subject on the command line. */
+const SUBJECT =
+  /\bgit (?:-\S+ \S+ )?commit\b[^;&|]*?\s-\w*m\s*(?:"((?:[^"\\]|\\.)+)"|'([^']+)')(?=[\s;&|)]|$)/g;
+
+/** Returns the subject of the newest commit of a command; undefined when there was nothing to commit. */
+export function subjectOf(line: string, output: string): string | undefined {
+  if (/^nothing to commit/m.test(output) && !/^\[[^\]\n]+ [0-9a-f]{7,40}\]/m.test(output)) return undefined;
+  const [, inTwo, inOne] = [...line.matchAll(SUBJECT)].at(-1) ?? [];
+  return inTwo?.startsWith("$") ? undefined : (inTwo?.replace(/\\(.)/g, "$1") ?? inOne);
+}
 
 /** Commands that check nothing: their success does not show that the work is correct. */
 const TIDIES =
@@ -339,12 +346,9 @@ export const leavesConflict = ({
 /** Returns whether a command marks the conflicts of a merge as resolved. */
 export const resolvesConflict = (key: string): boolean => /\bgit (?:-\S+ \S+ )?(?:add|rm)\b/.test(key);
 
-/** Returns the command before the filters of its output; all of it when the bar is inside quotation marks. */
-function withoutFilters(row: string): string {
-  const cut = row.replace(FILTERS, "");
-  const isOpen = ["'", '"'].some((mark) => (cut.split(mark).length - 1) % 2 === 1);
-  return isOpen ? row : cut;
-}
+/** Returns a command without the filters of its output; a bar inside quotation marks is none. */
+const withoutFilters = (row: string): string =>
+  row.replace(QUOTED_OR_FILTER, (part) => (/^["']/.test(part) ? part : ""));
 
 /** Maximum number of characters of an output that a summary quotes. */
 const LONGEST_EXTRACT = 400;
