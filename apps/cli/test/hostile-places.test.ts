@@ -34,15 +34,6 @@ test("one unreadable folder is reported and stops neither list, search nor impor
   }
 });
 
-test("a folder that cannot be looked at is not called missing", async () => {
-  const folder = "d".repeat(300);
-  const { code, stderr } = await espalier(["list", folder]);
-  expect(code).toBe(1);
-  expect(stderr).toMatch(
-    new RegExp(`^${folder} cannot be used \\(ENAMETOOLONG, stat\\); [^\\n]*its permissions`),
-  );
-});
-
 test("an unreadable home is reported in one sentence, and the sessions of Pi are listed and searched", async () => {
   const [home, pi] = [temporaryFolder(), temporaryFolder()];
   writeFileSync(join(home, "sessions"), "");

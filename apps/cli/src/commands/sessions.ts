@@ -359,10 +359,9 @@ export const sessionsCommands: readonly AddCommand[] = [
       "espalier list --parent 3kq7",
     ],
     async run({ shell, options: { cost: isPriced = false, ...options } }, folder) {
-      const facts = folder === undefined ? undefined : statSync(folder, { throwIfNoEntry: false });
-      if (folder !== undefined && !facts)
+      if (folder !== undefined && !existsSync(folder))
         throw new CommandError("not-found", `There is no folder ${folder}; check the path.`);
-      if (facts && !facts.isDirectory())
+      if (folder !== undefined && !statSync(folder).isDirectory())
         throw new CommandError(
           "usage",
           `${folder} is not a folder; \`espalier tree ${folder}\` shows a session.`,
