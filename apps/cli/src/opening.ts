@@ -166,8 +166,8 @@ export async function sessionNamed(store: SessionStore | undefined, word: string
   const titled: ListedSession[] = [];
   const names: string[] = [];
   let unreadable: EspalierError | undefined;
-  const onSkipped = (_place: string, error: EspalierError) => {
-    unreadable ??= error;
+  const onSkipped = (place: string, error: EspalierError) => {
+    if (!place.endsWith(".jsonl")) unreadable ??= error;
   };
   if (word !== "")
     for await (const session of listSessions({ ...storeOf({ store }), subAgents: true, onSkipped })) {
