@@ -5,4 +5,5 @@ export {
   type AnthropicSummarizerOptions,
   anthropicModels,
   anthropicSummarizer,
+  type TokenPrices,
 } from "@espalier/summarizer";
