@@ -80,8 +80,10 @@ export {
   RULE,
   type Rule,
   type RuleData,
+  RuleState,
   ruleFrom,
   ruleOf,
+  ruleStateOn,
   rulesIn,
   rulesOn,
 } from "./rules.ts";

@@ -49,14 +49,28 @@ export interface RulesOnOptions {
  * with recorded rules on is enough. Rules come from entries, from records in compactions and branch summaries, and from
  * messages whose rules were never recorded. Pure.
  */
-export function rulesOn(path: readonly Entry[], { isFinding = true }: RulesOnOptions = {}): Rule[] {
-  const state = new RuleState();
+export function rulesOn(path: readonly Entry[], options: RulesOnOptions = {}): Rule[] {
+  return ruleStateOn(path, options).rules;
+}
+
+/**
+ * Reads the rules along a path. A caller that keeps the state of an entry gives it as `known`, so that only the entries
+ * below that one are read; it is copied.
+ */
+export function ruleStateOn(
+  path: readonly Entry[],
+  { isFinding = true }: RulesOnOptions,
+  known?: { entryId: string; state: RuleState },
+): RuleState {
+  const state = new RuleState(known?.state);
+  const start = known === undefined ? 0 : path.findLastIndex(({ id }) => id === known.entryId) + 1;
   const recorded = new Set(path.flatMap((entry) => ruleOf(entry)?.from.entryId ?? []));
-  path.forEach((entry, at) => {
+  for (const [at, entry] of path.entries()) {
+    if (at < start) continue;
     if (isMessage(entry, "user")) {
-      if (!isFinding || recorded.has(entry.id)) return;
+      if (!isFinding || recorded.has(entry.id)) continue;
       const inMessage = foundIn(entry, () => path.slice(0, at));
-      if (inMessage.found.length === 0) return;
+      if (inMessage.found.length === 0) continue;
       for (const data of newRules(state.rules, inMessage)) state.add(ruleFrom(data, idOf(data)));
     } else if (contextEdit.is(entry)) state.edit(entry.targetId, entry.replacement === null, entry.reason);
     else if (compaction.is(entry)) state.takeAll(rulesIn(entry.details) ?? []);
@@ -65,14 +79,19 @@ export function rulesOn(path: readonly Entry[], { isFinding = true }: RulesOnOpt
       const data = ruleOf(entry);
       if (data && data.text !== "") state.add(ruleFrom(data, entry.id));
     }
-  });
-  return state.rules;
+  }
+  return state;
 }
 
 /** Collects the rules along a path. Two rules with the same source are one. */
-class RuleState {
-  readonly #held = new Map<string, Rule>();
-  readonly #dropped = new Map<string, Rule>();
+export class RuleState {
+  readonly #held: Map<string, Rule>;
+  readonly #dropped: Map<string, Rule>;
+
+  constructor(before?: RuleState) {
+    this.#held = new Map(before ? before.#held : []);
+    this.#dropped = new Map(before ? before.#dropped : []);
+  }
 
   get rules(): Rule[] {
     return [...this.#held.values()];

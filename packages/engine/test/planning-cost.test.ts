@@ -86,6 +86,31 @@ test("the first one reads the path once", async () => {
   await session.close();
 });
 
+test("after a compaction without recorded rules, only the first plan reads the path above it", async () => {
+  const { session } = await plant({ turns: 6 });
+  const say = (content: string) => session.appendMessages([{ role: "user", content }, ...turn("7").slice(1)]);
+  await say("never push to main");
+  const { id: dropped } = (await say("Always answer in German."))[0]!;
+  const { id: kept } = (await say("So?"))[0]!;
+  await session.hide(dropped);
+  await session.appendCompaction("By hand.", kept, 1);
+  await say("no new dependencies, please");
+  session.planCompaction();
+  const whole = vi.spyOn(session, "getBranch");
+  session.planCompaction();
+  expect(whole).not.toHaveBeenCalled();
+  const told = () => rulesOf(session).map(({ text }) => text);
+  expect(told()).toEqual(["never push to main", "no new dependencies, please"]);
+  // The first undo takes back the prompt, the second one a drop above the compaction.
+  await session.undo();
+  await session.undo();
+  expect(told()).toEqual(["never push to main", "Always answer in German"]);
+  whole.mockRestore();
+  await session.navigate(kept);
+  expect(told()).toEqual(["never push to main", "Always answer in German"]);
+  await session.close();
+});
+
 /** A store whose logs are somewhere else: nothing but the end of a path is within reach until they are loaded. */
 function distantStore(near: SessionStore): { store: SessionStore; loads: () => number } {
   let loads = 0;

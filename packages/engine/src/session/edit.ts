@@ -1,5 +1,12 @@
 import { sessionNavigate } from "@espalier/branch-summary";
-import { type CompactionDetails, type Rule, rulesIn, rulesOn } from "@espalier/compaction";
+import {
+  type CompactionDetails,
+  type Rule,
+  type RuleState,
+  ruleStateOn,
+  rulesIn,
+  rulesOn,
+} from "@espalier/compaction";
 import { archivedRows } from "@espalier/compaction/policies";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
@@ -113,15 +120,25 @@ export function pinnedTexts(session: SessionTree): { id: string; text: string }[
 }
 
 /**
- * Returns the rules that apply at the leaf, oldest first. A compaction by Espalier records them, so only the path's end
- * is read.
+ * Returns the rules that apply at the leaf, oldest first. A compaction by Espalier records them, so that only the path's
+ * end is read. The rules at another compaction are read from the whole path once, and kept with the session.
  */
 export function rulesAtLeaf(session: Session): Rule[] {
   const { entries, complete } = session.window;
+  const finding = findingIn(session);
   const front = entries.findLast((entry) => compaction.is(entry));
-  const isRecorded = front !== undefined && compaction.is(front) && rulesIn(front.details) !== undefined;
-  return rulesOn(complete || isRecorded ? entries : session.getBranch(), findingIn(session));
+  if (complete || rulesIn(front?.details) !== undefined) return rulesOn(entries, finding);
+  if (front === undefined) return rulesOn(session.getBranch(), finding);
+  let known = knownRules.get(session);
+  if (known?.entryId !== front.id) {
+    known = { entryId: front.id, state: ruleStateOn(session.getBranch(front.id), finding) };
+    knownRules.set(session, known);
+  }
+  return ruleStateOn(entries, finding, known).rules;
 }
+
+/** Rules at a compaction that records none, of the session that asked last for its leaf. */
+const knownRules = new WeakMap<Session, { entryId: string; state: RuleState }>();
 
 /**
  * Returns the user's rules that apply at an entry, oldest first. Default: the leaf; null is before the first entry.
