@@ -416,6 +416,33 @@ describe("what the summary of a session says", () => {
     expect(section(text, "### In Progress")).toBe("(none)");
   });
 
+  it("says what the agent committed after the sentence at which it was", async () => {
+    const work = [
+      user("Reject cut frames"),
+      ...step("First a test, then the fix.", "write", { path: "test/frames.c", content: "cut();" }, "ok"),
+      ...edit("src/frames.c", "if (cut) return;"),
+      ...run('git commit -qam "Reject cut frames"', "ok"),
+    ];
+    const next = async (messages: ContextMessage[]) => section((await ask(messages)).text, "## Next Steps");
+    const at = '- The agent was at: "First a test, then the fix."';
+    expect(await next(work)).toBe(`${at}; then it committed "Reject cut frames"`);
+    expect(await next(work.slice(0, -2))).toBe(at);
+    expect(await next([...work, ...step("Now the fuzzer.", "bash", { command: "make fuzz" }, "ok")])).toBe(
+      '- The agent was at: "Now the fuzzer."',
+    );
+  });
+
+  it("tells the newest commit of a turn with a hundred commands", async () => {
+    const commands = Array.from({ length: 100 }, (_, at) => run(`make part${at}`, "ok")).flat();
+    const { text } = await ask([
+      user("Build all parts"),
+      ...commands,
+      ...run('git commit -qam "Build all parts"', "ok"),
+      assistant("They are built."),
+    ]);
+    expect(section(text, "### Done")).toContain('committed "Build all parts"');
+  });
+
   it("knows the tools of other agents: patches, commands as lists, file verbs, line numbers in outputs", async () => {
     const patch =
       "*** Begin Patch\n*** Update File: lib/queue.py\n@@\n-a\n+b\n*** Add File: lib/drain.py\n+c\n*** End Patch";

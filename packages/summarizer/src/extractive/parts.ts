@@ -10,7 +10,7 @@ import {
   type PreviousSummary,
   shortened,
 } from "./lines.ts";
-import { type CommandWork, type LatestCall, type SessionRecord, type Turn, turnWeight } from "./session.ts";
+import { type CommandWork, type LatestCall, type SessionRecord, share } from "./session.ts";
 import {
   conclusionsOf,
   isPlan,
@@ -20,26 +20,33 @@ import {
   saysFinding,
   splitSentences,
 } from "./speech.ts";
-import { addsTerms, codeSpan, endsSentence, quote, quoteEnds, quoteLines, sameness } from "./text.ts";
+import {
+  addsTerms,
+  basename,
+  codeSpan,
+  endsSentence,
+  quote,
+  quoteEnds,
+  quoteLines,
+  sameness,
+} from "./text.ts";
 import {
   completes,
   hasSameAim,
   isProbe,
-  isTidy,
   leavesConflict,
   type PlanItem,
   readCommand,
   resolvesConflict,
   SAYS_WHY,
 } from "./tool-calls.ts";
+import { changesOf, resultOf, type Turn, turnWeight } from "./turn.ts";
 
 const LONGEST_RULE = 220;
-export const share = (at: number, { messageCount }: SessionRecord) => at / Math.max(messageCount, 1);
 
 /** Priority of a line that matches the user's focus. */
 export const FOCUS = 5;
 const isOpen = (turn: Turn, { turns }: SessionRecord) => turn === turns.at(-1) && !turn.finished;
-const basename = (path: string) => path.slice(path.lastIndexOf("/") + 1) || path;
 const CONCLUSIONS = 6;
 const LONGEST_CONCLUSION = 1_000;
 const LONGEST_REQUEST = 400;
@@ -54,6 +61,7 @@ const LONGEST_PAST_ERROR = 130;
 const GO_ON = "Go on with the newest request.";
 const LONGEST_STEP = 200;
 const LONGEST_PLACE = 360;
+const LONGEST_SUBJECT = 80;
 const NOT_REPEATED = "it was not repeated";
 
 /** Writers of the lines of every part that consists of words. `told` is the text of the parts before. */
@@ -294,34 +302,6 @@ function turnLine(turn: Turn, facts: Facts): string | undefined {
   return `${quote(ownLinesFirst(request), isNewest ? 60 : LONGEST_REQUEST)} → ${told.join("; ")}`;
 }
 
-/** Returns the newest run that shows whether the work is correct: not one whose failure was settled later. */
-function checkOf({ runs }: Turn): [string, { failed: boolean }] | undefined {
-  const all = [...runs];
-  const told = all.filter(
-    ([key, { failed }], at) =>
-      (failed || !isTidy(key)) &&
-      !(failed && all.slice(at + 1).some(([later, run]) => !run.failed && completes(later, key))),
-  );
-  return told.findLast(([key]) => !isProbe(key)) ?? told.at(-1);
-}
-
-/** Returns how the work of a turn was checked; the subject of its newest commit, unless the check failed. */
-function resultOf(turn: Turn): string[] {
-  const [key = "", check] = checkOf(turn) ?? [];
-  if (check === undefined) return [];
-  if (check.failed) return [`${codeSpan(key, 50)} failed`];
-  const subject = [...turn.runs.values()].findLast(
-    (run) => !run.failed && run.subject !== undefined,
-  )?.subject;
-  return [subject === undefined ? `${codeSpan(key, 50)} succeeded` : `committed ${quote(subject, 56)}`];
-}
-
-function changesOf(turn: Turn, shown: number): string {
-  const changes = [...turn.changes].sort(([, a], [, b]) => b - a);
-  const names = changes.slice(0, shown).map(([path]) => codeSpan(basename(path), 60));
-  return names.join(", ") + (changes.length > shown ? ` and ${changes.length - shown} more` : "");
-}
-
 /**
  * Returns sentences of the agent with a choice, a rejection or a reason, unless a line of the completed work has them.
  */
@@ -464,7 +444,11 @@ function nextStepLines(facts: Facts): Line[] {
       .join(" ");
     if (record.latest.at(-1)?.outcome === "refused")
       add("The user refused the newest call: repeat it only if the user asks for it.", 7);
-    add(about === "" ? GO_ON : `The agent was at: ${quote(about, LONGEST_PLACE)}`, 6);
+    const since =
+      lastTurn.committed === undefined
+        ? ""
+        : `; then it committed ${quote(lastTurn.committed, LONGEST_SUBJECT)}`;
+    add(about === "" ? GO_ON : `The agent was at: ${quote(about, LONGEST_PLACE)}${since}`, 6);
   }
   for (const [index, item] of open.entries())
     add(`${LABELS.taskOpen}${quote(item.text, LONGEST_STEP)}`, 5 - index / 100);

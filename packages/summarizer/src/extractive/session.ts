@@ -35,6 +35,7 @@ import {
   readCommand,
   subjectOf,
 } from "./tool-calls.ts";
+import { beginTurn, heaviestTurns, type Turn } from "./turn.ts";
 
 /** Facts of a session for a summary. Messages are added one by one, oldest first; memory does not grow. */
 export interface SessionRecord {
@@ -69,24 +70,6 @@ export interface SessionRecord {
   /** Summaries among the messages, oldest first. */
   summaries: string[];
   branchSummaries: string[];
-}
-
-/** One request and the work on it. */
-export interface Turn {
-  /** Text of the user; undefined for work whose request is before the messages. */
-  request: string | undefined;
-  /** Index of its first message. */
-  at: number;
-  /** Number of changes of each file. */
-  changes: Map<string, number>;
-  /** Commands that report their success, whether their last run failed, and what it committed; the newest last. */
-  runs: Map<string, { failed: boolean; subject: string | undefined }>;
-  calls: number;
-  /** Newest prose of the agent, and the newest that says what was found or done. */
-  lastText: string;
-  finding: string;
-  /** True when the agent's last message has no call: its work was complete. */
-  finished: boolean;
 }
 
 /** A call at the end of the messages, with what came of it. */
@@ -199,6 +182,9 @@ export function createSessionRecord(): SessionRecord {
   };
 }
 
+/** Returns the place of a message as a share of the messages: 0 is the first, and almost 1 the last. */
+export const share = (at: number, { messageCount }: SessionRecord) => at / Math.max(messageCount, 1);
+
 /** Returns a function that reads the next message into `record`. */
 export function sessionReader(record: SessionRecord): (message: ContextMessage) => void {
   const calls = new Map<string, OpenCall[]>();
@@ -242,7 +228,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     for (const text of rulesOf(words)) if (!isPrinted(text)) record.rules.push({ text, at });
     record.turns.push(beginTurn(words, at));
     record.latest = [];
-    if (record.turns.length > KEPT_TURNS * 2) record.turns = heaviestTurns(record.turns);
+    if (record.turns.length > KEPT_TURNS * 2) record.turns = heaviestTurns(record.turns, KEPT_TURNS);
     if (record.rules.length > KEPT_SAYINGS * 2) record.rules = record.rules.slice(-KEPT_SAYINGS);
   }
 
@@ -252,6 +238,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     const asked = toolCalls(message);
     if (text.trim() !== "") {
       turn.lastText = text.slice(0, KEPT_TEXT);
+      turn.committed = undefined;
       if (saysFinding(turn.lastText)) turn.finding = turn.lastText;
       remember(text);
       readNames(text, WROTE.agent);
@@ -365,8 +352,10 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     if (reads) return;
     // Deleted and set again, so that the newest run is last.
     turn.runs.delete(key);
-    if (turn.runs.size < KEPT_IN_TURN)
-      turn.runs.set(key, { failed: outcome.failed, subject: subjectOf(line, output) });
+    const subject = subjectOf(line, output);
+    turn.runs.set(key, { failed: outcome.failed, subject });
+    if (turn.runs.size > KEPT_IN_TURN) turn.runs.delete(turn.runs.keys().next().value!);
+    if (!outcome.failed) turn.committed = subject ?? turn.committed;
   }
 
   function recordRun(command: Command, outcome: Outcome): void {
@@ -441,33 +430,6 @@ interface OpenCall {
 function keepNewest(summaries: string[], text: string): void {
   summaries.push(text);
   if (summaries.length > KEPT_SUMMARIES) summaries.shift();
-}
-
-function beginTurn(request: string | undefined, at: number): Turn {
-  return {
-    request,
-    at,
-    changes: new Map(),
-    runs: new Map(),
-    calls: 0,
-    lastText: "",
-    finding: "",
-    finished: false,
-  };
-}
-
-/** Returns the weight of a turn in a summary. */
-export function turnWeight(turn: Turn): number {
-  let edits = 0;
-  for (const count of turn.changes.values()) edits += count;
-  return Math.log1p(2 * edits + turn.runs.size + 0.2 * turn.calls) + (turn.request === undefined ? 0 : 0.5);
-}
-
-/** Returns the newest quarter of the turns, and the turns with the largest weight of the others. */
-function heaviestTurns(turns: readonly Turn[]): Turn[] {
-  const newest = turns.slice(-KEPT_TURNS / 4);
-  const older = turns.slice(0, -newest.length).sort((a, b) => turnWeight(b) - turnWeight(a));
-  return [...older.slice(0, KEPT_TURNS - newest.length).sort((a, b) => a.at - b.at), ...newest];
 }
 
 /** Returns the file at a path, moved to the end, so that the last touched file is last. */

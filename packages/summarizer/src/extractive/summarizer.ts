@@ -19,7 +19,7 @@ import {
   parseSummaries,
   partsOf,
 } from "./lines.ts";
-import { FOCUS, share, WRITERS } from "./parts.ts";
+import { FOCUS, WRITERS } from "./parts.ts";
 import {
   type CommandWork,
   createSessionRecord,
@@ -27,6 +27,7 @@ import {
   type NameUse,
   type SessionRecord,
   sessionReader,
+  share,
   WROTE,
 } from "./session.ts";
 import { focusOn } from "./speech.ts";

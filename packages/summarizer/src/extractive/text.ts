@@ -417,3 +417,6 @@ function wordsBefore(text: string, at: number): string {
   const words = near.length === line.length ? near : near.replace(cut, "");
   return words.replace(/^\s*(?:[-*+•]\s+)?/, "").replace(/[`*]+/g, "");
 }
+
+/** Returns the last part of a path. */
+export const basename = (path: string) => path.slice(path.lastIndexOf("/") + 1) || path;

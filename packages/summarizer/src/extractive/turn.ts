@@ -1,0 +1,80 @@
+import { basename, codeSpan, quote } from "./text.ts";
+import { completes, isProbe, isTidy } from "./tool-calls.ts";
+
+/** One request and the work on it. */
+export interface Turn {
+  /** Text of the user; undefined for work whose request is before the messages. */
+  request: string | undefined;
+  /** Index of its first message. */
+  at: number;
+  /** Number of changes of each file. */
+  changes: Map<string, number>;
+  /** Commands that report their success, whether their last run failed, and what it committed; the newest last. */
+  runs: Map<string, { failed: boolean; subject: string | undefined }>;
+  calls: number;
+  /** Newest prose of the agent, and the subject of the newest commit since then. */
+  lastText: string;
+  committed: string | undefined;
+  /** Newest prose that says what was found or done. */
+  finding: string;
+  /** True when the agent's last message has no call: its work was complete. */
+  finished: boolean;
+}
+
+/** Returns a turn without work. */
+export function beginTurn(request: string | undefined, at: number): Turn {
+  return {
+    request,
+    at,
+    changes: new Map(),
+    runs: new Map(),
+    calls: 0,
+    lastText: "",
+    committed: undefined,
+    finding: "",
+    finished: false,
+  };
+}
+
+/** Returns the weight of a turn in a summary. */
+export function turnWeight(turn: Turn): number {
+  let edits = 0;
+  for (const count of turn.changes.values()) edits += count;
+  return Math.log1p(2 * edits + turn.runs.size + 0.2 * turn.calls) + (turn.request === undefined ? 0 : 0.5);
+}
+
+/** Returns `most` turns: a quarter of them are the newest, the others those with the largest weight before. */
+export function heaviestTurns(turns: readonly Turn[], most: number): Turn[] {
+  const newest = turns.slice(-most / 4);
+  const older = turns.slice(0, -newest.length).sort((a, b) => turnWeight(b) - turnWeight(a));
+  return [...older.slice(0, most - newest.length).sort((a, b) => a.at - b.at), ...newest];
+}
+
+/** Returns the newest run that shows whether the work is correct: not one whose failure was settled later. */
+function checkOf({ runs }: Turn): [string, { failed: boolean }] | undefined {
+  const all = [...runs];
+  const told = all.filter(
+    ([key, { failed }], at) =>
+      (failed || !isTidy(key)) &&
+      !(failed && all.slice(at + 1).some(([later, run]) => !run.failed && completes(later, key))),
+  );
+  return told.findLast(([key]) => !isProbe(key)) ?? told.at(-1);
+}
+
+/** Returns how the work of a turn was checked; the subject of its newest commit, unless the check failed. */
+export function resultOf(turn: Turn): string[] {
+  const [key = "", check] = checkOf(turn) ?? [];
+  if (check === undefined) return [];
+  if (check.failed) return [`${codeSpan(key, 50)} failed`];
+  const subject = [...turn.runs.values()].findLast(
+    (run) => !run.failed && run.subject !== undefined,
+  )?.subject;
+  return [subject === undefined ? `${codeSpan(key, 50)} succeeded` : `committed ${quote(subject, 56)}`];
+}
+
+/** Returns the files that a turn changed most, at most `shown` of them. */
+export function changesOf(turn: Turn, shown: number): string {
+  const changes = [...turn.changes].sort(([, a], [, b]) => b - a);
+  const names = changes.slice(0, shown).map(([path]) => codeSpan(basename(path), 60));
+  return names.join(", ") + (changes.length > shown ? ` and ${changes.length - shown} more` : "");
+}
