@@ -126,13 +126,13 @@ const NOTHING = "(none)";
 
 /** Maximum number of characters of each part in a summary of 8,000; completed work gets the rest. */
 const ROOMS: Record<Exclude<Part, "done">, number> = {
-  goal: 1_100,
+  goal: 950,
   constraints: 500,
-  inProgress: 1_000,
+  inProgress: 850,
   blocked: 700,
   nextSteps: 450,
   decisions: 800,
-  critical: 2_800,
+  critical: 2_400,
 };
 const ALL_ROOM = 8_000;
 
