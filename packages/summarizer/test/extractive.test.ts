@@ -426,10 +426,33 @@ describe("what the summary of a session says", () => {
     const next = async (messages: ContextMessage[]) => section((await ask(messages)).text, "## Next Steps");
     const at = '- The agent was at: "First a test, then the fix."';
     expect(await next(work)).toBe(`${at}; then it committed "Reject cut frames"`);
-    expect(await next(work.slice(0, -2))).toBe(at);
+    expect(await next(work.slice(0, -2))).toBe(`${at}; 2 calls followed`);
+    expect(await next(work.slice(0, -4))).toBe(at);
     expect(await next([...work, ...step("Now the fuzzer.", "bash", { command: "make fuzz" }, "ok")])).toBe(
       '- The agent was at: "Now the fuzzer."',
     );
+  });
+
+  it.each([
+    [{ old_string: "a\nb\nc", new_string: "a\nd" }, "+1 −2 lines: d"],
+    [{ oldText: "a\nb", newText: "a" }, "−1 lines: b"],
+    [{ edits: [{ oldText: "a", newText: "a\n\n  b\n" }] }, "+1 lines: b"],
+  ])("says what a call in progress changed: %j", async (change, told) => {
+    const { text } = await ask([
+      user("Shorten the list"),
+      ...step("", "edit", { path: "src/list.ts", ...change }, "Successfully replaced text"),
+    ]);
+    expect(section(text, "### In Progress")).toContain(`- Called: \`edit src/list.ts\` → "${told}"`);
+  });
+
+  it("takes no line of source code for an error, and no number for its reason", async () => {
+    const { text } = await ask([
+      user("Where is the list tested?"),
+      ...run("git show HEAD:list_test.go && make", '\tt.Error("no list")\nok'),
+      ...run("make check", "0", true),
+      assistant("In list_test.go."),
+    ]);
+    expect(section(text, "### Blocked")).toBe("- `make check` failed");
   });
 
   it("tells the newest commit of a turn with a hundred commands", async () => {

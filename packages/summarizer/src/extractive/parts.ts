@@ -1,3 +1,4 @@
+import { completes, hasSameAim, isProbe, leavesConflict, readCommand, resolvesConflict } from "./commands.ts";
 import {
   type Facts,
   inheritedLines,
@@ -30,16 +31,7 @@ import {
   quoteLines,
   sameness,
 } from "./text.ts";
-import {
-  completes,
-  hasSameAim,
-  isProbe,
-  leavesConflict,
-  type PlanItem,
-  readCommand,
-  resolvesConflict,
-  SAYS_WHY,
-} from "./tool-calls.ts";
+import { type PlanItem, SAYS_WHY } from "./tool-calls.ts";
 import { changesOf, resultOf, type Turn, turnWeight } from "./turn.ts";
 
 const LONGEST_RULE = 220;
@@ -444,10 +436,13 @@ function nextStepLines(facts: Facts): Line[] {
       .join(" ");
     if (record.latest.at(-1)?.outcome === "refused")
       add("The user refused the newest call: repeat it only if the user asks for it.", 7);
+    const { callsSince, committed } = lastTurn;
     const since =
-      lastTurn.committed === undefined
-        ? ""
-        : `; then it committed ${quote(lastTurn.committed, LONGEST_SUBJECT)}`;
+      committed !== undefined
+        ? `; then it committed ${quote(committed, LONGEST_SUBJECT)}`
+        : callsSince > 1
+          ? `; ${callsSince} calls followed`
+          : "";
     add(about === "" ? GO_ON : `The agent was at: ${quote(about, LONGEST_PLACE)}${since}`, 6);
   }
   for (const [index, item] of open.entries())

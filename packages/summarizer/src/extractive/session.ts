@@ -6,6 +6,7 @@ import {
   toolCalls,
 } from "@espalier/session-tree";
 import { callsWithin } from "../files.ts";
+import { type Command, pathsIn, readCommand, subjectOf } from "./commands.ts";
 import {
   commandOf,
   isAnnouncement,
@@ -23,7 +24,6 @@ import { codeSpan, createRarity, eachName, type Handle, handlesIn, type Rarity, 
 import {
   argumentText,
   type CallDescription,
-  type Command,
   describeCall,
   documentsIn,
   extractOf,
@@ -31,9 +31,6 @@ import {
   type Outcome,
   outcomeOf,
   type PlanItem,
-  pathsIn,
-  readCommand,
-  subjectOf,
 } from "./tool-calls.ts";
 import { beginTurn, heaviestTurns, type Turn } from "./turn.ts";
 
@@ -238,6 +235,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     const asked = toolCalls(message);
     if (text.trim() !== "") {
       turn.lastText = text.slice(0, KEPT_TEXT);
+      turn.callsSince = 0;
       turn.committed = undefined;
       if (saysFinding(turn.lastText)) turn.finding = turn.lastText;
       remember(text);
@@ -331,6 +329,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     const at = record.messageCount;
     const outcome = outcomeOf(output, { isError, runs: call.command !== undefined && !call.command.reads });
     turn.calls++;
+    turn.callsSince++;
     latest.outcome = outcome.failed ? "failed" : "succeeded";
     // The reason of a failed command is among the failures.
     if (outcome.failed) latest.said = call.command === undefined ? outcome.errorLine : undefined;

@@ -128,7 +128,7 @@ const NOTHING = "(none)";
 const ROOMS: Record<Exclude<Part, "done">, number> = {
   goal: 950,
   constraints: 500,
-  inProgress: 850,
+  inProgress: 800,
   blocked: 700,
   nextSteps: 450,
   decisions: 800,

@@ -1,5 +1,5 @@
+import { completes, isProbe, isTidy } from "./commands.ts";
 import { basename, codeSpan, quote } from "./text.ts";
-import { completes, isProbe, isTidy } from "./tool-calls.ts";
 
 /** One request and the work on it. */
 export interface Turn {
@@ -12,8 +12,9 @@ export interface Turn {
   /** Commands that report their success, whether their last run failed, and what it committed; the newest last. */
   runs: Map<string, { failed: boolean; subject: string | undefined }>;
   calls: number;
-  /** Newest prose of the agent, and the subject of the newest commit since then. */
+  /** Newest prose of the agent, the number of calls with a result since then, and the subject of their newest commit. */
   lastText: string;
+  callsSince: number;
   committed: string | undefined;
   /** Newest prose that says what was found or done. */
   finding: string;
@@ -30,6 +31,7 @@ export function beginTurn(request: string | undefined, at: number): Turn {
     runs: new Map(),
     calls: 0,
     lastText: "",
+    callsSince: 0,
     committed: undefined,
     finding: "",
     finished: false,
