@@ -195,12 +195,12 @@ export const tasks = {
    */
   async fork({ path, leaf, folder }) {
     let synced = 0;
-    const fsyncSync = (fd) => {
+    const fsync = async (fd) => {
       const start = performance.now();
-      nodeFileCalls.fsyncSync(fd);
+      await nodeFileCalls.fsync(fd);
       synced += performance.now() - start;
     };
-    const store = sessionTreeNode.fileStore({ home: folder, calls: { ...nodeFileCalls, fsyncSync } });
+    const store = sessionTreeNode.fileStore({ home: folder, calls: { ...nodeFileCalls, fsync } });
     return using(openEngine(path, { mode: "read", store }), async (session) => {
       session.tree;
       const out = join(folder, `fork-${counter++}.jsonl`);

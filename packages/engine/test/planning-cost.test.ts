@@ -111,6 +111,15 @@ test("after a compaction without recorded rules, only the first plan reads the p
   await session.close();
 });
 
+test("a fork and a navigation without handlers build no context, which takes long without compactions", async () => {
+  const { session } = await plant({ turns: 6 });
+  const built = vi.spyOn(session, "context", "get");
+  await session.fork(session.leafId!);
+  await session.navigate(session.tree.idAt(2));
+  expect(built).not.toHaveBeenCalled();
+  await session.close();
+});
+
 /** A store whose logs are somewhere else: nothing but the end of a path is within reach until they are loaded. */
 function distantStore(near: SessionStore): { store: SessionStore; loads: () => number } {
   let loads = 0;

@@ -35,14 +35,14 @@ export function commandContext(
   session: Session,
   signal: AbortSignal = new AbortController().signal,
 ): ExtensionCommandContext {
-  return withMissingMembers("ctx", {
-    ...membersOf(session, signal),
+  const members = Object.assign(membersOf(session, signal), {
     navigateTree: (targetId, { customInstructions: instructions, ...options } = {}) =>
       reportVeto(session.navigate(targetId, { ...options, ...(instructions ? { instructions } : {}) })),
     fork: (entryId, options = {}) =>
       reportVeto(session.fork(entryId, { position: options.position ?? "before" })),
     waitForIdle: () => session.settle(),
-  } satisfies ExtensionCommandContext);
+  } satisfies Partial<ExtensionCommandContext>);
+  return withMissingMembers("ctx", members);
 }
 
 /** Returns a veto as an answer, as Pi does. */
@@ -58,7 +58,6 @@ async function reportVeto(act: Promise<unknown>): Promise<{ cancelled: boolean }
 
 function membersOf(session: Session, signal: AbortSignal): ExtensionContext {
   const { options } = session;
-  const { model, thinkingLevel } = session.context;
   return {
     cwd: sessionFolder(session.header),
     hasUI: options.ui?.dialogs !== undefined,
@@ -80,8 +79,14 @@ function membersOf(session: Session, signal: AbortSignal): ExtensionContext {
       getLabel: (id: string) => labelsInForce(session.tree).get(id)?.label,
     }),
     modelRegistry: withMissingMembers("ctx.modelRegistry", options.models ?? NO_MODELS),
-    model: model ? { provider: model.provider, id: model.modelId } : undefined,
-    thinkingLevel,
+    // Read on request: a long context takes a while to build.
+    get model() {
+      const { model } = session.context;
+      return model ? { provider: model.provider, id: model.modelId } : undefined;
+    },
+    get thinkingLevel() {
+      return session.context.thinkingLevel;
+    },
     signal,
     getContextUsage() {
       const { contextWindow } = situationOf(session, {}).settings;
