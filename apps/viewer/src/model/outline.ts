@@ -1,11 +1,4 @@
-import {
-  entryKinds,
-  fieldText,
-  isBookkeepingAt,
-  message,
-  type Tree,
-  type TreeShape,
-} from "@espalier/session-tree";
+import { entryKinds, isBookkeepingAt, roleAt, type Tree, type TreeShape } from "@espalier/session-tree";
 
 /**
  * Parents and kinds of a range of a session's entries, in one or two bytes per entry: enough to draw the tree. Rows are
@@ -80,82 +73,23 @@ export const BOOKKEEPING: ReadonlySet<RowKind> = new Set(["m", "h", "d", "r"]);
 export function outlineOf(tree: Tree, from = 0, to = tree.length): Outline {
   const steps: number[] = [];
   const kinds: string[] = [];
-  const heads = new LineHeads(tree);
   for (let row = from; row < Math.min(to, tree.length); row++) {
     const parent = tree.index.parent(row);
     steps.push(parent < 0 ? 0 : row - parent);
-    kinds.push(kindOfRow(tree, row, heads));
+    kinds.push(kindOfRow(tree, row));
   }
   return { from, steps, kinds: kinds.join("") };
 }
 
-function kindOfRow(tree: Tree, row: number, heads: LineHeads): string {
+function kindOfRow(tree: Tree, row: number): string {
   const { type } = tree.kindAt(row);
-  const kind = type === "message" ? kindOfRole(heads.roleAt(row) ?? roleOf(tree, row)) : OF_TYPES[type];
+  const kind = type === "message" ? kindOfRole(roleAt(tree, row) ?? "") : OF_TYPES[type];
   const isReminder = (kind === "u" || kind === "x") && isBookkeepingAt(tree, row);
   return isReminder ? "r" : (kind ?? "?");
 }
 
 const kindOfRole = (role: string): RowKind | undefined =>
   Object.hasOwn(OF_ROLES, role) ? OF_ROLES[role] : undefined;
-
-function roleOf(tree: Tree, row: number): string {
-  const entry = tree.entryAt(row);
-  return message.is(entry) ? fieldText(entry.message.role) : "";
-}
-
-/** Number of bytes in which every known writer puts a message's role. */
-const HEAD = 320;
-
-/** Number of bytes that are read from a log at once. */
-const BLOCK = 1 << 18;
-const encoder = new TextEncoder();
-const BRACE = encoder.encode("{")[0]!;
-const KEYS_BEFORE = encoder.encode('"message":');
-const KEYS_AFTER = encoder.encode('{"role":"');
-const ROLES = Object.keys(OF_ROLES).map((role) => ({ role, bytes: encoder.encode(`${role}"`) }));
-
-/** Maximum length in bytes of a message's beginning, up to and including its role. */
-const LONGEST_ROLE = KEYS_AFTER.length + Math.max(...ROLES.map(({ bytes }) => bytes.length));
-
-/** Reads roles from the beginnings of lines, one large block of the log at a time. */
-class LineHeads {
-  readonly #tree: Tree;
-  readonly #block = new Uint8Array(BLOCK);
-  #start = 0;
-  /** Number of valid bytes in the block. */
-  #filled = 0;
-
-  constructor(tree: Tree) {
-    this.#tree = tree;
-  }
-
-  /** Returns the role; undefined if the line has to be parsed. */
-  roleAt(row: number): string | undefined {
-    const { index, view } = this.#tree;
-    const offset = index.offset(row);
-    const length = Math.min(HEAD, index.lineLength(row));
-    if (offset < this.#start || offset + length > this.#start + this.#filled) {
-      this.#start = offset;
-      this.#filled = view.readInto(offset, this.#block);
-    }
-    const at = offset - this.#start;
-    // The first inner object of the line. A brace may also be inside a string; then these keys do not follow it, since
-    // a quote inside a string is escaped.
-    const brace = this.#block.indexOf(BRACE, at + 1);
-    // Bytes after the head may belong to another line, or to another block.
-    if (brace < 0 || brace + LONGEST_ROLE > at + length) return undefined;
-    if (!this.#hasAt(brace - KEYS_BEFORE.length, KEYS_BEFORE) || !this.#hasAt(brace, KEYS_AFTER))
-      return undefined;
-    const role = brace + KEYS_AFTER.length;
-    return ROLES.find(({ bytes }) => this.#hasAt(role, bytes))?.role;
-  }
-
-  #hasAt(at: number, bytes: Uint8Array): boolean {
-    for (let byte = 0; byte < bytes.length; byte++) if (this.#block[at + byte] !== bytes[byte]) return false;
-    return true;
-  }
-}
 
 /** Joined outlines, in the shape that a drawing needs. */
 export class OutlineRows implements TreeShape {
