@@ -75,40 +75,17 @@ function usageSentence({ code, message }: CommanderError, command: string): stri
   if (message === "(outputHelp)") return "Name a command; `espalier --help` lists them.";
   const [first = "", ...rest] = message.replace(/^error: (?:command-argument value )?/, "").split("\n");
   const sentence = `${first.charAt(0).toUpperCase()}${first.slice(1)}.`;
-  const hint = [...rest, ...cureOf(code, first, command)].join(" ").trim();
+  const isQuery = code === "commander.excessArguments" && QUERIES.has(command);
+  const hint = [...rest, isQuery ? 'Put a query of several words between quotes: "disk full".' : ""].join(
+    " ",
+  );
   return plainLine(
     `${sentence.replace(/\.\.$/, ".")} ${hint} See \`espalier ${command && `${command} `}--help\`.`,
   );
 }
 
-/** Returns a sentence on the probable intention of the user; empty when it is unknown. */
-function cureOf(code: string, message: string, command: string): string[] {
-  if (code === "commander.excessArguments" && QUERIES.has(command))
-    return ['Put a query of several words between quotes: "disk full".'];
-  const [, word = "", choices] =
-    /'([^']*)' is invalid(?: for argument '.*')?\. Allowed choices are (.*)\.$/.exec(message) ?? [];
-  const meant = choices === undefined ? undefined : nearestChoice(word, choices.split(", "));
-  return meant === undefined ? [] : [`Did you mean ${meant}?`];
-}
-
 /** Commands whose last argument is a query. */
 const QUERIES: ReadonlySet<string> = new Set(["search", "history"]);
-
-/** Returns the most similar choice, or else the only one with these letters in this order: `md` finds `markdown`. */
-function nearestChoice(word: string, choices: readonly string[]): string | undefined {
-  const near = nearest(word, choices);
-  if (near !== undefined || word === "") return near;
-  const spelt = choices.filter((choice) => hasInOrder(choice, word.toLowerCase()));
-  return spelt.length === 1 ? spelt[0] : undefined;
-}
-
-function hasInOrder(text: string, letters: string): boolean {
-  let at = -1;
-  return Array.from(letters).every((letter) => {
-    at = text.indexOf(letter, at + 1);
-    return at >= 0;
-  });
-}
 
 /** Returns the most similar known word, with at most a third of its letters different; undefined for none. */
 export function nearest(word: string, known: Iterable<string>): string | undefined {

@@ -130,17 +130,10 @@ test("--redact removes keys", async () => {
   }
 });
 
-test("an unknown format names the choices, and the most similar one", async () => {
-  for (const [word, meant] of [
-    ["markdwon", "Did you mean markdown?"],
-    ["md", "Did you mean markdown?"],
-    ["claude", "Did you mean claude-code?"],
-    ["pdf", "codex, pi. See"],
-  ]) {
-    const { code, stderr } = await espalier(["export", DEMO, "--format", word!]);
-    expect([code, stderr]).toEqual([2, expect.stringContaining(meant!)]);
-    expect(stderr).toContain("Allowed choices are html, markdown, json,");
-  }
+test("an unknown format names the choices", async () => {
+  const { code, stderr } = await espalier(["export", DEMO, "--format", "pdf"]);
+  expect([code, stderr]).toEqual([2, expect.stringContaining("codex, pi. See")]);
+  expect(stderr).toContain("Allowed choices are html, markdown, json,");
 });
 
 test("the file's ending decides the format; an unknown ending names the choices", async () => {

@@ -53,7 +53,7 @@ test("a value that is not allowed is answered with sentences that name the allow
     [["store", "upgrade"], "'upgrade' is invalid for argument 'action'. Allowed choices are migrate. See"],
     [
       ["completion", "bsh"],
-      "'bsh' is invalid for argument 'shell'. Allowed choices are bash, zsh, fish. Did you mean bash?",
+      "'bsh' is invalid for argument 'shell'. Allowed choices are bash, zsh, fish. See",
     ],
   ] as const;
   for (const [words, sentence] of wrong) {
