@@ -122,7 +122,6 @@ type Opened = { order: Order } | "plan" | "export" | "keys";
 /** View of a session: its tree, its panels, and a slider over its history. */
 function LoadedSession({ model, address, served, canWrite }: LoadedSessionProps) {
   useObserved(model);
-  const [chosenWindow, chooseWindow] = useState<number>();
   const [inspected, setInspected] = useState(-1);
   const [other, setOther] = useState<Place>();
   const [dialog, setDialog] = useState<Opened>();
@@ -269,14 +268,14 @@ function LoadedSession({ model, address, served, canWrite }: LoadedSessionProps)
                 {...(prints ? { onPrinted: () => setPrints(false) } : {})}
               />
             )}
-            {tab === "context" && <ContextPanel chosenWindow={chosenWindow} />}
+            {tab === "context" && <ContextPanel />}
             {tab === "compactions" && <CompactionPanel row={inspected} inspect={setInspected} />}
             {tab === "usage" && <UsagePanel />}
             {tab === "compare" && <ComparePanel other={other?.row ?? -1} />}
             {tab === "rules" && <RulesPanel />}
           </div>
         </main>
-        <Timeline chosenWindow={chosenWindow} chooseWindow={chooseWindow} />
+        <Timeline />
         <Dialogs
           dialog={dialog}
           print={print}

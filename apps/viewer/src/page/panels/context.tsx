@@ -17,12 +17,8 @@ import { Facts } from "./usage.tsx";
 /** Number of messages that are listed at first, the newest ones. */
 const FIRST_SHOWN = 200;
 
-/**
- * Panel of the context at the selected entry: its messages with their tokens.
- *
- * @param chosenWindow context window in tokens that the user chose; undefined: the model's
- */
-export function ContextPanel({ chosenWindow }: { chosenWindow: number | undefined }) {
+/** Panel of the context at the selected entry: its messages with their tokens. */
+export function ContextPanel() {
   const { model } = useViewer();
   const { answer, error } = useAnswer(() => model.reader.context(model.selected), [model, model.selected]);
   const [shown, setShown] = useState(FIRST_SHOWN);
@@ -30,7 +26,7 @@ export function ContextPanel({ chosenWindow }: { chosenWindow: number | undefine
   if (!answer) return <p class="quiet padded">Reading…</p>;
   const { pieces, total, tokens, model: named, thinkingLevel } = answer;
   const largest = pieces.reduce((most, piece) => Math.max(most, piece.tokens), 1);
-  const window = chosenWindow ?? answer.window ?? ASSUMED_WINDOW;
+  const window = answer.window ?? ASSUMED_WINDOW;
   const left = Math.max(0, pieces.length - shown);
   return (
     <div class="panel">

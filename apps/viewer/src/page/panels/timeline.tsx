@@ -11,9 +11,6 @@ import { useViewer } from "../app/viewer.ts";
 import { useAnswer } from "../source/observe.ts";
 import { formatCount, formatDollars, formatTokens } from "../text/numbers.ts";
 
-/** Windows of common models, in tokens. */
-const WINDOWS = [32_000, 128_000, 200_000, 1_000_000];
-
 /** Assumed context window in tokens if the model's is unknown. */
 export const ASSUMED_WINDOW = 200_000;
 
@@ -21,14 +18,8 @@ export const ASSUMED_WINDOW = 200_000;
 const STEP = 120;
 const LONGEST = 20_000;
 
-interface TimelineProps {
-  /** Context window in tokens that the user chose; undefined: the model's. */
-  chosenWindow: number | undefined;
-  chooseWindow: (window: number | undefined) => void;
-}
-
 /** The path over time: size of the context, effect of each compaction, and a slider that plays the path. */
-export function Timeline({ chosenWindow, chooseWindow }: TimelineProps) {
+export function Timeline() {
   const { model } = useViewer();
   const { answer: growth } = useAnswer(
     () => model.reader.growth(model.tip),
@@ -53,8 +44,7 @@ export function Timeline({ chosenWindow, chooseWindow }: TimelineProps) {
     return found ? [{ ...found, step }] : [];
   });
   const total = growth ? totalAt(growth, at) : 0;
-  const known = growth?.window ?? undefined;
-  const window = chosenWindow ?? known ?? ASSUMED_WINDOW;
+  const window = growth?.window ?? ASSUMED_WINDOW;
   const share = Math.round((total / window) * 100);
   const said = `Step ${step} of ${path.length}, ${formatTokens(total)} tokens, ${share} % of the window`;
   return (
@@ -72,24 +62,9 @@ export function Timeline({ chosenWindow, chooseWindow }: TimelineProps) {
         </button>
         <output>
           <b>{growth ? formatTokens(total) : "…"}</b>
-          <span class="wide-only"> tokens</span> · {growth ? share : "…"} % of{" "}
+          <span class="wide-only"> tokens</span> · {growth ? share : "…"} % of {formatWindow(window)}
+          {growth?.window === null && ", assumed"}
         </output>
-        <select
-          aria-label="Window of the model"
-          value={chosenWindow ?? ""}
-          onChange={(event) => chooseWindow(Number(event.currentTarget.value) || undefined)}
-        >
-          <option value="">
-            {known === undefined
-              ? `${formatWindow(ASSUMED_WINDOW)}, assumed`
-              : `${formatWindow(known)}, the model's`}
-          </option>
-          {WINDOWS.map((size) => (
-            <option key={size} value={size}>
-              {formatWindow(size)}
-            </option>
-          ))}
-        </select>
         <span class="grow" />
         {broken.length > 0 && <CacheSummary broken={broken} />}
         <span class="quiet">
