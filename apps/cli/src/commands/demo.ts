@@ -18,7 +18,6 @@ import {
   isOnPath,
   labelsInForce,
   pathRows,
-  rowsOf,
   type SessionContext,
   type SessionStore,
 } from "@espalier/session-tree";
@@ -217,7 +216,7 @@ async function* sessionSteps(shell: Shell, { copy, fork }: DemoCopies): AsyncGen
     if (!place) return;
     yield await navigationStep(session, place, shell);
     yield await summaryStep(session, place, shell);
-    yield await forkStep(session, place, shell, fork);
+    yield await forkStep(session, place, fork);
     yield await compactionStep(session, shell);
   } finally {
     await session.close();
@@ -295,12 +294,7 @@ async function summaryStep(session: Session, { id }: DemoPlace, shell: Shell): P
 /** Largest number of entries whose steps are verified. The cost of one step grows with the length of the path. */
 const VERIFIED = 2_000;
 
-async function forkStep(
-  session: Session,
-  place: DemoPlace,
-  shell: Shell,
-  out: string | undefined,
-): Promise<DemoStep> {
+async function forkStep(session: Session, place: DemoPlace, out: string | undefined): Promise<DemoStep> {
   const { file, id, leafId } = await session.fork(place.id, out === undefined ? {} : { out });
   const copy = await openSession({ file }, { mode: "read", store: session.store });
   try {
@@ -308,7 +302,6 @@ async function forkStep(
     const verify = copy.tree.length <= VERIFIED;
     const steps = [...copy.replay({ verify })];
     const verified = verify ? steps.every((step) => step.verified !== false) : null;
-    const tokens = steps.map(({ contextTokens }) => contextTokens);
     const proof = `${verified ? "each equal to" : "some differ from"} a context built from scratch`;
     const unproven = "too many to verify here; `espalier replay --verify` verifies each";
     return {
@@ -318,7 +311,7 @@ async function forkStep(
       lines: [
         `the fork    ${file}`,
         `its size    ${formatMany(bytesOf(copy), "byte")} (its parent: ${formatCount(bytesOf(session))})`,
-        `the context ${sparkline(tokens, Math.min(60, widthOf(shell) - 40))}  ${formatCount(tokens.at(-1) ?? 0)} tokens`,
+        `the context ${formatCount(steps.at(-1)?.contextTokens ?? 0)} tokens`,
         `replayed    ${formatMany(steps.length, "step")}, ${verified === null ? unproven : proof}`,
       ],
     };
@@ -401,30 +394,14 @@ function demoPlace({ tree, leafId }: Session): DemoPlace | undefined {
   return row < leafRow ? { id: tree.idAt(row), label: undefined } : undefined;
 }
 
-/** A drawing with fewer lines also shows prompts of the user. */
-const SPARSE = 16;
-
 /** Maximum number of lines of a drawing. */
 const SCREEN = 40;
 
-/**
- * Draws a session's tree on one screen: labels, summaries, forks and branch ends; the rest is folded. An almost empty
- * drawing, as of a session without branches, also shows some prompts of the user.
- */
+/** Draws a session's tree on one screen: labels, summaries, forks and branch ends; the rest is folded. */
 function screenfulTree(session: Session, shell: Shell): string[] {
-  const draw = (standsOut: (entry: Entry) => boolean) => [
-    ...treeLines(session, shell.colours, { fold: 1, standsOut, width: widthOf(shell) }),
+  const lines = [
+    ...treeLines(session, shell.colours, { fold: 1, standsOut: isSummary, width: widthOf(shell) }),
   ];
-  let lines = draw(isSummary);
-  const room = SPARSE - lines.length;
-  if (room > 0) {
-    const users = [...rowsOf(session.tree, "message")].flatMap(([, entry]) =>
-      isMessage(entry, "user") ? [entry.id] : [],
-    );
-    const stride = Math.max(1, Math.ceil(users.length / room));
-    const said = new Set(users.filter((_, at) => at % stride === 0));
-    lines = draw((entry) => isSummary(entry) || said.has(entry.id));
-  }
   const left = lines.length - SCREEN;
   return left > 0 ? [...lines.slice(0, SCREEN), `… ${left} more lines`] : lines;
 }
@@ -479,16 +456,3 @@ const ROLES: Record<string, string> = {
   toolResult: "result",
   bashExecution: "shell",
 };
-
-const BARS = "▁▂▃▄▅▆▇█";
-
-/** Draws numbers as a row of at most `width` bars. */
-function sparkline(numbers: readonly number[], width: number): string {
-  const count = Math.max(1, Math.min(numbers.length, width));
-  const most = numbers.reduce((larger, number) => Math.max(larger, number), 1);
-  const bar = (_: unknown, at: number) => {
-    const number = numbers[Math.floor(((at + 1) * numbers.length) / count) - 1] ?? 0;
-    return BARS[Math.min(BARS.length - 1, Math.floor((number / most) * BARS.length))];
-  };
-  return Array.from({ length: count }, bar).join("");
-}
