@@ -14,11 +14,9 @@ import {
 import { dirname, join } from "node:path";
 import { espalierHome } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { openView, systemCode } from "@espalier/jsonl-stream/node";
-import { firstHeader } from "@espalier/session-tree";
-import { sessionFiles } from "@espalier/session-tree/node";
+import { systemCode } from "@espalier/jsonl-stream/node";
+import { createTwoFilesPatch, FILE_HEADERS_ONLY } from "diff";
 import { CommandError } from "../failure.ts";
-import { formatMany } from "../numbers.ts";
 import { replaceFile } from "../write-export.ts";
 import { AGENT_NAMES, type Agent, type AgentSettings, agentsFolder, isInstalled } from "./agents.ts";
 import { hooksFolder } from "./hook.ts";
@@ -157,39 +155,14 @@ const hasFiles = (folder: string): boolean =>
   existsSync(folder) &&
   readdirSync(folder, { recursive: true, withFileTypes: true }).some((entry) => !entry.isDirectory());
 
-/** A sentence on the sessions that were imported from the agent, if there are any. */
+/** A sentence on the sessions that were imported from the agent, if there can be any. */
 function sessionNotes({ name, label }: Agent): string[] {
   const home = espalierHome();
-  const folder = join(home, "sessions");
-  if (!existsSync(folder)) return [];
-  const imported = sessionFiles([folder], { home, onSkipped: () => undefined }).filter(
-    ({ path }) => importSourceOf(path) === name,
-  );
-  if (imported.length === 0) return [];
+  if (!hasFiles(join(home, "sessions"))) return [];
   const list = `espalier list --agent ${name} --sub-agents --json`;
-  const [stay, prints] =
-    imported.length === 1
-      ? ["stays, as it is yours", "prints its file. Delete that"]
-      : ["stay, as they are yours", "prints their files. Delete those"];
   return [
-    `${formatMany(imported.length, "session")} imported from ${label} ${stay}: \`${list}\` ${prints}, or all of Espalier with the folder ${home}.`,
+    `Sessions imported from ${label} stay, as they are yours: \`${list}\` prints their files. Delete those, or all of Espalier with the folder ${home}.`,
   ];
-}
-
-/** Agent that a session was imported from; undefined for other files. */
-function importSourceOf(path: string): string | undefined {
-  try {
-    const view = openView(path);
-    try {
-      return firstHeader(view)?.importedFrom?.agent;
-    } finally {
-      view.close();
-    }
-  } catch (error) {
-    // A file that cannot be read counts for nobody, and stays.
-    if (error instanceof EspalierError) return undefined;
-    throw error;
-  }
 }
 
 /** Returns whether a file that was created for our values has no other content. */
@@ -327,29 +300,14 @@ function removeEmpty(folder: string, end: string): void {
 /** Codes of folders that stay: they have other files, are the root of a disk, or are in a read-only folder. */
 const KEEPING: ReadonlySet<string> = new Set(["ENOTEMPTY", "EEXIST", "EBUSY", "EACCES", "EPERM", "EROFS"]);
 
-/** Unified diff of a change: one hunk with three lines of context. */
-export function* diffOf({ file, before, after }: FileChange): Generator<string> {
-  if (before === after) return;
-  const [old, fresh] = [linesOf(before), linesOf(after)];
-  let head = 0;
-  while (head < old.length && head < fresh.length && old[head] === fresh[head]) head++;
-  let tail = 0;
-  while (tail < Math.min(old.length, fresh.length) - head && old.at(-1 - tail) === fresh.at(-1 - tail))
-    tail++;
-  const start = Math.max(0, head - AROUND);
-  const end = Math.min(tail, AROUND);
-  const size = (lines: string[]) => lines.length - tail + end - start;
-  yield `--- ${before === undefined ? "/dev/null" : file}`;
-  yield `+++ ${after === undefined ? "/dev/null" : file}`;
-  const from = (lines: string[]) => `${size(lines) === 0 ? start : start + 1},${size(lines)}`;
-  yield `@@ -${from(old)} +${from(fresh)} @@`;
-  for (const line of old.slice(start, head)) yield ` ${line}`;
-  for (const line of old.slice(head, old.length - tail)) yield `-${line}`;
-  for (const line of fresh.slice(head, fresh.length - tail)) yield `+${line}`;
-  for (const line of old.slice(old.length - tail, old.length - tail + end)) yield ` ${line}`;
+/** Unified diff of a change, with three lines of context. */
+export function diffOf({ file, before, after }: FileChange): string[] {
+  if (before === after) return [];
+  const [from, to] = [before, after].map((text) => (text === undefined ? "/dev/null" : file));
+  const patch = createTwoFilesPatch(from!, to!, before ?? "", after ?? "", undefined, undefined, {
+    context: 3,
+    headerOptions: FILE_HEADERS_ONLY,
+    stripTrailingCr: true,
+  });
+  return patch.trimEnd().split("\n");
 }
-
-const AROUND = 3;
-
-const linesOf = (text: string | undefined): string[] =>
-  text === undefined || text === "" ? [] : text.replace(/\r?\n$/, "").split(/\r?\n/);

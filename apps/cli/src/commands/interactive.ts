@@ -178,7 +178,7 @@ const agentCommand = (verb: "install" | "uninstall", description: string, exampl
       const plan = verb === "install" ? planInstall(agent) : planUninstall(agent);
       if (!dryRun) carryOut(plan);
       // Espalier's own files are written first and shown last: a user looks for the agent's settings.
-      const diff = () => plan.changes.toReversed().flatMap((change) => [...diffOf(change)]);
+      const diff = () => plan.changes.toReversed().flatMap(diffOf);
       return answerOf(verb, plan, dryRun ? diff() : undefined);
     },
   });
