@@ -149,7 +149,7 @@ function refuseUnknown(draft: unknown): void {
   const unknown = Object.keys(draft).find((field) => draft[field] !== undefined && !known.includes(field));
   if (unknown !== undefined)
     throw refused(
-      `A message of the role ${role} has no field ${JSON.stringify(unknown)}${meant(unknown, known)}; it has ${known.slice(0, -2).join(", ")}.`,
+      `A message of the role ${role} has no field ${JSON.stringify(unknown)}; it has ${known.slice(0, -2).join(", ")}.`,
     );
   refuseContent(role, draft["content"]);
 }
@@ -185,26 +185,11 @@ function refuseBlock(role: string, block: unknown): void {
   const unknown = Object.keys(block).find((field) => block[field] !== undefined && !known.includes(field));
   if (unknown !== undefined)
     throw refused(
-      `A block of the type ${type} has no field ${JSON.stringify(unknown)}${meant(unknown, known)}, but ${shape.fields.join(", ")}; ${CONVERT}.`,
+      `A block of the type ${type} has no field ${JSON.stringify(unknown)}, but ${shape.fields.join(", ")}; ${CONVERT}.`,
     );
   const missing = shape.texts.find((field) => typeof block[field] !== "string");
   if (missing !== undefined)
     throw refused(`The ${missing} of a block of the type ${type} in a ${role} message is not a text.`);
-}
-
-/** Returns a hint at a known field with a similar spelling; empty when there is none. */
-function meant(field: string, known: readonly string[]): string {
-  const plain = (name: string) => name.toLowerCase().replace(/[_-]/g, "");
-  const letters = (name: string) => [...plain(name)].sort().join("");
-  const near = known.find(
-    (name) =>
-      plain(name) === plain(field) ||
-      letters(name) === letters(field) ||
-      plain(name).startsWith(plain(field)) ||
-      plain(name).endsWith(plain(field)) ||
-      plain(field).startsWith(plain(name)),
-  );
-  return near === undefined ? "" : ` (was ${near} meant?)`;
 }
 
 const refused = (message: string) => new EspalierError("bad-input", message);
