@@ -79,7 +79,6 @@ export {
 export type { HistoryRequest } from "./reading/statistics.ts";
 export { type Diagnosis, diagnose, othersMayRead } from "./repair/diagnose.ts";
 export {
-  isRepaired,
   type LostBytes,
   type RepairChange,
   type RepairReport,
@@ -98,7 +97,7 @@ export { quotedData, readEntries, recall } from "./search/recall.ts";
 export type { SearchHit } from "./search/search.ts";
 export { type SearchOptions, searchSessions } from "./search/search.ts";
 export { addRule, dropRule } from "./session/append.ts";
-export { type CopyResult, copySession, rescueSession } from "./session/copy.ts";
+export { type CopyResult, copySession } from "./session/copy.ts";
 export {
   type LastAct,
   lastAct,

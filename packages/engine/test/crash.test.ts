@@ -12,7 +12,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { createSession, openSession, rescueSession, runStateOf, SENT, sentEntry } from "@espalier/engine";
+import { copySession, createSession, openSession, runStateOf, SENT, sentEntry } from "@espalier/engine";
 import { buildSync } from "esbuild";
 import { afterAll, expect, test } from "vitest";
 
@@ -73,24 +73,22 @@ test("a process killed while sending leaves a session that records it", async ()
   await session.close();
 });
 
-test("a removed session file is restored, and a replaced one is saved next to the new file", async () => {
+test("an open session can be copied after its file was removed or replaced", async () => {
   const session = await createSession({ home });
   await session.appendMessages(question as never);
   const content = readFileSync(session.file);
   rmSync(session.file);
   await expect(session.appendMessages(question as never)).rejects.toMatchObject({ code: "removed" });
   expect(existsSync(session.file)).toBe(false);
-  expect(await rescueSession(session.log)).toBe(session.file);
-  expect(readFileSync(session.file).equals(content)).toBe(true);
-  await expect(session.appendMessages(question as never)).rejects.toMatchObject({ code: "changed" });
+  const saves = ["removed", "replaced"].map((name) => session.file.replace(/\.jsonl$/, `.${name}.jsonl`));
+  await copySession(session.log, session.store, saves[0]);
   writeFileSync(session.file, "somebody else's\n");
-  const beside = await rescueSession(session.log);
-  expect(beside).toMatch(/\.recovered-.*\.jsonl$/);
-  expect(readFileSync(beside).equals(content)).toBe(true);
-  expect(statSync(beside).mode & 0o777).toBe(0o600);
+  await expect(session.appendMessages(question as never)).rejects.toMatchObject({ code: "changed" });
+  await copySession(session.log, session.store, saves[1]);
+  for (const save of saves) expect(readFileSync(save).equals(content)).toBe(true);
   expect(readFileSync(session.file, "utf8")).toBe("somebody else's\n");
   await session.close();
-  const saved = await openSession({ file: beside }, { home });
+  const saved = await openSession({ file: saves[1]! }, { home });
   await saved.appendMessages(answer as never);
   await saved.close();
 });
@@ -100,7 +98,9 @@ test("a session whose file was emptied is refused, and nothing is written into i
   await session.appendMessages(question as never);
   truncateSync(session.file, 0);
   await expect(session.appendMessages(question as never)).rejects.toMatchObject({ code: "shrunk" });
-  await expect(rescueSession(session.log)).rejects.toMatchObject({ code: "shrunk" });
+  await expect(copySession(session.log, session.store, `${session.file}.saved`)).rejects.toMatchObject({
+    code: "shrunk",
+  });
   expect(statSync(session.file).size).toBe(0);
   await session.close();
 });

@@ -1,7 +1,7 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { diagnose, isRepaired, openSession, repairSession } from "@espalier/engine";
+import { diagnose, openSession, repairSession } from "@espalier/engine";
 import { isDamage, type SessionContext, SessionTree } from "@espalier/session-tree";
 import { FileLog } from "@espalier/session-tree/node";
 import { growEntries } from "@espalier/session-tree/testing";
@@ -108,7 +108,7 @@ test("a partly readable line keeps its position, with its original content", asy
   const broken = a1!.replace('"role"', '"role');
   const { copy, report } = await repaired(`${HEADER}\n${u1}\n${broken}\n${u2}\n`);
   expect(copy.getBranch().map(({ id }) => id)).toEqual(["u1", "a1", "u2"]);
-  expect(isRepaired(copy.getEntry("a1")!)).toBe(true);
+  expect(copy.getEntry("a1")).toMatchObject({ type: "custom", customType: "espalier.repaired" });
   expect(report.changes).toMatchObject([{ id: "a1", newId: null, action: "replaced" }]);
   expect(report.lost).toMatchObject([{ length: broken.length }]);
 });

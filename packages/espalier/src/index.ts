@@ -35,7 +35,6 @@ export {
   type RepairReport,
   repairSession,
   replay,
-  rescueSession,
   resolvePolicy,
   runStateOf,
   Session,

@@ -7,7 +7,6 @@ import {
   DAMAGED,
   type Entry,
   FORMAT_VERSION,
-  isCustom,
   leaf,
   ORPHAN,
   pathTargets,
@@ -346,9 +345,4 @@ function lineEnd({ view }: Tree, offset: number): number {
     if (found >= 0) return from + found;
   }
   return view.size;
-}
-
-/** Returns whether an entry is a placeholder of a repair. */
-export function isRepaired(entry: Entry): boolean {
-  return isCustom(entry, REPAIRED);
 }

@@ -1,5 +1,5 @@
 import { type ByteView, EspalierError } from "@espalier/jsonl-stream";
-import { createWhole, digestOf, viewPieces } from "@espalier/jsonl-stream/node";
+import { digestOf } from "@espalier/jsonl-stream/node";
 import {
   FORMAT_VERSION,
   openIfThere,
@@ -34,11 +34,12 @@ const WAIT_MS = 2_000;
 
 /**
  * Copies a session into a store, byte for byte. When the store has a shorter copy, because the last call was
- * interrupted or the session has grown since, only the missing bytes are added.
+ * interrupted or the session has grown since, only the missing bytes are added. An open session can be copied after its
+ * file was removed or replaced (`removed`, `changed`).
  *
  * @param ref reference of the copy; by default the store derives it from the session's id
  * @throws EspalierError `damaged` for a session in which `diagnose` finds something; `exists` where the reference has
- * other content, `busy`, and errors of the stores
+ * other content, `busy`, `shrunk` when lines of the session are lost, and errors of the stores
  */
 export async function copySession(
   source: SessionLog,
@@ -179,30 +180,3 @@ function firstLine(view: ByteView): Uint8Array {
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const LINE_FEED = 10;
-
-/**
- * Writes the readable lines of an open session to a new file, when its file was removed or replaced (`removed`,
- * `changed`): to the original path if it is free, else to `<file>.recovered-<time>.jsonl`. Overwrites no file. Returns
- * the path; open it to continue.
- *
- * @throws EspalierError `shrunk` when the lines themselves are lost; `write-failed`
- */
-export async function rescueSession(log: SessionLog): Promise<string> {
-  const view = await log.load();
-  const beside = `${log.ref}.recovered-${new Date().toISOString().replace(/[:.]/g, "-")}.jsonl`;
-  for (const path of [log.ref, beside]) {
-    try {
-      createWhole(path, viewPieces(view));
-      return path;
-    } catch (cause) {
-      if (!(cause instanceof EspalierError) || cause.code === "shrunk") throw cause;
-      if (cause.code === "exists" && path === log.ref) continue;
-      throw new EspalierError(
-        "write-failed",
-        `The readable lines of ${log.ref} could not be written; make room in its folder, or make it writable, and try again.`,
-        { cause },
-      );
-    }
-  }
-  return beside;
-}
