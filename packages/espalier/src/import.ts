@@ -1,6 +1,5 @@
 // Imports sessions of other agents; exports sessions, and contexts as requests for other programs.
 export {
-  aiSdk5Format,
   aiSdkFormat,
   claudeCodeImporter,
   codexImporter,

@@ -20,7 +20,6 @@ export type {
   AiSdkCall,
   AiSdkImage,
   AiSdkMedia,
-  AiSdkMediaType,
   AiSdkMessage,
   AiSdkOptions,
   AiSdkOutput,
@@ -31,7 +30,7 @@ export type {
   AiSdkTool,
   JsonValue,
 } from "./formats/ai-sdk.ts";
-export { aiSdk5Format, aiSdkFormat, reasoningParts, toAiSdk } from "./formats/ai-sdk.ts";
+export { aiSdkFormat, reasoningParts, toAiSdk } from "./formats/ai-sdk.ts";
 export { fromAnthropic, toAnthropic } from "./formats/anthropic.ts";
 export type {
   ConversationOptions,

@@ -1,4 +1,4 @@
-import { aiSdk5Format, aiSdkFormat, fromAiSdk, toAiSdk } from "@espalier/interop";
+import { aiSdkFormat, fromAiSdk, toAiSdk } from "@espalier/interop";
 import { formatLine } from "@espalier/jsonl-stream";
 import { buildRequest, type ContextMessage } from "@espalier/session-tree";
 import { generateText, jsonSchema, type ModelMessage, modelMessageSchema } from "ai";
@@ -162,11 +162,6 @@ describe("a conversation of the AI SDK", () => {
     const request = toAiSdk(fromAiSdk({ messages: everything, tools }));
     expect(request.tools).toEqual(tools);
     expect(jsonSchema(request.tools![0]!.inputSchema).jsonSchema).toEqual(tools[0]!.inputSchema);
-  });
-
-  it("writes a picture in a result in the format of version 5 on request", () => {
-    const { messages } = toAiSdk(fromAiSdk(everything, { model }), { format: aiSdk5Format });
-    expect(JSON.stringify(messages)).toContain(`{"type":"media","data":"${PNG}","mediaType":"image/png"}`);
   });
 });
 

@@ -63,35 +63,32 @@ export interface AiSdkCall {
   providerOptions?: AiSdkOptions;
 }
 
-/** Type of a picture in a result: `image-data` since version 6, `media` in version 5. */
-export type AiSdkMediaType = "image-data" | "media";
-
-/** Result of a call. */
-export interface AiSdkResult<Type extends AiSdkMediaType = "image-data"> {
+/** AiSdkResult of a call. */
+export interface AiSdkResult {
   type: "tool-result";
   toolCallId: string;
   toolName: string;
-  output: AiSdkOutput<Type>;
+  output: AiSdkOutput;
   providerOptions?: AiSdkOptions;
 }
 
 /** A result as text, a failed result as `error-text`, a result with pictures as a list. */
-export type AiSdkOutput<Type extends AiSdkMediaType = "image-data"> =
+export type AiSdkOutput =
   | { type: "text" | "error-text"; value: string }
-  | { type: "content"; value: (AiSdkText | AiSdkMedia<Type>)[] };
+  | { type: "content"; value: (AiSdkText | AiSdkMedia)[] };
 
 /** A picture in a result, as base64. */
-export interface AiSdkMedia<Type extends AiSdkMediaType = "image-data"> {
-  type: Type;
+export interface AiSdkMedia {
+  type: "image-data";
   data: string;
   mediaType: string;
 }
 
 /** A `ModelMessage` of the AI SDK (5 and later) with the fields that requests have. */
-export type AiSdkMessage<Type extends AiSdkMediaType = "image-data"> =
+export type AiSdkMessage =
   | { role: "user"; content: (AiSdkText | AiSdkImage)[] }
   | { role: "assistant"; content: (AiSdkText | AiSdkReasoning | AiSdkCall)[] }
-  | { role: "tool"; content: AiSdkResult<Type>[] };
+  | { role: "tool"; content: AiSdkResult[] };
 
 /** A tool without code; pass `inputSchema` to the SDK's `jsonSchema()`. */
 export interface AiSdkTool {
@@ -102,21 +99,17 @@ export interface AiSdkTool {
 }
 
 /** Arguments of `generateText` and `streamText` that depend on the conversation. */
-export interface AiSdkRequest<Type extends AiSdkMediaType = "image-data"> {
+export interface AiSdkRequest {
   system?: string;
-  messages: AiSdkMessage<Type>[];
+  messages: AiSdkMessage[];
   tools?: AiSdkTool[];
 }
 
 const FORMAT = "ai-sdk";
 
-type Message = AiSdkMessage<AiSdkMediaType>;
+type AnswerPart = Extract<AiSdkMessage, { role: "assistant" }>["content"][number];
 
-type Result = AiSdkResult<AiSdkMediaType>;
-
-type AnswerPart = Extract<Message, { role: "assistant" }>["content"][number];
-
-type UserPart = Extract<Message, { role: "user" }>["content"][number];
+type UserPart = Extract<AiSdkMessage, { role: "user" }>["content"][number];
 
 type AnswerBlock = Extract<Turn, { role: "assistant" }>["content"][number];
 
@@ -142,18 +135,8 @@ type UserBlock = UserTurn["content"][number];
  */
 export function toAiSdk(
   source: ConversationSource,
-  options?: WriteOptions & { format?: RequestFormat<AiSdkRequest> },
-): AiSdkRequest;
-
-export function toAiSdk(
-  source: ConversationSource,
-  options: WriteOptions & { format: RequestFormat<AiSdkRequest<"media">> },
-): AiSdkRequest<"media">;
-
-export function toAiSdk(
-  source: ConversationSource,
-  { format = aiSdkFormat, ...options }: WriteOptions & { format?: RequestFormat<object> } = {},
-): object {
+  { format = aiSdkFormat, ...options }: WriteOptions & { format?: RequestFormat<AiSdkRequest> } = {},
+): AiSdkRequest {
   return writeRequest(source, options, format);
 }
 
@@ -163,20 +146,16 @@ export function toAiSdk(
  * accept (40 and 64 characters). A result of one text is `text`, of several `content`, a failed one `error-text`.
  * Pictures of a failed result follow in a user message.
  */
-export const aiSdkFormat: RequestFormat<AiSdkRequest> = createFormat("image-data");
-
-/** Format for version 5, which has another form of pictures in results. */
-export const aiSdk5Format: RequestFormat<AiSdkRequest<"media">> = createFormat("media");
-
-function createFormat<Type extends AiSdkMediaType>(pictureType: Type): RequestFormat<AiSdkRequest<Type>> {
-  const base: RequestFormat<AiSdkRequest<Type>> = {
+export const aiSdkFormat: RequestFormat<AiSdkRequest> = nativeFormat(
+  {
     callIdLength: 40,
     toolNameLength: 64,
     acceptsThinking: acceptsReasoning,
     prepare: withoutLostApprovals,
-    render: (conversation) => render(conversation, pictureType),
-  };
-  return nativeFormat(base, FORMAT, {
+    render,
+  },
+  FORMAT,
+  {
     text: (text, fields) => ({ type: "text", text, ...fields }),
     picture: ({ url, data, mediaType }, { type = "image", ...fields }) => ({
       type,
@@ -186,8 +165,8 @@ function createFormat<Type extends AiSdkMediaType>(pictureType: Type): RequestFo
     }),
     // The SDK itself asks for approval, and runs the tool.
     ofClient: "ai-sdk.tool-approval-request",
-  });
-}
+  },
+);
 
 /**
  * Returns the context without approvals of calls that are no longer in it. This is done before turns are made: a turn
@@ -212,11 +191,8 @@ function withoutLostApprovals(context: SessionContext): SessionContext {
   return { ...context, messages };
 }
 
-function render<Type extends AiSdkMediaType>(
-  { system, tools, turns }: Conversation,
-  pictureType: Type,
-): AiSdkRequest<Type> {
-  const messages: Message[] = [];
+function render({ system, tools, turns }: Conversation): AiSdkRequest {
+  const messages: AiSdkMessage[] = [];
   /** Calls for which the SDK asked for approval, by the id of the approval. */
   const asked = new Map<unknown, unknown>();
   let names = new Map<string, string>();
@@ -227,16 +203,14 @@ function render<Type extends AiSdkMediaType>(
       messages.push({ role: "assistant", content: renderAnswer(content, [...names.keys()], asked) });
       continue;
     }
-    const results = turn.results.map((result) =>
-      renderResult(result, names.get(result.callId) ?? "tool", pictureType),
-    );
+    const results = turn.results.map((result) => renderResult(result, names.get(result.callId) ?? "tool"));
     const following = turn.results.flatMap((result) =>
       result.isError ? detachImages(result).following : [],
     );
     const parts = [...following, ...turn.content].map(renderUserBlock);
     // Approvals have the role `tool`.
     const isOfCalls = ({ type }: UserPart): boolean => type.startsWith("tool-");
-    const approvals = parts.filter(isOfCalls) as unknown as Result[];
+    const approvals = parts.filter(isOfCalls) as unknown as AiSdkResult[];
     const said = parts.filter((part) => !isOfCalls(part));
     const isEnd = at === turns.length - 1 && said.length === 0;
     for (const content of withApprovals(results, approvals, asked, isEnd))
@@ -245,7 +219,7 @@ function render<Type extends AiSdkMediaType>(
   }
   return {
     ...(system === undefined ? {} : { system }),
-    messages: messages as AiSdkMessage<Type>[],
+    messages,
     ...(tools.length === 0
       ? {}
       : { tools: tools.map(({ parameters, ...tool }) => ({ ...tool, inputSchema: parameters })) }),
@@ -290,15 +264,15 @@ function sentId(id: string, sent: readonly string[]): string {
  * only the last message, runs the calls approved there, and refuses an approval whose request it does not know.
  */
 function withApprovals(
-  results: readonly Result[],
-  given: readonly Result[],
+  results: readonly AiSdkResult[],
+  given: readonly AiSdkResult[],
   asked: ReadonlyMap<unknown, unknown>,
   isEnd: boolean,
-): Result[][] {
+): AiSdkResult[][] {
   const recorded = new Set(results.flatMap((result) => (isMadeUp(result) ? [] : [result.toolCallId])));
   const callOf = (part: object) => asked.get((part as { approvalId?: unknown }).approvalId) as string;
   const approvals = given.filter((part) => callOf(part) !== undefined);
-  const isOpen = (part: Result) => isEnd && !recorded.has(callOf(part));
+  const isOpen = (part: AiSdkResult) => isEnd && !recorded.has(callOf(part));
   const open = approvals.filter(isOpen);
   const named = new Set(open.map(callOf));
   return [
@@ -308,7 +282,8 @@ function withApprovals(
   ];
 }
 
-const isMadeUp = ({ output }: Result): boolean => output.type === "error-text" && output.value === NO_RESULT;
+const isMadeUp = ({ output }: AiSdkResult): boolean =>
+  output.type === "error-text" && output.value === NO_RESULT;
 
 function renderUserBlock(block: UserBlock): UserPart {
   if (block.type === "opaque") return block.value as unknown as UserPart;
@@ -316,24 +291,24 @@ function renderUserBlock(block: UserBlock): UserPart {
   return { type: "image", image: block.data, mediaType: block.mediaType };
 }
 
-function renderResult(result: HealedResult, toolName: string, pictureType: AiSdkMediaType): Result {
+function renderResult(result: HealedResult, toolName: string): AiSdkResult {
   const { type, output: beside, ...fields } = result.opaque ?? {};
-  const output = { ...renderOutput(result, type, pictureType), ...(isRecord(beside) ? beside : {}) };
+  const output = { ...renderOutput(result, type), ...(isRecord(beside) ? beside : {}) };
   return {
     type: "tool-result",
     toolCallId: result.callId,
     toolName,
-    output: output as Result["output"],
+    output: output as AiSdkResult["output"],
     ...fields,
   };
 }
 
 /** @param type type of the output in the SDK, if it is not that of a text */
-function renderOutput(result: HealedResult, type: unknown, pictureType: AiSdkMediaType): object {
+function renderOutput(result: HealedResult, type: unknown): object {
   const { content, isError } = result;
   const [only] = content;
   if (!isError && !(content.length === 1 && only?.type === "text"))
-    return { type: "content", value: content.map((block) => outputPart(block, pictureType)) };
+    return { type: "content", value: content.map(outputPart) };
   if (type === "execution-denied") return { type };
   const texts = detachImages(result).texts.map((block) =>
     block.type === "text" ? block.text : String(block.value["text"]),
@@ -345,7 +320,7 @@ function renderOutput(result: HealedResult, type: unknown, pictureType: AiSdkMed
 }
 
 /** Returns a block of a result: pictures have another form there than in a user message. */
-function outputPart(block: UserBlock, pictureType: AiSdkMediaType): object {
+function outputPart(block: UserBlock): object {
   if (block.type === "opaque" && block.value["type"] !== "image") return block.value;
   const part = renderUserBlock(block);
   if (part.type !== "image") return part;
@@ -353,7 +328,7 @@ function outputPart(block: UserBlock, pictureType: AiSdkMediaType): object {
   // Base64 has no colon, but an address has one.
   return image.includes(":")
     ? { type: "image-url", url: image, ...fields }
-    : { type: pictureType, data: image, ...fields };
+    : { type: "image-data", data: image, ...fields };
 }
 
 /** Returns whether the SDK can pass this block to the model that made it. */
