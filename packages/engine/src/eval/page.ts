@@ -17,8 +17,14 @@ export function reportPage(report: Report): string {
   const body = [
     "<h1>What a compaction keeps</h1>",
     `<p>${measured.length === 0 ? "No session could be measured." : `${textOf(measured.length === 1 ? "Session" : `Mean of ${measured.length} sessions`)}: ${textOf(names)}.`}</p>`,
-    ...(report.mean.length > 0 ? picturesOf(report.mean) : []),
-    ...(report.mean.length > 0 ? ["<h2>All figures</h2>", tableOf(report.mean), LEGEND] : []),
+    ...(report.mean.length > 0
+      ? [
+          figure("What the summary carries", carriedPicture(drawn(report.mean)), CARRIED),
+          "<h2>All figures</h2>",
+          tableOf(report.mean),
+          LEGEND,
+        ]
+      : []),
     ...(report.judged ?? []).map(judgedPart),
     ...report.sessions.map(sessionPart),
   ];
@@ -54,7 +60,7 @@ th:nth-child(-n+2), td:nth-child(-n+2) { text-align: left; } tr.control td { col
 figure { margin: 18px 0; } figcaption { font-weight: 600; margin-bottom: 2px; } svg { display: block; width: 100%; height: auto; max-width: 900px; }
 svg text { fill: var(--ink); font: 12.5px system-ui, sans-serif; } svg .soft { fill: var(--soft); font-size: 12.5px; } svg .axis { stroke: var(--line); }
 details { margin: 8px 0; } summary { cursor: pointer; color: var(--soft); } ul { margin: 4px 0 10px; padding-left: 22px; }
-code { font-size: 12.5px; overflow-wrap: anywhere; } .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(380px, 1fr)); gap: 0 28px; }
+code { font-size: 12.5px; overflow-wrap: anywhere; }
 `;
 
 /** Escapes a text of a session or a person for the page. */
@@ -68,27 +74,7 @@ const nameOf = ({ policy, summarizer }: Pick<Row, "policy" | "summarizer">): str
 const drawn = (rows: readonly Row[]): Row[] =>
   rows.filter(({ isControl, policy, rounds }) => rounds > 0 && (!isControl || policy === null));
 
-function picturesOf(rows: readonly Row[]): string[] {
-  const shown = drawn(rows);
-  const saving = shown.filter(({ summarizer }) => summarizer !== "identity");
-  const carried = "Share of each that it has, from 0 to 1. Controls are below the line.";
-  const whole = "Without the control identity, which is the whole history.";
-  const again = "Tokens of results of the next 60 calls that had been summarized.";
-  const valid = "Share of the rules that are still valid after the last round.";
-  return [
-    figure("What the summary carries", carriedPicture(shown), carried),
-    `<div class="pair">`,
-    figure("Tokens of a summary", barPicture(saving, "tokens"), whole),
-    figure("Fetched again", barPicture(saving, "refetch"), again),
-    figure(
-      "Price of the next ten requests",
-      barPicture(shown, "price"),
-      "System prompt and tools are not part of it.",
-    ),
-    figure("Rules still read", barPicture(shown, "rules"), valid),
-    "</div>",
-  ];
-}
+const CARRIED = "Share of each that it has, from 0 to 1. Controls are below the line.";
 
 const figure = (caption: string, picture: string, note: string): string =>
   `<figure><figcaption>${caption}</figcaption><p class="soft">${note}</p>${picture}</figure>`;
@@ -134,23 +120,6 @@ function carriedPicture(rows: readonly Row[]): string {
     });
   });
   return svg(width, height, "Shares that each summary carries", parts);
-}
-
-/** Draws a bar for each row of one column. */
-function barPicture(rows: readonly Row[], column: Column): string {
-  const width = 430;
-  const most = Math.max(...rows.map((row) => row[column] ?? 0), Number.MIN_VALUE);
-  const height = rows.length * ROW_HEIGHT + 4;
-  const parts = rows.map((row, at) => {
-    const value = row[column];
-    const y = at * ROW_HEIGHT + 4;
-    const name = `<text x="0" y="${y + 12}"${row.isControl ? ' class="soft"' : ""}>${textOf(nameOf(row))}</text>`;
-    if (value === null) return `${name}<text class="soft" x="${NAMES_WIDTH}" y="${y + 12}">–</text>`;
-    const length = round(((width - NAMES_WIDTH - 64) * value) / most);
-    const colour = row.isControl ? "var(--soft)" : "var(--c3)";
-    return `${name}<rect x="${NAMES_WIDTH}" y="${y}" width="${length}" height="15" rx="2" fill="${colour}"/><text x="${round(NAMES_WIDTH + length + 6)}" y="${y + 12}">${cell(column, value)}</text>`;
-  });
-  return svg(width, height, `${column} of each summary`, parts);
 }
 
 const round = (value: number): number => Math.round(value * 10) / 10;
