@@ -128,7 +128,7 @@ describe("members of Pi's API", () => {
 });
 
 describe("Pi's packages", () => {
-  test("provide types, defineTool, schemas and conversations; a missing member is reported when it is used", async () => {
+  test("provide types, defineTool and conversations; a missing member is reported when it is used", async () => {
     const { session, said } = await planted(
       `
       const tool = defineTool({ name: "t", parameters: Type.Object({ a: Type.String(), b: Type.Optional(StringEnum(["x"])) }) });
@@ -148,11 +148,8 @@ import { Type } from "typebox";`,
       },
     );
     await session.runCommand("schema");
-    expect(JSON.parse(said[0]!)).toEqual({
-      type: "object",
-      required: ["a"],
-      properties: { a: { type: "string" }, b: { type: "string", enum: ["x"] } },
-    });
+    // No schema is read here, since tools cannot be registered.
+    expect(said[0]).toBe("{}");
     await session.runCommand("text");
     expect(said[1]).toContain("Question 1.");
     await expect(session.runCommand("editor")).rejects.toMatchObject({

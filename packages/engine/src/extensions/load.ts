@@ -243,45 +243,13 @@ function lent(
   });
 }
 
-const OPTIONAL = Symbol("optional");
+/**
+ * Stand-in for typebox: each function returns an empty schema. Extensions make schemas only for `registerTool`, which is
+ * not available here.
+ */
+const Type: Record<string, unknown> = new Proxy({}, { get: () => () => ({}) });
 
-/** Schemas in typebox's form, which is JSON Schema. An optional property is not in `required`. */
-const Type = {
-  String: (options = {}) => ({ ...options, type: "string" }),
-  Number: (options = {}) => ({ ...options, type: "number" }),
-  Integer: (options = {}) => ({ ...options, type: "integer" }),
-  Boolean: (options = {}) => ({ ...options, type: "boolean" }),
-  Null: (options = {}) => ({ ...options, type: "null" }),
-  Any: (options = {}) => ({ ...options }),
-  Unknown: (options = {}) => ({ ...options }),
-  Literal: (value: unknown, options = {}) => ({ ...options, const: value, type: typeof value }),
-  Array: (items: object, options = {}) => ({ ...options, type: "array", items }),
-  Union: (anyOf: readonly object[], options = {}) => ({ ...options, anyOf }),
-  Enum: (values: object, options = {}) => ({ ...options, enum: Object.values(values) }),
-  Record: (_: object, additionalProperties: object, options = {}) => ({
-    ...options,
-    type: "object",
-    additionalProperties,
-  }),
-  Optional: (schema: object) => Object.defineProperty({ ...schema }, OPTIONAL, { value: true }),
-  Unsafe: (schema: object = {}) => ({ ...schema }),
-  Object: (properties: Record<string, object>, options = {}) => ({
-    ...options,
-    type: "object",
-    required: Object.keys(properties).filter((key) => !(OPTIONAL in properties[key]!)),
-    properties,
-  }),
-};
-
-const AI = {
-  Type,
-  StringEnum: (values: readonly string[], options = {}) => ({
-    ...options,
-    type: "string",
-    enum: [...values],
-  }),
-  uuidv7: randomUUID,
-};
+const AI = { Type, StringEnum: () => ({}), uuidv7: randomUUID };
 
 /** Exports of Pi's packages that do not need Pi. */
 const MODULES: Readonly<Record<string, Record<string, unknown>>> = {
