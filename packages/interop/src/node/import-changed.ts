@@ -1,8 +1,7 @@
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { EspalierError } from "@espalier/jsonl-stream";
-import { createId, isRecord, Redactor, redactText } from "@espalier/session-tree";
-import { factsOf, takeFileLease } from "@espalier/session-tree/node";
+import { isRecord, Redactor, redactText } from "@espalier/session-tree";
+import { factsOf, makeFolder, takeFileLease, writeDerived } from "@espalier/session-tree/node";
 import { ScratchSpace } from "../scratch/space.ts";
 import { type ImportOptions, importFile, localAgents, planAgent } from "./import-sessions.ts";
 import { type FoundFile, findFiles, SourceFiles, TemporaryFile } from "./sources.ts";
@@ -34,7 +33,7 @@ export async function* importChanged(options: ImportChangedOptions): AsyncGenera
   const imported = readRecord(record);
   const changed = changedFiles(options, imported);
   if (changed.length === 0) return;
-  if (!existsSync(record)) writeRecord(record, imported);
+  makeFolder(dirname(record));
   const lease = await takeFileLease(record, { waitMs });
   const files = new SourceFiles();
   const scratch = new ScratchSpace(() => new TemporaryFile());
@@ -52,7 +51,7 @@ export async function* importChanged(options: ImportChangedOptions): AsyncGenera
   } finally {
     files.close();
     scratch.close();
-    writeRecord(record, done);
+    writeDerived(record, JSON.stringify(Object.fromEntries(done)));
     await lease.release();
   }
 }
@@ -101,17 +100,5 @@ function readRecord(path: string): Map<string, string> {
     // An unreadable record only costs time.
     if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code !== undefined) return new Map();
     throw error;
-  }
-}
-
-function writeRecord(path: string, imported: ReadonlyMap<string, string>): void {
-  const draft = `${path}.${createId()}.tmp`;
-  try {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-    writeFileSync(draft, JSON.stringify(Object.fromEntries(imported)), { mode: 0o600, flag: "wx" });
-    renameSync(draft, path);
-  } catch (cause) {
-    const message = `${path} cannot be written; check the permissions of its folder.`;
-    throw new EspalierError("write-failed", message, { cause });
   }
 }

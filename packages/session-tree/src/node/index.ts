@@ -9,6 +9,7 @@ export {
   sessionFileName,
   sessionFiles,
   sessionPath,
+  writeDerived,
 } from "../store/files.ts";
 export {
   type FileLeaseOptions,
