@@ -161,6 +161,7 @@ export {
   migrateStore,
   type OpenStore,
   openStore,
+  runsBelow,
   type StoreMigration,
   type SubAgentRun,
   subAgentsOf,

@@ -12,6 +12,7 @@ import {
   type PolicyComparison,
   type PolicyName,
   rowsWith,
+  runsBelow,
   type SearchHit,
   type Session,
 } from "@espalier/engine";
@@ -157,19 +158,13 @@ export class OpenSessions {
     const ref = await this.refOf(key);
     const listed = await this.list();
     const own = listed.find(({ file }) => file === ref);
-    const begun = new Set([own?.id]);
     const runs: SubAgentCost[] = [];
-    // The set grows during the loop, which visits the new elements too.
-    for (const parent of begun) {
-      for (const run of listed) {
-        if (run.parent?.kind !== "subagent" || run.parent.sessionId !== parent || begun.has(run.id)) continue;
-        begun.add(run.id);
-        const { total } = await this.read(run.key, (reader) => reader.stats());
-        const { calls, totalTokens, cost, estimated } = total;
-        const title = run.name ?? run.firstMessage ?? run.id;
-        const isOfClaudeCode = run.importedFrom === "claude-code";
-        runs.push({ key: run.key, title, calls, totalTokens, cost, estimated, isOfClaudeCode });
-      }
+    for (const run of runsBelow(own?.id, listed)) {
+      const { total } = await this.read(run.key, (reader) => reader.stats());
+      const { calls, totalTokens, cost, estimated } = total;
+      const title = run.name ?? run.firstMessage ?? run.id;
+      const isOfClaudeCode = run.importedFrom === "claude-code";
+      runs.push({ key: run.key, title, calls, totalTokens, cost, estimated, isOfClaudeCode });
     }
     return runs;
   }

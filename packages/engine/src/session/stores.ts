@@ -190,22 +190,31 @@ export async function* subAgentsOf(
   options: Pick<ListOptions, "home" | "store" | "onSkipped"> = {},
 ): AsyncGenerator<SubAgentRun> {
   const { home = espalierHome(), store = fileStore({ home }), onSkipped } = options;
-  const runs: ListedSession[] = [];
-  for await (const listing of listSessions({ ...options, subAgents: true }))
-    if (listing.parent?.kind === "subagent") runs.push(listing);
-  const begun = new Set([header?.id]);
+  const listed: ListedSession[] = [];
+  for await (const listing of listSessions({ ...options, subAgents: true })) listed.push(listing);
+  for (const listing of runsBelow(header?.id, listed)) {
+    const log = await openOrSkip(store, listing.ref, onSkipped);
+    if (!log) continue;
+    try {
+      yield { listing, tree: await (await SessionTree.open(log)).load() };
+    } finally {
+      await log.close();
+    }
+  }
+}
+
+/** Yields those of a list that are sub-agents of a session, started directly or through other sub-agents, each once. */
+export function* runsBelow<Listed extends Pick<ListedSession, "id" | "parent">>(
+  id: string | undefined,
+  listed: readonly Listed[],
+): Generator<Listed> {
+  const begun = new Set([id]);
   // The set grows during the loop, which visits the added ids too.
   for (const parentId of begun)
-    for (const listing of runs) {
-      if (listing.parent?.sessionId !== parentId || begun.has(listing.id)) continue;
-      begun.add(listing.id);
-      const log = await openOrSkip(store, listing.ref, onSkipped);
-      if (!log) continue;
-      try {
-        yield { listing, tree: await (await SessionTree.open(log)).load() };
-      } finally {
-        await log.close();
-      }
+    for (const run of listed) {
+      if (run.parent?.kind !== "subagent" || run.parent.sessionId !== parentId || begun.has(run.id)) continue;
+      begun.add(run.id);
+      yield run;
     }
 }
 
