@@ -269,13 +269,12 @@ export function warnOfDamage(shell: Shell, { file }: Session, issues: readonly S
 /** Issues in which entries are lost. Duplicate lines and a missing final newline lose nothing. */
 const LOST: ReadonlySet<string> = new Set(["corrupt", "torn-tail", "duplicate-id", "orphan"]);
 
-/** Names of agents with their own format. Pi's format is ours. */
-const FOREIGN: Readonly<Record<string, string>> = { "claude-code": "Claude Code", codex: "Codex" };
-
 /** Returns the name of the agent in whose own format a file is; undefined for every other file. */
 export async function foreignAgentOf(file: string): Promise<string | undefined> {
   const { agentOfFile } = await import("@espalier/interop/node");
-  return FOREIGN[agentOfFile(file)?.agent ?? ""];
+  const found = agentOfFile(file);
+  // Pi's format is ours.
+  return found?.agent === "pi" ? undefined : found?.title;
 }
 
 /** Throws CommandError `foreign` for a session of another agent, which has to be imported first. */
