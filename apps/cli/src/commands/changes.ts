@@ -14,6 +14,7 @@ import {
   rulesOf,
   type Session,
 } from "@espalier/engine";
+import { cacheSentence } from "@espalier/engine/reading";
 import { nativeAgents } from "@espalier/interop";
 import { contextOfPath, type ForkPosition, pathRows, promptText, roleAt } from "@espalier/session-tree";
 import { type AddCommand, type Answer, command, sessionCommand } from "../command.ts";
@@ -26,7 +27,6 @@ import { interruptible } from "../progress.ts";
 import { print, type Shell } from "../shell.ts";
 import { filledMessages, readStdinLines, type StdinLine } from "../stdin-lines.ts";
 import { plainLine, plainText } from "../text.ts";
-import { cacheSentence } from "./compact.ts";
 
 /** Result of a change, for its command and for the terminal's interface. */
 export interface Change {

@@ -7,10 +7,11 @@ import {
   type PolicyComparison,
   type PolicyName,
 } from "@espalier/engine";
+import { cacheSentence } from "@espalier/engine/reading";
 import { CHARS_PER_TOKEN, type ContextMessage } from "@espalier/session-tree";
 import { type AddCommand, type Answer, command, sessionCommand } from "../command.ts";
 import { CommandError } from "../failure.ts";
-import { formatChange, formatCost, formatCount, formatMany, isWhole, numberParser } from "../numbers.ts";
+import { formatChange, formatCount, formatMany, isWhole, numberParser } from "../numbers.ts";
 import { readySummarizer } from "../opening.ts";
 import { interruptible } from "../progress.ts";
 import { pick, type Shell } from "../shell.ts";
@@ -60,16 +61,6 @@ export function* viewPlan(plan: CompactionPreparation & { cache?: CacheForecast 
   if (plan.cache) yield cacheSentence(plan.cache);
   // An extension may call a model, and a plan never does.
   yield "A plan does not run extensions. An extension can cancel or change the compaction, or write the summary.";
-}
-
-/** Describes the effect of an act on the prompt cache, for people. */
-export function cacheSentence({ context, anew, cost, paysBackAfter }: CacheForecast): string {
-  if (anew === 0) return "Prompt cache: the next request writes nothing anew.";
-  const dollars = cost ? `, ${formatCost(cost)} more than from the cache` : "";
-  const paid = paysBackAfter
-    ? `; smaller requests pay that back after ${formatMany(paysBackAfter, "call")}`
-    : "";
-  return `Prompt cache: the next request has about ${formatMany(context, "token")} as the provider counts them, and writes ${formatCount(anew)} of them anew${dollars}${paid}.`;
 }
 
 /** Draws a compaction and its summary for people. `tokens` is the size of the context by the session's count. */

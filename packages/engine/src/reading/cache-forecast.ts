@@ -56,6 +56,17 @@ export function forecastCache(
   return { context: after, anew, cost, paysBackAfter };
 }
 
+/** Describes a forecast in one sentence for people. */
+export function cacheSentence({ context, anew, cost, paysBackAfter }: CacheForecast): string {
+  if (anew === 0) return "Prompt cache: the next request writes nothing anew.";
+  const dollars = cost ? `, $${cost.toFixed(cost < 1 ? 4 : 2)} more than from the cache` : "";
+  const calls = paysBackAfter === 1 ? "1 call" : `${count(paysBackAfter ?? 0)} calls`;
+  const paid = paysBackAfter ? `; smaller requests pay that back after ${calls}` : "";
+  return `Prompt cache: the next request has about ${count(context)} tokens as the provider counts them, and writes ${count(anew)} of them anew${dollars}${paid}.`;
+}
+
+const count = (tokens: number): string => tokens.toLocaleString("en-US");
+
 /** Returns the change from one context to another, after a navigation, an edit or an undo. */
 export function cacheChange(before: SessionContext, after: SessionContext): CacheChange {
   const isSame = (message: ContextMessage, at: number) => {

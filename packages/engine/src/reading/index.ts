@@ -17,7 +17,13 @@ export {
   type UsageTotals,
 } from "./bills.ts";
 export type { CacheChange } from "./cache-forecast.ts";
-export { type CacheForecast, cacheChange, forecastCache, forecastNavigation } from "./cache-forecast.ts";
+export {
+  type CacheForecast,
+  cacheChange,
+  cacheSentence,
+  forecastCache,
+  forecastNavigation,
+} from "./cache-forecast.ts";
 export {
   CACHE_REASONS,
   type CacheBreak,

@@ -1,8 +1,8 @@
 import { rulesOn } from "@espalier/compaction";
 import { forecastNavigation, lastAct } from "@espalier/engine";
+import { cacheSentence } from "@espalier/engine/reading";
 import { jsonText } from "@espalier/jsonl-stream";
 import { message, messageText, pathOf, promptText } from "@espalier/session-tree";
-import { cacheSentence } from "../../commands/compact.ts";
 import { actName } from "../../entry-preview.ts";
 import { ACTS, type Act } from "../effects/acts.ts";
 import { line, span } from "../screen/frame.ts";

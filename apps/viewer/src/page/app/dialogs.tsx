@@ -1,7 +1,8 @@
+import { cacheSentence } from "@espalier/engine/reading";
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { NextActs, PlansView, PlanView } from "../../server/open-sessions.ts";
-import { CacheForecastLine, EntryList } from "../panels/context.tsx";
+import { EntryList } from "../panels/context.tsx";
 import { useAnswer } from "../source/observe.ts";
 import { ask, order as send } from "../source/page-source.ts";
 import { formatCount, formatDollars, formatTime, formatTokens } from "../text/numbers.ts";
@@ -252,7 +253,7 @@ export function OrderDialog({ order: { act, id, row }, ...ends }: DialogEnds & {
 function NavigationForecast({ row }: { row: number }) {
   const { model } = useViewer();
   const { answer } = useAnswer(() => model.reader.forecast(row), [model, row, model.rows.length]);
-  return <>{answer && <CacheForecastLine cache={answer} />}</>;
+  return answer ? <p>{cacheSentence(answer)}</p> : null;
 }
 
 const ACT_NAMES: Readonly<Record<NonNullable<NextActs["undo"]>["kind"], string>> = {
@@ -405,7 +406,7 @@ function PlanDetails({ plan }: { plan: PlanView }) {
           ? ` ${formatCount(edited, "message")} of the kept ones would be left out or shortened.`
           : ""}
       </p>
-      {cache && <CacheForecastLine cache={cache} />}
+      {cache && <p>{cacheSentence(cache)}</p>}
       <EntryList title="Summarized" rows={summarized} />
       <EntryList title="Kept" rows={kept} />
     </section>

@@ -1,4 +1,4 @@
-import type { CacheForecast } from "@espalier/engine/reading";
+import { cacheSentence } from "@espalier/engine/reading";
 import { messageText, toolCalls } from "@espalier/session-tree";
 import { useMemo, useState } from "preact/hooks";
 import { readMarkdown } from "../../markdown/read-markdown.ts";
@@ -186,7 +186,7 @@ function Inspection({ row }: { row: number }) {
       <h3>After: {formatTokens(after)} tokens</h3>
       <TokenBar tokens={answer.after} window={before} named />
       <Facts facts={factsOf(answer)} />
-      {before > 0 && <CacheForecastLine cache={answer.cache} />}
+      {before > 0 && <p>{cacheSentence(answer.cache)}</p>}
       <h3>The summary</h3>
       <SummaryParts row={row} text={answer.summary} />
       {answer.prompts && (
@@ -222,33 +222,6 @@ function factsOf({ details, timestamp, cost, usage, covered, kept }: CompactionV
     ["Kept", formatCount(kept.length, "entry", "entries")],
     ["Cut", details.isSplitTurn ? "inside a turn" : ""],
   ];
-}
-
-/**
- * Effect of an act on the prompt cache: tokens that the next request writes again, their price, and the calls until
- * that cost is saved.
- */
-export function CacheForecastLine({ cache }: { cache: CacheForecast }) {
-  const { context, anew, cost, paysBackAfter } = cache;
-  if (anew === 0) return <p>Prompt cache: the next request writes nothing anew.</p>;
-  return (
-    <p>
-      Prompt cache: the next request has about {formatTokens(context)} tokens as the provider counts them, and
-      writes <b>{formatTokens(anew)}</b> of them anew
-      {cost ? (
-        <>
-          , <b>{formatDollars(cost)}</b> more than reading them from the cache
-        </>
-      ) : (
-        ""
-      )}
-      {paysBackAfter
-        ? `. Smaller requests pay that back after ${formatCount(paysBackAfter, "call")}.`
-        : cost
-          ? ". Later requests do not get smaller, so nothing pays it back."
-          : "."}
-    </p>
-  );
 }
 
 /** Any program may have written the details, so values other than strings are ignored. */
