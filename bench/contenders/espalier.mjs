@@ -53,13 +53,6 @@ export const tasks = {
     return { ms, messages: result.messages.length, peak: peakMegabytes() };
   },
 
-  /** Opens a session and navigates to its beginning. */
-  leave: ({ path }) =>
-    using(openEngine(path), async (session) => {
-      const { ms } = await timed(() => session.navigate(null));
-      return { ms, messages: session.context.messages.length, peak: peakMegabytes() };
-    }),
-
   /** Returns the positions of the lines in the context's window, for a contender that reads only these lines. */
   spans: ({ path }) =>
     using(openToRead(path), ({ tree, window }) => {

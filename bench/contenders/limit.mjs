@@ -7,7 +7,6 @@ import {
   fstatSync,
   fsync,
   fsyncSync,
-  lstatSync,
   openSync,
   readdirSync,
   readSync,
@@ -95,30 +94,6 @@ export const tasks = {
       writeSync(fd, text);
     };
     const ms = await medianTime(count, appendBatch);
-    closeSync(fd);
-    return { ms };
-  },
-
-  /**
-   * The same, with the two calls that an append needs for its promise: a check of the file at the path, and a check
-   * that the line is in the file.
-   */
-  async keptAppend({ folder, messages, batch, count }) {
-    const path = join(folder, "kept.jsonl");
-    const fd = openSync(path, "a+");
-    const found = Buffer.allocUnsafeSlow(1 << 16);
-    const ms = await medianTime(count, (at) => {
-      const { size } = lstatSync(path);
-      let text = "";
-      for (let index = 0; index < batch; index++) text += lineOf(messages, at * batch + index);
-      const lines = Buffer.from(text);
-      writeSync(fd, lines);
-      for (let done = 0; done < lines.length; done += found.length) {
-        const length = readSync(fd, found, 0, Math.min(found.length, lines.length - done), size + done);
-        if (found.compare(lines, done, done + length, 0, length) !== 0)
-          throw new Error("The line is not there.");
-      }
-    });
     closeSync(fd);
     return { ms };
   },
