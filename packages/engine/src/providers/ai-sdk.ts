@@ -37,6 +37,16 @@ export interface AiSdkParams {
   maxOutputTokens: number;
 }
 
+/**
+ * Loads the AI SDK, an optional peer.
+ *
+ * @throws EspalierError `bad-input` when the package `ai` is not installed
+ */
+export const loadAiSdk = (): Promise<typeof import("ai")> =>
+  import("ai").catch((cause: unknown) => {
+    throw new EspalierError("bad-input", "The AI SDK needs the package ai: npm install ai", { cause });
+  });
+
 /** Makes a provider value of a model of the AI SDK: any model that `streamText` accepts. */
 export function aiSdk(
   languageModel: LanguageModel,
@@ -65,9 +75,7 @@ export function aiSdk(
       };
     },
     async send(params, abortSignal) {
-      const { streamText } = await import("ai").catch((cause: unknown) => {
-        throw new EspalierError("bad-input", "The AI SDK needs the package ai: npm install ai", { cause });
-      });
+      const { streamText } = await loadAiSdk();
       // Errors come in the stream; without `onError` the SDK also prints them.
       return streamText({ ...params, abortSignal, onError: () => {} });
     },

@@ -16,7 +16,7 @@ import {
   type StoredMessage,
 } from "@espalier/session-tree";
 import type { ModelMessage, ToolSet, UIMessage } from "ai";
-import type { AiSdkParams } from "../providers/ai-sdk.ts";
+import { type AiSdkParams, loadAiSdk } from "../providers/ai-sdk.ts";
 import { sentEntry } from "../session/replay.ts";
 import type { Session } from "../session/session.ts";
 import { nextRequest } from "../turn/ask.ts";
@@ -246,9 +246,9 @@ function isUiMessage(given: unknown): boolean {
 }
 
 /**
- * Saves messages from a client: the list of `useChat`, or its end. They are saved as {@link saveUiMessages} does, but
- * only messages of the user, responses to approvals, and outputs of waiting calls are accepted: a changed answer or a
- * system message from a client has no effect.
+ * Saves messages from a client: the whole list of `useChat`, or its last messages. They are saved as {@link
+ * saveUiMessages} does, but only messages of the user, responses to approvals, and outputs of waiting calls are
+ * accepted: a changed answer or a system message from a client has no effect.
  *
  * So `sendMessage` appends, `sendMessage` with a `messageId` (edit and resend) begins a branch next to the message, and
  * `regenerate` moves the leaf back before the answer.
@@ -260,7 +260,7 @@ export async function receiveUiMessages<Message extends UIMessage = UIMessage>(
   messages: unknown,
   options: SaveUiOptions = {},
 ): Promise<Message[]> {
-  const { safeValidateUIMessages } = await import("ai");
+  const { safeValidateUIMessages } = await loadAiSdk();
   const checked = await safeValidateUIMessages<Message>({ messages });
   if (!checked.success)
     throw new EspalierError(
@@ -444,7 +444,7 @@ function drafting(session: Session, said: readonly SaidMessage[], parentId: stri
     parts: readonly Part[],
     role: "user" | "assistant" = "assistant",
   ): Promise<StoredMessage[]> {
-    const { convertToModelMessages } = await import("ai");
+    const { convertToModelMessages } = await loadAiSdk();
     const sent = parts.map((part) =>
       isFinal(part) || part["preliminary"] !== true ? part : unfinished(part),
     );
