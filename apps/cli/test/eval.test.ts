@@ -223,7 +223,9 @@ describe("espalier eval --judge", () => {
     try {
       const unknown = await espalier([...judged, "--max-cost", "1"], { env });
       expect(unknown.code).toBe(1);
-      expect(unknown.stderr).toContain("so --max-cost cannot be enforced");
+      expect(unknown.stderr).toContain(
+        "No price is known for the judge openai:scripted, so --max-cost cannot be enforced",
+      );
       const home = temporaryFolder();
       const price = { input: 1, output: 1, cacheRead: 1, cacheWrite: 1 };
       writeFileSync(join(home, "settings.json"), JSON.stringify({ prices: { "openai/scripted": price } }));
@@ -233,6 +235,17 @@ describe("espalier eval --judge", () => {
       expect(dear.stderr).toMatch(
         /The judge openai:scripted would cost about \$0\.\d+, more than --max-cost of \$0\.0001; no model was called/,
       );
+      expect(server.requests).toEqual([]);
+      const both = ["--summarizer", "openai:scripted"];
+      const dearer = await espalier([...judged, ...both, "--max-cost", "0.0001"], { env: priced });
+      expect(dearer.stderr).toContain(
+        "The summarizer openai:scripted and the judge openai:scripted would cost about $",
+      );
+      const halfKnown = await espalier(
+        ["eval", DEMO, ...ONE, ...both, "--judge", "openai:unpriced", "--max-cost", "1"],
+        { env: priced },
+      );
+      expect(halfKnown.stderr).toContain("No price is known for the judge openai:unpriced, so --max-cost");
       expect(server.requests).toEqual([]);
       const { code, stdout, stderr } = await espalier([...judged, "--max-cost", "1"], { env: priced });
       expect(stderr).toMatch(

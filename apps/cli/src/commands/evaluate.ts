@@ -190,43 +190,47 @@ async function tellCost(
   const forecasts: { who: string; model: Summarizer["model"]; of: Omit<JudgeForecast, "cost">[] }[] = [];
   if (named)
     forecasts.push({
-      who: `The summarizer ${named.name}`,
+      who: `the summarizer ${named.name}`,
       model: named.model,
       of: sessions.map(({ messages }) => forecastSummaries(messages, policies.length, keepTokens)),
     });
   if (judge)
     forecasts.push({
-      who: `The judge ${judgeName}`,
+      who: `the judge ${judgeName}`,
       model: judge.provider,
       of: sessions.map(({ messages }) => forecastJudgement(messages, summaries, { ...judge, keepTokens })),
     });
-  let total: number | null = 0;
+  let total = 0;
+  const unpriced: string[] = [];
   for (const { who, model, of } of forecasts) {
     const sum = (field: "requests" | "inputTokens" | "outputTokens") =>
       of.reduce((all, one) => all + one[field], 0);
     const [input, output] = [sum("inputTokens"), sum("outputTokens")];
     const price = pricesOf(model ?? null, Math.ceil(input / Math.max(1, sum("requests"))), prices);
     const cost = price ? (input * price.input + output * price.output) / 1_000_000 : null;
-    total = total === null || cost === null ? null : total + cost;
+    total += cost ?? 0;
+    if (cost === null) unpriced.push(who);
     const told = cost === null ? "at an unknown price (setting prices)" : `about ${formatCost(cost)}`;
     shell.complain(
-      `${who} gets about ${formatMany(sum("requests"), "request")} with about ${formatCount(input + output)} tokens: ${told}.`,
+      `${capitalized(who)} gets about ${formatMany(sum("requests"), "request")} with about ${formatCount(input + output)} tokens: ${told}.`,
     );
   }
-  const who = forecasts.map((forecast) => forecast.who).join(" and ");
-  if (maxCost !== undefined && total === null)
+  if (maxCost !== undefined && unpriced.length > 0)
     throw new EspalierError(
       "bad-input",
-      `The price of a model is not known (${who}), so --max-cost cannot be enforced; add it to the setting prices, or leave --max-cost out.`,
+      `No price is known for ${unpriced.join(" and ")}, so --max-cost cannot be enforced; add the price to the setting \`prices\`, or omit --max-cost.`,
     );
-  if (maxCost !== undefined && total! > maxCost)
+  const all = capitalized(forecasts.map(({ who }) => who).join(" and "));
+  if (maxCost !== undefined && total > maxCost)
     throw new EspalierError(
       "over-budget",
-      `${who} would cost about ${formatCost(total!)}, more than --max-cost of ${formatCost(maxCost)}; no model was called. Raise the limit, or choose fewer sessions or policies.`,
+      `${all} would cost about ${formatCost(total)}, more than --max-cost of ${formatCost(maxCost)}; no model was called. Raise the limit, or choose fewer sessions or policies.`,
     );
   if (maxCost === undefined && shell.interactive && !(await confirmOnTerminal("Continue?")))
     throw new CommandError("aborted", "No model was called, and nothing was spent.");
 }
+
+const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 function collectLimits(text: string, given: Limit[] = []): Limit[] {
   const [, column, figure] = /^([a-z]+)=(\d+(?:\.\d+)?|\.\d+)$/.exec(text) ?? [];
