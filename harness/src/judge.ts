@@ -44,7 +44,7 @@ export function judgeAcknowledged(
   findings.expect(now === last.digest, () => `${when}: the context of the last leaf has changed.`);
 }
 
-/** Files that acknowledged acts made are there and open; a healed copy has no damage. */
+/** Files that acknowledged acts made are there and open; a repaired copy has no damage. */
 export async function judgeFiles(
   findings: Findings,
   acked: readonly Acknowledged[],
@@ -56,7 +56,7 @@ export async function judgeFiles(
     if (!existsSync(file)) continue;
     const session = await openTree(fileStore({ home: file }), file);
     const isSound = !(await diagnose(session.log)).issues.some(isDamage);
-    findings.expect(act !== "repair" || isSound, () => `${when}: a healed copy has issues.`);
+    findings.expect(act !== "repair" || isSound, () => `${when}: a repaired copy has issues.`);
     await session.close();
   }
 }

@@ -183,15 +183,18 @@ test("doctor warns when other users of the machine can read a session", async ()
   expect((await espalierJson(["doctor", file])).stderr).toBe("");
 });
 
-test("doctor --repair writes a healed copy and a report, and does not change the session", async () => {
+test("doctor --repair writes a repaired copy and a report, and does not change the session", async () => {
   const file = sessionOf(HEADER, said("e1", null, "one"), "not json", said("e2", "e1", "two"));
   const before = stateOf(file);
-  const healed = file.replace("session", "healed");
-  const { code, value } = await espalierJson(["doctor", file, "--repair", healed]);
+  const repaired = file.replace("session", "repaired");
+  const { code, value } = await espalierJson(["doctor", file, "--repair", repaired]);
   expect(code).toBe(0);
-  expect(value).toMatchObject({ file: healed, report: `${healed}.repair.json`, ok: true, entries: 2 });
+  expect(value).toMatchObject({ file: repaired, report: `${repaired}.repair.json`, ok: true, entries: 2 });
   expect(stateOf(file)).toBe(before);
-  expect(await espalierJson(["doctor", healed])).toMatchObject({ code: 0, value: { ok: true, entries: 2 } });
-  const again = await espalierJson(["doctor", file, "--repair", healed]);
+  expect(await espalierJson(["doctor", repaired])).toMatchObject({
+    code: 0,
+    value: { ok: true, entries: 2 },
+  });
+  const again = await espalierJson(["doctor", file, "--repair", repaired]);
   expect(again).toMatchObject({ code: 1, value: { error: { code: "exists" } } });
 });

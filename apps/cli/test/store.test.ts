@@ -144,9 +144,9 @@ describe.skipIf(!hasServer)("with --store", () => {
     const refused = await espalierJson(["copy", broken, "store:"], inStore("damage"));
     expect(refused).toMatchObject({ code: 1, value: { error: { code: "damaged" } } });
     expect(refused.value.error.message).toContain("--repair");
-    const healed = join(temporaryFolder(), "healed.jsonl");
-    await espalier(["doctor", broken, "--repair", healed]);
-    expect((await espalierJson(["copy", healed, "store:"], inStore("damage"))).code).toBe(0);
+    const repaired = join(temporaryFolder(), "repaired.jsonl");
+    await espalier(["doctor", broken, "--repair", repaired]);
+    expect((await espalierJson(["copy", repaired, "store:"], inStore("damage"))).code).toBe(0);
   });
 
   test("every command works on a session of the store as on a file", async () => {
@@ -191,7 +191,7 @@ describe.skipIf(!hasServer)("with --store", () => {
       ["merge", "tides", "works-offline"],
       ["compact", "tides", "--keep-recent", "500", "--summarizer", "extractive"],
       ["fork", "tides", "works-offline", "--summarize"],
-      ["doctor", "tides", "--repair", out("healed.jsonl")],
+      ["doctor", "tides", "--repair", out("repaired.jsonl")],
       ["import", foreign],
       ...["html", "markdown", "json", "jsonl", "anthropic", "openai"].map((format) => {
         // A document of one path has a warning on what it leaves out.

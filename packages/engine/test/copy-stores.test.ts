@@ -123,9 +123,9 @@ async function refused(store: SessionStore, path: string): Promise<void> {
   });
   for await (const listed of store.list()) expect(listed).toBeUndefined();
   if (isNewer) return;
-  const healed = freshPath();
-  await repairSession(reading(path), healed);
-  await throughStore(store, healed);
+  const repaired = freshPath();
+  await repairSession(reading(path), repaired);
+  await throughStore(store, repaired);
 }
 
 /** What may be done to a line: the first few change nothing that a reader minds. */

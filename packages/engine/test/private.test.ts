@@ -48,7 +48,7 @@ test("no written file can be read by other users, under any umask", async () => 
       await session.label(entry!.id, "x");
       const fork = await session.fork(entry!.id);
       await session.fork(entry!.id, { out: join(home, "elsewhere", "fork.jsonl") });
-      await repairSession(FileLog.open(fork.file, "read"), join(home, "healed.jsonl"));
+      await repairSession(FileLog.open(fork.file, "read"), join(home, "repaired.jsonl"));
       mkdirSync(join(work, "project"), { recursive: true });
       await openTrust(home).trust(join(work, "project"));
       // While it is open, so that the lease is there.

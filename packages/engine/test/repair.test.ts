@@ -27,7 +27,7 @@ async function repaired(content: string | Buffer) {
   const before = readFileSync(file);
   const log = FileLog.open(file, "read");
   const original = await SessionTree.open(log);
-  const report = await repairSession(log, `${file}.healed.jsonl`);
+  const report = await repairSession(log, `${file}.repaired.jsonl`);
   const copyLog = FileLog.open(report.file, "write");
   const copy = await SessionTree.open(copyLog);
   const { issues } = await diagnose(copyLog);

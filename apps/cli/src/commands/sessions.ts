@@ -333,7 +333,7 @@ function* viewDiagnosis({ colours }: Shell, { ok, entries, issues }: Diagnosis):
 
 function* viewRepair({ file, report, entries, issues, changes, lost }: RepairReport): Generator<string> {
   const bytes = lost.reduce((sum, { length }) => sum + length, 0);
-  yield `The healed copy is ${file}: ${formatMany(entries, "entry", "entries")}, ${formatMany(issues.length, "issue")} repaired.`;
+  yield `The repaired copy is ${file}: ${formatMany(entries, "entry", "entries")}, ${formatMany(issues.length, "issue")} repaired.`;
   yield `${formatMany(changes.length, "change")} to readable lines; ${formatMany(bytes, "byte")} were lost.`;
   yield `The report is in ${report}; the session itself was only read.`;
 }
@@ -471,8 +471,8 @@ sessions come first. An entry that a fork copied is one hit. A place is a folder
   sessionCommand({
     usage: "doctor <session>",
     description: "check every line and report errors with line and offset; exit 1 if there are any",
-    options: [["--repair <file>", "write a healed copy to this file, and a report next to it"]],
-    examples: ["espalier doctor session.jsonl", "espalier doctor session.jsonl --repair healed.jsonl"],
+    options: [["--repair <file>", "write a repaired copy to this file, and a report next to it"]],
+    examples: ["espalier doctor session.jsonl", "espalier doctor session.jsonl --repair repaired.jsonl"],
     use: "read",
     async run({ session, shell, ref, options: { repair } }) {
       if (repair !== undefined) {
@@ -485,7 +485,7 @@ sessions come first. An entry that a fork copied is one hit. A place is a folder
       if (!diagnosis.ok) shell.exitCode = 1;
       await print(shell, diagnosis, viewDiagnosis(shell, diagnosis));
       if (!diagnosis.ok && !shell.json)
-        shell.complain(`\`espalier doctor ${ref} --repair <file>\` writes a healed copy.`);
+        shell.complain(`\`espalier doctor ${ref} --repair <file>\` writes a repaired copy.`);
     },
   }),
 ];

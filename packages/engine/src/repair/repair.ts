@@ -22,7 +22,7 @@ import { FileLog } from "@espalier/session-tree/node";
 import { offsetsBehind } from "../search/matching.ts";
 import { diagnoseTree } from "./diagnose.ts";
 
-/** An entry that is changed in the healed copy. */
+/** An entry that is changed in the repaired copy. */
 export interface RepairChange {
   /** Offset in the original, in bytes. */
   offset: number;
@@ -34,7 +34,7 @@ export interface RepairChange {
 
 /** Report of a repair. Quotes no content of lines. */
 export interface RepairReport {
-  /** File of the healed copy. */
+  /** File of the repaired copy. */
   file: string;
   /** Path of this report, in JSON. */
   report: string;
@@ -52,7 +52,7 @@ export interface RepairReport {
 }
 
 /**
- * Writes a healed copy of a session, and a report in `<out>.repair.json` next to it; the original is only read. The
+ * Writes a repaired copy of a session, and a report in `<out>.repair.json` next to it; the original is only read. The
  * copy has the same leaf and the same context as the original. It has every readable entry under its own id, unless an
  * earlier entry has that id. Lines of undamaged entries are copied byte for byte.
  *
@@ -74,14 +74,14 @@ export async function repairSession(log: SessionLog, out: string): Promise<Repai
   const now = new Date().toISOString();
   const file = resolve(out);
   const copy = await FileLog.create(file, headerOf(tree, now), repairLines(plan, now));
-  const healed = diagnoseTree(new Tree(await copy.load()), copy);
+  const repaired = diagnoseTree(new Tree(await copy.load()), copy);
   await copy.close();
   const report: RepairReport = {
     file,
     report: `${file}.repair.json`,
     source: log.ref,
-    entries: healed.entries,
-    ok: healed.ok,
+    entries: repaired.entries,
+    ok: repaired.ok,
     issues,
     changes: changesOf(plan),
     lost: lostBytes(plan),
@@ -131,7 +131,7 @@ type RepairAction =
   /** It is left out: it was outside the conversation, without usable content and without children. */
   | "left-out";
 
-/** Plan of a healed copy. */
+/** Plan of a repaired copy. */
 interface RepairPlan {
   tree: Tree;
   actions: RepairAction[];
@@ -235,7 +235,7 @@ const REPAIRED = "espalier.repaired";
 /** Lines of any size are copied; only depth and keys decide if a line can be written. */
 const ANY_SIZE = { bytes: Number.POSITIVE_INFINITY };
 
-/** Yields the lines of a healed copy, without the header, in the order of the original. */
+/** Yields the lines of a repaired copy, without the header, in the order of the original. */
 function* repairLines(plan: RepairPlan, now: string): Generator<string | Uint8Array> {
   const { tree, actions, leafRow } = plan;
   let timestamp = tree.header?.timestamp || now;
@@ -264,8 +264,8 @@ function parentInCopy(plan: RepairPlan, row: number): string | null {
 }
 
 /**
- * Returns the changed line of a row; undefined for an entry that cannot be written because it is nested too deep or has
- * an own key `__proto__`.
+ * Returns the changed line of a row; undefined for an entry that cannot be written because it has more than 256 levels
+ * or an own key `__proto__`.
  */
 function rewriteLine(plan: RepairPlan, row: number): string | undefined {
   const { tree, targets } = plan;
@@ -308,7 +308,7 @@ function lineOf(value: unknown): string | undefined {
 /** Returns the SHA-256 in hex, which identifies bytes without quoting them. */
 const sha256Of = (bytes: Uint8Array): string => digestOf(bytesView(bytes));
 
-/** Bytes of the log that the healed copy does not have. */
+/** Bytes of the log that the repaired copy does not have. */
 export interface LostBytes {
   /** Offset in the log, in bytes. */
   offset: number;

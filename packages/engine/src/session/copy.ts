@@ -78,7 +78,7 @@ async function storedBytes(log: SessionLog): Promise<ByteView> {
   return log.upgraded?.original ?? view;
 }
 
-/** Refuses a damaged session: two stores may read the same damaged bytes differently. */
+/** Throws `damaged` for a damaged session: two stores may read the same damaged bytes differently. */
 async function assertSound(source: SessionLog): Promise<void> {
   const { issues } = await diagnose(source);
   if (issues.every(({ kind }) => FINE.has(kind))) return;
@@ -88,7 +88,7 @@ async function assertSound(source: SessionLog): Promise<void> {
     "damaged",
     isNewer
       ? `${ref} has format version ${header.version}, which this program cannot check, so it is not copied; copy it with a newer version of espalier.`
-      : `${ref} is damaged, so it is not copied; \`espalier doctor ${ref} --repair FILE\` writes a repaired session that can be copied.`,
+      : `${ref} is damaged, so it is not copied; \`espalier doctor ${ref} --repair FILE\` writes a repaired copy, which can be copied.`,
   );
 }
 
