@@ -140,7 +140,7 @@ test("navigate --dry-run shows the size of the context there and the cache misse
   const planned = await espalierJson(["navigate", file, "before-cache", "--dry-run"]);
   const people = await espalier(["navigate", file, "before-cache", "--dry-run"]);
   expect(people.stdout).toMatch(
-    /^The leaf would be at vPdDiWYGH0ya: the model would read \d+ messages, 3,857 tokens\.\nPrompt cache: the next request has about [\d,]+ tokens as the provider counts them, and writes 4,166 of them anew, \$0\.0144 more than from the cache; .*6 calls\.\n$/,
+    /^The leaf would be at vPdDiWYGH0ya: the model would read \d+ messages, 3,857 tokens\.\nPrompt cache: the next request has about [\d,]+ tokens as the provider counts them, and writes 4,166 of them to the cache, which costs \$0\.0144 more than reading them; .*6 calls\.\n$/,
   );
   expect(readFileSync(file).equals(before)).toBe(true);
   const { value } = await espalierJson(["navigate", file, "before-cache"]);

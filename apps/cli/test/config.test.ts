@@ -305,7 +305,7 @@ test("policies --json has a row for each policy and changes nothing", async () =
 
 test("policies prints a table for people", async () => {
   const { stdout } = await espalier(["policies", DEMO]);
-  expect(stdout).toMatch(/^policy +messages +tokens +summarised +kept +calls +anew +pays back\n/);
+  expect(stdout).toMatch(/^policy +messages +tokens +summarized +kept +calls +written +pays back\n/);
   for (const policy of POLICY_NAMES) expect(stdout).toContain(`\n${policy} `);
 });
 

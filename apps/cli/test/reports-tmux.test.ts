@@ -56,7 +56,7 @@ describe.skipIf(!hasTmux)("reports on a terminal of 80 columns", () => {
   test("the table of policies has each policy on one line", async () => {
     const terminal = await Tmux.run(["policies", DEMO], { columns: 80 });
     const screen = await terminal.shows(`${Tmux.LEFT} 0`);
-    expect(screen).toMatch(/^policy +messages +tokens +summarised +calls +anew +pays back$/m);
+    expect(screen).toMatch(/^policy +messages +tokens +summarized +calls +written +pays back$/m);
     expect(screen).toMatch(/^message-cou\S+ .* \d+ calls?$/m);
   });
 

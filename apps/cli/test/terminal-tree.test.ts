@@ -324,7 +324,7 @@ test("the cost of a path has a column for tokens that were paid again, and lists
   expect(usage.breaks.length).toBeGreaterThan(5);
   expect(usage.total.anew).toBe(usage.breaks.reduce((sum, { tokens }) => sum + tokens, 0));
   scratch.happen({ type: "tab", tab: "usage", row: cursor, lines: (columns) => usageLines(usage, columns) });
-  expect(scratch.screen).toMatch(/calls +input +output +cached +anew +cost/);
+  expect(scratch.screen).toMatch(/calls +input +output +cached +paid again +cost/);
   expect(scratch.screen).toMatch(/breaks of the prompt cache/);
   expect(scratch.screen).toMatch(/9,770 tokens paid again \$0\.03 {2}a compaction/);
 });

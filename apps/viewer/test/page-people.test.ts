@@ -445,7 +445,7 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     if (!own.eligible) throw new Error("The generated session cannot be compacted.");
     await page
       .locator(".plan")
-      .getByText(/of them anew, .* more than from the cache/)
+      .getByText(/of them to the cache, which costs .* more than reading them/)
       .waitFor();
     await page
       .locator(".plan")

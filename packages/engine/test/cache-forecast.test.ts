@@ -95,7 +95,7 @@ test("the plan of a compaction has its cost for the prompt cache, and the number
   expect(rows.find(({ policy }) => policy === "token-budget")!.cache).toEqual(cache);
 });
 
-test("navigating back writes nothing anew; navigating to another branch writes the part that is not shared", async () => {
+test("navigating back needs no cache write; navigating to another branch writes the part that is not shared", async () => {
   const { session } = await plant({ turns: 0 });
   await converse(session, 4);
   const fork = session.getBranch().filter(({ type }) => type === "message")[3]!.id;

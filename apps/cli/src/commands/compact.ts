@@ -95,7 +95,7 @@ export const policies = sessionCommand({
   usage: "policies <session>",
   description: "compare the effect of each compaction policy on a session; calls no model, writes nothing",
   notes: `Each policy counts tokens in its own way, so compare tokens only within a row. A call is one request to a summarizer.
-\`anew\` is the number of tokens that the next request writes to the prompt cache, as the provider counts. \`pays back\` is the
+\`written\` is the number of tokens that the next request writes to the prompt cache, as the provider counts. \`pays back\` is the
 number of calls after which smaller requests have saved this cost.`,
   examples: ["espalier policies session.jsonl"],
   use: "plan",
@@ -105,7 +105,7 @@ number of calls after which smaller requests have saved this cost.`,
   },
 });
 
-const HEADINGS = ["policy", "messages", "tokens", "summarised", "kept", "calls", "anew", "pays back"];
+const HEADINGS = ["policy", "messages", "tokens", "summarized", "kept", "calls", "written", "pays back"];
 
 /** Width in columns of the whole table. On a narrower terminal `kept` is left out, which follows from `messages`. */
 const ALL_CELLS = 90;

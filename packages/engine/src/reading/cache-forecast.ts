@@ -58,11 +58,11 @@ export function forecastCache(
 
 /** Describes a forecast in one sentence for people. */
 export function cacheSentence({ context, anew, cost, paysBackAfter }: CacheForecast): string {
-  if (anew === 0) return "Prompt cache: the next request writes nothing anew.";
-  const dollars = cost ? `, $${cost.toFixed(cost < 1 ? 4 : 2)} more than from the cache` : "";
+  if (anew === 0) return "Prompt cache: the next request needs no cache write.";
+  const dollars = cost ? `, which costs $${cost.toFixed(cost < 1 ? 4 : 2)} more than reading them` : "";
   const calls = paysBackAfter === 1 ? "1 call" : `${count(paysBackAfter ?? 0)} calls`;
   const paid = paysBackAfter ? `; smaller requests pay that back after ${calls}` : "";
-  return `Prompt cache: the next request has about ${count(context)} tokens as the provider counts them, and writes ${count(anew)} of them anew${dollars}${paid}.`;
+  return `Prompt cache: the next request has about ${count(context)} tokens as the provider counts them, and writes ${count(anew)} of them to the cache${dollars}${paid}.`;
 }
 
 const count = (tokens: number): string => tokens.toLocaleString("en-US");

@@ -225,7 +225,7 @@ export function usageLines(
   return [
     heading,
     EMPTY,
-    line(span(cut(row("", "calls", "input", "output", "cached", "anew", "cost")), "dim")),
+    line(span(cut(row("", "calls", "input", "output", "cached", "paid again", "cost")), "dim")),
     ...groups.flatMap((group) => [
       line(span(cut(`${group.kind} by ${group.model}`), "model")),
       line(cut(totals("", group))),

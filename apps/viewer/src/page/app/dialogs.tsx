@@ -241,7 +241,7 @@ export function OrderDialog({ order: { act, id, row }, ...ends }: DialogEnds & {
       )}
       {(act === "label" || summarize) && (
         <Words
-          label={act === "label" ? "Label (empty: remove it)" : FOCUS}
+          label={act === "label" ? "Label (leave empty to remove the label)" : FOCUS}
           words={words}
           setWords={setWords}
         />
@@ -329,7 +329,7 @@ const POLICY_COLUMNS: readonly [name: string, title?: string][] = [
   ["Tokens", "Size of the context before and after, as the policy counts"],
   ["Summarized", "Messages that a summary would replace"],
   ["Kept", "Messages that would stay as they are"],
-  ["Written anew", "Tokens that the next request would write to the prompt cache"],
+  ["Cache write", "Tokens that the next request would write to the prompt cache"],
   ["Price", "What writing them costs more than reading them from the cache"],
   ["Pays back", "Calls after which the smaller requests have saved as much"],
 ];

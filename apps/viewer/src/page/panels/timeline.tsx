@@ -113,12 +113,12 @@ function CacheSummary({ broken }: { broken: readonly BrokenStep[] }) {
       onChange={(event) => model.select(Number(event.currentTarget.value))}
     >
       <option value="" hidden>
-        {formatCount(broken.length, "cache break")}: {formatTokens(tokens)} tokens anew
+        {formatCount(broken.length, "cache break")}: {formatTokens(tokens)} tokens paid again
         {dollars && `, ${dollars}`}
       </option>
-      {broken.map(({ row, brokenBy, step, cause, tokens: anew, cost }) => (
+      {broken.map(({ row, brokenBy, step, cause, tokens: again, cost }) => (
         <option key={row} value={brokenBy}>
-          step {step + 1}: {cause}, {formatTokens(anew)} tokens {formatDollars(cost)}
+          step {step + 1}: {cause}, {formatTokens(again)} tokens {formatDollars(cost)}
         </option>
       ))}
     </select>
