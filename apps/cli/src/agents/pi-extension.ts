@@ -115,7 +115,7 @@ export default function espalier(pi: PiApi): void {
 
   register(
     "diff",
-    "compare two branches: /diff ID [ID]; the second is the current one",
+    "compare two branches: /diff A [B]; B is the current branch by default",
     ([a, b = "leaf"], context) => withCopy(context, async (session) => diffText(session, a, b)),
   );
   register(
@@ -280,7 +280,10 @@ async function withCopy<Result>(
 
 function diffText(session: Session, first: string | undefined, second: string): string {
   if (first === undefined)
-    throw new CommandError("usage", "Name an entry of the other branch: /diff ID [ID].");
+    throw new CommandError(
+      "usage",
+      "Name an entry of the other branch: /diff A [B]; B is the current branch by default.",
+    );
   const { commonAncestorId, a, b } = compareBranches(
     session.tree,
     entryNamed(session, first),

@@ -64,7 +64,7 @@ export function storeOf({ store, home }: PoolOptions): Pick<PoolOptions, "store"
   return { ...(store === undefined ? {} : { store }), ...(home === undefined ? {} : { home }) };
 }
 
-/** The result of a call; undefined if its session is not found. */
+/** Returns the value of a promise; undefined if it fails with `not-found`. */
 export async function ifFound<Result>(call: Promise<Result>): Promise<Result | undefined> {
   try {
     return await call;

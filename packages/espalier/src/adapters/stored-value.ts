@@ -25,8 +25,8 @@ export function storeValue(value: unknown, shown: object): unknown {
 }
 
 /**
- * Returns whether a line of a session can hold a value unchanged. A session repairs half of a surrogate pair, and refuses a
- * member `__proto__` and too many levels.
+ * Returns whether a line of a session can hold a value unchanged: it has no lone surrogate (a session replaces it), no
+ * member `__proto__` (a session refuses it) and at most 200 levels (a session refuses more than 256).
  */
 export function fitsLine(value: unknown, depth = 0): boolean {
   if (typeof value === "string") return value.isWellFormed();

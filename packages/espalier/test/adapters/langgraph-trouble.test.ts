@@ -281,7 +281,7 @@ test("a value whose line was lost is reported with the next command", async () =
   writeFileSync(session.file, text.replace(/"[0-9a-f]{32}":\["json"/, `"${"0".repeat(32)}":["json"`));
   const other = new EspalierSaver({ home });
   await expect(other.get(onThread("lost"))).rejects.toThrow(
-    /has lost a value of its graph .*espalier doctor/,
+    /A value of the LangGraph state is missing in .*espalier doctor/,
   );
   await other.close();
 });

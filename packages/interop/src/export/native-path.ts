@@ -84,10 +84,10 @@ export const PATH_DIFFERENCES = {
   shellCommand: "A command of the user's shell becomes a text of the user.",
   toolData: "Data of a tool that no model reads is left out.",
   state: "State of an agent or an extension that no model reads is left out.",
-  removedSummary: "A summary that an edit left out is replaced by a sentence that says so.",
+  removedSummary: "A summary that an edit left out is replaced by the sentence that it was left out.",
   noEffect: "A compaction whose first kept entry is not above it has no effect; it is left out.",
   otherContext: "Text about another agent's tools and environment is left out; each agent adds its own.",
-  noResult: "A call without a result gets one that says so.",
+  noResult: "A call without a result gets a result that says that none was recorded.",
   renamedCall:
     "The id of a call, or the name of its tool, is changed to one that the agent's provider accepts.",
   otherThinking: "Reasoning that only its own provider can read again is left out.",

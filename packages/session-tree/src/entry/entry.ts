@@ -327,12 +327,15 @@ export function isDamage(issue: SessionIssue): boolean {
 export const isOldFormat = (header: SessionHeader | undefined): header is SessionHeader =>
   header !== undefined && header.version < FORMAT_VERSION;
 
-/** Refuses a log that can only be read: `no-header`, or a `version` newer than this program writes. */
+/**
+ * Throws for a log that can only be read.
+ * @throws EspalierError `no-header`; `version` for a format newer than this program writes
+ */
 export function assertWritable({ header, ref }: { header: SessionHeader | undefined; ref: string }): void {
   if (!header)
     throw new EspalierError(
       "no-header",
-      `${ref} has no session header, so it can only be read; \`espalier doctor --repair\` writes a repaired copy.`,
+      `${ref} has no session header, so it can only be read; \`espalier doctor ${ref} --repair FILE\` writes a repaired copy.`,
     );
   if (header.version > FORMAT_VERSION) {
     throw new EspalierError(

@@ -183,6 +183,6 @@ function sizeOf(job: Waiting): number {
 const queueFull = (cause: EspalierError) =>
   new EspalierError(
     "queue-full",
-    "Writing fails, and the queue of unwritten entries is full; make the log writable again, then append.",
+    `The queue of unwritten entries is full (1,000 entries or 64 MiB), because writing fails: ${cause.message} Make the log writable again, then append.`,
     { cause },
   );

@@ -144,7 +144,7 @@ const fork = changes((state, tree, entryId) => {
 const setLabel = changes((state, tree, entryId) =>
   openField(
     state,
-    "Label of this entry (empty: remove it)",
+    "Label of this entry (leave empty to remove the label)",
     textField(tree.view.model.labels.get(tree.cursor)),
     (closed, text) => beginAct(closed, { name: "label", entryId, text: text.trim() }),
   ),

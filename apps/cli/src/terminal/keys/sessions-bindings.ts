@@ -61,14 +61,19 @@ function askFilter(state: TerminalState, sessions: SessionsState): TerminalState
   };
   const askTime =
     (name: "since" | "until", title: string, parse: (text: string) => Date) => (closed: TerminalState) =>
-      openField(closed, `${title} (3d, 1w, 2m, 2026-11-20; empty: any time)`, textField(), (asked, text) => {
-        try {
-          return set(asked, { [name]: text.trim() === "" ? undefined : parse(text) });
-        } catch (error) {
-          if (!(error instanceof InvalidArgumentError)) throw error;
-          return say(asked, `${text.trim()} is not a time; type for example 1w.`, true);
-        }
-      });
+      openField(
+        closed,
+        `${title} (3d, 1w, 2m or 2026-11-20; leave empty for any time)`,
+        textField(),
+        (asked, text) => {
+          try {
+            return set(asked, { [name]: text.trim() === "" ? undefined : parse(text) });
+          } catch (error) {
+            if (!(error instanceof InvalidArgumentError)) throw error;
+            return say(asked, `${text.trim()} is not a time; type for example 1w.`, true);
+          }
+        },
+      );
   const row = sessionsRows(sessions)[sessions.cursor];
   const here = row?.type === "session" ? projectOf(row.session.cwd) : "";
   const choices: Choice[] = [
@@ -80,7 +85,7 @@ function askFilter(state: TerminalState, sessions: SessionsState): TerminalState
       run: (closed) =>
         openField(
           closed,
-          "Project: a folder, by its path or its name (empty: any)",
+          "Project: path or name of its folder (leave empty for any project)",
           textField(filter.project ?? here),
           (asked, text) => set(asked, { project: text.trim() || undefined }),
         ),

@@ -203,7 +203,7 @@ export class Values {
     if (value) return value;
     throw new EspalierError(
       "damaged",
-      `${this.#file} has lost a value of its graph (${digest}); \`espalier doctor\` lists other losses.`,
+      `A value of the LangGraph state is missing in ${this.#file} (${digest}); \`espalier doctor ${this.#file}\` lists damaged lines.`,
     );
   }
 

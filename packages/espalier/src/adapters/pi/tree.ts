@@ -175,7 +175,7 @@ export class SessionReader {
     if (entry) return entry;
     throw new EspalierError(
       "unknown-entry",
-      `Entry ${id} not found in this session; getEntries() has those there are.`,
+      `Entry ${id} not found in this session; getEntries() returns all entries.`,
     );
   }
 
