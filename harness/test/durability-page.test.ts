@@ -23,7 +23,7 @@ const conformance = sources
   .map((path) => readFileSync(path, "utf8"))
   .join();
 
-test("each sentence of the contract names tests that there are", () => {
+test("each promise on the durability page names existing tests", () => {
   expect(promises.length).toBeGreaterThan(20);
   for (const promise of promises) {
     const enforcedBy = promise.split("|").at(-2)!;

@@ -38,8 +38,8 @@ test.each([
     0,
     "nothing",
   ],
-  ["an overflow is recognised by its words", failed(TOO_LONG), 0, "overflow"],
-  ["an overflow is recognised by its status", failed("413 request_too_large"), 0, "overflow"],
+  ["an overflow is recognized by its words", failed(TOO_LONG), 0, "overflow"],
+  ["an overflow is recognized by its status", failed("413 request_too_large"), 0, "overflow"],
   [
     "an overflow of another model triggers nothing",
     { ...failed(TOO_LONG), model: "another" },
@@ -53,7 +53,7 @@ test.each([
     "nothing",
   ],
   [
-    "an overflow is recognised by a usage above the window",
+    "an overflow is recognized by a usage above the window",
     answer({ usage: usageOf(WINDOW + 1) }),
     FULL + 1,
     "overflow",

@@ -107,7 +107,7 @@ describe("an overflow", () => {
       ...more,
     }) as never as ContextMessage;
 
-  test("is recognised by the words of the providers", () => {
+  test("is recognized by the words of the providers", () => {
     for (const words of [
       "400 prompt is too long: 213462 tokens > 200000 maximum",
       "Your input exceeds the context window of this model",
@@ -169,7 +169,7 @@ describe("an overflow", () => {
     expect(namedWindow(failed(words, { stopReason: "stop" }))).toBe(undefined);
   });
 
-  test("is recognised by a usage above the window, for any answer that was not aborted", () => {
+  test("is recognized by a usage above the window, for any answer that was not aborted", () => {
     const usage = { input: 150_000, cacheRead: 50_000, cacheWrite: 1, output: 9 };
     for (const stopReason of ["stop", "toolUse", "length", "error"]) {
       expect(isContextOverflow(failed("", { stopReason, usage }), 200_000)).toBe(true);
@@ -178,14 +178,14 @@ describe("an overflow", () => {
     expect(isContextOverflow(failed("", { stopReason: "aborted", usage }), 200_000)).toBe(false);
   });
 
-  test("is recognised by an answer without tokens at a full window", () => {
+  test("is recognized by an answer without tokens at a full window", () => {
     const usage = { input: 150_000, cacheRead: 50_000, cacheWrite: 0, output: 0 };
     expect(isContextOverflow(failed("", { stopReason: "length", usage }), 200_000)).toBe(true);
     expect(isContextOverflow(failed("", { stopReason: "length", usage }), 200_001)).toBe(false);
     expect(isContextOverflow(failed("", { stopReason: "stop", usage }), 200_000)).toBe(false);
   });
 
-  test("is not recognised by the text of an answer that is not an error", () => {
+  test("is not recognized by the text of an answer that is not an error", () => {
     expect(isContextOverflow(failed("prompt is too long", { stopReason: "stop" }), 200_000)).toBe(false);
   });
 });
@@ -229,7 +229,7 @@ describe("windows recorded on a path", () => {
   });
 });
 
-test("a refusal for bytes is recognised by the words of providers and proxies, and is an overflow", () => {
+test("a refusal for bytes is recognized by the words of providers and proxies, and is an overflow", () => {
   const answer = (errorMessage: string, stopReason = "error") =>
     ({
       role: "assistant",

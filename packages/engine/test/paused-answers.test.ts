@@ -94,7 +94,7 @@ test("a pause whose continuation failed continues with the next request", async 
   expect(problemsOf(server)).toEqual([]);
 });
 
-test("a pause that ended in a crash is recognised after reopening", async () => {
+test("a pause that ended in a crash is recognized after reopening", async () => {
   const store = memoryStore();
   const { server, provider } = await claude([paused, whole]);
   const log = { warn() {}, error() {} };

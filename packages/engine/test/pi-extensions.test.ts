@@ -363,7 +363,7 @@ describe("compaction", () => {
     await session.close();
   });
 
-  test("is written by a model that the program provides, or by the core", async () => {
+  test("is summarized with a model that the program provides, or as by default when there is none", async () => {
     const body = `
       pi.on("session_before_compact", async ({ preparation, signal }, ctx) => {
         const model = ctx.modelRegistry.find("test", "flash");

@@ -208,7 +208,7 @@ describe("searching messages", () => {
   });
 });
 
-/** Writers of JSON, as there are. */
+/** Kinds of JSON writers. */
 const WRITERS: ((value: object) => string)[] = [
   (value) => JSON.stringify(value),
   (value) => JSON.stringify(value).replace(/[^\p{ASCII}]/gu, escaped),

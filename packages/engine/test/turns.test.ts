@@ -306,7 +306,7 @@ test("results of calls that end after the leaf was moved follow one another on t
   expect(results).toMatchObject(calls.map(({ id }) => ({ toolCallId: id, isError: false })));
 });
 
-test("calls without a result of an earlier process get one that says so, before the next request", async () => {
+test("calls that an earlier process left without a result get one that says they were interrupted, before the next request", async () => {
   const { provider, problems, sent } = await anthropicAt([
     { calls: [{ id: "c1", name: "look", input: {} }] },
     { text: "Well." },

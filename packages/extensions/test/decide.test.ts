@@ -164,7 +164,7 @@ it("any cancellation wins over other answers, and all handlers still run", async
   expect(reports).toMatchObject([{ kind: "threw", owners: ["d"] }]);
 });
 
-it("a cancellation is used even next to an invalid field", async () => {
+it("a cancellation applies even if another field of the answer is invalid", async () => {
   const { host, reports } = createTestHost();
   await host.register(
     "a",

@@ -719,7 +719,7 @@ describe("sub-agents and forks", () => {
     });
   });
 
-  test("a fork made on the command line is recognised by the lines that it shares with an older file", async () => {
+  test("a fork made on the command line is recognized by the lines that it shares with an older file", async () => {
     const folder = scratchFolder();
     const store = scratchStore();
     const shared = [user("u1", null), answer("a1", "u1")];

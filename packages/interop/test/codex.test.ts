@@ -143,7 +143,7 @@ describe("messages of Codex", () => {
     expect((entries[4] as AnyEntry).message.content).toBe("hello");
   });
 
-  test("in old files the agent's additions are recognised by their beginning, unless an event says that the user wrote them", async () => {
+  test("in old files the agent's additions are recognized by their beginning, unless an event says that the user wrote them", async () => {
     const rollout = new Rollout()
       .meta()
       .items(

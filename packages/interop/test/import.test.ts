@@ -206,7 +206,7 @@ describe("an imported source", () => {
     expect(describeFound(found.slice(1))).toBe("1 Codex session");
   });
 
-  test("is recognised by its content in any folder, and other files are reported", async () => {
+  test("is recognized by its content in any folder, and other files are reported", async () => {
     const folder = scratchFolder();
     writeLines(join(folder, "a.jsonl"), claudeLines);
     writeLines(join(folder, "deep", "b.jsonl"), codexLines);

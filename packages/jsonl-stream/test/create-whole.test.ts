@@ -134,7 +134,7 @@ describe("files created at the same time", () => {
     return { calls, acts };
   }
 
-  test("share one sync of their folder, after the sync and the naming of each", async () => {
+  test("share one sync of their folder, after each file was synced and linked", async () => {
     const folder = path();
     mkdirSync(folder);
     const { calls, acts } = recorded();

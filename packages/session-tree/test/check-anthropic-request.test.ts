@@ -163,9 +163,9 @@ describe("checkAnthropicRequest", () => {
       "timestamp: extra inputs",
     ],
     ["fields of a body that it does not know", body([hello], { tokens: 1 }), "tokens: extra inputs"],
-    ["half a surrogate pair", body([user(text("a\ud83d"))]), "no low surrogate"],
+    ["a lone surrogate", body([user(text("a\ud83d"))]), "no low surrogate"],
     [
-      "half a pair in arguments",
+      "a lone surrogate in arguments",
       body([hello, assistant({ ...call("1"), input: { "\udc00": 1 } }), user(answer("1"))]),
       "no low surrogate",
     ],

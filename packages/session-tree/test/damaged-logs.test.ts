@@ -429,7 +429,7 @@ test("an entry after a torn line is found with any format of its time", () => {
       expect(ids(first + line("c", "a", time))).toEqual(["a", "c", "d"]);
 });
 
-test("a line with a repeated key keeps its row, has no text for the model, and is reported", () => {
+test("a line with a repeated key stays in the tree, adds nothing to the context, and is reported", () => {
   const line = (id: string, parentId: string | null, more = "") =>
     `{"type":"message","id":"${id}","parentId":${JSON.stringify(parentId)},${more}"message":{"role":"user","content":"${id}"}}`;
   for (const more of ['"id":"z",', '"type":"label",']) {

@@ -216,7 +216,7 @@ describe("calls and results", () => {
     ]);
   });
 
-  it("a call without a result gets a result that says so", () => {
+  it("a call without a result gets a result that says that none was recorded", () => {
     expect(messages(user("go"), says(calls("a")))[2]).toEqual({
       role: "user",
       content: [{ type: "tool_result", tool_use_id: "a", content: [text(NO_RESULT)], is_error: true }],

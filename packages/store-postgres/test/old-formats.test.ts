@@ -37,7 +37,7 @@ test("a follower of an old session continues when it is upgraded", async () => {
   expect(JSON.parse(seen[3]!)).toMatchObject({ type: "custom", data: "next" });
 });
 
-test("views show the upgraded form of an old format, and never a session twice", async () => {
+test("views show an upgraded session once, in its current form", async () => {
   const log = await makeFirst("viewed");
   const ids = (await SessionTree.open(log)).getBranch().map(({ id }) => id);
   const seen = () =>

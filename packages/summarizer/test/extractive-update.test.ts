@@ -185,7 +185,7 @@ describe("a summary that is brought up to date again and again", () => {
     expect(section(text, "### Done").split("stalls at night, and mend it")).toHaveLength(2);
   });
 
-  it("lists the commands of its newest calls, but no calls of other tools, in the next update", async () => {
+  it("lists the newest commands of the previous summary in the next update, but not its calls of other tools", async () => {
     const before = await ask([
       user("Start the ledger service on the test machine"),
       ...run("podman compose up ledger --detach", "started"),

@@ -41,7 +41,7 @@ describe("upperBoundEstimator", () => {
     expect(tooLow.length).toBeGreaterThan(10);
   });
 
-  it("is the length in UTF-8, also of half a pair, which is replaced before sending", () => {
+  it("is the length in UTF-8, also of a lone surrogate, which is replaced before sending", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary" }), (text) => {
         expect(upperBoundEstimator.text(text)).toBe(Buffer.byteLength(text.toWellFormed()));
