@@ -31,7 +31,7 @@ type CommandErrorCode =
   | "not-found" // a folder that does not exist
   | "foreign" // a session in the format of another agent, which has to be imported first
   | "exists" // a session or a folder is in the place of a new file
-  | "verify" // a replay that differs from what was built anew
+  | "verify" // a replay that differs from a context built from scratch
   | "changed" // a file that should not have been touched
   | "settings" // a settings file of another agent that cannot be changed safely
   | "output" // stdout accepts nothing

@@ -320,7 +320,10 @@ const confirmTrust =
     return answer;
   };
 
-/** Asks about the folder in which the command runs. For programs that fill the terminal and cannot ask later. */
+/**
+ * Asks whether to trust the project of the current folder again, if it changed since it was trusted. For full-screen
+ * programs, which cannot ask later.
+ */
 export async function askAboutProject(shell: Shell): Promise<void> {
   const trust = openTrust();
   const project = trust.look(process.cwd());

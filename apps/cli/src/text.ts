@@ -32,10 +32,8 @@ export function cutLine(text: string, length: number): string {
 }
 
 /**
- * Cuts a text to a number of columns, so that a match of the query stays visible: behind a long text, the match has a
- * third of the columns before it.
- *
- * @param query in upper or lower case
+ * Cuts a text to a number of columns around the first match of the query, in upper or lower case. If the match is
+ * beyond these columns, the result begins with `…` and up to a third of the columns of text before the match.
  */
 export function aroundMatch(text: string, query: string, columns: number): string {
   const at = text.toLowerCase().indexOf(query.toLowerCase());

@@ -2,7 +2,7 @@ import { NOT_RUN, type TurnCall, untilAborted } from "@espalier/engine";
 import type { ImageBlock, TextBlock, ToolCallBlock, ToolDefinition } from "@espalier/session-tree";
 import type { FileTool } from "@espalier/summarizer";
 
-/** Result of a tool. */
+/** Result of a tool call. */
 export interface ToolOutput {
   /** Content for the model. */
   content: (TextBlock | ImageBlock)[];

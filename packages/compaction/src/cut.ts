@@ -39,7 +39,7 @@ export interface CutItem {
   messages: readonly ContextMessage[];
 }
 
-/** Returns the size of a message, in tokens. */
+/** Returns the estimated size of a message, in tokens. */
 export type Estimate = (message: ContextMessage) => number;
 
 /**

@@ -468,7 +468,7 @@ function withEdits(items: readonly ProjectedEntry[], edits: readonly ContextEdit
 /** Inputs of a plan besides the path. */
 export interface PlanConditions {
   settings: CompactionSettings;
-  /** Returns the size of one message, by the policy's estimator. */
+  /** Returns the size of one message in tokens, by the policy's estimator. */
   estimate: Estimate;
   /** File arguments declared by tools. Default: those of common agents. */
   tools?: readonly FileTool[];

@@ -73,7 +73,7 @@ export type PolicyMoment = "request" | "append";
 export interface Policy {
   readonly name: string;
   readonly judgedAt: PolicyMoment;
-  /** Returns the size of one message as this policy counts. */
+  /** Returns the size of one message in tokens, as this policy estimates. */
   estimate(message: ContextMessage): number;
   /** Returns the cause if a compaction is due, else undefined. */
   judge(situation: PolicySituation): CompactionReason | undefined;
@@ -172,15 +172,15 @@ export function isContextOverflow(message: ContextMessage, contextWindow: number
   const sent = usage ? inputTokens(usage) : 0;
   if (sent > contextWindow) return true;
   if (stopReason === "length") return usage?.output === 0 && sent === contextWindow;
-  return stopReason === "error" && namesOverflow(errorWords(message));
+  return stopReason === "error" && namesOverflow(errorTextOf(message));
 }
 
-/** Returns whether the answer shows that a request was refused for its bytes. */
+/** Returns whether an answer shows that its request was refused because it has too many bytes. */
 export const isByteOverflow = (message: ContextMessage): boolean =>
-  message.role === "assistant" && message.stopReason === "error" && namesByteOverflow(errorWords(message));
+  message.role === "assistant" && message.stopReason === "error" && namesByteOverflow(errorTextOf(message));
 
 /** Returns the text of an error; empty when a line of another program has no text there. */
-const errorWords = ({ errorMessage }: { errorMessage?: unknown }): string =>
+const errorTextOf = ({ errorMessage }: { errorMessage?: unknown }): string =>
   typeof errorMessage === "string" ? errorMessage : "";
 
 function inputTokens(usage: Usage): number {
@@ -189,10 +189,10 @@ function inputTokens(usage: Usage): number {
 }
 
 /**
- * Words of refusals before the size of the window. The list is from documented and observed messages of providers. Each
- * pattern matches the limit, never the size of the request in the same message.
+ * Patterns of error messages that name the size of the window. The list is from documented and observed messages of
+ * providers. Each pattern matches the limit, never the size of the request in the same message.
  */
-const WINDOW_WORDS = [
+const WINDOW_PATTERNS = [
   /tokens? > (\d[\d,]*) maximum/i,
   /maximum context (?:length|window|size)(?: of this model)? (?:is|of) (\d[\d,]*)/i,
   /maximum prompt length is (\d[\d,]*)/i,
@@ -214,8 +214,8 @@ export function namedWindow(message: ContextMessage): number | undefined {
   if (message.role !== "assistant" || message.stopReason !== "error") return undefined;
   // Decided by the text alone: a usage names no window.
   if (!isContextOverflow(message, Number.POSITIVE_INFINITY)) return undefined;
-  for (const pattern of WINDOW_WORDS) {
-    const [, digits] = pattern.exec(errorWords(message)) ?? [];
+  for (const pattern of WINDOW_PATTERNS) {
+    const [, digits] = pattern.exec(errorTextOf(message)) ?? [];
     const tokens = Number(digits?.replaceAll(",", ""));
     if (Number.isSafeInteger(tokens) && tokens >= SMALLEST) return tokens;
   }

@@ -238,7 +238,7 @@ function refusedCall(path: readonly Entry[]): ToolCallBlock | undefined {
   return toolCalls(answer.message).findLast(({ id }) => !stopped.has(id));
 }
 
-/** Result of a call that the user stopped or postponed, in the words of Claude Code. */
+/** Result of a tool call that the user stopped or postponed, in the words of Claude Code. */
 const STOPPED = /\[Request interrupted by user\b|\bdoesn't want to take this action right now\b/;
 
 /** Maximum length of the quoted arguments of a refused call, in characters. */

@@ -228,7 +228,7 @@ function criticalFailure(registration: Registration, failure: ExtensionReport): 
   return new ExtensionError("critical-handler-failed", message, { owner, cause: failure.error });
 }
 
-/** Result of a call, or the reason why the host stopped waiting for it. */
+/** Outcome of a call of a handler: its answer, its error, or the reason why the host stopped waiting for it. */
 type Outcome =
   | { readonly kind: "answered"; readonly answer: unknown }
   | { readonly kind: "threw"; readonly error: unknown }

@@ -141,7 +141,7 @@ CREATE TABLE IF NOT EXISTS espalier.line (
   CONSTRAINT line_parent FOREIGN KEY (session, parent) REFERENCES espalier.line (session, id),
   CONSTRAINT line_body CHECK ((line IS NULL) <> (raw IS NULL))
 );
--- For who removes sessions. The session stands last: nobody shall look for an entry here.
+-- For the deletion of sessions. The session is the last column, because no query finds an entry by this index.
 CREATE INDEX IF NOT EXISTS line_children ON espalier.line (parent, session) WHERE parent IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS espalier.lease (
@@ -160,9 +160,10 @@ CREATE TABLE IF NOT EXISTS espalier.lease (
 };
 
 /**
- * Sessions as views, for reports and for programs that expect these tables: messages of the leaf's path, summaries, and
- * the time of the last compaction. The views show only the namespace in the setting `espalier.namespace`. Sessions are
- * found by namespace and name, so a query by `session_id` reads only that session.
+ * Views for reports, and for programs that expect tables of these names: `session_message` (messages of the leaf's
+ * path), `session_summary` (its compactions), and `token_stats` (time of the last compaction). They show only the
+ * namespace in the setting `espalier.namespace` (default: `default`). `session_id` is the name of the session, which is
+ * indexed together with the namespace, so a query by it reads only that session.
  */
 const views: Migration = {
   number: 2,
@@ -172,7 +173,7 @@ CREATE OR REPLACE FUNCTION espalier.current_namespace() RETURNS text LANGUAGE sq
   SELECT coalesce(nullif(current_setting('espalier.namespace', true), ''), 'default')
 $$;
 
--- A value of a line. Characters that text cannot hold (NUL, half a surrogate pair) are shown as U+FFFD.
+-- A value of a line. Characters that text cannot hold (NUL, a lone surrogate) are shown as U+FFFD.
 CREATE OR REPLACE FUNCTION espalier.field(line text, VARIADIC path text[]) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   RETURN line::json #>> path;

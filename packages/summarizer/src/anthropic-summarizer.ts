@@ -371,7 +371,7 @@ function extendingInstruction(request: SummaryRequest): string {
 }
 
 /**
- * Identifies the part to summarise by the beginnings of its first and last message: the conversation may have further
+ * Identifies the part to summarize by the beginnings of its first and last message: the conversation may have further
  * messages.
  */
 function partToSummarize(request: SummaryRequest): string[] {
@@ -412,7 +412,7 @@ function allowsNoText({ tool_choice, output_config, output_format }: SentBody): 
 }
 
 /**
- * Returns whether a last request has the messages to summarise, by their ends and by the texts of users and tools, in
+ * Returns whether a last request has the messages to summarize, by their ends and by the texts of users and tools, in
  * this order. Neither the answer to the request nor messages of other branches are in the request.
  */
 function holdsMessages({ body }: LastRequest, { messages }: SummaryRequest): boolean {
@@ -430,13 +430,13 @@ function holdsMessages({ body }: LastRequest, { messages }: SummaryRequest): boo
   return true;
 }
 
-/** Number of characters by which a message is recognised. */
+/** Number of characters by which a message is recognized. */
 const MARK = 200;
 
 /** Returns the beginning in JSON of a message's text, or else of its first call; empty for pictures alone. */
 function markOf(message: ContextMessage): string {
   const text = messageText(message).trim() || (toolCalls(message)[0]?.id ?? "");
-  // Half a surrogate pair would be written as an escape.
+  // A lone surrogate would be written as an escape.
   const whole = text.slice(0, MARK).replace(/[\ud800-\udbff]$/, "");
   return JSON.stringify(whole).slice(1, -1);
 }

@@ -286,7 +286,7 @@ function findFileTool(tools: readonly FileTool[], callName: string): FileTool | 
 const byName = (tools: readonly FileTool[], wanted: string) =>
   tools.findLast(({ name }) => name.toLowerCase() === wanted);
 
-/** Names of arguments with the path of one file. */
+/** Argument names of tool calls whose value is the path of one file. */
 export const PATH_FIELDS = [
   "path",
   "file_path",

@@ -286,7 +286,7 @@ export function sdkError(thrown: unknown, signal: AbortSignal | undefined, usage
 }
 
 /**
- * Fields of an SDK error. Errors are recognised by their fields, because a caller's client may come from another copy
+ * Fields of an SDK error. Errors are recognized by their fields, because a caller's client may come from another copy
  * of the SDK.
  */
 interface ErrorShape {
@@ -325,14 +325,14 @@ function codeOf(shape: ErrorShape, said: string, signal: AbortSignal | undefined
   if (signal?.aborted || names.includes("APIUserAbortError")) return "aborted";
   if (names.includes("APIConnectionTimeoutError")) return "timeout";
   if (names.includes("APIConnectionError")) return "connection";
-  const words = [shape.type, shape.code, said].map(String);
+  const types = [shape.type, shape.code, said].map(String);
   // A monthly limit is reported like a rate limit, but does not end after a wait.
   if (typeof shape.errorCode === "string" && shape.errorCode.includes("spend_limit")) return "unauthorized";
-  if (words.includes("insufficient_quota")) return "unauthorized";
+  if (types.includes("insufficient_quota")) return "unauthorized";
   // Inside a stream, some servers send the status as the code.
   const status = [shape.status, shape.statusCode, shape.code].find(isStatus);
   const byStatus = status === undefined ? undefined : codeByStatus(status);
-  const code = byStatus ?? codeByType(words);
+  const code = byStatus ?? codeByType(types);
   if ((code === undefined || code === "bad-request") && namesOverflow(said)) return "too-long";
   if (/authentication method|api ?key/i.test(said)) return code ?? "unauthorized";
   // The SDKs have no class for a stream that ends too early: they wrap the connection's error, or have only a message.
@@ -366,9 +366,9 @@ const CODE_BY_TYPE: Record<string, SummaryErrorCode> = {
 };
 
 /** Returns the code of an error by its type, its code, or the type that begins its message. */
-function codeByType(words: readonly string[]): SummaryErrorCode | undefined {
-  for (const word of words) {
-    const [first = ""] = word.split(":");
+function codeByType(types: readonly string[]): SummaryErrorCode | undefined {
+  for (const type of types) {
+    const [first = ""] = type.split(":");
     if (Object.hasOwn(CODE_BY_TYPE, first)) return CODE_BY_TYPE[first];
   }
   return undefined;
@@ -400,14 +400,14 @@ function sentence(code: SummaryErrorCode, said: string): string {
   return code === "aborted" ? cure : `${cure} (${said})`;
 }
 
-/** Words of providers and proxies that refuse a request body for its bytes. */
+/** Messages of providers and proxies about a request body with too many bytes. */
 const TOO_MANY_BYTES = /request_too_large|request entity too large|payload too large/i;
 
 /**
- * Words of providers that refuse a request as longer than the model's window. Each provider has its own words and few
- * have a code; the list is from their documented and observed messages.
+ * Messages of providers about a request that is longer than the model's window. Each provider has its own messages, and
+ * few have a code; the list is from their documented and observed messages.
  */
-const OVERFLOW_WORDS = [
+const OVERFLOW_MESSAGES = [
   /prompt is too long/i,
   /input is too long/i,
   TOO_MANY_BYTES,
@@ -424,13 +424,13 @@ const OVERFLOW_WORDS = [
   /input length and `?max_tokens`? exceed/i,
 ];
 
-/** Words that look like an overflow and have another cause: a different limit with a different cure. */
-const OTHER_WORDS = [/rate limit/i, /too many requests/i, /per (?:minute|day|hour)/i, /quota/i];
+/** Messages that look like an overflow but have another cause: a different limit with a different cure. */
+const OTHER_MESSAGES = [/rate limit/i, /too many requests/i, /per (?:minute|day|hour)/i, /quota/i];
 
-/** Returns whether the words of an error refuse a request as longer than the model's window. */
-export const namesOverflow = (words: string): boolean =>
-  OVERFLOW_WORDS.some((pattern) => pattern.test(words)) &&
-  !OTHER_WORDS.some((pattern) => pattern.test(words));
+/** Returns whether an error message says that the request is longer than the model's window. */
+export const namesOverflow = (message: string): boolean =>
+  OVERFLOW_MESSAGES.some((pattern) => pattern.test(message)) &&
+  !OTHER_MESSAGES.some((pattern) => pattern.test(message));
 
-/** Returns whether the words of an error refuse a request for its bytes. */
-export const namesByteOverflow = (words: string): boolean => TOO_MANY_BYTES.test(words);
+/** Returns whether an error message says that the request body has too many bytes. */
+export const namesByteOverflow = (message: string): boolean => TOO_MANY_BYTES.test(message);

@@ -311,7 +311,7 @@ export function throwIfAborted(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw abortError(signal);
 }
 
-/** Words at the beginning of a refusal; later in a summary they report the words of another speaker. */
+/** Patterns of a refusal at the beginning of a summary; later in a summary such words report another speaker. */
 const REFUSAL = new RegExp(
   [
     "^(?:i(?:'|’)?m sorry|i am sorry|sorry|i apologi[sz]e|unfortunately)[,.:;!]?\\s[^\\n]{0,80}(?:can(?:'|’)?t|cannot|can not|unable|won(?:'|’)?t|not able)",

@@ -16,9 +16,9 @@ export interface TokenEstimator {
   readonly name: string;
   /** Tokens that are added to every total. */
   readonly overhead: number;
-  /** Returns the tokens of one neutral message. */
+  /** Returns the estimated tokens of one neutral message. */
   estimate(message: ContextMessage): number;
-  /** Returns the tokens of a text. */
+  /** Returns the estimated tokens of a text. */
   text(text: string): number;
 }
 

@@ -333,7 +333,10 @@ function noteOf(tree: Tree, id: string): string {
 const beginning = (words: readonly string[], typed: string): Candidate[] =>
   words.filter((word) => word.startsWith(typed)).map((text) => ({ text }));
 
-/** Returns candidates for the word before the cursor: a command, its argument, or a file below the session's folder. */
+/**
+ * Returns candidates for the word before the cursor: a command, its argument, or a path (absolute, `~/`, or from the
+ * session's folder), also after `@`.
+ */
 export function completeChat(chat: Chat, before: string): Completion {
   const from = before.search(/\S*$/);
   const word = before.slice(from);

@@ -141,8 +141,8 @@ export class ChatScreen {
   }
 
   /**
-   * Shows a question of one row until the next key. Returns true when it was already shown: the user pressed the same
-   * key twice.
+   * Shows a one-row question until the next input. Returns true if the same question was already shown and no input
+   * except Ctrl-C came in between: the user has confirmed.
    */
   confirm(question: string): boolean {
     if (this.#asked === question) return true;

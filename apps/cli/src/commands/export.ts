@@ -87,7 +87,7 @@ function viewOmitted(
   return [`Left out: ${omitted.join(" and ")}; ${cure}.`];
 }
 
-/** Refuses an option that would have no effect. */
+/** Throws `usage` for `--all` with a format in which it has no effect. */
 function refuseNeedlessAll(options: ExportCommandOptions): void {
   const { all } = options;
   const format = formatOf(options);

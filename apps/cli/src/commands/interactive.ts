@@ -71,7 +71,10 @@ async function placeNamed(shell: Shell, word: string): Promise<ServedPlace> {
   return shell.store ? { only } : { folder: dirname(only), only };
 }
 
-/** Refuses a symbolic link to a session's file, since lists do not follow such links; a folder may be a link. */
+/**
+ * Throws `usage` for a symbolic link to a session's file, because lists do not follow such links; a folder may be a
+ * link. Also for a place that is neither a file nor a folder.
+ */
 function refuseOddPlace(place: string): void {
   if (statSync(place).isDirectory() || lstatSync(place).isFile()) return;
   const problem = lstatSync(place).isSymbolicLink()

@@ -13,7 +13,8 @@ const WIDEST = 120;
 
 /**
  * Renders markdown as lines for a terminal, none wider than `columns`: its markup becomes colours, and stays when
- * colours are off. Control sequences are removed first. A text whose parsing takes too long is shown unchanged.
+ * colours are off. Control sequences are removed first. A text that {@link readMarkdown} does not parse (over 200,000
+ * characters, 300 ms, …) is shown unchanged.
  */
 export function renderMarkdown(text: string, { columns, colours }: MarkdownLook): string[] {
   const look = { columns: Math.min(WIDEST, Math.max(NARROWEST, columns)), colours };

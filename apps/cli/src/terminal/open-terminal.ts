@@ -208,10 +208,10 @@ const TYPING = 150;
 const MOST_HITS = 500;
 const TELLING = 100;
 
-/** Longer sessions, in bytes, are read only when they are opened. */
+/** Maximum bytes of a session that is read for the list; a longer one is read only when it is opened. */
 const MOST_BYTES = 64_000_000;
 
-/** The same limit for a store, which has to send the whole session. */
+/** The same limit for a store that has to send the whole session. */
 const MOST_FETCHED = 2_000_000;
 
 /** Reads the list of sessions, and searches it. */
@@ -269,7 +269,10 @@ export function listEffects(shell: Pick<Shell, "store">, dispatch: (event: Termi
   return { performers, end };
 }
 
-/** Counts the branches of a session and its own cost; undefined for a session that is too long. */
+/**
+ * Counts the branches of a session and its own cost; undefined for a session of more than 64 MB, or 2 MB in a store
+ * that has to send it.
+ */
 async function factsOf(
   store: SessionStore,
   ref: string,

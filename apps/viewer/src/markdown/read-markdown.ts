@@ -7,7 +7,7 @@ export const markdown: MarkdownIt = new MarkdownIt({ html: false, linkify: true 
 // Many file names end like domain names, so only complete addresses become links.
 markdown.linkify.set({ fuzzyLink: false });
 
-/** Longer texts, in characters, are shown without markup. */
+/** Maximum characters of a text that is parsed; a longer one is shown without markup. */
 const LONGEST = 200_000;
 
 /** Maximum milliseconds to parse a text; a text that takes longer is shown without markup. */
@@ -33,8 +33,8 @@ markdown.block.ruler.before("table", "watch-time", watchTime);
 markdown.inline.ruler.before("text", "watch-time", watchTime);
 
 /**
- * Parses markdown as a flat list of opening and closing blocks. Returns undefined for a text that is too long, takes
- * too long, has too many tokens, or is nested too deeply.
+ * Parses markdown as a flat list of opening and closing blocks. Returns undefined for a text of more than 200,000
+ * characters, 300 ms of parsing, 20,000 tokens, or 98 levels.
  */
 export function readMarkdown(text: string): Token[] | undefined {
   if (text.length > LONGEST) return undefined;

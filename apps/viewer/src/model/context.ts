@@ -101,7 +101,7 @@ const EVEN_POINTS = 2_000;
 /** One walk for each tree, which is continued when the session grows. */
 const walks = new WeakMap<Tree, Promise<{ walk: GrowthWalk; growth: ContextGrowth }>>();
 
-/** Returns the size of the context after each entry of the path that ends in a row. */
+/** Returns the estimated size of the context, in tokens, after each entry of the path that ends in a row. */
 export async function growthTo(tree: Tree, row: number): Promise<ContextGrowth> {
   // Entries beside the conversation are not steps of the path.
   const path = pathRows(tree, row).filter((at) => tree.kindAt(at).movesLeaf);
@@ -191,12 +191,12 @@ export const TOKEN_KINDS = [
 
 export type TokenKind = (typeof TOKEN_KINDS)[number];
 
-/** Tokens of each kind, in the order of {@link TOKEN_KINDS}. */
+/** Estimated tokens of each kind, in the order of {@link TOKEN_KINDS}. */
 export type TokenCounts = number[];
 
 const noTokens = (): TokenCounts => TOKEN_KINDS.map(() => 0);
 
-/** Returns the tokens of messages by kind. */
+/** Returns the estimated tokens of messages by kind, in the order of {@link TOKEN_KINDS}. */
 export function tokensOf(messages: readonly ContextMessage[]): TokenCounts {
   const tokens = noTokens();
   for (const message of messages) addTokens(tokens, message);

@@ -92,8 +92,8 @@ export function treeReader(tree: Tree, rowsWith?: RowFinder) {
 }
 
 /**
- * Returns the rows of a path from which rules come. Results of tools are left out, and all answers but the last one
- * before each prompt.
+ * Returns the rows of a path that are needed to find rules: every row except tool results and answers. Of the answers
+ * before each prompt, only the last one is included; answers after the last prompt are not.
  */
 function rowsOfRules(tree: Tree, row: number): number[] {
   const rows: number[] = [];

@@ -29,7 +29,7 @@ export interface StrictServer {
   close(): Promise<void>;
 }
 
-/** Starts a server on a free port of 127.0.0.1. It keeps its answers, to recognise its own thoughts. */
+/** Starts a server on a free port of 127.0.0.1. It keeps its answers, to recognize its own thoughts. */
 export async function startStrictServer(protocol: Protocol): Promise<StrictServer> {
   const given: Given[] = [];
   const next: Answer = { thoughts: [], text: "Ready.", calls: [], isCutOff: false };

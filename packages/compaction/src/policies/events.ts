@@ -58,7 +58,7 @@ export class EventBus {
   }
 }
 
-/** `Context at 85% - compacting`. */
+/** Returns the message of `PROGRESS_UPDATE`: `Context at 85% - compacting` for a fill of 0.85. */
 export function progressMessage(fill: number): string {
   return `Context at ${Math.round(fill * 100)}% - compacting`;
 }

@@ -221,7 +221,10 @@ export interface ReadableSession {
   readonly leafId: string | null;
 }
 
-/** First line of the stacked summaries of a path. */
+/**
+ * First line of a summary of the policy `message-count`, and of the text of `getHistoryContext`; all earlier summaries
+ * follow it.
+ */
 export const SUMMARY_HEADING = "## PREVIOUS CONTEXT SUMMARY\n";
 
 /** Returns the summaries of a compaction, without heading and blocks; the next summary is appended to them. */

@@ -33,7 +33,7 @@ const STYLE: SummaryStyle = {
 };
 
 /**
- * Summarises the older messages when there are too many (origins 000). The policy is evaluated after each append and
+ * Summarizes the older messages when there are too many (origins 000). The policy is evaluated after each append and
  * runs in the background. Each summary covers its own range and is never rewritten; all summaries come before the
  * recent messages. `query_history` finds the originals.
  *
@@ -104,7 +104,7 @@ export function checkMessageCountSettings(
 
 /**
  * Plans a compaction that keeps the newest `count` messages, or more: a cut between a call and its results moves back
- * to the call. All messages before the cut are summarised as one span, even if it ends inside a turn. Kept messages
+ * to the call. All messages before the cut are summarized as one span, even if it ends inside a turn. Kept messages
  * that do not fit the window are shortened. If they still do not fit, fewer are kept, as in the default policy.
  *
  * @throws EspalierError `irreducible`

@@ -117,7 +117,7 @@ export interface OffloadOptions
   extends Partial<Pick<OffloadSettings, "offloadThreshold" | "offloadMinTokens">> {
   /** Returns the path of a text. Default: numbered paths in a folder `offloaded`. */
   pathFor?: (text: string) => string;
-  /** Returns the tokens of one message. Default: characters / 4. */
+  /** Estimates the tokens of one message. Default: characters / 4. */
   estimate?: (message: ContextMessage) => number;
   /** Size that is compared with the threshold. Default: the estimate of the messages. */
   tokens?: number;

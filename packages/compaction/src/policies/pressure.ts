@@ -36,19 +36,19 @@ export function pressure(settings: Partial<PressureSettings> = {}): Policy {
 }
 
 /**
- * Returns the size of the next request: the usage that a provider reported, if it still describes the context, plus the
- * word count of later messages; else the word count of history, system prompt and tools, plus 50.
+ * Returns the size of the next request in tokens: the usage that a provider reported, if it still describes the
+ * context, plus the word count of later messages; else the word count of history, system prompt and tools, plus 50.
  */
 const pressingTokens = ({ context, overheadTokens }: PolicySituation): number =>
   trustedTokens(context, overheadTokens, ESTIMATOR);
 
 /**
- * Counts tokens by words (origins 004): 0.75 for a word, 0.5 for a Chinese, Japanese or Korean character, 0.75 for a
+ * Estimates tokens by words (origins 004): 0.75 for a word, 0.5 for a Chinese, Japanese or Korean character, 0.75 for a
  * code token, 0.25 for a special character, and 50 in addition. Each message is counted once, because messages never
  * change.
  */
 export const TokenCounter = {
-  /** Returns the tokens of one message. */
+  /** Estimates the tokens of one message. */
   estimate(message: ContextMessage): number {
     const weighed = known.get(message);
     if (weighed !== undefined) return weighed;
@@ -57,17 +57,17 @@ export const TokenCounter = {
     return tokens;
   },
 
-  /** Returns the tokens of a text. */
+  /** Estimates the tokens of a text. */
   text: (text: string): number => wordEstimator.text(text),
 
-  /** Returns the tokens of messages, without the 50 of a request. */
+  /** Estimates the tokens of messages, without the 50 of a request. */
   messages(messages: readonly ContextMessage[]): number {
     let tokens = 0;
     for (const message of messages) tokens += TokenCounter.estimate(message);
     return tokens;
   },
 
-  /** Returns the tokens of a request: history, system prompt, and 50. */
+  /** Estimates the tokens of a request: history, system prompt, and 50. */
   request(history: readonly ContextMessage[], systemPrompt = ""): number {
     return TokenCounter.messages(history) + TokenCounter.text(systemPrompt) + wordEstimator.overhead;
   },

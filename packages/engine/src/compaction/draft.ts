@@ -117,7 +117,10 @@ function keptPart({ session, plan, compactionId }: CompactionRun, candidate: Com
   return { path, places, grown, firstKeptEntryId, keptFrom, ids };
 }
 
-/** Refuses to keep a result that was appended after the plan without its call: no model would read it. */
+/**
+ * Throws `stale` if a tool result that was appended after the plan would be kept without its call: no model would read
+ * it.
+ */
 function refuseSplitCall({ path, grown, ids }: KeptPart): void {
   for (const entry of grown) {
     if (!isMessage(entry, "toolResult")) continue;
@@ -198,7 +201,10 @@ function replacing(edits: ContextEdit[], later: readonly ContextEdit[]): Context
   return [...edits.filter(({ targetId }) => !replaced.has(targetId)), ...later];
 }
 
-/** Returns the pictures that make the next request too large; all after a request was refused for its bytes. */
+/**
+ * Returns edits that remove images from the next request: as many as make it too large, all of them after a request was
+ * refused because it has too many bytes.
+ */
 function picturesToLose(
   { session, situation, reason }: CompactionRun,
   path: readonly Entry[],
@@ -208,7 +214,7 @@ function picturesToLose(
   const bytes = totalBytes(messages) + situation.overheadTokens * CHARS_PER_TOKEN;
   const newest = window.entries.findLast((entry) => isMessage(entry, "assistant"));
   const isRefused = reason === "overflow" && newest !== undefined && isByteOverflow(newest.message);
-  // The limit of a proxy is unknown: only a request without pictures is safe.
+  // The limit of a proxy is unknown: only a request without images is safe.
   const excess = isRefused ? Number.POSITIVE_INFINITY : excessBytes(bytes, situation.settings.requestBytes);
   if (excess === 0) return [];
   const span = readSpan(path);
@@ -223,7 +229,7 @@ function detailsOf(
   tokensAfter: number,
 ): CompactionDetails {
   const { session, plan, policy, reason, situation } = run;
-  const { model: inForce, thinkingLevel } = session.context;
+  const { model: current, thinkingLevel } = session.context;
   const { covered, kept } = rangesOf(run, part);
   const learnt = learntWindows(part.path);
   const at = new Date(session.now()).toISOString();
@@ -255,7 +261,7 @@ function detailsOf(
     ...(Object.keys(learnt).length > 0 ? { learntWindows: learnt } : {}),
     pinned: pinnedTexts(session).map(({ id }) => id),
     rules: rulesAtLeaf(session),
-    settings: { provider: inForce?.provider ?? null, modelId: inForce?.modelId ?? null, thinkingLevel },
+    settings: { provider: current?.provider ?? null, modelId: current?.modelId ?? null, thinkingLevel },
   };
 }
 

@@ -220,7 +220,7 @@ export function comparePolicies(session: Session, extras: RequestExtras = {}): P
   });
 }
 
-/** Returns the size of messages in tokens, as a policy counts. */
+/** Returns the size of messages in tokens, as a policy estimates. */
 export const sizeOf = (messages: readonly ContextMessage[], policy: Policy): number =>
   messages.reduce((sum, message) => sum + policy.estimate(message), 0);
 
@@ -244,7 +244,7 @@ export interface RequestExtras {
   overheadTokens?: number;
 }
 
-/** Returns the tokens of system prompt and tools, as the policy counts. */
+/** Returns the tokens of system prompt and tools, as the policy estimates. */
 export function overheadOf(policy: Policy, { system, tools = [], overheadTokens }: RequestExtras): number {
   if (overheadTokens !== undefined) return overheadTokens;
   if (!system && tools.length === 0) return 0;

@@ -1,7 +1,7 @@
 // Messages of a session for the measures. Each is parsed only once.
 import { type ContextMessage, isRecord, messageText, toolCalls } from "@espalier/session-tree";
 
-/** A call of a tool, with its arguments as text. */
+/** A tool call, with its arguments as text. */
 export interface ReadCall {
   id: string;
   name: string;
@@ -63,7 +63,7 @@ export class ReadMessage {
     return this.#words;
   }
 
-  /** Lines that are long enough to be recognised in other texts. */
+  /** Lines that are long enough to be recognized in other texts. */
   get lines(): readonly string[] {
     this.#lines ??= this.text
       .split("\n")
@@ -72,7 +72,7 @@ export class ReadMessage {
     return this.#lines;
   }
 
-  /** True for the result of a call that failed. */
+  /** True for the result of a tool call that failed. */
   get isError(): boolean {
     return this.message.role === "toolResult" && this.message.isError === true;
   }
@@ -81,7 +81,7 @@ export class ReadMessage {
 /** Maximum number of characters of a message that count for the rarity of words. */
 const COUNTED_LENGTH = 6_000;
 
-/** Minimum number of characters of a line that is recognised in a later result. */
+/** Minimum number of characters of a line that is recognized in a later result. */
 const TELLING_LINE = 20;
 
 /** Maximum depth to which arguments are read. */
@@ -121,14 +121,14 @@ export class Transcript {
     return place;
   }
 
-  /** Returns the result of a call; undefined when there is none before message `end`. */
+  /** Returns the result of a tool call; undefined when there is none before message `end`. */
   resultOf(call: ReadCall, end: number): ReadMessage | undefined {
     const result = this.#results.get(call.id);
     return result && result.at < end ? result : undefined;
   }
 }
 
-/** Extensions of files that are recognised without a folder. */
+/** Extensions of files that are recognized without a folder. */
 const ENDINGS =
   "ts|tsx|js|jsx|mjs|cjs|json|jsonl|md|css|html|sh|ps1|py|go|rs|toml|yaml|yml|sql|gd|tscn|cfg|conf|ini|plist|txt|lock|svg|png|env";
 

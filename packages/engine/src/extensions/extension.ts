@@ -59,8 +59,8 @@ export interface ProgramResult {
  */
 export interface PiApi extends Record<(typeof ABSENT)[number], (...given: unknown[]) => void> {
   /**
-   * Registers a command: `/name` in the chat, `espalier run <session> <name>` on the command line. The first command of
-   * a name is used.
+   * Registers a command: `/name` in the chat, `espalier run <session> <name>` on the command line. If several
+   * extensions register a name, the first one is used. In the chat, a command of the chat itself has priority.
    */
   registerCommand(
     name: string,

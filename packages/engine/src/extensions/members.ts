@@ -124,7 +124,7 @@ export interface ExtensionContext {
   thinkingLevel: string;
   /** Aborts the current operation. */
   signal: AbortSignal;
-  /** Returns the size of the context at the leaf. */
+  /** Returns the estimated size of the context at the leaf. */
   getContextUsage(): ContextUsage;
   /** Starts a compaction without waiting for it. */
   compact(options?: {

@@ -150,7 +150,7 @@ function reached(client: OpenaiClient, options: Pick<ModelOptions<unknown>, "mod
 /** States of a response that is not an answer. */
 const FAILED: ReadonlySet<unknown> = new Set(["failed", "cancelled"]);
 
-/** Returns the code and the words of a failed response. */
+/** Returns the code and the message of a failed response. */
 const failureOf = (error: unknown): string =>
   [field(error, "code"), field(error, "message")].filter(Boolean).join(": ") ||
   "The server failed, and gave no reason.";

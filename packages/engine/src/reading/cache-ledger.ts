@@ -262,7 +262,7 @@ function byCause(breaks: readonly CacheBreak[]): CacheLedger["byCause"] {
   return Object.fromEntries(sums.sort(([, a], [, b]) => b.cost - a.cost || b.tokens - a.tokens));
 }
 
-/** Limits of a size in tokens. */
+/** Lower and upper limit of a size in tokens. */
 type Range = CountedCall["answer"];
 
 /** Returns whether `call` can continue `from`: its request, its answer, and a number of tokens in the range. */
@@ -274,7 +274,10 @@ function fits(call: CountedCall, from: CountedCall, [least, most]: Range): boole
 /** Tokens around a message that its text does not have. */
 const ROUNDING = 16;
 
-/** Returns the size in tokens of the messages in some rows. */
+/**
+ * Returns the lowest and the highest possible number of tokens of the messages in some rows: billed counts of answers,
+ * estimates of other messages.
+ */
 function sizeOf(tree: Tree, rows: readonly number[]): Range {
   let [least, most] = [0, 0];
   for (const row of rows) {

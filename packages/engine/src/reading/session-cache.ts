@@ -7,7 +7,7 @@ interface Cached<Opened> {
   readers: number;
 }
 
-/** Sessions that stay open between reads, by a key. A session is never closed while somebody reads it. */
+/** Sessions that stay open between reads, by a key. A session is never closed during a read. */
 export class SessionCache<Opened extends SessionTree> {
   readonly #most: number;
   readonly #cached = new Map<string, Cached<Opened>>();
@@ -18,7 +18,7 @@ export class SessionCache<Opened extends SessionTree> {
   }
 
   /**
-   * Reads from the current state of a session, with entries that others appended. It is opened if necessary, and opened
+   * Reads from the current state of a session, with entries that others appended. Opens the session if necessary, and
    * again if its file was replaced.
    * @throws errors of `open` and of `read`
    */
@@ -67,7 +67,10 @@ export class SessionCache<Opened extends SessionTree> {
     return cached;
   }
 
-  /** Removes a reader. Closes sessions without readers if there are too many, or if they were replaced. */
+  /**
+   * Removes a reader. Closes the session if it was replaced and has no more readers; then the least recently used
+   * sessions without readers, until at most `most` are open.
+   */
   async #leave(key: string, cached: Cached<Opened>): Promise<void> {
     cached.readers--;
     const ended: Cached<Opened>[] = [];

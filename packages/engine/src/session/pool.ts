@@ -46,7 +46,10 @@ export interface SessionPool {
   delete(id: string): Promise<string[]>;
   /** Number of open sessions, in use or not. */
   readonly size: number;
-  /** Refuses new uses, waits for those that were accepted, and closes all sessions. A second call waits for the first. */
+  /**
+   * Closes all sessions when the accepted uses have ended. From now on, `use` and `delete` throw `closed`. A second
+   * call waits for the first.
+   */
   close(): Promise<void>;
 }
 

@@ -378,8 +378,9 @@ const OF_SYNAPSE: Readonly<Record<string, string>> = {
 };
 
 /**
- * Reads the environment: `ESPALIER_COMPACT_` and any key in capitals (`ESPALIER_COMPACT_KEEP_RECENT_TOKENS`). The five
- * variables of origins 003 that begin with `SYNAPSE_COMPACT_` have less priority. An empty variable is ignored.
+ * Reads settings from the environment. A variable is `ESPALIER_COMPACT_` and the key in capitals, with `_` between its
+ * words: `ESPALIER_COMPACT_KEEP_RECENT_TOKENS` is `keepRecentTokens`. The five `SYNAPSE_COMPACT_` variables of origins
+ * 003 have lower priority. An empty variable is ignored.
  */
 function readEnvironment(environment: NodeJS.ProcessEnv): SettingsLayer {
   const values: Record<string, string> = {};

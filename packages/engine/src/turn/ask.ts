@@ -76,8 +76,8 @@ export interface TurnRequest<Params = unknown> extends PreparedRequest {
 }
 
 /**
- * Prepares the next request at the leaf: calls without a result get one that says they were interrupted, the policy
- * compacts, and the context is healed and written in the provider's format.
+ * Prepares the next request at the leaf: calls without a result get a result that says the call was interrupted, the
+ * policy compacts, and the context is healed and written in the provider's format.
  *
  * @throws EspalierError `empty-context` when the conversation is empty or ends in an answer; errors of `prepareRequest`
  */
@@ -239,7 +239,7 @@ async function readAnswer(
       model: provider.modelId,
       usage,
       stopReason: signal.aborted ? "aborted" : "error",
-      errorMessage: signal.aborted ? ABORTED : wordsOf(error),
+      errorMessage: signal.aborted ? ABORTED : errorTextOf(error),
       timestamp: Date.now(),
     };
     return { answer, error: signal.aborted ? signal.reason : error };
@@ -253,18 +253,18 @@ async function readAnswer(
 /** Error message of an aborted answer. */
 const ABORTED = "The answer was aborted.";
 
-/** Returns the error text of a provider with its status, from which an overflow is recognised. */
-function wordsOf(error: unknown): string {
+/** Returns the error message of a provider with its status, from which an overflow is recognized. */
+function errorTextOf(error: unknown): string {
   const { status, statusCode, message } = error as {
     status?: unknown;
     statusCode?: unknown;
     message?: unknown;
   };
-  const words = typeof message === "string" && message !== "" ? message : String(error);
+  const text = typeof message === "string" && message !== "" ? message : String(error);
   const code = status ?? statusCode;
-  // A proxy has other words for this error.
-  if (code === 413 && !words.includes("request_too_large")) return `request_too_large: ${words}`;
-  return code === undefined || words.startsWith(`${code}`) ? words : `${code} ${words}`;
+  // A proxy has another message for this error.
+  if (code === 413 && !text.includes("request_too_large")) return `request_too_large: ${text}`;
+  return code === undefined || text.startsWith(`${code}`) ? text : `${code} ${text}`;
 }
 
 /**

@@ -122,7 +122,10 @@ export class Turn {
     return result;
   }
 
-  /** Records a result. One that cannot be written, such as one of 16 MiB, becomes an error result that says so. */
+  /**
+   * Records a result. In place of one that cannot be written, such as one of 16 MiB, an error result with the reason is
+   * recorded.
+   */
   async #record(call: ToolCallBlock, result: ToolResultMessage): Promise<ToolResultMessage> {
     try {
       await this.#log.append([message.of({ message: result })]);
@@ -188,16 +191,16 @@ export class TurnLog {
   }
 }
 
-/** Result of a call that was running when it was aborted, or when its process ended. */
+/** Result of a tool call that was running when it was aborted, or when its process ended. */
 export const INTERRUPTED = "The call was interrupted: its result was never recorded. It was not run again.";
 
-/** Result of a call whose turn ended before it ran. */
+/** Result of a tool call whose turn ended before it ran. */
 export const NOT_RUN = "The call was not run: the user ended the turn before it.";
 
-/** Result of a call in an answer that reached its limit: it may be half a call. */
+/** Result of a tool call in an answer that reached its limit: the call may be incomplete. */
 const CUT_OFF = "The call was not run: the answer was cut off at its limit. Make it again, shorter.";
 
-/** Returns the result of one call. Never throws: an error or an abort becomes an error result. */
+/** Returns the result of one tool call. Never throws: an error or an abort becomes an error result. */
 async function outcome(
   call: ToolCallBlock,
   run: () => Promise<unknown>,

@@ -238,7 +238,7 @@ function isThinking({ content }: Line): boolean {
 const readSaid = (content: unknown, { place, content: issues }: LineReading): UserContent =>
   typeof content === "string" ? content : (readContent(content, place, issues, readBlock) as UserContent);
 
-/** Returns the entries of a user line: each result of a tool is a separate message, followed by the other content. */
+/** Returns the entries of a user line: each tool result is a separate message, followed by the other content. */
 function userBodies(line: Line, reading: LineReading): EntryBody[] {
   const { place, timestamp, content: issues } = reading;
   const content = messageOf(line)["content"];

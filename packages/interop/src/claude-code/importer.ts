@@ -423,7 +423,8 @@ class Conversation {
 const NO_SUMMARY = "A compaction has no summary in the file; it is not shown as a compaction.";
 
 /**
- * Makes a mark for lost lines: the entry after it is the next one in the file, but not a reply to the entry before it.
+ * Makes the entry `claude-code.gap`. It marks lost lines between its parent and its child: the child is the next line
+ * in the file, not a reply to the parent.
  */
 function gapMark(id: string): UnplacedEntry {
   return { id: idFromText(`${id}/gap`), body: { type: "custom", customType: "claude-code.gap", data: {} } };

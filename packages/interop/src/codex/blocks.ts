@@ -35,7 +35,7 @@ export function readSaid(content: unknown, { place, provider, issues }: Reading)
 }
 
 /**
- * Reads a call. A call of a tool that the provider runs is stored unchanged: no other provider can read it, and it
+ * Reads a tool call. A call of a tool that the provider runs is stored unchanged: no other provider can read it, and it
  * has no result.
  */
 export function readCall(item: Fields, { place, provider, issues }: Reading): ContentBlock {
@@ -59,7 +59,7 @@ export function readCall(item: Fields, { place, provider, issues }: Reading): Co
   return hosted();
 }
 
-/** Returns the result of a call. */
+/** Returns the entry for the result of a tool call. */
 export function resultBody(item: Fields, toolName: string, timestamp: number, reading: Reading): EntryBody {
   const { call_id, output, tools } = item;
   const { content, success } = isRecord(output) ? output : { content: output ?? tools, success: undefined };
@@ -338,12 +338,12 @@ function retainedMessages(retained: Fields): { role: string; text: string }[] {
   );
 }
 
-/** First half of a surrogate pair, at a cut. */
-const HALF_CHARACTER = /[\uD800-\uDBFF]$/;
+/** Lone surrogate at the end of a cut text: the first half of a pair. */
+const LONE_SURROGATE = /[\uD800-\uDBFF]$/;
 
 function excerpt(text: string): string {
   const flat = text.trim().replace(/\s*\n\s*/g, "\n  ");
-  return flat.length <= EXCERPT ? flat : `${flat.slice(0, EXCERPT).replace(HALF_CHARACTER, "")} […]`;
+  return flat.length <= EXCERPT ? flat : `${flat.slice(0, EXCERPT).replace(LONE_SURROGATE, "")} […]`;
 }
 
 /** Returns the other fields of a compaction, without messages that are in the conversation. */
@@ -376,7 +376,7 @@ interface UserPart {
 
 /**
  * Splits a message of the user's role into text of the user and text of the agent. New files name the kind of each
- * part. In old files, text of the agent is recognised by its beginning, unless the event with the user's prompt repeats
+ * part. In old files, text of the agent is recognized by its beginning, unless the event with the user's prompt repeats
  * it.
  *
  * @param next the following line

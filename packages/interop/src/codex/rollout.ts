@@ -4,11 +4,13 @@ import { ScratchSpace } from "../scratch/space.ts";
 
 type Fields = Record<string, unknown>;
 
-/** The part of another file that comes before this one. */
+/** Beginning of another rollout that this rollout continues. */
 export interface HistoryBase {
+  /** Id of the other file. */
   segment: string;
-  /** Length of that part in bytes. */
+  /** Length of the beginning in bytes; 0 when the header has none. */
   endOffset: number;
+  /** Ordinal of the first line after the beginning; undefined when the header has none. */
   endOrdinal: number | undefined;
 }
 

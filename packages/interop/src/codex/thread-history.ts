@@ -126,8 +126,8 @@ export class ThreadHistory {
   }
 
   /**
-   * Moves the leaf back by a number of turns, or as many as there are, and returns that number. Undone turns stay as
-   * a branch.
+   * Moves the leaf back by a number of turns, at most to the beginning, and returns the number of turns undone. These
+   * stay as a branch.
    */
   rollBack(turns: number): number {
     this.flush();

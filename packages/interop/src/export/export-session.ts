@@ -94,7 +94,7 @@ export function omittedEntries(
 
 /**
  * Writes lines of the session format. Lines are the log's own bytes; redacted lines are written again. A redacted
- * export has only the position of an unreadable line, because its secrets cannot be recognised. Returns the number of
+ * export has only the position of an unreadable line, because its secrets cannot be recognized. Returns the number of
  * entries.
  */
 function* exportJsonl(source: ExportSource, rows: readonly number[]): Generator<string, number> {

@@ -63,7 +63,7 @@ export interface AiSdkCall {
   providerOptions?: AiSdkOptions;
 }
 
-/** AiSdkResult of a call. */
+/** Result of a tool call, in a `tool` message. */
 export interface AiSdkResult {
   type: "tool-result";
   toolCallId: string;
@@ -335,7 +335,7 @@ function outputPart(block: UserBlock): object {
 function acceptsReasoning(block: ThinkingBlock, { provider, api }: AssistantMessage): boolean {
   if (typeof block.thinking !== "string" || !block.thinking.isWellFormed()) return false;
   const native = nativeFor(block, FORMAT);
-  // In JSON only half a surrogate pair is written with such an escape.
+  // In JSON only a lone surrogate is written with such an escape.
   if (native) return !JSON.stringify(native).includes("\\ud");
   if (itemOf(block)) return isOpenai(provider, api);
   if (typeof block.thinkingSignature === "string" && block.thinkingSignature.trim() !== "")

@@ -230,7 +230,10 @@ export interface FormatIssue {
   message: string;
 }
 
-/** Collects issues: one for each kind and field with a count, so that a long history has a short report. */
+/**
+ * Collects issues. Equal ones (kind, field and message) become one with a count, so that a long history has a short
+ * report.
+ */
 export class FormatIssues {
   readonly #issues = new Map<string, FormatIssue>();
 

@@ -210,7 +210,7 @@ export interface SessionCounts {
 export class CountingEntries implements SessionCounts {
   entries = 0;
   compactions = 0;
-  /** Entries without a child so far: as many as there are branches. */
+  /** Entries without a child so far; their number is the number of branches. */
   readonly #tips = new Set<string>();
 
   add(entry: Entry): void {

@@ -8,8 +8,8 @@ export interface EntryBody {
 }
 
 /**
- * Makes an entry with the fields that a reader needs first in front. (Assigning is several times faster than
- * spreading.)
+ * Makes an entry whose first fields are `type`, `id`, `parentId` and `timestamp`, which a reader needs first.
+ * `Object.assign` is several times faster here than a spread.
  */
 export function entryOf(body: EntryBody, id: string, parentId: string | null, timestamp: string): Entry {
   return Object.assign({ type: body.type, id, parentId, timestamp }, body) as Entry;

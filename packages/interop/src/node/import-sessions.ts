@@ -384,7 +384,7 @@ function openOrNothing(path: string, files: SourceFiles): SourceFile | undefined
 }
 
 /**
- * Returns the agent of a session file, by the first line that an importer recognises; that of a compressed file by its
+ * Returns the agent of a session file, by the first line that an importer recognizes; that of a compressed file by its
  * name. Undefined for a file of an unknown format, and for one that cannot be opened.
  */
 export function agentOfFile(path: string, files = new SourceFiles()): LocalAgent | undefined {

@@ -216,7 +216,7 @@ export class ScratchColumn<Of extends Cells> {
 export class ScratchTexts {
   /** Number of texts. */
   length = 0;
-  /** Two bytes for each code unit: an id may have half of a surrogate pair. */
+  /** Two bytes for each code unit, because an id may have a lone surrogate. */
   readonly #bytes: ScratchColumn<Uint8Array>;
   /** End of each text, in code units. */
   readonly #ends: ScratchColumn<Float64Array>;

@@ -399,13 +399,13 @@ const KINDS = new Map<number, string>([
   [constants.S_IFBLK, "a device; name a regular file."],
 ]);
 
-/** Refuses a path that is not a regular file; the error names its kind. */
+/** Throws `not-a-file` for a path that is not a regular file; the message names its kind. */
 export function checkKind(path: string, facts: FileFacts): void {
   const kind = KINDS.get(Number(facts.mode) & constants.S_IFMT);
   if (kind !== undefined) throw new EspalierError("not-a-file", `${path} is ${kind}`);
 }
 
-/** Refuses a file of another user, who could read everything written to it. Windows has no user ids. */
+/** Throws `not-ours` for a file of another user, who could read everything written to it. Windows has no user ids. */
 export function checkOwner(path: string, { uid }: FileFacts): void {
   const own = process.geteuid?.();
   if (own === undefined || Number(uid) === own) return;

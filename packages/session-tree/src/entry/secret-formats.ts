@@ -37,8 +37,8 @@ const APART = "(?<![A-Za-z0-9])";
 
 /**
  * Prefixes that issuers chose to make their keys recognizable, and the part after them: name, prefixes, body. There is
- * no left boundary, so that `my_`, an escape or a colour before a key does not hide it. Every repetition has an upper
- * bound, so a failed match has a constant cost.
+ * no left boundary, because a letter may precede a key: `my_`, the `n` of a JSON escape `\n`, the `m` that ends an ANSI
+ * colour. Every repetition has an upper bound, so the cost of a failed match is bounded.
  */
 const PREFIXED: readonly (readonly [name: string, prefixes: string, body: string])[] = [
   // Models.

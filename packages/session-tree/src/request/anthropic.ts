@@ -29,7 +29,7 @@ export type AnthropicContent =
   | { type: "text"; text: string }
   | { type: "image"; source: { type: "base64"; media_type: PictureType; data: string } };
 
-/** The result of one call, in the user message after it. */
+/** Result of one tool call, in the user message after it. */
 export interface AnthropicToolResult {
   type: "tool_result";
   tool_use_id: string;

@@ -105,7 +105,7 @@ export interface HealedCall {
 /** Block of an assistant turn. Calls are last, and thinking is never last. */
 export type AnswerBlock = HealedText | HealedThinking | HealedCall | OpaqueBlock;
 
-/** The result of one call. Its content is never empty. */
+/** Result of one tool call. Its content is never empty. */
 export interface HealedResult {
   callId: string;
   isError: boolean;

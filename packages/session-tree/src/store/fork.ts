@@ -65,10 +65,10 @@ function additionsTo(tree: Tree, rows: readonly number[], leafId: string | null)
   const additions: Entry[] = [];
   const add = (type: string, fields: Record<string, unknown>, timestamp: string) =>
     additions.push({ type, id: createId(), parentId: leafId, timestamp, ...fields } as Entry);
-  for (const [targetId, inForce] of labelsInForce(tree)) {
+  for (const [targetId, current] of labelsInForce(tree)) {
     if (!isCopied(tree, targetId, copied)) continue;
-    if (copied[inForce.row] === 0 || said.labels.get(targetId) !== inForce.label) {
-      add(label.type, { targetId, label: inForce.label }, inForce.timestamp);
+    if (copied[current.row] === 0 || said.labels.get(targetId) !== current.label) {
+      add(label.type, { targetId, label: current.label }, current.timestamp);
     }
     said.labels.delete(targetId);
   }

@@ -2,11 +2,14 @@ import { isRecord } from "../entry/message.ts";
 
 /** Additional rules that only some requests must keep. */
 export interface CheckOptions {
-  /** Refuses an assistant message at the end, like models that do not continue an answer. */
+  /**
+   * True: an assistant message at the end is a problem, as for models that do not continue an answer. Default false.
+   */
   endsWithUser?: boolean;
   /**
-   * Refuses requests that the API tolerates but `buildRequest` must never write: consecutive messages of one role,
-   * results in another order than their calls, text after a call. `model` and `max_tokens` can be missing.
+   * True: what the API tolerates but `buildRequest` must never write is a problem, too: consecutive messages of one
+   * role, results in another order than their calls, text after a call. `model` and `max_tokens` can be missing.
+   * Default false.
    */
   strict?: boolean;
 }
@@ -64,7 +67,7 @@ export const isReadable = (text: unknown): boolean =>
 /** Media types that every provider reads. */
 export const MEDIA_TYPES = new Set(["image/jpeg", "image/png", "image/gif", "image/webp"]);
 
-/** Refuses half a surrogate pair in any text or key, because it is not valid JSON for an API. */
+/** Adds a problem if a text or a key has a lone surrogate, because it is not valid JSON for an API. */
 export function checkUnicode(body: unknown, must: Must): void {
   const open: unknown[] = [body];
   while (open.length > 0) {
@@ -76,7 +79,7 @@ export function checkUnicode(body: unknown, must: Must): void {
   }
 }
 
-/** Refuses unknown fields, as the API does. */
+/** Adds a problem for each unknown field, as the API does. */
 function knownFields(value: Fields, known: ReadonlySet<string>, at: string, must: Must): void {
   const path = at === "" ? "" : `${at}.`;
   for (const field of Object.keys(value))

@@ -395,7 +395,10 @@ const OF_USERS = /<(?:command-name|bash-|local-command-std)/;
 const AGENT_BLOCK =
   /\s*<(command-(?:name|message|args|contents)|local-command-(?:caveat|stdout|stderr)|bash-(?:input|stdout|stderr)|system-reminder|environment_context|user_instructions|ide_\w{1,40})>/y;
 
-/** Returns the position of the user's own words in a text: after the blocks of the agent. */
+/**
+ * Returns the offset of the typed text: after the agent's blocks (`<system-reminder>…`) and the space behind them. The
+ * length of `text` if a block is not closed.
+ */
 export function typedFrom(text: string): number {
   let at = 0;
   for (;;) {

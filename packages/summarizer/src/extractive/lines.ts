@@ -24,7 +24,7 @@ export type Part =
   | "nextSteps"
   | "critical";
 
-/** Labels of lines in a summary. The summarizer recognises them when it updates a summary. */
+/** Labels of lines in a summary. The summarizer recognizes them when it updates a summary. */
 export const LABELS = {
   firstRequest: "First request: ",
   earlierRequest: "Earlier request: ",
@@ -52,7 +52,7 @@ export interface PreviousSummary {
   /** Quotations that end in a handle. */
   handles: string[];
   files: { path: string; edits: number; names: string[] }[];
-  /** Documents of the project that nobody had read. */
+  /** Documents of the project that were never read in the session. */
   documents: string[];
   commands: string[];
   names: string[];

@@ -378,7 +378,7 @@ const HANDLES =
 /** Color in a text: `#303030` next to it is one too, and no number of an issue. */
 const COLOR = /#(?=\d*[a-f])[0-9a-f]{6}\b/i;
 
-/** Lines of data, not of prose: JSON, and lines that nobody types. */
+/** Lines of data, not of prose: JSON, and lines of 1,000 characters or more. */
 const DATA = /^\s*[{[].*$|^.{1000,}$/gm;
 
 /** Names of branches after a word for it: `branch feature/rows`, "the branch `x`", 分支, 브랜치. */

@@ -232,7 +232,7 @@ export function extractOf(
   return `${head.slice(0, head.lastIndexOf("\n") + 1) || head} … ${tail.slice(tail.indexOf("\n") + 1)}`;
 }
 
-/** Result of a call or command. */
+/** Result of a tool call or a shell command. */
 export interface Outcome {
   failed: boolean;
   /** Line with the reason of a failure, if there is one; after the name of the test that failed. */

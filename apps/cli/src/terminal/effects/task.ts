@@ -79,7 +79,9 @@ export function pauses(signal?: AbortSignal): Pause {
   };
 }
 
-/** Collects items; reports all items so far at most every `interval` milliseconds, and at the end. */
+/**
+ * Collects items. Reports all items so far when one arrives, at most once per `interval` milliseconds, and at the end.
+ */
 export async function collect<Item>(
   items: AsyncIterable<Item>,
   interval: number,

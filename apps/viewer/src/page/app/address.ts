@@ -37,7 +37,10 @@ export interface Address {
 const LIST_NAMES = ["q", "agent", "project", "days"] as const;
 const SESSION_NAMES = ["entry", "branch", "other", "find"] as const;
 
-/** `#/s/<session>/<tab>?entry=…&branch=…&other=…&find=…`, or `#/?q=…&agent=…&project=…&days=…` */
+/**
+ * Formats an address: `#/s/<session>/<tab>?entry=…&branch=…&other=…&find=…`, or for the list
+ * `#/?q=…&agent=…&project=…&days=…`. The tab `conversation` and empty values are left out.
+ */
 export function formatAddress({ session, tab, entry, branch, other, find, list = {} }: Address): string {
   const named = session === null ? { ...list } : { entry, branch, other, find };
   const query = new URLSearchParams();

@@ -104,7 +104,7 @@ interface ToolCallProps {
   result: FoundResult | undefined;
 }
 
-/** The result of a call. */
+/** Result of a tool call. */
 export interface FoundResult {
   row: number;
   message: ToolResultMessage;
@@ -176,7 +176,7 @@ interface ToolResultProps {
   hasChange?: boolean;
 }
 
-/** Result of a tool. */
+/** Shows the result of a tool call. */
 function ToolResult({ message, hasChange = false }: ToolResultProps) {
   const blocks = contentBlocks(message);
   return (

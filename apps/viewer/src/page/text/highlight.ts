@@ -57,8 +57,8 @@ export const LONGEST_COLOURED = 20_000;
 const RUN = /[\w.-]{1000}|\s{1000}/;
 
 /**
- * Returns code as markup with classes for its parts; undefined for an unknown language, and for code that would take
- * too long.
+ * Returns code as markup with classes for its parts; undefined for an unknown language, for more than 20,000
+ * characters, and for a run of 1,000 word or space characters.
  */
 export function highlighted(code: string, language: string | undefined): string | undefined {
   if (language === undefined || !hljs.getLanguage(language)) return undefined;

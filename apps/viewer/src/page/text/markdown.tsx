@@ -12,7 +12,10 @@ export function Markdown({ text }: { text: string }) {
   return <div class="markdown" dir="auto" dangerouslySetInnerHTML={{ __html: html }} />;
 }
 
-/** Text that a user typed: white space, line breaks and symbols stay; code in fences is highlighted. */
+/**
+ * Text that a user typed, shown as typed: only code fences are rendered as markdown. Texts over 20,000 characters are
+ * plain text.
+ */
 export function TypedText({ text }: { text: string }) {
   const parts = useMemo(() => typedParts(text), [text]);
   if (text.length > LONGEST_TYPED) return <PlainText text={text} />;
@@ -31,7 +34,7 @@ export function TypedText({ text }: { text: string }) {
   );
 }
 
-/** Longer texts, in characters, are shown in parts. */
+/** Maximum characters of a typed text with rendered code fences; a longer one is plain text, shown in parts. */
 const LONGEST_TYPED = 20_000;
 
 /** Splits a text into code fences and the text between them. A fence without an end is text. */
@@ -160,7 +163,7 @@ markdown.renderer.rules.image = (tokens, at) => {
 for (const cell of ["th_open", "td_open"]) {
   markdown.renderer.rules[cell] = (tokens, at, options, _env, renderer) => {
     const token = tokens[at]!;
-    // The sanitiser removes styles.
+    // The sanitizer removes styles.
     const side = /text-align:(\w+)/.exec(String(token.attrGet("style")))?.[1];
     token.attrs = side === undefined ? null : [["align", side]];
     return renderer.renderToken(tokens, at, options);
@@ -180,7 +183,7 @@ markdown.core.ruler.push("item-texts", ({ tokens }) => {
 // Character references in a text may produce hidden characters, so the result is checked too.
 markdown.renderer.rules.text = (tokens, at) => escaped(visibleControls(tokens[at]!.content));
 
-/** Renders markdown as safe markup; undefined for a text that is too long, takes too long, or has too many elements. */
+/** Renders markdown as safe markup; undefined when {@link readMarkdown} returns undefined. */
 function markdownMarkup(text: string): string | undefined {
   const tokens = readMarkdown(visibleControls(text));
   if (!tokens) return undefined;
