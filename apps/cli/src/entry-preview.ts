@@ -71,7 +71,7 @@ function withoutTags(text: string): string {
 /** Names of a message's blocks, shown when the message has no text. */
 function blockNames(said: { content?: unknown }): string[] {
   return contentBlocks(said).flatMap((block) => {
-    if (block.type === "image") return ["(picture)"];
+    if (block.type === "image") return ["(image)"];
     if (block.type === "thinking") return block.thinking ? [`(thinking) ${fieldText(block.thinking)}`] : [];
     return block.type === "text" ? [] : [`(${fieldText(block.type)})`];
   });
@@ -102,7 +102,7 @@ export function firstLines(message: ContextMessage, most: number, columns: numbe
   return shown;
 }
 
-/** Returns all lines of a message with their white space: text, then calls and pictures. */
+/** Returns all lines of a message with their white space: text, then calls and images. */
 export function allLines(message: ContextMessage): string[] {
   if (message.role === "bashExecution") {
     return [...splitLines(`$ ${fieldText(message.command)}`), ...splitLines(fieldText(message.output))];
@@ -116,7 +116,7 @@ export function allLines(message: ContextMessage): string[] {
   if ("content" in message) {
     for (const block of contentBlocks(message))
       if (block.type === "image")
-        lines.push(plainLine(`(a picture, ${fieldText(block.mimeType) || "of unknown type"})`));
+        lines.push(plainLine(`(an image, ${fieldText(block.mimeType) || "of unknown type"})`));
   }
   return lines;
 }

@@ -53,7 +53,7 @@ interface LifeOptions {
   folder: string;
 }
 
-/** Limits low enough that every policy compacts, and high enough for pictures. */
+/** Limits low enough that every policy compacts, and high enough for images. */
 const OPTIONS = {
   log: { warn() {}, error() {} },
   compaction: {
@@ -70,9 +70,9 @@ const POLICY_SETTINGS: Partial<Record<PolicyName, PolicySettings>> = {
 };
 
 /**
- * A random life of one session: prompts, answers, calls, results, pictures, keys in thoughts, approvals; aborts,
- * crashes, forks, navigation with summaries, hiding, compacting, and changes of model, in any order. A request that
- * the server refuses is a fault.
+ * A random life of one session: prompts, answers, calls, results, images, keys in thoughts, approvals; aborts, crashes,
+ * forks, navigation with summaries, hiding, compacting, and changes of model, in any order. A request that the server
+ * refuses is a fault.
  */
 async function live(options: LifeOptions, turns: number, findings: Findings): Promise<void> {
   const server = await startStrictServer(options.protocol);
@@ -148,7 +148,7 @@ class Life {
     const pictures = this.#once(4)
       ? Array.from({ length: 1 + random.below(this.#once(8) ? 30 : 3) }, () => picture(random))
       : [];
-    // A line with two of the largest pictures would exceed the limit for writing.
+    // A line with two of the largest images would exceed the limit for writing.
     const few = pictures.filter(({ data }, at) => at === 0 || data.length < 1_000_000);
     const text = { type: "text" as const, text: prose(random, 1 + random.below(this.#once(5) ? 1_500 : 60)) };
     await this.#session.appendMessages([{ role: "user", content: [text, ...few] }]);

@@ -83,7 +83,7 @@ export type AgentEvent =
   | { type: "queued"; text: string; waiting: number }
   /** Tool results were moved to files, from which the model can read them. */
   | { type: "offload_done"; offloadedCount: number; freedTokens: number }
-  /** Pictures of this many messages are left out of this and later requests, because the provider would refuse them. */
+  /** Images of this many messages are left out of this and later requests, because the provider would refuse them. */
   | { type: "pictures_left_out"; messages: number; reasons: readonly string[] }
   /** A compaction begins. `message` has the fill level of the context: `Context at 85% - compacting`. */
   | { type: "compact_start"; message: string }
@@ -364,8 +364,8 @@ export function createAgent(options: AgentOptions): Agent {
 }
 
 /**
- * Converts the session's events into agent events: offloads, pictures left out and compactions, by a policy, an
- * overflow or a user.
+ * Converts the session's events into agent events: offloads, images left out and compactions, by a policy, an overflow
+ * or a user.
  */
 function tellSessionEvents(events: EventBus, tell: (event: AgentEvent) => void): void {
   events.subscribe(EventType.PROGRESS_UPDATE, ({ message }) => tell({ type: "compact_start", message }));

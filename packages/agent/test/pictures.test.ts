@@ -27,7 +27,7 @@ const taking = (largestBody: number) =>
         : textReply("The pears grow."),
   });
 
-/** Days of a picture and a question each; every question is answered, and the file only grows. */
+/** Days of an image and a question each; every question is answered, and the file only grows. */
 async function daysOf({ agent, session, events }: Stage, days: number, bytes: number) {
   let before = readFileSync(session.file);
   for (let day = 1; day <= days; day++) {
@@ -43,7 +43,7 @@ async function daysOf({ agent, session, events }: Stage, days: number, bytes: nu
   return (type: string) => events.filter((event) => event.type === type).length;
 }
 
-test("a conversation with more pictures than one request may have continues, and no request is refused", async () => {
+test("a conversation with more images than one request may have continues, and no request is refused", async () => {
   const { url, requests } = await taking(400_000);
   const open = { compaction: { requestBytes: 400_000 } };
   const staged = await stage({ url, open });
@@ -60,7 +60,7 @@ test("an unknown limit causes one refusal, and the conversation continues", asyn
   const { url, requests } = await taking(300_000);
   const staged = await stage({ url });
   const count = await daysOf(staged, 8, 90_000);
-  // Each time the pictures have come to that limit again.
+  // Each time the images have come to that limit again.
   expect(count("retry")).toBe(2);
   expect(requests.flatMap(({ problems }) => problems)).toEqual([]);
 });

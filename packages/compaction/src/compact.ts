@@ -398,7 +398,7 @@ export interface OmittedEntries {
   toolResultLimit: number | null;
   /** Entries that were shown in part, and the number of characters that were not shown. */
   shortened: { entryId: string; characters: number }[];
-  /** Entries whose pictures or other media were replaced by a word, and the number of replaced media. */
+  /** Entries whose images or other media were replaced by a word, and the number of replaced media. */
   media: { entryId: string; count: number }[];
   /** Entries that were not shown at all. */
   dropped: string[];

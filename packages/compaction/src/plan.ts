@@ -392,8 +392,8 @@ const SMALLEST_RESULT = 100;
 
 /**
  * Returns edits that reduce the kept messages by at least `excess` tokens: the largest tool results are cut to head and
- * tail, all to about the same size, and pictures are replaced by a word. The log keeps the originals. Empty when
- * nothing has to shrink. When the target cannot be reached, the edits reduce as much as possible.
+ * tail, all to about the same size, and images are replaced by a word. The log keeps the originals. Empty when nothing
+ * has to shrink. When the target cannot be reached, the edits reduce as much as possible.
  */
 export function shrinkEdits(kept: readonly CutItem[], excess: number, estimate: Estimate): ContextEdit[] {
   if (excess <= 0) return [];
@@ -428,7 +428,7 @@ export const contentEdit = (targetId: string, content: ContentBlock[]): ContextE
   replacement: { content } as NonNullable<ContextEdit["replacement"]>,
 });
 
-/** Returns whether a message can be shortened; only tool results and pictures can. */
+/** Returns whether a message can be shortened; only tool results and images can. */
 function canShrink(message: ContextMessage): boolean {
   if (message.role === "toolResult") return true;
   return (
@@ -450,7 +450,7 @@ function shrunk(message: ContextMessage, limit: number, estimate: Estimate): Con
 const withContent = (message: ContextMessage, content: ContentBlock[]) =>
   ({ ...message, content }) as ContextMessage;
 
-/** Returns a block; for a picture, a text in its place, with the reason if there is one. */
+/** Returns a block; for an image, a text in its place, with the reason if there is one. */
 export const withoutPicture = (block: ContentBlock, why = ""): ContentBlock =>
   isPicture(block) ? { type: "text", text: why ? `[image left out: ${why}]` : "[image left out]" } : block;
 

@@ -11,7 +11,7 @@ export interface CompactionSettings {
   /** The model's window. Default 200,000 when it is unknown. */
   contextWindow: number;
   /**
-   * Maximum number of bytes of a request body, with pictures as base64. Default 32,000,000: the limit of Anthropic's
+   * Maximum number of bytes of a request body, with images as base64. Default 32,000,000: the limit of Anthropic's
    * Messages API (its documentation of errors, `request_too_large`). Set less for clouds and proxies with a lower
    * limit.
    */

@@ -69,7 +69,7 @@ describe("any history becomes a valid request below the threshold", () => {
     await expectFits(path, { keepRecentTokens: 1_000 });
   });
 
-  test("five hundred pictures, in the history, in results and in the newest message", async () => {
+  test("five hundred images, in the history, in results and in the newest message", async () => {
     const path = new PathBuilder();
     for (let at = 0; at < 200; at++) path.user([text("look"), image()] as never);
     const [call] = path.call([{ name: "screenshot", arguments: {} }]);

@@ -269,7 +269,7 @@ describe("a part that fails", () => {
 });
 
 describe("content missing from a summary request", () => {
-  test("is listed by entry: shortened results, pictures, dropped messages", async () => {
+  test("is listed by entry: shortened results, images, dropped messages", async () => {
     const path = new PathBuilder();
     path.user("read");
     path.tool("read", { path: "a" }, words(2_000));

@@ -36,7 +36,7 @@ const requestOf = (session: Session, at = session.leafId): string =>
 const idOf = (session: Session, text: string): string =>
   session.getBranch().find((entry) => JSON.stringify(entry).includes(text))!.id;
 
-test("pictures of 20 MB that no provider accepts are hidden by one call each, and the session works again", async () => {
+test("images of 20 MB that no provider accepts are hidden by one call each, and the session works again", async () => {
   const home = mkdtempSync(join(tmpdir(), "espalier-hide-"));
   folders.push(home);
   const store = fileStore({ home });
@@ -79,7 +79,7 @@ test("pictures of 20 MB that no provider accepts are hidden by one call each, an
   }
 });
 
-test("a picture on a longer line than Espalier writes is hidden too, and undo shows it", async () => {
+test("an image on a longer line than Espalier writes is hidden too, and undo shows it", async () => {
   const folder = mkdtempSync(join(tmpdir(), "espalier-hide-"));
   folders.push(folder);
   const file = join(folder, "foreign.jsonl");

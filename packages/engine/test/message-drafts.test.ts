@@ -39,7 +39,7 @@ describe("a prompt without content is refused when it is appended", () => {
     expect(await refusal(await begun(), draft)).toContain("blank");
   });
 
-  test("a prompt with only a picture is accepted", async () => {
+  test("a prompt with only an image is accepted", async () => {
     const session = await begun();
     const picture = { type: "image", data: "iVBORw0KGgo=", mimeType: "image/png" } as const;
     await session.appendMessages([{ role: "user", content: [picture] }]);

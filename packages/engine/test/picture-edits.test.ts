@@ -38,7 +38,7 @@ const pathOf = (...messages: readonly StoredMessage[]): Entry[] =>
     return { ...message.of({ message: said }), ...place } as Entry;
   });
 
-/** The sizes of the pictures of a path, a list an item with something to say. */
+/** The sizes of the images of a path, a list an item with something to say. */
 function picturesOf(entries: readonly Entry[]): number[][] {
   return readSpan(entries).items.flatMap(({ messages }) =>
     messages.map((message) =>
@@ -65,25 +65,25 @@ function edited(entries: readonly Entry[], excess: number, waiting?: number): En
 }
 
 describe("a request with too many bytes", () => {
-  test("keeps the newest pictures, and the text next to the others", () => {
+  test("keeps the newest images, and the text next to the others", () => {
     const path = pathOf(...[0, 1, 2, 3].map((at) => user(text(`look ${at}`), picture(10_000))));
     const after = edited(path, 15_000);
     expect(picturesOf(after)).toEqual([[], [], [10_000], [10_000]]);
     expect(JSON.stringify(readSpan(after).items[0]!.messages)).toMatch(/look 0.*\[image left out\]/);
   });
 
-  test("does not keep an old small picture if a newer large one does not fit", () => {
+  test("does not keep an old small image if a newer large one does not fit", () => {
     const path = pathOf(user(picture(1_000)), user(picture(90_000), picture(2_000)), user(picture(3_000)));
     expect(picturesOf(edited(path, 50_000))).toEqual([[1_000], [2_000], [3_000]]);
   });
 
-  test("keeps pictures of the unanswered message, and removes those of results", () => {
+  test("keeps images of the unanswered message, and removes those of results", () => {
     const path = pathOf(asking, result(picture(50_000)), user(picture(50_000)));
     expect(picturesOf(edited(path, Number.POSITIVE_INFINITY, 2))).toEqual([[], [], [50_000]]);
     expect(picturesOf(edited(path, Number.POSITIVE_INFINITY))).toEqual([[], [], []]);
   });
 
-  test("property: enough bytes are removed, or all removable ones, with the fewest pictures", () => {
+  test("property: enough bytes are removed, or all removable ones, with the fewest images", () => {
     const messages = fc.array(fc.array(fc.integer({ min: 100, max: 5_000 }), { maxLength: 3 }), {
       maxLength: 8,
     });

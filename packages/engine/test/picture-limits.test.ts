@@ -30,7 +30,7 @@ const show = (session: Session, ...pictures: object[]) => {
   return session.appendMessages(drafts);
 };
 
-/** The request as it would go out: its pictures in order, what stands in their place, and what was told. */
+/** The request as it would go out: its images in order, what stands in their place, and what was told. */
 async function requested(session: Session, options?: RequestPreparation) {
   const { context, picturesLeftOut } = await session.prepareRequest(options);
   const request = buildRequest(context, { format: anthropicFormat });
@@ -41,7 +41,7 @@ async function requested(session: Session, options?: RequestPreparation) {
   return { pictures: blocks.filter(({ type }) => type === "image").length, words, told: picturesLeftOut };
 }
 
-describe("a picture that the provider never accepts is left out, even in an unanswered message", () => {
+describe("an image that the provider never accepts is left out, even in an unanswered message", () => {
   test.each([
     ["of 9,000 pixels", picture(png(9_000, 10)), "9000 pixels"],
     ["of more than 5 MB", picture(png(10, 10, 4_200_000)), "characters of base64"],
@@ -61,7 +61,7 @@ describe("a picture that the provider never accepts is left out, even in an unan
   });
 });
 
-describe("a request with many pictures", () => {
+describe("a request with many images", () => {
   test("above 100 leaves out the oldest, and makes room for the next ones", async () => {
     const session = await begun("anthropic");
     for (let at = 0; at < 101; at++) await show(session, small());
@@ -74,7 +74,7 @@ describe("a request with many pictures", () => {
     expect(addedSince(session, before).some(({ type }) => type === "context_edit")).toBe(false);
   });
 
-  test("above 20 leaves out old pictures of more than 2,000 pixels", async () => {
+  test("above 20 leaves out old images of more than 2,000 pixels", async () => {
     const session = await begun("anthropic");
     for (let at = 0; at < 3; at++) await show(session, large());
     for (let at = 0; at < 17; at++) await show(session, small());
@@ -83,7 +83,7 @@ describe("a request with many pictures", () => {
     expect(await requested(session)).toMatchObject({ pictures: 18, told: { length: 3 } });
   });
 
-  test("above 20, with an unanswered picture of more than 2,000 pixels, leaves out the oldest and keeps it", async () => {
+  test("above 20, with an unanswered image of more than 2,000 pixels, leaves out the oldest and keeps it", async () => {
     const session = await begun("anthropic");
     for (let at = 0; at < 25; at++) await show(session, small());
     await session.appendMessages([{ role: "user", content: [large()] }]);

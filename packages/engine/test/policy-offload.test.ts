@@ -29,7 +29,7 @@ async function useTool(session: Session, id: string, tokens: number): Promise<vo
   ]);
 }
 
-/** A picture of one pixel, in base64. */
+/** An image of one pixel, in base64. */
 const PNG =
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
 
@@ -183,7 +183,7 @@ describe("a compaction", () => {
     await session.close();
   });
 
-  test("records a picture that a model summarizes, and every later request is sent", async () => {
+  test("records an image that a model summarizes, and every later request is sent", async () => {
     const session = await stage({ ...OFFLOAD, summarizer: scriptedSummarizer(COMPACT_SUMMARY) });
     await session.appendMessages([
       {

@@ -9,7 +9,7 @@ import { addedSince, bytesOf, type PlantOptions, plant } from "./build-session.t
 const MOST = 200_000;
 const KEEP_MUCH = { requestBytes: MOST, keepRecentTokens: 20_000 };
 
-/** A picture whose base64 has about so many bytes. */
+/** An image whose base64 has about so many bytes. */
 const picture = (bytes: number) => ({
   type: "image",
   data: `iVBORw0K${"AAAA".repeat(Math.floor(bytes / 4))}`,
@@ -59,7 +59,7 @@ describe("a request with more bytes than its provider accepts", () => {
     },
   );
 
-  test("with one more picture changes nothing of the parts already sent", async () => {
+  test("with one more image changes nothing of the parts already sent", async () => {
     const session = await planted();
     for (let at = 1; at <= 10; at++) await session.appendMessages(shown(`picture ${at}`, 40_000));
     const first = await requested(session);
@@ -73,7 +73,7 @@ describe("a request with more bytes than its provider accepts", () => {
     await session.close();
   });
 
-  test("keeps pictures of the unanswered message, even if smaller ones must be left out", async () => {
+  test("keeps images of the unanswered message, even if smaller ones must be left out", async () => {
     const session = await planted();
     for (let at = 1; at <= 4; at++) await session.appendMessages(shown(`picture ${at}`, 20_000));
     await session.appendMessages(shown("this one", 170_000).slice(0, 1));
@@ -99,7 +99,7 @@ describe("a request with more bytes than its provider accepts", () => {
     await session.close();
   });
 
-  test("leaves out pictures that a compaction keeps in the same write", async () => {
+  test("leaves out images that a compaction keeps in the same write", async () => {
     const session = await planted({ compaction: { keepRecentTokens: 6_000 } });
     for (let at = 1; at <= 10; at++) await session.appendMessages(shown(`picture ${at}`, 60_000));
     const before = bytesOf(session);
@@ -113,7 +113,7 @@ describe("a request with more bytes than its provider accepts", () => {
     await session.close();
   });
 
-  test("after a refusal for bytes has no pictures but those of the unanswered message", async () => {
+  test("after a refusal for bytes has no images but those of the unanswered message", async () => {
     const session = await planted({ compaction: { requestBytes: 10_000_000 } });
     for (let at = 1; at <= 20; at++) await session.appendMessages(shown(`picture ${at}`, 3_000));
     await session.appendMessages(shown("the last", 3_000).slice(0, 1));

@@ -7,7 +7,7 @@ import { soundAnswer } from "./build-session.ts";
 const PICTURES = 100;
 const COMPACTIONS = 500;
 
-test("five hundred compactions of a session with a hundred pictures repeat no kept content", async () => {
+test("five hundred compactions of a session with a hundred images repeat no kept content", async () => {
   const session = await createSession({
     store: memoryStore(),
     compaction: { keepRecentTokens: 2_500, autoCompact: false },

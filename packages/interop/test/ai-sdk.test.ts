@@ -193,7 +193,7 @@ describe("any conversation of the AI SDK", () => {
     expect(issues).toMatchObject([{ kind: "malformed", path: "messages[2].content[1]" }]);
   });
 
-  it("loses a picture in a result without an address, and reports it", () => {
+  it("loses an image in a result without an address, and reports it", () => {
     const call = { type: "tool-call", toolCallId: "c1", toolName: "look", input: {} };
     const value = [{ type: "image-url", url: "" }];
     const output = { type: "content", value };

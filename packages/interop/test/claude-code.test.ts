@@ -174,7 +174,7 @@ describe("messages of Claude Code", () => {
     expect(requestProblems(session.context)).toEqual([]);
   });
 
-  test("pictures become images, and documents stay unchanged for their provider", async () => {
+  test("image blocks become images, and documents stay unchanged for their provider", async () => {
     const { entries } = await read([
       user("u1", null, [
         { type: "text", text: "look" },

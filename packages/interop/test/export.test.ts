@@ -527,7 +527,7 @@ describe("a redacted export", () => {
     expect([...tree.entries()].map(shape)).toEqual([...session.tree.entries()].map(shape));
   });
 
-  it("is not called for ids, names of tools and models, signatures, or pictures", async () => {
+  it("is not called for ids, names of tools and models, signatures, or images", async () => {
     const session = await secretive();
     const asked = new Set<string>();
     const note = (text: string): string => {

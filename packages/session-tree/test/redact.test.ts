@@ -232,7 +232,7 @@ const SECRET = SECRETS[0]![1];
 
 const redactor = new Redactor(redactText);
 
-test("ids, names, signatures and pictures stay byte for byte, and changed thinking loses its signature", () => {
+test("ids, names, signatures and images stay byte for byte, and changed thinking loses its signature", () => {
   const signed = { type: "thinking", thinking: "Plain.", thinkingSignature: SECRET };
   const call = {
     type: "toolCall",
@@ -348,7 +348,7 @@ test("a value without secrets is returned as the same object", () => {
   expect(redactEntry(harmless, redactor)).toBe(harmless);
 });
 
-test("a block that only claims to be a picture is searched", () => {
+test("a block that only claims to be an image is searched", () => {
   const data = { mimeType: "text/plain", data: SECRET, signature: { of: SECRET } };
   expect(JSON.stringify(redactor.deep(data))).not.toContain(SECRET);
 });

@@ -91,7 +91,7 @@ test("a request never has more bytes than estimated, and not many fewer, in ever
   );
 });
 
-test("a picture counts as its base64, not as text", () => {
+test("an image counts as its base64, not as text", () => {
   const data = "A".repeat(2_500_000);
   const bytes = estimateBytes({
     role: "user",

@@ -433,7 +433,7 @@ function holdsMessages({ body }: LastRequest, { messages }: SummaryRequest): boo
 /** Number of characters by which a message is recognized. */
 const MARK = 200;
 
-/** Returns the beginning in JSON of a message's text, or else of its first call; empty for pictures alone. */
+/** Returns the beginning in JSON of a message's text, or else of its first call; empty for images alone. */
 function markOf(message: ContextMessage): string {
   const text = messageText(message).trim() || (toolCalls(message)[0]?.id ?? "");
   // A lone surrogate would be written as an escape.

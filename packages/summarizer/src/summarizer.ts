@@ -212,7 +212,7 @@ export interface SummaryOmission {
   toolResultLimit: number | null;
   /** Messages that were shown in part, and the number of characters that were not shown. */
   shortened: { message: number; characters: number }[];
-  /** Messages whose pictures or other media were replaced by a word, and the number of replaced media. */
+  /** Messages whose images or other media were replaced by a word, and the number of replaced media. */
   media: { message: number; count: number }[];
   /** Messages that were not shown at all because no shorter form fitted. */
   dropped: number[];

@@ -104,7 +104,7 @@ function weigh(text: string, classes: RegExp, tokenWeight: number): number {
 }
 
 /**
- * Maximum cost of a picture in tokens: a provider scales larger ones down first (Anthropic: at most 2,576 pixels on the
+ * Maximum cost of an image in tokens: a provider scales larger ones down first (Anthropic: at most 2,576 pixels on the
  * longer side and about 4,800 tokens; other models cost less).
  */
 export const IMAGE_UPPER_BOUND = 5_000;
@@ -179,7 +179,7 @@ function isUsage(usage: Usage | undefined): usage is Usage {
   return typeof usage === "object" && usage !== null;
 }
 
-/** Parts of a message: prose, code (calls, results, commands), and the number of pictures. */
+/** Parts of a message: prose, code (calls, results, commands), and the number of images. */
 interface MessageParts {
   prose: string[];
   code: string[];

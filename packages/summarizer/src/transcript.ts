@@ -65,7 +65,7 @@ export interface RenderedMessage {
   text: string;
   /** Number of characters that the limits removed. */
   leftOut: number;
-  /** Number of pictures and other media that were replaced by a word. */
+  /** Number of images and other media that were replaced by a word. */
   media: number;
 }
 

@@ -42,7 +42,7 @@ export const result = (
   ...more,
 });
 
-/** A picture, as pasted by a user. */
+/** An image, as pasted by a user. */
 export const picture = (data = "iVBORw0KGgo="): ContextMessage => ({
   role: "user",
   content: [{ type: "image", data, mimeType: "image/png" }],

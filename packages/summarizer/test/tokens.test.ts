@@ -50,7 +50,7 @@ describe("upperBoundEstimator", () => {
     expect(upperBoundEstimator.text("\ud83d!")).toBe(Buffer.byteLength("\ufffd!"));
   });
 
-  it("counts every part of a message, a picture with its maximum cost, and nothing for unsent parts", () => {
+  it("counts every part of a message, an image with its maximum cost, and nothing for unsent parts", () => {
     const call = assistant("ab", [{ id: "1", name: "read", arguments: { path: "x" } }]);
     expect(upperBoundEstimator.estimate(call)).toBeGreaterThan('ab read {"path":"x"}'.length);
     expect(upperBoundEstimator.estimate(picture())).toBeGreaterThanOrEqual(IMAGE_UPPER_BOUND);

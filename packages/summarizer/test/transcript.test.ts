@@ -102,7 +102,7 @@ describe("renderTranscript", () => {
     expect(shown).toContain('<message role="user-command" exit="1">\n$ cat x\n');
   });
 
-  it("leaves out thinking, system prompts and excluded commands, and has a word for a picture", () => {
+  it("leaves out thinking, system prompts and excluded commands, and has a word for an image", () => {
     const shown = renderTranscript([
       { role: "system", content: "You are secret", timestamp: 1 },
       { role: "bashExecution", command: "env", output: "TOKEN=1", excludeFromContext: true, timestamp: 1 },

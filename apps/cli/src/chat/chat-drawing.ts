@@ -139,7 +139,7 @@ export class ChatDrawing {
       ),
     pictures_left_out: ({ messages, reasons }) =>
       this.#note(
-        `(pictures of ${formatMany(messages, "message")} are left out from now on: ${plainLine(reasons.join("; "))})`,
+        `(images of ${formatMany(messages, "message")} are left out from now on: ${plainLine(reasons.join("; "))})`,
       ),
     compact_start: ({ message }) => this.busy(message, this.isCompactingByHand ? "command" : "run"),
     compact_done: ({ tokensBefore, tokensAfter, messagesRemoved }) => {

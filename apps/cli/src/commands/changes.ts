@@ -337,7 +337,7 @@ their branch until the user withdraws them. The setting \`rules\` turns the sear
     usage: "hide <session> <id>",
     description: "hide an entry from the model from now on; it stays in the file",
     options: [["--off", "show it again"]],
-    notes: `For an entry that misleads the model or makes every request fail: a picture no provider accepts, a result that fills the
+    notes: `For an entry that misleads the model or makes every request fail: an image that no provider accepts, a result that fills the
 window, a wrong answer. The entry stays hidden in forks and after compactions, but not on other branches;
 undo reverts it. To hide an entry that a compaction has summarized, hide the compaction.`,
     examples: ["espalier hide session.jsonl GH5p"],

@@ -75,7 +75,7 @@ const OPTIONS = [
     "exit 1 if the column's mean is above the figure, for example dump=0.2; repeatable",
     collectLimits,
   ],
-  ["--html <file>", "write the report as a page with pictures"],
+  ["--html <file>", "write the report as a page with charts"],
   ["--judge <model>", "a model that also judges the summaries: anthropic:MODEL, openai:MODEL"],
   ["--max-cost <dollars>", "maximum cost of models in US dollars", parseDollars],
   ["--seed <number>", "seed for the order in which the judge grades (default: 1)", parseSeed],

@@ -123,7 +123,7 @@ const LEAVES: Readonly<Record<string, (token: Token, colours: Colours) => string
   code_inline: ({ content }, colours) =>
     colours.isColorSupported ? colours.cyan(content) : `\`${content}\``,
   image: (token, colours) =>
-    `[${token.content || "picture"}] ${colours.dim(`(${plainText(String(token.attrGet("src") ?? ""))})`)}`,
+    `[${token.content || "image"}] ${colours.dim(`(${plainText(String(token.attrGet("src") ?? ""))})`)}`,
 };
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);

@@ -87,7 +87,7 @@ function gistOfMessage(said: ContextMessage): string {
   const calls = toolCalls(said);
   if (calls.length > 0) return calls.map(gistOfCall).join(" · ");
   const [block] = contentBlocks(said as { content?: unknown });
-  if (block?.type === "image") return "a picture";
+  if (block?.type === "image") return "an image";
   return block?.type === "thinking" ? fieldText(block.thinking) : "";
 }
 

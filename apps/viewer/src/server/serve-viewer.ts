@@ -443,7 +443,7 @@ async function standalonePage(file: string): Promise<[string, string]> {
 }
 
 /**
- * Content policy: only the page's own script and style, by their digests, and only pictures inside the session. Text
+ * Content policy: only the page's own script and style, by their digests, and only images inside the session. Text
  * becomes markup only through the sanitizer.
  */
 function policyOf(html: string, connect: string): string {

@@ -87,7 +87,10 @@ async function startGateway(answer: (body: Record<string, unknown>, model: strin
   };
 }
 
-/** Limits: pixels of the longer side, the number from which pictures are many, their count, and characters of base64 of one. */
+/**
+ * Limits: pixels of the longer side, the number from which images are many, their count, and characters of base64 of
+ * one.
+ */
 const PICTURES = {
   anthropic: { side: 8_000, many: 20, manySide: 2_000, count: 100, bytes: 5_242_880 },
   openai: { side: Infinity, many: Infinity, manySide: Infinity, count: 500, bytes: 20_000_000 },
@@ -194,7 +197,7 @@ const WORDS =
 export const prose = (random: SeededRandom, count: number): string =>
   Array.from({ length: count }, () => random.pick(WORDS)).join(" ");
 
-/** The header of a PNG of this size, and bytes without a picture. */
+/** The header of a PNG of this size, and bytes without an image. */
 function png(width: number, height: number, bytes = 33): string {
   const data = Buffer.alloc(bytes);
   Buffer.from("89504e470d0a1a0a0000000d49484452", "hex").copy(data);
@@ -203,7 +206,7 @@ function png(width: number, height: number, bytes = 33): string {
   return data.toString("base64");
 }
 
-/** A picture, mostly one that providers accept. */
+/** An image, mostly one that providers accept. */
 export function picture(random: SeededRandom): { type: "image"; data: string; mimeType: string } {
   const kind = random.below(40);
   const of = (data: string, mimeType = "image/png") => ({ type: "image" as const, data, mimeType });

@@ -48,7 +48,7 @@ export interface AskedTurn {
   results: string[];
   /** True where the user says something besides results. */
   hasWords: boolean;
-  /** Base64 of pictures. */
+  /** Base64 of images. */
   pictures: string[];
 }
 

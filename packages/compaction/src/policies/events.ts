@@ -14,7 +14,7 @@ export interface EventPayloads {
   STATE_CHANGED:
     | { name: "session.compaction"; data: CompactionCounts }
     | { name: "session.offload"; data: { offloadedCount: number; freedTokens: number } }
-    /** Number of messages from which pictures were left out; `reasons` has each reason once. */
+    /** Number of messages from which images were left out; `reasons` has each reason once. */
     | { name: "session.pictures"; data: { messages: number; reasons: readonly string[] } };
   ERROR: { name: string; message: string };
 }

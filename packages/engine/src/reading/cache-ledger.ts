@@ -36,7 +36,7 @@ export const CACHE_REASONS: Readonly<Record<CacheCause, string>> = {
   compaction: "The summary is written once, and requests are smaller from then on.",
   edit: "Everything after a changed message is written again.",
   hide: "Everything after a hidden message is written again.",
-  pictures: "Everything after a message that lost its pictures is written again.",
+  pictures: "Everything after a message that lost its images is written again.",
   branch:
     "The request continued from an earlier entry: after a navigation, or because two programs write to this session.",
   "block-order": "The result came late, and its place is before messages that were already sent.",

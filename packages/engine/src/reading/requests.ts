@@ -34,7 +34,7 @@ export const CACHE_CAUSES = {
   compaction: "a compaction",
   edit: "an edit",
   hide: "a hidden entry",
-  pictures: "pictures left out",
+  pictures: "images left out",
   branch: "another branch",
   "block-order": "a late result",
   thinking: "thinking of an earlier turn, left out",

@@ -396,7 +396,7 @@ function originalText(entry: Entry): { role: string; text: string } | undefined 
   if (!message) return undefined;
   const pictures = "content" in message ? contentBlocks(message).filter(({ type }) => type === "image") : [];
   const calls = foreignCalls(message).map(({ name, arguments: given }) => callText(fieldText(name), given));
-  const text = [messageText(message), ...calls, ...pictures.map(() => "(a picture)")]
+  const text = [messageText(message), ...calls, ...pictures.map(() => "(an image)")]
     .filter((part) => part !== "")
     .join("\n");
   return text === "" ? undefined : { role: message.role, text: plainText(text) };

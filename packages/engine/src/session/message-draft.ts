@@ -163,7 +163,7 @@ function refuseContent(role: string, content: unknown): void {
     contentBlocks({ content }).every((block) => block.type === "text" && isBlank(block.text))
   )
     throw refused(
-      "The user message is blank, and no provider accepts a blank message; give it a text or a picture.",
+      "The user message is blank, and no provider accepts a blank message; give it a text or an image.",
     );
 }
 

@@ -16,19 +16,19 @@ import {
 import { imageSize } from "image-size";
 import type { Session } from "./session.ts";
 
-/** A picture that was left out of the context before a request. The log still has it. */
+/** An image that was left out of the context before a request. The log still has it. */
 export interface LeftOutPicture {
-  /** Entry with the picture. */
+  /** Entry with the image. */
   entryId: string;
   /** Reason, such as `9000 pixels wide or high, of 8000 at most`. */
   reason: string;
 }
 
 /**
- * Leaves out pictures for which the provider would refuse the request: pictures that it never accepts, and the oldest
- * ones when there are too many, or too many bytes. This is done by edits: the log keeps the pictures, and no model is
- * called. When there are too many, only three quarters of the limit are kept, so that the next pictures leave the
- * provider's cache valid. Pictures that no model has read are kept, if the provider accepts them.
+ * Leaves out images for which the provider would refuse the request: images that it never accepts, and the oldest ones
+ * when there are too many, or too many bytes. This is done by edits: the log keeps the images, and no model is called.
+ * When there are too many, only three quarters of the limit are kept, so that the next images leave the provider's
+ * cache valid. Images that no model has read are kept, if the provider accepts them.
  *
  * @param given limits that override those of the model's provider
  * @param bytes size of the whole request
@@ -72,23 +72,23 @@ export async function leaveOutPictures(
   return told;
 }
 
-/** Limits of a provider for pictures. */
+/** Limits of a provider for images. */
 export interface PictureLimits {
   /** Maximum number of pixels of the longer side. */
   side: number;
-  /** Number of pictures in one request above which `manySide` applies. */
+  /** Number of images in one request above which `manySide` applies. */
   manyOver: number;
-  /** Maximum number of pixels of the longer side in a request with more than `manyOver` pictures. */
+  /** Maximum number of pixels of the longer side in a request with more than `manyOver` images. */
   manySide: number;
-  /** Maximum number of pictures in one request. */
+  /** Maximum number of images in one request. */
   count: number;
-  /** Maximum number of characters of base64 of one picture. */
+  /** Maximum number of characters of base64 of one image. */
   bytes: number;
 }
 
 /**
- * Limits of Anthropic: 8,000 px, 2,000 px with more than 20 pictures, and 100 pictures (its guide to vision; models
- * with a window of more than 200,000 tokens accept more), 5 MiB of base64 each (its error message: "image exceeds 5 MB
+ * Limits of Anthropic: 8,000 px, 2,000 px with more than 20 images, and 100 images (its guide to vision; models with a
+ * window of more than 200,000 tokens accept more), 5 MiB of base64 each (its error message: "image exceeds 5 MB
  * maximum"). No known limits are stricter, so they apply to unknown providers too.
  */
 const STRICTEST: PictureLimits = { side: 8_000, manyOver: 20, manySide: 2_000, count: 100, bytes: 5_242_880 };
@@ -107,15 +107,13 @@ const pictureLimitsOf = (model: SessionContext["model"]): PictureLimits =>
   model && /^(openai|azure)/.test(model.provider) ? OPENAI : STRICTEST;
 
 /**
- * Share of a limit, in bytes or in pictures, that is kept when pictures are left out. It is less than 1, because each
- * removed picture changes the prefix that the provider has cached: one or two new pictures must not cause a removal at
+ * Share of a limit, in bytes or in images, that is kept when images are left out. It is less than 1, because each
+ * removed image changes the prefix that the provider has cached: one or two new images must not cause a removal at
  * every request.
  */
 const SHARE_KEPT = 0.75;
 
-/**
- * Returns the pictures that the provider would refuse, each with the reason; the oldest ones when there are too many.
- */
+/** Returns the images that the provider would refuse, each with the reason; the oldest ones when there are too many. */
 function refusedPictures(
   messages: readonly ContextMessage[],
   limits: PictureLimits,
@@ -138,31 +136,28 @@ function refusedPictures(
     const areNew = areLarge.some((block) => unseen.has(block));
     const room = Math.max(Math.floor(manyOver * SHARE_KEPT), Math.min(unseen.size, manyOver));
     if (areNew && unseen.size <= manyOver)
-      leaveOut(
-        pictures.slice(0, -room),
-        `more than ${manyOver} pictures, one of them over ${manySide} pixels`,
-      );
-    else leaveOut(areLarge, `over ${manySide} pixels, among more than ${manyOver} pictures`);
+      leaveOut(pictures.slice(0, -room), `more than ${manyOver} images, one of them over ${manySide} pixels`);
+    else leaveOut(areLarge, `over ${manySide} pixels, among more than ${manyOver} images`);
   }
   if (pictures.length > count) {
     const room = Math.max(Math.floor(count * SHARE_KEPT), Math.min(unseen.size, count));
-    leaveOut(pictures.slice(0, -room), `more than ${count} pictures`);
+    leaveOut(pictures.slice(0, -room), `more than ${count} images`);
   }
   return out;
 }
 
 const counted = (characters: number): string => characters.toLocaleString("en-US");
 
-/** Returns the reason for which a picture cannot be sent even alone. */
+/** Returns the reason for which an image cannot be sent even alone. */
 function reasonAlone(block: ContentBlock, limits: PictureLimits): string | undefined {
   const { isReadable, bytes, side } = measured(block);
-  if (!isReadable) return "no picture in base64 that models read";
+  if (!isReadable) return "not an image in base64 that models read";
   if (bytes > limits.bytes)
     return `${counted(bytes)} characters of base64, of ${counted(limits.bytes)} at most`;
   return side > limits.side ? `${side} pixels wide or high, of ${limits.side} at most` : undefined;
 }
 
-/** Returns the pictures after the last answer, which no model has read. */
+/** Returns the images after the last answer, which no model has read. */
 function unseenPictures(messages: readonly ContextMessage[]): Set<ContentBlock> {
   const answered = messages.findLastIndex(
     (message) => message?.role === "assistant" && !isFailedAnswer(message),
@@ -178,7 +173,7 @@ function unseenPictures(messages: readonly ContextMessage[]): Set<ContentBlock> 
 const measures = new WeakMap<ContentBlock, { isReadable: boolean; bytes: number; side: number }>();
 
 /**
- * Measures a picture. `bytes`: length of its base64 text, 0 for a picture at an address. `side`: pixels of the longer
+ * Measures an image. `bytes`: length of its base64 text, 0 for an image at an address. `side`: pixels of the longer
  * side, 0 if unknown.
  */
 function measured(block: ContentBlock) {
@@ -193,7 +188,7 @@ function measured(block: ContentBlock) {
   return measure;
 }
 
-/** Number of characters of base64 that almost always include the size of a picture, even after a large profile. */
+/** Number of characters of base64 that almost always include the size of an image, even after a large profile. */
 const HEAD = 262_144;
 
 function longerSide(data: string): number {
@@ -202,22 +197,22 @@ function longerSide(data: string): number {
       const { width, height } = imageSize(Buffer.from(head, "base64"));
       return Math.max(width, height);
     } catch {
-      // This part does not have the size, or the picture has none: the provider then decides.
+      // This part does not have the size, or the image has none: the provider then decides.
     }
   }
   return 0;
 }
 
-/** Bytes of pictures to remove from a request of this size; 0 when it is not too large. */
+/** Bytes of images to remove from a request of this size; 0 when it is not too large. */
 export const excessBytes = (bytes: number, requestBytes: number): number =>
   bytes > requestBytes ? Math.ceil(bytes - SHARE_KEPT * requestBytes) : 0;
 
 /**
- * Selects pictures of at least `excess` bytes, if there are as many. The newest pictures stay if they fit; those of a
+ * Selects images of at least `excess` bytes, if there are as many. The newest images stay if they fit; those of a
  * message that waits for its answer always stay.
  *
  * @param items items of the request, oldest first, edits applied
- * @param excess bytes; infinite for all pictures
+ * @param excess bytes; infinite for all images
  * @param waiting the item whose message has no answer yet
  */
 function excessPictures(
@@ -250,10 +245,10 @@ export function pictureEdits(
 }
 
 /**
- * Returns edits that leave out some pictures of a request.
+ * Returns edits that leave out some images of a request.
  *
- * @param out pictures to leave out; each has a reason, which the model reads in place of the picture, or an empty text
- * for no reason
+ * @param out images to leave out; each has a reason, which the model reads in place of the image, or an empty text for
+ * no reason
  */
 function editsWithout(
   items: readonly ProjectedEntry[],
@@ -269,7 +264,7 @@ function editsWithout(
     });
 }
 
-/** Roles of messages that can have pictures and whose content an edit can replace. */
+/** Roles of messages that can have images and whose content an edit can replace. */
 const WITH_PICTURES: ReadonlySet<string> = new Set(["user", "custom", "toolResult"]);
 
 const canLose = ({ messages }: ProjectedEntry): boolean =>

@@ -42,7 +42,7 @@ import {
 
 /** Options of a request other than its context, and of a compaction before it. */
 export interface RequestPreparation extends Omit<CompactionRequest, "reason">, RequestExtras {
-  /** Limits of pictures. Default: the known limits of the current model's provider. */
+  /** Limits of images. Default: the known limits of the current model's provider. */
   pictures?: Partial<PictureLimits>;
 }
 
@@ -56,7 +56,7 @@ export interface PreparedRequest {
   offloaded: OffloadedResults | null;
   /** Compaction before the request; null when there was none. */
   compaction: CommittedCompaction | null;
-  /** Pictures that were left out of the context because the provider would have refused them. */
+  /** Images that were left out of the context because the provider would have refused them. */
   picturesLeftOut: LeftOutPicture[];
   /** Error of a failed compaction or file, when the request can be sent in spite of it; null otherwise. */
   failure: Error | null;
@@ -68,14 +68,15 @@ export interface PreparedRequest {
  * 1. restore: missing files that the context refers to are written again;
  * 2. offload: large results move to files;
  * 3. compact: as the policy decides, and when the answer would have no reserve;
- * 4. leave out: pictures that the provider refuses, and the oldest ones when there are too many, or too many bytes;
+ * 4. leave out: images that the provider refuses, and the oldest ones when there are too many, or too many bytes;
  * 5. fit: a request that is still too large for the window or the bytes is compacted as the default policy does;
  * 6. shape: the policy, then the extensions, shape the context that is sent.
  *
- * A failed compaction is logged, published and returned in `failure`, and the request can be sent
- * unchanged, as long as it fits the window and the bytes. An abort, and a log that cannot be written, are thrown.
+ * A failed compaction is logged, published and returned in `failure`, and the request can be sent unchanged, as long as
+ * it fits the window and the bytes. An abort, and a log that cannot be written, are thrown.
  *
- * @throws EspalierError `over-window`, `over-bytes`, `over-budget`, `auto-off`, `irreducible`, `exhausted`; EspalierError; `bad-tool`
+ * @throws EspalierError `over-window`, `over-bytes`, `over-budget`, `auto-off`, `irreducible`, `exhausted`, `bad-tool`;
+ * errors of an append
  */
 export async function prepareRequest(
   session: Session,
@@ -248,7 +249,7 @@ function overBytes(
   const what = newestUserMessage === undefined ? "The request has" : "The newest user message has";
   return new EspalierError(
     "over-bytes",
-    `${what} about ${counted(newestUserMessage ?? bytes)} bytes, but the provider accepts ${counted(requestBytes)} (requestBytes) in all; send fewer or smaller pictures, or go back to before that message.`,
+    `${what} about ${counted(newestUserMessage ?? bytes)} bytes, but the provider accepts ${counted(requestBytes)} (requestBytes) in all; send fewer or smaller images, or go back to before that message.`,
     {
       breakdown: { context: bytes - overheadBytes, systemAndTools: overheadBytes, ...newest, requestBytes },
       ...(cause === undefined ? {} : { cause }),

@@ -287,7 +287,7 @@ function callPart({ toolCallId, toolName, input, providerOptions, providerExecut
 
 type Fields = Record<string, unknown>;
 
-/** Returns the parts of a picture or another file; a short text for a block that only another provider can read. */
+/** Returns the parts of an image or another file; a short text for a block that only another provider can read. */
 function fileParts(block: ContentBlock): Part[] {
   const { type, data, mimeType, url } = block as unknown as Fields;
   const native = nativeOf(block);

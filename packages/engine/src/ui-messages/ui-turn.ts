@@ -246,8 +246,8 @@ function isUiMessage(given: unknown): boolean {
 }
 
 /**
- * Saves messages from a client: the whole list of `useChat`, or its last messages. They are saved as {@link
- * saveUiMessages} does, but only messages of the user, responses to approvals, and outputs of waiting calls are
+ * Saves messages from a client: the whole list of `useChat`, or its last messages. They are saved as
+ * {@link saveUiMessages} does, but only messages of the user, responses to approvals, and outputs of waiting calls are
  * accepted: a changed answer or a system message from a client has no effect.
  *
  * So `sendMessage` appends, `sendMessage` with a `messageId` (edit and resend) begins a branch next to the message, and

@@ -118,7 +118,7 @@ export function argumentsOf(text: string): Fields {
 /** Members of a block that hold text. */
 const TEXTS = ["text", "refusal", "transcript", "stdout", "stderr"];
 
-/** The content of a host's message: texts, and pictures whose bytes it has. Any other block is named in a line. */
+/** The content of a host's message: texts, and images whose bytes it has. Any other block is named in a line. */
 export function blocksOf(content: unknown): Blocks {
   if (content === undefined || content === null || content === "") return [];
   if (Array.isArray(content)) return content.flatMap(blocksOf);
@@ -132,10 +132,10 @@ export function blocksOf(content: unknown): Blocks {
   return blocksOf(`[${named.filter((one) => typeof one === "string" && one !== "").join(" ")}]`);
 }
 
-/** The text of a content. Pictures are named. */
+/** The text of a content. Images are named. */
 export const textOf = (content: unknown): string =>
   blocksOf(content)
-    .map((block) => (block.type === "text" ? block.text : "[picture]"))
+    .map((block) => (block.type === "text" ? block.text : "[image]"))
     .join("\n");
 
 /** An address, or the `url` of an object; empty for other values, and for long addresses without bytes. */
@@ -157,5 +157,5 @@ function pictureOf(block: Fields, address: string): Blocks[number] | undefined {
   return typeof base64 === "string" && base64 !== "" ? { type: "image", mimeType, data: base64 } : undefined;
 }
 
-/** The beginning of an address that holds the bytes of a picture, in base64. */
+/** The beginning of an address that holds the bytes of an image, in base64. */
 const DATA_URL = /^data:(image\/[\w.+-]+);base64,/;

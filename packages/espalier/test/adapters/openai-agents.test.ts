@@ -588,7 +588,7 @@ function bundled(source: URL, folder: string): string {
   return program;
 }
 
-test("a picture, the arguments of a call and a long text are written once", async () => {
+test("an image, the arguments of a call and a long text are written once", async () => {
   const home = temporaryFolder();
   const sessions = open({ home });
   const data = "iVBORw0KGgo".repeat(30);

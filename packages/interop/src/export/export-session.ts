@@ -49,7 +49,7 @@ export interface ExportOptions {
   all?: boolean | undefined;
   /**
    * Called with every text of people, models and tools, including paths and names; never with ids, signatures and
-   * pictures. If it changes reasoning, the signature is left out.
+   * images. If it changes reasoning, the signature is left out.
    */
   redact?: Redact | undefined;
 }

@@ -338,7 +338,7 @@ function blockParagraph(block: ContentBlock): string {
       return `**Call** ${inline(block.name)}\n\n${jsonFence(block.arguments)}`;
     case "image": {
       const bytes = Math.floor((fieldText(block.data).length * 3) / 4);
-      return `(picture, ${inline(block.mimeType)}, ${bytes} bytes)`;
+      return `(image, ${inline(block.mimeType)}, ${bytes} bytes)`;
     }
     default:
       return `(content of type ${inline((block as { type: string }).type)})`;

@@ -36,7 +36,7 @@ export interface AiSdkText {
   providerOptions?: AiSdkOptions;
 }
 
-/** A picture that a user sent. */
+/** An image that a user sent. */
 export interface AiSdkImage {
   type: "image";
   /** Base64 data, or an address. */
@@ -72,12 +72,12 @@ export interface AiSdkResult {
   providerOptions?: AiSdkOptions;
 }
 
-/** A result as text, a failed result as `error-text`, a result with pictures as a list. */
+/** A result as text, a failed result as `error-text`, a result with images as a list. */
 export type AiSdkOutput =
   | { type: "text" | "error-text"; value: string }
   | { type: "content"; value: (AiSdkText | AiSdkMedia)[] };
 
-/** A picture in a result, as base64. */
+/** An image in a result, as base64. */
 export interface AiSdkMedia {
   type: "image-data";
   data: string;
@@ -122,7 +122,7 @@ type UserBlock = UserTurn["content"][number];
  * `options`.
  *
  * For a valid conversation it gives back the input of `fromAiSdk`, in this normal form: content is a list of parts,
- * system messages are in `system`; bytes are base64, addresses text; a result of one text is `text`, a picture in one
+ * system messages are in `system`; bytes are base64, addresses text; a result of one text is `text`, an image in one
  * `image-data`; an empty result says `(no output)`; results are in the order of their calls, in one message; each part
  * of OpenAI's reasoning has the encrypted content; roles alternate; blank texts, and reasoning at the end of an answer,
  * are left out.
@@ -144,7 +144,7 @@ export function toAiSdk(
  * `ModelMessage`s of the AI SDK, version 6 and later, with the parts that only the SDK has; the types only name the
  * common ones. The provider of the request is unknown here, so call ids and names have a length that all providers
  * accept (40 and 64 characters). A result of one text is `text`, of several `content`, a failed one `error-text`.
- * Pictures of a failed result follow in a user message.
+ * Images of a failed result follow in a user message.
  */
 export const aiSdkFormat: RequestFormat<AiSdkRequest> = nativeFormat(
   {
@@ -319,7 +319,7 @@ function renderOutput(result: HealedResult, type: unknown): object {
   return json === undefined ? { type: isError ? "error-text" : "text", value } : { type, value: json };
 }
 
-/** Returns a block of a result: pictures have another form there than in a user message. */
+/** Returns a block of a result: images have another form there than in a user message. */
 function outputPart(block: UserBlock): object {
   if (block.type === "opaque" && block.value["type"] !== "image") return block.value;
   const part = renderUserBlock(block);

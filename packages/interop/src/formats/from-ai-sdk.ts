@@ -158,7 +158,7 @@ function bareData(data: unknown): string | undefined {
   return typeof bare === "string" && bare !== "" ? bare : undefined;
 }
 
-/** Reads a picture as base64, at an address, or as a data address: the SDK accepts all three as text. */
+/** Reads an image as base64, at an address, or as a data address: the SDK accepts all three as text. */
 function readPicture(given: string, mediaType: unknown, rest: Fields): ContentBlock {
   const declared = typeof mediaType === "string" ? mediaType : "";
   const inline = parseDataUrl(given);

@@ -10,7 +10,7 @@ import {
 export type FormatName = "anthropic" | "openai-chat" | "openai-responses" | "ai-sdk";
 
 /**
- * Fields that only one format has: additional fields of a text, a picture or a call, or the whole block in a
+ * Fields that only one format has: additional fields of a text, an image or a call, or the whole block in a
  * {@link NativeBlock}. They are sent back only to their own format and, if they name a provider, only to that provider.
  * In the session file they are next to the other fields of a block; programs that do not know them read the block
  * without them.
@@ -32,7 +32,7 @@ export interface NativeBlock {
   native: Native;
 }
 
-/** A picture at an address: every format here can write it, but the session format has no type for it. */
+/** An image at an address: every format here can write it, but the session format has no type for it. */
 export interface RemoteImageBlock {
   type: "imageUrl";
   url: string;
@@ -77,7 +77,7 @@ export function nativeFor(holder: object, format: FormatName): Native | undefine
 }
 
 /**
- * A picture at an address, which may be a `data:` address. For a picture in the message itself, `data` and `mediaType`
+ * An image at an address, which may be a `data:` address. For an image in the message itself, `data` and `mediaType`
  * are set.
  */
 interface Picture {
@@ -216,7 +216,7 @@ function base64(bytes: Uint8Array): string {
   return btoa(binary);
 }
 
-/** A picture written as an address: `data:image/png;base64,iVBOR…`. */
+/** An image written as an address: `data:image/png;base64,iVBOR…`. */
 const DATA_URL = /^data:([^;,]+)(?:;[^;,]+)*;base64,/i;
 
 /** Returns the content of a base64 `data:` address; undefined for any other address. */

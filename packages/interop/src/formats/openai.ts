@@ -308,7 +308,7 @@ export const openaiResponsesNative = nativeFormat(openaiResponsesFormat, RESPONS
  * For a valid conversation it gives back the input of {@link fromOpenaiResponses}, in this normal form: no item has
  * `status`, and none but reasoning has `id`; system and developer messages are in `instructions`; each text of an
  * answer is a separate message whose content is a string; content of a user is a list of parts; an output of texts
- * alone is one string with a blank line between; `detail` of a picture is present, arguments are written without white
+ * alone is one string with a blank line between; `detail` of an image is present, arguments are written without white
  * space, an empty output says `(no output)`; outputs are together after their calls; reasoning has its id, summary and
  * encrypted content, and is left out without the latter or at the end of an answer; items before all user messages
  * follow an opening by the user.
@@ -397,7 +397,7 @@ function unreadFields(fields: Fields): string[] {
   return fields["prompt_cache_breakpoint"] ? [...unread, "prompt_cache_breakpoint"] : unread;
 }
 
-/** Reads a picture at an address, which can be a `data:` address with the picture in it. */
+/** Reads an image at an address, which can be a `data:` address with the image in it. */
 function readImage(url: string, format: FormatName, fields: Fields): ContentBlock {
   const inline = parseDataUrl(url);
   const { detail, ...rest } = fields;

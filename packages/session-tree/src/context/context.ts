@@ -214,7 +214,7 @@ export function settingsAlong(path: Iterable<Entry>, before: Settings = NO_SETTI
   return settings;
 }
 
-/** Tokens of a picture of any size (origins 002: "estimate 1200 per image"). */
+/** Tokens of an image of any size (origins 002: "estimate 1200 per image"). */
 export const IMAGE_TOKENS = 1_200;
 
 /** Characters per token in the rough estimate (origins 002: "chars / 4"). */
@@ -223,7 +223,7 @@ const IMAGE_CHARS = IMAGE_TOKENS * CHARS_PER_TOKEN;
 
 /**
  * Returns the rough size of one neutral message in tokens: characters / 4, rounded up per message, and
- * {@link IMAGE_TOKENS} per picture. Characters are UTF-16 code units of text, thinking, and of names and JSON arguments
+ * {@link IMAGE_TOKENS} per image. Characters are UTF-16 code units of text, thinking, and of names and JSON arguments
  * of calls. A shell run that is excluded from the context counts 0.
  */
 export function estimateTokens(message: ContextMessage): number {

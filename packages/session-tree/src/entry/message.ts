@@ -14,7 +14,7 @@ export interface TextBlock {
   textSignature?: string;
 }
 
-/** A picture. Its base64 data is in the entry's line. */
+/** An image. Its base64 data is in the entry's line. */
 export interface ImageBlock {
   type: "image";
   /** Base64, without a `data:` prefix. */
@@ -213,10 +213,12 @@ export function contentBlocks(message: ContextMessage | { content?: unknown }): 
   );
 }
 
-/** Returns whether a block is a picture: in the block, or at an address (`imageUrl`, as `@espalier/interop` stores it). */
+/**
+ * Returns whether a block is an image: in the block, or at an address (`imageUrl`, as `@espalier/interop` stores it).
+ */
 export const isPicture = ({ type }: { type: string }): boolean => type === "image" || type === "imageUrl";
 
-/** Returns the text blocks of a message, joined by newlines. Calls, thinking and pictures are not text. */
+/** Returns the text blocks of a message, joined by newlines. Calls, thinking and images are not text. */
 export function messageText(message: ContextMessage): string {
   if (message.role === "bashExecution") return `${fieldText(message.command)}\n${fieldText(message.output)}`;
   if (message.role === "compactionSummary" || message.role === "branchSummary") return message.summary ?? "";

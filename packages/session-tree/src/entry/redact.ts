@@ -46,7 +46,7 @@ const all = (rule: FieldRule, ...names: string[]): Record<string, FieldRule> =>
   Object.fromEntries(names.map((name) => [name, rule]));
 
 /**
- * Applies a {@link Redact} to the words of people, models and tools. Ids, signatures and pictures stay unchanged. Names
+ * Applies a {@link Redact} to the words of people, models and tools. Ids, signatures and images stay unchanged. Names
  * of types, models, tools and members change only when they hold a well-known key. A value without changes is returned
  * as the same object.
  */
@@ -243,9 +243,9 @@ const ENTRY = byName({
 const HEADER = byName(all("keep", "type", "id", "timestamp", "parent", "importedFrom", "writer"));
 
 /**
- * Returns an entry, or the draft of one, without secrets; the same object when it has none. Ids, signatures and
- * pictures stay unchanged. Names change only when they hold a well-known key. Reasoning that changes loses its
- * signature, which is valid only for the exact text.
+ * Returns an entry, or the draft of one, without secrets; the same object when it has none. Ids, signatures and images
+ * stay unchanged. Names change only when they hold a well-known key. Reasoning that changes loses its signature, which
+ * is valid only for the exact text.
  */
 export function redactEntry<Drafted extends NewEntry | Entry>(entry: Drafted, redactor: Redactor): Drafted {
   return redactor.fields(entry, ENTRY) as Drafted;

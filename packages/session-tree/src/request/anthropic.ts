@@ -90,7 +90,7 @@ function renderTurn(turn: Turn): AnthropicMessage {
 }
 
 /**
- * Renders a result. The pictures of a failed result are added to `following`: "All content must be type `text` if
+ * Renders a result. The images of a failed result are added to `following`: "All content must be type `text` if
  * `is_error` is true".
  */
 function renderResult(result: HealedResult, following: UserBlock[]): AnthropicToolResult {

@@ -53,8 +53,8 @@ export interface OpaqueSource {
 }
 
 /**
- * A block that only one provider knows. Healing keeps its position: in an answer it counts as text, elsewhere as a
- * picture unless its own type is `text`.
+ * A block that only one provider knows. Healing keeps its position: in an answer it counts as text, elsewhere as an
+ * image unless its own type is `text`.
  */
 export interface OpaqueBlock {
   type: "opaque";
@@ -72,10 +72,10 @@ export interface HealedText {
   text: string;
 }
 
-/** Types of pictures that every supported provider reads. */
+/** Types of images that every supported provider reads. */
 export type PictureType = "image/png" | "image/jpeg" | "image/gif" | "image/webp";
 
-/** A picture that providers read. */
+/** An image that providers read. */
 export interface HealedImage {
   type: "image";
   mediaType: PictureType;

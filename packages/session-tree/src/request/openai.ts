@@ -39,8 +39,8 @@ export interface OpenaiChatTool {
 /**
  * Format of OpenAI's Chat Completions API, which many other servers support too. Call ids have at most 40 characters,
  * names 64. Thinking cannot be sent. Texts of one turn are joined to one string with blank lines between them, because
- * some servers accept only strings. A turn with pictures is a list of parts. Pictures of tool results follow the
- * results in a user message. The API cannot mark a result as failed; its text says so.
+ * some servers accept only strings. A turn with images is a list of parts. Images of tool results follow the results in
+ * a user message. The API cannot mark a result as failed; its text says so.
  */
 export const openaiChatFormat: RequestFormat<OpenaiChatRequest> = {
   callIdLength: 40,

@@ -413,8 +413,8 @@ const BEGINNINGS: [RegExp, PictureType][] = [
 const MEDIA_TYPE = /^[\w.+-]{1,40}\/[\w.+-]{1,80}$/;
 
 /**
- * Makes a stored picture valid for a request. Known first bytes decide its media type, because a wrong media type fails
- * the whole request. Missing padding is added. A picture of a type that no provider reads, or whose data is not base64,
+ * Makes a stored image valid for a request. Known first bytes decide its media type, because a wrong media type fails
+ * the whole request. Missing padding is added. An image of a type that no provider reads, or whose data is not base64,
  * is replaced by a text.
  */
 export function healedImage(image: { data?: unknown; mimeType?: unknown }): UserBlock {
@@ -450,12 +450,12 @@ function mediaTypeOf(data: string): PictureType | undefined {
   return BEGINNINGS.find(([beginning]) => beginning.test(data))?.[1];
 }
 
-/** Text of a result whose pictures come after the results. */
+/** Text of a result whose images come after the results. */
 const IMAGES_FOLLOW = "(see the images that follow)";
 
 /**
  * Splits a result for providers that accept only text in results. Returns its texts, and the blocks to put after all
- * results: its pictures, after a text that names the call.
+ * results: its images, after a text that names the call.
  */
 export function detachImages(result: HealedResult): {
   texts: (HealedText | OpaqueBlock)[];

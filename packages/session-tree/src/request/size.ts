@@ -8,12 +8,12 @@ import {
 } from "../entry/message.ts";
 import { bashExecutionText, branchSummaryText, compactionSummaryText } from "./wording.ts";
 
-/** Bytes that a format adds to a message or a block: field names, quotes, a picture's media type. */
+/** Bytes that a format adds to a message or a block: field names, quotes, an image's media type. */
 const FRAME = 128;
 const encoder = new TextEncoder();
 
 /**
- * Estimates how many bytes a message adds to the body of a request: its text as JSON in UTF-8, its pictures as base64.
+ * Estimates how many bytes a message adds to the body of a request: its text as JSON in UTF-8, its images as base64.
  * The estimate is rather too high than too low. It is not a token count.
  */
 export function estimateBytes(message: ContextMessage): number {

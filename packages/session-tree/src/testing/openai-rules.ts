@@ -46,7 +46,7 @@ export function chatProblems(request: Json): string[] {
       const parts: Json[] = typeof content === "string" ? [{ type: "text", text: content }] : content;
       must(parts.length > 0, `${at}: no parts`);
       for (const part of parts) {
-        if (part["type"] === "image_url") must(isDataUrl(part["image_url"].url), `${at}: not a picture`);
+        if (part["type"] === "image_url") must(isDataUrl(part["image_url"].url), `${at}: not an image`);
         else must(part["type"] === "text" && isReadable(part["text"]), `${at}: empty part`);
       }
     } else must(role === "tool", `${at}: unknown role`);

@@ -381,7 +381,7 @@ const PLAIN_TEXT = /"(?:content|text)":"(?!(?:\\[nrt]|\s)*<)[^"]/;
 const utf8 = new TextDecoder();
 const mayRemind = (tree: Tree, row: number): boolean => !PLAIN_TEXT.test(utf8.decode(tree.headAt(row)));
 
-/** Returns whether a user message has no picture, no typed word and no command of the user. */
+/** Returns whether a user message has no image, no typed word and no command of the user. */
 function holdsOnlyReminders(said: { content?: unknown }): boolean {
   if (contentBlocks(said).some(({ type }) => type !== "text")) return false;
   const text = contentText(said);

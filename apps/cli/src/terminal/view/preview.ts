@@ -177,7 +177,7 @@ function messageLines(said: ContextMessage, look: EntryLook): Line[] {
   for (const block of "content" in said ? contentBlocks(said) : []) {
     if (block.type === "image")
       lines.push(
-        line(span(plainLine(`(a picture, ${fieldText(block.mimeType) || "of unknown type"})`), "dim")),
+        line(span(plainLine(`(an image, ${fieldText(block.mimeType) || "of unknown type"})`), "dim")),
       );
     const thought = block.type === "thinking" ? fieldText(block.thinking) : "";
     if (thought !== "") lines.push(...(look.isDetailed ? quoted(thought, look) : [thoughtLine(thought)]));

@@ -288,15 +288,15 @@ const signed = (sign: ChangedLine["sign"], text: string): ChangedLine[] =>
     .map((line) => ({ sign, text: line }));
 const isText = (value: unknown): value is string => typeof value === "string";
 
-/** Types of pictures that are shown. SVG may contain programs and is not shown. */
+/** Types of images that are shown. SVG may contain programs and is not shown. */
 const SHOWN = /^image\/(png|jpeg|gif|webp)$/;
 
-/** A picture of a message. Its bytes are in the session; nothing is fetched. */
+/** An image of a message. Its bytes are in the session; nothing is fetched. */
 function Picture({ block }: { block: ImageBlock }) {
   const [broken, setBroken] = useState(false);
   const data = fieldText(block.data);
   const isShown = SHOWN.test(fieldText(block.mimeType)) && /^[A-Za-z0-9+/=\s]*$/.test(data) && !broken;
-  if (!isShown) return <p class="quiet">A picture that is not shown ({fieldText(block.mimeType)})</p>;
+  if (!isShown) return <p class="quiet">An image that is not shown ({fieldText(block.mimeType)})</p>;
   return (
     <img
       class="picture"

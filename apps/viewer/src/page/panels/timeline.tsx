@@ -201,7 +201,7 @@ const NAMES: Readonly<Record<TokenKind, string>> = {
   thinking: "thinking",
   call: "tool calls",
   result: "tool results",
-  image: "pictures",
+  image: "images",
 };
 
 interface TokenBarProps {

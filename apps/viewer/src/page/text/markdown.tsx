@@ -102,7 +102,7 @@ export function PlainText({ text, language }: PlainTextProps) {
 
 /**
  * Converts text of a session to safe markup. Text becomes elements only here; the browser enforces this (trusted
- * types). The result has no script, handler, style, form or picture, and only web addresses.
+ * types). The result has no script, handler, style, form or image, and only web addresses.
  */
 function safeMarkup(html: string): string {
   return DOMPurify.sanitize(html, {
@@ -153,11 +153,11 @@ markdown.renderer.rules.fence = (tokens, at) => codeBlock(tokens[at]!.content, t
 
 markdown.renderer.rules.code_block = (tokens, at) => codeBlock(tokens[at]!.content, "");
 
-// Loading a picture would send a request, so its name and address are shown.
+// Loading an image would send a request, so its name and address are shown.
 markdown.renderer.rules.image = (tokens, at) => {
   const { content } = tokens[at]!;
   const address = String(tokens[at]!.attrGet("src") ?? "");
-  return `<span>${escaped(content === "" ? "picture" : content)}</span> <code>${escaped(address)}</code>`;
+  return `<span>${escaped(content === "" ? "image" : content)}</span> <code>${escaped(address)}</code>`;
 };
 
 for (const cell of ["th_open", "td_open"]) {
