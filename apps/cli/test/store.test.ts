@@ -365,7 +365,7 @@ test("an address of another kind of store is refused without its password, and n
       expect(run, parameters.join(" ")).toMatchObject({ code: 1, value: { error: { code: "address" } } });
       const { message } = run.value.error;
       expect(message).toMatch(
-        /^A store is postgres:\/\/user@host\/database or a folder, .*(mysql|postgres?):/,
+        /^No store has an address that begins with (mysql|postgres?):; give postgres:\/\/user@host\/database/,
       );
       expect(message).not.toContain("pine");
     }

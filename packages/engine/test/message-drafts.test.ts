@@ -85,7 +85,7 @@ test("messages that are no list are refused when they are appended", async () =>
   for (const given of [{ role: "user", content: "a" }, "a", null, undefined])
     await expect(session.appendMessages(given as never)).rejects.toMatchObject({
       code: "bad-input",
-      message: "Messages are given as a list: appendMessages([message]).",
+      message: "appendMessages expects a list of messages: appendMessages([message]).",
     });
   expect(session.getEntries()).toHaveLength(before);
 });

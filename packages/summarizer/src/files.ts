@@ -69,7 +69,7 @@ export interface FileLists {
   modifiedFiles: string[];
 }
 
-/** Converts collected operations to lists. */
+/** Returns the sorted lists of read and modified files; a modified file is only in the second. */
 export function fileLists(fileOps: FileOps): FileLists {
   const modified = new Set([...fileOps.written, ...fileOps.edited]);
   const read = [...fileOps.read].filter((path) => !modified.has(path));
@@ -80,7 +80,7 @@ const READ_TAG = "read-files";
 const MODIFIED_TAG = "modified-files";
 
 /**
- * Formats the lists as blocks of a summary, one path a line, `<read-files>` before `<modified-files>`; an empty list
+ * Formats the lists as blocks of a summary, one path per line, `<read-files>` before `<modified-files>`; an empty list
  * has no block. Both together have at most `limitTokens` (characters / 4): beyond it, a line with the number of omitted
  * paths replaces the middle of a list, first in the files that were only read.
  */

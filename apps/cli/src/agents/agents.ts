@@ -38,7 +38,7 @@ export type AgentName = (typeof AGENT_NAMES)[number];
 
 type Environment = NodeJS.ProcessEnv;
 
-/** Folder of installation records and of our files for agents. */
+/** Folder of installation records, and of the files that Espalier writes for agents. */
 export const agentsFolder = (): string => join(espalierHome(), "agents");
 
 /** Returns an agent with everything that an installation writes. */

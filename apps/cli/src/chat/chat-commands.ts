@@ -87,12 +87,12 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
   { name: "compact", description: "Compress conversation history", anytime: true, run: compact },
   {
     name: "label",
-    description: "Label this entry; without a text, remove its label",
+    description: "Label the last entry; without a text, remove its label",
     async run(chat, text) {
       const { leafId } = chat.session;
       if (leafId === null) return chat.say("There is no entry to label yet.");
       if (!text && chat.session.getLabel(leafId) === undefined)
-        return chat.say("There is no label here; /label <text> gives it one.");
+        return chat.say("The last entry has no label; /label <text> sets one.");
       await chat.session.label(leafId, text);
       chat.say(
         text
@@ -141,7 +141,7 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
   },
   {
     name: "undo",
-    description: "Undo the newest prompt, to edit it, /compact, /hide or a label",
+    description: "Undo the newest prompt (its text returns to the input), /compact, /hide or label",
     async run(chat) {
       const { editorText, act } = await chat.session.undo();
       chat.say(`Undone: ${actName(act)}; /redo restores it.`);

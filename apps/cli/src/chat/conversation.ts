@@ -167,8 +167,8 @@ const NO_ANSWER =
 const ERROR_WIDTH = 300;
 
 /**
- * Shortens a provider's error to its sentence. For a server that is unreachable, or that is no model's API, it adds the
- * address and a cure.
+ * Returns the message in a provider's error text, without JSON, in one line of at most 300 characters. For a server
+ * that is unreachable or sends no answer of a model, adds the address and a cure.
  */
 export function providerMessage(text: string, { url, variable }: Conversation["address"]): string {
   const whole = text.replace(/\{.*?"message":("(?:[^"\\]|\\.)*").*\}/s, (_, quoted: string) =>
@@ -213,7 +213,7 @@ const KEY_SETTINGS: Readonly<Record<string, string>> = {
   OPENAI_API_KEY: "openaiApiKey",
 };
 
-/** Error of a chat whose model needs a key. */
+/** Makes the error `no-key` of a chat whose model needs the API key in this environment variable. */
 export const noKey = (variable: string): CommandError =>
   new CommandError(
     "no-key",

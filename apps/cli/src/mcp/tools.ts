@@ -85,8 +85,8 @@ const cursor = z
   .string()
   .max(60)
   .optional()
-  .describe("Continues an earlier answer: the cursor that it ended with.");
-const entry = z.string().min(1).max(200).describe("An entry: its id, the beginning of it, or its label.");
+  .describe("Cursor at the end of an earlier answer, which this call continues.");
+const entry = z.string().min(1).max(200).describe("An entry: its id, the beginning of its id, or its label.");
 
 /** Maximum number of hits per session in a search over all sessions. */
 const HITS_A_SESSION = 3;
@@ -202,7 +202,7 @@ const read = sessionTool({
   description:
     "Reads original entries of a session in order, with their whole text: also those that a compaction took out of the context, and those of abandoned branches. Without `from` the newest ones.",
   input: z.strictObject({
-    from: entry.optional().describe("First entry: its id, the beginning of it, or its label."),
+    from: entry.optional().describe("First entry: its id, the beginning of its id, or its label."),
     to: entry.optional().describe("Last entry; default: the end of the branch."),
     session,
     cursor,

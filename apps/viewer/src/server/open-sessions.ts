@@ -289,7 +289,7 @@ export const readRoutes: Readonly<
   },
 };
 
-/** Actions that an undo and a redo would reverse now; null without one. */
+/** Actions that an undo would reverse and that a redo would repeat; null if there is none. */
 export interface NextActs {
   undo: LastAct | null;
   redo: LastAct | null;

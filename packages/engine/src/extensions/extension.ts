@@ -166,7 +166,7 @@ export function stateOf<State>(
   };
 }
 
-/** Makes the members for Pi's extensions, for one extension. */
+/** Makes the members that extensions for Pi use, for the extension `owner`. */
 export function apiMembers(session: Session, owner: string): PiApi {
   const { host, extensionMembers: shared } = session;
   const report = (kind: "missing-member" | "failed-act" | "conflict", message: string, error?: unknown) =>

@@ -50,7 +50,10 @@ export function fillMessages(
   // A result may belong to a call of the same batch.
   const said: StoredMessage[] = [];
   if (!Array.isArray(drafts))
-    throw new EspalierError("bad-input", "Messages are given as a list: appendMessages([message]).");
+    throw new EspalierError(
+      "bad-input",
+      "appendMessages expects a list of messages: appendMessages([message]).",
+    );
   return drafts.map((draft) => {
     const entry = readDraft(() => fillMessage(draft, context, now, said));
     said.push(entry.message);

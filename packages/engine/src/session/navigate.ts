@@ -143,7 +143,7 @@ interface MergeProvenance {
  * Merges another branch into this one by appending a branch summary, which records its source. Entries that were merged
  * before are not summarized again; merging the same leaf again writes nothing.
  *
- * @throws EspalierError `nothing-to-merge`; EspalierError
+ * @throws EspalierError `nothing-to-merge`, `unknown-entry`, `read-only`, `stale`, `aborted`; errors of the summarizer
  */
 export async function mergeBranch(
   session: Session,

@@ -173,7 +173,7 @@ export class Session extends SessionTree {
    * Prepares the next request: results move to files, the policy compacts, and the context is shaped. A failure of
    * these is only reported, as long as the request fits the model's window and the bytes that its provider accepts.
    *
-   * @throws EspalierError `over-window`, `over-bytes` and as {@link compact}; EspalierError of the log
+   * @throws EspalierError `over-window`, `over-bytes`; errors of {@link compact} and of the log
    */
   async prepareRequest(options?: RequestPreparation): ReturnType<typeof prepareRequest> {
     await this.#settings.pending;
@@ -242,7 +242,7 @@ export class Session extends SessionTree {
    * 7. follow: the tree, the leaf and the context grow by the entries;
    * 8. notify: observers are notified, including the session itself (see `#followChange`).
    *
-   * @throws EspalierError `invalid-entry`, `unknown-parent`, `off-path`, … and nothing has changed; EspalierError `nested-append`
+   * @throws EspalierError `invalid-entry`, `unknown-parent`, `off-path`, `nested-append`, …; nothing has changed then
    */
   override async append(drafts: Drafts, options?: Omit<AppendOptions, "transform">): Promise<Entry[]> {
     refuseNestedAppend(this);
@@ -286,9 +286,11 @@ export class Session extends SessionTree {
   /**
    * Compacts the leaf's path: a plan, the hook `session_before_compact`, the summary, one {@link append}, and the event
    * `session_compact` or `session_compact_failed`. Nothing to compact is a result, not an error; a failure throws and
-   * leaves the session unchanged. Only one compaction runs at a time: an automatic one joins it, a manual one is refused.
+   * leaves the session unchanged. Only one compaction runs at a time: an automatic one joins it, a manual one is
+   * refused.
    *
-   * @throws EspalierError `already-running`, `no-smaller`, `stale`, `irreducible`; EspalierError; `cancelled`
+   * @throws EspalierError `already-running`, `no-smaller`, `stale`, `irreducible`, `cancelled` for a veto; errors of
+   * the summarizer and of {@link append}
    */
   compact(options: CompactionRequest = {}): Promise<CommittedCompaction | NothingToCompact> {
     if (this.#settings.pending) return this.#settings.pending.then(() => this.compact(options));
@@ -360,7 +362,8 @@ export class Session extends SessionTree {
    * Moves the leaf inside the session. For a user or custom message, moves it before the message and returns its text
    * for editing. null: before the first entry. With `summarize`, the abandoned branch is summarized into the target.
    *
-   * @throws EspalierError `unknown-entry`; EspalierError; `cancelled` for a veto: the leaf does not move
+   * @throws EspalierError `unknown-entry`, `cancelled` for a veto; errors of the summarizer. The leaf does not move
+   * then
    */
   navigate(targetId: string | null, options?: NavigateOptions): Promise<NavigateResult> {
     return navigate(this, targetId, options);

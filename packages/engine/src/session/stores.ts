@@ -65,7 +65,7 @@ function isDatabase(address: string): boolean {
   if (kind === undefined) return false;
   throw new EspalierError(
     "address",
-    `A store is postgres://user@host/database or a folder, and no address that begins with ${kind} (write ./ before the name of a folder).`,
+    `No store has an address that begins with ${kind}; give postgres://user@host/database, or a folder (write ./ before its name).`,
   );
 }
 

@@ -43,7 +43,7 @@ export interface TrustStore {
    * Trusts a project in its current state.
    *
    * @throws EspalierError `bad-input` for a path that is not a folder, or a folder with too much content to compare
-   * each time; `settings` for unreadable settings; EspalierError `write-failed`
+   * each time; `settings` for unreadable settings; `write-failed`
    */
   trust(folder: string): Promise<void>;
   /** Ends the trust; does nothing for an untrusted folder. Throws EspalierError `write-failed`. */

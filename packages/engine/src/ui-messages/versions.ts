@@ -27,7 +27,8 @@ export async function uiVersions(session: Session): Promise<Record<string, UiVer
 }
 
 /**
- * Shows another version of a message: moves the leaf to the newest end below it. Returns the messages of that path.
+ * Shows another version of a message: moves the leaf to the newest branch end below that version, and returns the
+ * messages of the new path.
  *
  * @throws EspalierError `unknown-entry`
  */

@@ -46,7 +46,7 @@ export interface OpenaiSession
   replaceHistoryWithCompaction(items: AgentInputItem[]): Promise<void>;
 }
 
-/** Sessions of the OpenAI Agents SDK, and the pool of the sessions that hold them. */
+/** Pool of sessions that can be used as sessions of the OpenAI Agents SDK. */
 export interface OpenaiSessions extends SessionPool {
   /**
    * Returns the session with this id. Its first use creates it.
@@ -160,7 +160,10 @@ function sessionOf(pool: SessionPool, sessionId: string): OpenaiSession {
       const items = asStored(given);
       const [first, ...retained] = items;
       if (first?.type !== "compaction")
-        throw new EspalierError("bad-input", "A compacted history begins with a compaction item.");
+        throw new EspalierError(
+          "bad-input",
+          "The first item of the compacted history is not a compaction item; pass the items of the compaction unchanged.",
+        );
       await use(async (session) => {
         const { leafId, context, window } = session;
         const id: string = randomUUID();

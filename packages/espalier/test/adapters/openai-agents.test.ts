@@ -314,7 +314,7 @@ test("a compaction of the SDK is a compaction of the session, with the same kept
   await session.replaceHistoryWithCompaction([sealed, rule, said("five")]);
   expect(await session.getItems()).toEqual([sealed, rule, said("five")]);
   await expect(session.replaceHistoryWithCompaction([said("four")])).rejects.toThrow(
-    "A compacted history begins with a compaction item.",
+    "The first item of the compacted history is not a compaction item; pass the items of the compaction unchanged.",
   );
 });
 

@@ -288,8 +288,8 @@ class ForkClaims {
   }
 
   /**
-   * Adds the claim of a line. An id that several lines claim is the point of the fork, and not the original of any of
-   * them.
+   * Adds the claim of a line to be the copy of another session's line (`forkedFrom`). If several lines claim the same
+   * original, the fork begins there, and none of them is a copy of it.
    */
   claim(row: number, forkedFrom: unknown): void {
     if (!isRecord(forkedFrom)) return;

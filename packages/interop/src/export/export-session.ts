@@ -127,7 +127,7 @@ export interface SessionDocument {
   leftOut?: number;
 }
 
-/** Writes a {@link SessionDocument}, one entry a line; returns the number of entries. */
+/** Writes a {@link SessionDocument}, one entry per line; returns the number of entries. */
 function* exportJson(source: ExportSource, rows: readonly number[]): Generator<string, number> {
   const { tree, header, endId } = source;
   const name = sessionName(tree);

@@ -50,7 +50,7 @@ export type ImportIssueKind =
   | "opaque-summary"
   | "content";
 
-/** An issue with all lines of the source concerned. Messages never quote the content of a line. */
+/** An issue of an import, with all lines of the source that have it. Messages never quote the content of a line. */
 export interface ImportIssue {
   kind: ImportIssueKind;
   /** First line concerned, from 1; null for an issue of the whole file. */

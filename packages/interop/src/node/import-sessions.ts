@@ -54,7 +54,7 @@ export interface ImportOptions {
 
 /**
  * Imports sessions of other agents: of `claude-code`, `codex` or `pi` from their own folders, or from a file or folder.
- * Yields one report a session. The import stops when the caller stops reading; written sessions stay, and the next
+ * Yields one report per session. The import stops when the caller stops reading; written sessions stay, and the next
  * import continues.
  *
  * A further import adds new content: a session is found by its source, an entry by an id that is derived from its id in

@@ -410,7 +410,7 @@ function writeAll(path: string, fd: number, chunk: Uint8Array, calls: FileCalls)
 const UNSUPPORTED = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL"]);
 
 /**
- * Gives a file a second name that must not exist; returns false when the file system cannot.
+ * Gives a file a second name that must not exist; returns false when the file system has no hard links.
  *
  * @throws EspalierError `exists`
  */

@@ -363,6 +363,6 @@ export function sessionRef(ref: SessionRef): { id: string } | { file: string } {
   if (typeof file === "string" && id === undefined) return { file };
   throw new EspalierError(
     "not-found",
-    "A session reference is its id or { file: name }, both as texts; give one of the two.",
+    "A session is named by a string with its id, { id } or { file }; give one of these, with a string.",
   );
 }

@@ -292,8 +292,8 @@ export function createCallIds(length: number): (id: unknown) => string {
 }
 
 /**
- * Returns a tool's name in a form that a provider accepts. It depends only on the stored name, so calls and definitions
- * agree.
+ * Returns a tool's name in a form that a provider accepts, with at most `length` characters. It depends only on the
+ * stored name, so calls and definitions agree.
  */
 export function validToolName(name: unknown, length: number): string {
   return (typeof name === "string" && name.replace(INVALID, "_").slice(0, length)) || "tool";

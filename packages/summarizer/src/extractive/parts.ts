@@ -156,9 +156,9 @@ function constraintLines(facts: Facts, room: number, told: string): Line[] {
 }
 
 /**
- * Returns finished work, one line a turn: the request, the changes, their checks, and the agent's conclusion. When there
- * are too many turns for that, the others have only the beginning of their request, and their commit: a list of nearly all
- * turns is worth more than fragments of some.
+ * Returns finished work, one line per turn: the request, the changes, their checks, and the agent's conclusion. When
+ * there are too many turns for that, the others have only the beginning of their request, and their commit: a list of
+ * nearly all turns is worth more than fragments of some.
  */
 function doneLines(facts: Facts, room: number): Line[] {
   const { record, previous, branches, focus } = facts;

@@ -86,7 +86,7 @@ interface Saying {
   at: number;
 }
 
-/** Changes of one file. */
+/** Reads and changes of one file. */
 export interface FileWork {
   path: string;
   reads: number;
@@ -98,7 +98,7 @@ export interface FileWork {
   failure: string | undefined;
 }
 
-/** Runs of one command. */
+/** A command with its number of runs and its last outcome. */
 export interface CommandWork extends Command {
   runs: number;
   /** Index of the message of the newest run. */

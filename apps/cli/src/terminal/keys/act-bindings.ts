@@ -260,7 +260,7 @@ const exportHere = begins((state, _, entryId) => {
   return openDialog(
     state,
     "Export to a file in this folder",
-    () => [line(span("Only you can read it.", "dim"))],
+    () => [line(span("Only your user account can read the file.", "dim"))],
     [
       { key: "m", title: "the path that ends here, as markdown", run: written("markdown") },
       { key: "j", title: "the whole session, as JSON", run: written("json") },

@@ -211,7 +211,10 @@ export function reveal(state: Sized, tree: TreeState, position: number): TreeSta
   return moveTo(state, { ...tree, view: shown }, position);
 }
 
-/** Returns the tree for another length of the log. A cursor on the leaf follows the leaf; everything else stays. */
+/**
+ * Returns the tree after more or less of the log was read. A cursor on the leaf follows the leaf; everything else
+ * stays.
+ */
 export function withModel(state: Sized, tree: TreeState, read: TreeModel): TreeState {
   const { view, cursor, top, mark } = tree;
   const before = view.model;

@@ -105,7 +105,7 @@ function layRun(tree: TreeState, look: EntryLook, needed: number): Laid {
   return { lines: laid.lines, isWhole: laid.next >= end };
 }
 
-/** Limits a scroll position to the end of the preview. */
+/** Returns the wanted scroll position, at most the end of the preview. */
 export function furthestScroll(state: Looked, tree: TreeState, wanted: number): number {
   const { previewHeight } = treeLayout(state, tree.isReading);
   const { lines } = previewLines(state, tree, wanted + previewHeight);

@@ -330,8 +330,8 @@ const POLICY_COLUMNS: readonly [name: string, title?: string][] = [
   ["Summarized", "Messages that a summary would replace"],
   ["Kept", "Messages that would stay as they are"],
   ["Cache write", "Tokens that the next request would write to the prompt cache"],
-  ["Price", "What writing them costs more than reading them from the cache"],
-  ["Pays back", "Calls after which the smaller requests have saved as much"],
+  ["Price", "Extra cost of writing these tokens, compared with reading them from the cache"],
+  ["Pays back", "Number of calls after which smaller requests have saved that cost"],
 ];
 
 interface PolicyTableProps {

@@ -287,7 +287,7 @@ export const serializeConversation = (messages: readonly ContextMessage[]): stri
 
 export { estimateTokens };
 
-/** Entries that are abandoned by a move from one leaf to another entry, and the deepest entry on both paths. */
+/** Returns the entries that a move from one leaf to another entry abandons, and the deepest entry on both paths. */
 export function collectEntriesForBranchSummary(
   session: { getBranch(fromId?: string): Entry[] },
   oldLeafId: string | null,
