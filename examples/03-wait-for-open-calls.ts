@@ -1,11 +1,11 @@
-// Refuse to compact while a tool call has no result yet: somebody is still waiting for it.
+// Refuse to compact while a tool call has no result yet: the tool or the user still has to answer.
 
 import assert from "node:assert/strict";
 import { defineExtension, type Entry, type EspalierError } from "espalier";
 import { isMessage, toolCalls } from "espalier/extend";
 import { conversation } from "./parts/conversation.ts";
 
-/** Calls on a path that nobody answered. */
+/** Calls on a path without a result. */
 function openCalls(path: readonly Entry[]): string[] {
   const answered = new Set(
     path.flatMap((entry) => (isMessage(entry, "toolResult") ? [entry.message.toolCallId] : [])),

@@ -1,4 +1,4 @@
-// A branch summary that says what did not work, so that nobody tries it again on the next branch.
+// A branch summary that says what did not work, so that it is not tried again on the next branch.
 import assert from "node:assert/strict";
 import { defineExtension } from "espalier";
 import { isMessage, messageText } from "espalier/extend";

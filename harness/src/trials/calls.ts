@@ -321,7 +321,7 @@ class FaultyCalls {
     this.calls = passingCalls((...given) => this.#pass(...given));
   }
 
-  /** Lets the calls of `node:fs` itself pass through these, whoever makes them, until what it returns is called. */
+  /** Lets all calls of `node:fs` pass through these, until the returned function is called. */
   everywhere(): () => void {
     const all = fs as unknown as Record<string, (...args: unknown[]) => unknown>;
     const real = Object.fromEntries(FS_CALLS.map((name) => [name, all[name]!]));

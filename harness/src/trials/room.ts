@@ -160,7 +160,7 @@ async function readOnlyDisk(
   await judgeNotes(findings, store, file, [...before, "again"], "After a read-only mount");
 }
 
-/** Takes all the room there is. */
+/** Fills the disk. */
 function fill(path: string): void {
   for (let size = 256 * 1024; size >= 1; size = size >> 1) {
     try {

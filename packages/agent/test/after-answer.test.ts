@@ -38,7 +38,7 @@ test.each([
     0,
     "nothing",
   ],
-  ["an overflow is recognized by its words", failed(TOO_LONG), 0, "overflow"],
+  ["an overflow is recognized by its message", failed(TOO_LONG), 0, "overflow"],
   ["an overflow is recognized by its status", failed("413 request_too_large"), 0, "overflow"],
   [
     "an overflow of another model triggers nothing",

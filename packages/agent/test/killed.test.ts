@@ -67,7 +67,7 @@ async function past(home: string): Promise<string> {
   return session.file;
 }
 
-/** Runs the agent until its n-th event; returns the types of the events there were. */
+/** Runs the agent until its n-th event; returns the types of its events. */
 async function killedAt(n: number, home: string, file: string, url: string): Promise<string[]> {
   const child = spawn(process.execPath, [program, file, home, url, `${n}`, PROMPT], {
     stdio: ["ignore", "pipe", "inherit"],

@@ -107,7 +107,7 @@ describe("an overflow", () => {
       ...more,
     }) as never as ContextMessage;
 
-  test("is recognized by the words of the providers", () => {
+  test("is recognized by the error messages of the providers", () => {
     for (const words of [
       "400 prompt is too long: 213462 tokens > 200000 maximum",
       "Your input exceeds the context window of this model",
@@ -229,7 +229,7 @@ describe("windows recorded on a path", () => {
   });
 });
 
-test("a refusal for bytes is recognized by the words of providers and proxies, and is an overflow", () => {
+test("a refusal because of too many bytes is recognized by the messages of providers and proxies, and is an overflow", () => {
   const answer = (errorMessage: string, stopReason = "error") =>
     ({
       role: "assistant",

@@ -113,7 +113,7 @@ describe("a request with more bytes than its provider accepts", () => {
     await session.close();
   });
 
-  test("after a refusal for bytes has no images but those of the unanswered message", async () => {
+  test("after a refusal because of too many bytes has no images but those of the unanswered message", async () => {
     const session = await planted({ compaction: { requestBytes: 10_000_000 } });
     for (let at = 1; at <= 20; at++) await session.appendMessages(shown(`picture ${at}`, 3_000));
     await session.appendMessages(shown("the last", 3_000).slice(0, 1));

@@ -19,7 +19,7 @@ import {
 } from "@espalier/session-tree";
 import fc from "fast-check";
 
-/** What somebody does to a session. Numbers pick an entry among those there are. */
+/** An operation on a session. Numbers select an existing entry. */
 export type Operation =
   | { does: "append"; parent: number | null; entries: Draft[] }
   | { does: "move"; target: number | null }

@@ -28,7 +28,7 @@ export interface Connection {
 /** A connection with a single user until it is released. For locks and notifications, which belong to a connection. */
 export interface ReservedConnection extends Connection {
   /** Calls the listener for each notification on the channels of this connection. */
-  hear(listener: () => void): void;
+  onNotification(listener: () => void): void;
   /** Resolves when the connection is lost or released. */
   readonly over: Promise<void>;
   /** Ends the connection, with its locks and channels. */
@@ -312,7 +312,7 @@ export function poolDatabase(
       return {
         ...connectionOf(client, place),
         over,
-        hear: (listener) => void client.on("notification", listener),
+        onNotification: (listener) => void client.on("notification", listener),
         release: () => endClient(client),
       };
     },

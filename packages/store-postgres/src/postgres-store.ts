@@ -224,7 +224,7 @@ async function* followSession(
     try {
       reserved = await database.reserve();
       connection = reserved;
-      reserved.hear(ring);
+      reserved.onNotification(ring);
       void reserved.over.then(() => {
         connection = undefined;
       });

@@ -153,7 +153,7 @@ test("a connection that cannot hold a lease is returned", async () => {
     like(database, {
       reserve: async () => ({
         query: () => Promise.reject(new EspalierError("refused", "No locks today.")),
-        hear: () => undefined,
+        onNotification: () => undefined,
         over: new Promise(() => undefined),
         release: async () => void released++,
       }),

@@ -61,7 +61,7 @@ function liteDatabase(lite: PGlite): Database {
       lite.transaction((transaction) => act(through(transaction as unknown as PGlite))) as never,
     reserve: async () => ({
       query: connection.query,
-      hear: () => undefined,
+      onNotification: () => undefined,
       over: new Promise(() => undefined),
       release: async () => undefined,
     }),

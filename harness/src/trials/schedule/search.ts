@@ -9,7 +9,7 @@ export interface Bounds {
   failures: number;
   /** Errors that a failing call may end with; `short` for one that does half. */
   errors: readonly string[];
-  /** Switches away from a process that could continue; undefined: no limit, every order there is. */
+  /** Maximum number of switches away from a process that could continue; undefined: no limit, so every possible order. */
   switches?: number;
 }
 

@@ -115,7 +115,12 @@ class Client {
         const reserved = await inner.reserve();
         this.#reserved.add(reserved);
         void reserved.over.then(() => this.#reserved.delete(reserved));
-        return { ...through(reserved), hear: reserved.hear, over: reserved.over, release: reserved.release };
+        return {
+          ...through(reserved),
+          onNotification: reserved.onNotification,
+          over: reserved.over,
+          release: reserved.release,
+        };
       },
       close: () => inner.close(),
     };

@@ -132,8 +132,8 @@ const isPrompt = (draft: NewEntry): boolean => isMessage(draft as Entry, "user")
 async function rulesBehind(session: Session, draft: NewEntry, batch: readonly NewEntry[]) {
   const { message } = draft as NewEntry & { message: ContextMessage };
   const own = findRulesOnce(message);
-  const isHeard = session.host.has(rulesFound);
-  if (own.length === 0 && !isHeard) return undefined;
+  const hasHandler = session.host.has(rulesFound);
+  if (own.length === 0 && !hasHandler) return undefined;
   // The whole batch follows the first parent that it names.
   const place = batch.find(({ parentId }) => parentId !== undefined)?.parentId ?? session.leafId;
   // The append itself refuses such a parent.
@@ -142,7 +142,7 @@ async function rulesBehind(session: Session, draft: NewEntry, batch: readonly Ne
   const path = () => (place === session.leafId ? session.window.entries : session.getBranch(place));
   const above = () => [...path(), ...(batch.slice(0, -1) as Entry[])];
   let { found } = foundIn({ ...draft, id } as Entry, above);
-  if (isHeard) {
+  if (hasHandler) {
     const given = { text: messageText(message), rules: [...found] };
     found = (await session.host.transform(rulesFound, given, contextForHandlers(session))).rules;
   }

@@ -315,7 +315,7 @@ function takeEvent(history: ThreadHistory, line: LogicalLine): void {
   }
 }
 
-const TOO_FAR_BACK = "More turns were undone than there are; the conversation continues at the earliest one.";
+const TOO_FAR_BACK = "More turns were undone than the conversation has; it continues before its first turn.";
 
 /** Adds an entry for each change of settings. */
 function takeSettings(history: ThreadHistory, { type, payload }: LogicalLine): void {

@@ -195,7 +195,7 @@ const keepTextOrLook: FieldRule = (value, redactor) =>
 /** Fields with the arguments of a tool call. The names inside are the tool's. */
 const GIVEN = /^(arguments|args|input)$/;
 
-/** Fields of a provider's own blocks whose values are words of the provider. */
+/** Fields of a provider's own blocks whose values are keywords of the provider. */
 const NAMES = /^(type|role|status|name|format|media_?type|detail|phase)$/i;
 
 const nameOrWire: FieldRule = (value, redactor) =>

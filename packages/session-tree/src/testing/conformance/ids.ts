@@ -17,7 +17,7 @@ export function idConformance({ test, expect }: Trial): void {
   test("the beginning of an id does not open, lease or delete a session", async (store) => {
     const { ref } = await store.create(header("user-12"), [line("a")]);
     for (const named of ["user-1", "u", "", { id: "user-1" }, "user-12 ", "USER-12"])
-      await isNobody(store, named);
+      await isNotFound(store, named);
     expect((await linesOf(await store.open("user-12", "read"))).length).toBe(2);
     expect((await store.open("user-12", "read")).ref).toBe(ref);
   });
@@ -26,8 +26,8 @@ export function idConformance({ test, expect }: Trial): void {
     const { ref } = await store.create(header("s1"), [line("a")]);
     const elsewhere = await store.create(header("s2"), [], renamed(ref, "s1", "elsewhere"));
     for (const id of [elsewhere.ref, `./${ref}`, "../s1", "/", "s1/../s1", "a\0b"]) {
-      await isNobody(store, id);
-      await isNobody(store, { id });
+      await isNotFound(store, id);
+      await isNotFound(store, { id });
     }
     expect((await store.open("s2", "read")).ref).toBe(elsewhere.ref);
   });
@@ -75,7 +75,7 @@ export function idConformance({ test, expect }: Trial): void {
     for (const id of ids) expect((await linesOf(await store.open(id, "read"))).slice(1)).toEqual([line(id)]);
   });
 
-  async function isNobody(store: SessionStore, named: SessionRef): Promise<void> {
+  async function isNotFound(store: SessionStore, named: SessionRef): Promise<void> {
     await expect(store.open(named, "read")).rejects.toMatchObject({ code: "not-found" });
     await expect(store.lease(named)).rejects.toMatchObject({ code: "not-found" });
     await expect(store.delete(named)).rejects.toMatchObject({ code: "not-found" });
