@@ -102,7 +102,7 @@ export interface CompactEvent {
 /** Notifies extensions of a compaction that is in the log. */
 export const sessionCompact = notifyHook<CompactEvent>("session_compact");
 
-/** Reason for a compaction that is not in the log. */
+/** Reason why a compaction was not committed. */
 export type CompactionOutcome = "failed" | "aborted" | "cancelled" | "skipped";
 
 /**

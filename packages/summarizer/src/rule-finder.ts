@@ -331,8 +331,9 @@ const NO_RULE_EASTERN =
   /(?:不用|不要|别|无需)(?:太|再)?(?:担心|急|慌|客气|管我)|(?:不要紧|别人|别的|从来没|从不知道|要不然|특별히 문제)|(?:걱정|신경|미안해|놀라|염려)(?:은|는|을|를)?\s*(?:하지|쓰지|마|말)/;
 
 /**
- * Eastern clauses that do not bind what follows: a remark on what code does each time, a refusal that only points at
- * something, work that shall not begin yet, a report that something does not work, a choice, and the text of a comment.
+ * Clauses in Chinese or Korean that are no rule for later work: a remark on what code does each time, a refusal that
+ * only points at something, work that must not begin yet, a report that something does not work, a choice, and the text
+ * of a comment.
  */
 const OF_ONE_OCCASION = [
   /(?:매번|때마다|항상|언제나).*(?:네요|군요|거든요|잖아요|대요|더라고?요?|[는은던]데요?)\s*[.!]?\s*$|(?:매번|때마다).*(?<!말)고요\s*[.!]?\s*$/,

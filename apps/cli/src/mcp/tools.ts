@@ -222,7 +222,7 @@ const read = sessionTool({
       characters = Math.max(1, Math.floor((characters / over) * 0.95));
       ({ entries, next } = readEntries(read, { ...range, characters }));
     }
-    if (entries.length === 0) return answer.alone("No entry in this range says anything.");
+    if (entries.length === 0) return answer.alone("No entry in this range has text.");
     const left = entries.findIndex((each) => !answer.add(viewEntry(each)));
     const place =
       left < 0 ? next : { row: entries[left]!.row, offset: 0, to: next?.to ?? entries.at(-1)!.row };

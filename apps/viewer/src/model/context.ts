@@ -272,7 +272,10 @@ export interface CompactionView {
   details: Partial<CompactionDetails>;
 }
 
-/** @throws EspalierError `unknown-entry` if the row is not a compaction */
+/**
+ * Returns the compaction of a row.
+ * @throws EspalierError `unknown-entry` if the row is not a compaction
+ */
 export function compactionAt(tree: Tree, row: number): CompactionView {
   const entry = row >= 0 && row < tree.length ? tree.entryAt(row) : undefined;
   if (!entry || !compaction.is(entry))

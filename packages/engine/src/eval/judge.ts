@@ -339,7 +339,10 @@ export class Judge {
         );
     }
     if (!provider.summarizer)
-      throw new EspalierError("bad-input", `The model ${provider.modelId} cannot be asked for a text.`);
+      throw new EspalierError(
+        "bad-input",
+        `The provider of ${provider.modelId} has no summarizer, so it cannot judge; choose another judge.`,
+      );
     const { text, usage } = await withRetry(provider.summarizer).summarize({
       purpose: "history",
       systemPrompt: SYSTEM,

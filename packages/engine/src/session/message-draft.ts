@@ -78,7 +78,7 @@ function readDraft<Read>(read: () => Read): Read {
  * and model are the current ones, a missing tool name is that of the call, and an answer with calls has ended in
  * `toolUse`.
  *
- * Refuses drafts that no model would read as intended: a blank prompt, unknown roles and fields, and blocks in a
+ * A draft that no model would read as intended is an error: a blank prompt, an unknown role or field, a block in a
  * provider's own form.
  *
  * @param batch messages before it in the same append

@@ -13,8 +13,8 @@ export interface LiveStreams {
 type Link = Promise<{ piece: Uint8Array; next: Link } | undefined>;
 
 /**
- * Makes a keeper of running answers. It has an answer only while the answer is streamed. The session has the answer
- * before the stream ends, and also after the end of the process.
+ * Makes a {@link LiveStreams}. It has an answer only while the answer is streamed. The session has the answer before
+ * the stream ends, and also after the end of the process.
  */
 export function liveStreams(): LiveStreams {
   const streams = new Map<string, Link>();

@@ -398,7 +398,7 @@ export function userParts({ payload }: RolloutLine, next: RolloutLine | undefine
   return parts;
 }
 
-/** Returns the name of a text of the agent; undefined for any other text. */
+/** Returns the kind of a text that the agent added, by its beginning; undefined for any other text. */
 export function injectedBy(text: string): string | undefined {
   const start = text.trimStart();
   return INJECTED.find(([beginning]) => start.startsWith(beginning))?.[1];

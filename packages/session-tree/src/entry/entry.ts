@@ -191,8 +191,8 @@ let lastAt = Number.NaN;
 let last = "";
 
 /**
- * Returns the current time as ISO 8601 in UTC. Formats it once a millisecond, because formatting costs as much as
- * checking an entry.
+ * Returns the current time as ISO 8601 in UTC. Formats it at most once per millisecond, because formatting costs as
+ * much as checking an entry.
  */
 export function timestamp(): string {
   const now = Date.now();

@@ -52,7 +52,7 @@ export interface PreviousSummary {
   /** Quotations that end in a handle. */
   handles: string[];
   files: { path: string; edits: number; names: string[] }[];
-  /** Documents of the project that were never read in the session. */
+  /** Documents of the project that the session never read. */
   documents: string[];
   commands: string[];
   names: string[];
@@ -368,7 +368,7 @@ export const inOtherBranch = (text: string) =>
 export const listLines = (label: string, texts: readonly string[]) =>
   texts.map((text, order): Line => ({ text: `${label}${text}`, priority: -order, order }));
 
-/** Fits lines into rooms, one part after the other, and stores the fitted text. */
+/** Fits lines into their number of characters, section by section, and stores the fitted text. */
 export interface LineFitter {
   /**
    * Returns as many lines as fit by priority, in their order, as list items. If they do not all fit whole, their

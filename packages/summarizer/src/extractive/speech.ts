@@ -73,7 +73,10 @@ function plainLine(line: string): string {
 
 const LONGEST_SENTENCE = 400;
 
-/** Returns whether a sentence is prose that is short enough to quote, not a pasted line of code or of a log. */
+/**
+ * Returns whether a sentence is prose of 6 to 400 characters, which can be quoted, not a pasted line of code or of a
+ * log.
+ */
 export function isRepeatable(sentence: string): boolean {
   if (sentence.length < 6 || sentence.length > LONGEST_SENTENCE) return false;
   const letters = sentence.match(/\p{L}/gu)?.length ?? 0;

@@ -104,7 +104,7 @@ export function fold(state: Sized, tree: TreeState): TreeState {
   return moveTo(state, withShown(state, tree, { folded }), start);
 }
 
-/** Folds if possible, else unfolds. */
+/** Unfolds what is folded at the cursor, else folds there. */
 export function toggle(state: Sized, tree: TreeState): TreeState {
   const unfolded = unfold(state, tree);
   return unfolded === tree ? fold(state, tree) : unfolded;
