@@ -434,15 +434,15 @@ describe("what the summary of a session says", () => {
   });
 
   it.each([
-    [{ old_string: "a\nb\nc", new_string: "a\nd" }, "+1 −2 lines: d"],
-    [{ oldText: "a\nb", newText: "a" }, "−1 lines: b"],
-    [{ edits: [{ oldText: "a", newText: "a\n\n  b\n" }] }, "+1 lines: b"],
+    [{ old_string: "a\nb\nc", new_string: "a\nd" }, '+1 −2 lines: "d"'],
+    [{ oldText: "a\nb", newText: "a" }, '−1 lines: "b"'],
+    [{ edits: [{ oldText: "a", newText: "a\n\n  b\n" }] }, '+1 lines: "b"'],
   ])("says what a call in progress changed: %j", async (change, told) => {
     const { text } = await ask([
       user("Shorten the list"),
       ...step("", "edit", { path: "src/list.ts", ...change }, "Successfully replaced text"),
     ]);
-    expect(section(text, "### In Progress")).toContain(`- Called: \`edit src/list.ts\` → "${told}"`);
+    expect(section(text, "### In Progress")).toContain(`- Called: \`edit src/list.ts\` → ${told}`);
   });
 
   it("takes no line of source code for an error, and no number for its reason", async () => {

@@ -213,8 +213,9 @@ const hasTaskList = ({ record, later }: Facts) => record.plan.length > 0 || late
 /** Returns the task list; none when later messages, which have a summary of their own, write it again. */
 const tasksOf = ({ record, later }: Facts): readonly PlanItem[] => (later.plan.length > 0 ? [] : record.plan);
 
-function callLine({ label, text, outcome, said }: LatestCall): string {
+function callLine({ label, text, outcome, said, change }: LatestCall): string {
   const call = `${LABELS.called}${codeSpan(label, LONGEST_CALL)}`;
+  if (outcome === "succeeded" && change !== undefined) return `${call} → ${change}`;
   if (outcome === "succeeded")
     return said === undefined
       ? call

@@ -78,6 +78,8 @@ export interface LatestCall {
   outcome: "succeeded" | "failed" | "refused" | "skipped" | "pending";
   /** Reason of a tool's failure, words of the user who refused the call, or an extract of the output if it says more. */
   said: string | undefined;
+  /** Change of a file by the call, with its first line in quotation marks. */
+  change: string | undefined;
 }
 
 /** A sentence, and the index of its message. */
@@ -318,8 +320,8 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     );
   }
 
-  function addCall({ label, purpose, command }: CallDescription): LatestCall {
-    const call: LatestCall = { label, text: command?.text, outcome: "pending", said: undefined };
+  function addCall({ label, purpose, command, change }: CallDescription): LatestCall {
+    const call: LatestCall = { label, text: command?.text, outcome: "pending", said: undefined, change };
     if (purpose !== "plan" && record.latest.push(call) > KEPT_CALLS) record.latest.shift();
     return call;
   }

@@ -126,9 +126,9 @@ const NOTHING = "(none)";
 
 /** Maximum number of characters of each part in a summary of 8,000; completed work gets the rest. */
 const ROOMS: Record<Exclude<Part, "done">, number> = {
-  goal: 950,
+  goal: 1_100,
   constraints: 500,
-  inProgress: 800,
+  inProgress: 750,
   blocked: 700,
   nextSteps: 450,
   decisions: 800,

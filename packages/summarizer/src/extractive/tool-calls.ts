@@ -1,7 +1,7 @@
 import { isRecord, type ToolCallBlock } from "@espalier/session-tree";
 import { PATH_FIELDS, patchedFiles } from "../files.ts";
 import { type Command, LONGEST_PATH, pathsIn, readCommand, writtenPaths } from "./commands.ts";
-import { oneLine } from "./text.ts";
+import { oneLine, quote } from "./text.ts";
 
 /** Purpose of a call: from its arguments, or from the tool's name when they do not show it. */
 type CallPurpose = "read" | "edit" | "write" | "run" | "plan" | "other";
@@ -85,12 +85,12 @@ function changeOf(values: Record<string, unknown>): string | undefined {
   const [had, has] = [new Set(before), new Set(after)];
   const added = after.filter((line) => !had.has(line));
   const removed = before.filter((line) => !has.has(line));
-  const first = (added[0] ?? removed[0] ?? "").slice(0, LONGEST_CHANGE);
+  const first = added[0] ?? removed[0] ?? "";
   const counts = [
     ...(added.length > 0 ? [`+${added.length}`] : []),
     ...(removed.length > 0 ? [`−${removed.length}`] : []),
   ];
-  return counts.length === 0 ? undefined : `${counts.join(" ")} lines: ${first}`;
+  return counts.length === 0 ? undefined : `${counts.join(" ")} lines: ${quote(first, LONGEST_CHANGE)}`;
 }
 
 const SHOWN_ARGUMENTS = 3;
@@ -214,14 +214,13 @@ function ownOutput(output: string): string {
 }
 
 /**
- * Returns what came out of a call: both ends of a long output, the beginning of structured data, or the first line that
- * a change added or removed. Undefined for the text of a file.
+ * Returns what came out of a call: both ends of a long output, or the beginning of structured data. Undefined for the
+ * text of a file and for the report of a change.
  */
 export function extractOf(
-  { label, purpose, command, paths, change }: CallDescription,
+  { label, purpose, command, paths }: CallDescription,
   output: string,
 ): string | undefined {
-  if (change !== undefined) return change;
   const isText =
     command === undefined ? /^\w*(?:read|view|open|cat)/i.test(label) : FILE_READERS.test(command.key);
   if (paths.length > 0 && (isText || purpose === "edit" || purpose === "write")) return undefined;
