@@ -92,7 +92,7 @@ interface ViewerAppOptions {
   write: boolean;
 }
 
-/** Everything the server answers; docs/viewer-api.md tells it to programs. */
+/** All requests that the server answers; docs/viewer-api.md describes them. */
 function viewerApp({ token, sessions, open, file, page, write }: ViewerAppOptions): Hono {
   const app = new Hono();
   app.onError((error, context) => {

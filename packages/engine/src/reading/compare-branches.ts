@@ -37,7 +37,7 @@ export interface BranchComparison {
 
 /**
  * Compares two branches, named by entries on them. null is before the first entry; an entry outside the conversation
- * stands for the entry to which it is attached. Pure.
+ * represents the entry to which it is attached. Pure.
  *
  * @param options.tools file declarations of tools; default: the common ones
  * @param options.prices prices of calls whose bill records none; they override those of the catalogue

@@ -183,7 +183,7 @@ function* editsOf({ window, tree }: SessionTree, id: string): Generator<ContextE
   }
 }
 
-/** An action of a user that an undo takes back. */
+/** An action of a user that an undo reverses. */
 export interface LastAct {
   kind: "prompt" | "navigation" | "summary" | "compaction" | "edit" | "label" | "name" | "pin";
   /** Entry of the action. */
@@ -241,7 +241,7 @@ function isAskedFor(entry: Entry): boolean {
   return (entry.details as Partial<CompactionDetails> | null | undefined)?.reason === "manual";
 }
 
-/** Returns the entry whose effect this one takes back; undefined for an entry that no undo or redo wrote. */
+/** Returns the entry whose effect this one reverses; undefined for an entry that no undo or redo wrote. */
 function undoneBy(entry: Entry): string | undefined {
   const { undoes } = entry as { undoes?: unknown };
   return typeof undoes === "string" ? undoes : undefined;
@@ -348,8 +348,8 @@ function actUndoneAt(tree: Tree, row: number): LastAct {
 }
 
 /**
- * Returns the row of the undo that a redo takes back: the newest undo that was not redone, with no later action; -1
- * when there is none.
+ * Returns the row of the undo that a redo reverses: the newest undo that was not redone, with no later action; -1 when
+ * there is none.
  */
 function lastUndo(tree: Tree): number {
   const undone = new Set<string>();

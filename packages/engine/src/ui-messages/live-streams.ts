@@ -53,11 +53,11 @@ async function linkTo(pieces: AsyncGenerator<Uint8Array, undefined>): Link {
   return value && { piece: value, next: linkTo(pieces) };
 }
 
-/** Waits for the end of a stream. An error is told to those who read. */
+/** Waits for the end of a stream. Does not reject: readers of the stream receive its error. */
 async function endOf(first: Link): Promise<void> {
   try {
     for (let link = await first; link; ) link = await link.next;
   } catch {
-    // told to those who read
+    // Readers receive the error.
   }
 }

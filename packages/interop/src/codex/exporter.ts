@@ -277,7 +277,7 @@ const DIFFERENCES = {
   heading: "A summary gets the heading of Codex.",
 };
 
-/** First words of every summary of Codex. By these Codex tells a summary from a user's text. */
+/** First words of every summary of Codex, by which Codex distinguishes a summary from a user's text. */
 const HEADING =
   "Another language model started to solve this problem and produced a summary of its thinking process. You also have access to the state of the tools that were used by that language model. Use this to build on the work that has already been done and avoid duplicating work. Here is the summary produced by the other language model, use the information in this summary to assist with your own analysis:";
 

@@ -164,7 +164,7 @@ export interface CustomMessage {
   timestamp: number;
 }
 
-/** Message in the context that stands for a compaction. */
+/** Message in the context that represents a compaction. */
 export interface CompactionSummaryMessage {
   role: "compactionSummary";
   summary: string;
@@ -174,7 +174,7 @@ export interface CompactionSummaryMessage {
   timestamp: number;
 }
 
-/** Message in the context that stands for a branch summary. */
+/** Message in the context that represents a branch summary. */
 export interface BranchSummaryMessage {
   role: "branchSummary";
   summary: string;

@@ -228,7 +228,10 @@ function callLine({ label, text, outcome, said, change }: LatestCall): string {
 
 const NOT_DONE = { failed: "failed", refused: "was refused", skipped: "was not run" } as const;
 
-/** Returns the text of a call that did not succeed, for example the message of a commit, unless it is told already. */
+/**
+ * Returns the text of a call that did not succeed, for example the message of a commit, unless the summary already has
+ * it.
+ */
 function unsentText(text: string | undefined, told: string): string {
   const quotation = text === undefined ? "" : quote(text, LONGEST_TEXT);
   return quotation === "" || told.includes(quotation.slice(0, 60)) ? "" : `; its text: ${quotation}`;
@@ -406,7 +409,7 @@ function isResolved(text: string, { commands, files }: SessionRecord): boolean {
 
 /**
  * Returns the line of a failure as a past one when a later command completed it, or when two other requests followed;
- * nothing when the same command failed again, because a newer line tells that.
+ * nothing when the same command failed again, because a newer line says that.
  */
 function withOutcome(text: string, { commands, turns }: SessionRecord): string[] {
   const [opening, span] = /^`([^`]+)` failed/.exec(text) ?? [];

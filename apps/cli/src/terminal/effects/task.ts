@@ -18,7 +18,10 @@ export const failure = (error: unknown, wasWork = false): TerminalEvent => ({
   wasWork,
 });
 
-/** Runs work of one kind, of which only the latest is needed: new work aborts the running work, which then tells nothing. */
+/**
+ * Runs work of one kind, of which only the latest is needed: new work aborts the running work, which then reports
+ * nothing.
+ */
 export class LatestTask {
   readonly #dispatch: (event: TerminalEvent) => void;
   readonly #isWork: boolean;
